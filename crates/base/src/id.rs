@@ -1,0 +1,167 @@
+//! Identifiers as distinct types, so that a note id is never passed where a UID belongs.
+//!
+//! Integers are stored big-endian wherever they are part of a key, so that the order of the bytes is the order of
+//! the numbers.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::random::Random;
+
+macro_rules! number_id {
+    ($(#[$doc:meta])* $name:ident, $inner:ty) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        pub struct $name(pub $inner);
+
+        impl $name {
+            /// Gives the bytes as they stand in keys: big-endian.
+            #[must_use]
+            pub fn to_key(self) -> [u8; size_of::<$inner>()] {
+                self.0.to_be_bytes()
+            }
+
+            /// Reads the bytes of a key.
+            #[must_use]
+            pub fn from_key(bytes: [u8; size_of::<$inner>()]) -> Self {
+                Self(<$inner>::from_be_bytes(bytes))
+            }
+
+            /// Gives the following number; at the end of the range it stays there.
+            #[must_use]
+            pub fn next(self) -> Self {
+                Self(self.0.saturating_add(1))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.0)
+            }
+        }
+    };
+}
+
+number_id!(
+    /// The number of a database within a store: the first four bytes of every key of that database. Never reused.
+    DbNumber,
+    u32
+);
+number_id!(
+    /// A note's number within one database; does not change when the note is updated. Zero is no note.
+    NoteId,
+    u32
+);
+number_id!(
+    /// A view's or folder's number within one database: the note id of its design note.
+    ViewId,
+    u32
+);
+number_id!(
+    /// A message's unique identifier within a folder (RFC 9051 §2.3.1.1); strictly rising, never reused. Zero is none.
+    Uid,
+    u32
+);
+number_id!(
+    /// The number of a change within a database (RFC 7162 §3.1: mod-sequence); strictly rising, at most 2^63 − 1.
+    Modseq,
+    u64
+);
+number_id!(
+    /// What all replicas of a database share.
+    ReplicaId,
+    u64
+);
+
+impl ReplicaId {
+    /// Draws a new one.
+    pub fn generate(random: &dyn Random) -> Self {
+        let mut bytes = [0; 8];
+        random.fill(&mut bytes);
+        Self(u64::from_be_bytes(bytes))
+    }
+
+    /// Gives the form of the original: two groups of eight hexadecimal digits, `0123ABCD:4567EF89`.
+    #[must_use]
+    pub fn to_text(self) -> String {
+        format!("{:08X}:{:08X}", self.0 >> 32, self.0 & 0xFFFF_FFFF)
+    }
+}
+
+/// A note's universal identifier: the same in all replicas of a database.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Unid(pub [u8; 16]);
+
+impl Unid {
+    /// Draws a new one.
+    pub fn generate(random: &dyn Random) -> Self {
+        let mut bytes = [0; 16];
+        random.fill(&mut bytes);
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for Unid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02X}"))
+    }
+}
+
+impl fmt::Debug for Unid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Unid({self})")
+    }
+}
+
+impl FromStr for Unid {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        if text.len() != 32 || !text.is_ascii() {
+            return Err(InvalidId);
+        }
+        let mut bytes = [0; 16];
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[index * 2..index * 2 + 2], 16).map_err(|_| InvalidId)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// The text is not an identifier of the wanted kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InvalidId;
+
+impl fmt::Display for InvalidId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not an identifier: 32 hexadecimal digits were expected")
+    }
+}
+
+impl std::error::Error for InvalidId {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::SeededRandom;
+
+    #[test]
+    fn a_unid_reads_back_from_its_text() {
+        let unid = Unid::generate(&SeededRandom::new(7));
+        assert_eq!(unid.to_string().parse(), Ok(unid));
+        assert_eq!("xyz".parse::<Unid>(), Err(InvalidId));
+        assert_eq!("é".repeat(16).parse::<Unid>(), Err(InvalidId));
+    }
+
+    #[test]
+    fn key_bytes_sort_like_numbers() {
+        assert!(Modseq(255).to_key() < Modseq(256).to_key());
+        assert_eq!(NoteId::from_key(NoteId(77).to_key()), NoteId(77));
+    }
+}
