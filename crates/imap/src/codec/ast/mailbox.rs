@@ -1,0 +1,157 @@
+//! Mailbox names and what LIST, STATUS and the quota commands ask about them.
+
+/// The name of a mailbox: UTF-8, levels separated by `/`, and `INBOX` in upper case whatever the client wrote.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MailboxName(String);
+
+impl MailboxName {
+    /// Takes a decoded name; the first level becomes `INBOX` when it spells that in any case.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        let mut name = name.into();
+        let first_level_bytes = name.find('/').unwrap_or(name.len());
+        if first_level_bytes == 5 && name.as_bytes()[..5].eq_ignore_ascii_case(b"INBOX") {
+            name.replace_range(..5, "INBOX");
+        }
+        Self(name)
+    }
+
+    /// Gives the name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is the INBOX.
+    #[must_use]
+    pub fn is_inbox(&self) -> bool {
+        self.0 == "INBOX"
+    }
+}
+
+/// LIST with the extensions of RFC 5258 and RFC 5819.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListCommand {
+    /// The selection options; none when the command is of the basic form.
+    pub selection: ListSelection,
+    /// The reference name.
+    pub reference: MailboxName,
+    /// The patterns, decoded.
+    pub patterns: Vec<String>,
+    /// The return options.
+    pub returns: ListReturns,
+    /// Whether any of the extended syntax was used.
+    pub extended: bool,
+}
+
+/// Which mailboxes LIST selects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ListSelection {
+    /// SUBSCRIBED
+    pub subscribed: bool,
+    /// REMOTE
+    pub remote: bool,
+    /// RECURSIVEMATCH
+    pub recursive_match: bool,
+    /// SPECIAL-USE
+    pub special_use: bool,
+}
+
+/// What LIST says about each mailbox.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListReturns {
+    /// SUBSCRIBED
+    pub subscribed: bool,
+    /// CHILDREN
+    pub children: bool,
+    /// SPECIAL-USE
+    pub special_use: bool,
+    /// STATUS with its items
+    pub status: Option<StatusItems>,
+}
+
+/// What a mailbox is for (RFC 6154).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpecialUse {
+    /// `\All`
+    All,
+    /// `\Archive`
+    Archive,
+    /// `\Drafts`
+    Drafts,
+    /// `\Flagged`
+    Flagged,
+    /// `\Important` (RFC 8457)
+    Important,
+    /// `\Junk`
+    Junk,
+    /// `\Sent`
+    Sent,
+    /// `\Trash`
+    Trash,
+}
+
+impl SpecialUse {
+    const ALL: [Self; 8] =
+        [Self::All, Self::Archive, Self::Drafts, Self::Flagged, Self::Important, Self::Junk, Self::Sent, Self::Trash];
+
+    /// Gives the attribute with its backslash.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "\\All",
+            Self::Archive => "\\Archive",
+            Self::Drafts => "\\Drafts",
+            Self::Flagged => "\\Flagged",
+            Self::Important => "\\Important",
+            Self::Junk => "\\Junk",
+            Self::Sent => "\\Sent",
+            Self::Trash => "\\Trash",
+        }
+    }
+
+    /// Finds a use by its attribute, in any case.
+    #[must_use]
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|special_use| special_use.name().as_bytes().eq_ignore_ascii_case(name))
+    }
+}
+
+/// Something that STATUS can tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusItem {
+    /// MESSAGES
+    Messages,
+    /// RECENT
+    Recent,
+    /// UIDNEXT
+    UidNext,
+    /// UIDVALIDITY
+    UidValidity,
+    /// UNSEEN
+    Unseen,
+    /// DELETED
+    Deleted,
+    /// DELETED-STORAGE (RFC 9208)
+    DeletedStorage,
+    /// SIZE
+    Size,
+    /// HIGHESTMODSEQ
+    HighestModSeq,
+    /// APPENDLIMIT
+    AppendLimit,
+    /// MAILBOXID
+    MailboxId,
+}
+
+/// The items of a STATUS in the client's order.
+pub type StatusItems = Vec<StatusItem>;
+
+/// A limit that SETQUOTA asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuotaLimit {
+    /// The resource, in upper case.
+    pub resource: String,
+    /// The wanted limit in the resource's unit.
+    pub limit: u64,
+}

@@ -1,0 +1,249 @@
+//! What SEARCH, SORT and THREAD ask for.
+//!
+//! Keys that say the same are one variant: `UNSEEN` is `Not(System(Seen))`, `NEW` is `And([Recent, Not(System(Seen))])`,
+//! `OLD` is `Not(Recent)`, `UNKEYWORD x` is `Not(Keyword(x))`. Before messages are matched, the session replaces
+//! [`SearchKey::Sequence`] and `$` by [`SearchKey::Uid`] with plain numbers; a matcher sees only those.
+
+use super::set::MessageSet;
+
+/// SEARCH.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchCommand {
+    /// How the answer numbers messages.
+    pub numbering: super::Numbering,
+    /// The RETURN options; none means the answer of IMAP4rev1.
+    pub returns: Option<SearchReturns>,
+    /// What messages must match.
+    pub key: SearchKey,
+}
+
+/// SORT (RFC 5256).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SortCommand {
+    /// How the answer numbers messages.
+    pub numbering: super::Numbering,
+    /// The RETURN options (ESORT, RFC 5267).
+    pub returns: Option<SearchReturns>,
+    /// By what to sort; at least one.
+    pub criteria: Vec<SortCriterion>,
+    /// What messages must match.
+    pub key: SearchKey,
+}
+
+/// THREAD (RFC 5256).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadCommand {
+    /// How the answer numbers messages.
+    pub numbering: super::Numbering,
+    /// How threads are made.
+    pub algorithm: ThreadAlgorithm,
+    /// What messages must match.
+    pub key: SearchKey,
+}
+
+/// The options of `RETURN (...)`; an empty list means ALL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SearchReturns {
+    /// MIN
+    pub min: bool,
+    /// MAX
+    pub max: bool,
+    /// ALL
+    pub all: bool,
+    /// COUNT
+    pub count: bool,
+    /// SAVE
+    pub save: bool,
+}
+
+/// A condition on messages (RFC 9051 §6.4.4 and extensions).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SearchKey {
+    /// Every message.
+    All,
+    /// All of these.
+    And(Vec<SearchKey>),
+    /// At least one of these two.
+    Or(Box<SearchKey>, Box<SearchKey>),
+    /// Not this.
+    Not(Box<SearchKey>),
+    /// The flag is set.
+    System(super::SystemFlag),
+    /// The keyword is set.
+    Keyword(String),
+    /// The message is recent in this session.
+    Recent,
+    /// The internal date is before this day (day and time zone of the server, time disregarded).
+    Before(Date),
+    /// The internal date is on this day.
+    On(Date),
+    /// The internal date is on or after this day.
+    Since(Date),
+    /// The Date header is before this day, its time zone disregarded.
+    SentBefore(Date),
+    /// The Date header is on this day.
+    SentOn(Date),
+    /// The Date header is on or after this day.
+    SentSince(Date),
+    /// The save date is before this day (RFC 8514).
+    SavedBefore(Date),
+    /// The save date is on this day.
+    SavedOn(Date),
+    /// The save date is on or after this day.
+    SavedSince(Date),
+    /// The mailbox keeps save dates.
+    SaveDateSupported,
+    /// The internal date is more than so many seconds ago, or exactly (RFC 5032).
+    Older(u32),
+    /// The internal date is at most so many seconds ago.
+    Younger(u32),
+    /// The text is in this address field.
+    Address(AddressField, String),
+    /// The text is in the subject.
+    Subject(String),
+    /// The text is in this header field; an empty text: the field exists.
+    Header {
+        /// The name of the field.
+        name: String,
+        /// The text.
+        value: String,
+    },
+    /// The text is in the body.
+    Body(String),
+    /// The text is in the header or the body.
+    Text(String),
+    /// The size in octets is larger.
+    Larger(u64),
+    /// The size in octets is smaller.
+    Smaller(u64),
+    /// The sequence number is in the set. The session replaces it by [`SearchKey::Uid`].
+    Sequence(MessageSet),
+    /// The UID is in the set.
+    Uid(MessageSet),
+    /// The mod-sequence is at least this (RFC 7162).
+    ModSeq(u64),
+    /// The EMAILID is this (RFC 8474).
+    EmailId(String),
+    /// The THREADID is this (RFC 8474).
+    ThreadId(String),
+}
+
+/// A header field that holds addresses and has a search key of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressField {
+    /// BCC
+    Bcc,
+    /// CC
+    Cc,
+    /// FROM
+    From,
+    /// TO
+    To,
+}
+
+/// A day of the Gregorian calendar. The decoder lets only existing days through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Date {
+    /// The year, 1 to 9999.
+    pub year: u16,
+    /// The month, 1 to 12.
+    pub month: u8,
+    /// The day of the month, 1 to 31.
+    pub day: u8,
+}
+
+impl Date {
+    /// Checks and makes a date.
+    #[must_use]
+    pub fn new(year: u16, month: u8, day: u8) -> Option<Self> {
+        let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        let days = match month {
+            1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+            4 | 6 | 9 | 11 => 30,
+            2 if leap => 29,
+            2 => 28,
+            _ => return None,
+        };
+        ((1..=9999).contains(&year) && (1..=days).contains(&day)).then_some(Self { year, month, day })
+    }
+
+    /// Gives the number of days since 1970-01-01; negative before.
+    #[must_use]
+    pub fn days_since_epoch(self) -> i64 {
+        // Howard Hinnant's days_from_civil: the year begins in March, so that the leap day is its last.
+        let year = i64::from(self.year) - i64::from(self.month <= 2);
+        let era = year.div_euclid(400);
+        let year_of_era = year.rem_euclid(400);
+        let month = (i64::from(self.month) + 9) % 12;
+        let day_of_year = (153 * month + 2) / 5 + i64::from(self.day) - 1;
+        let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+        era * 146_097 + day_of_era - 719_468
+    }
+}
+
+/// One criterion of SORT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SortCriterion {
+    /// By what.
+    pub key: SortKey,
+    /// Whether largest come first.
+    pub reverse: bool,
+}
+
+/// By what SORT can order (RFC 5256, RFC 5957).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SortKey {
+    /// ARRIVAL: the internal date
+    Arrival,
+    /// CC: the mailbox of the first address
+    Cc,
+    /// DATE: the Date header, or the internal date
+    Date,
+    /// DISPLAYFROM: the display name of the first From address
+    DisplayFrom,
+    /// DISPLAYTO: the display name of the first To address
+    DisplayTo,
+    /// FROM: the mailbox of the first address
+    From,
+    /// SIZE
+    Size,
+    /// SUBJECT: the base subject
+    Subject,
+    /// TO: the mailbox of the first address
+    To,
+}
+
+/// How THREAD makes threads (RFC 5256).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ThreadAlgorithm {
+    /// ORDEREDSUBJECT
+    OrderedSubject,
+    /// REFERENCES
+    References,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_days_that_exist_are_made() {
+        assert!(Date::new(2024, 2, 29).is_some());
+        assert!(Date::new(2000, 2, 29).is_some());
+        assert!(Date::new(1900, 2, 29).is_none());
+        assert!(Date::new(2026, 4, 31).is_none());
+        assert!(Date::new(2026, 13, 1).is_none());
+        assert!(Date::new(2026, 1, 0).is_none());
+    }
+
+    #[test]
+    fn days_are_counted_from_the_epoch() {
+        let check = |year, month, day, expected| {
+            assert_eq!(Date::new(year, month, day).map(Date::days_since_epoch), Some(expected));
+        };
+        check(1970, 1, 1, 0);
+        check(1969, 12, 31, -1);
+        check(2000, 3, 1, 11_017);
+        check(2026, 11, 21, 20_778);
+    }
+}

@@ -1,0 +1,138 @@
+//! Sets of messages as the client wrote them: `1:5,9,12:*`, or `$` for the saved result.
+//!
+//! A set is kept as written, unordered and with `*` unresolved, because what `*` means is known only to the session
+//! that executes it. [`SequenceSet::resolve`] gives sorted ranges that neither touch nor overlap.
+
+use std::ops::RangeInclusive;
+
+/// One end of a range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bound {
+    /// A number, never zero.
+    Number(u32),
+    /// `*`: the largest number in use.
+    Last,
+}
+
+impl Bound {
+    /// Gives the number, with `last` for `*`.
+    #[must_use]
+    pub fn resolve(self, last: u32) -> u32 {
+        match self {
+            Self::Number(number) => number,
+            Self::Last => last,
+        }
+    }
+}
+
+/// A range of numbers, ends included and in any order; a single number is a range of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SequenceRange {
+    /// The end that was written first.
+    pub first: Bound,
+    /// The end that was written last.
+    pub last: Bound,
+}
+
+/// Numbers of messages in the order in which the client wrote them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SequenceSet {
+    /// The ranges, at least one when it came from a client.
+    pub ranges: Vec<SequenceRange>,
+}
+
+impl SequenceSet {
+    /// Makes a set of resolved ranges.
+    #[must_use]
+    pub fn of(ranges: &[RangeInclusive<u32>]) -> Self {
+        let bound = |range: &RangeInclusive<u32>| SequenceRange {
+            first: Bound::Number(*range.start()),
+            last: Bound::Number(*range.end()),
+        };
+        Self { ranges: ranges.iter().map(bound).collect() }
+    }
+
+    /// Gives the ranges sorted and merged, with `last` for `*`.
+    ///
+    /// A range with `*` includes the last message even when its other end is larger (RFC 9051 §9, `seq-range`).
+    #[must_use]
+    pub fn resolve(&self, last: u32) -> Vec<RangeInclusive<u32>> {
+        let mut ranges: Vec<(u32, u32)> = self.ranges.iter().map(|range| range.resolve(last)).collect();
+        ranges.sort_unstable();
+        let mut merged: Vec<RangeInclusive<u32>> = Vec::with_capacity(ranges.len());
+        for (start, end) in ranges {
+            match merged.last_mut() {
+                Some(previous) if start <= previous.end().saturating_add(1) => {
+                    *previous = *previous.start()..=end.max(*previous.end());
+                }
+                _ => merged.push(start..=end),
+            }
+        }
+        merged
+    }
+
+    /// Whether the number is in the set, with `last` for `*`. Linear; for small sets.
+    #[must_use]
+    pub fn contains(&self, number: u32, last: u32) -> bool {
+        self.ranges.iter().any(|range| {
+            let (start, end) = range.resolve(last);
+            (start..=end).contains(&number)
+        })
+    }
+
+    /// Gives the numbers in the order written; `*` is left out. Bounded by `count_max`.
+    pub fn numbers_in_order(&self, count_max: usize) -> impl Iterator<Item = u32> + '_ {
+        self.ranges
+            .iter()
+            .flat_map(|range| match (range.first, range.last) {
+                (Bound::Number(first), Bound::Number(last)) => first.min(last)..=first.max(last),
+                #[allow(clippy::reversed_empty_ranges, reason = "the empty range is meant")]
+                _ => 1..=0,
+            })
+            .take(count_max)
+    }
+}
+
+impl SequenceRange {
+    fn resolve(&self, last: u32) -> (u32, u32) {
+        let (first, last) = (self.first.resolve(last), self.last.resolve(last));
+        (first.min(last), first.max(last))
+    }
+}
+
+/// The messages that a command is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MessageSet {
+    /// `$`: the result that the last `SEARCH RETURN (SAVE)` left (RFC 5182).
+    Saved,
+    /// Numbers.
+    Numbers(SequenceSet),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(ranges: &[(Bound, Bound)]) -> SequenceSet {
+        SequenceSet { ranges: ranges.iter().map(|&(first, last)| SequenceRange { first, last }).collect() }
+    }
+
+    #[test]
+    fn ranges_come_out_sorted_and_merged() {
+        use Bound::{Last, Number};
+        let check = |ranges: &[(Bound, Bound)], last, expected: &[RangeInclusive<u32>]| {
+            assert_eq!(set(ranges).resolve(last), expected);
+        };
+        check(&[(Number(9), Number(7)), (Number(1), Number(1)), (Number(2), Number(3))], 20, &[1..=3, 7..=9]);
+        check(&[(Number(5), Last)], 3, &[3..=5]);
+        check(&[(Last, Last), (Number(2), Number(30))], 8, &[2..=30]);
+        check(&[(Number(u32::MAX), Number(u32::MAX)), (Number(1), Last)], u32::MAX, &[1..=u32::MAX]);
+    }
+
+    #[test]
+    fn a_number_is_found_in_a_range_written_backwards() {
+        let set = set(&[(Bound::Last, Bound::Number(4))]);
+        assert!(set.contains(5, 6));
+        assert!(!set.contains(7, 6));
+    }
+}

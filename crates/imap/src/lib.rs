@@ -1,0 +1,11 @@
+//! IMAP: the protocol room for IMAP4rev1 (RFC 3501) and IMAP4rev2 (RFC 9051) with their extensions.
+//!
+//! * [`codec`] turns bytes into commands and writes responses. Pure and incremental.
+//! * [`message`] renders messages and matches them against searches. Pure.
+//! * [`limits`] names every maximum that a client can meet.
+//!
+//! Which RFCs are covered, and what is left out, stands in `docs/imap.md`.
+
+pub mod codec;
+pub mod limits;
+pub mod message;

@@ -1,0 +1,64 @@
+//! The maxima of this room: whatever a client sends has one of these as its bound.
+//!
+//! Sizes are bytes, counts are items. A limit that the operator may change has its default here and is carried in a
+//! configuration value.
+
+/// Longest command without its literals.
+pub const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// Longest literal that stands for a name, a password or a search text.
+pub const STRING_LITERAL_BYTES_MAX: usize = 64 << 10;
+
+/// Longest literal before the client has logged in.
+pub const LITERAL_BYTES_BEFORE_LOGIN_MAX: usize = 4 << 10;
+
+/// Longest message that APPEND and REPLACE take, unless the configuration says less.
+pub const APPEND_BYTES_MAX: usize = base::limits::MESSAGE_BYTES_MAX;
+
+/// Most messages of one MULTIAPPEND.
+pub const APPEND_MESSAGES_MAX: usize = 1_000;
+
+/// Most bytes that the messages of one MULTIAPPEND may have together.
+pub const APPEND_TOTAL_BYTES_MAX: usize = base::limits::MESSAGE_BYTES_MAX;
+
+/// Most literals in one command.
+pub const LITERALS_MAX: usize = 2_000;
+
+/// Longest tag.
+pub const TAG_BYTES_MAX: usize = 128;
+
+/// Most ranges in one sequence set.
+pub const SEQUENCE_RANGES_MAX: usize = 16_384;
+
+/// Most search keys in one SEARCH, SORT or THREAD, nested ones counted.
+pub const SEARCH_KEYS_MAX: usize = 1_024;
+
+/// Deepest nesting of parentheses, NOT and OR in search keys.
+pub const SEARCH_DEPTH_MAX: usize = 32;
+
+/// Most attributes in one FETCH.
+pub const FETCH_ATTRIBUTES_MAX: usize = 128;
+
+/// Most header names in one `HEADER.FIELDS` list.
+pub const HEADER_FIELDS_MAX: usize = 256;
+
+/// Deepest part path (`1.2.3`) that is understood.
+pub const PART_DEPTH_MAX: usize = base::limits::MIME_DEPTH_MAX;
+
+/// Most flags in one list.
+pub const FLAGS_MAX: usize = 128;
+
+/// Longest keyword.
+pub const KEYWORD_BYTES_MAX: usize = 128;
+
+/// Most sort criteria in one SORT.
+pub const SORT_CRITERIA_MAX: usize = 16;
+
+/// Most patterns in one LIST.
+pub const LIST_PATTERNS_MAX: usize = 64;
+
+/// Most entries of a parenthesised list that has no limit of its own (ID, ENABLE, STATUS, quota resources).
+pub const LIST_ITEMS_MAX: usize = 64;
+
+/// Longest mailbox name, decoded.
+pub const MAILBOX_NAME_BYTES_MAX: usize = base::limits::FOLDER_NAME_BYTES_MAX;
