@@ -3,3 +3,7 @@
 //! Everything in here is pure: bytes in, values out. Nothing knows of sockets, mailboxes or time.
 
 pub mod ast;
+pub mod utf7;
+mod writer;
+
+pub use writer::{Encoding, MONTHS, Status, Writer, is_atom_byte};

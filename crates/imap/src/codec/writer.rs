@@ -1,0 +1,440 @@
+//! The writer of responses: appends IMAP syntax to a growing buffer.
+//!
+//! The caller owns the order of things; the writer owns their form: when a text is an atom, a quoted string or a
+//! literal, how mailbox names are encoded for this client, how dates and sets look. Nothing here fails: whatever
+//! bytes a message holds, the result is a well-formed response.
+//!
+//! The buffer is handed out in pieces with [`Writer::take`] so that a long answer can be sent while it is made.
+
+use std::ops::RangeInclusive;
+
+use super::ast::SystemFlags;
+use super::utf7;
+
+/// Longest text that is written as a quoted string; a longer one becomes a literal.
+const QUOTED_BYTES_MAX: usize = 1_000;
+
+/// How a tagged or untagged status response begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    /// OK
+    Ok,
+    /// NO
+    No,
+    /// BAD
+    Bad,
+    /// BYE
+    Bye,
+    /// PREAUTH
+    PreAuth,
+}
+
+impl Status {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::No => "NO",
+            Self::Bad => "BAD",
+            Self::Bye => "BYE",
+            Self::PreAuth => "PREAUTH",
+        }
+    }
+}
+
+/// Which form texts beyond ASCII take towards this client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Encoding {
+    /// Mailbox names in modified UTF-7, other texts as literals (IMAP4rev1).
+    #[default]
+    Ascii,
+    /// UTF-8 in quoted strings (IMAP4rev2 or UTF8=ACCEPT enabled).
+    Utf8,
+}
+
+/// Appends responses to a buffer.
+#[derive(Debug, Default)]
+pub struct Writer {
+    buffer: Vec<u8>,
+    encoding: Encoding,
+}
+
+impl Writer {
+    /// Makes an empty writer for a client of IMAP4rev1.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Changes the form of texts beyond ASCII from here on.
+    pub fn set_encoding(&mut self, encoding: Encoding) {
+        self.encoding = encoding;
+    }
+
+    /// Gives the form of texts beyond ASCII.
+    #[must_use]
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// Gives what was written and not yet taken.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// Gives the number of bytes written and not yet taken.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Whether nothing is waiting to be taken.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// Takes what was written, and the memory with it.
+    pub fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Forgets everything written after the first `length` bytes.
+    pub fn truncate(&mut self, length: usize) {
+        self.buffer.truncate(length);
+    }
+
+    /// Appends bytes as they are.
+    pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
+        self.buffer.extend_from_slice(bytes);
+        self
+    }
+
+    /// Appends a text as it is.
+    pub fn text(&mut self, text: &str) -> &mut Self {
+        self.raw(text.as_bytes())
+    }
+
+    /// Appends one byte.
+    pub fn byte(&mut self, byte: u8) -> &mut Self {
+        self.buffer.push(byte);
+        self
+    }
+
+    /// Appends a space.
+    pub fn space(&mut self) -> &mut Self {
+        self.byte(b' ')
+    }
+
+    /// Ends the line.
+    pub fn crlf(&mut self) -> &mut Self {
+        self.raw(b"\r\n")
+    }
+
+    /// Appends a decimal number.
+    pub fn number(&mut self, mut number: u64) -> &mut Self {
+        let mut digits = [0_u8; 20];
+        let mut start = digits.len();
+        loop {
+            start -= 1;
+            digits[start] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+        self.raw(&digits[start..])
+    }
+
+    /// Appends `NIL`.
+    pub fn nil(&mut self) -> &mut Self {
+        self.raw(b"NIL")
+    }
+
+    /// Appends a string: quoted when that is possible and the text is short, else a literal.
+    ///
+    /// Bytes that are no UTF-8 go into a literal as they are; NUL, which IMAP has no place for, becomes `?`.
+    pub fn string(&mut self, bytes: &[u8]) -> &mut Self {
+        if bytes.len() <= QUOTED_BYTES_MAX && self.can_be_quoted(bytes) {
+            return self.quoted(bytes);
+        }
+        self.literal(bytes)
+    }
+
+    /// Appends a string, or `NIL` for none.
+    pub fn nstring(&mut self, bytes: Option<&[u8]>) -> &mut Self {
+        match bytes {
+            Some(bytes) => self.string(bytes),
+            None => self.nil(),
+        }
+    }
+
+    /// Appends an atom when the text can be one, else a string.
+    pub fn astring(&mut self, bytes: &[u8]) -> &mut Self {
+        if !bytes.is_empty() && bytes.iter().all(|&byte| is_atom_byte(byte)) && !bytes.eq_ignore_ascii_case(b"NIL") {
+            return self.raw(bytes);
+        }
+        self.string(bytes)
+    }
+
+    /// Appends a literal, NUL replaced by `?`.
+    pub fn literal(&mut self, bytes: &[u8]) -> &mut Self {
+        self.literal_head(bytes.len());
+        let start = self.buffer.len();
+        self.buffer.extend_from_slice(bytes);
+        for byte in &mut self.buffer[start..] {
+            if *byte == 0 {
+                *byte = b'?';
+            }
+        }
+        self
+    }
+
+    /// Appends a literal whose bytes stay as they are (RFC 3516: literal8), with the `~` only where NUL needs it.
+    pub fn literal8(&mut self, bytes: &[u8]) -> &mut Self {
+        if bytes.contains(&0) {
+            self.byte(b'~');
+        }
+        self.literal_head(bytes.len());
+        self.raw(bytes)
+    }
+
+    /// Appends the head of a literal; exactly `length` bytes must follow.
+    pub fn literal_head(&mut self, length: usize) -> &mut Self {
+        self.byte(b'{').number(length as u64).raw(b"}\r\n")
+    }
+
+    /// Appends a mailbox name in the form that this client understands.
+    pub fn mailbox(&mut self, name: &str) -> &mut Self {
+        match self.encoding {
+            Encoding::Utf8 => self.astring(name.as_bytes()),
+            Encoding::Ascii if utf7::is_plain(name) => self.astring(name.as_bytes()),
+            Encoding::Ascii => {
+                let encoded = utf7::encode(name);
+                self.astring(encoded.as_bytes())
+            }
+        }
+    }
+
+    /// Appends flags in parentheses.
+    pub fn flags<'a>(&mut self, system: SystemFlags, keywords: impl IntoIterator<Item = &'a str>) -> &mut Self {
+        self.byte(b'(');
+        let mut separate = false;
+        for flag in system.iter().map(|flag| -> &'a str { flag.name() }).chain(keywords) {
+            if separate {
+                self.space();
+            }
+            self.text(flag);
+            separate = true;
+        }
+        self.byte(b')')
+    }
+
+    /// Appends a quoted date and time in UTC: `" 1-Jan-2026 00:00:00 +0000"`.
+    pub fn date_time(&mut self, seconds_since_epoch: i64) -> &mut Self {
+        let (year, month, day) = civil_from_days(seconds_since_epoch.div_euclid(86_400));
+        let second = seconds_since_epoch.rem_euclid(86_400).unsigned_abs();
+        self.byte(b'"');
+        if day < 10 {
+            self.space();
+        }
+        self.number(day).byte(b'-').text(MONTHS[month]).byte(b'-');
+        self.two_digits(year / 100).two_digits(year % 100).space();
+        self.two_digits(second / 3_600).byte(b':').two_digits(second / 60 % 60).byte(b':').two_digits(second % 60);
+        self.raw(b" +0000\"")
+    }
+
+    /// Appends ranges as a sequence set: `1:3,7`. An empty set leaves nothing.
+    pub fn ranges(&mut self, ranges: impl IntoIterator<Item = RangeInclusive<u32>>) -> &mut Self {
+        let mut separate = false;
+        for range in ranges {
+            if separate {
+                self.byte(b',');
+            }
+            self.number(u64::from(*range.start()));
+            if range.start() != range.end() {
+                self.byte(b':').number(u64::from(*range.end()));
+            }
+            separate = true;
+        }
+        self
+    }
+
+    /// Appends the beginning of an untagged response.
+    pub fn untagged(&mut self) -> &mut Self {
+        self.raw(b"* ")
+    }
+
+    /// Appends a whole untagged response without variable parts.
+    pub fn untagged_line(&mut self, text: &str) -> &mut Self {
+        self.untagged().text(text).crlf()
+    }
+
+    /// Appends a whole untagged `* n NAME` response.
+    pub fn untagged_number(&mut self, number: u64, name: &str) -> &mut Self {
+        self.untagged().number(number).space().text(name).crlf()
+    }
+
+    /// Appends an untagged status response; the text must not be empty and holds its response code, if any.
+    pub fn untagged_status(&mut self, status: Status, text: &str) -> &mut Self {
+        self.untagged().text(status.name()).space().text(text).crlf()
+    }
+
+    /// Appends the tagged status response that ends a command; the text holds its response code, if any.
+    pub fn tagged(&mut self, tag: &str, status: Status, text: &str) -> &mut Self {
+        self.text(tag).space().text(status.name()).space().text(text).crlf()
+    }
+
+    /// Appends a request to go on.
+    pub fn continuation(&mut self, text: &str) -> &mut Self {
+        self.raw(b"+ ").text(text).crlf()
+    }
+
+    fn quoted(&mut self, bytes: &[u8]) -> &mut Self {
+        self.byte(b'"');
+        for &byte in bytes {
+            if matches!(byte, b'"' | b'\\') {
+                self.byte(b'\\');
+            }
+            self.byte(byte);
+        }
+        self.byte(b'"')
+    }
+
+    fn can_be_quoted(&self, bytes: &[u8]) -> bool {
+        let mut ascii = true;
+        for &byte in bytes {
+            if matches!(byte, 0 | b'\r' | b'\n') {
+                return false;
+            }
+            ascii &= byte < 0x80;
+        }
+        ascii || (self.encoding == Encoding::Utf8 && std::str::from_utf8(bytes).is_ok())
+    }
+
+    fn two_digits(&mut self, number: u64) -> &mut Self {
+        self.byte(b'0' + (number / 10 % 10) as u8).byte(b'0' + (number % 10) as u8)
+    }
+}
+
+/// The months as IMAP and mail headers write them.
+pub const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Whether the byte may stand in an atom.
+#[must_use]
+pub fn is_atom_byte(byte: u8) -> bool {
+    matches!(byte, 0x21..=0x7e) && !matches!(byte, b'(' | b')' | b'{' | b'%' | b'*' | b'"' | b'\\' | b']')
+}
+
+/// Gives year, month (from 0) and day of a day since the epoch; years outside 0..=9999 are cut to that range.
+fn civil_from_days(days: i64) -> (u64, usize, u64) {
+    // Howard Hinnant's civil_from_days; the year begins in March.
+    let shifted = days.clamp(-719_528, 2_932_896) + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = (march_month + 2) % 12;
+    let year = year_of_era + era * 400 + i64::from(month < 2);
+    (year.unsigned_abs(), usize::try_from(month).unwrap_or(0), day.unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ast::SystemFlag;
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut Writer)) -> String {
+        let mut writer = Writer::new();
+        write(&mut writer);
+        String::from_utf8_lossy(&writer.take()).into_owned()
+    }
+
+    #[test]
+    fn strings_take_the_form_that_their_bytes_need() {
+        let check = |bytes: &[u8], expected: &str| {
+            assert_eq!(
+                written(|writer| {
+                    writer.string(bytes);
+                }),
+                expected
+            );
+        };
+        check(b"", "\"\"");
+        check(b"plain text", "\"plain text\"");
+        check(b"a \"quote\" and \\", "\"a \\\"quote\\\" and \\\\\"");
+        check(b"two\r\nlines", "{10}\r\ntwo\r\nlines");
+        check("M\u{fc}ller".as_bytes(), "{7}\r\nM\u{fc}ller");
+        check(b"nul\0", "{4}\r\nnul?");
+    }
+
+    #[test]
+    fn utf8_is_quoted_for_a_client_that_takes_it() {
+        let mut writer = Writer::new();
+        writer.set_encoding(Encoding::Utf8);
+        writer.string("M\u{fc}ller".as_bytes()).space().mailbox("Entw\u{fc}rfe").space().string(b"\xff");
+        assert_eq!(writer.take(), b"\"M\xc3\xbcller\" \"Entw\xc3\xbcrfe\" {1}\r\n\xff");
+    }
+
+    #[test]
+    fn mailbox_names_are_atoms_strings_or_utf7() {
+        let check = |name: &str, expected: &str| {
+            assert_eq!(
+                written(|writer| {
+                    writer.mailbox(name);
+                }),
+                expected
+            );
+        };
+        check("INBOX", "INBOX");
+        check("nil", "\"nil\"");
+        check("My Mail", "\"My Mail\"");
+        check("Entw\u{fc}rfe", "Entw&APw-rfe");
+        check("a&b", "a&-b");
+        check("", "\"\"");
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let check = |seconds, expected: &str| {
+            assert_eq!(
+                written(|writer| {
+                    writer.date_time(seconds);
+                }),
+                expected
+            );
+        };
+        check(0, "\" 1-Jan-1970 00:00:00 +0000\"");
+        check(951_782_399, "\"28-Feb-2000 23:59:59 +0000\"");
+        check(951_782_400, "\"29-Feb-2000 00:00:00 +0000\"");
+        check(-1, "\"31-Dec-1969 23:59:59 +0000\"");
+        check(1_795_298_132, "\"21-Nov-2026 21:55:32 +0000\"");
+        check(i64::MAX, "\"31-Dec-9999 15:30:07 +0000\"");
+    }
+
+    #[test]
+    fn sets_flags_and_lines_are_well_formed() {
+        let mut flags = SystemFlags::NONE;
+        flags.insert(SystemFlag::Seen);
+        flags.insert(SystemFlag::Answered);
+        let text = written(|writer| {
+            writer.flags(flags, ["$Forwarded"]).space().flags(SystemFlags::NONE, []).crlf();
+            writer.ranges([1..=3, 7..=7]).crlf();
+            writer.untagged_number(18, "EXISTS");
+            writer.tagged("a1", Status::No, "[TRYCREATE] there is no such mailbox");
+            writer.number(u64::MAX).space().number(0);
+        });
+        let expected = "(\\Answered \\Seen $Forwarded) ()\r\n1:3,7\r\n* 18 EXISTS\r\n\
+                        a1 NO [TRYCREATE] there is no such mailbox\r\n18446744073709551615 0";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_literal8_keeps_every_byte() {
+        let mut writer = Writer::new();
+        writer.literal8(b"a\0b").literal8(b"ab");
+        assert_eq!(writer.take(), b"~{3}\r\na\0b{2}\r\nab");
+    }
+}
