@@ -1,0 +1,194 @@
+//! How many connections there may be, in total and from one address.
+//!
+//! [`Connections::admit`] gives an [`Admission`] that counts until it is dropped. An IPv4 address counts alone, IPv6
+//! addresses by their /64, which is what one customer gets. Peers on this machine count towards the total only: a
+//! proxy or a load generator there is not a stranger.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::peer::Peer;
+
+/// The most connections that are admitted at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// From everybody together.
+    pub total_max: usize,
+    /// From one address (IPv6: one /64), unless it is of this machine.
+    pub per_address_max: usize,
+}
+
+/// Why a connection was not admitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The server has as many connections as it may.
+    #[error("too many connections to this server")]
+    Total,
+    /// This address has as many connections as it may.
+    #[error("too many connections from your address")]
+    PerAddress,
+}
+
+/// Counts the connections of one kind of listener. Shared by all accepting tasks.
+pub struct Connections {
+    limits: ConnectionLimits,
+    counts: Mutex<Counts>,
+    /// Woken whenever the last connection ends.
+    emptied: Notify,
+}
+
+#[derive(Default)]
+struct Counts {
+    total: usize,
+    by_address: HashMap<IpAddr, usize>,
+}
+
+impl Connections {
+    /// Starts to count from zero.
+    #[must_use]
+    pub fn new(limits: ConnectionLimits) -> Arc<Self> {
+        Arc::new(Self { limits, counts: Mutex::default(), emptied: Notify::new() })
+    }
+
+    /// Admits a connection, or says which limit it would break.
+    pub fn admit(self: &Arc<Self>, peer: &Peer) -> Result<Admission, Refused> {
+        let group = counted_address(peer);
+        let mut counts = self.counts();
+        if counts.total >= self.limits.total_max {
+            return Err(Refused::Total);
+        }
+        if let Some(address) = group {
+            let count = counts.by_address.entry(address).or_default();
+            if *count >= self.limits.per_address_max {
+                return Err(Refused::PerAddress);
+            }
+            *count += 1;
+        }
+        counts.total += 1;
+        drop(counts);
+        Ok(Admission { connections: Arc::clone(self), group })
+    }
+
+    /// Tells how many connections there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.counts().total
+    }
+
+    /// Waits until there is no connection left.
+    pub async fn emptied(&self) {
+        loop {
+            let woken = self.emptied.notified();
+            if self.count() == 0 {
+                return;
+            }
+            woken.await;
+        }
+    }
+
+    fn release(&self, group: Option<IpAddr>) {
+        let mut counts = self.counts();
+        counts.total = counts.total.saturating_sub(1);
+        if let Some(address) = group
+            && let Some(count) = counts.by_address.get_mut(&address)
+        {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                counts.by_address.remove(&address);
+            }
+        }
+        if counts.total == 0 {
+            self.emptied.notify_waiters();
+        }
+    }
+
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Connections {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connections").field("limits", &self.limits).field("count", &self.count()).finish()
+    }
+}
+
+/// One admitted connection; counts until it is dropped.
+#[derive(Debug)]
+pub struct Admission {
+    connections: Arc<Connections>,
+    group: Option<IpAddr>,
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.connections.release(self.group);
+    }
+}
+
+fn counted_address(peer: &Peer) -> Option<IpAddr> {
+    if peer.loopback {
+        return None;
+    }
+    match peer.address?.ip() {
+        IpAddr::V4(address) => Some(IpAddr::V4(address)),
+        IpAddr::V6(address) => {
+            let network = u128::from(address) >> 64 << 64;
+            Some(IpAddr::V6(Ipv6Addr::from(network)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(address: &str) -> Peer {
+        Peer::network(address.parse().expect("the test's addresses are valid"))
+    }
+
+    /// Admits the addresses in order and keeps what was admitted.
+    fn check(addresses: &[&str], refused: &[(usize, Refused)]) {
+        let connections = Connections::new(ConnectionLimits { total_max: 4, per_address_max: 2 });
+        let mut kept = Vec::new();
+        let mut seen = Vec::new();
+        for (index, address) in addresses.iter().enumerate() {
+            match connections.admit(&peer(address)) {
+                Ok(admission) => kept.push(admission),
+                Err(why) => seen.push((index, why)),
+            }
+        }
+        assert_eq!(seen, refused, "{addresses:?}");
+        assert_eq!(connections.count(), kept.len());
+        drop(kept);
+        assert_eq!(connections.count(), 0);
+        assert!(connections.counts().by_address.is_empty());
+    }
+
+    #[test]
+    fn limits_hold_per_address_and_in_total() {
+        check(&["192.0.2.1:1", "192.0.2.1:2", "192.0.2.1:3", "192.0.2.2:1"], &[(2, Refused::PerAddress)]);
+        check(&["[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8::3]:1"], &[(2, Refused::PerAddress)]);
+        check(&["[2001:db8::1]:1", "[2001:db8::2]:1", "[2001:db8:0:1::3]:1"], &[]);
+        check(&["127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3", "127.0.0.1:4", "192.0.2.1:1"], &[(4, Refused::Total)]);
+    }
+
+    #[tokio::test]
+    async fn waiting_for_the_last_connection_ends() {
+        let connections = Connections::new(ConnectionLimits { total_max: 4, per_address_max: 2 });
+        connections.emptied().await;
+        let admission = connections.admit(&Peer::local()).expect("there is room");
+        let waiter = tokio::spawn({
+            let connections = Arc::clone(&connections);
+            async move { connections.emptied().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiter.is_finished());
+        drop(admission);
+        waiter.await.expect("the waiter does not panic");
+    }
+}

@@ -1,0 +1,262 @@
+//! One connection's bytes: TCP, a local socket or memory; plain or under TLS; with DEFLATE on top or without.
+//!
+//! A [`Stream`] starts plain and is upgraded in place of itself: [`Stream::accept_tls`] for implicit TLS and STARTTLS,
+//! [`Stream::connect_tls`] at the client's end, [`Stream::start_deflate`] for IMAP COMPRESS. It is small (the layers lie behind boxes) and holds no
+//! buffers besides TLS's and DEFLATE's own.
+//!
+//! Who upgrades must have thrown away what the peer sent behind the command that asked for it: bytes that a protocol
+//! has already received are its own affair and must not be taken for encrypted ones (CVE-2011-0411).
+
+use std::fmt;
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
+
+use crate::deflate::Deflate;
+use crate::limits::{HANDSHAKE_TIME_MAX, RECEIVE_BYTES_MAX};
+use crate::tls::{ClientTls, Tls, TlsFacts};
+
+/// A connection that can be read, written and upgraded.
+pub struct Stream {
+    layer: Layer,
+    deflate: Option<Box<Deflate>>,
+}
+
+enum Layer {
+    Plain(Transport),
+    Server(Box<server::TlsStream<Transport>>),
+    Client(Box<client::TlsStream<Transport>>),
+}
+
+/// What lies below all layers.
+enum Transport {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+    Memory(DuplexStream),
+}
+
+impl Stream {
+    /// Takes a TCP connection; switches off the delay that gathers small packets.
+    #[must_use]
+    pub fn tcp(stream: TcpStream) -> Self {
+        // A socket that refuses the option still works, only slower.
+        let _ = stream.set_nodelay(true);
+        Self::plain(Transport::Tcp(stream))
+    }
+
+    /// Takes a connection over a local socket.
+    #[must_use]
+    pub fn unix(stream: UnixStream) -> Self {
+        Self::plain(Transport::Unix(stream))
+    }
+
+    /// Makes two connected ends in memory, each with room for `size_bytes`; for tests.
+    #[must_use]
+    pub fn duplex(size_bytes: usize) -> (Self, Self) {
+        let (one, other) = tokio::io::duplex(size_bytes);
+        (Self::plain(Transport::Memory(one)), Self::plain(Transport::Memory(other)))
+    }
+
+    /// Shakes hands as the server. On error the connection is lost.
+    pub async fn accept_tls(self, tls: &Tls) -> io::Result<Self> {
+        let acceptor = TlsAcceptor::from(tls.config());
+        let stream = within_time(acceptor.accept(self.into_transport()?)).await?;
+        Ok(Self { layer: Layer::Server(Box::new(stream)), deflate: None })
+    }
+
+    /// Shakes hands as the client with the server of this name. On error the connection is lost.
+    pub async fn connect_tls(self, tls: &ClientTls, server_name: &str) -> io::Result<Self> {
+        let name = ClientTls::server_name(server_name).map_err(io::Error::other)?;
+        let connector = TlsConnector::from(tls.config());
+        let stream = within_time(connector.connect(name, self.into_transport()?)).await?;
+        Ok(Self { layer: Layer::Client(Box::new(stream)), deflate: None })
+    }
+
+    /// Compresses everything from now on, in both directions. Does nothing when that is so already.
+    pub fn start_deflate(&mut self) {
+        if self.deflate.is_none() {
+            self.deflate = Some(Box::new(Deflate::new()));
+        }
+    }
+
+    /// Gives back memory that a connection without traffic does not need. Call it before a long wait.
+    pub fn relax(&mut self) {
+        if let Some(deflate) = &mut self.deflate {
+            deflate.relax();
+        }
+    }
+
+    /// Tells whether the bytes are encrypted.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        !matches!(self.layer, Layer::Plain(_))
+    }
+
+    /// Tells whether the bytes are compressed.
+    #[must_use]
+    pub fn is_deflated(&self) -> bool {
+        self.deflate.is_some()
+    }
+
+    /// Tells what the handshake agreed on.
+    #[must_use]
+    pub fn tls_facts(&self) -> Option<TlsFacts> {
+        match &self.layer {
+            Layer::Plain(_) => None,
+            Layer::Server(stream) => TlsFacts::of(stream.get_ref().1),
+            Layer::Client(stream) => TlsFacts::of(stream.get_ref().1),
+        }
+    }
+
+    /// Appends what arrives next, at most [`RECEIVE_BYTES_MAX`] bytes, and tells how many; zero is the peer's end.
+    ///
+    /// Until something arrives no memory is held. Dropping the future loses nothing.
+    pub async fn receive(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        std::future::poll_fn(|cx| self.poll_receive(cx, buffer)).await
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>, buffer: &mut Vec<u8>) -> Poll<io::Result<usize>> {
+        let mut space = [const { MaybeUninit::uninit() }; RECEIVE_BYTES_MAX];
+        let mut fresh = ReadBuf::uninit(&mut space);
+        ready!(Pin::new(self).poll_read(cx, &mut fresh))?;
+        buffer.extend_from_slice(fresh.filled());
+        Poll::Ready(Ok(fresh.filled().len()))
+    }
+
+    fn plain(transport: Transport) -> Self {
+        Self { layer: Layer::Plain(transport), deflate: None }
+    }
+
+    fn into_transport(self) -> io::Result<Transport> {
+        match (self.layer, self.deflate) {
+            (Layer::Plain(transport), None) => Ok(transport),
+            _ => Err(io::Error::new(io::ErrorKind::Unsupported, "TLS goes below compression and only once")),
+        }
+    }
+}
+
+impl From<TcpStream> for Stream {
+    fn from(stream: TcpStream) -> Self {
+        Self::tcp(stream)
+    }
+}
+
+impl From<UnixStream> for Stream {
+    fn from(stream: UnixStream) -> Self {
+        Self::unix(stream)
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").field("tls", &self.is_tls()).field("deflate", &self.is_deflated()).finish()
+    }
+}
+
+async fn within_time<T>(handshake: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    tokio::time::timeout(HANDSHAKE_TIME_MAX, handshake)
+        .await
+        .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake took too long"))?
+}
+
+/// Calls the same method on whatever the variant holds.
+macro_rules! on_each {
+    ($value:expr, [$($variant:path),+], $stream:ident => $call:expr) => {
+        match $value {
+            $($variant($stream) => $call,)+
+        }
+    };
+}
+
+macro_rules! on_layer {
+    ($value:expr, $stream:ident => $call:expr) => {
+        on_each!($value, [Layer::Plain, Layer::Server, Layer::Client], $stream => $call)
+    };
+}
+
+macro_rules! on_transport {
+    ($value:expr, $stream:ident => $call:expr) => {
+        on_each!($value, [Transport::Tcp, Transport::Unix, Transport::Memory], $stream => $call)
+    };
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        match &mut this.deflate {
+            Some(deflate) => deflate.poll_read(&mut this.layer, cx, buffer),
+            None => Pin::new(&mut this.layer).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        match &mut this.deflate {
+            Some(deflate) => deflate.poll_write(&mut this.layer, cx, bytes),
+            None => Pin::new(&mut this.layer).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        match &mut this.deflate {
+            Some(deflate) => deflate.poll_flush(&mut this.layer, cx),
+            None => Pin::new(&mut this.layer).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if let Some(deflate) = &mut this.deflate {
+            ready!(deflate.poll_flush(&mut this.layer, cx))?;
+        }
+        Pin::new(&mut this.layer).poll_shutdown(cx)
+    }
+}
+
+impl AsyncRead for Layer {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        on_layer!(self.get_mut(), stream => Pin::new(stream).poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for Layer {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        on_layer!(self.get_mut(), stream => Pin::new(stream).poll_write(cx, bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_layer!(self.get_mut(), stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_layer!(self.get_mut(), stream => Pin::new(stream).poll_shutdown(cx))
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        on_transport!(self.get_mut(), stream => Pin::new(stream).poll_read(cx, buffer))
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        on_transport!(self.get_mut(), stream => Pin::new(stream).poll_write(cx, bytes))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_transport!(self.get_mut(), stream => Pin::new(stream).poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        on_transport!(self.get_mut(), stream => Pin::new(stream).poll_shutdown(cx))
+    }
+}

@@ -1,0 +1,214 @@
+//! TLS at both ends: the server's certificate, which can be replaced while the server runs, and the client's rules.
+//!
+//! [`Tls`] holds the server's settings behind an atomic pointer: [`Tls::replace`] takes effect with the next handshake and
+//! leaves running connections alone. A certificate that does not parse or does not fit its key is refused and the old
+//! one stays. Files are read by `server`; here come the bytes of PEM files.
+//!
+//! TLS 1.2 and 1.3 with the cipher suites that rustls considers safe; session tickets, no client certificates.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{
+    ClientConfig, DigitallySignedStruct, ProtocolVersion, RootCertStore, ServerConfig, SignatureScheme,
+};
+
+use crate::limits::PEM_BYTES_MAX;
+
+/// Why TLS cannot be set up. All but [`TlsError::Name`] are for the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file is too long to be a certificate or key.
+    #[error("the {0} file is longer than {PEM_BYTES_MAX} bytes")]
+    TooLong(&'static str),
+    /// A file has no PEM block of the wanted kind.
+    #[error("no {0} in PEM form was found: {1}")]
+    Pem(&'static str, String),
+    /// The certificate and the key are refused, mostly because they do not belong together.
+    #[error("the certificate and the key cannot be used: {0}")]
+    Refused(#[from] rustls::Error),
+    /// The name of the other server cannot be in a certificate.
+    #[error("{0:?} is not a valid server name")]
+    Name(String),
+}
+
+/// The server's side of TLS. Shared by all listeners.
+pub struct Tls {
+    config: ArcSwap<ServerConfig>,
+}
+
+impl Tls {
+    /// Makes the settings from a certificate chain and a private key in PEM form.
+    pub fn new(chain_pem: &[u8], key_pem: &[u8]) -> Result<Self, TlsError> {
+        Ok(Self { config: ArcSwap::from(server_config(chain_pem, key_pem)?) })
+    }
+
+    /// Takes another certificate for all handshakes to come. On error the old one stays.
+    pub fn replace(&self, chain_pem: &[u8], key_pem: &[u8]) -> Result<(), TlsError> {
+        self.config.store(server_config(chain_pem, key_pem)?);
+        Ok(())
+    }
+
+    /// Gives the settings as they are now.
+    #[must_use]
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.config.load_full()
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+/// The client's side of TLS, for connections to other servers.
+#[derive(Clone)]
+pub struct ClientTls {
+    config: Arc<ClientConfig>,
+}
+
+impl ClientTls {
+    /// Trusts the given roots and checks the server's name.
+    pub fn verifying(roots: RootCertStore) -> Result<Self, TlsError> {
+        let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+        Ok(Self { config: Arc::new(builder.with_root_certificates(roots).with_no_client_auth()) })
+    }
+
+    /// Trusts the roots in a PEM file.
+    pub fn trusting(roots_pem: &[u8]) -> Result<Self, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(roots_pem)? {
+            roots.add(certificate)?;
+        }
+        Self::verifying(roots)
+    }
+
+    /// Encrypts to whoever answers: protects against listeners only (RFC 7435), as is usual between mail servers.
+    pub fn opportunistic() -> Result<Self, TlsError> {
+        let algorithms = provider().signature_verification_algorithms;
+        let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+        let anyone = Arc::new(AnyCertificate { algorithms });
+        Ok(Self {
+            config: Arc::new(builder.dangerous().with_custom_certificate_verifier(anyone).with_no_client_auth()),
+        })
+    }
+
+    /// Gives the settings.
+    #[must_use]
+    pub fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.config)
+    }
+
+    /// Makes a server's name fit for the handshake.
+    pub fn server_name(name: &str) -> Result<ServerName<'static>, TlsError> {
+        let plain = name.trim_end_matches('.');
+        ServerName::try_from(plain.to_owned()).map_err(|_| TlsError::Name(name.to_owned()))
+    }
+}
+
+impl fmt::Debug for ClientTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ClientTls")
+    }
+}
+
+/// What a handshake has agreed on; for trace headers and logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// The version, such as `TLSv1.3`.
+    pub version: &'static str,
+    /// The cipher suite by its registered name, such as `TLS13_AES_256_GCM_SHA384`.
+    pub cipher: &'static str,
+}
+
+impl TlsFacts {
+    pub(crate) fn of(connection: &rustls::CommonState) -> Option<Self> {
+        let version = match connection.protocol_version()? {
+            ProtocolVersion::TLSv1_2 => "TLSv1.2",
+            ProtocolVersion::TLSv1_3 => "TLSv1.3",
+            _ => return None,
+        };
+        let cipher = connection.negotiated_cipher_suite()?.suite().as_str()?;
+        Some(Self { version, cipher })
+    }
+}
+
+fn server_config(chain_pem: &[u8], key_pem: &[u8]) -> Result<Arc<ServerConfig>, TlsError> {
+    let chain = certificates(chain_pem)?;
+    let key = private_key(key_pem)?;
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let mut config = builder.with_no_client_auth().with_single_cert(chain, key)?;
+    config.ticketer = ring::Ticketer::new()?;
+    Ok(Arc::new(config))
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    check_length("certificate", pem)?;
+    let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    let chain = parsed.map_err(|error| TlsError::Pem("certificate", error.to_string()))?;
+    if chain.is_empty() {
+        return Err(TlsError::Pem("certificate", "the file has no CERTIFICATE block".to_owned()));
+    }
+    Ok(chain)
+}
+
+fn private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, TlsError> {
+    check_length("private key", pem)?;
+    PrivateKeyDer::from_pem_slice(pem).map_err(|error| TlsError::Pem("private key", error.to_string()))
+}
+
+fn check_length(what: &'static str, pem: &[u8]) -> Result<(), TlsError> {
+    if pem.len() > PEM_BYTES_MAX { Err(TlsError::TooLong(what)) } else { Ok(()) }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// Accepts any certificate, but checks that the server holds its key.
+#[derive(Debug)]
+struct AnyCertificate {
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}

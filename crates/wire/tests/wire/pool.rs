@@ -1,0 +1,122 @@
+//! The pool: outcomes, bounds, panics, closing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use base::sim::SimClock;
+use wire::{Pool, PoolError, PoolOptions};
+
+fn pool(workers: usize, queue_max: usize) -> Pool {
+    let options = PoolOptions { name: "test".to_owned(), workers, queue_max };
+    Pool::new(&options, Arc::new(SimClock::new())).expect("threads can be started")
+}
+
+/// Occupies a worker until the returned sender is dropped; returns once the job runs.
+fn hold_worker(pool: &Pool) -> mpsc::Sender<()> {
+    let (release, released) = mpsc::channel::<()>();
+    let (started, has_started) = mpsc::channel();
+    pool.spawn(move || {
+        started.send(()).expect("the test waits");
+        let _ = released.recv();
+    })
+    .expect("there is a place");
+    has_started.recv().expect("the job starts");
+    release
+}
+
+#[tokio::test]
+async fn outcomes_come_back_to_their_callers() {
+    let pool = pool(3, 8);
+    let mut callers = Vec::new();
+    for number in 0..200u64 {
+        let pool = pool.clone();
+        callers.push(tokio::spawn(async move { pool.run(move || number * 2).await }));
+    }
+    for (number, caller) in callers.into_iter().enumerate() {
+        assert_eq!(caller.await.expect("no panic"), Ok(number as u64 * 2));
+    }
+    pool.close();
+    let report = pool.report();
+    assert_eq!((report.workers, report.completed, report.depth, report.busy), (3, 200, 0, 0));
+    assert!(report.depth_max <= 8, "{report:?}");
+}
+
+#[tokio::test]
+async fn a_panic_is_an_error_and_the_worker_goes_on() {
+    let pool = pool(1, 4);
+    let failed: Result<(), _> = pool.run(|| panic!("on purpose")).await;
+    assert_eq!(failed, Err(PoolError::Panicked("on purpose".to_owned())));
+    pool.spawn(|| panic!("again")).expect("there is a place");
+    assert_eq!(pool.run(|| 7).await, Ok(7));
+    pool.close();
+    assert_eq!(pool.report().panicked, 2);
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_spawn_and_delays_run() {
+    let pool = pool(1, 2);
+    let release = hold_worker(&pool);
+    pool.spawn(|| ()).expect("first place");
+    pool.spawn(|| ()).expect("second place");
+    assert_eq!(pool.spawn(|| ()), Err(PoolError::Full));
+    let waiting = tokio::spawn({
+        let pool = pool.clone();
+        async move { pool.run(|| 1).await }
+    });
+    tokio::task::yield_now().await;
+    assert!(!waiting.is_finished());
+    assert_eq!(pool.report().depth, 2);
+    drop(release);
+    assert_eq!(waiting.await.expect("no panic"), Ok(1));
+}
+
+#[tokio::test]
+async fn closing_runs_what_is_queued_and_refuses_the_rest() {
+    let pool = pool(1, 8);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let release = hold_worker(&pool);
+    for _ in 0..5 {
+        let ran = Arc::clone(&ran);
+        pool.spawn(move || {
+            ran.fetch_add(1, Ordering::SeqCst);
+        })
+        .expect("there is a place");
+    }
+    drop(release);
+    pool.close();
+    assert_eq!(ran.load(Ordering::SeqCst), 5);
+    assert_eq!(pool.spawn(|| ()), Err(PoolError::Closed));
+    assert_eq!(pool.run(|| 1).await, Err(PoolError::Closed));
+}
+
+#[tokio::test]
+async fn a_job_outlives_the_task_that_waits_for_it() {
+    let pool = pool(1, 4);
+    let release = hold_worker(&pool);
+    let (sender, receiver) = mpsc::channel();
+    let waiting = tokio::spawn({
+        let pool = pool.clone();
+        async move { pool.run(move || sender.send("done")).await }
+    });
+    tokio::task::yield_now().await;
+    waiting.abort();
+    drop(release);
+    assert_eq!(receiver.recv(), Ok("done"));
+}
+
+#[test]
+fn the_last_owner_may_be_a_job() {
+    let pool = pool(2, 4);
+    let (sender, receiver) = mpsc::channel();
+    let held = pool.clone();
+    let release = hold_worker(&pool);
+    pool.spawn(move || {
+        drop(held);
+        sender.send(()).expect("the test waits");
+    })
+    .expect("there is a place");
+    drop(pool);
+    drop(release);
+    assert_eq!(receiver.recv(), Ok(()));
+}

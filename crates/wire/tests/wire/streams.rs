@@ -1,0 +1,196 @@
+//! Streams: upgrades to TLS and DEFLATE over every transport, reload of the certificate, refusal of broken bytes.
+
+use std::io;
+
+use base::Random;
+use base::sim::SeededRandom;
+use proptest::prelude::*;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use wire::{ClientTls, Stream, Tls, TlsError};
+
+fn certificate(name: &str) -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(vec![name.to_owned()]).expect("a name makes a certificate");
+    (made.cert.pem(), made.signing_key.serialize_pem())
+}
+
+fn tls(name: &str) -> Tls {
+    let (chain, key) = certificate(name);
+    Tls::new(chain.as_bytes(), key.as_bytes()).expect("the pair is valid")
+}
+
+async fn encrypt(client: Stream, server: Stream) -> (Stream, Stream) {
+    let (tls, trust) = (tls("mail.test"), ClientTls::opportunistic().expect("valid settings"));
+    let (client, server) = tokio::join!(client.connect_tls(&trust, "mail.test"), server.accept_tls(&tls));
+    (client.expect("the client shakes hands"), server.expect("the server shakes hands"))
+}
+
+/// Sends each text from one end, waits for it at the other, and answers with it in capitals.
+async fn check_talk(client: &mut Stream, server: &mut Stream) {
+    let even = "x".repeat(300_000);
+    let varied = uneven_text(120_000);
+    for text in ["a1 NOOP\r\n", "", "a2 SELECT INBOX\r\n", &even, &varied, "a3 LOGOUT\r\n"] {
+        let ask = async {
+            client.write_all(text.as_bytes()).await.expect("the server reads");
+            client.flush().await.expect("the server reads");
+            let mut heard = vec![0; text.len()];
+            client.read_exact(&mut heard).await.expect("the answer comes");
+            assert!(heard == text.to_uppercase().as_bytes());
+        };
+        let answer = async {
+            let mut heard = Vec::new();
+            while heard.len() < text.len() {
+                assert_ne!(server.receive(&mut heard).await.expect("bytes come"), 0);
+            }
+            assert!(heard == text.as_bytes());
+            server.write_all(heard.to_ascii_uppercase().as_slice()).await.expect("the client reads");
+            server.flush().await.expect("the client reads");
+        };
+        tokio::join!(ask, answer);
+    }
+}
+
+/// Makes a text that hardly compresses.
+fn uneven_text(length: usize) -> String {
+    let random = SeededRandom::new(7);
+    (0..length).map(|_| char::from(b'a' + (random.below(26) as u8))).collect()
+}
+
+/// Talks plain, encrypted and compressed.
+async fn check_upgrades(client: Stream, server: Stream) {
+    let (mut client, mut server) = (client, server);
+    assert!(!client.is_tls() && client.tls_facts().is_none());
+    check_talk(&mut client, &mut server).await;
+    let (mut client, mut server) = encrypt(client, server).await;
+    assert!(client.is_tls() && server.is_tls());
+    assert_eq!(server.tls_facts().map(|facts| facts.version), Some("TLSv1.3"));
+    assert_eq!(server.tls_facts(), client.tls_facts());
+    check_talk(&mut client, &mut server).await;
+    client.start_deflate();
+    server.start_deflate();
+    check_talk(&mut client, &mut server).await;
+    server.relax();
+    client.relax();
+    check_talk(&mut client, &mut server).await;
+    server.shutdown().await.expect("the client is there");
+    assert_eq!(client.receive(&mut Vec::new()).await.expect("an orderly end"), 0);
+}
+
+#[tokio::test]
+async fn memory_streams_can_be_upgraded() {
+    let (client, server) = Stream::duplex(1 << 20);
+    check_upgrades(client, server).await;
+}
+
+#[tokio::test]
+async fn tcp_streams_can_be_upgraded() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has ports");
+    let address = listener.local_addr().expect("it is bound");
+    let (client, server) = tokio::join!(TcpStream::connect(address), listener.accept());
+    let server = server.expect("the client comes").0;
+    assert!(!server.nodelay().expect("the socket is open"));
+    check_upgrades(Stream::tcp(client.expect("the listener is there")), Stream::from(server)).await;
+}
+
+#[tokio::test]
+async fn local_sockets_can_be_upgraded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("socket");
+    let listener = UnixListener::bind(&path).expect("the path is free");
+    let (client, server) = tokio::join!(UnixStream::connect(&path), listener.accept());
+    let server = Stream::unix(server.expect("the client comes").0);
+    check_upgrades(Stream::from(client.expect("the listener is there")), server).await;
+}
+
+#[tokio::test]
+async fn tls_is_not_started_twice_or_above_deflate() {
+    let (client, server) = Stream::duplex(1 << 16);
+    let (_client, server) = encrypt(client, server).await;
+    let refused = server.accept_tls(&tls("mail.test")).await.expect_err("there is TLS already");
+    assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+    let (mut one, _other) = Stream::duplex(1 << 16);
+    one.start_deflate();
+    let refused = one.accept_tls(&tls("mail.test")).await.expect_err("there is compression already");
+    assert_eq!(refused.kind(), io::ErrorKind::Unsupported);
+}
+
+#[tokio::test]
+async fn a_new_certificate_serves_the_next_handshake() {
+    let (first_chain, first_key) = certificate("mail.test");
+    let (second_chain, second_key) = certificate("mail.test");
+    let tls = Tls::new(first_chain.as_bytes(), first_key.as_bytes()).expect("the pair is valid");
+    let trust_second = ClientTls::trusting(second_chain.as_bytes()).expect("a certificate");
+    let attempt = async || {
+        let (client, server) = Stream::duplex(1 << 16);
+        let ends = tokio::join!(client.connect_tls(&trust_second, "mail.test"), server.accept_tls(&tls));
+        ends.0.is_ok() && ends.1.is_ok()
+    };
+    assert!(!attempt().await, "the first certificate is not trusted");
+    let mismatch = tls.replace(second_chain.as_bytes(), first_key.as_bytes());
+    assert!(matches!(mismatch, Err(TlsError::Refused(_))), "{mismatch:?}");
+    tls.replace(second_chain.as_bytes(), second_key.as_bytes()).expect("the pair is valid");
+    assert!(attempt().await, "the second certificate is served");
+}
+
+#[test]
+fn files_that_are_no_certificates_are_refused() {
+    let (chain, key) = certificate("mail.test");
+    let check = |chain: &[u8], key: &[u8], expected: &str| {
+        let error = Tls::new(chain, key).expect_err("a file is broken").to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    check(b"", key.as_bytes(), "no certificate");
+    check(chain.as_bytes(), b"", "no private key");
+    check(chain.as_bytes(), chain.as_bytes(), "no private key");
+    check(&vec![b' '; wire::limits::PEM_BYTES_MAX + 1], key.as_bytes(), "longer than");
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_deflate_are_an_error() {
+    let (mut client, mut server) = Stream::duplex(1 << 16);
+    server.start_deflate();
+    client.write_all(&[0xFF; 64]).await.expect("there is room");
+    let error = server.receive(&mut Vec::new()).await.expect_err("a reserved block type");
+    assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+}
+
+#[tokio::test]
+async fn a_peer_that_does_not_shake_hands_is_an_error() {
+    let (mut client, server) = Stream::duplex(1 << 16);
+    client.write_all(b"EHLO client.test\r\n").await.expect("there is room");
+    drop(client);
+    assert!(server.accept_tls(&tls("mail.test")).await.is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Whatever is written in whatever pieces, with flushes and pauses between, arrives.
+    #[test]
+    fn deflate_carries_every_piece(
+        pieces in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..20_000), any::<bool>()), 0..12),
+        room in 1usize..5_000,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let (mut client, mut server) = Stream::duplex(room);
+            client.start_deflate();
+            server.start_deflate();
+            let expected: Vec<u8> = pieces.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
+            let send = async {
+                for (bytes, pause) in &pieces {
+                    client.write_all(bytes).await.expect("the server reads");
+                    if *pause {
+                        client.flush().await.expect("the server reads");
+                        client.relax();
+                    }
+                }
+                client.shutdown().await.expect("the server reads");
+            };
+            let mut heard = Vec::new();
+            let receive = async { while server.receive(&mut heard).await.expect("valid bytes") > 0 {} };
+            tokio::join!(send, receive);
+            assert!(heard == expected);
+        });
+    }
+}
