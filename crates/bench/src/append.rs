@@ -1,0 +1,26 @@
+//! Appends to one mailbox, one after another, and says how long each took: the same for a small mailbox and a large one?
+
+use crate::arguments::{Arguments, Outcome};
+use crate::client::Client;
+use crate::corpus;
+use crate::figures::{Figures, Stopwatch};
+use crate::numbers::Numbers;
+
+/// Appends and prints the times.
+pub fn run(arguments: &Arguments) -> Outcome<()> {
+    let user: usize = arguments.or("user", 1)?;
+    let count: usize = arguments.or("count", 1_000)?;
+    let size: usize = arguments.or("size", 10_240)?;
+    let mailbox = arguments.or("mailbox", "INBOX".to_owned())?;
+    let mut numbers = Numbers::new(arguments.or("seed", 7)?);
+    let mut client = Client::connect(arguments.text("address")?)?;
+    client.login(user, arguments.text("password")?)?;
+    let mut figures = Figures::default();
+    let watch = Stopwatch::start();
+    for index in 0..count {
+        let message = corpus::message(&mut numbers, index, user, size);
+        client.timed(&mut figures, "APPEND", |client| client.append(&mailbox, "\\Seen", message.as_bytes()));
+    }
+    println!("{}", figures.json(watch.elapsed().as_secs_f64()));
+    client.command("LOGOUT")
+}

@@ -1,0 +1,61 @@
+//! The command line: pairs of `--name value`.
+//!
+//! A name that is never asked for is not noticed: the callers are our own scripts.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::str::FromStr;
+
+/// What may go wrong here ends the program with its text.
+pub type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// The values by name.
+#[derive(Debug)]
+pub struct Arguments {
+    values: HashMap<String, String>,
+}
+
+impl Arguments {
+    /// Takes pairs of `--name value`.
+    pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Self> {
+        let mut values = HashMap::new();
+        while let Some(word) = words.next() {
+            let name = word.strip_prefix("--").ok_or_else(|| format!("{word:?} does not begin with --"))?;
+            let value = words.next().ok_or_else(|| format!("--{name} wants a value"))?;
+            values.insert(name.to_owned(), value);
+        }
+        Ok(Self { values })
+    }
+
+    /// Gives a value that must be there.
+    pub fn text(&self, name: &str) -> Outcome<&str> {
+        self.values.get(name).map(String::as_str).ok_or_else(|| format!("--{name} is missing").into())
+    }
+
+    /// Gives a value, or what stands for it.
+    pub fn or<T: FromStr>(&self, name: &str, otherwise: T) -> Outcome<T> {
+        match self.values.get(name) {
+            None => Ok(otherwise),
+            Some(value) => value.parse().map_err(|_| format!("--{name} {value:?} cannot be read").into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(line: &str) -> Outcome<Arguments> {
+        Arguments::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn values_are_found_by_name() {
+        let found = arguments("--clients 7 --address here").expect("two pairs");
+        assert_eq!(found.or("clients", 50).ok(), Some(7));
+        assert_eq!(found.or("rounds", 20).ok(), Some(20));
+        assert_eq!(found.text("address").ok(), Some("here"));
+        assert!(found.or::<u8>("address", 1).is_err() && found.text("user").is_err());
+        assert!(arguments("clients 7").is_err() && arguments("--clients").is_err());
+    }
+}

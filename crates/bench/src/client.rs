@@ -1,0 +1,161 @@
+//! An IMAP client that knows as much as a load generator needs: send a command, read to its tagged answer.
+//!
+//! Untagged lines are counted and their bytes kept until the next command; literals are read by their announced length.
+//! Nothing is parsed beyond that, so that the driver costs little beside the server that it shares a machine with.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::arguments::Outcome;
+use crate::figures::{Figures, Stopwatch};
+
+/// A server that does not answer for this long has failed.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A connection to a server.
+#[derive(Debug)]
+pub struct Client {
+    reader: BufReader<TcpStream>,
+    tag: usize,
+    /// What came before the last tagged answer.
+    pub untagged: Vec<u8>,
+}
+
+impl Client {
+    /// Connects and reads the greeting.
+    pub fn connect(address: &str) -> Outcome<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        let mut client = Self { reader: BufReader::with_capacity(16 * 1024, stream), tag: 0, untagged: Vec::new() };
+        client.line()?;
+        if client.untagged.starts_with(b"* OK") { Ok(client) } else { Err(client.said("greeting")) }
+    }
+
+    /// Logs a numbered user in.
+    pub fn login(&mut self, user: usize, password: &str) -> Outcome<()> {
+        self.command(&format!("LOGIN {user}bench {password}"))
+    }
+
+    /// Sends a command and waits for its tagged OK.
+    pub fn command(&mut self, command: &str) -> Outcome<()> {
+        self.tag += 1;
+        let tag = format!("a{} ", self.tag);
+        self.send(format!("{tag}{command}\r\n").as_bytes())?;
+        self.answer(&tag, command)
+    }
+
+    /// Sends a message to a mailbox, waiting for the go-ahead before the literal.
+    pub fn append(&mut self, mailbox: &str, flags: &str, message: &[u8]) -> Outcome<()> {
+        self.tag += 1;
+        let tag = format!("a{} ", self.tag);
+        self.send(format!("{tag}APPEND {mailbox} ({flags}) {{{}}}\r\n", message.len()).as_bytes())?;
+        self.continuation()?;
+        self.send(message)?;
+        self.send(b"\r\n")?;
+        self.answer(&tag, "APPEND")
+    }
+
+    /// Starts to idle; the connection is then left alone.
+    pub fn idle(&mut self) -> Outcome<()> {
+        self.send(b"idle IDLE\r\n")?;
+        self.continuation()
+    }
+
+    /// Runs something, notes its time, and notes its failure as one.
+    pub fn timed(&mut self, figures: &mut Figures, name: &'static str, work: impl FnOnce(&mut Self) -> Outcome<()>) {
+        let watch = Stopwatch::start();
+        let done = work(self);
+        figures.add(name, watch.elapsed());
+        if let Err(error) = done {
+            figures.failures.push(format!("{name}: {error}"));
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Outcome<()> {
+        Ok(self.reader.get_mut().write_all(bytes)?)
+    }
+
+    fn continuation(&mut self) -> Outcome<()> {
+        self.untagged.clear();
+        loop {
+            let start = self.line()?;
+            let line = &self.untagged[start..];
+            if line.starts_with(b"+") {
+                return Ok(());
+            }
+            if !line.starts_with(b"*") {
+                return Err(self.said("continuation"));
+            }
+        }
+    }
+
+    fn answer(&mut self, tag: &str, command: &str) -> Outcome<()> {
+        self.untagged.clear();
+        loop {
+            let start = self.line()?;
+            if let Some(rest) = self.untagged[start..].strip_prefix(tag.as_bytes()) {
+                let good = rest.starts_with(b"OK");
+                return if good { Ok(()) } else { Err(self.said(command)) };
+            }
+        }
+    }
+
+    /// Reads a line with the literals in it behind what was read before, and tells where it begins.
+    fn line(&mut self) -> Outcome<usize> {
+        let start = self.untagged.len();
+        loop {
+            if self.reader.read_until(b'\n', &mut self.untagged)? == 0 {
+                return Err("the server closed the connection".into());
+            }
+            let Some(length) = literal(&self.untagged) else { return Ok(start) };
+            if self.reader.by_ref().take(length).read_to_end(&mut self.untagged)? as u64 != length {
+                return Err("the server closed the connection in a literal".into());
+            }
+        }
+    }
+
+    fn said(&self, command: &str) -> Box<dyn std::error::Error + Send + Sync> {
+        let tail = &self.untagged[self.untagged.len().saturating_sub(200)..];
+        format!("{command:?} was answered with {:?}", String::from_utf8_lossy(tail)).into()
+    }
+}
+
+/// Gives the length of the literal that a line announces at its end.
+fn literal(line: &[u8]) -> Option<u64> {
+    let inner = line.strip_suffix(b"}\r\n")?;
+    let digits = &inner[inner.iter().rposition(|byte| *byte == b'{')? + 1..];
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn literals_are_announced_at_the_end_of_a_line() {
+        assert_eq!(literal(b"* 1 FETCH (BODY[] {12}\r\n"), Some(12));
+        assert_eq!(literal(b"* OK {12} done\r\n"), None);
+        assert_eq!(literal(b"* LIST () {x}\r\n"), None);
+    }
+
+    #[test]
+    fn an_answer_ends_with_its_tag_and_not_inside_a_literal() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("bound").to_string();
+        let server = std::thread::spawn(move || {
+            let (mut peer, _) = listener.accept().expect("the client comes");
+            peer.write_all(b"* OK hello\r\n* 1 FETCH (BODY[] {9}\r\na1 OK no\r\n)\r\na1 OK done\r\na2 NO never\r\n")
+                .expect("it reads");
+            let _ = peer.read(&mut [0; 100]);
+            peer
+        });
+        let mut client = Client::connect(&address).expect("greeted");
+        client.command("FETCH 1 (BODY[])").expect("answered");
+        assert!(client.untagged.ends_with(b")\r\na1 OK done\r\n"));
+        assert!(client.command("NOOP").is_err_and(|error| error.to_string().contains("never")));
+        drop(server.join());
+    }
+}

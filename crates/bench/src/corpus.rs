@@ -1,0 +1,106 @@
+//! Messages of ordinary shape, made from a seed: headers as clients write them, a text of some kilobytes, now and then a second part.
+//!
+//! Used as what is appended, and as an mbox to import. Lines are no longer than people's programs make them and end in CRLF
+//! (in an mbox in LF, as such files have it).
+
+use std::fmt::Write as _;
+use std::io::{BufWriter, Write as _};
+
+use crate::arguments::{Arguments, Outcome};
+use crate::numbers::Numbers;
+
+const WORDS: &[&str] = &[
+    "about", "account", "agenda", "answer", "attached", "before", "budget", "by", "could", "customer", "date",
+    "decision", "delivery", "draft", "for", "friday", "from", "have", "in", "invoice", "issue", "meeting", "minutes",
+    "next", "office", "on", "order", "plan", "please", "project", "question", "regards", "release", "review", "send",
+    "server", "team", "that", "the", "this", "to", "tomorrow", "travel", "until", "update", "version", "week", "will",
+    "with", "you",
+];
+const PEOPLE: &[&str] =
+    &["Alice Ames", "Bob Byrne", "Carol Cole", "David Dunn", "Erin Esch", "Frank Foss", "Grace Gill"];
+const DAYS_MAX: usize = 28;
+
+/// Writes an mbox to standard output.
+pub fn run(arguments: &Arguments) -> Outcome<()> {
+    let count: usize = arguments.text("messages")?.parse()?;
+    let mut numbers = Numbers::new(arguments.or("seed", 1)?);
+    let user: usize = arguments.or("user", 1)?;
+    let mut out = BufWriter::with_capacity(1 << 20, std::io::stdout().lock());
+    for index in 0..count {
+        let size = 500 + numbers.below(7_000);
+        let text = message(&mut numbers, index, user, size).replace("\r\n", "\n").replace("\nFrom ", "\n>From ");
+        write!(out, "From sender@bench.test Mon Jan  1 00:00:00 2024\n{text}\n")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Makes the `index`th message to a user, with about `size` bytes of text.
+pub fn message(numbers: &mut Numbers, index: usize, user: usize, size: usize) -> String {
+    let body = prose(numbers, size);
+    let (kind, body) =
+        if numbers.below(4) == 0 { alternative(&body, index) } else { ("text/plain; charset=utf-8".to_owned(), body) };
+    let person = *numbers.pick(PEOPLE);
+    let subject = prose(numbers, 30).replace("\r\n", " ");
+    let mut text = String::with_capacity(body.len() + 600);
+    let (day, hour, minute) = (1 + numbers.below(DAYS_MAX), numbers.below(24), numbers.below(60));
+    let _ = write!(
+        text,
+        "Received: from client.bench.test by mx.bench.test; {day} Feb 2024 {hour:02}:{minute:02}:00 +0000\r\n"
+    );
+    let _ =
+        write!(text, "Date: {day} Feb 2024 {hour:02}:{minute:02}:00 +0000\r\nFrom: {person} <sender@bench.test>\r\n");
+    let _ = write!(
+        text,
+        "To: {user}bench@bench.test\r\nSubject: {}\r\nMessage-ID: <{index}.{}@bench.test>\r\n",
+        subject.trim(),
+        numbers.below(1 << 30)
+    );
+    let _ = write!(text, "MIME-Version: 1.0\r\nContent-Type: {kind}\r\n\r\n{body}");
+    text
+}
+
+/// Gives the same text as plain and as HTML, in a multipart/alternative.
+fn alternative(body: &str, index: usize) -> (String, String) {
+    let boundary = format!("=_part_{index}");
+    let html = body.replace("\r\n", "<br>\r\n");
+    let parts = format!(
+        "--{boundary}\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n{body}\r\n\
+         --{boundary}\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<html><body>{html}</body></html>\r\n--{boundary}--\r\n"
+    );
+    (format!("multipart/alternative; boundary=\"{boundary}\""), parts)
+}
+
+/// Gives about `size` bytes of words in lines.
+fn prose(numbers: &mut Numbers, size: usize) -> String {
+    let mut text = String::with_capacity(size + 16);
+    let mut column = 0;
+    while text.len() < size {
+        let word = *numbers.pick(WORDS);
+        text.push_str(word);
+        column += word.len() + 1;
+        if column > 68 {
+            text.push_str("\r\n");
+            column = 0;
+        } else {
+            text.push(' ');
+        }
+    }
+    text.push_str("\r\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_headers_and_lines_of_mail() {
+        let mut numbers = Numbers::new(1);
+        for index in 0..50 {
+            let text = message(&mut numbers, index, 3, 2_000);
+            let (headers, body) = text.split_once("\r\n\r\n").expect("an empty line ends the headers");
+            assert!(headers.contains("\r\nTo: 3bench@bench.test\r\n") && headers.contains("\r\nMessage-ID: <"));
+            assert!(body.len() >= 2_000 && text.split("\r\n").all(|line| line.len() < 998 && !line.contains('\n')));
+        }
+    }
+}

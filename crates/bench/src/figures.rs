@@ -1,0 +1,92 @@
+//! Times and counts, and how they are printed.
+//!
+//! This is the only place that asks the machine for the time.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+/// Measures from where it was started.
+#[derive(Debug, Clone, Copy)]
+pub struct Stopwatch {
+    start: Instant,
+}
+
+impl Stopwatch {
+    /// Starts measuring.
+    #[expect(clippy::disallowed_methods, reason = "a load generator measures real time")]
+    pub fn start() -> Self {
+        Self { start: Instant::now() }
+    }
+
+    /// Gives the time since the start.
+    pub fn elapsed(self) -> Duration {
+        self.start.elapsed()
+    }
+}
+
+/// Times by the name of what took them.
+#[derive(Debug, Default, Clone)]
+pub struct Figures {
+    times_us: BTreeMap<&'static str, Vec<u64>>,
+    /// What a server refused or answered wrongly.
+    pub failures: Vec<String>,
+}
+
+impl Figures {
+    /// Notes one time.
+    pub fn add(&mut self, name: &'static str, time: Duration) {
+        self.times_us.entry(name).or_default().push(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Takes over what another one has noted.
+    pub fn merge(&mut self, other: Self) {
+        for (name, mut times) in other.times_us {
+            self.times_us.entry(name).or_default().append(&mut times);
+        }
+        self.failures.extend(other.failures);
+    }
+
+    /// Counts everything noted.
+    pub fn count(&self) -> usize {
+        self.times_us.values().map(Vec::len).sum()
+    }
+
+    /// Prints everything as one JSON object, with how long the whole took.
+    pub fn json(mut self, seconds: f64) -> String {
+        let mut text =
+            format!("{{\"seconds\": {seconds:.3}, \"count\": {}, \"failures\": {}", self.count(), self.failures.len());
+        if let Some(first) = self.failures.first() {
+            let _ = write!(text, ", \"first_failure\": {:?}", first);
+        }
+        text.push_str(", \"times_us\": {");
+        for (index, (name, times)) in self.times_us.iter_mut().enumerate() {
+            times.sort_unstable();
+            let comma = if index == 0 { "" } else { ", " };
+            let _ = write!(text, "{comma}\"{name}\": {}", spread(times));
+        }
+        text.push_str("}}");
+        text
+    }
+}
+
+/// Prints count, median, 99th percentile and maximum of sorted times.
+fn spread(sorted: &[u64]) -> String {
+    let at = |part: f64| sorted.get(((sorted.len().saturating_sub(1)) as f64 * part) as usize).copied().unwrap_or(0);
+    format!("{{\"count\": {}, \"p50\": {}, \"p99\": {}, \"max\": {}}}", sorted.len(), at(0.5), at(0.99), at(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_spread_and_counted() {
+        let mut figures = Figures::default();
+        (1..=101).rev().for_each(|time| figures.add("FETCH", Duration::from_micros(time)));
+        figures.failures.push("NO \"such\" thing".into());
+        let text = figures.json(2.0);
+        assert!(text.contains("\"FETCH\": {\"count\": 101, \"p50\": 51, \"p99\": 100, \"max\": 101}"), "{text}");
+        assert!(text.contains("\"failures\": 1, \"first_failure\": \"NO \\\"such\\\" thing\""), "{text}");
+    }
+}

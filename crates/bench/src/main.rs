@@ -1,0 +1,46 @@
+//! The load generator: drives a mail server over its public protocols and says what it saw.
+//!
+//! It shares no code with the server, so that a mistake cannot hide on both sides, and it drives the peers with the very same
+//! bytes. It measures time and counts; what a server spends (processor, memory, disk) is measured around it by
+//! `scripts/bench`. Results are one JSON object on standard output; progress and complaints go to standard error.
+//!
+//! Users are named `NUMBERbench`, because the program that drives SMTP (`smtp-source`) can only number them in front.
+//!
+//! ```text
+//! doublet-bench mix    --address HOST:PORT --password P [--clients 50] [--rounds 20] [--messages 100] [--login once|always]
+//! doublet-bench idle   --address HOST:PORT --password P [--connections 5000]     waits for a line on standard input
+//! doublet-bench append --address HOST:PORT --password P --user NUMBER [--count 1000] [--size 10240]
+//! doublet-bench corpus --messages N [--seed 1] [--user NUMBER]                        writes an mbox to standard output
+//! ```
+
+mod append;
+mod arguments;
+mod client;
+mod corpus;
+mod figures;
+mod idle;
+mod mix;
+mod numbers;
+
+use std::process::ExitCode;
+
+use arguments::Arguments;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let work = words.next().unwrap_or_default();
+    let done = Arguments::parse(words).and_then(|arguments| match work.as_str() {
+        "mix" => mix::run(&arguments),
+        "idle" => idle::run(&arguments),
+        "append" => append::run(&arguments),
+        "corpus" => corpus::run(&arguments),
+        _ => Err(format!("{work:?} is none of mix, idle, append, corpus").into()),
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("doublet-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The mix: what a mail program does in a session, by many clients at once, each in a mailbox of its own.
+//!
+//! A round is one session: log in, list, select, flags of all, envelopes of the newest twenty, some bodies and headers, flags changed, two
+//! messages appended and two removed, two searches, log out. Before the clock starts, every mailbox is filled to the same
+//! size; every round leaves it at that size, so a round costs the same however many there are.
+//! With `--login once` a client keeps its connection and selects anew in each round.
+
+use std::fmt::Write as _;
+use std::thread;
+
+use crate::arguments::{Arguments, Outcome};
+use crate::client::Client;
+use crate::corpus;
+use crate::figures::{Figures, Stopwatch};
+use crate::numbers::Numbers;
+
+/// The size of an appended message's text.
+const MESSAGE_BYTES: usize = 4_000;
+const NEWEST: usize = 20;
+
+/// What all clients have in common.
+#[derive(Debug, Clone)]
+struct Plan {
+    address: String,
+    password: String,
+    rounds: usize,
+    messages: usize,
+    login_once: bool,
+}
+
+/// Fills the mailboxes, runs all clients, prints the times of their commands.
+pub fn run(arguments: &Arguments) -> Outcome<()> {
+    let plan = Plan {
+        address: arguments.text("address")?.to_owned(),
+        password: arguments.text("password")?.to_owned(),
+        rounds: arguments.or("rounds", 20)?,
+        messages: arguments.or("messages", 100)?,
+        login_once: arguments.or("login", "always".to_owned())? == "once",
+    };
+    let clients = arguments.or("clients", 50)?;
+    if plan.messages < NEWEST {
+        return Err(format!("--messages {} is less than the {NEWEST} that a round looks at", plan.messages).into());
+    }
+    if arguments.or("fill", 1)? == 1 {
+        crew(clients, |user| fill(&plan, user))?;
+    }
+    if plan.rounds == 0 {
+        return Ok(());
+    }
+    let watch = Stopwatch::start();
+    let figures = crew(clients, |user| sessions(&plan, user))?;
+    println!("{}", figures.json(watch.elapsed().as_secs_f64()));
+    Ok(())
+}
+
+/// Runs the same work for users 1 to `clients` at once.
+fn crew(clients: usize, work: impl Fn(usize) -> Outcome<Figures> + Sync) -> Outcome<Figures> {
+    let work = &work;
+    thread::scope(|scope| {
+        let hands: Vec<_> = (1..=clients).map(|user| scope.spawn(move || work(user))).collect();
+        let mut figures = Figures::default();
+        for hand in hands {
+            figures.merge(hand.join().map_err(|_| "a client panicked")??);
+        }
+        Ok(figures)
+    })
+}
+
+fn fill(plan: &Plan, user: usize) -> Outcome<Figures> {
+    let mut numbers = Numbers::new(user as u64);
+    let mut client = Client::connect(&plan.address)?;
+    client.login(user, &plan.password)?;
+    client.command("SELECT INBOX")?;
+    client.command("STORE 1:* +FLAGS.SILENT (\\Deleted)").or_else(|_| client.command("NOOP"))?;
+    client.command("EXPUNGE")?;
+    for index in 0..plan.messages {
+        client.append("INBOX", "", corpus::message(&mut numbers, index, user, MESSAGE_BYTES).as_bytes())?;
+    }
+    client.command("LOGOUT")?;
+    Ok(Figures::default())
+}
+
+fn sessions(plan: &Plan, user: usize) -> Outcome<Figures> {
+    let mut figures = Figures::default();
+    let mut numbers = Numbers::new((user as u64) << 32);
+    let mut client = None;
+    for round in 0..plan.rounds {
+        let mut current = match client.take() {
+            Some(client) => client,
+            None => log_in(plan, user, &mut figures)?,
+        };
+        session(plan, user, round, &mut Hand { client: &mut current, figures: &mut figures, numbers: &mut numbers });
+        if plan.login_once && round + 1 < plan.rounds {
+            client = Some(current);
+        } else {
+            current.timed(&mut figures, "LOGOUT", |client| client.command("LOGOUT"));
+        }
+    }
+    Ok(figures)
+}
+
+fn log_in(plan: &Plan, user: usize, figures: &mut Figures) -> Outcome<Client> {
+    let watch = Stopwatch::start();
+    let mut client = Client::connect(&plan.address)?;
+    client.login(user, &plan.password)?;
+    figures.add("LOGIN", watch.elapsed());
+    Ok(client)
+}
+
+/// What a session works with.
+struct Hand<'a> {
+    client: &'a mut Client,
+    figures: &'a mut Figures,
+    numbers: &'a mut Numbers,
+}
+
+impl Hand<'_> {
+    fn run(&mut self, name: &'static str, command: &str) {
+        self.client.timed(self.figures, name, |client| client.command(command));
+    }
+}
+
+fn session(plan: &Plan, user: usize, round: usize, hand: &mut Hand<'_>) {
+    let last = plan.messages;
+    hand.run("LIST", "LIST \"\" \"*\"");
+    hand.run("SELECT", "SELECT INBOX");
+    hand.run("FETCH FLAGS", "FETCH 1:* (UID FLAGS)");
+    let newest = last + 1 - NEWEST;
+    hand.run("FETCH ENVELOPE", &format!("FETCH {newest}:{last} (FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)"));
+    for _ in 0..3 {
+        let number = 1 + hand.numbers.below(last);
+        hand.run("FETCH BODY", &format!("FETCH {number} (BODY.PEEK[])"));
+    }
+    let number = 1 + hand.numbers.below(last);
+    hand.run("FETCH HEADER", &format!("FETCH {number} (BODY.PEEK[HEADER.FIELDS (FROM TO SUBJECT DATE)])"));
+    hand.run("FETCH STRUCTURE", &format!("FETCH {number} (BODYSTRUCTURE)"));
+    hand.run("STORE", &format!("STORE {number} +FLAGS (\\Seen)"));
+    hand.run("STORE", &format!("STORE {newest}:{last} FLAGS.SILENT (\\Answered)"));
+    hand.run("SEARCH", "SEARCH UNSEEN");
+    hand.run("SEARCH", "SEARCH SUBJECT meeting SINCE 1-Jan-2024");
+    append_and_remove(plan, user, round, hand);
+    hand.run("NOOP", "NOOP");
+}
+
+fn append_and_remove(plan: &Plan, user: usize, round: usize, hand: &mut Hand<'_>) {
+    let mut doomed = String::new();
+    for index in 0..2 {
+        let message = corpus::message(hand.numbers, round * 2 + index, user, MESSAGE_BYTES);
+        hand.client.timed(hand.figures, "APPEND", |client| client.append("INBOX", "", message.as_bytes()));
+        let comma = if index == 0 { "" } else { "," };
+        let _ = write!(doomed, "{comma}{}", 1 + (hand.numbers.below(plan.messages / 2) + index * plan.messages / 2));
+    }
+    hand.run("STORE", &format!("STORE {doomed} +FLAGS.SILENT (\\Deleted)"));
+    hand.run("EXPUNGE", "EXPUNGE");
+}

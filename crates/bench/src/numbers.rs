@@ -1,0 +1,43 @@
+//! Numbers that look random and are the same in every run (SplitMix64), so that all servers get the same work.
+
+/// A sequence of numbers that its seed determines.
+#[derive(Debug, Clone)]
+pub struct Numbers {
+    state: u64,
+}
+
+impl Numbers {
+    /// Starts the sequence of a seed.
+    pub fn new(seed: u64) -> Self {
+        Self { state: seed }
+    }
+
+    /// Gives a number below `end`, which is not 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ (mixed >> 31)) % end as u64) as usize
+    }
+
+    /// Picks one of several.
+    pub fn pick<'a, T>(&mut self, several: &'a [T]) -> &'a T {
+        &several[self.below(several.len())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_repeats_its_sequence() {
+        let draw = |seed| {
+            let mut numbers = Numbers::new(seed);
+            (0..8).map(|_| numbers.below(1_000)).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+    }
+}
