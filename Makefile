@@ -1,0 +1,46 @@
+# Every target installs what it needs where it may (scripts/need) and builds with one profile (docs/building.md).
+# `make help` lists them.
+
+CARGO := scripts/cargo
+TARGET := $(or $(CARGO_TARGET_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/doublet/target)
+DOUBLET := $(TARGET)/release/doublet
+DATA ?= $(HOME)/.local/share/doublet/demo
+
+.DEFAULT_GOAL := help
+.PHONY: help build run test check conformance bench soak
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
+
+build: ## compile the program
+	@scripts/need build
+	$(CARGO) build --release --locked --package server
+
+run: build ## start a demo server: domain demo.test with users and mail (DATA=folder)
+	scripts/demo "$(DOUBLET)" "$(DATA)"
+
+test: ## run every test in its short form
+	@scripts/need test
+	$(CARGO) test --release --locked --workspace
+
+check: ## format, lints, docs, licences and house rules, a short fuzz
+	@scripts/need test
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --locked --workspace --no-deps --quiet
+	$(CARGO) test --release --locked --package base --test tidy
+	$(CARGO) run --release --locked --package fuzz -- --iterations 2000
+
+conformance: build ## play foreign test suites and real clients against the server
+	@scripts/need conformance
+	conformance/run "$(DOUBLET)"
+
+bench: build ## measure against Postfix and Dovecot, write docs/performance.md
+	@scripts/need bench
+	$(CARGO) build --release --locked --package bench
+	scripts/bench "$(DOUBLET)"
+
+soak: build ## run the long forms: crash loop, thousands of seeds, long fuzz
+	@scripts/need test
+	DOUBLET_SOAK=1 $(CARGO) test --release --locked --workspace
+	$(CARGO) run --release --locked --package fuzz -- --iterations 200000
