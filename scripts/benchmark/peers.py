@@ -1,0 +1,222 @@
+"""The peers: Debian's Postfix and Dovecot, in a folder of their own, on loopback, on unprivileged ports.
+
+They run with their own defaults (syncing, process model, logging) but for what a test needs: any of the 5,000 users is let in
+with one password, and the limits that would stop thousands of connections from one address are raised. Their users'
+look-ups are tables without cost, which favours them. Nothing of the system's own configuration is read or changed.
+"""
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+
+from .processes import Family, wait_for
+
+USERS = 5_000
+DOMAIN = "bench.test"
+PASSWORD = "secret"
+SMTP_PORT = 22_025
+IMAP_PORT = 22_143
+
+DOVECOT = """
+base_dir = {folder}/dovecot-run
+state_dir = {folder}/dovecot-state
+log_path = {folder}/dovecot.log
+protocols = imap lmtp
+listen = 127.0.0.1
+ssl = no
+disable_plaintext_auth = no
+mail_location = maildir:{folder}/mail/%n
+mail_uid = {uid}
+mail_gid = {gid}
+first_valid_uid = 1
+auth_username_format = %Ln
+passdb {{
+  driver = static
+  args = password={password}
+}}
+userdb {{
+  driver = static
+  args = uid={uid} gid={gid} home={folder}/mail/%n allow_all_users=yes
+}}
+namespace inbox {{
+  inbox = yes
+}}
+mail_max_userip_connections = 20000
+default_client_limit = 30000
+default_process_limit = 20000
+service imap-login {{
+  process_limit = 20000
+  inet_listener imap {{
+    port = {imap_port}
+  }}
+  inet_listener imaps {{
+    port = 0
+  }}
+}}
+service imap {{
+  process_limit = 20000
+}}
+service anvil {{
+  client_limit = 60000
+}}
+service auth {{
+  client_limit = 60000
+}}
+service lmtp {{
+  unix_listener lmtp {{
+    mode = 0666
+  }}
+}}
+"""
+
+POSTFIX = """
+compatibility_level = 3.6
+queue_directory = {folder}/postfix-queue
+data_directory = {folder}/postfix-data
+command_directory = /usr/sbin
+daemon_directory = /usr/lib/postfix/sbin
+shlib_directory = /usr/lib/postfix
+meta_directory = /etc/postfix
+mail_owner = postfix
+setgid_group = postdrop
+myhostname = mx.bench.test
+mydestination =
+inet_interfaces = 127.0.0.1
+inet_protocols = ipv4
+mynetworks = 127.0.0.0/8
+alias_maps =
+alias_database =
+local_recipient_maps =
+virtual_mailbox_domains = {domain}
+virtual_mailbox_maps = texthash:{folder}/postfix/users
+virtual_transport = lmtp:unix:{folder}/dovecot-run/lmtp
+smtpd_relay_restrictions = permit_mynetworks, reject_unauth_destination
+smtpd_tls_security_level = none
+maillog_file = {folder}/postfix.log
+maillog_file_prefixes = {folder}
+"""
+
+
+class Peers:
+    """Postfix in front of Dovecot."""
+
+    name = "Postfix + Dovecot"
+    smtp_port = SMTP_PORT
+    imap_port = IMAP_PORT
+    domain = DOMAIN
+    password = PASSWORD
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.families = []
+        owner = pwd.getpwnam("nobody")
+        os.makedirs(f"{folder}/mail")
+        os.chown(f"{folder}/mail", owner.pw_uid, owner.pw_gid)
+        self.owner = owner
+        self._write_dovecot(owner)
+        self._write_postfix()
+
+    @staticmethod
+    def versions():
+        """Tells what the peers are."""
+        dovecot = subprocess.run(["dovecot", "--version"], capture_output=True, text=True, check=True).stdout.split()[0]
+        postfix = subprocess.run(["postconf", "-dh", "mail_version"], capture_output=True, text=True, check=True).stdout.strip()
+        return f"Postfix {postfix}, Dovecot {dovecot}"
+
+    @staticmethod
+    def user(number):
+        """Gives the login of a user, counted from 1; numbers come first because `smtp-source -N` makes them so."""
+        return f"{number}bench"
+
+    def maildir(self, number):
+        """Gives the folder of a user's mail."""
+        return f"{self.folder}/mail/{self.user(number)}"
+
+    def start(self):
+        """Starts both and waits until they answer."""
+        dovecot = Family("dovecot", ["dovecot", "-F", "-c", f"{self.folder}/dovecot.conf"], f"{self.folder}/dovecot.out")
+        postfix = Family("postfix", ["postfix", "-c", f"{self.folder}/postfix", "start-fg"], f"{self.folder}/postfix.out")
+        self.families = [dovecot, postfix]
+        for port in (IMAP_PORT, SMTP_PORT):
+            wait_for(f"an answer on port {port}", lambda port=port: answers(port), 30)
+
+    def stop(self):
+        """Stops both."""
+        for family in self.families:
+            family.stop()
+        self.families = []
+
+    def cpu_seconds(self):
+        """Gives the processor time of all their processes."""
+        return sum(family.cpu_seconds() for family in self.families)
+
+    def imap_family(self):
+        """Gives the processes that serve IMAP."""
+        return self.families[0]
+
+    def idle(self):
+        """Tells whether all accepted mail has reached its mailboxes: then the queue holds no file."""
+        for queue in ("maildrop", "incoming", "active", "deferred"):
+            for _, _, files in os.walk(f"{self.folder}/postfix-queue/{queue}"):
+                if files:
+                    return False
+        return True
+
+    def stored(self):
+        """Counts the messages in all mailboxes."""
+        count = 0
+        for folder, _, files in os.walk(f"{self.folder}/mail"):
+            if os.path.basename(folder) in ("new", "cur"):
+                count += len(files)
+        return count
+
+    def disk_bytes(self):
+        """Tells how much disk the mailboxes take."""
+        out = subprocess.run(["du", "-s", "--block-size=1", f"{self.folder}/mail"], capture_output=True, text=True, check=True)
+        return int(out.stdout.split()[0])
+
+    def _write_dovecot(self, owner):
+        text = DOVECOT.format(folder=self.folder, uid=owner.pw_uid, gid=owner.pw_gid, password=PASSWORD, imap_port=IMAP_PORT)
+        _write(f"{self.folder}/dovecot.conf", text)
+
+    def _write_postfix(self):
+        folder = self.folder
+        for part in ("postfix", "postfix-queue", "postfix-data"):
+            os.makedirs(f"{folder}/{part}")
+        shutil.chown(f"{folder}/postfix-data", "postfix")
+        _write(f"{folder}/postfix/main.cf", POSTFIX.format(folder=folder, domain=DOMAIN))
+        _write(f"{folder}/postfix/users", "".join(f"{self.user(n)}@{DOMAIN} ok\n" for n in range(0, USERS + 1)))
+        master = _master()
+        _write(f"{folder}/postfix/master.cf", master)
+
+
+def _master():
+    """Gives Debian's own master.cf, with our port, without folders of its own to change root to."""
+    lines = []
+    with open("/usr/share/postfix/master.cf.dist", encoding="ascii") as original:
+        for line in original:
+            if line.startswith("smtp ") and " inet " in line:
+                line = f"127.0.0.1:{SMTP_PORT} inet n - n - - smtpd\n"
+            elif line[:1].isalpha():
+                fields = line.split(None, 7)
+                fields[4] = "n"
+                line = " ".join(fields).rstrip("\n") + "\n"
+            lines.append(line)
+    return "".join(lines)
+
+
+def answers(port):
+    """Tells whether somebody greets on a port."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), 2) as peer:
+            peer.settimeout(5)
+            return bool(peer.recv(3))
+    except OSError:
+        return False
+
+
+def _write(path, text):
+    with open(path, "w", encoding="ascii") as out:
+        out.write(text)
