@@ -1,0 +1,170 @@
+//! Licences, bans and number of what we build on.
+//!
+//! `deny.toml` says which licences may enter and which crates must not. The resolver says what is built for this machine, so what
+//! only other systems would need is not looked at. Checked here and not with a program of its own, because that program would
+//! have to be compiled on every machine for longer than it saves.
+
+use std::collections::BTreeSet;
+
+use crate::ratchet::Finding;
+use crate::tree;
+
+/// What may come in by way of others but is not for our own rooms.
+const NOT_FOR_US: &[(&str, &str)] = &[
+    ("chrono", "one time library: jiff"),
+    ("time", "one time library: jiff"),
+    ("lazy_static", "std::sync::LazyLock"),
+    ("once_cell", "std::sync::OnceLock"),
+    ("rand", "randomness is a parameter: base::Random"),
+    ("fastrand", "randomness is a parameter: base::Random"),
+    ("async-trait", "the edges are concrete types"),
+    ("anyhow", "one error enum per room"),
+    ("log", "tracing"),
+];
+
+/// The ruler's red lines for direct and for all dependencies.
+const DIRECT_MAX: usize = 70;
+const ALL_MAX: usize = 400;
+
+/// Checks everything that the workspace builds on.
+pub fn findings() -> Vec<Finding> {
+    let rules: toml::Table = tree::read("deny.toml").parse().expect("deny.toml is TOML");
+    let allowed = names(&rules, "licenses", "allow");
+    let denied = names(&rules, "bans", "deny");
+    let direct = direct();
+    let packages = packages();
+    let mut findings: Vec<Finding> =
+        packages.iter().flat_map(|package| objections(package, &allowed, &denied)).collect();
+    for (name, instead) in NOT_FOR_US.iter().filter(|(name, _)| direct.contains(*name)) {
+        findings.push(Finding::new("ban", format!("direct::{name}"), *instead));
+    }
+    for (what, count, max) in [("direct", direct.len(), DIRECT_MAX), ("all", packages.len(), ALL_MAX)] {
+        if count > max {
+            findings.push(Finding::sized("count", what, count, format!("{count} dependencies, at most {max}")));
+        }
+    }
+    findings
+}
+
+/// A crate that we build on.
+struct Package {
+    name: String,
+    licence: String,
+}
+
+fn objections(package: &Package, allowed: &BTreeSet<String>, denied: &BTreeSet<String>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !satisfied(&package.licence, allowed) {
+        let remark = format!("its licence is {:?}; deny.toml allows {allowed:?}", package.licence);
+        findings.push(Finding::new("licence", &package.name, remark));
+    }
+    if denied.contains(&package.name) {
+        findings.push(Finding::new("ban", &package.name, "deny.toml says why it is not to enter"));
+    }
+    findings
+}
+
+/// Lists the foreign crates of the whole workspace, tests and build scripts included.
+fn packages() -> Vec<Package> {
+    let lines = tree::cargo(&["tree", "--workspace", "--edges", "all", "--prefix", "none", "--format", "{p}|{l}"]);
+    let unique: BTreeSet<&str> = lines.iter().map(|line| line.trim_end_matches(" (*)")).collect();
+    unique
+        .into_iter()
+        .filter_map(|line| line.split_once('|'))
+        .filter(|(package, _)| !package.contains("(/"))
+        .map(|(package, licence)| Package {
+            name: package.split(' ').next().unwrap_or_default().to_owned(),
+            licence: licence.to_owned(),
+        })
+        .collect()
+}
+
+/// Lists the foreign crates that our rooms name for the product.
+fn direct() -> BTreeSet<String> {
+    let rooms: BTreeSet<String> = tree::rooms().into_iter().collect();
+    let manifests = rooms.iter().map(|room| tree::read(&format!("crates/{room}/Cargo.toml")));
+    let tables = manifests.map(|text| text.parse::<toml::Table>().expect("cargo has read this manifest"));
+    let names = tables.flat_map(|table| match table.get("dependencies").and_then(|d| d.as_table()) {
+        Some(dependencies) => dependencies.keys().cloned().collect(),
+        None => Vec::new(),
+    });
+    names.filter(|name| !rooms.contains(name)).collect()
+}
+
+/// Reads a list of names from deny.toml; an entry is a text or a table with a `name`.
+fn names(rules: &toml::Table, section: &str, key: &str) -> BTreeSet<String> {
+    let list = rules.get(section).and_then(|s| s.get(key)).and_then(|l| l.as_array());
+    let list = list.unwrap_or_else(|| panic!("deny.toml has a list [{section}] {key}"));
+    list.iter().filter_map(|entry| entry.as_str().or_else(|| entry.get("name")?.as_str())).map(str::to_owned).collect()
+}
+
+/// Tells whether an SPDX expression can be met with the allowed licences alone.
+fn satisfied(expression: &str, allowed: &BTreeSet<String>) -> bool {
+    // Before SPDX, crates wrote `MIT/Apache-2.0` for a choice.
+    let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
+    let words: Vec<&str> = spaced.split_whitespace().collect();
+    let mut rest = &words[..];
+    choice(&mut rest, allowed) == Some(true) && rest.is_empty()
+}
+
+/// Evaluates `all {OR all}`; `None` when the expression cannot be read.
+fn choice(words: &mut &[&str], allowed: &BTreeSet<String>) -> Option<bool> {
+    let mut met = all(words, allowed)?;
+    while words.first() == Some(&"OR") {
+        *words = &words[1..];
+        met |= all(words, allowed)?;
+    }
+    Some(met)
+}
+
+/// Evaluates `one {AND one}`.
+fn all(words: &mut &[&str], allowed: &BTreeSet<String>) -> Option<bool> {
+    let mut met = one(words, allowed)?;
+    while words.first() == Some(&"AND") {
+        *words = &words[1..];
+        met &= one(words, allowed)?;
+    }
+    Some(met)
+}
+
+/// Evaluates a licence, with its exception if it has one, or a choice in parentheses.
+fn one(words: &mut &[&str], allowed: &BTreeSet<String>) -> Option<bool> {
+    let (first, rest) = words.split_first()?;
+    *words = rest;
+    if *first == "(" {
+        let met = choice(words, allowed)?;
+        let (close, rest) = words.split_first()?;
+        *words = rest;
+        return (*close == ")").then_some(met);
+    }
+    if let ["WITH", exception, rest @ ..] = *words {
+        *words = rest;
+        return Some(allowed.contains(&format!("{first} WITH {exception}")));
+    }
+    Some(allowed.contains(*first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(expression: &str, expected: bool) {
+        let allowed = ["MIT", "Apache-2.0", "Unicode-3.0", "Apache-2.0 WITH LLVM-exception"];
+        let allowed = allowed.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(satisfied(expression, &allowed), expected, "{expression}");
+    }
+
+    #[test]
+    fn licence_expressions_are_read() {
+        check("MIT", true);
+        check("GPL-3.0", false);
+        check("MIT OR GPL-3.0", true);
+        check("GPL-3.0/MIT", true);
+        check("MIT AND GPL-3.0", false);
+        check("(MIT OR GPL-3.0) AND Unicode-3.0", true);
+        check("(MIT OR Apache-2.0) AND GPL-3.0", false);
+        check("GPL-2.0 OR Apache-2.0 WITH LLVM-exception", true);
+        check("MIT OR (GPL-2.0", false);
+        check("", false);
+    }
+}

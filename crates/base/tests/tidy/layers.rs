@@ -1,0 +1,132 @@
+//! Layers: which room may lean on which.
+//!
+//! The layers are read from the code map in `ARCHITECTURE.md`, so that the map and the manifests cannot come apart. A room leans only
+//! on rooms of lower layers. Protocol rooms and `wire` share layer 5: they lean on `wire` and never on each other. A room
+//! without a layer (`–` in the map) leans on `base` alone, unless the map says what it drives, and nobody leans on it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ratchet::Finding;
+use crate::tree;
+
+/// Rooms up to this layer must build without tokio.
+const LAYER_WITHOUT_RUNTIME_MAX: u8 = 4;
+
+/// Rooms that drive everything else and so lean on every layer.
+const DRIVERS: &[&str] = &["fuzz"];
+
+/// Checks manifests against the map, and the map against the folders.
+pub fn arrows() -> Vec<Finding> {
+    let map = map(&tree::read("ARCHITECTURE.md"));
+    let rooms: BTreeSet<String> = tree::rooms().into_iter().collect();
+    let mut findings = Vec::new();
+    for room in &rooms {
+        let manifest = format!("crates/{room}/Cargo.toml");
+        let Some(layer) = map.get(room) else {
+            findings.push(Finding::new("map", manifest, "ARCHITECTURE.md does not name this room"));
+            continue;
+        };
+        for target in dependencies(&tree::read(&manifest)) {
+            if let Some(remark) = objection((room, *layer), &target, &map) {
+                findings.push(Finding::new("layer", format!("{manifest}::{target}"), remark));
+            }
+        }
+    }
+    findings
+}
+
+/// Asks the resolver whether tokio is among what the rooms of the core link to.
+pub fn runtime() -> Vec<Finding> {
+    let map = map(&tree::read("ARCHITECTURE.md"));
+    let core = tree::rooms()
+        .into_iter()
+        .filter(|room| matches!(map.get(room), Some(Some(layer)) if *layer <= LAYER_WITHOUT_RUNTIME_MAX));
+    let mut findings = Vec::new();
+    for room in core {
+        let packages =
+            tree::cargo(&["tree", "--package", &room, "--edges", "normal", "--prefix", "none", "--format", "{p}"]);
+        if packages.iter().any(|package| package.starts_with("tokio v")) {
+            findings.push(Finding::new(
+                "runtime",
+                format!("crates/{room}"),
+                "links tokio; the core is synchronous (`cargo tree -i tokio` says why)",
+            ));
+        }
+    }
+    findings
+}
+
+/// Says what is wrong with an arrow from a room to `target`, if anything is.
+fn objection(from: (&str, Option<u8>), target: &str, map: &BTreeMap<String, Option<u8>>) -> Option<String> {
+    let (room, layer) = from;
+    let allowed = match (layer, map.get(target)?) {
+        _ if DRIVERS.contains(&room) => true,
+        (_, None) => false,
+        (None, Some(_)) => target == "base",
+        (Some(5), Some(5)) => target == "wire",
+        (Some(from), Some(to)) => to < &from,
+    };
+    if allowed { None } else { Some(format!("{room} may not lean on {target} (layers in ARCHITECTURE.md)")) }
+}
+
+/// Reads the rows `| layer | `room` ... | ... |` of the code map.
+fn map(page: &str) -> BTreeMap<String, Option<u8>> {
+    let mut rooms = BTreeMap::new();
+    for line in page.lines() {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, layer, names, ..] = cells[..] else { continue };
+        let layer = match layer {
+            "–" => None,
+            number => match number.parse() {
+                Ok(number) => Some(number),
+                Err(_) => continue,
+            },
+        };
+        for name in names.split('`').skip(1).step_by(2) {
+            rooms.insert(name.trim_end_matches('/').to_owned(), layer);
+        }
+    }
+    rooms
+}
+
+/// Lists the rooms that a manifest names, for the product, its tests or its build.
+fn dependencies(manifest: &str) -> BTreeSet<String> {
+    let manifest: toml::Table = manifest.parse().expect("cargo has read this manifest");
+    ["dependencies", "dev-dependencies", "build-dependencies"]
+        .iter()
+        .filter_map(|section| manifest.get(*section)?.as_table())
+        .flatten()
+        .filter(|(_, value)| value.get("path").is_some() || value.get("workspace").is_some())
+        .map(|(name, _)| name.clone())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = "| layer | room |\n|---|---|\n| 0 | `base` | ids |\n| 1 | `store` | files |\n| 5 | `wire` | s |\n\
+                        | 5 | `imap` `smtp` | p |\n| – | `bench` | load |\n";
+
+    fn refused(from: &str, to: &str) -> bool {
+        let map = map(PAGE);
+        objection((from, map[from]), to, &map).is_some()
+    }
+
+    #[test]
+    fn arrows_point_down() {
+        assert!(
+            !refused("store", "base")
+                && !refused("imap", "store")
+                && !refused("imap", "wire")
+                && !refused("bench", "base")
+        );
+        assert!(
+            refused("base", "store")
+                && refused("imap", "smtp")
+                && refused("store", "bench")
+                && refused("bench", "store")
+        );
+        assert!(refused("wire", "imap"));
+    }
+}

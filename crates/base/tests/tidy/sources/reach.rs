@@ -1,0 +1,165 @@
+//! What only certain rooms may call, and what nobody should.
+//!
+//! A path counts by its words: `std::fs::read`, `fs::read` after `use std::fs`, and `File::open` after `use std::fs::File` are all found,
+//! because an import of the banned module is a finding itself. Renaming imports to get around it is what reviews are for.
+
+use syn::visit::{self, Visit};
+
+use super::{Source, for_tests};
+use crate::ratchet::Finding;
+
+/// A rule about paths: which words in a row, and in which rooms they are right.
+struct Ban {
+    rule: &'static str,
+    words: &'static [&'static [&'static str]],
+    rooms: &'static [&'static str],
+    instead: &'static str,
+}
+
+const BANS: &[Ban] = &[
+    Ban {
+        rule: "files",
+        words: &[&["std", "fs"], &["tokio", "fs"], &["File", "open"], &["File", "create"], &["OpenOptions", "new"]],
+        rooms: &["store", "search", "server", "bench", "fuzz"],
+        instead: "only `store` touches files; take a `Read` or `Write`",
+    },
+    Ban {
+        rule: "clock",
+        words: &[
+            &["SystemTime", "now"],
+            &["Instant", "now"],
+            &["Timestamp", "now"],
+            &["Zoned", "now"],
+            &["Utc", "now"],
+        ],
+        rooms: &["server", "bench"],
+        instead: "time is a parameter: base::Clock",
+    },
+    Ban {
+        rule: "random",
+        words: &[&["getrandom"], &["rand"], &["OsRng"], &["thread_rng"], &["fastrand"]],
+        rooms: &["server"],
+        instead: "randomness is a parameter: base::Random",
+    },
+    Ban {
+        rule: "environment",
+        words: &[&["env", "var"], &["env", "var_os"], &["env", "vars"], &["env", "args"]],
+        rooms: &["server", "bench", "fuzz"],
+        instead: "only `server` reads the environment",
+    },
+];
+
+/// Checks one file.
+pub fn findings(source: &Source) -> Vec<Finding> {
+    let mut walk = Walk { source, test: source.test, findings: Vec::new() };
+    walk.visit_file(&source.syntax);
+    walk.findings.sort();
+    walk.findings.dedup();
+    walk.findings
+}
+
+struct Walk<'a> {
+    source: &'a Source,
+    test: bool,
+    findings: Vec<Finding>,
+}
+
+impl Walk<'_> {
+    fn add(&mut self, rule: &str, what: &str, remark: &str) {
+        self.findings.push(Finding::new(rule, format!("{}::{what}", self.source.path), remark));
+    }
+
+    fn path(&mut self, words: &[String]) {
+        if words.last().is_some_and(|word| word == "sleep") && self.test {
+            self.add("sleep", "sleep", "tests wait for a state, they do not sleep");
+        }
+        for ban in BANS.iter().filter(|ban| !self.test && !ban.rooms.contains(&self.source.room.as_str())) {
+            if ban.words.iter().any(|banned| starts_somewhere(words, banned)) {
+                let what = words.join("::");
+                self.findings.push(Finding::new(ban.rule, format!("{}::{what}", self.source.path), ban.instead));
+            }
+        }
+    }
+
+    fn imports(&mut self, tree: &syn::UseTree, before: &mut Vec<String>) {
+        match tree {
+            syn::UseTree::Path(path) => {
+                before.push(path.ident.to_string());
+                self.imports(&path.tree, before);
+                before.pop();
+            }
+            syn::UseTree::Group(group) => group.items.iter().for_each(|item| self.imports(item, before)),
+            syn::UseTree::Name(name) => self.import(before, Some(name.ident.to_string())),
+            syn::UseTree::Rename(name) => self.import(before, Some(name.ident.to_string())),
+            syn::UseTree::Glob(_) => self.import(before, None),
+        }
+    }
+
+    fn import(&mut self, before: &[String], name: Option<String>) {
+        let words: Vec<String> = before.iter().cloned().chain(name).collect();
+        self.path(&words);
+    }
+}
+
+fn starts_somewhere(words: &[String], banned: &[&str]) -> bool {
+    // A single word is a crate or a type and must lead; several may stand anywhere.
+    let places =
+        if banned.len() == 1 { words.windows(1).take(1) } else { words.windows(banned.len()).take(usize::MAX) };
+    places.into_iter().any(|window| window.iter().zip(banned).all(|(word, banned)| word == banned))
+}
+
+fn is_lock(receiver: &syn::Expr) -> bool {
+    let syn::Expr::MethodCall(call) = receiver else { return false };
+    call.args.is_empty() && ["lock", "read", "write"].iter().any(|name| call.method == name)
+}
+
+impl<'a> Visit<'a> for Walk<'_> {
+    fn visit_item_mod(&mut self, module: &'a syn::ItemMod) {
+        let outside = self.test;
+        self.test |= for_tests(&module.attrs);
+        visit::visit_item_mod(self, module);
+        self.test = outside;
+    }
+
+    fn visit_item_use(&mut self, item: &'a syn::ItemUse) {
+        self.imports(&item.tree, &mut Vec::new());
+    }
+
+    fn visit_path(&mut self, path: &'a syn::Path) {
+        let words: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+        self.path(&words);
+        visit::visit_path(self, path);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'a syn::ExprMethodCall) {
+        let unwraps = call.method == "unwrap" || call.method == "expect";
+        if unwraps && !self.test && is_lock(&call.receiver) {
+            self.add(
+                "lock",
+                "lock",
+                "a panic elsewhere must not take this request along: unwrap_or_else(PoisonError::into_inner)",
+            );
+        } else if call.method == "unwrap" && call.args.is_empty() && !self.test {
+            self.add("unwrap", "unwrap", "`?`, or expect(\"why it holds\") where the same block proves it");
+        }
+        visit::visit_expr_method_call(self, call);
+    }
+
+    fn visit_expr_unsafe(&mut self, block: &'a syn::ExprUnsafe) {
+        if self.source.room != "store" {
+            self.add("unsafe", "unsafe", "`unsafe` is for `store`, with its proof");
+        }
+        visit::visit_expr_unsafe(self, block);
+    }
+
+    fn visit_attribute(&mut self, attribute: &'a syn::Attribute) {
+        if attribute.path().is_ident("ignore") {
+            self.add(
+                "ignore",
+                "ignore",
+                "a test that does not run is none; assert the behaviour as it is, with the reason",
+            );
+        }
+        visit::visit_attribute(self, attribute);
+    }
+}
