@@ -1,0 +1,196 @@
+"""Compares what a server answered with what a script expects, by meaning.
+
+What counts: the status of a command, response codes that the script asks for, and all data. What does not, because the RFCs leave it to the
+server: the words for people behind a status; NO or BAD for what cannot be done; the order of untagged answers and of the items
+in a FETCH; quotes where an atom would do; the order of flags; \\Recent and RECENT; attributes of LIST beyond the common ones; flags that a
+server offers beyond those expected. Expunges are compared by which messages are gone, because a server may count them from either end.
+"""
+
+import itertools
+import re
+
+LIST_ATTRIBUTES = {"\\noselect", "\\noinferiors", "\\haschildren", "\\hasnochildren", "\\subscribed", "\\nonexistent"}
+TAGGED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9.\\]*) (OK\b|NO\b|BAD\b|\(\.\)\*|\.\*)(.*)$", re.S)
+STATUS = re.compile(r"^(\\\*|\\\+)( OK| NO| BAD| BYE| PREAUTH|)(?: (\\\[.*?\\\]))?", re.S)
+# Answers that a server may give beyond the expected ones.
+WELCOME = re.compile(r"\* (OK \[|CAPABILITY |FLAGS |\d+ RECENT|ENABLED|(LIST|LSUB|XLIST) \([^)]*\) \S+ \"?(Sent|Drafts|Trash|Junk|Archive|Outbox)\b)", re.I)
+PERMUTED_ITEMS_MAX = 5
+
+
+class Unlike(Exception):
+    """The answers do not mean what the script expects."""
+
+
+def group(lines):
+    """Puts lines of a script that belong to one answer together: literals go over lines."""
+    answers = []
+    for line in lines:
+        begins = re.match(r"(\\\*|\\\+)( |$)", line) or TAGGED.match(line) or line == ".*"
+        if begins or not answers:
+            answers.append([line])
+        else:
+            answers[-1].append(line)
+    return answers
+
+
+def tag_of(answer):
+    """Gives the tag that an expected answer begins with."""
+    found = TAGGED.match(answer[0])
+    return re.sub(r"\\(.)", r"\1", found.group(1)) if found else None
+
+
+def compare(expected, actual):
+    """Raises `Unlike` unless the answers mean what the script expects."""
+    if expected == [[".*"]]:
+        return
+    expected = [answer for answer in expected if not re.match(r"\\\* \S+ RECENT", answer[0])]
+    wanted = [answer for answer in expected if not is_expunge(answer[0])]
+    given = [answer for answer in actual if not is_expunge(answer)]
+    fitting = [[i for i, one in enumerate(given) if matcher(one)] for matcher in map(matcher_for, wanted)]
+    taken = pair_up(fitting)
+    for answer, choices in zip(wanted, fitting):
+        if not choices:
+            raise Unlike(f"nothing like {' / '.join(answer)!r} among {shown(given)}")
+    if len(taken) < len(wanted):
+        raise Unlike(f"not enough answers: {shown(given)} for {wanted}")
+    given = [one for i, one in enumerate(given) if i not in taken]
+    more = [one for one in given if not WELCOME.match(one)]
+    if more:
+        raise Unlike(f"not expected: {shown(more)}")
+    gone_expected = gone([a[0] for a in expected if is_expunge(a[0])])
+    gone_actual = gone([a for a in actual if is_expunge(a)])
+    if gone_expected != gone_actual:
+        raise Unlike(f"expunged were {gone_actual}, and not {gone_expected}")
+
+
+def pair_up(fitting):
+    """Gives each expected answer one of those that fit it, as far as there are enough: answer taken -> expected (augmenting paths)."""
+    taken = {}
+
+    def place(wanted, seen):
+        for choice in fitting[wanted]:
+            if choice not in seen:
+                seen.add(choice)
+                if choice not in taken or place(taken[choice], seen):
+                    taken[choice] = wanted
+                    return True
+        return False
+
+    for wanted in range(len(fitting)):
+        place(wanted, set())
+    return taken
+
+
+def is_expunge(line):
+    """Tells whether a line, expected or given, is an EXPUNGE."""
+    return re.match(r"\\?\* \d+ EXPUNGE", line, re.I) is not None
+
+
+def gone(lines):
+    """Gives which messages a row of EXPUNGE answers removes, by their numbers before the first."""
+    removed = []
+    for line in lines:
+        number = int(re.search(r"\d+", line).group())
+        for earlier in sorted(removed):
+            if earlier <= number:
+                number += 1
+        removed.append(number)
+    return sorted(removed)
+
+
+def matcher_for(answer):
+    """Gives a test for one expected answer."""
+    first = answer[0]
+    if first == ".*":
+        return lambda given: True
+    flags = re.match(r"\\\* (?:FLAGS|OK \\\[PERMANENTFLAGS) \\\((.*?)\\\)", first)
+    if flags:
+        wanted = set(re.sub(r"\\(.)", r"\1", re.sub(r"\(.*", "", flags.group(1))).lower().split()) - {"\\recent"}
+        kind = "* FLAGS " if first.startswith("\\* FLAGS") else "* OK [PERMANENTFLAGS "
+        # A mailbox that is only looked at has no flags that would stay.
+        return lambda given: given.startswith("* OK [PERMANENTFLAGS ()]" if kind.startswith("* OK") else "-") or given.startswith(kind) and wanted <= set(given.lower().replace("(", " ").replace(")", " ").split())
+    patterns = [status_pattern(first)] + answer[1:]
+    if patterns[0] is None:
+        patterns[0] = data_pattern(first)
+        patterns[1:] = [data_pattern(line) if i == len(answer) - 1 else line for i, line in enumerate(answer[1:], 1)]
+    compiled = [re.compile(pattern, re.I | re.S) for pattern in patterns]
+    return lambda given: any(lines_match(compiled, variant) for variant in variants(given))
+
+
+def lines_match(patterns, given):
+    """Tells whether an answer's lines match one by one."""
+    lines = given.split("\r\n")
+    return len(lines) == len(patterns) and all(p.fullmatch(line) for p, line in zip(patterns, lines))
+
+
+def status_pattern(line):
+    """Gives what a status means without its words for people, or nothing for a line of data."""
+    found = TAGGED.match(line)
+    if found:
+        tag, status, rest = found.groups()
+        code = re.match(r" (\\\[.*?\\\])", rest)
+        status = {"OK": "OK", "NO": "(NO|BAD)", "BAD": "(NO|BAD)"}.get(status, "")
+        return f"{tag} {status}" + (" " + code.group(1) if code else "") + ".*"
+    found = STATUS.match(line)
+    if found and (found.group(2) or found.group(1) == "\\+"):
+        mark, status, code = found.groups()
+        return mark + status + (" " + code if code else "") + ".*"
+    return None
+
+
+def data_pattern(line):
+    """Makes quotes optional and takes \\Recent out."""
+    line = re.sub(r" ?\\\\Recent(?= |\\\))", "", line).replace("\\( ", "\\(")
+    return re.sub(r'\\?"', '"?', line)
+
+
+def variants(given):
+    """Gives an answer in all the ways in which it could have been written."""
+    given = re.sub(r" ?\\Recent\b", "", given).replace("( ", "(")
+    given = re.sub(r"FLAGS \(([^)]*)\)", lambda m: "FLAGS (" + " ".join(sorted(m.group(1).split(), key=lambda f: (f[0] != "\\", f))) + ")", given)
+    listing = re.match(r"(\* (?:LIST|LSUB|XLIST) \()([^)]*)(\).*)", given, re.I | re.S)
+    if listing:
+        attributes = [a for a in listing.group(2).split() if a.lower() in LIST_ATTRIBUTES]
+        for size in range(len(attributes), -1, -1):
+            for some in itertools.permutations(attributes, size):
+                yield listing.group(1) + " ".join(some) + listing.group(3)
+        return
+    yield given
+    fetch = re.match(r"(\* \d+ FETCH \()(.*)\)$", given, re.I | re.S)
+    status = re.match(r"(\* STATUS (?:\"[^\"]*\"|\S+) \()(.*)\)$", given, re.I | re.S)
+    found = fetch or status
+    if found:
+        items = items_of(found.group(2))
+        if 1 < len(items) <= PERMUTED_ITEMS_MAX:
+            for order in itertools.permutations(items):
+                yield found.group(1) + " ".join(order) + ")"
+
+
+def items_of(text):
+    """Cuts `NAME value NAME value` at the top level; names may carry a section, values may be lists, strings or literals."""
+    words, start, depth, index = [], 0, 0, 0
+    while index < len(text):
+        char = text[index]
+        literal = re.match(r"\{(\d+)\}\r\n", text[index:index + 20])
+        if literal:
+            index += literal.end() + int(literal.group(1))
+            continue
+        if char == '"':
+            index += 1
+            while index < len(text) and text[index] != '"':
+                index += 2 if text[index] == "\\" else 1
+        elif char in "([":
+            depth += 1
+        elif char in ")]":
+            depth -= 1
+        elif char == " " and depth == 0:
+            words.append(text[start:index])
+            start = index + 1
+        index += 1
+    words.append(text[start:])
+    return [" ".join(words[i:i + 2]) for i in range(0, len(words), 2)]
+
+
+def shown(answers):
+    """Shortens answers for a message."""
+    return [one if len(one) < 200 else one[:200] + "…" for one in answers]

@@ -1,0 +1,76 @@
+"""Reads a script into steps.
+
+A script is lines: `C: ` what the client sends, `S: ` what the server answers (a regular expression for a line), `SUB {` ... `}` answers in any
+order, `SESSION: n` which connection the following lines are about, `REINIT` new connections from here on; `LOG`, `TIMER`, `WAIT`
+and `AWAIT` are about the other server's inner life and mean nothing here; `#` begins a comment.
+"""
+
+import dataclasses
+import re
+
+IGNORED = ("LOG", "TIMER", "WAIT", "AWAIT")
+NAMING_COMMANDS = ("CREATE|DELETE|RENAME|SELECT|EXAMINE|SUBSCRIBE|UNSUBSCRIBE|LIST|LSUB|XLIST|STATUS|COPY|MOVE|GETQUOTAROOT|APPEND|"
+                   "GETACL|SETACL|DELETEACL|MYRIGHTS|LISTRIGHTS")
+
+
+@dataclasses.dataclass
+class Step:
+    """Lines to send on a connection and the answers to them."""
+
+    session: int
+    line: int
+    send: list
+    expect: list
+    reconnect: bool = False
+
+
+class ScriptError(Exception):
+    """The script has a line of no known kind."""
+
+
+def parse(text, separator="."):
+    """Gives the steps of a script, its mailbox names written with the server's hierarchy separator."""
+    steps, session, reconnect, block = [], -1, False, False
+    for number, line in enumerate(text.splitlines(), 1):
+        if block and line.startswith("}"):
+            block = False
+        elif line.startswith("C:"):
+            if not steps or steps[-1].expect or steps[-1].session != session or reconnect:
+                steps.append(Step(session, number, [], [], reconnect))
+                reconnect = False
+            steps[-1].send.append(names_sent(line[3:], separator))
+        elif line.startswith("S:"):
+            if not steps or steps[-1].session != session:
+                steps.append(Step(session, number, [], []))
+            steps[-1].expect.append(names_expected(line[3:], separator))
+        elif line.startswith("SUB {"):
+            block = True
+        elif line.startswith("SESSION:"):
+            session = int(line.removeprefix("SESSION:"))
+        elif line.startswith("REINIT"):
+            reconnect = True
+        elif line.strip() and not line.startswith("#") and line.split()[0] not in IGNORED:
+            raise ScriptError(f"line {number}: {line!r}")
+    return steps
+
+
+def names_sent(line, separator):
+    """Rewrites the mailbox names of a command."""
+    found = re.match(rf"(\S+ (?:UID )?(?:{NAMING_COMMANDS}) )(.*)$", line, re.I)
+    if separator == "." or not found:
+        return line
+    head, rest = found.groups()
+    tail = ""
+    if " APPEND " in head.upper() + " ":
+        name, space, tail = rest.partition(" ")
+        rest, tail = name, space + tail
+    rest = re.sub(r'(?<=[\w%*&"-])\.(?=[\w%*&"-])', separator, rest)
+    return head + re.sub(r'(?<=\w)\.(?=[\s"]|$)', separator, rest) + tail
+
+
+def names_expected(line, separator):
+    """Rewrites the mailbox names of an answer."""
+    if separator == "." or not re.match(r"\\\* (LIST|LSUB|XLIST|STATUS|QUOTAROOT|ACL|MYRIGHTS) ", line):
+        return line
+    line = re.sub(r'"\\?\."', f'"{separator}"', line)
+    return re.sub(r"(?<=[\w-])\\?\.(?=[\w-])", separator, line)
