@@ -1,0 +1,158 @@
+//! The server's certificate: the one of the configuration, or one that the server makes for itself.
+//!
+//! A server without a certificate would offer no encryption, so the first start makes a self-signed one for the server's name
+//! and keeps it in the data folder. Clients will warn; that is right. SIGHUP or `doublet tls reload` reads the files again.
+
+use std::path::{Path, PathBuf};
+
+use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
+use wire::Tls;
+use wire::limits::PEM_BYTES_MAX;
+
+use crate::config::Config;
+use crate::data::{DataError, DataFolder, read_limited, write_private};
+
+/// Where the certificate and its key lie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CertificateFiles {
+    chain: PathBuf,
+    key: PathBuf,
+    /// The name to make a certificate for when the files are missing; none when they are not ours to make.
+    own_name: Option<String>,
+}
+
+/// Why there is no certificate. For the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// A file cannot be read or written.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The files are no certificate and key.
+    #[error("{chain} and {key}: {source}")]
+    Tls {
+        /// The certificate's file.
+        chain: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+        /// What is wrong.
+        source: wire::TlsError,
+    },
+    /// No certificate can be made for this name.
+    #[error("cannot make a certificate for {0:?}: {1}")]
+    Make(String, String),
+}
+
+impl CertificateFiles {
+    /// Takes the files of the configuration, or those of the data folder.
+    #[must_use]
+    pub fn of(config: &Config, data: &DataFolder, server_name: &str) -> Self {
+        match (&config.tls.certificate.0, &config.tls.key.0) {
+            (Some(chain), Some(key)) => Self { chain: data.resolve(chain), key: data.resolve(key), own_name: None },
+            _ => {
+                let (chain, key) = data.own_certificate();
+                Self { chain, key, own_name: Some(server_name.to_owned()) }
+            }
+        }
+    }
+
+    /// Loads the certificate; makes one first where that is ours to do.
+    pub fn load(&self) -> Result<Tls, CertificateError> {
+        if let Some(name) = &self.own_name
+            && !(self.chain.exists() && self.key.exists())
+        {
+            self.make(name)?;
+        }
+        let (chain, key) = self.read()?;
+        Tls::new(&chain, &key).map_err(|source| self.refused(source))
+    }
+
+    /// Reads the files again for a running server. On error the old certificate stays.
+    pub fn reload(&self, tls: &Tls) -> Result<(), CertificateError> {
+        let (chain, key) = self.read()?;
+        tls.replace(&chain, &key).map_err(|source| self.refused(source))
+    }
+
+    /// The certificate's file.
+    #[must_use]
+    pub fn chain(&self) -> &Path {
+        &self.chain
+    }
+
+    fn read(&self) -> Result<(Vec<u8>, Vec<u8>), DataError> {
+        let size_bytes_max = PEM_BYTES_MAX as u64;
+        Ok((read_limited(&self.chain, size_bytes_max)?, read_limited(&self.key, size_bytes_max)?))
+    }
+
+    fn make(&self, name: &str) -> Result<(), CertificateError> {
+        let (chain, key) =
+            self_signed(name).map_err(|error| CertificateError::Make(name.to_owned(), error.to_string()))?;
+        write_private(&self.key, key.as_bytes())?;
+        write_private(&self.chain, chain.as_bytes())?;
+        tracing::info!(file = %self.chain.display(), name, "made a self-signed certificate");
+        Ok(())
+    }
+
+    fn refused(&self, source: wire::TlsError) -> CertificateError {
+        CertificateError::Tls { chain: self.chain.clone(), key: self.key.clone(), source }
+    }
+}
+
+fn self_signed(name: &str) -> Result<(String, String), rcgen::Error> {
+    let mut names = vec![name.to_owned(), "localhost".to_owned()];
+    names.dedup();
+    let mut params = CertificateParams::new(names)?;
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.distinguished_name.push(DnType::OrganizationName, "Doublet, self-signed");
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?;
+    Ok((certificate.pem(), key.serialize_pem()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+    use crate::config::{Origin, load};
+
+    fn files(folder: &Path, overrides: &[String]) -> CertificateFiles {
+        let origin = Origin { data: Some(folder.to_owned()), overrides: overrides.to_vec(), ..Origin::default() };
+        let config = load(&origin).expect("a valid configuration");
+        CertificateFiles::of(&config, &DataFolder::new(folder), "mail.test")
+    }
+
+    #[test]
+    fn the_first_start_makes_a_certificate_and_the_next_keeps_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path(), &[]);
+        files.load().expect("it is made");
+        let made = std::fs::read(files.chain()).expect("it is there");
+        let mode = std::fs::metadata(&files.key).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        files.load().expect("it is there");
+        assert_eq!(std::fs::read(files.chain()).expect("it is there"), made);
+    }
+
+    #[test]
+    fn a_broken_file_is_named_and_does_not_replace_the_certificate() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path(), &[]);
+        let tls = files.load().expect("it is made");
+        let before = tls.config();
+        std::fs::write(files.chain(), "nonsense").expect("it can be written");
+        let error = files.reload(&tls).expect_err("no certificate").to_string();
+        assert!(error.contains("certificate.pem"), "{error}");
+        assert!(std::sync::Arc::ptr_eq(&before, &tls.config()));
+    }
+
+    #[test]
+    fn files_of_the_configuration_are_never_made() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let overrides = ["tls.certificate=mine.pem".to_owned(), "tls.key=mine.key".to_owned()];
+        let error = files(folder.path(), &overrides).load().expect_err("there is no file").to_string();
+        assert!(error.contains("mine.pem"), "{error}");
+    }
+}

@@ -1,0 +1,86 @@
+//! `doublet config check|show|keys`.
+
+use clap::Subcommand;
+
+use super::{Failure, Place, print};
+use crate::config::{KEYS, Source, reference};
+
+/// What to do with the configuration.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Says whether the configuration is valid, and everything that is wrong with it.
+    Check,
+    /// Prints every key with its effective value and where that comes from.
+    Show {
+        /// Leaves out what has its default.
+        #[arg(long)]
+        changed: bool,
+    },
+    /// Explains every key: values, default, range, meaning.
+    Keys {
+        /// Prints the tables of docs/configuration.md.
+        #[arg(long)]
+        markdown: bool,
+    },
+}
+
+/// Runs the command.
+pub fn run(place: &Place, command: &ConfigCommand) -> Result<(), Failure> {
+    match command {
+        ConfigCommand::Check => check(place),
+        ConfigCommand::Show { changed } => show(place, *changed),
+        ConfigCommand::Keys { markdown } => {
+            keys(place, *markdown);
+            Ok(())
+        }
+    }
+}
+
+fn check(place: &Place) -> Result<(), Failure> {
+    let config = place.load()?;
+    let set = config.sources.len();
+    if place.json {
+        print(&format!("{}\n", serde_json::json!({ "valid": true, "set": set, "keys": KEYS.len() })));
+    } else {
+        print(&format!(
+            "The configuration is valid: {set} of {} keys are set, the others have their default.\n",
+            KEYS.len()
+        ));
+    }
+    Ok(())
+}
+
+fn show(place: &Place, changed_only: bool) -> Result<(), Failure> {
+    let mut effective = place.load()?.effective();
+    effective.retain(|key| !changed_only || key.source != Source::Default);
+    if place.json {
+        let member = |key: &crate::config::Effective| {
+            (key.name.to_owned(), serde_json::json!({ "value": key.value, "source": key.source.to_string() }))
+        };
+        let object: serde_json::Map<_, _> = effective.iter().map(member).collect();
+        print(&format!("{}\n", serde_json::Value::Object(object)));
+        return Ok(());
+    }
+    let width = effective.iter().map(|key| key.name.len() + key.value.len()).max().unwrap_or(0);
+    for key in &effective {
+        let gap = " ".repeat(width.saturating_sub(key.name.len() + key.value.len()));
+        print(&format!("{} = {:?}{gap}  # {}\n", key.name, key.value, key.source));
+    }
+    Ok(())
+}
+
+fn keys(place: &Place, markdown: bool) {
+    if place.json {
+        let object = |key: &crate::config::Key| {
+            serde_json::json!({
+                "name": key.name, "kind": key.kind, "default": key.default, "range": key.range,
+                "meaning": key.meaning.join(" ").trim(),
+            })
+        };
+        print(&format!("{}\n", serde_json::Value::Array(KEYS.iter().map(object).collect())));
+    } else if markdown {
+        print(&reference::markdown());
+    } else {
+        print(&reference::plain());
+    }
+}

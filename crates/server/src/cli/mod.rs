@@ -1,0 +1,99 @@
+//! The command line.
+//!
+//! Results go to standard output, everything else to standard error; the exit code is 0, or 1 when something failed, or 2 when
+//! the command line itself was wrong. With `--json` results are JSON. A message about a failure says what to do next.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::config::{self, Config, Origin};
+
+mod config_command;
+
+/// Where the configuration and the data are; the same for every command.
+#[derive(Debug, Clone, Args)]
+pub struct Place {
+    /// The configuration file (TOML). Without one every key has its default.
+    #[arg(long, short, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The data folder; overrides server.data of the configuration.
+    #[arg(long, short, global = true, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Sets one key of the configuration, as in --set listen.imap=127.0.0.1:1143. May be given several times.
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Prints results as JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// Doublet: a collaboration server. Mail, directory and databases in one program.
+#[derive(Debug, Parser)]
+#[command(name = "doublet", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Commands that look at or change data work whether a server runs on the data folder or not.\n\
+                        Documentation: docs/operating.md and docs/configuration.md.")]
+struct CommandLine {
+    #[command(flatten)]
+    place: Place,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Checks, shows or explains the configuration.
+    #[command(subcommand)]
+    Config(config_command::ConfigCommand),
+}
+
+/// Why a command failed; the text is for the person at the terminal and says what to do.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Failure(pub String);
+
+impl Failure {
+    /// Makes a failure of any error.
+    pub fn of(error: impl std::fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Runs the program.
+#[must_use]
+pub fn run() -> ExitCode {
+    let line = CommandLine::parse();
+    match dispatch(&line.place, line.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("doublet: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(place: &Place, command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Config(command) => config_command::run(place, &command),
+    }
+}
+
+impl Place {
+    /// Says where the configuration comes from.
+    #[must_use]
+    pub fn origin(&self) -> Origin {
+        Origin { file: self.config.clone(), preset: Vec::new(), overrides: self.set.clone(), data: self.data.clone() }
+    }
+
+    /// Reads and checks the configuration.
+    pub fn load(&self) -> Result<Config, Failure> {
+        config::load(&self.origin()).map_err(Failure::of)
+    }
+}
+
+/// Writes a result to standard output. A reader that has gone away (`| head`) is no failure.
+pub fn print(text: &str) {
+    use std::io::Write;
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}

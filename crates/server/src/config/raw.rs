@@ -1,0 +1,114 @@
+//! The first stage: a TOML file as a flat list of dotted keys with texts.
+//!
+//! Nothing is judged here but the grammar of TOML and the shape of values: a key has one plain value or a list of plain
+//! values. Dates, tables within lists and lists of lists mean nothing in this configuration and are refused by name. Every
+//! entry knows the line that it stands in, so that later complaints can say where.
+
+use std::collections::BTreeMap;
+
+use toml::de::{DeTable, DeValue};
+
+use super::Problem;
+
+/// Longest configuration file, in bytes.
+pub const FILE_BYTES_MAX: usize = 1 << 20;
+
+/// Deepest nesting of tables. The keys that exist have one level.
+const TABLE_DEPTH_MAX: usize = 8;
+
+/// What the file says about one key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawValue {
+    /// The value, or the members of the list.
+    pub texts: Vec<String>,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Nobody has set the key.
+    Default,
+    /// This line of the file.
+    File(usize),
+    /// An option of the command line.
+    CommandLine,
+    /// The demo's preset.
+    Demo,
+}
+
+/// All that was said, by dotted key.
+pub type Raw = BTreeMap<String, RawValue>;
+
+/// Reads a file's text.
+pub fn parse(text: &str) -> Result<Raw, Vec<Problem>> {
+    if text.len() > FILE_BYTES_MAX {
+        return Err(vec![Problem::general(format!("the file is longer than {FILE_BYTES_MAX} bytes"))]);
+    }
+    let table = DeTable::parse(text).map_err(|error| {
+        let line = error.span().map(|span| line_of(text, span.start));
+        vec![Problem { key: String::new(), line, text: error.message().to_owned() }]
+    })?;
+    let mut reader = Reader { text, raw: Raw::new(), problems: Vec::new() };
+    reader.table(table.get_ref(), "", 1);
+    if reader.problems.is_empty() { Ok(reader.raw) } else { Err(reader.problems) }
+}
+
+/// Reads `key=value` as it stands on the command line; a comma makes a list where the key takes one.
+pub fn parse_assignment(assignment: &str, source: Source) -> Result<(String, RawValue), Problem> {
+    let (key, value) = assignment
+        .split_once('=')
+        .ok_or_else(|| Problem::general(format!("{assignment:?} is not of the form section.key=value")))?;
+    Ok((key.trim().to_owned(), RawValue { texts: vec![value.trim().to_owned()], source }))
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    raw: Raw,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn table(&mut self, table: &DeTable<'_>, prefix: &str, depth: usize) {
+        for (name, value) in table {
+            let key =
+                if prefix.is_empty() { name.get_ref().to_string() } else { format!("{prefix}.{}", name.get_ref()) };
+            let line = line_of(self.text, name.span().start);
+            match value.get_ref() {
+                DeValue::Table(inner) if depth < TABLE_DEPTH_MAX => self.table(inner, &key, depth + 1),
+                value => self.entry(key, value, line),
+            }
+        }
+    }
+
+    fn entry(&mut self, key: String, value: &DeValue<'_>, line: usize) {
+        let texts = match value {
+            DeValue::Array(members) => members.iter().map(|member| plain_text(member.get_ref())).collect(),
+            value => plain_text(value).map(|text| vec![text]),
+        };
+        match texts {
+            Some(texts) => {
+                self.raw.insert(key, RawValue { texts, source: Source::File(line) });
+            }
+            None => {
+                let text = "a key has a text, a number, true or false, or a list of these".to_owned();
+                self.problems.push(Problem { key, line: Some(line), text });
+            }
+        }
+    }
+}
+
+fn plain_text(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::String(text) => Some(text.to_string()),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok().map(|n| n.to_string()),
+        DeValue::Float(number) => Some(number.as_str().to_owned()),
+        DeValue::Boolean(value) => Some(value.to_string()),
+        DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => None,
+    }
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+}

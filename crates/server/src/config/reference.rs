@@ -1,0 +1,60 @@
+//! The key list as people read it: on the terminal and in `docs/configuration.md`.
+//!
+//! A test compares the document's tables with [`markdown`], so that the two cannot drift apart. After a change of the
+//! keys, `doublet config keys --markdown` prints what belongs between the document's markers.
+
+use std::fmt::Write;
+
+use super::keys::{KEYS, Key, SECTIONS};
+
+/// Gives the tables of the documentation.
+#[must_use]
+pub fn markdown() -> String {
+    let mut text = String::new();
+    for section in SECTIONS {
+        let _ = writeln!(text, "### `[{}]`\n\n{}\n", section.name, sentence(section.meaning));
+        text.push_str("| key | value | default | range | meaning |\n|---|---|---|---|---|\n");
+        for key in keys_of(section.name) {
+            let name = key.name.rsplit('.').next().unwrap_or(key.name);
+            let default = if key.default.is_empty() { "(empty)".to_owned() } else { format!("`{}`", key.default) };
+            let _ = writeln!(
+                text,
+                "| `{name}` | {} | {default} | {} | {} |",
+                key.kind,
+                range(key, " – "),
+                sentence(key.meaning)
+            );
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Gives the list for the terminal.
+#[must_use]
+pub fn plain() -> String {
+    let mut text = String::new();
+    for section in SECTIONS {
+        let _ = writeln!(text, "[{}]  {}", section.name, sentence(section.meaning));
+        for key in keys_of(section.name) {
+            let bounds = if key.range.is_empty() { String::new() } else { format!(", {}", range(key, " to ")) };
+            let _ = writeln!(text, "  {} = {:?}  ({}{bounds})", key.name, key.default, key.kind);
+            let _ = writeln!(text, "      {}", sentence(key.meaning));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn keys_of(section: &'static str) -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().filter(move |key| key.name.split('.').next() == Some(section))
+}
+
+fn range(key: &Key, between: &str) -> String {
+    key.range.join(between)
+}
+
+/// Joins the lines of a doc comment.
+fn sentence(lines: &[&str]) -> String {
+    lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ")
+}

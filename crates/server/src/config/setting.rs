@@ -1,0 +1,426 @@
+//! The kinds of values that a key may have.
+//!
+//! A kind reads the texts that stand in the file (one, or several for a list), says in one sentence what is wrong with
+//! them, and shows a value in the form that it reads. [`Setting::extent`] makes a value comparable with the bounds of its key.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+
+use super::units::{ByteSize, Span};
+
+/// A value of the configuration.
+pub trait Setting: Sized {
+    /// What the documentation calls this kind.
+    const KIND: &'static str;
+
+    /// Reads the value from one text.
+    fn read(text: &str) -> Result<Self, String>;
+
+    /// Reads the value from the texts of a list.
+    fn read_list(texts: &[String]) -> Result<Self, String> {
+        match texts {
+            [one] => Self::read(one),
+            _ => Err("this key takes one value, not a list".to_owned()),
+        }
+    }
+
+    /// Shows the value as it may stand in the file.
+    fn show(&self) -> String;
+
+    /// Gives the smallest and the largest number in the value, where it has any.
+    fn extent(&self) -> Option<(u128, u128)> {
+        None
+    }
+}
+
+impl Setting for bool {
+    const KIND: &'static str = "true or false";
+
+    fn read(text: &str) -> Result<Self, String> {
+        match text {
+            "true" | "on" | "yes" => Ok(true),
+            "false" | "off" | "no" => Ok(false),
+            _ => Err(format!("{text:?} is neither true nor false")),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Setting for u64 {
+    const KIND: &'static str = "number";
+
+    fn read(text: &str) -> Result<Self, String> {
+        text.replace('_', "").parse().map_err(|_| format!("{text:?} is not a whole number"))
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+
+    fn extent(&self) -> Option<(u128, u128)> {
+        Some((u128::from(*self), u128::from(*self)))
+    }
+}
+
+impl Setting for String {
+    const KIND: &'static str = "text";
+
+    fn read(text: &str) -> Result<Self, String> {
+        Ok(text.trim().to_owned())
+    }
+
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+impl Setting for ByteSize {
+    const KIND: &'static str = "size";
+
+    fn read(text: &str) -> Result<Self, String> {
+        Self::parse(text)
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+
+    fn extent(&self) -> Option<(u128, u128)> {
+        Some((u128::from(self.0), u128::from(self.0)))
+    }
+}
+
+impl Setting for Span {
+    const KIND: &'static str = "duration";
+
+    fn read(text: &str) -> Result<Self, String> {
+        Self::parse(text)
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+
+    fn extent(&self) -> Option<(u128, u128)> {
+        Some((self.0.as_millis(), self.0.as_millis()))
+    }
+}
+
+impl Setting for Vec<Span> {
+    const KIND: &'static str = "list of durations";
+
+    fn read(text: &str) -> Result<Self, String> {
+        text.split(',').map(Span::parse).collect()
+    }
+
+    fn read_list(texts: &[String]) -> Result<Self, String> {
+        match texts {
+            [one] => Self::read(one),
+            _ => texts.iter().map(|text| Span::parse(text)).collect(),
+        }
+    }
+
+    fn show(&self) -> String {
+        self.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    }
+
+    fn extent(&self) -> Option<(u128, u128)> {
+        let millis = || self.iter().map(|span| span.0.as_millis());
+        Some((millis().min()?, millis().max()?))
+    }
+}
+
+/// A number that the machine's size decides unless it is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AutoCount {
+    /// Decided when the server starts.
+    Auto,
+    /// Set.
+    Set(u64),
+}
+
+impl AutoCount {
+    /// Gives the number that was set, or else what `decide` says.
+    pub fn or_else(self, decide: impl FnOnce() -> u64) -> usize {
+        let count = match self {
+            Self::Auto => decide(),
+            Self::Set(count) => count,
+        };
+        usize::try_from(count).unwrap_or(usize::MAX)
+    }
+}
+
+impl Setting for AutoCount {
+    const KIND: &'static str = "number or auto";
+
+    fn read(text: &str) -> Result<Self, String> {
+        if text == "auto" { Ok(Self::Auto) } else { u64::read(text).map(Self::Set) }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Auto => "auto".to_owned(),
+            Self::Set(count) => count.to_string(),
+        }
+    }
+
+    fn extent(&self) -> Option<(u128, u128)> {
+        match self {
+            Self::Auto => None,
+            Self::Set(count) => count.extent(),
+        }
+    }
+}
+
+/// A file or folder, or nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OptionalPath(pub Option<PathBuf>);
+
+impl Setting for OptionalPath {
+    const KIND: &'static str = "path";
+
+    fn read(text: &str) -> Result<Self, String> {
+        Ok(Self((!text.is_empty()).then(|| PathBuf::from(text))))
+    }
+
+    fn show(&self) -> String {
+        self.0.as_ref().map(|path| path.display().to_string()).unwrap_or_default()
+    }
+}
+
+impl Setting for PathBuf {
+    const KIND: &'static str = "path";
+
+    fn read(text: &str) -> Result<Self, String> {
+        if text.is_empty() { Err("a path is needed here".to_owned()) } else { Ok(Self::from(text)) }
+    }
+
+    fn show(&self) -> String {
+        self.display().to_string()
+    }
+}
+
+/// Where a listener listens: nowhere, or at one or several addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Listen(pub Vec<Bind>);
+
+/// One address to listen at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bind {
+    /// All addresses of the machine, IPv6 and IPv4.
+    Everywhere(u16),
+    /// One address.
+    At(SocketAddr),
+}
+
+impl Bind {
+    fn parse(text: &str) -> Result<Self, String> {
+        let complaint = || format!("{text:?} is not an address; write 127.0.0.1:25, [::1]:25, *:25 or off");
+        if let Ok(address) = text.parse() {
+            return Ok(Self::At(address));
+        }
+        let (host, port) = text.rsplit_once(':').unwrap_or(("*", text));
+        let port: u16 = port.parse().map_err(|_| complaint())?;
+        match host {
+            "*" => Ok(Self::Everywhere(port)),
+            "localhost" => Ok(Self::At(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))),
+            _ => Err(complaint()),
+        }
+    }
+
+    /// Gives the addresses to try, the first that works being enough.
+    #[must_use]
+    pub fn candidates(self) -> Vec<SocketAddr> {
+        match self {
+            Self::At(address) => vec![address],
+            Self::Everywhere(port) => {
+                vec![
+                    (IpAddr::from(Ipv6Addr::UNSPECIFIED), port).into(),
+                    (IpAddr::from(Ipv4Addr::UNSPECIFIED), port).into(),
+                ]
+            }
+        }
+    }
+
+    /// Tells whether nobody but this machine can reach it.
+    #[must_use]
+    pub fn is_loopback(self) -> bool {
+        matches!(self, Self::At(address) if address.ip().is_loopback())
+    }
+}
+
+impl Setting for Listen {
+    const KIND: &'static str = "address, list of addresses or off";
+
+    fn read(text: &str) -> Result<Self, String> {
+        if matches!(text, "off" | "false") {
+            return Ok(Self::default());
+        }
+        text.split(',').map(|part| Bind::parse(part.trim())).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn read_list(texts: &[String]) -> Result<Self, String> {
+        match texts {
+            [one] => Self::read(one),
+            _ => texts.iter().map(|text| Bind::parse(text)).collect::<Result<_, _>>().map(Self),
+        }
+    }
+
+    fn show(&self) -> String {
+        if self.0.is_empty() {
+            return "off".to_owned();
+        }
+        let shown = self.0.iter().map(|bind| match bind {
+            Bind::Everywhere(port) => format!("*:{port}"),
+            Bind::At(address) => address.to_string(),
+        });
+        shown.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A local socket: none, or a path; relative ones lie in the data folder.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ListenPath(pub Option<PathBuf>);
+
+impl Setting for ListenPath {
+    const KIND: &'static str = "path or off";
+
+    fn read(text: &str) -> Result<Self, String> {
+        Ok(Self((!matches!(text, "off" | "false" | "")).then(|| PathBuf::from(text))))
+    }
+
+    fn show(&self) -> String {
+        self.0.as_ref().map_or_else(|| "off".to_owned(), |path| path.display().to_string())
+    }
+}
+
+/// Makes an enum out of words, with [`Setting`] for it.
+macro_rules! words {
+    ($(#[$doc:meta])* $Name:ident { $($(#[$variant_doc:meta])* $Variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $Name {
+            $($(#[$variant_doc])* $Variant,)+
+        }
+
+        impl Setting for $Name {
+            const KIND: &'static str = concat!("one of", $(" `", $word, "`",)+);
+
+            fn read(text: &str) -> Result<Self, String> {
+                match text {
+                    $($word => Ok(Self::$Variant),)+
+                    _ => Err(format!("{text:?} is not {}", Self::KIND.replace('`', ""))),
+                }
+            }
+
+            fn show(&self) -> String {
+                match self {
+                    $(Self::$Variant => $word,)+
+                }
+                .to_owned()
+            }
+        }
+    };
+}
+
+words!(
+    /// How log lines look.
+    LogFormat {
+        /// For people.
+        Human = "human",
+        /// One JSON object a line.
+        Json = "json",
+    }
+);
+
+words!(
+    /// How much is logged.
+    LogLevel {
+        /// What needs somebody to act.
+        Error = "error",
+        /// And what may become a fault.
+        Warn = "warn",
+        /// And what happened.
+        Info = "info",
+        /// And how.
+        Debug = "debug",
+        /// And every byte's fate.
+        Trace = "trace",
+    }
+);
+
+words!(
+    /// When a change counts as done.
+    SyncMode {
+        /// When it is on disk, together with everybody else's.
+        Group = "group",
+        /// When it is on disk, each change by itself. For comparison only.
+        Each = "each",
+        /// At once. What the last moments brought is lost when the machine stops. For comparison and tests only.
+        Off = "off",
+    }
+);
+
+words!(
+    /// What the store favours: few checkpoints or a fast restart.
+    Favor {
+        /// Few checkpoints; a restart after a crash reads much of the log.
+        Runtime = "runtime",
+        /// Between the two.
+        Standard = "standard",
+        /// Many checkpoints; a restart after a crash is fast.
+        Restart = "restart",
+    }
+);
+
+words!(
+    /// What is done with SPF, DKIM and DMARC of incoming mail.
+    AuthenticationPolicy {
+        /// They are not looked at.
+        Off = "off",
+        /// The result is written into the message.
+        Record = "record",
+        /// And a message that the sender's domain wants rejected is rejected.
+        Enforce = "enforce",
+    }
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, binds: usize, shown: &str) {
+        let listen = Listen::read(text).expect("an address");
+        assert_eq!((listen.0.len(), listen.show().as_str()), (binds, shown));
+        assert_eq!(Listen::read(shown), Ok(listen));
+    }
+
+    #[test]
+    fn listeners_read_in_every_form() {
+        check("off", 0, "off");
+        check("*:25", 1, "*:25");
+        check("25", 1, "*:25");
+        check("localhost:1025", 1, "127.0.0.1:1025");
+        check("127.0.0.1:0, [::1]:0", 2, "127.0.0.1:0, [::1]:0");
+        let list = Listen::read_list(&["*:25".to_owned(), "127.0.0.1:1025".to_owned()]);
+        assert_eq!(list.map(|listen| listen.0.len()), Ok(2));
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_with_an_example() {
+        for text in ["", "mail.test:25", "127.0.0.1", "127.0.0.1:99999", "[::1]", "*", "x"] {
+            let refused = Listen::read(text).expect_err("no address");
+            assert!(refused.contains("127.0.0.1:25"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn words_name_their_alternatives() {
+        assert_eq!(SyncMode::read("group"), Ok(SyncMode::Group));
+        assert_eq!(SyncMode::read("never"), Err("\"never\" is not one of group each off".to_owned()));
+        assert_eq!(Favor::Restart.show(), "restart");
+    }
+}

@@ -1,0 +1,144 @@
+//! The configuration from outside: what a file means, what is refused and with which words, and that the documentation
+//! says the same as the code.
+
+use std::time::Duration;
+
+use super::setting::Setting;
+use super::*;
+
+fn check_text(text: &str) -> Result<Config, String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("doublet.toml");
+    std::fs::write(&file, text).expect("the folder is writable");
+    load(&Origin { file: Some(file), ..Origin::default() }).map_err(|error| lines(&error.problems))
+}
+
+fn check_refused(text: &str, expected: &str) {
+    let complaint = check_text(text).expect_err(text);
+    assert_eq!(complaint, expected.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn an_empty_file_gives_the_defaults() {
+    let config = check_text("").expect("nothing is wrong");
+    assert!(config.effective().iter().all(|effective| effective.source == Source::Default));
+    for effective in config.effective() {
+        let key = KEYS.iter().find(|key| key.name == effective.name).expect("a known key");
+        assert_eq!(effective.value, key.default, "{}: the default should stand in the form that is shown", key.name);
+    }
+}
+
+#[test]
+fn what_the_file_says_is_taken() {
+    let config = check_text(
+        "[server]\nname = \"mail.acme.test\"\n[store]\ncache = \"1GiB\"\nsync = 'off'\n[router]\nretry = [\"1min\", \"2min\"]\n\
+         [listen]\nimap = [\"127.0.0.1:1143\", \"[::1]:1143\"]\npop3 = \"off\"\n[limits]\nrecipients = 2_000\n",
+    )
+    .expect("nothing is wrong");
+    assert_eq!(config.server.name, "mail.acme.test");
+    assert_eq!(config.store.cache.0, 1 << 30);
+    assert_eq!(config.store.sync, setting::SyncMode::Off);
+    assert_eq!(config.router.retry.iter().map(|span| span.0).collect::<Vec<_>>(), [60, 120].map(Duration::from_secs));
+    assert_eq!(config.listen.imap.0.len(), 2);
+    assert!(config.listen.pop3.0.is_empty());
+    assert_eq!(config.limits.recipients, 2_000);
+    let source = |name| config.effective().into_iter().find(|it| it.name == name).map(|it| it.source);
+    assert_eq!(source("store.cache"), Some(Source::File(4)));
+    assert_eq!(source("store.favor"), Some(Source::Default));
+}
+
+#[test]
+fn unknown_keys_are_refused_with_the_nearest_name() {
+    check_refused(
+        "[imap]\nidle_timout = \"5min\"\n",
+        "line 2: imap.idle_timout: there is no such key; did you mean imap.idle_timeout?",
+    );
+    check_refused(
+        "[mail]\nmessage_size = \"5MiB\"\n",
+        "line 2: mail.message_size: there is no such key; did you mean limits.message_size?",
+    );
+    check_refused("zzz = 1\n", "line 1: zzz: there is no such key; `doublet config keys` lists all");
+}
+
+#[test]
+fn wrong_values_are_refused_with_what_would_be_right() {
+    check_refused(
+        "[store]\ncache = \"lots\"\n",
+        "line 2: store.cache: \"lots\" is not a size; write a number and a unit, as in 256MiB",
+    );
+    check_refused("[store]\ncache = 7\n", "line 2: store.cache: 7B is out of range; it may be 8MiB to 1TiB");
+    check_refused("[store]\nsync = \"never\"\n", "line 2: store.sync: \"never\" is not one of group each off");
+    check_refused(
+        "[imap]\nidle_timeout = [\"1min\", \"2min\"]\n",
+        "line 2: imap.idle_timeout: this key takes one value, not a list",
+    );
+    check_refused(
+        "[server]\nname = 2026-01-01\n",
+        "line 2: server.name: a key has a text, a number, true or false, or a list of these",
+    );
+    check_refused(
+        "[router]\nretry = \"1ms, 5min\"\n",
+        "line 2: router.retry: 1ms, 5min is out of range; it may be 1s to 1w",
+    );
+}
+
+#[test]
+fn everything_wrong_is_told_at_once() {
+    let complaint = check_text("[store]\ncache = 1\nfavour = 2\n[tls]\nkey = 3\n").expect_err("three faults");
+    assert_eq!(complaint.lines().count(), 2, "{complaint}");
+    let complaint = check_text("[tls]\nkey = \"/etc/key.pem\"\n").expect_err("half a pair");
+    assert!(complaint.contains("belong together"), "{complaint}");
+    let complaint = check_text("[store\n").expect_err("broken TOML");
+    assert!(complaint.starts_with("  line 1: "), "{complaint}");
+}
+
+#[test]
+fn the_command_line_comes_first_and_the_preset_last() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("doublet.toml");
+    std::fs::write(&file, "[listen]\nimap = \"*:144\"\npop3 = \"*:111\"\n").expect("the folder is writable");
+    let list = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+    let origin = Origin {
+        file: Some(file),
+        preset: list(&["listen.imap=*:1143", "listen.smtp=*:1025"]),
+        overrides: list(&["listen.pop3=off"]),
+        data: Some("/tmp/elsewhere".into()),
+    };
+    let config = load(&origin).expect("nothing is wrong");
+    let shown = |name| {
+        config.effective().into_iter().find(|it| it.name == name).map(|it| format!("{}, {}", it.value, it.source))
+    };
+    assert_eq!(shown("listen.imap").as_deref(), Some("*:144, file, line 2"));
+    assert_eq!(shown("listen.smtp").as_deref(), Some("*:1025, demo"));
+    assert_eq!(shown("listen.pop3").as_deref(), Some("off, command line"));
+    assert_eq!(shown("server.data").as_deref(), Some("/tmp/elsewhere, command line"));
+    let nonsense = Origin { overrides: list(&["imap"]), ..Origin::default() };
+    assert!(load(&nonsense).expect_err("no assignment").to_string().contains("section.key=value"));
+}
+
+#[test]
+fn every_key_has_a_meaning_and_a_default_within_its_range() {
+    for key in KEYS {
+        let meaning = key.meaning.join(" ");
+        assert!(meaning.trim().ends_with('.') && meaning.len() > 8, "{}: {meaning:?}", key.name);
+        assert!(matches!(key.range.len(), 0 | 2), "{}", key.name);
+    }
+    // That the defaults are in range is what `an_empty_file_gives_the_defaults` shows: they pass the same check.
+    assert_eq!(Vec::<units::Span>::KIND, "list of durations");
+}
+
+#[test]
+fn the_documentation_lists_exactly_the_keys_of_the_code() {
+    let document = include_str!("../../../../docs/configuration.md");
+    let (_, rest) = document.split_once("<!-- keys: begin -->\n").expect("the document marks where the tables begin");
+    let (tables, _) = rest.split_once("<!-- keys: end -->").expect("the document marks where the tables end");
+    assert!(
+        tables.trim() == reference::markdown().trim(),
+        "docs/configuration.md differs from the code; `doublet config keys --markdown` prints what belongs there"
+    );
+}
+
+#[test]
+fn the_example_is_valid() {
+    check_text(include_str!("../../../../packaging/doublet.toml")).expect("the packaged example is valid");
+}

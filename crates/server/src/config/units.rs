@@ -1,0 +1,170 @@
+//! Sizes and durations as people write them: `256MiB`, `1h30min`.
+//!
+//! Sizes are whole numbers with `B`, `KiB`, `MiB`, `GiB` or `TiB` (powers of 1024; `K`, `M`, `G`, `T` mean the same);
+//! a number alone counts bytes. Durations are whole numbers with `ms`, `s`, `min`, `h`, `d` or `w`, one after the other; a number
+//! alone is refused, except zero, because nobody can guess its unit. Both are shown in the largest unit that leaves no rest.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A number of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct ByteSize(pub u64);
+
+/// A length of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Span(pub Duration);
+
+const SIZE_UNITS: [(&str, u64); 5] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+
+const TIME_UNITS: [(&str, u64); 6] =
+    [("w", 604_800_000), ("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1)];
+
+impl ByteSize {
+    /// Reads a size.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (number, unit) = split_number(text.trim()).ok_or_else(|| not_a_size(text))?;
+        let factor = match unit.trim().to_ascii_lowercase().as_str() {
+            "" | "b" => 1,
+            "k" | "kib" => 1 << 10,
+            "m" | "mib" => 1 << 20,
+            "g" | "gib" => 1 << 30,
+            "t" | "tib" => 1 << 40,
+            _ => return Err(not_a_size(text)),
+        };
+        number.checked_mul(factor).map(Self).ok_or_else(|| format!("{text:?} is too large"))
+    }
+
+    /// Gives the number of bytes as an index, as far as the machine can count.
+    #[must_use]
+    pub fn as_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+impl Span {
+    /// Reads a duration.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut rest = text.trim();
+        if rest == "0" {
+            return Ok(Self::default());
+        }
+        let mut total_ms: u64 = 0;
+        while !rest.is_empty() {
+            let (number, after) = split_number(rest).ok_or_else(|| not_a_span(text))?;
+            let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+            let (unit, next) = after.split_at_checked(end).unwrap_or((after, ""));
+            let factor = time_factor(unit).ok_or_else(|| not_a_span(text))?;
+            let part = number.checked_mul(factor);
+            total_ms =
+                part.and_then(|part| total_ms.checked_add(part)).ok_or_else(|| format!("{text:?} is too long"))?;
+            rest = next.trim_start();
+        }
+        if text.trim().is_empty() { Err(not_a_span(text)) } else { Ok(Self(Duration::from_millis(total_ms))) }
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = SIZE_UNITS.iter().find(|(_, factor)| self.0 != 0 && self.0.is_multiple_of(*factor));
+        let (name, factor) = unit.copied().unwrap_or(("B", 1));
+        write!(f, "{}{name}", self.0 / factor)
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total_ms = u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX);
+        let unit = TIME_UNITS.iter().find(|(_, factor)| total_ms != 0 && total_ms.is_multiple_of(*factor));
+        let (name, factor) = unit.copied().unwrap_or(("s", 1_000));
+        write!(f, "{}{name}", total_ms / factor)
+    }
+}
+
+/// Splits leading digits from what follows them.
+fn split_number(text: &str) -> Option<(u64, &str)> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, rest) = text.split_at_checked(end)?;
+    Some((digits.parse().ok()?, rest))
+}
+
+fn time_factor(unit: &str) -> Option<u64> {
+    let unit = match unit.to_ascii_lowercase().as_str() {
+        "sec" => "s".to_owned(),
+        "m" => "min".to_owned(),
+        other => other.to_owned(),
+    };
+    TIME_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor)
+}
+
+fn not_a_size(text: &str) -> String {
+    format!("{text:?} is not a size; write a number and a unit, as in 256MiB")
+}
+
+fn not_a_span(text: &str) -> String {
+    format!("{text:?} is not a duration; write numbers and units, as in 30s, 15min or 1h30min")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check_size(text: &str, bytes: u64, shown: &str) {
+        let size = ByteSize::parse(text).expect("a size");
+        assert_eq!((size.0, size.to_string().as_str()), (bytes, shown), "{text}");
+    }
+
+    fn check_span(text: &str, milliseconds: u64, shown: &str) {
+        let span = Span::parse(text).expect("a duration");
+        assert_eq!((span.0.as_millis(), span.to_string().as_str()), (u128::from(milliseconds), shown), "{text}");
+    }
+
+    #[test]
+    fn sizes_read_in_every_unit() {
+        check_size("0", 0, "0B");
+        check_size("4096", 4_096, "4KiB");
+        check_size("1000 B", 1_000, "1000B");
+        check_size("256MiB", 256 << 20, "256MiB");
+        check_size("256m", 256 << 20, "256MiB");
+        check_size("2048GiB", 2 << 40, "2TiB");
+        check_size("1536KiB", 1_536 << 10, "1536KiB");
+    }
+
+    #[test]
+    fn durations_read_in_every_unit() {
+        check_span("0", 0, "0s");
+        check_span("250ms", 250, "250ms");
+        check_span("90s", 90_000, "90s");
+        check_span("15min", 900_000, "15min");
+        check_span("15m", 900_000, "15min");
+        check_span("1h30min", 5_400_000, "90min");
+        check_span("1d 12h", 129_600_000, "36h");
+        check_span("14d", 1_209_600_000, "2w");
+    }
+
+    #[test]
+    fn what_has_no_meaning_is_refused() {
+        for text in ["", "MiB", "1.5GiB", "-1", "12 parsecs", "99999999999999TiB", "1MiB2", "١MiB"] {
+            assert!(ByteSize::parse(text).is_err(), "{text:?}");
+        }
+        for text in ["", "s", "30", "1.5h", "-1s", "99999999999999999w", "1h30", "1h min", "१s"] {
+            assert!(Span::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_reads_back(bytes: u64, seconds in 0u64..1 << 40) {
+            let size = ByteSize(bytes);
+            prop_assert_eq!(ByteSize::parse(&size.to_string()), Ok(size));
+            let span = Span(Duration::from_secs(seconds));
+            prop_assert_eq!(Span::parse(&span.to_string()), Ok(span));
+        }
+
+        #[test]
+        fn no_text_brings_it_down(text in ".{0,24}") {
+            let _ = (ByteSize::parse(&text), Span::parse(&text));
+        }
+    }
+}

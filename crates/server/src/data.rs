@@ -1,0 +1,201 @@
+//! The data folder: what lies where in it, and that one program at a time works in it.
+//!
+//! | name | what |
+//! |---|---|
+//! | `lock` | held by the program that has the folder open; released by the system when that ends, however it ends |
+//! | `store/` | all databases |
+//! | `tls/certificate.pem`, `tls/key.pem` | the certificate, unless the configuration names another |
+//! | `keys/blobs.key` | the key of encrypted attachments, unless the configuration names another |
+//! | `control.sock` | where a running server takes administration commands |
+//! | `listeners.json` | the addresses that a running server listens at |
+//! | `demo-passwords.txt` | the passwords of the demo's users |
+//!
+//! Everything secret is made with mode 0600 before its content is written, the folder itself with 0700.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// The paths of a data folder.
+#[derive(Debug, Clone)]
+pub struct DataFolder {
+    path: PathBuf,
+}
+
+/// Proof that this program has the data folder to itself; released when dropped.
+#[derive(Debug)]
+pub struct DataLock {
+    _file: File,
+}
+
+/// Why the data folder cannot be used. For the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// Another program has it open.
+    #[error("the data folder {0} is in use by another doublet")]
+    InUse(PathBuf),
+    /// The system refuses.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
+impl DataError {
+    fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { action, path, source }
+    }
+}
+
+impl DataFolder {
+    /// Names the folder; nothing is touched yet.
+    #[must_use]
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    /// Makes the folder if it is missing.
+    pub fn create(&self) -> Result<(), DataError> {
+        create_private_folder(&self.path)
+    }
+
+    /// Takes the folder for this program alone.
+    pub fn lock(&self) -> Result<DataLock, DataError> {
+        self.create()?;
+        let path = self.path.join("lock");
+        let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let file = file.map_err(DataError::io("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(DataLock { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(DataError::InUse(self.path.clone())),
+            Err(TryLockError::Error(error)) => Err(DataError::io("lock", &path)(error)),
+        }
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder of the store.
+    #[must_use]
+    pub fn store(&self) -> PathBuf {
+        self.path.join("store")
+    }
+
+    /// The socket for administration commands.
+    #[must_use]
+    pub fn control_socket(&self) -> PathBuf {
+        self.path.join("control.sock")
+    }
+
+    /// The file that tells the addresses of a running server.
+    #[must_use]
+    pub fn listeners(&self) -> PathBuf {
+        self.path.join("listeners.json")
+    }
+
+    /// The certificate that the server makes for itself, and its key.
+    #[must_use]
+    pub fn own_certificate(&self) -> (PathBuf, PathBuf) {
+        (self.path.join("tls/certificate.pem"), self.path.join("tls/key.pem"))
+    }
+
+    /// The key of encrypted attachments.
+    #[must_use]
+    pub fn blob_key(&self) -> PathBuf {
+        self.path.join("keys/blobs.key")
+    }
+
+    /// The passwords of the demo's users.
+    #[must_use]
+    pub fn demo_passwords(&self) -> PathBuf {
+        self.path.join("demo-passwords.txt")
+    }
+
+    /// Resolves a path of the configuration: relative ones lie in the data folder.
+    #[must_use]
+    pub fn resolve(&self, path: &Path) -> PathBuf {
+        self.path.join(path)
+    }
+}
+
+/// Makes a folder, and those above it, for this user alone.
+pub fn create_private_folder(path: &Path) -> Result<(), DataError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(DataError::io("make the folder", path))
+}
+
+/// Writes a file for this user alone, as a whole or not at all.
+pub fn write_private(path: &Path, content: &[u8]) -> Result<(), DataError> {
+    if let Some(folder) = path.parent() {
+        create_private_folder(folder)?;
+    }
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(".new");
+    let fresh = PathBuf::from(fresh);
+    let write = || -> io::Result<()> {
+        // What an interrupted attempt has left may have another mode.
+        let _ = std::fs::remove_file(&fresh);
+        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&fresh)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        std::fs::rename(&fresh, path)
+    };
+    write().map_err(DataError::io("write", path))
+}
+
+/// Reads a file of at most `size_bytes_max`.
+pub fn read_limited(path: &Path, size_bytes_max: u64) -> Result<Vec<u8>, DataError> {
+    use std::io::Read;
+    let read = || -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        File::open(path)?.take(size_bytes_max.saturating_add(1)).read_to_end(&mut content)?;
+        if content.len() as u64 > size_bytes_max {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("longer than {size_bytes_max} bytes")));
+        }
+        Ok(content)
+    };
+    read().map_err(DataError::io("read", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).expect("it exists").permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn one_program_at_a_time_has_the_folder() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let folder = DataFolder::new(&outer.path().join("deep/data"));
+        let lock = folder.lock().expect("nobody has it");
+        assert!(matches!(folder.lock(), Err(DataError::InUse(_))));
+        drop(lock);
+        folder.lock().expect("it is free again");
+        assert_eq!(mode(folder.path()), 0o700);
+    }
+
+    #[test]
+    fn secrets_are_for_this_user_alone() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let path = outer.path().join("keys/secret");
+        write_private(&path, b"one").expect("it can be written");
+        write_private(&path, b"two").expect("it can be replaced");
+        assert_eq!(read_limited(&path, 3).expect("it is short"), b"two");
+        assert_eq!(mode(&path), 0o600);
+        assert!(read_limited(&path, 2).expect_err("it is too long").to_string().contains("longer than 2 bytes"));
+        assert_eq!(std::fs::read_dir(outer.path().join("keys")).expect("a folder").count(), 1);
+    }
+}

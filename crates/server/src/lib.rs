@@ -1,0 +1,12 @@
+//! The program: configuration, listeners, TLS, background tasks, statistics, administration, the command line.
+//!
+//! This is the only room that reads the configuration and the environment, asks the machine for the time, and knows
+//! all other rooms. It opens the store, hands every room what it needs and lets the protocols serve. Administration
+//! has one implementation, [`admin`], whether a command runs by itself or in a running server through [`control`].
+
+pub mod certificate;
+pub mod cli;
+pub mod config;
+pub mod data;
+pub mod log;
+pub mod system;
