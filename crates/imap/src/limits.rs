@@ -9,6 +9,12 @@ pub const LINE_BYTES_MAX: usize = 64 << 10;
 /// Longest literal that stands for a name, a password or a search text.
 pub const STRING_LITERAL_BYTES_MAX: usize = 64 << 10;
 
+/// Most bytes that the literals of one command without messages may have together.
+pub const STRING_LITERALS_TOTAL_BYTES_MAX: usize = 256 << 10;
+
+/// Longest line that answers a continuation request (AUTHENTICATE, IDLE).
+pub const CONTINUATION_BYTES_MAX: usize = 16 << 10;
+
 /// Longest literal before the client has logged in.
 pub const LITERAL_BYTES_BEFORE_LOGIN_MAX: usize = 4 << 10;
 

@@ -3,7 +3,49 @@
 //! Everything in here is pure: bytes in, values out. Nothing knows of sockets, mailboxes or time.
 
 pub mod ast;
+mod decoder;
+mod error;
+mod parse;
+mod scanner;
 pub mod utf7;
+mod verb;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
+pub use decoder::{Decoded, Decoder, Mode};
+pub use error::SyntaxError;
+pub use parse::access::decode_base64;
+pub use verb::{Allowed, Flow, UidForm, VERBS, Verb};
 pub use writer::{Encoding, MONTHS, Status, Writer, is_atom_byte};
+
+/// Decodes whatever bytes a fuzzer comes up with, in pieces, and panics only when the decoder breaks a promise.
+pub fn fuzz(data: &[u8]) {
+    for (authenticated, utf8) in [(false, false), (true, false), (true, true)] {
+        let mode = Mode { authenticated, utf8, append_bytes_max: 1 << 16 };
+        let whole = decode_all(mode, data, data.len().max(1));
+        let pieces = decode_all(mode, data, 7);
+        assert_eq!(whole, pieces, "the network's pace must not matter");
+    }
+}
+
+/// Decodes everything, fed in pieces of a size, until the end or a fatal error.
+fn decode_all(mode: Mode, data: &[u8], piece_bytes: usize) -> Vec<Decoded> {
+    let mut decoder = Decoder::new(mode);
+    let mut all = Vec::new();
+    for piece in data.chunks(piece_bytes.max(1)) {
+        decoder.feed(piece);
+        loop {
+            match decoder.decode() {
+                Decoded::Incomplete => break,
+                Decoded::Fatal(error) => {
+                    all.push(Decoded::Fatal(error));
+                    return all;
+                }
+                decoded => all.push(decoded),
+            }
+        }
+    }
+    all
+}

@@ -1,0 +1,73 @@
+//! From a complete command to its value: tag, verb, arguments, end. One file for each family of verbs.
+//!
+//! Recursive descent over bytes; the only recursion, that of search keys, carries its depth.
+
+pub mod access;
+pub mod mailbox;
+pub mod message;
+pub mod search;
+
+use super::ast::{Command, Numbering};
+use super::decoder::{Decoded, Frame, Mode};
+use super::error::SyntaxError;
+use super::scanner::{Parsed, Scanner};
+use super::verb::{self, Verb};
+use super::writer::is_atom_byte;
+use crate::limits;
+
+/// Parses a complete command.
+pub fn command(mut frame: Frame, mode: Mode) -> Decoded {
+    let tag = tag_of(&frame.text);
+    let parsed = parse(&mut Scanner::new(&mut frame, mode));
+    match (parsed, tag) {
+        (Ok((verb, command)), _) => Decoded::Command(verb, command),
+        (Err(error), tag) => Decoded::Refused { tag, error },
+    }
+}
+
+/// Gives the tag at the front of a command, whatever follows it.
+pub fn tag_of(text: &[u8]) -> Option<String> {
+    let length = text.iter().position(|byte| !is_tag_byte(*byte)).unwrap_or(text.len());
+    let well_formed = (1..=limits::TAG_BYTES_MAX).contains(&length);
+    let tag = text.get(..length).filter(|_| well_formed)?;
+    std::str::from_utf8(tag).ok().map(str::to_owned)
+}
+
+/// Whether the command that begins like this brings messages in its literals.
+pub fn takes_messages(text: &[u8]) -> bool {
+    let mut words = text.split(|byte| *byte == b' ').skip(1);
+    let mut word = words.next().unwrap_or_default();
+    if word.eq_ignore_ascii_case(b"UID") {
+        word = words.next().unwrap_or_default();
+    }
+    word.eq_ignore_ascii_case(b"APPEND") || word.eq_ignore_ascii_case(b"REPLACE")
+}
+
+fn parse(scanner: &mut Scanner<'_>) -> Parsed<(&'static Verb, Command)> {
+    let tag = scanner.bytes_while(is_tag_byte);
+    let tag = match std::str::from_utf8(tag) {
+        Ok(tag) if (1..=limits::TAG_BYTES_MAX).contains(&tag.len()) => tag.to_owned(),
+        _ => return Err(SyntaxError::NoTag),
+    };
+    scanner.expect(b' ', "a space behind the tag")?;
+    let (verb, numbering) = verb_of(scanner)?;
+    let body = (verb.parse)(scanner, numbering)?;
+    scanner.end()?;
+    Ok((verb, Command { tag, body }))
+}
+
+fn verb_of(scanner: &mut Scanner<'_>) -> Parsed<(&'static Verb, Numbering)> {
+    let mut name = scanner.word();
+    let mut numbering = Numbering::Sequence;
+    if name.eq_ignore_ascii_case(b"UID") {
+        scanner.space()?;
+        name = scanner.word();
+        numbering = Numbering::Uid;
+    }
+    let verb = verb::find(name, numbering).ok_or(SyntaxError::UnknownCommand)?;
+    Ok((verb, numbering))
+}
+
+fn is_tag_byte(byte: u8) -> bool {
+    (is_atom_byte(byte) || byte == b']') && byte != b'+'
+}
