@@ -1,0 +1,229 @@
+//! Mail addresses as they stand in envelopes: parsing, normal form, comparison.
+//!
+//! An [`Address`] keeps the local part as it was written, because a foreign server may care about its case, and the
+//! domain in lower-case ASCII (IDNA, UTS #46). Two addresses name the same mailbox here when their [`Address::key`]s are
+//! equal: the local part without needless quotes, in lower case and NFC, and the domain.
+//!
+//! Accepted is the `Mailbox` of RFC 5321 §4.1.2 with UTF-8 (RFC 6531 §3.3): a dot-string or a quoted string, `@`,
+//! a domain or an address literal. Comments, blanks, display names and routes belong to header fields and are
+//! refused. Underscores in domains are let through, because they exist.
+//!
+//! Invariant: parsing what [`Address`] prints gives the same address, and the key of a key is that key.
+
+use std::fmt;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+
+use unicode_normalization::UnicodeNormalization;
+
+use crate::limits::{ADDRESS_BYTES_MAX, DOMAIN_BYTES_MAX, DOMAIN_LABEL_BYTES_MAX, LOCAL_PART_BYTES_MAX};
+
+/// The character between a mailbox name and its detail (RFC 5233: sub-addressing).
+pub const DETAIL_SEPARATOR: char = '+';
+
+/// A mail address.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address {
+    /// The contents of the local part, without quotes and backslashes.
+    local: String,
+    /// Lower-case ASCII, or a literal with its brackets.
+    domain: String,
+}
+
+/// Says why a text is no address. The texts are fit for the peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// There is no `@`, or nothing before it.
+    #[error("the address is not of the form name@domain")]
+    NotAnAddress,
+    /// The local part breaks the grammar.
+    #[error("the part before the @ is not valid")]
+    LocalPart,
+    /// The domain breaks the grammar, or cannot be written in ASCII.
+    #[error("the domain is not valid")]
+    Domain,
+    /// A length limit of RFC 5321 §4.5.3.1 is passed.
+    #[error("the address is too long")]
+    TooLong,
+}
+
+impl Address {
+    /// Reads an address, without the angle brackets.
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
+        if text.len() > ADDRESS_BYTES_MAX {
+            return Err(AddressError::TooLong);
+        }
+        let (local, domain) = split(text)?;
+        let local = local.nfc().collect::<String>();
+        if local.len() > LOCAL_PART_BYTES_MAX {
+            return Err(AddressError::TooLong);
+        }
+        Ok(Self { local, domain: domain_to_ascii(domain)? })
+    }
+
+    /// Gives the local part as it was written, without quoting.
+    #[must_use]
+    pub fn local(&self) -> &str {
+        &self.local
+    }
+
+    /// Gives the domain in lower-case ASCII.
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    /// Gives the text by which addresses are compared and looked up.
+    #[must_use]
+    pub fn key(&self) -> String {
+        Self { local: fold(&self.local), domain: self.domain.clone() }.to_string()
+    }
+
+    /// Gives the detail of a sub-address (`lists` in `ann+lists@acme.test`), if there is one.
+    #[must_use]
+    pub fn detail(&self) -> Option<&str> {
+        self.split_detail().map(|(_, detail)| detail)
+    }
+
+    /// Gives the address without its detail, if it has one.
+    #[must_use]
+    pub fn without_detail(&self) -> Option<Self> {
+        let (mailbox, _) = self.split_detail()?;
+        Some(Self { local: mailbox.to_owned(), domain: self.domain.clone() })
+    }
+
+    /// Gives the same local part in another domain, which must be in ASCII form (see [`domain_to_ascii`]).
+    #[must_use]
+    pub fn in_domain(&self, domain: &str) -> Self {
+        Self { local: self.local.clone(), domain: domain.to_owned() }
+    }
+
+    /// Tells whether SMTPUTF8 is needed to send to this address.
+    #[must_use]
+    pub fn needs_utf8(&self) -> bool {
+        !self.local.is_ascii()
+    }
+
+    fn split_detail(&self) -> Option<(&str, &str)> {
+        self.local.split_once(DETAIL_SEPARATOR).filter(|(mailbox, _)| !mailbox.is_empty())
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if is_dot_string(&self.local) {
+            return write!(f, "{}@{}", self.local, self.domain);
+        }
+        f.write_str("\"")?;
+        for character in self.local.chars() {
+            if matches!(character, '"' | '\\') {
+                f.write_str("\\")?;
+            }
+            write!(f, "{character}")?;
+        }
+        write!(f, "\"@{}", self.domain)
+    }
+}
+
+/// Gives the lower-case ASCII form of a domain or an address literal.
+pub fn domain_to_ascii(domain: &str) -> Result<String, AddressError> {
+    if domain.len() > ADDRESS_BYTES_MAX {
+        return Err(AddressError::TooLong);
+    }
+    if domain.starts_with('[') {
+        return literal(domain);
+    }
+    let domain = domain.strip_suffix('.').unwrap_or(domain);
+    let ascii = idna::domain_to_ascii(domain).map_err(|_| AddressError::Domain)?;
+    if ascii.len() > DOMAIN_BYTES_MAX {
+        return Err(AddressError::TooLong);
+    }
+    let valid = !ascii.is_empty() && ascii.split('.').all(is_label);
+    if valid { Ok(ascii) } else { Err(AddressError::Domain) }
+}
+
+/// Folds text for comparison: lower case, NFC.
+#[must_use]
+pub fn fold(text: &str) -> String {
+    if text.is_ascii() {
+        return text.to_ascii_lowercase();
+    }
+    // Lower-casing one character at a time: the final sigma rule would make the result depend on its surroundings.
+    text.nfc().flat_map(char::to_lowercase).nfc().collect()
+}
+
+/// Splits into the contents of the local part and the domain.
+fn split(text: &str) -> Result<(String, &str), AddressError> {
+    if let Some(quoted) = text.strip_prefix('"') {
+        let (local, rest) = unquote(quoted)?;
+        let domain = rest.strip_prefix('@').ok_or(AddressError::NotAnAddress)?;
+        return Ok((local, domain));
+    }
+    let (local, domain) = text.split_once('@').ok_or(AddressError::NotAnAddress)?;
+    if local.is_empty() {
+        return Err(AddressError::NotAnAddress);
+    }
+    if !is_dot_string(local) {
+        return Err(AddressError::LocalPart);
+    }
+    Ok((local.to_owned(), domain))
+}
+
+/// Takes the contents of a quoted string, whose opening quote is gone; gives also what follows the closing one.
+fn unquote(text: &str) -> Result<(String, &str), AddressError> {
+    let mut contents = String::new();
+    let mut characters = text.char_indices();
+    while let Some((index, character)) = characters.next() {
+        match character {
+            '"' if contents.is_empty() => return Err(AddressError::LocalPart),
+            '"' => return Ok((contents, text.get(index + 1..).unwrap_or_default())),
+            '\\' => match characters.next() {
+                Some((_, escaped @ ' '..='~')) => contents.push(escaped),
+                _ => return Err(AddressError::LocalPart),
+            },
+            control if control.is_control() => return Err(AddressError::LocalPart),
+            plain => contents.push(plain),
+        }
+    }
+    Err(AddressError::LocalPart)
+}
+
+fn is_dot_string(local: &str) -> bool {
+    local.split('.').all(|atom| !atom.is_empty() && atom.chars().all(is_atom_character))
+}
+
+fn is_atom_character(character: char) -> bool {
+    if character.is_ascii() {
+        return character.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(character);
+    }
+    !character.is_control() && !character.is_whitespace()
+}
+
+fn is_label(label: &str) -> bool {
+    let characters = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    let hyphens = label.starts_with('-') || label.ends_with('-');
+    characters && !hyphens && !label.is_empty() && label.len() <= DOMAIN_LABEL_BYTES_MAX
+}
+
+/// Normalises `[192.0.2.1]` and `[IPv6:2001:db8::1]`; other tags are not known to anybody.
+fn literal(text: &str) -> Result<String, AddressError> {
+    let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).ok_or(AddressError::Domain)?;
+    let tagged = inner.get(..5).filter(|tag| tag.eq_ignore_ascii_case("IPv6:"));
+    if tagged.is_some() {
+        let address: Ipv6Addr = inner.get(5..).unwrap_or_default().parse().map_err(|_| AddressError::Domain)?;
+        return Ok(format!("[ipv6:{address}]"));
+    }
+    let address: Ipv4Addr = inner.parse().map_err(|_| AddressError::Domain)?;
+    Ok(format!("[{address}]"))
+}
+
+#[cfg(test)]
+mod tests;
