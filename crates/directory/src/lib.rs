@@ -3,6 +3,8 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`address`] | mail addresses: parsing, normal form, sub-addresses |
+//! | [`group`] | expansion of nested groups |
 
 pub mod address;
+pub mod group;
 pub mod limits;
