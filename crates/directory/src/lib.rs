@@ -4,7 +4,11 @@
 //! |---|---|
 //! | [`address`] | mail addresses: parsing, normal form, sub-addresses |
 //! | [`group`] | expansion of nested groups |
+//! | [`password`] | what is stored of a password, and checking one |
+//! | [`scram`] | SCRAM-SHA-256: keys and the server's side of the exchange |
 
 pub mod address;
 pub mod group;
 pub mod limits;
+pub mod password;
+pub mod scram;

@@ -1,0 +1,196 @@
+//! What is stored of a password, and how a password is checked against it.
+//!
+//! A password is stored twice, and never itself: as an argon2id hash in PHC notation (what PLAIN and LOGIN are checked
+//! against), and as the keys of SCRAM-SHA-256 ([`crate::scram::Keys`]), from which a server can check a SCRAM proof.
+//! The SCRAM keys are the weaker of the two when the directory is stolen, because PBKDF2 needs no memory; who does not want
+//! them sets [`Options::scram_iterations`] to `None`.
+//!
+//! Passwords are prepared with SASLprep (RFC 4013) before either; one that SASLprep refuses (say, with letters newer than
+//! Unicode 3.2) is used as its bytes are.
+//!
+//! Comparison takes the same time wherever two values differ. [`Decoy`] lets an unknown account cost as much time
+//! as a known one.
+
+use std::borrow::Cow;
+
+use argon2::password_hash::{PasswordHash, SaltString};
+use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
+use base::Random;
+
+use crate::limits::{
+    ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX, PASSWORD_BYTES_MAX, PASSWORD_CHARACTERS_MIN, SCRAM_ITERATIONS_DEFAULT,
+};
+use crate::scram::Keys;
+
+const SALT_BYTES: usize = 16;
+
+/// What a password costs, and which ones are accepted.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Memory of argon2id, in KiB.
+    pub memory_kib: u32,
+    /// Passes over that memory.
+    pub passes: u32,
+    /// Lanes of argon2id.
+    pub lanes: u32,
+    /// Iterations of the SCRAM keys; without them no SCRAM keys are stored.
+    pub scram_iterations: Option<u32>,
+    /// Shortest password that may be set, in characters.
+    pub characters_min: usize,
+}
+
+impl Default for Options {
+    /// The OWASP recommendation for argon2id: 19 MiB, two passes, one lane.
+    fn default() -> Self {
+        Self {
+            memory_kib: 19 * 1_024,
+            passes: 2,
+            lanes: 1,
+            scram_iterations: Some(SCRAM_ITERATIONS_DEFAULT),
+            characters_min: PASSWORD_CHARACTERS_MIN,
+        }
+    }
+}
+
+/// Says why a password cannot be set or checked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PasswordError {
+    /// The password is shorter than the options allow.
+    #[error("the password is too short: at least {characters_min} characters are required")]
+    TooShort {
+        /// Characters that are required.
+        characters_min: usize,
+    },
+    /// The password is longer than [`PASSWORD_BYTES_MAX`].
+    #[error("the password is too long: at most {PASSWORD_BYTES_MAX} bytes are possible")]
+    TooLong,
+    /// The password holds a NUL or is not UTF-8, so that no protocol could carry it.
+    #[error("the password holds characters that no mail program can send")]
+    Unsendable,
+    /// The parameters are out of range.
+    #[error("the password hashing parameters are not valid: {0}")]
+    Parameters(String),
+    /// The stored hash cannot be read, or asks for more than the limits allow.
+    #[error("the stored password hash is not usable: {0}")]
+    Stored(String),
+}
+
+/// What is stored of one password.
+#[derive(Debug, Clone)]
+pub struct Secrets {
+    /// The argon2id hash in PHC notation.
+    pub hash: String,
+    /// The keys of SCRAM-SHA-256.
+    pub scram: Option<Keys>,
+}
+
+/// Derives what is stored of a new password.
+pub fn protect(password: &[u8], options: &Options, random: &dyn Random) -> Result<Secrets, PasswordError> {
+    let text = acceptable(password, options)?;
+    let prepared = prepare(text.as_bytes());
+    let hash = hash(&prepared, options, random)?;
+    let scram = options.scram_iterations.map(|iterations| {
+        let mut salt = [0; SALT_BYTES];
+        random.fill(&mut salt);
+        Keys::derive(&prepared, &salt, iterations)
+    });
+    Ok(Secrets { hash, scram })
+}
+
+/// Checks a password against a stored hash.
+pub fn verify(hash: &str, password: &[u8]) -> Result<bool, PasswordError> {
+    if password.len() > PASSWORD_BYTES_MAX {
+        return Ok(false);
+    }
+    let parsed = PasswordHash::new(hash).map_err(|error| PasswordError::Stored(error.to_string()))?;
+    check_costs(&parsed)?;
+    match Argon2::default().verify_password(&prepare(password), &parsed) {
+        Ok(()) => Ok(true),
+        Err(argon2::password_hash::Error::Password) => Ok(false),
+        Err(error) => Err(PasswordError::Stored(error.to_string())),
+    }
+}
+
+/// Tells whether a text is a hash that [`verify`] can check, for hashes brought along from elsewhere.
+pub fn is_usable(hash: &str) -> Result<(), PasswordError> {
+    let parsed = PasswordHash::new(hash).map_err(|error| PasswordError::Stored(error.to_string()))?;
+    Algorithm::try_from(parsed.algorithm).map_err(|error| PasswordError::Stored(error.to_string()))?;
+    check_costs(&parsed)
+}
+
+/// Prepares a password as both the hash and the SCRAM keys take it.
+#[must_use]
+pub fn prepare(password: &[u8]) -> Cow<'_, [u8]> {
+    let Ok(text) = std::str::from_utf8(password) else {
+        return Cow::Borrowed(password);
+    };
+    match stringprep::saslprep(text) {
+        Ok(Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),
+        Ok(Cow::Owned(text)) => Cow::Owned(text.into_bytes()),
+        Err(_) => Cow::Borrowed(password),
+    }
+}
+
+/// A hash that no password has, of the same cost as a real one.
+#[derive(Debug, Clone)]
+pub struct Decoy {
+    hash: String,
+}
+
+impl Decoy {
+    /// Makes a decoy of the cost that new passwords have.
+    pub fn new(options: &Options, random: &dyn Random) -> Result<Self, PasswordError> {
+        let mut password = [0; 32];
+        random.fill(&mut password);
+        Ok(Self { hash: hash(&password, options, random)? })
+    }
+
+    /// Takes the time that checking a password takes.
+    pub fn waste_time(&self, password: &[u8]) {
+        let _ = std::hint::black_box(verify(&self.hash, password));
+    }
+}
+
+fn acceptable<'a>(password: &'a [u8], options: &Options) -> Result<&'a str, PasswordError> {
+    if password.len() > PASSWORD_BYTES_MAX {
+        return Err(PasswordError::TooLong);
+    }
+    let text = std::str::from_utf8(password).map_err(|_| PasswordError::Unsendable)?;
+    if text.contains('\0') {
+        return Err(PasswordError::Unsendable);
+    }
+    let characters_min = options.characters_min.max(1);
+    if text.chars().count() < characters_min {
+        return Err(PasswordError::TooShort { characters_min });
+    }
+    Ok(text)
+}
+
+fn hash(prepared: &[u8], options: &Options, random: &dyn Random) -> Result<String, PasswordError> {
+    let refuse = |error: &dyn std::fmt::Display| PasswordError::Parameters(error.to_string());
+    let too_costly = options.memory_kib > ARGON2_MEMORY_KIB_MAX || options.passes > ARGON2_PASSES_MAX;
+    if too_costly {
+        return Err(refuse(&"more memory or passes than the limits allow"));
+    }
+    let params =
+        Params::new(options.memory_kib, options.passes, options.lanes, None).map_err(|error| refuse(&error))?;
+    let mut salt = [0; SALT_BYTES];
+    random.fill(&mut salt);
+    let salt = SaltString::encode_b64(&salt).map_err(|error| refuse(&error))?;
+    let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
+    let hash = argon2.hash_password(prepared, &salt).map_err(|error| refuse(&error))?;
+    Ok(hash.to_string())
+}
+
+/// Refuses a stored hash whose verification would take the server down.
+fn check_costs(hash: &PasswordHash<'_>) -> Result<(), PasswordError> {
+    let params = Params::try_from(hash).map_err(|error| PasswordError::Stored(error.to_string()))?;
+    let too_costly = params.m_cost() > ARGON2_MEMORY_KIB_MAX || params.t_cost() > ARGON2_PASSES_MAX;
+    if too_costly {
+        return Err(PasswordError::Stored("it asks for more memory or passes than the limits allow".to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
