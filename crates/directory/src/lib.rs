@@ -6,9 +6,11 @@
 //! | [`group`] | expansion of nested groups |
 //! | [`password`] | what is stored of a password, and checking one |
 //! | [`scram`] | SCRAM-SHA-256: keys and the server's side of the exchange |
+//! | [`throttle`] | slowing down the guessing of passwords |
 
 pub mod address;
 pub mod group;
 pub mod limits;
 pub mod password;
 pub mod scram;
+pub mod throttle;

@@ -1,0 +1,271 @@
+//! Throttling, on a clock that moves when told to.
+
+use base::sim::SimClock;
+
+use super::*;
+
+struct World {
+    clock: Arc<SimClock>,
+    throttle: Throttle,
+}
+
+const HOME: &str = "192.0.2.1";
+const ELSEWHERE: &str = "198.51.100.7";
+
+fn world() -> World {
+    world_with(Options::default())
+}
+
+fn world_with(options: Options) -> World {
+    let clock = Arc::new(SimClock::new());
+    World { throttle: Throttle::new(options, clock.clone()), clock }
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address of these tests")
+}
+
+impl World {
+    fn fail(&self, account: &str, from: &str) -> Result<(), Throttled> {
+        self.throttle.begin(account, ip(from)).map(Attempt::failed)
+    }
+
+    fn succeed(&self, account: &str, from: &str) -> Result<(), Throttled> {
+        self.throttle.begin(account, ip(from)).map(Attempt::succeeded)
+    }
+
+    fn fail_times(&self, times: u32, account: &str, from: &str) {
+        for _ in 0..times {
+            assert_eq!(self.fail(account, from), Ok(()));
+        }
+    }
+
+    /// Fails, whatever it takes, until the account or address is locked for at least `seconds`.
+    fn lock(&self, account: &str, from: &str, seconds: u64) {
+        loop {
+            match self.fail(account, from) {
+                Err(throttled) if throttled.retry_after >= Duration::from_secs(seconds) => return,
+                Err(throttled) => self.clock.advance(throttled.retry_after),
+                Ok(()) => {}
+            }
+        }
+    }
+
+    /// Fails once, after waiting for as long as it takes.
+    fn fail_patiently(&self, account: &str, from: &str) {
+        if let Err(throttled) = self.fail(account, from) {
+            self.clock.advance(throttled.retry_after);
+            self.fail_times(1, account, from);
+        }
+    }
+
+    fn advance(&self, seconds: u64) {
+        self.clock.advance(Duration::from_secs(seconds));
+    }
+}
+
+fn retry_after(outcome: Result<(), Throttled>) -> u64 {
+    outcome.expect_err("should be throttled").retry_after.as_secs()
+}
+
+#[test]
+fn the_first_failures_of_an_account_cost_nothing() {
+    let world = world();
+    world.fail_times(ACCOUNT_FAILURES_FREE, "ann", HOME);
+    assert_eq!(world.throttle.check("ann", ip(HOME)), Ok(()));
+}
+
+#[test]
+fn delays_double_up_to_the_maximum() {
+    let world = world();
+    world.fail_times(ACCOUNT_FAILURES_FREE, "ann", HOME);
+    for expected in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900] {
+        assert_eq!(world.fail("ann", HOME), Ok(()));
+        assert_eq!(retry_after(world.fail("ann", HOME)), expected);
+        world.advance(expected);
+    }
+}
+
+#[test]
+fn waiting_shorter_than_the_delay_is_not_enough() {
+    let world = world();
+    world.fail_times(ACCOUNT_FAILURES_FREE, "ann", HOME);
+    world.lock("ann", HOME, 4);
+    world.advance(3);
+    assert_eq!(retry_after(world.fail("ann", HOME)), 1);
+    world.advance(1);
+    assert_eq!(world.fail("ann", HOME), Ok(()));
+}
+
+#[test]
+fn accounts_do_not_disturb_one_another() {
+    let world = world();
+    world.lock("ann", ELSEWHERE, 60);
+    assert_eq!(world.fail("bob", HOME), Ok(()));
+}
+
+#[test]
+fn a_success_clears_the_account() {
+    let world = world();
+    world.fail_times(ACCOUNT_FAILURES_FREE, "ann", HOME);
+    assert_eq!(world.succeed("ann", HOME), Ok(()));
+    world.fail_times(ACCOUNT_FAILURES_FREE, "ann", HOME);
+    assert_eq!(world.throttle.check("ann", ip(HOME)), Ok(()));
+}
+
+#[test]
+fn a_success_does_not_clear_the_address() {
+    let world = world();
+    for number in 0..ADDRESS_FAILURES_FREE {
+        world.fail_times(1, &format!("victim{number}"), HOME);
+        assert_eq!(world.succeed("attacker", HOME), Ok(()));
+    }
+    world.fail_times(1, "victim", HOME);
+    assert_eq!(retry_after(world.fail("another", HOME)), 1);
+    assert_eq!(world.fail("another", ELSEWHERE), Ok(()));
+}
+
+#[test]
+fn a_stranger_does_not_lock_out_the_owner() {
+    let world = world();
+    assert_eq!(world.succeed("ann", HOME), Ok(()));
+    world.lock("ann", ELSEWHERE, 600);
+    assert_eq!(world.succeed("ann", HOME), Ok(()));
+    assert!(world.throttle.check("ann", ip(ELSEWHERE)).is_err(), "the owner's login gives no new guesses");
+}
+
+#[test]
+fn a_success_from_a_new_address_clears_the_account() {
+    let world = world();
+    world.fail_times(ACCOUNT_FAILURES_FREE, "ann", ELSEWHERE);
+    assert_eq!(world.succeed("ann", HOME), Ok(()));
+    world.fail_times(ACCOUNT_FAILURES_FREE, "ann", ELSEWHERE);
+}
+
+#[test]
+fn guessing_from_a_familiar_address_is_throttled_too() {
+    let world = world();
+    assert_eq!(world.succeed("ann", HOME), Ok(()));
+    world.fail_times(ACCOUNT_FAILURES_FREE + 1, "ann", HOME);
+    assert_eq!(retry_after(world.fail("ann", HOME)), 1);
+}
+
+#[test]
+fn attempts_at_once_count_like_attempts_in_sequence() {
+    let world = world();
+    let under_way: Vec<_> =
+        (0..=ACCOUNT_FAILURES_FREE).filter_map(|_| world.throttle.begin("ann", ip(HOME)).ok()).collect();
+    assert_eq!(under_way.len() as u32, ACCOUNT_FAILURES_FREE + 1);
+    assert_eq!(retry_after(world.fail("ann", HOME)), 1);
+    under_way.into_iter().for_each(Attempt::failed);
+    assert_eq!(retry_after(world.fail("ann", HOME)), 1);
+}
+
+#[test]
+fn a_withdrawn_attempt_counts_nothing() {
+    let world = world();
+    for _ in 0..3 * ADDRESS_FAILURES_FREE {
+        world.throttle.begin("ann", ip(HOME)).expect("nothing was counted").withdrawn();
+    }
+    assert_eq!(world.throttle.check("ann", ip(HOME)), Ok(()));
+}
+
+#[test]
+fn after_a_lock_one_may_try_at_a_time() {
+    let world = world();
+    world.fail_times(ACCOUNT_FAILURES_FREE + 1, "ann", HOME);
+    world.advance(1);
+    let attempt = world.throttle.begin("ann", ip(HOME)).expect("the lock is over");
+    assert_eq!(retry_after(world.fail("ann", HOME)), 2);
+    attempt.withdrawn();
+    assert_eq!(world.fail("ann", HOME), Ok(()));
+}
+
+#[test]
+fn successes_from_an_address_do_not_prolong_its_lock() {
+    let world = world();
+    for number in 0..ADDRESS_FAILURES_FREE + 4 {
+        world.fail_patiently(&format!("victim{number}"), HOME);
+    }
+    let outcome = world.fail("another", HOME);
+    world.advance(retry_after(outcome));
+    assert_eq!(world.succeed("ann", HOME), Ok(()));
+    assert_eq!(world.succeed("bob", HOME), Ok(()));
+}
+
+#[test]
+fn a_dropped_attempt_counts_as_failed() {
+    let world = world();
+    for _ in 0..=ACCOUNT_FAILURES_FREE {
+        drop(world.throttle.begin("ann", ip(HOME)));
+    }
+    assert_eq!(retry_after(world.fail("ann", HOME)), 1);
+}
+
+#[test]
+fn time_forgives_one_failure_after_another() {
+    let world = world();
+    world.fail_times(ACCOUNT_FAILURES_FREE, "ann", HOME);
+    world.advance(2 * ACCOUNT_FORGIVE_AFTER.as_secs() + 1);
+    world.fail_times(2, "ann", HOME);
+    assert_eq!(world.throttle.check("ann", ip(HOME)), Ok(()));
+    world.fail_times(1, "ann", HOME);
+    assert_eq!(retry_after(world.fail("ann", HOME)), 1);
+    world.advance(1_000 * ACCOUNT_FORGIVE_AFTER.as_secs());
+    world.fail_times(ACCOUNT_FAILURES_FREE, "ann", HOME);
+}
+
+#[test]
+fn an_ipv6_network_counts_as_one() {
+    let world = world();
+    for number in 0..=ADDRESS_FAILURES_FREE {
+        world.fail_times(1, &format!("victim{number}"), &format!("2001:db8:0:1::{number:x}"));
+    }
+    assert_eq!(retry_after(world.fail("another", "2001:db8:0:1:ffff::1")), 1);
+    assert_eq!(world.fail("another", "2001:db8:0:2::1"), Ok(()));
+}
+
+#[test]
+fn an_ipv4_address_counts_the_same_when_mapped() {
+    assert_eq!(Network::of(ip("::ffff:192.0.2.1")), Network::of(ip("192.0.2.1")));
+    assert_ne!(Network::of(ip("::ffff:192.0.2.2")), Network::of(ip("192.0.2.1")));
+}
+
+#[test]
+fn loopback_is_not_counted_but_its_accounts_are() {
+    for loopback in ["127.0.0.1", "::1", "::ffff:127.0.0.1"] {
+        let world = world();
+        for number in 0..3 * ADDRESS_FAILURES_FREE {
+            world.fail_times(1, &format!("victim{number}"), loopback);
+        }
+        world.fail_times(ACCOUNT_FAILURES_FREE + 1, "ann", loopback);
+        assert_eq!(retry_after(world.fail("ann", loopback)), 1, "{loopback}");
+    }
+}
+
+#[test]
+fn memory_is_bounded_and_the_oldest_is_forgotten() {
+    let world = world_with(Options { entries_max: 100, ..Options::default() });
+    world.fail_times(ACCOUNT_FAILURES_FREE, "first", HOME);
+    for number in 0..100 {
+        world.fail_times(1, &format!("account{number}"), &format!("10.0.0.{number}"));
+    }
+    assert_eq!(world.throttle.entries(), 200);
+    world.fail_times(ACCOUNT_FAILURES_FREE, "first", ELSEWHERE);
+    assert_eq!(world.throttle.check("first", ip(ELSEWHERE)), Ok(()), "the count of `first` was forgotten");
+}
+
+#[test]
+fn use_keeps_an_entry() {
+    let world = world_with(Options { entries_max: 10, ..Options::default() });
+    world.fail_times(ACCOUNT_FAILURES_FREE, "ann", "127.0.0.1");
+    for number in 0..30 {
+        world.fail_times(1, &format!("account{number}"), "127.0.0.1");
+        if number % 5 == 0 {
+            let outcome = world.fail("ann", "127.0.0.1");
+            world.clock.advance(outcome.err().map_or(Duration::ZERO, |throttled| throttled.retry_after));
+            let _ = world.fail("ann", "127.0.0.1");
+        }
+    }
+    assert!(retry_after(world.fail("ann", "127.0.0.1")) >= 1);
+}
