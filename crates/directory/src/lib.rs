@@ -7,6 +7,7 @@
 //! | [`password`] | what is stored of a password, and checking one |
 //! | [`scram`] | SCRAM-SHA-256: keys and the server's side of the exchange |
 //! | [`throttle`] | slowing down the guessing of passwords |
+//! | [`verified`] | passwords that were verified lately |
 
 pub mod address;
 pub mod group;
@@ -14,3 +15,4 @@ pub mod limits;
 pub mod password;
 pub mod scram;
 pub mod throttle;
+pub mod verified;

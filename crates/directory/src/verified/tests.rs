@@ -1,0 +1,122 @@
+//! The memory of verified passwords: what makes a proof, how long it lasts, who waits for whom.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use base::sim::{SeededRandom, SimClock};
+
+use super::*;
+
+fn world(options: Options) -> (Arc<SimClock>, Verified<bool>) {
+    let clock = Arc::new(SimClock::new());
+    (clock.clone(), Verified::new(options, clock, &SeededRandom::new(1)))
+}
+
+fn network(text: &str) -> Network {
+    Network::of(text.parse().expect("an address of these tests"))
+}
+
+#[test]
+fn a_proof_lasts_for_its_time_and_no_longer() {
+    let (clock, verified) = world(Options::default());
+    let proof = verified.proof("ann", b"secret", network("192.0.2.1"), "hash");
+    assert!(!verified.contains(&proof));
+    verified.remember(proof);
+    clock.advance(VERIFIED_TTL - Duration::from_secs(1));
+    assert!(verified.contains(&proof), "use does not prolong it, as the next line shows");
+    clock.advance(Duration::from_secs(1));
+    assert!(!verified.contains(&proof));
+    assert_eq!(verified.entries(), 0);
+}
+
+#[test]
+fn everything_that_matters_is_part_of_the_proof() {
+    let (_, verified) = world(Options::default());
+    let home = network("192.0.2.1");
+    let proofs = [
+        verified.proof("ann", b"secret", home, "hash"),
+        verified.proof("bob", b"secret", home, "hash"),
+        verified.proof("ann", b"secret2", home, "hash"),
+        verified.proof("ann", b"secret", network("192.0.2.2"), "hash"),
+        verified.proof("ann", b"secret", home, "another hash"),
+        verified.proof("anns", b"ecret", home, "hash"),
+    ];
+    for (index, proof) in proofs.iter().enumerate() {
+        assert!(!proofs[..index].contains(proof), "proof {index}");
+    }
+}
+
+#[test]
+fn another_process_has_other_proofs() {
+    let clock = Arc::new(SimClock::new());
+    let make = |seed| Verified::<bool>::new(Options::default(), clock.clone(), &SeededRandom::new(seed));
+    let home = network("192.0.2.1");
+    assert_ne!(make(1).proof("ann", b"secret", home, "hash"), make(2).proof("ann", b"secret", home, "hash"));
+}
+
+#[test]
+fn the_memory_is_bounded_and_can_be_switched_off() {
+    let (_, verified) = world(Options { entries_max: 50, ttl: VERIFIED_TTL });
+    for number in 0..1_000 {
+        verified.remember(verified.proof(&format!("user{number}"), b"x", network("::1"), "hash"));
+    }
+    assert!((1..=50).contains(&verified.entries()), "{}", verified.entries());
+    let (_, off) = world(Options { entries_max: 0, ttl: VERIFIED_TTL });
+    let proof = off.proof("ann", b"secret", network("::1"), "hash");
+    off.remember(proof);
+    assert!(!off.contains(&proof));
+}
+
+#[test]
+fn logins_at_once_share_one_verdict() {
+    let (_, verified) = world(Options::default());
+    let proof = verified.proof("ann", b"secret", network("::1"), "hash");
+    let runs = AtomicU32::new(0);
+    let login = || {
+        verified.judge(proof, || {
+            runs.fetch_add(1, Ordering::SeqCst);
+            // The verdict is held by the map, by this thread, and by each of the seven that wait for it.
+            while verified.under_way().get(&proof).map(Arc::strong_count) != Some(9) {
+                std::thread::yield_now();
+            }
+            true
+        })
+    };
+    std::thread::scope(|scope| {
+        let logins: Vec<_> = (0..8).map(|_| scope.spawn(login)).collect();
+        assert!(logins.into_iter().all(|login| login.join().expect("no panic")));
+    });
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    assert!(verified.under_way().is_empty());
+}
+
+#[test]
+fn who_joins_gets_the_verdict_of_the_first() {
+    let (_, verified) = world(Options::default());
+    let proof = verified.proof("ann", b"secret", network("::1"), "hash");
+    let (first, leads) = verified.join(proof);
+    assert!(leads);
+    let lead = Lead { verified: &verified, proof, verdict: first };
+    let (second, leads) = verified.join(proof);
+    assert!(!leads);
+    lead.verdict.end(State::Ended(true));
+    drop(lead);
+    assert_eq!(second.wait(), Some(true));
+    assert!(verified.join(proof).1, "the next one leads again");
+}
+
+#[test]
+fn a_panic_leaves_nobody_waiting() {
+    let (_, verified) = world(Options::default());
+    let proof = verified.proof("ann", b"secret", network("::1"), "hash");
+    let (waiting, _) = verified.join(proof);
+    verified.under_way().clear();
+    let lead = Lead { verified: &verified, proof, verdict: waiting.clone() };
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let _lead = lead;
+        panic!("the verification fails badly");
+    }));
+    assert!(outcome.is_err());
+    assert_eq!(waiting.wait(), None);
+    assert!(verified.judge(proof, || true), "the next one verifies itself");
+}
