@@ -8,8 +8,10 @@
 //! | [`scram`] | SCRAM-SHA-256: keys and the server's side of the exchange |
 //! | [`throttle`] | slowing down the guessing of passwords |
 //! | [`verified`] | passwords that were verified lately |
+//! | [`cache`] | the name lookup cache |
 
 pub mod address;
+pub mod cache;
 pub mod group;
 pub mod limits;
 pub mod password;
