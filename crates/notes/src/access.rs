@@ -1,0 +1,208 @@
+//! The proof that somebody may do something in a database.
+//!
+//! [`Database::authorize`](crate::Database::authorize) evaluates the ACL once and gives an [`Access`] of the level
+//! asked for, or an error. Everything that touches the data of a database takes an `Access`, so the right cannot be
+//! forgotten. The level is part of the type: reading wants [`AtLeast<Reader>`], changing the ACL [`AtLeast<Manager>`].
+//!
+//! An `Access` notices when the ACL changed since it was made: it is evaluated anew before the next use, and a right
+//! that was taken away is gone at once. Readers and Authors items refine it per note: [`Access::may_read`],
+//! [`Access::may_edit`].
+
+use std::collections::HashSet;
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::acl::{AclFlags, AclLevel, Identity, Rights};
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::item::{Item, ItemFlags};
+
+/// The levels as types.
+pub mod level {
+    macro_rules! levels {
+        ($($(#[$doc:meta])* $name:ident includes $($below:ident)*;)*) => {
+            $(
+                $(#[$doc])*
+                #[derive(Clone, Copy, Debug)]
+                pub enum $name {}
+                impl super::Level for $name {
+                    const LEVEL: crate::acl::AclLevel = crate::acl::AclLevel::$name;
+                }
+                impl super::AtLeast<$name> for $name {}
+                $(impl super::AtLeast<$below> for $name {})*
+            )*
+        };
+    }
+
+    levels! {
+        /// May put documents in.
+        Depositor includes;
+        /// May read.
+        Reader includes Depositor;
+        /// May create documents and change their own.
+        Author includes Depositor Reader;
+        /// May change all documents.
+        Editor includes Depositor Reader Author;
+        /// May change the design.
+        Designer includes Depositor Reader Author Editor;
+        /// May change the ACL.
+        Manager includes Depositor Reader Author Editor Designer;
+    }
+}
+
+/// A level as a type.
+pub trait Level {
+    /// The level as a value.
+    const LEVEL: AclLevel;
+}
+
+/// Implemented by the levels that include `L`.
+pub trait AtLeast<L>: Level {}
+
+/// The proof that an identity has at least the level `L` in a database.
+pub struct Access<L> {
+    database: Arc<Database>,
+    identity: Arc<Identity>,
+    /// Evaluated again when the ACL changes.
+    state: Mutex<Arc<Grant>>,
+    level: PhantomData<fn() -> L>,
+}
+
+/// What the ACL gave, and of which version of it.
+#[derive(Debug)]
+pub struct Grant {
+    acl_version: u64,
+    rights: Rights,
+    /// Names, groups and roles in lower case, as Readers and Authors items are compared with them.
+    names: HashSet<String>,
+    local: bool,
+    who: String,
+}
+
+impl<L: Level> Access<L> {
+    pub(crate) fn new(database: Arc<Database>, identity: Arc<Identity>) -> Result<Self> {
+        let grant = Arc::new(evaluate(&database, &identity));
+        let access = Self { database, identity, state: Mutex::new(grant), level: PhantomData };
+        access.grant()?;
+        Ok(access)
+    }
+
+    /// Gives the database.
+    #[must_use]
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    /// Gives who asks.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Gives what the ACL presently grants; an error when that is less than `L`.
+    pub fn grant(&self) -> Result<Arc<Grant>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.acl_version != self.database.acl_version() {
+            *state = Arc::new(evaluate(&self.database, &self.identity));
+        }
+        if state.rights.level < L::LEVEL {
+            return Err(Error::AccessDenied {
+                database: self.database.path(),
+                who: self.identity.name.abbreviated(),
+                needed: L::LEVEL,
+                has: state.rights.level,
+            });
+        }
+        Ok(Arc::clone(&state))
+    }
+
+    /// Gives the same proof for a lower level.
+    pub fn lower<M: Level>(&self) -> Access<M>
+    where
+        L: AtLeast<M>,
+    {
+        let grant = Arc::clone(&self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        Access {
+            database: Arc::clone(&self.database),
+            identity: Arc::clone(&self.identity),
+            state: Mutex::new(grant),
+            level: PhantomData,
+        }
+    }
+}
+
+impl Grant {
+    /// Gives the level.
+    #[must_use]
+    pub fn level(&self) -> AclLevel {
+        self.rights.level
+    }
+
+    /// Gives the name of the one who asks, as people read it.
+    #[must_use]
+    pub fn who(&self) -> &str {
+        &self.who
+    }
+
+    /// Gives the flags.
+    #[must_use]
+    pub fn flags(&self) -> AclFlags {
+        self.rights.flags
+    }
+
+    /// Tells whether the Readers items among the summary items let this one read.
+    #[must_use]
+    pub fn may_read(&self, summary: &[Item]) -> bool {
+        self.local || self.passes(summary, ItemFlags::READERS).unwrap_or(true) || self.is_author(summary)
+    }
+
+    /// Tells whether this one may change a note with these summary items.
+    #[must_use]
+    pub fn may_edit(&self, summary: &[Item]) -> bool {
+        self.level() >= AclLevel::Editor || (self.level() == AclLevel::Author && self.is_author(summary))
+    }
+
+    /// Tells whether this one may delete a note with these summary items.
+    #[must_use]
+    pub fn may_delete(&self, summary: &[Item]) -> bool {
+        self.may_edit(summary) && !self.flags().has(AclFlags::NO_DELETE)
+    }
+
+    /// Tells whether this one may create documents.
+    #[must_use]
+    pub fn may_create(&self) -> bool {
+        self.level() >= AclLevel::Depositor
+            && !(self.level() == AclLevel::Author && self.flags().has(AclFlags::AUTHOR_NO_CREATE))
+    }
+
+    fn is_author(&self, summary: &[Item]) -> bool {
+        self.passes(summary, ItemFlags::AUTHORS).unwrap_or(false)
+    }
+
+    /// Tells whether a name of ours is in the items with that flag; `None` when no such item names anybody.
+    fn passes(&self, summary: &[Item], flag: ItemFlags) -> Option<bool> {
+        let flagged = summary.iter().filter(|item| item.flags.has(flag));
+        let mut names = flagged.flat_map(|item| item.value.texts()).filter(|name| !name.trim().is_empty()).peekable();
+        names.peek()?;
+        Some(names.any(|name| self.is_meant(name)))
+    }
+
+    fn is_meant(&self, name: &str) -> bool {
+        let name = base::Name::new(name);
+        let lower = name.canonical().to_lowercase();
+        if lower.starts_with('*') {
+            return self.names.iter().any(|own| name.covers(&base::Name::new(own)));
+        }
+        self.names.contains(&lower)
+    }
+}
+
+fn evaluate(database: &Database, identity: &Identity) -> Grant {
+    let (acl_version, acl) = database.acl();
+    let rights = acl.evaluate(identity);
+    let own = std::iter::once(&identity.name).chain(&identity.aliases).chain(&identity.groups);
+    let mut names: HashSet<String> = own.map(|name| name.canonical().to_lowercase()).collect();
+    names.extend(rights.roles.iter().map(|role| role.to_lowercase()));
+    names.remove("");
+    Grant { acl_version, rights, names, local: identity.local, who: identity.name.abbreviated() }
+}

@@ -1,0 +1,194 @@
+//! The catalog: which databases a server has.
+//!
+//! A database is a number, and every key of it begins with that number; the catalog maps its path (`mail/jdoe.nsf`,
+//! compared without regard to case) to the number, the replica id and the options. Numbers are never used twice, so
+//! what a dropped database leaves behind cannot appear in a new one.
+//!
+//! | key in `catalog` | value |
+//! |---|---|
+//! | `p`, path in lower case | [`DatabaseRecord`] |
+//! | `n`, number | path in lower case |
+//! | `#` | the number that the next database will get |
+
+use base::codec::{Decoder, Encoder, Truncated};
+use base::limits::{DATABASE_PATH_BYTES_MAX, DATABASE_TITLE_BYTES_MAX};
+use base::{DbNumber, Name, ReplicaId, Timestamp};
+
+use crate::error::{Error, Result};
+use crate::limits::PURGE_INTERVAL_DAYS;
+
+/// What a database is used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+#[repr(u8)]
+pub enum DatabaseKind {
+    /// Documents.
+    #[default]
+    Standard = 0,
+    /// One user's mail.
+    Mail = 1,
+    /// The router's queue.
+    MailBox = 2,
+    /// People and groups.
+    Directory = 3,
+}
+
+impl DatabaseKind {
+    const ALL: [Self; 4] = [Self::Standard, Self::Mail, Self::MailBox, Self::Directory];
+
+    /// Gives the name under which people and scripts know the kind.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::Mail => "mail",
+            Self::MailBox => "mailbox",
+            Self::Directory => "directory",
+        }
+    }
+}
+
+/// What may be set for a database as a whole (`domino.md` §2.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DatabaseOptions {
+    /// Days after which deletion stubs are purged.
+    pub purge_interval_days: u16,
+    /// Nobody's unread marks are kept.
+    pub no_unread_marks: bool,
+    /// Bytes that the documents may take; mail beyond is refused.
+    pub quota_bytes: Option<u64>,
+}
+
+impl Default for DatabaseOptions {
+    fn default() -> Self {
+        Self { purge_interval_days: PURGE_INTERVAL_DAYS, no_unread_marks: false, quota_bytes: None }
+    }
+}
+
+/// What the catalog knows of a database.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DatabaseRecord {
+    /// Its number in this store.
+    pub number: DbNumber,
+    /// Its path, as it was written.
+    pub path: String,
+    /// What all its replicas share.
+    pub replica_id: ReplicaId,
+    /// What people call it.
+    pub title: String,
+    /// What it is used for.
+    pub kind: DatabaseKind,
+    /// Whose unread marks are the marks of the notes themselves.
+    pub owner: Name,
+    /// When it was made.
+    pub created: Timestamp,
+    /// Its options.
+    pub options: DatabaseOptions,
+    /// The store that holds it; 0 until there is more than one.
+    pub shard: u32,
+}
+
+impl DatabaseRecord {
+    /// Gives the stored form (version 1).
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::with_capacity(128);
+        out.u8(1).u32(self.number.0).text(&self.path).u64(self.replica_id.0).text(&self.title);
+        out.u8(self.kind as u8).text(self.owner.canonical()).i64(self.created.0).u32(self.shard);
+        out.u16(self.options.purge_interval_days).u8(u8::from(self.options.no_unread_marks));
+        out.u64(self.options.quota_bytes.unwrap_or(u64::MAX));
+        out.finish()
+    }
+
+    /// Reads the stored form.
+    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
+        let mut input = Decoder::new(bytes);
+        if input.u8()? != 1 {
+            return Err(Truncated);
+        }
+        let number = DbNumber(input.u32()?);
+        let path = input.text()?.to_owned();
+        let replica_id = ReplicaId(input.u64()?);
+        let title = input.text()?.to_owned();
+        let kind = DatabaseKind::ALL.get(usize::from(input.u8()?)).copied().ok_or(Truncated)?;
+        let owner = Name::new(input.text()?);
+        let created = Timestamp(input.i64()?);
+        let shard = input.u32()?;
+        let options = DatabaseOptions {
+            purge_interval_days: input.u16()?,
+            no_unread_marks: input.u8()? != 0,
+            quota_bytes: Some(input.u64()?).filter(|bytes| *bytes != u64::MAX),
+        };
+        Ok(Self { number, path, replica_id, title, kind, owner, created, options, shard })
+    }
+}
+
+/// A database to be made.
+#[derive(Clone, Debug)]
+pub struct NewDatabase {
+    /// Where.
+    pub path: String,
+    /// What people call it.
+    pub title: String,
+    /// What it is used for.
+    pub kind: DatabaseKind,
+    /// Whose unread marks are the marks of the notes themselves.
+    pub owner: Name,
+    /// Who may do what.
+    pub acl: crate::acl::Acl,
+    /// Given when this is a new replica of a database.
+    pub replica_id: Option<ReplicaId>,
+    /// Its options.
+    pub options: DatabaseOptions,
+}
+
+impl NewDatabase {
+    /// Describes a database with default options.
+    #[must_use]
+    pub fn new(path: &str, title: &str, kind: DatabaseKind, acl: crate::acl::Acl) -> Self {
+        Self {
+            path: path.to_owned(),
+            title: title.to_owned(),
+            kind,
+            owner: Name::default(),
+            acl,
+            replica_id: None,
+            options: DatabaseOptions::default(),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        check_path(&self.path)?;
+        if self.title.len() > DATABASE_TITLE_BYTES_MAX {
+            return Err(Error::Limit { what: "bytes of a database title", max: DATABASE_TITLE_BYTES_MAX });
+        }
+        self.acl.check()
+    }
+}
+
+/// Checks that a path can be one of a database: relative, no empty or dotted parts, no control characters.
+pub fn check_path(path: &str) -> Result<()> {
+    let why = if path.is_empty() || path.len() > DATABASE_PATH_BYTES_MAX {
+        "empty or too long"
+    } else if path.chars().any(|c| c.is_control() || c == '\\') {
+        "must not contain control characters or backslashes"
+    } else if path.split('/').any(|part| part.is_empty() || part == "." || part == "..") {
+        "must be relative, without empty or dotted parts, such as mail/jdoe.nsf"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!("database path {path:?}"), why))
+}
+
+pub(crate) const NEXT_NUMBER_KEY: &[u8] = b"#";
+
+pub(crate) fn path_key(path: &str) -> Vec<u8> {
+    let mut key = vec![b'p'];
+    key.extend_from_slice(path.to_lowercase().as_bytes());
+    key
+}
+
+pub(crate) fn number_key(number: DbNumber) -> [u8; 5] {
+    let mut key = [b'n'; 5];
+    key[1..].copy_from_slice(&number.to_key());
+    key
+}

@@ -1,0 +1,116 @@
+//! The order of changes: what happened in a database since a given modseq.
+//!
+//! Every note has exactly one *changed* or *deleted* record in the table `bymod`, at the modseq of its last change; an
+//! update removes the earlier one. Beside them, a note that left a folder without being deleted leaves a
+//! *left* record. Views, replication, CONDSTORE and QRESYNC (RFC 7162) read this order.
+//!
+//! Deleted and left records are purged with the deletion stubs; [`Changes::complete`] is false when a caller asks
+//! for a time before that.
+
+use base::codec::{Decoder, Encoder, Truncated};
+use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, ViewId};
+use store::{Batch, Direction, KeyRange, Read, Table};
+
+use crate::error::Result;
+use crate::keys;
+use crate::note::{Membership, decode_memberships, encode_memberships};
+
+/// What happened to a note.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// It was made or changed; these are the folders that hold it.
+    Changed { folders: Vec<Membership> },
+    /// It was deleted; these folders held it.
+    Deleted { at: Timestamp, folders: Vec<Membership> },
+    /// It left a folder and lives on.
+    Left { at: Timestamp, from: Membership },
+}
+
+const CHANGED: u8 = 0;
+const DELETED: u8 = 1;
+const LEFT: u8 = 2;
+
+/// One entry of the order of changes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangeEntry {
+    /// When, in the order of the database.
+    pub modseq: Modseq,
+    /// Which note.
+    pub note: NoteId,
+    /// What.
+    pub change: Change,
+}
+
+pub(crate) fn put_changed(batch: &mut Batch, database: DbNumber, modseq: Modseq, note: NoteId, folders: &[Membership]) {
+    let mut out = Encoder::with_capacity(1 + folders.len() * 8);
+    encode_memberships(&mut out, folders);
+    batch.put(Table::Bymod, &keys::bymod(database, modseq, note, CHANGED), &out.finish());
+}
+
+pub(crate) fn delete_changed(batch: &mut Batch, database: DbNumber, modseq: Modseq, note: NoteId) {
+    batch.delete(Table::Bymod, &keys::bymod(database, modseq, note, CHANGED));
+}
+
+pub(crate) fn put_deleted(
+    batch: &mut Batch,
+    database: DbNumber,
+    entry: (Modseq, NoteId),
+    at: Timestamp,
+    folders: &[Membership],
+) {
+    let mut out = Encoder::with_capacity(9 + folders.len() * 8);
+    out.i64(at.0);
+    encode_memberships(&mut out, folders);
+    batch.put(Table::Bymod, &keys::bymod(database, entry.0, entry.1, DELETED), &out.finish());
+}
+
+/// Several folders left in one transaction share the record's key; so each has its own kind number, from [`LEFT`] up.
+pub(crate) fn put_left(
+    batch: &mut Batch,
+    database: DbNumber,
+    entry: (Modseq, NoteId),
+    at: Timestamp,
+    from: (Membership, u8),
+) {
+    let (membership, index) = from;
+    let mut out = Encoder::with_capacity(16);
+    out.i64(at.0).u32(membership.folder.0).u32(membership.uid.0);
+    let kind = LEFT.saturating_add(index);
+    batch.put(Table::Bymod, &keys::bymod(database, entry.0, entry.1, kind), &out.finish());
+}
+
+/// Calls `each` for every change after `since`, in order.
+pub(crate) fn scan(
+    reader: &dyn Read,
+    database: DbNumber,
+    since: Modseq,
+    each: &mut dyn FnMut(ChangeEntry) -> Result<()>,
+) -> Result<()> {
+    let start = keys::bymod(database, since.next(), NoteId(0), 0);
+    let range = KeyRange { start: start.to_vec(), end: store::engine::prefix_end(&database.to_key()) };
+    let mut cursor = reader.scan(Table::Bymod, &range, Direction::Forward)?;
+    while let Some((key, value)) = cursor.next()? {
+        let entry = decode(key, value).map_err(|_| store::Error::Damaged {
+            table: Table::Bymod,
+            key: key.to_vec(),
+            why: "not a change record".into(),
+        })?;
+        each(entry)?;
+    }
+    Ok(())
+}
+
+/// Reads one record.
+pub fn decode(key: &[u8], value: &[u8]) -> std::result::Result<ChangeEntry, Truncated> {
+    let (modseq, note, kind) = keys::split_bymod(key).ok_or(Truncated)?;
+    let mut input = Decoder::new(value);
+    let change = match kind {
+        CHANGED => Change::Changed { folders: decode_memberships(&mut input)? },
+        DELETED => Change::Deleted { at: Timestamp(input.i64()?), folders: decode_memberships(&mut input)? },
+        _ => Change::Left {
+            at: Timestamp(input.i64()?),
+            from: Membership { folder: ViewId(input.u32()?), uid: Uid(input.u32()?) },
+        },
+    };
+    Ok(ChangeEntry { modseq, note, change })
+}

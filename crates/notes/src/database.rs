@@ -1,0 +1,414 @@
+//! Databases: the set of all of a server ([`Notes`]) and one open database ([`Database`]).
+//!
+//! A database has one writer at a time: [`Database::lock`], held for the in-memory part of a transaction and never for
+//! the disk sync. Readers take snapshots and never wait. What every request needs (ACL, keywords, folder designs) is kept
+//! decoded; the transaction that changes it replaces it before it lets go of the lock.
+//!
+//! An open database stays in memory until it is deleted or [`Notes::close_idle`] finds it unused.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use base::codec::Decoder;
+use base::{Clock, DbNumber, Modseq, NoteId, Random, ReplicaId};
+use event_listener::{Event, EventListener};
+use store::{Batch, Direction, KeyRange, Read, Store, Table, Ticket};
+
+use crate::access::{Access, Level, level};
+use crate::acl::{Acl, Identity};
+use crate::catalog::{self, DatabaseOptions, DatabaseRecord, NewDatabase};
+use crate::counters::Counters;
+use crate::error::{Error, Result};
+use crate::folder::FolderDesign;
+use crate::item::{Item, Value};
+use crate::keys;
+use crate::keyword::Keywords;
+use crate::note::{NewNote, NoteClass};
+use crate::reading::Reading;
+use crate::transaction::Transaction;
+
+/// The note that holds the ACL: the first of every database.
+pub const ACL_NOTE: NoteId = NoteId(1);
+
+/// The item of the ACL note that holds the list.
+pub(crate) const ACL_ITEM: &str = "$ACL";
+
+/// All databases of a server.
+pub struct Notes {
+    store: Arc<Store>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    /// Databases that are open, by path in lower case. Also the lock under which the catalog changes.
+    open: Mutex<HashMap<String, Arc<Database>>>,
+}
+
+impl Notes {
+    /// Takes charge of the databases of a store.
+    #[must_use]
+    pub fn open(store: Arc<Store>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Arc<Self> {
+        Arc::new(Self { store, clock, random, open: Mutex::default() })
+    }
+
+    /// Gives the store.
+    #[must_use]
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Gives the clock.
+    #[must_use]
+    pub fn clock(&self) -> &dyn Clock {
+        self.clock.as_ref()
+    }
+
+    /// Gives the source of randomness.
+    #[must_use]
+    pub fn random(&self) -> &dyn Random {
+        self.random.as_ref()
+    }
+
+    /// Makes a database. Durable on return.
+    pub fn database_create(&self, new: &NewDatabase) -> Result<Arc<Database>> {
+        new.check()?;
+        let mut open = self.lock_open();
+        let path_key = catalog::path_key(&new.path);
+        if self.store.get(Table::Catalog, &path_key)?.is_some() {
+            return Err(Error::Exists { what: format!("database {}", new.path) });
+        }
+        let number = self.next_number()?;
+        let record = DatabaseRecord {
+            number,
+            path: new.path.clone(),
+            replica_id: new.replica_id.unwrap_or_else(|| ReplicaId::generate(self.random())),
+            title: new.title.clone(),
+            kind: new.kind,
+            owner: new.owner.clone(),
+            created: self.clock.now(),
+            options: new.options,
+            shard: 0,
+        };
+        let mut batch = Batch::new();
+        batch.put(Table::Catalog, &path_key, &record.encode());
+        batch.put(Table::Catalog, &catalog::number_key(number), &path_key[1..]);
+        batch.put(Table::Catalog, catalog::NEXT_NUMBER_KEY, &number.next().0.to_be_bytes());
+        batch.put(Table::Meta, &keys::counters(number), &Counters::START.encode());
+        let database = Arc::new(Database::new(self, record, Counters::START, new.acl.clone()));
+        self.first_note(&database, &new.acl, batch)?;
+        open.insert(new.path.to_lowercase(), Arc::clone(&database));
+        Ok(database)
+    }
+
+    /// Opens a database by its path.
+    pub fn database_open(&self, path: &str) -> Result<Arc<Database>> {
+        let mut open = self.lock_open();
+        let key = path.to_lowercase();
+        if let Some(database) = open.get(&key) {
+            return Ok(Arc::clone(database));
+        }
+        let record = self.record(path)?.ok_or_else(|| Error::not_found(format!("database {path}")))?;
+        let database = Arc::new(self.load(record)?);
+        open.insert(key, Arc::clone(&database));
+        Ok(database)
+    }
+
+    /// Lists the databases in the order of their paths.
+    pub fn database_list(&self) -> Result<Vec<DatabaseRecord>> {
+        let mut found = Vec::new();
+        let mut cursor = self.store.scan(Table::Catalog, &KeyRange::prefix(b"p"), Direction::Forward)?;
+        while let Some((key, value)) = cursor.next()? {
+            found.push(decode_record(key, value)?);
+        }
+        Ok(found)
+    }
+
+    /// Gives a database another path. Durable on return.
+    pub fn database_rename(&self, access: &Access<level::Manager>, path: &str) -> Result<()> {
+        access.grant()?;
+        catalog::check_path(path)?;
+        let mut open = self.lock_open();
+        let database = access.database();
+        let old = database.path();
+        let same = old.to_lowercase() == path.to_lowercase();
+        if !same && self.record(path)?.is_some() {
+            return Err(Error::Exists { what: format!("database {path}") });
+        }
+        let record = DatabaseRecord { path: path.to_owned(), ..database.record().as_ref().clone() };
+        let mut batch = Batch::new();
+        batch.delete(Table::Catalog, &catalog::path_key(&old));
+        batch.put(Table::Catalog, &catalog::path_key(path), &record.encode());
+        batch.put(Table::Catalog, &catalog::number_key(record.number), path.to_lowercase().as_bytes());
+        self.commit_now(&batch)?;
+        database.set_record(record);
+        open.remove(&old.to_lowercase());
+        open.insert(path.to_lowercase(), Arc::clone(database));
+        Ok(())
+    }
+
+    /// Changes title or options of a database. Durable on return.
+    pub fn database_set(&self, access: &Access<level::Manager>, title: &str, options: DatabaseOptions) -> Result<()> {
+        access.grant()?;
+        let _open = self.lock_open();
+        let database = access.database();
+        let record = DatabaseRecord { title: title.to_owned(), options, ..database.record().as_ref().clone() };
+        let mut batch = Batch::new();
+        batch.put(Table::Catalog, &catalog::path_key(&record.path), &record.encode());
+        self.commit_now(&batch)?;
+        database.set_record(record);
+        Ok(())
+    }
+
+    /// Deletes a database and gives its space back. Durable on return.
+    pub fn database_delete(&self, access: &Access<level::Manager>) -> Result<()> {
+        access.grant()?;
+        let mut open = self.lock_open();
+        let database = access.database();
+        // The gate before the lock, like every transaction: the other order could wait for a collector that waits for us.
+        let gate = self.store.blobs().writer();
+        let counters = database.lock();
+        database.dropped.store(true, Ordering::SeqCst);
+        let mut batch = Batch::new();
+        batch.delete(Table::Catalog, &catalog::path_key(&database.path()));
+        batch.delete(Table::Catalog, &catalog::number_key(database.number));
+        crate::drop::release_blobs(self, database, &gate, &mut batch)?;
+        crate::drop::delete_tables(database.number, &mut batch);
+        self.commit_now(&batch)?;
+        drop(counters);
+        drop(gate);
+        open.remove(&database.path().to_lowercase());
+        database.changed.notify(usize::MAX);
+        drop(open);
+        crate::drop::give_space_back(&self.store, database.number)
+    }
+
+    /// Starts a transaction over databases; each database at most once.
+    pub fn transaction<'t>(&'t self, accesses: &[&'t Access<level::Depositor>]) -> Result<Transaction<'t>> {
+        Transaction::begin(self, accesses)
+    }
+
+    /// Closes databases that nobody uses at the moment, so that their memory is given back; tells how many.
+    pub fn close_idle(&self) -> usize {
+        let mut open = self.lock_open();
+        let before = open.len();
+        open.retain(|_, database| Arc::strong_count(database) > 1);
+        before - open.len()
+    }
+
+    /// Tells how many databases are open.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.lock_open().len()
+    }
+
+    fn first_note(&self, database: &Arc<Database>, acl: &Acl, batch: Batch) -> Result<()> {
+        let itself = Identity::local_server("");
+        let access: Access<level::Depositor> = Access::new(Arc::clone(database), Arc::new(itself))?;
+        let accesses = [&access];
+        let mut transaction = Transaction::begin_with(self, &accesses, batch)?;
+        let note = NewNote::of_class(NoteClass::ACL, vec![acl_item(acl)]);
+        let created = transaction.on(0).note_create(note)?;
+        assert_eq!(created, ACL_NOTE, "the ACL is the first note of a database");
+        let ticket = transaction.commit()?;
+        Ok(self.store.durable(ticket).wait()?)
+    }
+
+    fn commit_now(&self, batch: &Batch) -> Result<()> {
+        let ticket = self.store.commit(batch)?;
+        Ok(self.store.durable(ticket).wait()?)
+    }
+
+    fn record(&self, path: &str) -> Result<Option<DatabaseRecord>> {
+        let key = catalog::path_key(path);
+        let Some(value) = self.store.get(Table::Catalog, &key)? else { return Ok(None) };
+        decode_record(&key, &value).map(Some)
+    }
+
+    fn next_number(&self) -> Result<DbNumber> {
+        let Some(value) = self.store.get(Table::Catalog, catalog::NEXT_NUMBER_KEY)? else { return Ok(DbNumber(1)) };
+        let number = Decoder::new(&value).u32().map_err(|_| damaged(Table::Catalog, catalog::NEXT_NUMBER_KEY))?;
+        Ok(DbNumber(number))
+    }
+
+    fn load(&self, record: DatabaseRecord) -> Result<Database> {
+        let key = keys::counters(record.number);
+        let value = self.store.get(Table::Meta, &key)?.ok_or_else(|| damaged(Table::Meta, &key))?;
+        let counters = Counters::decode(&value).map_err(|_| damaged(Table::Meta, &key))?;
+        let database = Database::new(self, record, counters, Acl::default());
+        let acl = crate::reading::load_acl(&self.store, &database)?;
+        database.set_acl(acl);
+        let key = keys::keywords(database.number);
+        if let Some(value) = self.store.get(Table::Meta, &key)? {
+            database.set_keywords(Keywords::decode(&value).map_err(|_| damaged(Table::Meta, &key))?);
+        }
+        Ok(database)
+    }
+
+    fn lock_open(&self) -> MutexGuard<'_, HashMap<String, Arc<Database>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(crate) fn acl_item(acl: &Acl) -> Item {
+    Item::summary(ACL_ITEM, Value::MimePart(acl.encode()))
+}
+
+fn decode_record(key: &[u8], value: &[u8]) -> Result<DatabaseRecord> {
+    DatabaseRecord::decode(value).map_err(|_| damaged(Table::Catalog, key))
+}
+
+/// Makes the error for a record that does not match its format.
+pub(crate) fn damaged(table: Table, key: &[u8]) -> Error {
+    Error::Store(store::Error::Damaged { table, key: key.to_vec(), why: "not in the expected format".into() })
+}
+
+/// One open database.
+pub struct Database {
+    pub(crate) store: Arc<Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) random: Arc<dyn Random>,
+    pub(crate) number: DbNumber,
+    record: RwLock<Arc<DatabaseRecord>>,
+    /// The ACL and how often it was replaced since the database was opened.
+    acl: RwLock<Arc<Acl>>,
+    acl_version: AtomicU64,
+    keywords: RwLock<Arc<Keywords>>,
+    /// The folders as of a design modseq; loaded when asked for.
+    designs: Mutex<Option<(Modseq, Arc<Vec<FolderDesign>>)>>,
+    /// The lock of the one writer; what it guards is the counters as the last transaction left them.
+    writer: Mutex<Counters>,
+    /// The last transaction and the ticket that makes it durable.
+    last: Mutex<(Modseq, Ticket)>,
+    /// Told after every transaction.
+    changed: Event,
+    pub(crate) dropped: AtomicBool,
+}
+
+impl Database {
+    fn new(notes: &Notes, record: DatabaseRecord, counters: Counters, acl: Acl) -> Self {
+        Self {
+            store: Arc::clone(&notes.store),
+            clock: Arc::clone(&notes.clock),
+            random: Arc::clone(&notes.random),
+            number: record.number,
+            record: RwLock::new(Arc::new(record)),
+            acl: RwLock::new(Arc::new(acl)),
+            acl_version: AtomicU64::new(0),
+            keywords: RwLock::default(),
+            designs: Mutex::default(),
+            writer: Mutex::new(counters),
+            last: Mutex::new((counters.modseq, Ticket::NONE)),
+            changed: Event::new(),
+            dropped: AtomicBool::new(false),
+        }
+    }
+
+    /// Proves that an identity has at least the level `L`.
+    pub fn authorize<L: Level>(self: &Arc<Self>, identity: &Arc<Identity>) -> Result<Access<L>> {
+        Access::new(Arc::clone(self), Arc::clone(identity))
+    }
+
+    /// Gives the number within the store.
+    #[must_use]
+    pub fn number(&self) -> DbNumber {
+        self.number
+    }
+
+    /// Gives what the catalog knows.
+    #[must_use]
+    pub fn record(&self) -> Arc<DatabaseRecord> {
+        Arc::clone(&self.record.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Gives the path.
+    #[must_use]
+    pub fn path(&self) -> String {
+        self.record().path.clone()
+    }
+
+    /// Gives the keywords that exist.
+    #[must_use]
+    pub fn keywords(&self) -> Arc<Keywords> {
+        Arc::clone(&self.keywords.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Gives something to wait for: ready after the next transaction. Take it before looking at the present state.
+    #[must_use]
+    pub fn listen(&self) -> EventListener {
+        self.changed.listen()
+    }
+
+    /// Gives the modseq of the last transaction, durable or not; a cheap look whether anything changed.
+    #[must_use]
+    pub fn modseq(&self) -> Modseq {
+        self.last().0
+    }
+
+    pub(crate) fn acl(&self) -> (u64, Arc<Acl>) {
+        let acl = self.acl.read().unwrap_or_else(PoisonError::into_inner);
+        (self.acl_version(), Arc::clone(&acl))
+    }
+
+    pub(crate) fn acl_version(&self) -> u64 {
+        self.acl_version.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_acl(&self, new: Acl) {
+        let mut acl = self.acl.write().unwrap_or_else(PoisonError::into_inner);
+        *acl = Arc::new(new);
+        self.acl_version.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_keywords(&self, new: Keywords) {
+        *self.keywords.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+    }
+
+    pub(crate) fn set_record(&self, new: DatabaseRecord) {
+        *self.record.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+    }
+
+    /// Takes the writer's lock.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Counters> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn refuse_when_dropped(&self) -> Result<()> {
+        if self.dropped.load(Ordering::SeqCst) {
+            return Err(Error::not_found(format!("database {}", self.path())));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn last(&self) -> (Modseq, Ticket) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells what the transaction that held the lock did, and those who wait for changes.
+    pub(crate) fn publish(&self, modseq: Modseq, ticket: Ticket) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = (modseq, ticket);
+        self.changed.notify(usize::MAX);
+    }
+
+    /// Gives the folders as of `design_modseq`, from memory or through `load`.
+    pub(crate) fn designs(
+        &self,
+        design_modseq: Modseq,
+        load: impl FnOnce() -> Result<Vec<FolderDesign>>,
+    ) -> Result<Arc<Vec<FolderDesign>>> {
+        let known = self.designs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((modseq, designs)) = known
+            && modseq == design_modseq
+        {
+            return Ok(designs);
+        }
+        let loaded = Arc::new(load()?);
+        *self.designs.lock().unwrap_or_else(PoisonError::into_inner) = Some((design_modseq, Arc::clone(&loaded)));
+        Ok(loaded)
+    }
+}
+
+impl<L: crate::access::AtLeast<level::Reader>> Access<L> {
+    /// Freezes the present state of the database for reading.
+    pub fn read(&self) -> Result<Reading<'_>> {
+        Reading::begin(self.database(), self.grant()?)
+    }
+}

@@ -1,0 +1,68 @@
+//! Deleting a whole database: its blobs lose a user, its keys go by range, its space comes back.
+
+use base::DbNumber;
+use store::blob::{BlobOwner, BlobWriter};
+use store::{Batch, Direction, KeyRange, Read, Store, Table};
+
+use crate::database::{Database, Notes, damaged};
+use crate::error::Result;
+use crate::keys;
+use crate::note::Summary;
+
+/// The tables whose keys begin with the number of a database.
+pub(crate) const TABLES: [Table; 10] = [
+    Table::Summary,
+    Table::Body,
+    Table::Unid,
+    Table::Bymod,
+    Table::Children,
+    Table::View,
+    Table::Tree,
+    Table::ViewBack,
+    Table::Unread,
+    Table::Meta,
+];
+
+/// Takes away the references of all notes to their blobs.
+pub(crate) fn release_blobs(
+    notes: &Notes,
+    database: &Database,
+    gate: &BlobWriter<'_>,
+    batch: &mut Batch,
+) -> Result<()> {
+    let now = notes.clock().now();
+    let range = KeyRange::prefix(&database.number.to_key());
+    let mut cursor = notes.store().scan(Table::Summary, &range, Direction::Forward)?;
+    while let Some((key, value)) = cursor.next()? {
+        let (note, part) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
+        if part != keys::Part::Summary as u8 {
+            continue;
+        }
+        // A damaged record keeps its blobs from being collected until `doublet blobs --rebuild`; it does not keep the database.
+        let Ok(summary) = Summary::decode(value) else { continue };
+        for blob in &summary.blobs {
+            gate.release(batch, BlobOwner { database: database.number, note }, blob, now);
+        }
+    }
+    Ok(())
+}
+
+/// Removes every key of the database.
+pub(crate) fn delete_tables(number: DbNumber, batch: &mut Batch) {
+    let start = number.to_key();
+    for table in TABLES {
+        match store::engine::prefix_end(&start) {
+            Some(end) => batch.delete_range(table, &start, &end),
+            None => unreachable!("database numbers end long before the greatest one"),
+        }
+    }
+}
+
+/// Gives the space of a deleted database back to the file system.
+pub(crate) fn give_space_back(store: &Store, number: DbNumber) -> Result<()> {
+    let range = KeyRange::prefix(&number.to_key());
+    for table in TABLES {
+        store.engine().compact(table, &range)?;
+    }
+    Ok(())
+}

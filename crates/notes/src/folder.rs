@@ -1,0 +1,243 @@
+//! Folders: ordered sets of notes with UIDs and marks, counted.
+//!
+//! A folder is a design note (class VIEW, `$Flags` contains `F`); its index is a collection
+//! ([`crate::collection`], collation [`UID_COLLATION`]) whose key is the UID. An entry repeats what lists and IMAP's `FETCH
+//! (FLAGS)` need, so that they read one range and nothing else. The index changes in the batch that changes the note, so it
+//! is never stale and never rebuilt after a crash.
+//!
+//! Invariants (checked by fixup): every entry's note has a membership with that folder and UID, and every membership
+//! has its entry; marks, keywords, size and received time of the entry are those of the header; UIDs rise and are
+//! below [`FolderState::uid_next`]; `uid_next` and `uid_validity` never fall.
+
+use base::codec::{Decoder, Encoder, Truncated};
+use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, ViewId};
+
+use crate::collection::{CollectionId, Weigh, Weight};
+use crate::limits::KEYWORDS_PER_NOTE_MAX;
+use crate::note::{Header, Keyword, Marks, NoteFlags};
+
+/// The collation number of the UID order of a folder; views number theirs from 0.
+pub const UID_COLLATION: u8 = 255;
+
+/// Weighs the entries of folders: unseen, deleted, bytes, restricted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FolderWeigh;
+
+impl Weigh for FolderWeigh {
+    fn sums(&self) -> usize {
+        4
+    }
+
+    fn weigh(&self, key: &[u8], value: &[u8]) -> Option<Weight> {
+        Some(Entry::decode(uid_of_key(key)?, value).ok()?.weight())
+    }
+}
+
+/// The item with the folder's name.
+pub const TITLE_ITEM: &str = "$TITLE";
+/// The item with the letters that say what kind of view this is.
+pub const FLAGS_ITEM: &str = "$Flags";
+
+/// Gives the collection of a folder.
+#[must_use]
+pub fn collection_id(database: DbNumber, folder: ViewId) -> CollectionId {
+    CollectionId { database, view: folder, collation: UID_COLLATION }
+}
+
+/// One note in a folder.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Its UID in the folder.
+    pub uid: Uid,
+    /// The note.
+    pub note: NoteId,
+    /// Marks of the owner.
+    pub marks: Marks,
+    /// Has Readers items: not everybody who can open the database sees it.
+    pub restricted: bool,
+    /// The last change of the note.
+    pub modseq: Modseq,
+    /// Bytes of the message.
+    pub size: u64,
+    /// When the message was received (INTERNALDATE).
+    pub received: Timestamp,
+    /// When it came into the folder (RFC 8514: SAVEDATE).
+    pub saved: Timestamp,
+    /// Keywords, rising.
+    pub keywords: Vec<Keyword>,
+}
+
+const RESTRICTED_BIT: u8 = 0x80;
+
+impl Entry {
+    /// Makes the entry of a note.
+    #[must_use]
+    pub fn of(header: &Header, uid: Uid, saved: Timestamp) -> Self {
+        Self {
+            uid,
+            note: header.note,
+            marks: header.marks,
+            restricted: header.flags.has(NoteFlags::HAS_READERS),
+            modseq: header.modseq,
+            size: header.size,
+            received: header.received,
+            saved,
+            keywords: header.keywords.clone(),
+        }
+    }
+
+    fn weight(&self) -> Weight {
+        let unseen = i64::from(!self.marks.has(Marks::SEEN));
+        let deleted = i64::from(self.marks.has(Marks::DELETED));
+        let size = i64::try_from(self.size).unwrap_or(i64::MAX);
+        Weight::new(&[unseen, deleted, size, i64::from(self.restricted)])
+    }
+
+    /// Gives the stored form; the UID is the key.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::with_capacity(48);
+        let restricted = if self.restricted { RESTRICTED_BIT } else { 0 };
+        out.u32(self.note.0).u8(self.marks.0 | restricted).u64(self.modseq.0);
+        out.i64(self.received.0).i64(self.saved.0).varint(self.size);
+        for keyword in &self.keywords {
+            out.u16(keyword.0);
+        }
+        out.finish()
+    }
+
+    /// Reads the stored form of the entry with that UID.
+    pub fn decode(uid: Uid, bytes: &[u8]) -> Result<Self, Truncated> {
+        let mut input = Decoder::new(bytes);
+        let note = NoteId(input.u32()?);
+        let marks = input.u8()?;
+        let modseq = Modseq(input.u64()?);
+        let received = Timestamp(input.i64()?);
+        let saved = Timestamp(input.i64()?);
+        let size = input.varint()?;
+        if input.rest().len() > KEYWORDS_PER_NOTE_MAX * 2 {
+            return Err(Truncated);
+        }
+        let mut keywords = Vec::with_capacity(input.rest().len() / 2);
+        while !input.is_empty() {
+            keywords.push(Keyword(input.u16()?));
+        }
+        let restricted = marks & RESTRICTED_BIT != 0;
+        Ok(Self {
+            uid,
+            note,
+            marks: Marks(marks & !RESTRICTED_BIT),
+            restricted,
+            modseq,
+            size,
+            received,
+            saved,
+            keywords,
+        })
+    }
+}
+
+/// Reads a folder's key.
+#[must_use]
+pub fn uid_of_key(key: &[u8]) -> Option<Uid> {
+    Some(Uid::from_key(key.try_into().ok()?))
+}
+
+/// What a folder keeps beside its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FolderState {
+    /// Changes when UIDs can no longer be trusted (RFC 9051 §2.3.1.1).
+    pub uid_validity: u32,
+    /// The UID that the next note will get.
+    pub uid_next: Uid,
+    /// The last change of anything in the folder (RFC 7162: HIGHESTMODSEQ); at least 1.
+    pub highest_modseq: Modseq,
+}
+
+impl FolderState {
+    /// Gives the stored form (version 1).
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::with_capacity(17);
+        out.u8(1).u32(self.uid_validity).u32(self.uid_next.0).u64(self.highest_modseq.0);
+        out.finish()
+    }
+
+    /// Reads the stored form.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
+        let mut input = Decoder::new(bytes);
+        if input.u8()? != 1 {
+            return Err(Truncated);
+        }
+        Ok(Self { uid_validity: input.u32()?, uid_next: Uid(input.u32()?), highest_modseq: Modseq(input.u64()?) })
+    }
+}
+
+/// The counts of a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct FolderTotals {
+    /// How many notes.
+    pub count: u64,
+    /// How many the owner has not read.
+    pub unseen: u64,
+    /// How many are marked as deleted.
+    pub deleted: u64,
+    /// Bytes of all messages.
+    pub size: u64,
+    /// How many have Readers items.
+    pub restricted: u64,
+}
+
+/// A folder as its design note describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FolderDesign {
+    /// The folder: the number of its design note.
+    pub view: ViewId,
+    /// Its name, levels separated by `/`.
+    pub title: String,
+    /// The letters of `$Flags`.
+    pub flags: String,
+    /// Other text items of the design note, for the rooms above (`$SpecialUse` and the like).
+    pub attributes: Vec<(String, String)>,
+}
+
+impl FolderDesign {
+    /// Gives the attribute of that name.
+    #[must_use]
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> Entry {
+        Entry {
+            uid: Uid(9),
+            note: NoteId(77),
+            marks: Marks::SEEN.with(Marks::FLAGGED),
+            restricted: true,
+            modseq: Modseq(1234),
+            size: 10_240,
+            received: Timestamp(-5),
+            saved: Timestamp(6),
+            keywords: vec![Keyword(1), Keyword(300)],
+        }
+    }
+
+    #[test]
+    fn an_entry_reads_back() {
+        assert_eq!(Entry::decode(Uid(9), &entry().encode()), Ok(entry()));
+        let bytes = entry().encode();
+        assert!(Entry::decode(Uid(9), &bytes[..bytes.len() - 1]).is_err());
+    }
+
+    #[test]
+    fn a_state_reads_back() {
+        let state = FolderState { uid_validity: 3, uid_next: Uid(4), highest_modseq: Modseq(5) };
+        assert_eq!(FolderState::decode(&state.encode()), Ok(state));
+        assert!(FolderState::decode(&[2; 17]).is_err());
+    }
+}

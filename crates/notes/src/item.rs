@@ -1,0 +1,279 @@
+//! Items: the named, typed values of a note.
+//!
+//! Names compare without regard to case and keep the case in which they were written. A name may occur several times
+//! (rich text in pieces, one `$FILE` per attachment). *Summary* items are kept together in one small record that
+//! views, lists and envelopes read; the others lie in the body, each on its own.
+//!
+//! Format of an item (`docs/store-format.md`): name (text), flags (u16), type (u8), value.
+
+use base::codec::{Decoder, Encoder, Truncated};
+use base::limits::{ITEM_NAME_BYTES_MAX, ITEMS_PER_NOTE_MAX};
+use base::{Timestamp, Unid};
+use store::blob::BlobId;
+
+use crate::error::{Error, Result};
+
+/// What is said of an item beside its value (`domino.md` §2.1).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct ItemFlags(pub u16);
+
+impl ItemFlags {
+    /// No flag.
+    pub const NONE: Self = Self(0);
+    /// Part of the digital signature.
+    pub const SIGNED: Self = Self(0x0001);
+    /// Kept in the summary record; views and formulas see only such items.
+    pub const SUMMARY: Self = Self(0x0004);
+    /// The names may change the document though their level is Author.
+    pub const AUTHORS: Self = Self(0x0020);
+    /// The value is a list of names.
+    pub const NAMES: Self = Self(0x0040);
+    /// Needs Editor access to be changed.
+    pub const PROTECTED: Self = Self(0x0200);
+    /// Only these names may read the document.
+    pub const READERS: Self = Self(0x0400);
+
+    /// Tells whether all flags of `other` are set.
+    #[must_use]
+    pub fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Gives the flags of both.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// The value of an item.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Value {
+    /// One text.
+    Text(String),
+    /// Several texts.
+    TextList(Vec<String>),
+    /// One number.
+    Number(f64),
+    /// Several numbers.
+    NumberList(Vec<f64>),
+    /// One moment.
+    Time(Timestamp),
+    /// Several moments.
+    TimeList(Vec<Timestamp>),
+    /// Rich text, as HTML.
+    RichText(String),
+    /// A piece of a MIME message, byte for byte.
+    MimePart(Vec<u8>),
+    /// An attachment: its file name, media type, length in bytes and content in the blob store.
+    Object { file_name: String, media_type: String, length: u64, blob: BlobId },
+    /// References to other notes.
+    NoteReferences(Vec<Unid>),
+}
+
+impl Value {
+    /// Gives the texts of a text or a text list; nothing for other types.
+    #[must_use]
+    pub fn texts(&self) -> &[String] {
+        match self {
+            Self::Text(text) => std::slice::from_ref(text),
+            Self::TextList(texts) => texts,
+            _ => &[],
+        }
+    }
+
+    /// Gives the first text, if this is a text or a text list.
+    #[must_use]
+    pub fn text(&self) -> Option<&str> {
+        self.texts().first().map(String::as_str)
+    }
+
+    /// Gives the first number, if this is a number or a number list.
+    #[must_use]
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::NumberList(numbers) => numbers.first().copied(),
+            _ => None,
+        }
+    }
+
+    /// Gives the first moment, if this is a time or a time list.
+    #[must_use]
+    pub fn time(&self) -> Option<Timestamp> {
+        match self {
+            Self::Time(time) => Some(*time),
+            Self::TimeList(times) => times.first().copied(),
+            _ => None,
+        }
+    }
+
+    fn type_number(&self) -> u8 {
+        match self {
+            Self::Text(_) => 1,
+            Self::TextList(_) => 2,
+            Self::Number(_) => 3,
+            Self::NumberList(_) => 4,
+            Self::Time(_) => 5,
+            Self::TimeList(_) => 6,
+            Self::RichText(_) => 7,
+            Self::MimePart(_) => 8,
+            Self::Object { .. } => 9,
+            Self::NoteReferences(_) => 10,
+        }
+    }
+
+    fn encode(&self, out: &mut Encoder) {
+        out.u8(self.type_number());
+        match self {
+            Self::Text(text) | Self::RichText(text) => {
+                out.text(text);
+            }
+            Self::TextList(texts) => encode_list(out, texts, |out, text| out.text(text)),
+            Self::Number(number) => {
+                out.u64(number.to_bits());
+            }
+            Self::NumberList(numbers) => encode_list(out, numbers, |out, number| out.u64(number.to_bits())),
+            Self::Time(time) => {
+                out.i64(time.0);
+            }
+            Self::TimeList(times) => encode_list(out, times, |out, time| out.i64(time.0)),
+            Self::MimePart(bytes) => {
+                out.bytes(bytes);
+            }
+            Self::Object { file_name, media_type, length, blob } => {
+                out.text(file_name).text(media_type).varint(*length).raw(&blob.0);
+            }
+            Self::NoteReferences(unids) => encode_list(out, unids, |out, unid| out.raw(&unid.0)),
+        }
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, Truncated> {
+        Ok(match input.u8()? {
+            1 => Self::Text(input.text()?.to_owned()),
+            2 => Self::TextList(decode_list(input, |input| Ok(input.text()?.to_owned()))?),
+            3 => Self::Number(f64::from_bits(input.u64()?)),
+            4 => Self::NumberList(decode_list(input, |input| Ok(f64::from_bits(input.u64()?)))?),
+            5 => Self::Time(Timestamp(input.i64()?)),
+            6 => Self::TimeList(decode_list(input, |input| Ok(Timestamp(input.i64()?)))?),
+            7 => Self::RichText(input.text()?.to_owned()),
+            8 => Self::MimePart(input.bytes()?.to_vec()),
+            9 => Self::Object {
+                file_name: input.text()?.to_owned(),
+                media_type: input.text()?.to_owned(),
+                length: input.varint()?,
+                blob: BlobId(input.array()?),
+            },
+            10 => Self::NoteReferences(decode_list(input, |input| Ok(Unid(input.array()?)))?),
+            _ => return Err(Truncated),
+        })
+    }
+}
+
+fn encode_list<T>(out: &mut Encoder, values: &[T], each: impl for<'a> Fn(&'a mut Encoder, &T) -> &'a mut Encoder) {
+    out.varint(values.len() as u64);
+    for value in values {
+        each(out, value);
+    }
+}
+
+fn decode_list<'a, T>(
+    input: &mut Decoder<'a>,
+    mut each: impl FnMut(&mut Decoder<'a>) -> std::result::Result<T, Truncated>,
+) -> std::result::Result<Vec<T>, Truncated> {
+    let count = input.count()?;
+    (0..count).map(|_| each(input)).collect()
+}
+
+/// A named value.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Item {
+    /// Name, as it was written.
+    pub name: String,
+    /// What is said of it.
+    pub flags: ItemFlags,
+    /// What it holds.
+    pub value: Value,
+}
+
+impl Item {
+    /// Makes an item that belongs to the summary.
+    #[must_use]
+    pub fn summary(name: impl Into<String>, value: Value) -> Self {
+        Self { name: name.into(), flags: ItemFlags::SUMMARY, value }
+    }
+
+    /// Makes an item that belongs to the body.
+    #[must_use]
+    pub fn body(name: impl Into<String>, value: Value) -> Self {
+        Self { name: name.into(), flags: ItemFlags::NONE, value }
+    }
+
+    /// Makes a summary item that holds one text.
+    #[must_use]
+    pub fn text(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::summary(name, Value::Text(text.into()))
+    }
+
+    /// Makes the item that says who may read the document.
+    #[must_use]
+    pub fn readers(name: impl Into<String>, names: Vec<String>) -> Self {
+        let flags = ItemFlags::SUMMARY.with(ItemFlags::NAMES).with(ItemFlags::READERS);
+        Self { name: name.into(), flags, value: Value::TextList(names) }
+    }
+
+    /// Makes the item that says who may change the document.
+    #[must_use]
+    pub fn authors(name: impl Into<String>, names: Vec<String>) -> Self {
+        let flags = ItemFlags::SUMMARY.with(ItemFlags::NAMES).with(ItemFlags::AUTHORS);
+        Self { name: name.into(), flags, value: Value::TextList(names) }
+    }
+
+    /// Tells whether this is the item of that name.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name)
+    }
+
+    /// Appends the stored form.
+    pub fn encode(&self, out: &mut Encoder) {
+        out.text(&self.name).u16(self.flags.0);
+        self.value.encode(out);
+    }
+
+    /// Takes the stored form.
+    pub fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, Truncated> {
+        let name = input.text()?.to_owned();
+        let flags = ItemFlags(input.u16()?);
+        Ok(Self { name, flags, value: Value::decode(input)? })
+    }
+
+    /// Checks the limits of names.
+    pub fn check(&self) -> Result<()> {
+        if self.name.is_empty() || self.name.len() > ITEM_NAME_BYTES_MAX {
+            return Err(Error::invalid(format!("item name {:?}", self.name), "empty or too long"));
+        }
+        Ok(())
+    }
+}
+
+/// Gives the first item of that name.
+#[must_use]
+pub fn find<'a>(items: &'a [Item], name: &str) -> Option<&'a Item> {
+    items.iter().find(|item| item.is_named(name))
+}
+
+/// Appends a count and the items.
+pub fn encode_items<'a>(out: &mut Encoder, items: impl ExactSizeIterator<Item = &'a Item>) {
+    out.varint(items.len() as u64);
+    items.for_each(|item| item.encode(out));
+}
+
+/// Takes what [`encode_items`] wrote.
+pub fn decode_items(input: &mut Decoder<'_>) -> std::result::Result<Vec<Item>, Truncated> {
+    let count = input.count()?;
+    if count > ITEMS_PER_NOTE_MAX {
+        return Err(Truncated);
+    }
+    (0..count).map(|_| Item::decode(input)).collect()
+}

@@ -1,0 +1,115 @@
+//! The keys of the tables. All begin with the number of the database; integers are big-endian.
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | `summary` | database, note, 0 | header |
+//! | `summary` | database, note, 1 | summary items, directory of the body, blobs |
+//! | `body` | database, note, ordinal, chunk | a piece of a body item |
+//! | `unid` | database, UNID | note |
+//! | `bymod` | database, modseq, note, kind | see [`crate::change`] |
+//! | `children` | database, parent's UNID, note | nothing |
+//! | `meta` | database, `c` | counters |
+//! | `meta` | database, `d`, note | class of a design note |
+//! | `meta` | database, `k` | keywords |
+
+use base::{DbNumber, Modseq, NoteId, Unid};
+use store::KeyRange;
+
+/// The two records of a note in the table `summary`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Part {
+    Header = 0,
+    Summary = 1,
+}
+
+pub(crate) fn summary(database: DbNumber, note: NoteId, part: Part) -> [u8; 9] {
+    let mut key = [0; 9];
+    key[..4].copy_from_slice(&database.to_key());
+    key[4..8].copy_from_slice(&note.to_key());
+    key[8] = part as u8;
+    key
+}
+
+/// Splits a key of the table `summary` into note and part number.
+pub(crate) fn split_summary(key: &[u8]) -> Option<(NoteId, u8)> {
+    let note = key.get(4..8)?.try_into().ok()?;
+    (key.len() == 9).then(|| (NoteId::from_key(note), key[8]))
+}
+
+pub(crate) fn body(database: DbNumber, note: NoteId, ordinal: u16, chunk: u32) -> [u8; 14] {
+    let mut key = [0; 14];
+    key[..4].copy_from_slice(&database.to_key());
+    key[4..8].copy_from_slice(&note.to_key());
+    key[8..10].copy_from_slice(&ordinal.to_be_bytes());
+    key[10..].copy_from_slice(&chunk.to_be_bytes());
+    key
+}
+
+pub(crate) fn body_of_item(database: DbNumber, note: NoteId, ordinal: u16) -> KeyRange {
+    KeyRange::prefix(&body(database, note, ordinal, 0)[..10])
+}
+
+pub(crate) fn body_of_note(database: DbNumber, note: NoteId) -> KeyRange {
+    KeyRange::prefix(&body(database, note, 0, 0)[..8])
+}
+
+pub(crate) fn unid(database: DbNumber, unid: Unid) -> [u8; 20] {
+    let mut key = [0; 20];
+    key[..4].copy_from_slice(&database.to_key());
+    key[4..].copy_from_slice(&unid.0);
+    key
+}
+
+pub(crate) fn bymod(database: DbNumber, modseq: Modseq, note: NoteId, kind: u8) -> [u8; 17] {
+    let mut key = [0; 17];
+    key[..4].copy_from_slice(&database.to_key());
+    key[4..12].copy_from_slice(&modseq.to_key());
+    key[12..16].copy_from_slice(&note.to_key());
+    key[16] = kind;
+    key
+}
+
+/// Splits a key of the table `bymod` into modseq, note and kind.
+pub(crate) fn split_bymod(key: &[u8]) -> Option<(Modseq, NoteId, u8)> {
+    let key: &[u8; 17] = key.try_into().ok()?;
+    let modseq = Modseq(u64::from_be_bytes(key[4..12].try_into().ok()?));
+    Some((modseq, NoteId(u32::from_be_bytes(key[12..16].try_into().ok()?)), key[16]))
+}
+
+pub(crate) fn child(database: DbNumber, parent: Unid, note: NoteId) -> [u8; 24] {
+    let mut key = [0; 24];
+    key[..4].copy_from_slice(&database.to_key());
+    key[4..20].copy_from_slice(&parent.0);
+    key[20..].copy_from_slice(&note.to_key());
+    key
+}
+
+pub(crate) fn children_of(database: DbNumber, parent: Unid) -> KeyRange {
+    KeyRange::prefix(&child(database, parent, NoteId(0))[..20])
+}
+
+pub(crate) fn counters(database: DbNumber) -> [u8; 5] {
+    meta(database, b'c')
+}
+
+pub(crate) fn keywords(database: DbNumber) -> [u8; 5] {
+    meta(database, b'k')
+}
+
+pub(crate) fn design(database: DbNumber, note: NoteId) -> [u8; 9] {
+    let mut key = [0; 9];
+    key[..5].copy_from_slice(&meta(database, b'd'));
+    key[5..].copy_from_slice(&note.to_key());
+    key
+}
+
+pub(crate) fn designs(database: DbNumber) -> KeyRange {
+    KeyRange::prefix(&meta(database, b'd'))
+}
+
+fn meta(database: DbNumber, kind: u8) -> [u8; 5] {
+    let mut key = [kind; 5];
+    key[..4].copy_from_slice(&database.to_key());
+    key
+}

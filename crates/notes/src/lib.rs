@@ -1,0 +1,50 @@
+//! Databases of notes: what everything else is made of.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`database`] | all databases of a server, and one open database |
+//! | [`catalog`] | which databases there are |
+//! | [`acl`], [`access`] | who may do what, and the proof of it |
+//! | [`item`], [`note`] | the parts of a note, and their stored forms |
+//! | [`reading`] | snapshots |
+//! | [`transaction`], [`writer`] | changes |
+//! | [`change`] | the order of changes |
+//! | [`folder`], [`keyword`] | folders with UIDs and marks |
+//! | [`collection`] | the counted index under folders and views |
+//!
+//! Promises: one transaction is one atomic batch; writers to one database queue and never see a conflict that they did
+//! not ask for; readers never wait; nothing is reached without an [`access::Access`]. The stored forms stand in
+//! `docs/store-format.md`. No file, no clock and no randomness of its own, and no tokio.
+
+pub mod access;
+pub mod acl;
+pub mod catalog;
+pub mod change;
+pub mod collection;
+pub mod counters;
+pub mod database;
+pub mod error;
+pub mod folder;
+pub mod item;
+pub mod keyword;
+pub mod limits;
+pub mod note;
+pub mod reading;
+pub mod transaction;
+pub mod writer;
+
+mod drop;
+mod keys;
+
+pub use access::{Access, AtLeast, Grant, Level, level};
+pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, Identity};
+pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, NewDatabase};
+pub use database::{Database, Notes};
+pub use error::{Error, Result};
+pub use folder::{Entry, FolderDesign, FolderState, FolderTotals};
+pub use item::{Item, ItemFlags, Value};
+pub use keyword::Keywords;
+pub use note::{Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};
+pub use reading::{FolderReader, Reading};
+pub use transaction::Transaction;
+pub use writer::Writer;

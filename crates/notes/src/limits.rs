@@ -1,0 +1,43 @@
+//! The limits of this room. Those that other rooms share stand in [`base::limits`].
+
+/// Most entries of an ACL.
+pub const ACL_ENTRIES_MAX: usize = 10_000;
+
+/// Most roles of an ACL.
+pub const ACL_ROLES_MAX: usize = 1_000;
+
+/// Most values of one list item.
+pub const LIST_VALUES_MAX: usize = 1_000_000;
+
+/// Bytes of a body item that are kept in one record; longer items are cut into several.
+pub const BODY_CHUNK_BYTES: usize = 1 << 20;
+
+/// Most bytes of one body item.
+pub const BODY_ITEM_BYTES_MAX: usize = 1 << 30;
+
+/// Most body items of one note.
+pub const BODY_ITEMS_MAX: usize = 10_000;
+
+/// Most keywords that one database may define; each is a number of two bytes in folder entries.
+pub const KEYWORDS_PER_DATABASE_MAX: usize = 4_096;
+
+/// Most keywords of one note.
+pub const KEYWORDS_PER_NOTE_MAX: usize = 128;
+
+/// Longest keyword, in bytes.
+pub const KEYWORD_BYTES_MAX: usize = 128;
+
+/// Most folders and views of one database.
+pub const VIEWS_PER_DATABASE_MAX: usize = 10_000;
+
+/// Most folders that one note may be in.
+pub const FOLDERS_PER_NOTE_MAX: usize = 64;
+
+/// Most blobs that one note may refer to.
+pub const BLOBS_PER_NOTE_MAX: usize = 20_000;
+
+/// Days after which deletion stubs are purged, unless the database says otherwise (`domino.md` §4: 90).
+pub const PURGE_INTERVAL_DAYS: u16 = 90;
+
+/// Most databases that one transaction may change.
+pub const DATABASES_PER_TRANSACTION_MAX: usize = 1_024;

@@ -1,0 +1,382 @@
+//! Reading a database: a snapshot, and what may be seen in it.
+//!
+//! A [`Reading`] sees the database as one transaction left it and does not wait for anybody. What it saw may not be on the
+//! disk yet: before a reply leaves the server, [`Reading::ticket`] must be durable, so that nobody learns of
+//! something that a power failure takes back.
+//!
+//! Notes that Readers items hide are treated as absent by every method that gives contents.
+
+use std::sync::Arc;
+
+use base::{DbNumber, Modseq, NoteId, Uid, Unid, ViewId};
+use store::blob::BlobId;
+use store::{Cursor, Direction, Read, Snapshot, Store, Table, Ticket};
+
+use crate::access::Grant;
+use crate::acl::Acl;
+use crate::change::{self, ChangeEntry};
+use crate::collection;
+use crate::counters::Counters;
+use crate::database::{ACL_ITEM, ACL_NOTE, Database, damaged};
+use crate::error::{Error, Result};
+use crate::folder::{self, Entry, FolderDesign, FolderState, FolderTotals};
+use crate::item::{self, Item, Value};
+use crate::keys::{self, Part};
+use crate::note::{Header, Note, NoteClass, NoteFlags, Summary};
+
+/// The state of a database at one moment, as one identity may see it.
+pub struct Reading<'d> {
+    database: &'d Database,
+    grant: Arc<Grant>,
+    snapshot: Snapshot<'d>,
+    counters: Counters,
+    ticket: Ticket,
+}
+
+impl<'d> Reading<'d> {
+    pub(crate) fn begin(database: &'d Database, grant: Arc<Grant>) -> Result<Self> {
+        database.refuse_when_dropped()?;
+        let snapshot = database.store.snapshot()?;
+        let counters = load_counters(&snapshot, database.number)?;
+        let ticket = ticket_for(database, counters.modseq);
+        Ok(Self { database, grant, snapshot, counters, ticket })
+    }
+
+    /// Gives the database.
+    #[must_use]
+    pub fn database(&self) -> &'d Database {
+        self.database
+    }
+
+    /// Gives what the ACL grants to the reader.
+    #[must_use]
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// Gives what must be durable before anything that was read leaves the server.
+    #[must_use]
+    pub fn ticket(&self) -> Ticket {
+        self.ticket
+    }
+
+    /// Gives the modseq of the last transaction that this snapshot shows.
+    #[must_use]
+    pub fn modseq(&self) -> Modseq {
+        self.counters.modseq
+    }
+
+    /// Gives the counters of the database.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Gives a note's header, also that of a stub; nothing when the note is hidden from the reader.
+    pub fn header(&self, note: NoteId) -> Result<Option<Header>> {
+        let Some(header) = load_header(&self.snapshot, self.database, note)? else { return Ok(None) };
+        if header.flags.has(NoteFlags::HAS_READERS) && !self.grant.may_read(&self.load_summary(note)?.items) {
+            return Ok(None);
+        }
+        Ok(Some(header))
+    }
+
+    /// Gives a note's summary record.
+    pub fn summary(&self, note: NoteId) -> Result<Option<Summary>> {
+        match self.header(note)? {
+            Some(header) if !header.is_stub() => self.load_summary(note).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Gives a whole note.
+    pub fn note(&self, note: NoteId) -> Result<Option<Note>> {
+        let Some(header) = self.header(note)?.filter(|header| !header.is_stub()) else { return Ok(None) };
+        let summary = self.load_summary(note)?;
+        let mut items = summary.items;
+        for body in &summary.body {
+            items.push(self.load_body(note, body.ordinal)?.ok_or_else(|| self.damaged(note, "body"))?);
+        }
+        Ok(Some(Note { header, items, blobs: summary.blobs }))
+    }
+
+    /// Gives one body item by its number; the caller has seen the note's header.
+    pub fn body_item(&self, note: NoteId, ordinal: u16) -> Result<Option<Item>> {
+        self.load_body(note, ordinal)
+    }
+
+    /// Finds a note by its universal identifier; a stub too.
+    pub fn find(&self, unid: Unid) -> Result<Option<NoteId>> {
+        find(&self.snapshot, self.database.number, unid)
+    }
+
+    /// Gives the direct responses of a note.
+    pub fn children(&self, parent: Unid) -> Result<Vec<NoteId>> {
+        let range = keys::children_of(self.database.number, parent);
+        let mut cursor = self.snapshot.scan(Table::Children, &range, Direction::Forward)?;
+        let mut found = Vec::new();
+        while let Some((key, _)) = cursor.next()? {
+            let note = key.get(20..24).and_then(|bytes| bytes.try_into().ok());
+            found.push(NoteId::from_key(note.ok_or_else(|| damaged(Table::Children, key))?));
+        }
+        Ok(found)
+    }
+
+    /// Calls `each` for every note after `after`, in the order of note ids, until it says to stop.
+    pub fn each_note(&self, after: NoteId, each: &mut dyn FnMut(Header) -> Result<bool>) -> Result<()> {
+        let start = keys::summary(self.database.number, after.next(), Part::Header);
+        let range =
+            store::KeyRange { start: start.to_vec(), end: store::engine::prefix_end(&self.database.number.to_key()) };
+        let mut cursor = self.snapshot.scan(Table::Summary, &range, Direction::Forward)?;
+        while let Some((key, value)) = cursor.next()? {
+            let (note, part) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
+            if part != Part::Header as u8 {
+                continue;
+            }
+            let header = Header::decode(note, value).map_err(|_| self.damaged(note, "header"))?;
+            let hidden = header.flags.has(NoteFlags::HAS_READERS) && self.header(note)?.is_none();
+            if !hidden && !each(header)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `each` for every change after `since`. Changes before [`Counters::purged_modseq`] may be missing.
+    pub fn changes(&self, since: Modseq, each: &mut dyn FnMut(ChangeEntry) -> Result<()>) -> Result<()> {
+        change::scan(&self.snapshot, self.database.number, since, each)
+    }
+
+    /// Gives the folders, in the order in which they were made.
+    pub fn folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
+        let load = || load_folders(&self.snapshot, self.database);
+        self.database.designs(self.counters.design_modseq, load)
+    }
+
+    /// Tells whether [`Reading::changes`] since that modseq misses nothing.
+    #[must_use]
+    pub fn is_complete_since(&self, since: Modseq) -> bool {
+        since >= self.counters.purged_modseq
+    }
+
+    /// Opens a folder's index.
+    pub fn folder(&self, folder: ViewId) -> Result<FolderReader<'_>> {
+        FolderReader::open(&self.snapshot, self.database.number, folder)
+    }
+
+    /// Gives the content of a blob.
+    pub fn blob(&self, id: &BlobId) -> Result<Vec<u8>> {
+        Ok(self.database.store.blobs().read(&self.snapshot, id)?)
+    }
+
+    /// Gives a part of the content of a blob.
+    pub fn blob_range(&self, id: &BlobId, range: std::ops::Range<u64>) -> Result<Vec<u8>> {
+        Ok(self.database.store.blobs().read_range(&self.snapshot, id, range)?)
+    }
+
+    /// Gives the list of who may do what; the caller has Reader access.
+    #[must_use]
+    pub fn acl(&self) -> Arc<Acl> {
+        self.database.acl().1
+    }
+
+    /// Gives the snapshot itself, for the rooms that keep collections of their own in a database.
+    #[must_use]
+    pub fn snapshot(&self) -> &Snapshot<'d> {
+        &self.snapshot
+    }
+
+    fn load_summary(&self, note: NoteId) -> Result<Summary> {
+        load_summary(&self.snapshot, self.database, note)?.ok_or_else(|| self.damaged(note, "summary"))
+    }
+
+    fn load_body(&self, note: NoteId, ordinal: u16) -> Result<Option<Item>> {
+        load_body(&self.snapshot, self.database, note, ordinal)
+    }
+
+    fn damaged(&self, note: NoteId, record: &'static str) -> Error {
+        damaged_note(self.database, note, record)
+    }
+}
+
+/// Finds the ticket that makes a snapshot durable.
+///
+/// A writer may be between making its batch visible and publishing its ticket; it holds the lock then, so waiting for
+/// the lock (microseconds) is waiting for the ticket.
+fn ticket_for(database: &Database, modseq: Modseq) -> Ticket {
+    let (published, ticket) = database.last();
+    if published >= modseq {
+        return ticket;
+    }
+    drop(database.lock());
+    let (published, ticket) = database.last();
+    assert!(published >= modseq, "what is visible was published before its writer let go of the lock");
+    ticket
+}
+
+/// A folder's index in a snapshot.
+pub struct FolderReader<'r> {
+    entries: collection::Reader<'r>,
+    state: FolderState,
+}
+
+impl<'r> FolderReader<'r> {
+    pub(crate) fn open(reader: &'r dyn Read, database: DbNumber, view: ViewId) -> Result<Self> {
+        let id = folder::collection_id(database, view);
+        let entries = collection::Reader::open(reader, id)?;
+        let state = FolderState::decode(entries.state()).map_err(|_| Error::not_found(format!("folder {view}")))?;
+        Ok(Self { entries, state })
+    }
+
+    /// Gives UIDVALIDITY, the next UID and the last change.
+    #[must_use]
+    pub fn state(&self) -> FolderState {
+        self.state
+    }
+
+    /// Gives the counts.
+    pub fn totals(&self) -> Result<FolderTotals> {
+        let totals = self.entries.totals()?;
+        let sum = |index: usize| u64::try_from(totals.sums.value(index)).unwrap_or(0);
+        Ok(FolderTotals { count: totals.count, unseen: sum(0), deleted: sum(1), size: sum(2), restricted: sum(3) })
+    }
+
+    /// Gives the entry with a UID.
+    pub fn entry(&self, uid: Uid) -> Result<Option<Entry>> {
+        let Some(value) = self.entries.find(&uid.to_key())? else { return Ok(None) };
+        Entry::decode(uid, &value).map(Some).map_err(|_| damaged(Table::View, &uid.to_key()))
+    }
+
+    /// Counts the entries with smaller UIDs.
+    pub fn rank(&self, uid: Uid) -> Result<u64> {
+        Ok(self.entries.rank(&uid.to_key())?)
+    }
+
+    /// Gives the UID at a position, counted from 0.
+    pub fn uid_at(&self, position: u64) -> Result<Option<Uid>> {
+        let Some(entry) = self.entries.entry_at(position)? else { return Ok(None) };
+        folder::uid_of_key(&entry.key).map(Some).ok_or_else(|| damaged(Table::View, &entry.key))
+    }
+
+    /// Finds the entry that is number `position`, counted from 0, among those the owner has not read.
+    pub fn unseen_at(&self, position: u64) -> Result<Option<Entry>> {
+        self.nth(0, position)
+    }
+
+    /// Finds the entry that is number `position`, counted from 0, among those marked as deleted.
+    pub fn deleted_at(&self, position: u64) -> Result<Option<Entry>> {
+        self.nth(1, position)
+    }
+
+    fn nth(&self, sum: usize, position: u64) -> Result<Option<Entry>> {
+        let found = self.entries.entry_at_sum(sum, position, &folder::FolderWeigh)?;
+        let Some((_, entry)) = found else { return Ok(None) };
+        let uid = folder::uid_of_key(&entry.key).ok_or_else(|| damaged(Table::View, &entry.key))?;
+        Entry::decode(uid, &entry.value).map(Some).map_err(|_| damaged(Table::View, &entry.key))
+    }
+
+    /// Calls `each` for the entries from UID `first` on, rising, until it says to stop.
+    pub fn each_entry(&self, first: Uid, each: &mut dyn FnMut(Entry) -> Result<bool>) -> Result<()> {
+        let range = store::KeyRange { start: first.to_key().to_vec(), end: None };
+        let mut scan = self.entries.scan(&range, Direction::Forward)?;
+        while let Some((key, value)) = scan.next()? {
+            let uid = folder::uid_of_key(key).ok_or_else(|| damaged(Table::View, key))?;
+            let entry = Entry::decode(uid, value).map_err(|_| damaged(Table::View, key))?;
+            if !each(entry)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn load_counters(reader: &dyn Read, database: DbNumber) -> Result<Counters> {
+    let key = keys::counters(database);
+    let value = reader.get(Table::Meta, &key)?.ok_or_else(|| damaged(Table::Meta, &key))?;
+    Counters::decode(&value).map_err(|_| damaged(Table::Meta, &key))
+}
+
+pub(crate) fn load_header(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Header>> {
+    let Some(value) = reader.get(Table::Summary, &keys::summary(database.number, note, Part::Header))? else {
+        return Ok(None);
+    };
+    Header::decode(note, &value).map(Some).map_err(|_| damaged_note(database, note, "header"))
+}
+
+pub(crate) fn load_summary(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Summary>> {
+    let Some(value) = reader.get(Table::Summary, &keys::summary(database.number, note, Part::Summary))? else {
+        return Ok(None);
+    };
+    Summary::decode(&value).map(Some).map_err(|_| damaged_note(database, note, "summary"))
+}
+
+pub(crate) fn load_body(reader: &dyn Read, database: &Database, note: NoteId, ordinal: u16) -> Result<Option<Item>> {
+    let first = keys::body(database.number, note, ordinal, 0);
+    let Some(mut bytes) = reader.get(Table::Body, &first)? else { return Ok(None) };
+    if bytes.len() >= crate::limits::BODY_CHUNK_BYTES {
+        append_chunks(reader, &keys::body_of_item(database.number, note, ordinal), &mut bytes)?;
+    }
+    let mut input = base::codec::Decoder::new(&bytes);
+    Item::decode(&mut input).map(Some).map_err(|_| damaged_note(database, note, "body"))
+}
+
+fn append_chunks(reader: &dyn Read, range: &store::KeyRange, bytes: &mut Vec<u8>) -> Result<()> {
+    let mut cursor: Box<dyn Cursor> = reader.scan(Table::Body, range, Direction::Forward)?;
+    let mut first = true;
+    while let Some((_, value)) = cursor.next()? {
+        if !std::mem::take(&mut first) {
+            bytes.extend_from_slice(value);
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn find(reader: &dyn Read, database: DbNumber, unid: Unid) -> Result<Option<NoteId>> {
+    let key = keys::unid(database, unid);
+    let Some(value) = reader.get(Table::Unid, &key)? else { return Ok(None) };
+    let bytes = value.as_slice().try_into().map_err(|_| damaged(Table::Unid, &key))?;
+    Ok(Some(NoteId::from_key(bytes)))
+}
+
+pub(crate) fn load_acl(store: &Store, database: &Database) -> Result<Acl> {
+    let summary = load_summary(store, database, ACL_NOTE)?;
+    let summary = summary.ok_or_else(|| damaged_note(database, ACL_NOTE, "access control list"))?;
+    match item::find(&summary.items, ACL_ITEM).map(|item| &item.value) {
+        Some(Value::MimePart(bytes)) => Acl::decode(bytes).ok(),
+        _ => None,
+    }
+    .ok_or_else(|| damaged_note(database, ACL_NOTE, "access control list"))
+}
+
+pub(crate) fn load_folders(reader: &dyn Read, database: &Database) -> Result<Vec<FolderDesign>> {
+    let mut cursor = reader.scan(Table::Meta, &keys::designs(database.number), Direction::Forward)?;
+    let mut folders = Vec::new();
+    while let Some((key, value)) = cursor.next()? {
+        let note = key.get(5..9).and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| damaged(Table::Meta, key))?;
+        let class: [u8; 2] = value.try_into().map_err(|_| damaged(Table::Meta, key))?;
+        if NoteClass(u16::from_be_bytes(class)) != NoteClass::VIEW {
+            continue;
+        }
+        let note = NoteId::from_key(note);
+        let summary = load_summary(reader, database, note)?;
+        let summary = summary.ok_or_else(|| damaged_note(database, note, "summary"))?;
+        folders.extend(folder_design(note, &summary.items));
+    }
+    Ok(folders)
+}
+
+fn folder_design(note: NoteId, items: &[Item]) -> Option<FolderDesign> {
+    let flags = item::find(items, folder::FLAGS_ITEM)?.value.text()?.to_owned();
+    if !flags.contains('F') {
+        return None;
+    }
+    let title = item::find(items, folder::TITLE_ITEM)?.value.text()?.to_owned();
+    let is_attribute = |item: &&Item| !item.is_named(folder::FLAGS_ITEM) && !item.is_named(folder::TITLE_ITEM);
+    let pair = |item: &Item| Some((item.name.clone(), item.value.text()?.to_owned()));
+    let attributes = items.iter().filter(is_attribute).filter_map(pair).collect();
+    Some(FolderDesign { view: ViewId(note.0), title, flags, attributes })
+}
+
+pub(crate) fn damaged_note(database: &Database, note: NoteId, record: &'static str) -> Error {
+    Error::Damaged { database: database.path(), note, record }
+}

@@ -1,0 +1,261 @@
+//! Transactions: changes to one or several databases that become visible and durable together.
+//!
+//! A transaction takes the writer's locks of its databases in the order of their numbers (so two transactions never
+//! wait for each other), collects one [`Batch`], and lets go of the locks when the batch is in the engine; the disk sync is
+//! waited for afterwards, through the ticket. All its changes to one database carry one modseq.
+//!
+//! Changes of headers are collected per note and written once, at the commit; folder indexes likewise. A transaction that
+//! is dropped, or whose commit fails, has changed nothing.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry as MapEntry;
+use std::sync::{Arc, MutexGuard};
+
+use base::{Modseq, NoteId, Timestamp, ViewId};
+use store::blob::BlobWriter;
+use store::{Batch, Table, Ticket};
+
+use crate::access::{Access, Grant, level};
+use crate::acl::Acl;
+use crate::change;
+use crate::collection;
+use crate::counters::Counters;
+use crate::database::{Database, Notes};
+use crate::error::{Error, Result};
+use crate::folder::{self, Entry, FolderState, FolderWeigh};
+use crate::keys::{self, Part as Record};
+use crate::keyword::Keywords;
+use crate::limits::DATABASES_PER_TRANSACTION_MAX;
+use crate::note::{Header, Membership};
+use crate::reading;
+use crate::writer::Writer;
+
+/// Changes under way.
+#[must_use = "a transaction changes nothing until it is committed"]
+pub struct Transaction<'t> {
+    notes: &'t Notes,
+    /// Keeps blobs from being collected between being put and being referred to. Taken before any database's lock.
+    pub(crate) gate: BlobWriter<'t>,
+    pub(crate) batch: Batch,
+    /// In the order in which the caller named the databases.
+    parts: Vec<Part<'t>>,
+}
+
+impl<'t> Transaction<'t> {
+    pub(crate) fn begin(notes: &'t Notes, accesses: &[&'t Access<level::Depositor>]) -> Result<Self> {
+        Self::begin_with(notes, accesses, Batch::new())
+    }
+
+    pub(crate) fn begin_with(
+        notes: &'t Notes,
+        accesses: &[&'t Access<level::Depositor>],
+        batch: Batch,
+    ) -> Result<Self> {
+        if accesses.len() > DATABASES_PER_TRANSACTION_MAX {
+            return Err(Error::Limit { what: "databases of a transaction", max: DATABASES_PER_TRANSACTION_MAX });
+        }
+        let gate = notes.store().blobs().writer();
+        let mut order: Vec<usize> = (0..accesses.len()).collect();
+        order.sort_by_key(|index| accesses[*index].database().number());
+        let mut parts: Vec<Option<Part<'t>>> = accesses.iter().map(|_| None).collect();
+        let mut previous = None;
+        for index in order {
+            let database = accesses[index].database();
+            assert!(previous != Some(database.number()), "a transaction names each database once");
+            previous = Some(database.number());
+            let guard = database.lock();
+            database.refuse_when_dropped()?;
+            parts[index] = Some(Part::new(database, accesses[index].grant()?, guard));
+        }
+        Ok(Self { notes, gate, batch, parts: parts.into_iter().flatten().collect() })
+    }
+
+    /// Gives the writer of the database that was named at that place.
+    pub fn on(&mut self, index: usize) -> Writer<'_, 't> {
+        Writer { part: &mut self.parts[index], batch: &mut self.batch, gate: &self.gate, store: self.notes.store() }
+    }
+
+    /// Tells how many bytes the changes take so far.
+    #[must_use]
+    pub fn byte_count(&self) -> usize {
+        self.batch.byte_count()
+    }
+
+    /// Makes the changes visible; they are durable when the ticket is.
+    ///
+    /// A transaction without changes gives the ticket of what it may have read.
+    pub fn commit(mut self) -> Result<Ticket> {
+        let store = self.notes.store();
+        for part in &mut self.parts {
+            part.flush(&mut self.batch)?;
+        }
+        if self.batch.is_empty() {
+            return Ok(self.parts.iter().map(|part| part.database.last().1).max().unwrap_or(Ticket::NONE));
+        }
+        let ticket = store.commit(&self.batch)?;
+        for part in self.parts {
+            part.publish(ticket);
+        }
+        Ok(ticket)
+    }
+}
+
+/// The changes to one database.
+pub(crate) struct Part<'t> {
+    pub(crate) database: &'t Database,
+    pub(crate) grant: Arc<Grant>,
+    /// The writer's lock; its value is replaced when the batch is in the engine.
+    guard: MutexGuard<'t, Counters>,
+    /// The counters as this transaction moves them.
+    pub(crate) counters: Counters,
+    pub(crate) now: Timestamp,
+    pub(crate) modseq: Modseq,
+    pub(crate) pending: HashMap<NoteId, Pending>,
+    pub(crate) folders: HashMap<ViewId, OpenFolder<'t>>,
+    /// The keywords, when this transaction added some.
+    pub(crate) keywords: Option<Keywords>,
+    /// The ACL, when this transaction replaced it.
+    pub(crate) acl: Option<Acl>,
+    /// Something was changed outside `pending`.
+    pub(crate) touched: bool,
+}
+
+/// A note whose header changes.
+pub(crate) struct Pending {
+    /// As it is stored; nothing for a new note.
+    pub(crate) before: Option<Header>,
+    /// As it will be.
+    pub(crate) after: Header,
+}
+
+/// A folder's index that changes.
+pub(crate) struct OpenFolder<'t> {
+    pub(crate) entries: collection::Writer<'t>,
+    pub(crate) state: FolderState,
+}
+
+impl<'t> Part<'t> {
+    fn new(database: &'t Database, grant: Arc<Grant>, guard: MutexGuard<'t, Counters>) -> Self {
+        let counters = *guard;
+        Self {
+            database,
+            grant,
+            guard,
+            counters,
+            now: database.clock.now(),
+            modseq: counters.modseq.next(),
+            pending: HashMap::new(),
+            folders: HashMap::new(),
+            keywords: None,
+            acl: None,
+            touched: false,
+        }
+    }
+
+    /// Gives a note's header for changing; nothing when there is no such note or only a stub.
+    pub(crate) fn pending(&mut self, note: NoteId) -> Result<Option<&mut Pending>> {
+        match self.pending.entry(note) {
+            MapEntry::Occupied(known) => Ok(Some(known.into_mut()).filter(|pending| !pending.after.is_stub())),
+            MapEntry::Vacant(vacant) => {
+                let header = reading::load_header(self.database.store.as_ref(), self.database, note)?;
+                let Some(header) = header.filter(|header| !header.is_stub()) else { return Ok(None) };
+                Ok(Some(vacant.insert(Pending { before: Some(header.clone()), after: header })))
+            }
+        }
+    }
+
+    /// Gives a folder's index for changing.
+    pub(crate) fn folder(&mut self, view: ViewId) -> Result<&mut OpenFolder<'t>> {
+        match self.folders.entry(view) {
+            MapEntry::Occupied(known) => Ok(known.into_mut()),
+            MapEntry::Vacant(vacant) => {
+                let id = folder::collection_id(self.database.number, view);
+                let entries = collection::Writer::open(self.database.store.as_ref(), id, &FolderWeigh)?;
+                let state = FolderState::decode(entries.state())
+                    .map_err(|_| Error::not_found(format!("folder {view} of {}", self.database.path())))?;
+                Ok(vacant.insert(OpenFolder { entries, state }))
+            }
+        }
+    }
+
+    fn flush(&mut self, batch: &mut Batch) -> Result<()> {
+        if self.pending.is_empty() && !self.touched {
+            return Ok(());
+        }
+        let mut notes: Vec<NoteId> = self.pending.keys().copied().collect();
+        notes.sort_unstable();
+        for note in notes {
+            let Some(mut pending) = self.pending.remove(&note) else { continue };
+            pending.after.modseq = self.modseq;
+            pending.after.modified = self.now;
+            self.flush_note(batch, &pending)?;
+        }
+        for (_, mut folder) in self.folders.drain() {
+            folder.state.highest_modseq = self.modseq;
+            folder.entries.set_state(&folder.state.encode());
+            folder.entries.finish(batch)?;
+        }
+        if let Some(keywords) = &self.keywords {
+            batch.put(Table::Meta, &keys::keywords(self.database.number), &keywords.encode());
+        }
+        self.counters.modseq = self.modseq;
+        batch.put(Table::Meta, &keys::counters(self.database.number), &self.counters.encode());
+        Ok(())
+    }
+
+    fn flush_note(&mut self, batch: &mut Batch, pending: &Pending) -> Result<()> {
+        let (number, after) = (self.database.number, &pending.after);
+        assert!(after.modseq > self.guard.modseq, "modseqs rise");
+        batch.put(Table::Summary, &keys::summary(number, after.note, Record::Header), &after.encode());
+        if let Some(before) = &pending.before {
+            change::delete_changed(batch, number, before.modseq, after.note);
+        }
+        let old: &[Membership] = pending.before.as_ref().map_or(&[], |before| &before.folders);
+        if after.is_stub() {
+            change::put_deleted(batch, number, (self.modseq, after.note), self.now, old);
+        } else {
+            change::put_changed(batch, number, self.modseq, after.note, &after.folders);
+        }
+        let mut left = 0;
+        for place in old.iter().filter(|place| !after.folders.contains(place)) {
+            let removed = self.folder(place.folder)?.entries.remove(&place.uid.to_key())?;
+            assert!(removed.is_some(), "every membership has its entry");
+            if !after.is_stub() {
+                change::put_left(batch, number, (self.modseq, after.note), self.now, (*place, left));
+                self.counters.stubs += 1;
+                left += 1;
+            }
+        }
+        for place in &after.folders {
+            self.put_entry(pending, *place)?;
+        }
+        Ok(())
+    }
+
+    fn put_entry(&mut self, pending: &Pending, place: Membership) -> Result<()> {
+        let mut entry = Entry::of(&pending.after, place.uid, self.now);
+        let key = place.uid.to_key();
+        let folder = self.folder(place.folder)?;
+        assert!(place.uid < folder.state.uid_next, "a UID is given out by its folder");
+        let stored = folder.entries.find(&key)?;
+        if let Some(old) = stored.and_then(|value| Entry::decode(place.uid, &value).ok()) {
+            entry.saved = old.saved;
+        }
+        folder.entries.put(&key, &entry.encode())?;
+        Ok(())
+    }
+
+    fn publish(mut self, ticket: Ticket) {
+        if self.counters.modseq == self.guard.modseq {
+            return;
+        }
+        *self.guard = self.counters;
+        if let Some(keywords) = self.keywords.take() {
+            self.database.set_keywords(keywords);
+        }
+        if let Some(acl) = self.acl.take() {
+            self.database.set_acl(acl);
+        }
+        self.database.publish(self.counters.modseq, ticket);
+    }
+}

@@ -1,0 +1,567 @@
+//! What a transaction may do in one database: notes, folders, marks, the ACL.
+//!
+//! Every verb checks the caller's rights: the level and flags of the ACL, and the Readers and Authors items of the note
+//! concerned. A note that the caller may not read is treated as absent.
+
+use base::codec::Encoder;
+use base::limits::{FOLDER_NAME_BYTES_MAX, ITEMS_PER_NOTE_MAX, RESPONSE_DEPTH_MAX, SUMMARY_BYTES_MAX};
+use base::{Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
+use store::blob::{BlobId, BlobOwner, BlobWriter};
+use store::{Batch, Store, Table, Ticket};
+
+use crate::acl::{Acl, AclFlags, AclLevel};
+use crate::collection;
+use crate::database::{ACL_NOTE, Database, acl_item};
+use crate::error::{Error, Result};
+use crate::folder::{self, Entry, FolderDesign, FolderState, FolderWeigh};
+use crate::item::{self, Item, ItemFlags};
+use crate::keys::{self, Part as Record};
+use crate::limits::{
+    BLOBS_PER_NOTE_MAX, BODY_CHUNK_BYTES, BODY_ITEM_BYTES_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX,
+    KEYWORDS_PER_NOTE_MAX, VIEWS_PER_DATABASE_MAX,
+};
+use crate::note::{BodyItem, Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};
+use crate::reading;
+use crate::transaction::{OpenFolder, Part, Pending};
+
+/// The changes of a transaction to one database.
+pub struct Writer<'a, 't> {
+    pub(crate) part: &'a mut Part<'t>,
+    pub(crate) batch: &'a mut Batch,
+    pub(crate) gate: &'a BlobWriter<'t>,
+    pub(crate) store: &'a Store,
+}
+
+impl Writer<'_, '_> {
+    /// Gives the database.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        self.part.database
+    }
+
+    /// Gives the modseq that the changes of this transaction carry.
+    #[must_use]
+    pub fn modseq(&self) -> Modseq {
+        self.part.modseq
+    }
+
+    /// Gives the time of this transaction.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.part.now
+    }
+
+    /// Gives the bytes that all documents take, changes of this transaction included.
+    #[must_use]
+    pub fn bytes_used(&self) -> u64 {
+        self.part.counters.bytes
+    }
+
+    /// Gives the batch, for the rooms that keep collections of their own in the database. The keys must begin with its
+    /// number. Marks the database as changed.
+    pub fn batch(&mut self) -> &mut Batch {
+        self.part.touched = true;
+        self.batch
+    }
+
+    /// Puts content into the blob store, for the next note that is made or updated here; that note must list it.
+    pub fn blob_put(&mut self, content: &[u8]) -> Result<BlobId> {
+        let owner = BlobOwner { database: self.part.database.number, note: self.part.counters.next_note };
+        Ok(self.gate.put(self.batch, owner, content)?)
+    }
+
+    /// Makes a note and puts it into its folders.
+    pub fn note_create(&mut self, new: NewNote) -> Result<NoteId> {
+        self.check_may_create(new.class)?;
+        let note = self.part.counters.next_note;
+        let unid = new.unid.unwrap_or_else(|| Unid::generate(self.part.database.random.as_ref()));
+        let sequence = self.sequence_of_stub(unid)?.map_or(1, |old| old.saturating_add(1));
+        let now = self.part.now;
+        let mut header = Header {
+            note,
+            unid,
+            class: new.class,
+            flags: reader_flag(&new.items),
+            sequence,
+            sequence_time: now,
+            created: now,
+            modified: now,
+            modseq: self.part.modseq,
+            parent: new.parent,
+            received: new.received.unwrap_or(now),
+            size: 0,
+            marks: new.marks,
+            keywords: self.keywords_define(&new.keywords)?,
+            folders: Vec::new(),
+        };
+        let stored = self.put_items(note, &new.items, &new.blobs)?;
+        header.size = new.size.unwrap_or(stored);
+        for folder in &new.folders {
+            let place = self.place_in(*folder)?;
+            header.folders.push(place);
+        }
+        if let Some(parent) = new.parent {
+            self.check_depth(parent)?;
+            self.batch.put(Table::Children, &keys::child(self.number(), parent, note), &[]);
+        }
+        self.batch.put(Table::Unid, &keys::unid(self.number(), unid), &note.to_key());
+        self.note_design(note, new.class);
+        let counters = &mut self.part.counters;
+        counters.next_note = note.next();
+        counters.notes += 1;
+        counters.bytes += header.size;
+        self.part.pending.insert(note, Pending { before: None, after: header });
+        Ok(note)
+    }
+
+    /// Reads a note as the last transaction left it.
+    pub fn note(&self, note: NoteId) -> Result<Option<Note>> {
+        let (reader, database) = (self.store, self.part.database);
+        let header = reading::load_header(reader, database, note)?;
+        let Some(header) = header.filter(|header| !header.is_stub()) else { return Ok(None) };
+        let Some(summary) = reading::load_summary(reader, database, note)? else { return Ok(None) };
+        if header.flags.has(NoteFlags::HAS_READERS) && !self.part.grant.may_read(&summary.items) {
+            return Ok(None);
+        }
+        let mut items = summary.items;
+        for body in &summary.body {
+            items.extend(reading::load_body(reader, database, note, body.ordinal)?);
+        }
+        Ok(Some(Note { header, items, blobs: summary.blobs }))
+    }
+
+    /// Replaces the items of a note, unless somebody saved it since the caller read sequence number `expected`.
+    pub fn note_update(&mut self, note: NoteId, expected: u32, items: &[Item], blobs: &[BlobId]) -> Result<u32> {
+        let summary = self.editable(note)?;
+        let pending = self.require(note)?;
+        let (unid, found, size) = (pending.after.unid, pending.after.sequence, pending.after.size);
+        if found != expected {
+            return Err(Error::Conflict { unid, expected, found });
+        }
+        self.check_protected(note, &summary.items, items)?;
+        self.delete_body(note, &summary);
+        self.release_blobs(note, summary.blobs.iter().filter(|blob| !blobs.contains(blob)));
+        let stored = self.put_items(note, items, blobs)?;
+        let now = self.part.now;
+        let header = &mut self.require(note)?.after;
+        header.sequence = header.sequence.saturating_add(1);
+        header.sequence_time = now;
+        let restricted = header.flags.0 & !NoteFlags::HAS_READERS.0;
+        header.flags = NoteFlags(restricted).with(reader_flag(items));
+        header.size = stored;
+        let (sequence, class) = (header.sequence, header.class);
+        self.part.counters.bytes = (self.part.counters.bytes + stored).saturating_sub(size);
+        self.note_design(note, class);
+        Ok(sequence)
+    }
+
+    /// Deletes a note; a stub stays. Tells whether there was one.
+    pub fn note_delete(&mut self, note: NoteId) -> Result<bool> {
+        let Some(summary) = self.visible(note)? else { return Ok(false) };
+        if !self.part.grant.may_delete(&summary.items) || note == ACL_NOTE {
+            return Err(self.not_author(note));
+        }
+        self.delete_body(note, &summary);
+        self.release_blobs(note, summary.blobs.iter());
+        let number = self.number();
+        self.batch.delete(Table::Summary, &keys::summary(number, note, Record::Summary));
+        let now = self.part.now;
+        let header = &mut self.require(note)?.after;
+        let (size, parent, class) = (header.size, header.parent, header.class);
+        header.flags = NoteFlags::STUB;
+        header.sequence = header.sequence.saturating_add(1);
+        header.sequence_time = now;
+        header.size = 0;
+        header.marks = Marks::NONE;
+        header.keywords.clear();
+        header.folders.clear();
+        if let Some(parent) = parent {
+            self.batch.delete(Table::Children, &keys::child(number, parent, note));
+        }
+        if !class.is_document() {
+            self.batch.delete(Table::Meta, &keys::design(number, note));
+            self.part.counters.design_modseq = self.part.modseq;
+        }
+        let counters = &mut self.part.counters;
+        counters.notes = counters.notes.saturating_sub(1);
+        counters.bytes = counters.bytes.saturating_sub(size);
+        counters.stubs += 1;
+        Ok(true)
+    }
+
+    /// Sets the owner's marks and the keywords of a note. Tells whether anything changed.
+    pub fn marks_set(&mut self, note: NoteId, marks: Marks, keywords: &[String]) -> Result<bool> {
+        self.require_level(AclLevel::Author)?;
+        if self.visible(note)?.is_none() {
+            return Err(Error::not_found(format!("note {note}")));
+        }
+        let keywords = self.keywords_define(keywords)?;
+        let header = &mut self.require(note)?.after;
+        let changed = header.marks != marks || header.keywords != keywords;
+        if changed {
+            header.marks = marks;
+            header.keywords = keywords;
+        } else {
+            self.forget_untouched(note);
+        }
+        Ok(changed)
+    }
+
+    /// Puts a note into a folder; gives the UID that it has or gets there.
+    pub fn folder_add(&mut self, note: NoteId, folder: ViewId) -> Result<Uid> {
+        self.require_level(AclLevel::Author)?;
+        if self.visible(note)?.is_none() {
+            return Err(Error::not_found(format!("note {note}")));
+        }
+        if let Some(uid) = self.require(note)?.after.uid_in(folder) {
+            return Ok(uid);
+        }
+        let place = self.place_in(folder)?;
+        let header = &mut self.require(note)?.after;
+        if header.folders.len() >= FOLDERS_PER_NOTE_MAX {
+            return Err(Error::Limit { what: "folders of a note", max: FOLDERS_PER_NOTE_MAX });
+        }
+        header.folders.push(place);
+        Ok(place.uid)
+    }
+
+    /// Takes a note out of a folder; the note lives on. Tells whether it was there.
+    pub fn folder_remove(&mut self, note: NoteId, folder: ViewId) -> Result<bool> {
+        self.require_level(AclLevel::Author)?;
+        if self.visible(note)?.is_none() {
+            return Ok(false);
+        }
+        let header = &mut self.require(note)?.after;
+        let before = header.folders.len();
+        header.folders.retain(|place| place.folder != folder);
+        let removed = header.folders.len() < before;
+        if !removed {
+            self.forget_untouched(note);
+        }
+        Ok(removed)
+    }
+
+    /// Gives the entry with a UID, as the last transaction left it.
+    pub fn folder_entry(&self, folder: ViewId, uid: Uid) -> Result<Option<Entry>> {
+        let id = folder::collection_id(self.number(), folder);
+        let Some(value) = collection::Reader::open(self.store, id)?.find(&uid.to_key())? else { return Ok(None) };
+        Entry::decode(uid, &value).map(Some).map_err(|_| crate::database::damaged(Table::View, &uid.to_key()))
+    }
+
+    /// Opens a folder's index, as the last transaction left it.
+    pub fn folder_read(&self, folder: ViewId) -> Result<reading::FolderReader<'_>> {
+        reading::FolderReader::open(self.store, self.number(), folder)
+    }
+
+    /// Gives a folder's UIDVALIDITY and the UID that it gives out next, changes of this transaction included.
+    pub fn folder_state(&mut self, folder: ViewId) -> Result<FolderState> {
+        Ok(self.part.folder(folder)?.state)
+    }
+
+    /// Gives the folders, as the last transaction left them.
+    pub fn folders(&self) -> Result<Vec<FolderDesign>> {
+        reading::load_folders(self.store, self.part.database)
+    }
+
+    /// Makes a folder. `attributes` become text items of its design note.
+    pub fn folder_create(&mut self, title: &str, attributes: &[(&str, &str)]) -> Result<ViewId> {
+        self.check_may_design_folders()?;
+        let folders = self.folders()?;
+        check_title(title, &folders)?;
+        if folders.len() >= VIEWS_PER_DATABASE_MAX {
+            return Err(Error::Limit { what: "folders of a database", max: VIEWS_PER_DATABASE_MAX });
+        }
+        let mut items = vec![Item::text(folder::TITLE_ITEM, title), Item::text(folder::FLAGS_ITEM, "F")];
+        items.extend(attributes.iter().map(|(name, value)| Item::text(*name, *value)));
+        let note = self.note_create(NewNote::of_class(NoteClass::VIEW, items))?;
+        let view = ViewId(note.0);
+        let state = self.new_folder_state();
+        let id = folder::collection_id(self.number(), view);
+        let mut entries = collection::Writer::open(self.part.database.store.as_ref(), id, &FolderWeigh)?;
+        entries.set_state(&state.encode());
+        self.part.folders.insert(view, OpenFolder { entries, state });
+        Ok(view)
+    }
+
+    /// Gives a folder another name.
+    pub fn folder_rename(&mut self, folder: ViewId, title: &str) -> Result<()> {
+        let folders: Vec<FolderDesign> = self.folders()?.into_iter().filter(|other| other.view != folder).collect();
+        check_title(title, &folders)?;
+        self.folder_set(folder, folder::TITLE_ITEM, Some(title))
+    }
+
+    /// Sets or removes a text item of a folder's design note.
+    pub fn folder_set(&mut self, folder: ViewId, name: &str, value: Option<&str>) -> Result<()> {
+        self.check_may_design_folders()?;
+        let note = NoteId(folder.0);
+        let mut design = self.note(note)?.ok_or_else(|| Error::not_found(format!("folder {folder}")))?;
+        design.items.retain(|item| !item.is_named(name));
+        design.items.extend(value.map(|value| Item::text(name, value)));
+        self.note_update(note, design.header.sequence, &design.items, &[])?;
+        Ok(())
+    }
+
+    /// Deletes a folder, which must be empty.
+    pub fn folder_delete(&mut self, folder: ViewId) -> Result<()> {
+        self.check_may_design_folders()?;
+        if self.folder_read(folder)?.totals()?.count > 0 {
+            return Err(Error::invalid(format!("folder {folder}"), "not empty"));
+        }
+        let id = folder::collection_id(self.number(), folder);
+        self.part.folders.remove(&folder);
+        id.remove_all(self.batch);
+        self.note_delete(NoteId(folder.0))?;
+        Ok(())
+    }
+
+    /// Replaces the access control list.
+    pub fn acl_set(&mut self, acl: Acl) -> Result<()> {
+        self.require_level(AclLevel::Manager)?;
+        acl.check()?;
+        let sequence = self.require(ACL_NOTE)?.after.sequence;
+        self.note_update(ACL_NOTE, sequence, &[acl_item(&acl)], &[])?;
+        self.part.counters.design_modseq = self.part.modseq;
+        self.part.acl = Some(acl);
+        Ok(())
+    }
+
+    /// Gives the ticket of the last transaction, for callers that find that there is nothing to do.
+    #[must_use]
+    pub fn last_ticket(&self) -> Ticket {
+        self.part.database.last().1
+    }
+
+    fn number(&self) -> base::DbNumber {
+        self.part.database.number
+    }
+
+    fn require(&mut self, note: NoteId) -> Result<&mut Pending> {
+        self.part.pending(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))
+    }
+
+    /// Drops a header that was only looked at, so that it is not written again.
+    fn forget_untouched(&mut self, note: NoteId) {
+        if self.part.pending.get(&note).is_some_and(|pending| pending.before.as_ref() == Some(&pending.after)) {
+            self.part.pending.remove(&note);
+        }
+    }
+
+    /// Gives the summary of a note that the caller may see. Only notes with Readers items need it read; others come empty
+    /// of items unless `with_items`.
+    fn visible(&mut self, note: NoteId) -> Result<Option<Summary>> {
+        let Some(pending) = self.part.pending(note)? else { return Ok(None) };
+        if pending.before.is_none() {
+            return Ok(Some(Summary::default()));
+        }
+        let database = self.part.database;
+        let Some(summary) = reading::load_summary(self.store, database, note)? else {
+            return Err(reading::damaged_note(database, note, "summary"));
+        };
+        Ok(Some(summary).filter(|summary| self.part.grant.may_read(&summary.items)))
+    }
+
+    fn editable(&mut self, note: NoteId) -> Result<Summary> {
+        let summary = self.visible(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
+        if self.part.grant.may_edit(&summary.items) { Ok(summary) } else { Err(self.not_author(note)) }
+    }
+
+    fn not_author(&self, note: NoteId) -> Error {
+        let database = self.part.database.path();
+        Error::NotAuthor { database, who: self.part.grant.who().to_owned(), note }
+    }
+
+    fn require_level(&self, needed: AclLevel) -> Result<()> {
+        let has = self.part.grant.level();
+        if has >= needed {
+            return Ok(());
+        }
+        let who = self.part.grant.who().to_owned();
+        Err(Error::AccessDenied { database: self.part.database.path(), who, needed, has })
+    }
+
+    fn check_may_create(&self, class: NoteClass) -> Result<()> {
+        if !self.part.grant.may_create() {
+            return Err(self.not_author(self.part.counters.next_note));
+        }
+        match class {
+            NoteClass::DOCUMENT => Ok(()),
+            NoteClass::VIEW => self.check_may_design_folders(),
+            NoteClass::ACL => self.require_level(AclLevel::Manager),
+            _ => self.require_level(AclLevel::Designer),
+        }
+    }
+
+    fn check_may_design_folders(&self) -> Result<()> {
+        if self.part.grant.flags().has(AclFlags::CREATE_FOLDER) {
+            return self.require_level(AclLevel::Author);
+        }
+        self.require_level(AclLevel::Designer)
+    }
+
+    fn check_protected(&self, note: NoteId, old: &[Item], new: &[Item]) -> Result<()> {
+        if self.part.grant.level() >= AclLevel::Editor {
+            return Ok(());
+        }
+        let protected = old.iter().filter(|item| item.flags.has(ItemFlags::PROTECTED));
+        let kept = |item: &Item| item::find(new, &item.name) == Some(item);
+        if protected.into_iter().all(kept) { Ok(()) } else { Err(self.not_author(note)) }
+    }
+
+    fn check_depth(&self, parent: Unid) -> Result<()> {
+        let mut above = Some(parent);
+        for _ in 0..RESPONSE_DEPTH_MAX {
+            let Some(unid) = above else { return Ok(()) };
+            let Some(note) = reading::find(self.store, self.number(), unid)? else { return Ok(()) };
+            above = reading::load_header(self.store, self.part.database, note)?.and_then(|header| header.parent);
+        }
+        Err(Error::Limit { what: "levels of responses", max: RESPONSE_DEPTH_MAX })
+    }
+
+    /// A note that comes back under the UNID of a stub continues its sequence numbers.
+    fn sequence_of_stub(&self, unid: Unid) -> Result<Option<u32>> {
+        let Some(note) = reading::find(self.store, self.number(), unid)? else { return Ok(None) };
+        let Some(header) = reading::load_header(self.store, self.part.database, note)? else { return Ok(None) };
+        if header.is_stub() { Ok(Some(header.sequence)) } else { Err(Error::Exists { what: format!("note {unid}") }) }
+    }
+
+    fn note_design(&mut self, note: NoteId, class: NoteClass) {
+        if !class.is_document() {
+            self.batch.put(Table::Meta, &keys::design(self.number(), note), &class.0.to_be_bytes());
+            self.part.counters.design_modseq = self.part.modseq;
+        }
+    }
+
+    fn new_folder_state(&mut self) -> FolderState {
+        let seconds = u32::try_from(self.part.now.seconds()).unwrap_or(1);
+        let uid_validity = seconds.max(self.part.counters.uid_validity.saturating_add(1));
+        self.part.counters.uid_validity = uid_validity;
+        FolderState { uid_validity, uid_next: Uid(1), highest_modseq: self.part.modseq }
+    }
+
+    fn place_in(&mut self, folder: ViewId) -> Result<Membership> {
+        let open = self.part.folder(folder)?;
+        let uid = open.state.uid_next;
+        if uid.0 == u32::MAX {
+            return Err(Error::Limit { what: "UIDs of a folder", max: u32::MAX as usize });
+        }
+        open.state.uid_next = uid.next();
+        Ok(Membership { folder, uid })
+    }
+
+    fn keywords_define(&mut self, names: &[String]) -> Result<Vec<Keyword>> {
+        if names.len() > KEYWORDS_PER_NOTE_MAX {
+            return Err(Error::Limit { what: "keywords of a note", max: KEYWORDS_PER_NOTE_MAX });
+        }
+        let mut found = Vec::with_capacity(names.len());
+        for name in names {
+            let known = self
+                .part
+                .keywords
+                .as_ref()
+                .map_or_else(|| self.part.database.keywords().find(name), |table| table.find(name));
+            let keyword = match known {
+                Some(keyword) => keyword,
+                None => {
+                    let table =
+                        self.part.keywords.get_or_insert_with(|| self.part.database.keywords().as_ref().clone());
+                    table.define(name)?.0
+                }
+            };
+            found.push(keyword);
+        }
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+
+    /// Writes summary and body; gives the bytes that they take.
+    fn put_items(&mut self, note: NoteId, items: &[Item], blobs: &[BlobId]) -> Result<u64> {
+        if items.len() > ITEMS_PER_NOTE_MAX {
+            return Err(Error::Limit { what: "items of a note", max: ITEMS_PER_NOTE_MAX });
+        }
+        if blobs.len() > BLOBS_PER_NOTE_MAX {
+            return Err(Error::Limit { what: "blobs of a note", max: BLOBS_PER_NOTE_MAX });
+        }
+        let mut summary = Summary::default();
+        let mut total = 0;
+        for item in items {
+            item.check()?;
+            if item.flags.has(ItemFlags::SUMMARY) {
+                summary.items.push(item.clone());
+                continue;
+            }
+            let ordinal = u16::try_from(summary.body.len()).unwrap_or(u16::MAX);
+            if usize::from(ordinal) >= BODY_ITEMS_MAX {
+                return Err(Error::Limit { what: "body items of a note", max: BODY_ITEMS_MAX });
+            }
+            let length = self.put_body(note, ordinal, item)?;
+            total += length;
+            summary.body.push(BodyItem { ordinal, name: item.name.clone(), length });
+        }
+        for blob in blobs {
+            if !summary.blobs.contains(blob) {
+                self.gate.add_user(self.batch, self.owner(note), blob)?;
+                summary.blobs.push(*blob);
+            }
+        }
+        let record = summary.encode();
+        if record.len() > SUMMARY_BYTES_MAX {
+            return Err(Error::Limit { what: "bytes of the summary items of a note", max: SUMMARY_BYTES_MAX });
+        }
+        self.batch.put(Table::Summary, &keys::summary(self.number(), note, Record::Summary), &record);
+        Ok(total + record.len() as u64)
+    }
+
+    fn put_body(&mut self, note: NoteId, ordinal: u16, item: &Item) -> Result<u64> {
+        let mut out = Encoder::new();
+        item.encode(&mut out);
+        let bytes = out.finish();
+        if bytes.len() > BODY_ITEM_BYTES_MAX {
+            return Err(Error::Limit { what: "bytes of an item", max: BODY_ITEM_BYTES_MAX });
+        }
+        for (chunk, piece) in (0u32..).zip(bytes.chunks(BODY_CHUNK_BYTES)) {
+            self.batch.put(Table::Body, &keys::body(self.number(), note, ordinal, chunk), piece);
+        }
+        Ok(bytes.len() as u64)
+    }
+
+    fn delete_body(&mut self, note: NoteId, summary: &Summary) {
+        for body in &summary.body {
+            let chunks = body.length.div_ceil(BODY_CHUNK_BYTES as u64);
+            for chunk in 0..u32::try_from(chunks).unwrap_or(u32::MAX) {
+                self.batch.delete(Table::Body, &keys::body(self.number(), note, body.ordinal, chunk));
+            }
+        }
+    }
+
+    fn release_blobs<'b>(&mut self, note: NoteId, blobs: impl Iterator<Item = &'b BlobId>) {
+        let (owner, now) = (self.owner(note), self.part.now);
+        for blob in blobs {
+            self.gate.release(self.batch, owner, blob, now);
+        }
+    }
+
+    fn owner(&self, note: NoteId) -> BlobOwner {
+        BlobOwner { database: self.number(), note }
+    }
+}
+
+fn reader_flag(items: &[Item]) -> NoteFlags {
+    let restricts = |item: &Item| {
+        item.flags.has(ItemFlags::READERS) && item.value.texts().iter().any(|name| !name.trim().is_empty())
+    };
+    if items.iter().any(restricts) { NoteFlags::HAS_READERS } else { NoteFlags::default() }
+}
+
+fn check_title(title: &str, others: &[FolderDesign]) -> Result<()> {
+    if title.is_empty() || title.len() > FOLDER_NAME_BYTES_MAX || title.chars().any(char::is_control) {
+        return Err(Error::invalid(format!("folder name {title:?}"), "empty, too long or with control characters"));
+    }
+    if title.split('/').any(str::is_empty) || title.split('/').count() > base::limits::FOLDER_DEPTH_MAX {
+        return Err(Error::invalid(format!("folder name {title:?}"), "has empty levels or too many of them"));
+    }
+    if others.iter().any(|other| other.title == title) {
+        return Err(Error::Exists { what: format!("folder {title}") });
+    }
+    Ok(())
+}
