@@ -1,0 +1,126 @@
+//! A set of changes that is applied as one.
+
+use crate::engine::Table;
+
+/// One change of a [`Batch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation<'a> {
+    /// Sets the value of a key.
+    Put { table: Table, key: &'a [u8], value: &'a [u8] },
+    /// Removes a key; nothing happens when it does not exist.
+    Delete { table: Table, key: &'a [u8] },
+    /// Removes the keys from `start` to before `end`.
+    DeleteRange { table: Table, start: &'a [u8], end: &'a [u8] },
+}
+
+/// Changes to any tables, in order; a later change of a key wins over an earlier one.
+///
+/// All bytes lie in one buffer, so that building a batch does not allocate per key.
+#[derive(Clone, Default, Debug)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    kind: Kind,
+    table: Table,
+    start: usize,
+    middle: usize,
+    end: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Put,
+    Delete,
+    DeleteRange,
+}
+
+impl Batch {
+    /// Starts an empty batch.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the value of a key.
+    pub fn put(&mut self, table: Table, key: &[u8], value: &[u8]) {
+        self.push(Kind::Put, table, key, value);
+    }
+
+    /// Removes a key.
+    pub fn delete(&mut self, table: Table, key: &[u8]) {
+        self.push(Kind::Delete, table, key, &[]);
+    }
+
+    /// Removes the keys from `start` to before `end`.
+    pub fn delete_range(&mut self, table: Table, start: &[u8], end: &[u8]) {
+        assert!(start <= end, "a range must not end before it starts");
+        self.push(Kind::DeleteRange, table, start, end);
+    }
+
+    /// Gives the changes in order.
+    pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
+        self.spans.iter().map(|span| {
+            let first = &self.bytes[span.start..span.middle];
+            let second = &self.bytes[span.middle..span.end];
+            let table = span.table;
+            match span.kind {
+                Kind::Put => Operation::Put { table, key: first, value: second },
+                Kind::Delete => Operation::Delete { table, key: first },
+                Kind::DeleteRange => Operation::DeleteRange { table, start: first, end: second },
+            }
+        })
+    }
+
+    /// Tells how many changes there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Tells whether there is no change.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Tells how many bytes the keys and values take.
+    #[must_use]
+    pub fn byte_count(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn push(&mut self, kind: Kind, table: Table, first: &[u8], second: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(first);
+        let middle = self.bytes.len();
+        self.bytes.extend_from_slice(second);
+        self.spans.push(Span { kind, table, start, middle, end: self.bytes.len() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_come_back_in_order() {
+        let mut batch = Batch::new();
+        batch.put(Table::Meta, b"k", b"v");
+        batch.delete(Table::View, b"gone");
+        batch.delete_range(Table::Body, b"a", b"b");
+        let operations: Vec<_> = batch.operations().collect();
+        assert_eq!(
+            operations,
+            [
+                Operation::Put { table: Table::Meta, key: b"k", value: b"v" },
+                Operation::Delete { table: Table::View, key: b"gone" },
+                Operation::DeleteRange { table: Table::Body, start: b"a", end: b"b" },
+            ]
+        );
+        assert_eq!((batch.len(), batch.byte_count()), (3, 8));
+    }
+}

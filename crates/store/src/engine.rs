@@ -1,0 +1,230 @@
+//! What the rooms above may ask of a storage engine, and nothing more.
+//!
+//! An engine is an ordered map per [`Table`] from byte strings to byte strings, with atomic batches over all tables
+//! and snapshots. Writes are visible at once and durable after [`Engine::sync`]; a crash keeps every batch that
+//! was synced, and of the later ones a prefix in the order in which they were written.
+//!
+//! Two engines exist: [`crate::rocks`] and [`crate::memory`]. Nothing here is particular to one of them, so that an
+//! engine over object storage can take their place (DESIGN §3).
+
+use std::path::Path;
+
+use crate::batch::Batch;
+use crate::error::Result;
+
+/// A named, ordered map. The keys of every table but the last five begin with the four-byte number of a database.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Table {
+    /// Note headers and summary items.
+    Summary = 0,
+    /// Large values: non-summary items, the skeletons of messages.
+    Body = 1,
+    /// UNID to note id.
+    Unid = 2,
+    /// Modseq to what was changed.
+    Bymod = 3,
+    /// Parent UNID to its responses.
+    Children = 4,
+    /// The entries of views and folders, in their order.
+    View = 5,
+    /// The counts over those entries.
+    Tree = 6,
+    /// The keys that a note occupies in a view.
+    ViewBack = 7,
+    /// Who has read what.
+    Unread = 8,
+    /// Counters, options, ACLs, applied positions.
+    Meta = 9,
+    /// Path to database record.
+    Catalog = 10,
+    /// Content hash and chunk number to a piece of an attachment.
+    Blob = 11,
+    /// Content hash and its user (database, note) to nothing: the reference count.
+    BlobRef = 12,
+    /// Time and content hash of attachments that lost their last user, perhaps.
+    BlobFree = 13,
+    /// The store's own records: format version, shard identity.
+    Store = 14,
+}
+
+impl Table {
+    /// Every table.
+    pub const ALL: [Self; 15] = [
+        Self::Summary,
+        Self::Body,
+        Self::Unid,
+        Self::Bymod,
+        Self::Children,
+        Self::View,
+        Self::Tree,
+        Self::ViewBack,
+        Self::Unread,
+        Self::Meta,
+        Self::Catalog,
+        Self::Blob,
+        Self::BlobRef,
+        Self::BlobFree,
+        Self::Store,
+    ];
+
+    /// Gives the name under which the table is stored and reported.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Summary => "summary",
+            Self::Body => "body",
+            Self::Unid => "unid",
+            Self::Bymod => "bymod",
+            Self::Children => "children",
+            Self::View => "view",
+            Self::Tree => "tree",
+            Self::ViewBack => "viewback",
+            Self::Unread => "unread",
+            Self::Meta => "meta",
+            Self::Catalog => "catalog",
+            Self::Blob => "blob",
+            Self::BlobRef => "blobref",
+            Self::BlobFree => "blobfree",
+            Self::Store => "store",
+        }
+    }
+
+    /// Gives the table of a number, as [`Table`] as `u8` gives it.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// The keys from `start` (included) to `end` (excluded); an `end` of `None` is the end of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    /// First key that belongs to the range.
+    pub start: Vec<u8>,
+    /// First key after the range.
+    pub end: Option<Vec<u8>>,
+}
+
+impl KeyRange {
+    /// Covers every key.
+    #[must_use]
+    pub fn all() -> Self {
+        Self { start: Vec::new(), end: None }
+    }
+
+    /// Covers the keys that begin with `prefix`.
+    #[must_use]
+    pub fn prefix(prefix: &[u8]) -> Self {
+        Self { start: prefix.to_vec(), end: prefix_end(prefix) }
+    }
+
+    /// Covers the keys from `start` to before `end`.
+    #[must_use]
+    pub fn between(start: impl Into<Vec<u8>>, end: impl Into<Vec<u8>>) -> Self {
+        Self { start: start.into(), end: Some(end.into()) }
+    }
+
+    /// Tells whether `key` lies within.
+    #[must_use]
+    pub fn contains(&self, key: &[u8]) -> bool {
+        key >= self.start.as_slice() && self.end.as_ref().is_none_or(|end| key < end.as_slice())
+    }
+}
+
+/// Gives the first key after all keys that begin with `prefix`; `None` when there is none.
+#[must_use]
+pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|&byte| byte != 0xFF)?;
+    let mut end = prefix[..=last].to_vec();
+    end[last] += 1;
+    Some(end)
+}
+
+/// The way a scan goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// From the smallest key of the range to the greatest.
+    Forward,
+    /// From the greatest key of the range to the smallest.
+    Backward,
+}
+
+/// A scan under way. The bytes that it gives are valid until it is asked again.
+pub trait Cursor {
+    /// Gives the next key and value, or `None` at the end of the range.
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>>;
+}
+
+/// What can be read: the present state of an engine, or a snapshot of it.
+pub trait Read {
+    /// Gives the value of a key.
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>>;
+
+    /// Gives the values of several keys, in their order.
+    fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>>;
+
+    /// Starts a scan.
+    fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>>;
+}
+
+/// Figures of an engine for the operator, by name; sizes in bytes.
+pub type Figures = Vec<(String, u64)>;
+
+/// A storage engine.
+pub trait Engine: Read + Send + Sync {
+    /// Applies a batch: visible to later reads when this returns, durable after the next [`Engine::sync`].
+    fn write(&self, batch: &Batch) -> Result<()>;
+
+    /// Makes every batch durable that was written before the call.
+    fn sync(&self) -> Result<()>;
+
+    /// Freezes the present state for reading.
+    fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>>;
+
+    /// Adds sorted pairs to a table faster than [`Engine::write`] could. The keys must not exist yet. Durable on return.
+    fn ingest(&self, table: Table, pairs: &mut dyn Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<()>;
+
+    /// Gives the space of deleted and overwritten keys within the range back to the file system.
+    fn compact(&self, table: Table, range: &KeyRange) -> Result<()>;
+
+    /// Writes a consistent copy of the whole store into `target`, which must not exist; the store goes on running.
+    fn checkpoint(&self, target: &Path) -> Result<()>;
+
+    /// Gives the folder in which the engine keeps its files, if it does.
+    fn folder(&self) -> Option<&Path> {
+        None
+    }
+
+    /// Reads everything and checks every checksum; `progress` is told the bytes read so far.
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<()>;
+
+    /// Estimates the bytes that the keys of the range take on disk.
+    fn size(&self, table: Table, range: &KeyRange) -> Result<u64>;
+
+    /// Gives figures for the operator.
+    fn figures(&self) -> Figures;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_numbers_and_names_are_distinct() {
+        for (number, table) in Table::ALL.iter().enumerate() {
+            assert_eq!(Table::from_number(number as u8), Some(*table));
+            assert_eq!(Table::ALL.iter().filter(|other| other.name() == table.name()).count(), 1);
+        }
+        assert_eq!(Table::from_number(15), None);
+    }
+
+    #[test]
+    fn a_prefix_range_ends_after_its_last_key() {
+        assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(prefix_end(&[1, 0xFF]), Some(vec![2]));
+        assert_eq!(prefix_end(&[0xFF]), None);
+        let range = KeyRange::prefix(b"ab");
+        assert!(range.contains(b"ab") && range.contains(b"ab\xFF\xFF") && !range.contains(b"ac"));
+    }
+}

@@ -1,0 +1,43 @@
+//! What can go wrong in the store, sorted by who must act.
+
+use std::path::PathBuf;
+
+use crate::engine::Table;
+
+/// The result of a store operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a store operation failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// Stored bytes do not match their checksum or their format. The operator restores or repairs (`doublet fixup`).
+    #[error("damaged record in table {}, key {}: {why}", table.name(), hex(key))]
+    Damaged { table: Table, key: Vec<u8>, why: String },
+    /// An earlier sync failed: what the disk holds is unknown, so nothing more is written until a restart.
+    #[error("the store refuses writes since a sync failed ({0}); restart the server once the disk is sound")]
+    Poisoned(String),
+    /// The disk is full, or nearly so. The operator makes room; clients may retry later.
+    #[error("no space left for the store: {0}")]
+    Full(String),
+    /// Another process has the store open.
+    #[error("the store at {} is in use by another process", path.display())]
+    Locked { path: PathBuf },
+    /// The store was written by a newer program.
+    #[error("the store has format {found}, this program knows formats up to {known}; use the newer program")]
+    Newer { found: u32, known: u32 },
+    /// The key for attachments is missing or not the right one. The operator configures it.
+    #[error("the attachments of the store cannot be decrypted: {0}")]
+    Key(&'static str),
+    /// A named thing of the operator's (a folder, a backup, a key file) is not as it must be.
+    #[error("{}: {why}", path.display())]
+    Unusable { path: PathBuf, why: String },
+    /// The engine or the operating system failed.
+    #[error("storage failure while trying to {what}: {why}")]
+    Failed { what: &'static str, why: String },
+}
+
+/// Gives a key as people read it in error messages and reports.
+#[must_use]
+pub fn hex(key: &[u8]) -> String {
+    key.iter().map(|byte| format!("{byte:02x}")).collect()
+}

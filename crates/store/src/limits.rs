@@ -1,0 +1,34 @@
+//! The limits of the store.
+//!
+//! Sizes that come from the disk or from the operator have their maximum here. Limits that several rooms share stand in
+//! `base::limits`.
+
+/// Values of the attachment table that are at least this long lie in files of their own.
+pub const SEPARATE_VALUE_BYTES_MIN: u64 = 4 << 10;
+
+/// Smallest log that can be asked for; below that, flushing would be all that the engine does.
+pub const WAL_BYTES_MIN: u64 = 4 << 20;
+
+/// Raw bytes of one chunk of an attachment.
+pub const BLOB_CHUNK_BYTES: u32 = 256 << 10;
+
+/// Largest chunk size that is believed when it is read from the disk.
+pub const BLOB_CHUNK_BYTES_MAX: u32 = 16 << 20;
+
+/// Longest attachment.
+pub const BLOB_BYTES_MAX: u64 = 4 << 30;
+
+/// Attachments that are known to exist without asking the engine; some forty bytes each.
+pub const KNOWN_BLOBS_MAX: usize = 65_536;
+
+/// Attachments that a report names one by one.
+pub const BLOBS_NAMED_MAX: usize = 1_000;
+
+/// Bytes written between two looks at the free space of the disk.
+pub const SPACE_CHECK_BYTES: u64 = 4 << 20;
+
+/// Longest manifest of a backup.
+pub const MANIFEST_BYTES_MAX: u64 = 256 << 20;
+
+/// Most backups in one target.
+pub const BACKUPS_MAX: u32 = 1_000_000;
