@@ -1,0 +1,461 @@
+//! The engine of the tests: everything in memory, and every way in which a disk can fail, on demand or from a seed.
+//!
+//! Each value carries the number of the batch that wrote it and older values are kept while somebody may still see them. A snapshot
+//! is then just a number, and so is a crash: [`Memory::crash`] gives a new engine that holds everything synced and, of the batches after that, a
+//! prefix of random length, as a torn log would. Every value has a checksum; a bit flipped by [`Memory::damage`] is found
+//! when the value is read, and reported as [`Error::Damaged`].
+//!
+//! What fails, and when, is steered through [`Memory::faults`]. Several threads may use the engine; a run repeats from its seed
+//! when one thread does.
+//!
+//! Left out: speed. Every step of a scan takes the lock and searches the map.
+
+mod faults;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use base::Random;
+use base::codec::{Decoder, Encoder, Truncated};
+use base::sim::SeededRandom;
+
+pub use faults::Faults;
+
+use crate::batch::{Batch, Operation};
+use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Read, Table};
+use crate::error::{Error, Result};
+
+/// The file that a checkpoint consists of.
+const CHECKPOINT_FILE: &str = "memory";
+
+/// An engine in memory.
+pub struct Memory {
+    tables: RwLock<Tables>,
+    faults: Faults,
+}
+
+/// The versions of one key, oldest first.
+type Versions = Vec<Version>;
+
+struct Version {
+    /// The batch that wrote it.
+    sequence: u64,
+    /// `None` says that the key was removed.
+    value: Option<Stored>,
+}
+
+#[derive(Clone)]
+struct Stored {
+    bytes: Vec<u8>,
+    checksum: [u8; 8],
+}
+
+impl Stored {
+    fn new(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.to_vec(), checksum: checksum(bytes) }
+    }
+}
+
+#[derive(Default)]
+struct Tables {
+    maps: [BTreeMap<Vec<u8>, Versions>; Table::ALL.len()],
+    /// The number of the last batch.
+    written: u64,
+    /// The number of the last batch that a sync covered.
+    synced: u64,
+    /// Who reads at which number: number to count of readers.
+    readers: BTreeMap<u64, usize>,
+    /// Keys that were removed, by the batch that did it; forgotten once nobody can see what was there.
+    removed: VecDeque<(u64, Table, Vec<u8>)>,
+    bytes: u64,
+}
+
+impl Memory {
+    /// Starts an empty engine whose faults come from `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self { tables: RwLock::default(), faults: Faults::new(seed) }
+    }
+
+    /// Gives what steers the faults.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.faults
+    }
+
+    /// Gives the engine as it is after a power failure now: all that was synced, and a random prefix of what came after.
+    #[must_use]
+    pub fn crash(&self) -> Self {
+        let tables = self.read_lock();
+        let unsynced = tables.written - tables.synced;
+        let kept = tables.synced + self.faults.random().below(unsynced + 1);
+        self.state_at(&tables, kept)
+    }
+
+    /// Gives the engine as it is after a power failure now, with nothing kept but what was synced.
+    #[must_use]
+    pub fn crash_losing_all(&self) -> Self {
+        let tables = self.read_lock();
+        self.state_at(&tables, tables.synced)
+    }
+
+    /// Tells the numbers of the last batch written and of the last batch synced.
+    #[must_use]
+    pub fn sequences(&self) -> (u64, u64) {
+        let tables = self.read_lock();
+        (tables.written, tables.synced)
+    }
+
+    /// Flips a random bit of a stored value; gives `false` when there is no value, or an empty one.
+    pub fn damage(&self, table: Table, key: &[u8]) -> bool {
+        let mut tables = self.write_lock();
+        let versions = tables.maps[table as usize].get_mut(key);
+        let stored = versions.and_then(|versions| versions.last_mut()).and_then(|version| version.value.as_mut());
+        let Some(stored) = stored.filter(|stored| !stored.bytes.is_empty()) else { return false };
+        let place = self.faults.random().below(stored.bytes.len() as u64) as usize;
+        stored.bytes[place] ^= 1 << self.faults.random().below(8);
+        true
+    }
+
+    /// Flips a random bit of a stored value and makes its checksum fit, as a fault before storing would.
+    pub fn falsify(&self, table: Table, key: &[u8]) -> bool {
+        if !self.damage(table, key) {
+            return false;
+        }
+        let mut tables = self.write_lock();
+        let versions = tables.maps[table as usize].get_mut(key);
+        if let Some(stored) = versions.and_then(|versions| versions.last_mut()?.value.as_mut()) {
+            stored.checksum = checksum(&stored.bytes);
+        }
+        true
+    }
+
+    /// Opens what [`Engine::checkpoint`] wrote.
+    pub fn open(folder: &Path, seed: u64) -> Result<Self> {
+        let unusable = |why: String| Error::Unusable { path: folder.to_path_buf(), why };
+        let bytes = std::fs::read(folder.join(CHECKPOINT_FILE)).map_err(|error| unusable(error.to_string()))?;
+        let batch = decode_checkpoint(&bytes).map_err(|error| unusable(error.to_string()))?;
+        let memory = Self::new(seed);
+        memory.write(&batch)?;
+        memory.sync()?;
+        Ok(memory)
+    }
+
+    fn state_at(&self, tables: &Tables, sequence: u64) -> Self {
+        assert!((tables.synced..=tables.written).contains(&sequence), "a crash keeps what was synced");
+        let mut kept = Tables { written: sequence, synced: sequence, ..Tables::default() };
+        for (map, target) in tables.maps.iter().zip(&mut kept.maps) {
+            for (key, versions) in map {
+                if let Some(stored) = visible(versions, sequence) {
+                    kept.bytes += (key.len() + stored.bytes.len()) as u64;
+                    target.insert(key.clone(), vec![Version { sequence, value: Some(stored.clone()) }]);
+                }
+            }
+        }
+        Self { tables: RwLock::new(kept), faults: Faults::new(self.faults.random().next_u64()) }
+    }
+
+    fn read_lock(&self) -> RwLockReadGuard<'_, Tables> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write_lock(&self) -> RwLockWriteGuard<'_, Tables> {
+        self.tables.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hold(&self) -> Held<'_> {
+        let mut tables = self.write_lock();
+        let sequence = tables.written;
+        *tables.readers.entry(sequence).or_insert(0) += 1;
+        Held { memory: self, sequence }
+    }
+}
+
+/// Finds the value that a reader at `sequence` sees.
+fn visible(versions: &[Version], sequence: u64) -> Option<&Stored> {
+    versions.iter().rev().find(|version| version.sequence <= sequence)?.value.as_ref()
+}
+
+fn checksum(bytes: &[u8]) -> [u8; 8] {
+    let mut checksum = [0; 8];
+    blake3::Hasher::new().update(bytes).finalize_xof().fill(&mut checksum);
+    checksum
+}
+
+impl Tables {
+    fn apply(&mut self, batch: &Batch) {
+        self.written += 1;
+        for operation in batch.operations() {
+            match operation {
+                Operation::Put { table, key, value } => self.set(table, key, Some(Stored::new(value))),
+                Operation::Delete { table, key } => self.set(table, key, None),
+                Operation::DeleteRange { table, start, end } => {
+                    let range = (Bound::Included(start), Bound::Excluded(end));
+                    let keys: Vec<_> =
+                        self.maps[table as usize].range::<[u8], _>(range).map(|(key, _)| key.clone()).collect();
+                    keys.iter().for_each(|key| self.set(table, key, None));
+                }
+            }
+        }
+    }
+
+    fn set(&mut self, table: Table, key: &[u8], value: Option<Stored>) {
+        let (sequence, floor) = (self.written, self.floor());
+        if value.is_none() {
+            if !self.maps[table as usize].contains_key(key) {
+                return;
+            }
+            self.removed.push_back((sequence, table, key.to_vec()));
+        }
+        self.bytes += (key.len() + value.as_ref().map_or(0, |stored| stored.bytes.len())) as u64;
+        let versions = self.maps[table as usize].entry(key.to_vec()).or_default();
+        if let Some(newest) = versions.iter().rposition(|version| version.sequence <= floor) {
+            versions.drain(..newest);
+        }
+        if versions.last().is_some_and(|version| version.sequence == sequence) {
+            versions.pop();
+        }
+        versions.push(Version { sequence, value });
+    }
+
+    /// Gives the number below which nobody looks: neither a reader nor a crash.
+    fn floor(&self) -> u64 {
+        let oldest = self.readers.keys().next().copied().unwrap_or(u64::MAX);
+        self.synced.min(oldest)
+    }
+
+    fn forget_removed(&mut self) {
+        let floor = self.floor();
+        while self.removed.front().is_some_and(|(sequence, ..)| *sequence <= floor) {
+            let Some((_, table, key)) = self.removed.pop_front() else { return };
+            let map = &mut self.maps[table as usize];
+            let gone = |versions: &Versions| {
+                versions.last().is_some_and(|version| version.value.is_none() && version.sequence <= floor)
+            };
+            if map.get(&key).is_some_and(gone) {
+                map.remove(&key);
+            }
+        }
+    }
+}
+
+/// Keeps what a reader at `sequence` sees.
+struct Held<'memory> {
+    memory: &'memory Memory,
+    sequence: u64,
+}
+
+impl Held<'_> {
+    fn value(table: Table, key: &[u8], stored: &Stored) -> Result<Vec<u8>> {
+        if checksum(&stored.bytes) == stored.checksum {
+            return Ok(stored.bytes.clone());
+        }
+        Err(Error::Damaged { table, key: key.to_vec(), why: "the checksum does not match".into() })
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        let mut tables = self.memory.write_lock();
+        if let Some(count) = tables.readers.get_mut(&self.sequence) {
+            *count -= 1;
+            if *count == 0 {
+                tables.readers.remove(&self.sequence);
+            }
+        }
+    }
+}
+
+impl Read for Held<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let tables = self.memory.read_lock();
+        let versions = tables.maps[table as usize].get(key);
+        let stored = versions.and_then(|versions| visible(versions, self.sequence));
+        stored.map(|stored| Held::value(table, key, stored)).transpose()
+    }
+
+    fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        keys.iter().map(|key| self.get(table, key)).collect()
+    }
+
+    fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
+        let mut tables = self.memory.write_lock();
+        *tables.readers.entry(self.sequence).or_insert(0) += 1;
+        let held = Held { memory: self.memory, sequence: self.sequence };
+        Ok(Box::new(MemoryCursor::new(held, table, range, direction)))
+    }
+}
+
+/// A scan under way: the part of the range that is still to come, and what was given last.
+struct MemoryCursor<'memory> {
+    held: Held<'memory>,
+    table: Table,
+    start: Bound<Vec<u8>>,
+    end: Bound<Vec<u8>>,
+    direction: Direction,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl<'memory> MemoryCursor<'memory> {
+    fn new(held: Held<'memory>, table: Table, range: &KeyRange, direction: Direction) -> Self {
+        let start = Bound::Included(range.start.clone());
+        let end = range.end.clone().map_or(Bound::Unbounded, |end| Bound::Excluded(end.max(range.start.clone())));
+        Self { held, table, start, end, direction, key: Vec::new(), value: Vec::new() }
+    }
+
+    fn find(&self) -> Option<(Vec<u8>, Result<Vec<u8>>)> {
+        let tables = self.held.memory.read_lock();
+        let sees = |(key, versions): (&Vec<u8>, &Versions)| {
+            let stored = visible(versions, self.held.sequence)?;
+            Some((key.clone(), Held::value(self.table, key, stored)))
+        };
+        let mut rest = tables.maps[self.table as usize].range((self.start.clone(), self.end.clone()));
+        match self.direction {
+            Direction::Forward => rest.find_map(sees),
+            Direction::Backward => rest.rev().find_map(sees),
+        }
+    }
+
+    /// Tells whether the rest is empty in a way that the map would not take as a range.
+    fn is_spent(&self) -> bool {
+        match (&self.start, &self.end) {
+            (Bound::Excluded(start), Bound::Excluded(end)) => start >= end,
+            _ => false,
+        }
+    }
+}
+
+impl Cursor for MemoryCursor<'_> {
+    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        if self.is_spent() {
+            return Ok(None);
+        }
+        let Some((key, value)) = self.find() else { return Ok(None) };
+        match self.direction {
+            Direction::Forward => self.start = Bound::Excluded(key.clone()),
+            Direction::Backward => self.end = Bound::Excluded(key.clone()),
+        }
+        self.key = key;
+        self.value = value?;
+        Ok(Some((&self.key, &self.value)))
+    }
+}
+
+impl Read for Memory {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.hold().get(table, key)
+    }
+
+    fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.hold().multi_get(table, keys)
+    }
+
+    fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
+        Ok(Box::new(MemoryCursor::new(self.hold(), table, range, direction)))
+    }
+}
+
+impl Engine for Memory {
+    fn write(&self, batch: &Batch) -> Result<()> {
+        self.faults.before_write()?;
+        let mut tables = self.write_lock();
+        if tables.bytes.saturating_add(batch.byte_count() as u64) > self.faults.capacity() {
+            return Err(Error::Full("the simulated disk is full".into()));
+        }
+        tables.apply(batch);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        let target = self.read_lock().written;
+        self.faults.before_sync()?;
+        let mut tables = self.write_lock();
+        tables.synced = tables.synced.max(target);
+        tables.forget_removed();
+        Ok(())
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>> {
+        Ok(Box::new(self.hold()))
+    }
+
+    fn ingest(&self, table: Table, pairs: &mut dyn Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<()> {
+        let mut batch = Batch::new();
+        pairs.for_each(|(key, value)| batch.put(table, &key, &value));
+        self.write(&batch)?;
+        self.sync()
+    }
+
+    fn compact(&self, _table: Table, _range: &KeyRange) -> Result<()> {
+        Ok(())
+    }
+
+    fn checkpoint(&self, target: &Path) -> Result<()> {
+        let failed = |error: std::io::Error| Error::Unusable { path: target.to_path_buf(), why: error.to_string() };
+        let held = self.hold();
+        let mut encoder = Encoder::new();
+        for table in Table::ALL {
+            let mut cursor = held.scan(table, &KeyRange::all(), Direction::Forward)?;
+            while let Some((key, value)) = cursor.next()? {
+                encoder.u8(table as u8).bytes(key).bytes(value);
+            }
+        }
+        std::fs::create_dir(target).map_err(failed)?;
+        std::fs::write(target.join(CHECKPOINT_FILE), encoder.finish()).map_err(failed)
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        let mut bytes = 0;
+        for table in Table::ALL {
+            let mut cursor = self.scan(table, &KeyRange::all(), Direction::Forward)?;
+            while let Some((key, value)) = cursor.next()? {
+                bytes += (key.len() + value.len()) as u64;
+            }
+            progress(bytes);
+        }
+        Ok(())
+    }
+
+    fn size(&self, table: Table, range: &KeyRange) -> Result<u64> {
+        let mut bytes = 0;
+        let mut cursor = self.scan(table, range, Direction::Forward)?;
+        while let Some((key, value)) = cursor.next()? {
+            bytes += (key.len() + value.len()) as u64;
+        }
+        Ok(bytes)
+    }
+
+    fn figures(&self) -> Figures {
+        let tables = self.read_lock();
+        vec![
+            ("batches-written-count".into(), tables.written),
+            ("batches-synced-count".into(), tables.synced),
+            ("written-bytes".into(), tables.bytes),
+        ]
+    }
+}
+
+fn decode_checkpoint(bytes: &[u8]) -> std::result::Result<Batch, Truncated> {
+    let mut decoder = Decoder::new(bytes);
+    let mut batch = Batch::new();
+    while !decoder.is_empty() {
+        let table = Table::from_number(decoder.u8()?).ok_or(Truncated)?;
+        let key = decoder.bytes()?;
+        batch.put(table, key, decoder.bytes()?);
+    }
+    Ok(batch)
+}
+
+impl Memory {
+    /// Gives the randomness that the faults come from, for tests that want to share it.
+    #[must_use]
+    pub fn random(&self) -> &SeededRandom {
+        self.faults.random()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! What goes wrong with the engine in memory, and when.
+//!
+//! Faults are either asked for (the next sync fails; the disk is full from now on) or drawn with a probability from the
+//! seed. [`Faults::hold_syncs`] stops syncs at the door, so that a test can arrange who waits for what without sleeping.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use base::Random;
+use base::sim::SeededRandom;
+
+use crate::error::{Error, Result};
+
+/// Steers the faults of one engine.
+pub struct Faults {
+    random: SeededRandom,
+    write_failures_per_mille: AtomicU32,
+    sync_failures_per_mille: AtomicU32,
+    next_sync_fails: AtomicBool,
+    next_sync_panics: AtomicBool,
+    capacity_bytes: AtomicU64,
+    syncs: AtomicU64,
+    door: Mutex<Door>,
+    moved: Condvar,
+}
+
+#[derive(Default)]
+struct Door {
+    closed: bool,
+    waiting: usize,
+}
+
+impl Faults {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            random: SeededRandom::new(seed),
+            write_failures_per_mille: AtomicU32::new(0),
+            sync_failures_per_mille: AtomicU32::new(0),
+            next_sync_fails: AtomicBool::new(false),
+            next_sync_panics: AtomicBool::new(false),
+            capacity_bytes: AtomicU64::new(u64::MAX),
+            syncs: AtomicU64::new(0),
+            door: Mutex::default(),
+            moved: Condvar::new(),
+        }
+    }
+
+    /// Makes the next sync fail.
+    pub fn fail_next_sync(&self) {
+        self.next_sync_fails.store(true, Ordering::SeqCst);
+    }
+
+    /// Makes the next sync panic, as a broken engine might.
+    pub fn panic_in_next_sync(&self) {
+        self.next_sync_panics.store(true, Ordering::SeqCst);
+    }
+
+    /// Makes so many of a thousand syncs fail.
+    pub fn fail_syncs(&self, per_mille: u32) {
+        self.sync_failures_per_mille.store(per_mille, Ordering::SeqCst);
+    }
+
+    /// Makes so many of a thousand writes fail; nothing of such a write is kept.
+    pub fn fail_writes(&self, per_mille: u32) {
+        self.write_failures_per_mille.store(per_mille, Ordering::SeqCst);
+    }
+
+    /// Makes the disk full once so many bytes were written, or at once.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.capacity_bytes.store(bytes, Ordering::SeqCst);
+    }
+
+    /// Makes room again.
+    pub fn free_disk(&self) {
+        self.set_capacity(u64::MAX);
+    }
+
+    /// Stops syncs before they do anything, until [`Faults::release_syncs`].
+    pub fn hold_syncs(&self) {
+        self.lock().closed = true;
+    }
+
+    /// Lets syncs go on.
+    pub fn release_syncs(&self) {
+        self.lock().closed = false;
+        self.moved.notify_all();
+    }
+
+    /// Waits until a sync stands at the door.
+    pub fn wait_for_held_sync(&self) {
+        let mut door = self.lock();
+        while door.waiting == 0 {
+            door = self.moved.wait(door).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Tells how many syncs were asked for.
+    #[must_use]
+    pub fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::SeqCst)
+    }
+
+    /// Gives the randomness that faults are drawn from.
+    #[must_use]
+    pub fn random(&self) -> &SeededRandom {
+        &self.random
+    }
+
+    pub(super) fn capacity(&self) -> u64 {
+        self.capacity_bytes.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn before_write(&self) -> Result<()> {
+        if self.draws(&self.write_failures_per_mille) {
+            return Err(Error::Failed { what: "write", why: "simulated fault".into() });
+        }
+        Ok(())
+    }
+
+    pub(super) fn before_sync(&self) -> Result<()> {
+        self.syncs.fetch_add(1, Ordering::SeqCst);
+        self.pass_door();
+        assert!(!self.next_sync_panics.swap(false, Ordering::SeqCst), "simulated panic in a sync");
+        if self.next_sync_fails.swap(false, Ordering::SeqCst) || self.draws(&self.sync_failures_per_mille) {
+            return Err(Error::Failed { what: "sync the log", why: "simulated fault".into() });
+        }
+        Ok(())
+    }
+
+    fn draws(&self, per_mille: &AtomicU32) -> bool {
+        let per_mille = per_mille.load(Ordering::SeqCst);
+        per_mille > 0 && self.random.below(1_000) < u64::from(per_mille)
+    }
+
+    fn pass_door(&self) {
+        let mut door = self.lock();
+        door.waiting += 1;
+        self.moved.notify_all();
+        while door.closed {
+            door = self.moved.wait(door).unwrap_or_else(PoisonError::into_inner);
+        }
+        door.waiting -= 1;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Door> {
+        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
