@@ -1,0 +1,249 @@
+//! The real engine: RocksDB, one column family per table.
+//!
+//! A write goes to the log's buffer and to the memtable; [`Engine::sync`] writes the buffer out and syncs the log. Snapshots
+//! see a batch whole or not at all: neither `unordered_write` (which gives that up) nor anything else that changes it is switched on.
+//! Every block, log record and separate value is checked by its checksum when it is read; what fails is
+//! [`Error::Damaged`] with table and key.
+//!
+//! The folder belongs to one process at a time ([`Error::Locked`]). The `store` table holds the format version; data of a newer
+//! format is refused ([`Error::Newer`]). When the disk is nearly full ([`Options::reserve_bytes`]) writes are refused before the
+//! engine itself runs into it.
+//!
+//! Left out: what the choices mean for speed and restart (see [`Options`]); where the log of a store lies (see `placement`).
+
+mod figures;
+mod options;
+mod placement;
+mod read;
+mod space;
+
+use std::path::{Path, PathBuf};
+
+use rocksdb::{BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, ErrorKind};
+
+pub use options::{Options, Restart};
+pub(crate) use placement::CHECKPOINT_FOLDER;
+
+use crate::batch::{Batch, Operation};
+use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Read, Table};
+use crate::error::{Error, Result};
+use options::Tuning;
+use read::{KeyCursor, Reader};
+use space::Space;
+
+/// The format that this program writes. Version 1: `docs/store-format.md`.
+pub const FORMAT: u32 = 1;
+
+/// The key of the format version in [`Table::Store`].
+pub const FORMAT_KEY: &[u8] = b"format";
+
+/// An open RocksDB database.
+pub struct Rocks {
+    db: DB,
+    folder: PathBuf,
+    tuning: Tuning,
+    /// Log written, not synced; reused for every write.
+    write: rocksdb::WriteOptions,
+    space: Space,
+}
+
+impl Rocks {
+    /// Opens the database in a folder, or makes one there.
+    pub fn open(folder: &Path, options: &Options) -> Result<Self> {
+        placement::prepare(folder, options.wal_folder.as_deref())?;
+        let tuning = Tuning::new(options);
+        let db = open_tables(folder, &tuning)?;
+        placement::settle(folder, options.wal_folder.as_deref())?;
+        let wal_folder = options.wal_folder.as_deref().unwrap_or(folder);
+        let space = Space::new(&[folder, wal_folder], options.reserve_bytes);
+        let rocks = Self { db, folder: folder.to_path_buf(), tuning, write: rocksdb::WriteOptions::default(), space };
+        rocks.check_format()?;
+        Ok(rocks)
+    }
+
+    /// Gives the folder in which the database lies.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn check_format(&self) -> Result<()> {
+        let Some(stored) = self.get(Table::Store, FORMAT_KEY)? else {
+            let mut batch = Batch::new();
+            batch.put(Table::Store, FORMAT_KEY, &FORMAT.to_be_bytes());
+            self.write(&batch)?;
+            return self.sync();
+        };
+        let bytes = <[u8; 4]>::try_from(stored.as_slice()).map_err(|_| Error::Damaged {
+            table: Table::Store,
+            key: FORMAT_KEY.to_vec(),
+            why: "the format version must be four bytes".into(),
+        })?;
+        let found = u32::from_be_bytes(bytes);
+        if found > FORMAT { Err(Error::Newer { found, known: FORMAT }) } else { Ok(()) }
+    }
+
+    fn family(&self, table: Table) -> &ColumnFamily {
+        self.db.cf_handle(table.name()).expect("every table was opened with the database")
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        Reader::new(self, None)
+    }
+}
+
+/// Opens every table that exists, also those that only a newer program knows: its format version is in one we know.
+fn open_tables(folder: &Path, tuning: &Tuning) -> Result<DB> {
+    let stored = DB::list_cf(&tuning.database, folder).unwrap_or_default();
+    let is_foreign = |name: &String| name != "default" && Table::ALL.iter().all(|table| table.name() != name);
+    let foreign = stored.into_iter().filter(is_foreign);
+    let known = Table::ALL.iter().map(|table| ColumnFamilyDescriptor::new(table.name(), tuning.table(*table)));
+    let families = known.chain(foreign.map(|name| ColumnFamilyDescriptor::new(name, rocksdb::Options::default())));
+    DB::open_cf_descriptors(&tuning.database, folder, families).map_err(|error| {
+        let text = error.to_string();
+        if text.contains("LOCK") || text.contains("lock hold by current process") {
+            Error::Locked { path: folder.to_path_buf() }
+        } else {
+            failure("open the store", &error)
+        }
+    })
+}
+
+/// Sorts an error of the engine that concerns no key.
+fn failure(what: &'static str, error: &rocksdb::Error) -> Error {
+    let why = error.to_string();
+    if is_no_space(&why) { Error::Full(why) } else { Error::Failed { what, why } }
+}
+
+/// Sorts an error of the engine that concerns a key.
+fn read_failure(table: Table, key: &[u8], error: &rocksdb::Error) -> Error {
+    match error.kind() {
+        ErrorKind::Corruption => Error::Damaged { table, key: key.to_vec(), why: error.to_string() },
+        _ => Error::Failed { what: "read", why: format!("table {}: {error}", table.name()) },
+    }
+}
+
+fn is_no_space(why: &str) -> bool {
+    why.contains("No space left on device") || why.contains("NoSpace") || why.contains("Disk quota exceeded")
+}
+
+impl Read for Rocks {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.reader().get(table, key)
+    }
+
+    fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.reader().multi_get(table, keys)
+    }
+
+    fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
+        Ok(Box::new(KeyCursor::start(self, None, table, range, direction)))
+    }
+}
+
+impl Engine for Rocks {
+    fn write(&self, batch: &Batch) -> Result<()> {
+        self.space.take(batch.byte_count())?;
+        let mut changes = rocksdb::WriteBatch::with_capacity_bytes(batch.byte_count() + 16 * batch.len() + 16);
+        for operation in batch.operations() {
+            match operation {
+                Operation::Put { table, key, value } => changes.put_cf(self.family(table), key, value),
+                Operation::Delete { table, key } => changes.delete_cf(self.family(table), key),
+                Operation::DeleteRange { table, start, end } => {
+                    changes.delete_range_cf(self.family(table), start, end);
+                }
+            }
+        }
+        self.db.write_opt(changes, &self.write).map_err(|error| failure("write", &error))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.db.flush_wal(true).map_err(|error| failure("sync the log", &error))
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>> {
+        Ok(Box::new(Reader::new(self, Some(self.db.snapshot()))))
+    }
+
+    fn ingest(&self, table: Table, pairs: &mut dyn Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<()> {
+        let file = self.folder.join(placement::INGEST_FILE);
+        let options = self.tuning.table(table);
+        let mut writer = rocksdb::SstFileWriter::create(&options);
+        writer.open(&file).map_err(|error| failure("start a sorted file", &error))?;
+        let mut count = 0_u64;
+        for (key, value) in pairs {
+            writer.put(&key, &value).map_err(|error| failure("fill a sorted file", &error))?;
+            count += 1;
+        }
+        if count == 0 {
+            return placement::remove_if_there(&file);
+        }
+        writer.finish().map_err(|error| failure("finish a sorted file", &error))?;
+        // What was written before must not be lost while this survives.
+        self.sync()?;
+        let mut how = rocksdb::IngestExternalFileOptions::default();
+        how.set_move_files(true);
+        let outcome = self.db.ingest_external_file_cf_opts(self.family(table), &how, vec![&file]);
+        outcome.map_err(|error| failure("take in a sorted file", &error))
+    }
+
+    fn compact(&self, table: Table, range: &KeyRange) -> Result<()> {
+        let mut how = CompactOptions::default();
+        how.set_exclusive_manual_compaction(false);
+        how.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
+        let family = self.family(table);
+        self.db.flush_cf(family).map_err(|error| failure("flush before compacting", &error))?;
+        self.db.compact_range_cf_opt(family, Some(&range.start), range.end.as_ref(), &how);
+        Ok(())
+    }
+
+    fn checkpoint(&self, target: &Path) -> Result<()> {
+        let checkpoint =
+            rocksdb::checkpoint::Checkpoint::new(&self.db).map_err(|error| failure("start a checkpoint", &error))?;
+        checkpoint.create_checkpoint(target).map_err(|error| failure("make a checkpoint", &error))
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        Some(&self.folder)
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        let mut bytes = 0_u64;
+        for table in Table::ALL {
+            let mut cursor = KeyCursor::start_whole(self, table);
+            let mut reported = bytes;
+            while let Some((key, value)) = cursor.next()? {
+                bytes += (key.len() + value.len()) as u64;
+                if bytes - reported >= 16 << 20 {
+                    progress(bytes);
+                    reported = bytes;
+                }
+            }
+            progress(bytes);
+        }
+        Ok(())
+    }
+
+    fn size(&self, table: Table, range: &KeyRange) -> Result<u64> {
+        let unbounded = [0xFF; 64];
+        let end = range.end.as_deref().unwrap_or(&unbounded);
+        if range.start.as_slice() >= end {
+            return Ok(0);
+        }
+        let family = self.family(table);
+        let sizes = self.db.get_approximate_sizes_cf(family, &[rocksdb::Range::new(&range.start, end)]);
+        let separate = if table == Table::Blob && *range == KeyRange::all() {
+            figures::property(&self.db, family, "rocksdb.live-blob-file-size")
+        } else {
+            0
+        };
+        Ok(sizes.first().copied().unwrap_or(0) + separate)
+    }
+
+    fn figures(&self) -> Figures {
+        figures::collect(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

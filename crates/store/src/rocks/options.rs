@@ -1,0 +1,196 @@
+//! How the store is opened: the choices that an operator has, and how they become RocksDB's.
+//!
+//! The defaults fit a machine of two to four gigabytes that also runs the rest of the server: 256 MiB of block cache (which holds
+//! indexes and filters too, so that memory does not grow with the data) and at most 192 MiB of memtables over all tables.
+//!
+//! [`Restart`] is the choice between few checkpoints and a fast restart. Everything that was written since the memtables were last
+//! flushed is replayed from the log at start, so the log's length is the restart time. A short log means frequent flushes of
+//! small files and more compaction. Replay runs at roughly 100 MB a second and core (`docs/store-format.md` has the measurement).
+
+use std::path::PathBuf;
+
+use rocksdb::{BlockBasedIndexType, BlockBasedOptions, Cache, DBCompressionType, DBRecoveryMode, LogLevel};
+use rocksdb::{WriteBufferManager, statistics::StatsLevel};
+
+use crate::blob::BlobOptions;
+use crate::commit::SyncMode;
+use crate::engine::Table;
+use crate::limits;
+
+/// How often memtables are written out, which decides how much log a restart has to replay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Restart {
+    /// Few flushes and up to 1 GiB of log: least work while running, ten seconds or so at start after a crash.
+    FavorRuntime,
+    /// Up to 256 MiB of log: two or three seconds at start after a crash.
+    #[default]
+    Standard,
+    /// Up to 64 MiB of log: less than a second at start after a crash, for some more work while running.
+    FavorRestart,
+}
+
+impl Restart {
+    /// Gives the log size at which the oldest memtables are flushed.
+    #[must_use]
+    pub const fn max_wal_bytes(self) -> u64 {
+        match self {
+            Self::FavorRuntime => 1 << 30,
+            Self::Standard => 256 << 20,
+            Self::FavorRestart => 64 << 20,
+        }
+    }
+}
+
+/// How a store is opened. [`Options::default`] is right for most servers.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the write-ahead log lies; `None` is in the store's own folder. A device of its own keeps commits fast while other work goes on.
+    pub wal_folder: Option<PathBuf>,
+    /// The log size at which memtables are flushed; `None` leaves it to `restart`.
+    pub max_wal_bytes: Option<u64>,
+    /// Few flushes, or a fast restart.
+    pub restart: Restart,
+    /// Memory for blocks, indexes and filters that were read.
+    pub cache_bytes: usize,
+    /// Memory for what was written and not flushed yet, all tables together.
+    pub memtable_bytes: usize,
+    /// Free space below which writes are refused, so that the engine can still flush and compact.
+    pub reserve_bytes: u64,
+    /// Files that the engine holds open at most.
+    pub open_files_max: u32,
+    /// How writes become durable.
+    pub sync: SyncMode,
+    /// How attachments are kept.
+    pub blobs: BlobOptions,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            wal_folder: None,
+            max_wal_bytes: None,
+            restart: Restart::default(),
+            cache_bytes: 256 << 20,
+            memtable_bytes: 192 << 20,
+            reserve_bytes: 256 << 20,
+            open_files_max: 512,
+            sync: SyncMode::default(),
+            blobs: BlobOptions::default(),
+        }
+    }
+}
+
+/// RocksDB's options for the database as a whole and, through [`Tuning::table`], for each table.
+pub(super) struct Tuning {
+    pub(super) database: rocksdb::Options,
+    cache: Cache,
+    memtables: WriteBufferManager,
+    memtable_bytes: usize,
+}
+
+impl Tuning {
+    /// Translates the operator's choices.
+    pub(super) fn new(options: &Options) -> Self {
+        let cache = Cache::new_lru_cache(options.cache_bytes);
+        // It flushes the table whose memtable is oldest when the sum nears the limit, and never stalls a writer.
+        let memtables = WriteBufferManager::new_write_buffer_manager(options.memtable_bytes, false);
+        let mut database = rocksdb::Options::default();
+        set_files(&mut database, options);
+        set_log(&mut database, options);
+        set_work(&mut database);
+        database.set_write_buffer_manager(&memtables);
+        Self { database, cache, memtables, memtable_bytes: options.memtable_bytes }
+    }
+
+    /// Gives the options of one table.
+    pub(super) fn table(&self, table: Table) -> rocksdb::Options {
+        let mut options = rocksdb::Options::default();
+        options.set_block_based_table_factory(&self.blocks());
+        options.set_write_buffer_size(self.memtable_bytes / 3);
+        options.set_max_write_buffer_number(3);
+        options.set_level_compaction_dynamic_level_bytes(true);
+        options.set_target_file_size_base(64 << 20);
+        options.set_max_bytes_for_level_base(256 << 20);
+        options.set_memtable_whole_key_filtering(true);
+        options.set_memtable_prefix_bloom_ratio(0.02);
+        if table == Table::Blob {
+            set_separate_values(&mut options);
+        } else {
+            options.set_compression_type(DBCompressionType::Lz4);
+            options.set_bottommost_compression_type(DBCompressionType::Zstd);
+            options.set_bottommost_compression_options(-14, 1, 0, 0, true);
+        }
+        options
+    }
+
+    /// Gives the bytes that memtables take, and those that the cache holds.
+    pub(super) fn memory(&self) -> (usize, usize) {
+        (self.memtables.get_usage(), self.cache.get_usage())
+    }
+
+    fn blocks(&self) -> BlockBasedOptions {
+        let mut blocks = BlockBasedOptions::default();
+        blocks.set_block_cache(&self.cache);
+        blocks.set_block_size(8 << 10);
+        blocks.set_bloom_filter(10.0, false);
+        // Indexes and filters in two levels, kept in the cache: memory is bounded by the cache whatever the data.
+        blocks.set_index_type(BlockBasedIndexType::TwoLevelIndexSearch);
+        blocks.set_partition_filters(true);
+        blocks.set_metadata_block_size(8 << 10);
+        blocks.set_cache_index_and_filter_blocks(true);
+        blocks.set_cache_index_and_filter_blocks_with_high_priority(true);
+        blocks.set_pin_l0_filter_and_index_blocks_in_cache(true);
+        blocks.set_pin_top_level_index_and_filter(true);
+        blocks.set_format_version(6);
+        blocks
+    }
+}
+
+/// Values of [`limits::SEPARATE_VALUE_BYTES_MIN`] and more go to files of their own, which compaction does not rewrite over and over. They are
+/// compressed by [`crate::blob`] already.
+fn set_separate_values(options: &mut rocksdb::Options) {
+    options.set_compression_type(DBCompressionType::None);
+    options.set_bottommost_compression_type(DBCompressionType::None);
+    options.set_enable_blob_files(true);
+    options.set_min_blob_size(limits::SEPARATE_VALUE_BYTES_MIN);
+    options.set_blob_file_size(256 << 20);
+    options.set_blob_compression_type(DBCompressionType::None);
+    options.set_enable_blob_gc(true);
+    options.set_blob_gc_age_cutoff(0.5);
+    options.set_blob_gc_force_threshold(0.5);
+}
+
+fn set_files(database: &mut rocksdb::Options, options: &Options) {
+    database.create_if_missing(true);
+    database.create_missing_column_families(true);
+    database.set_paranoid_checks(true);
+    database.set_max_open_files(i32::try_from(options.open_files_max).unwrap_or(i32::MAX));
+    database.set_keep_log_file_num(4);
+    database.set_max_log_file_size(4 << 20);
+    database.set_log_level(LogLevel::Warn);
+    database.set_stats_dump_period_sec(0);
+    database.set_stats_persist_period_sec(0);
+    database.enable_statistics();
+    database.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
+}
+
+fn set_log(database: &mut rocksdb::Options, options: &Options) {
+    if let Some(folder) = &options.wal_folder {
+        database.set_wal_dir(folder);
+    }
+    let wal_bytes = options.max_wal_bytes.unwrap_or(options.restart.max_wal_bytes());
+    database.set_max_total_wal_size(wal_bytes.max(limits::WAL_BYTES_MIN));
+    // A log that breaks off is what a power failure leaves. What follows the break is dropped, whole batches at a time,
+    // so that what is kept is a prefix of what was written; `docs/store-format.md` argues why not another mode.
+    database.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+    database.set_track_and_verify_wals_in_manifest(true);
+    // With group commit nobody relies on a write before its sync: the log is handed to the system once a sync, not once a write.
+    database.set_manual_wal_flush(options.sync != SyncMode::Off);
+}
+
+fn set_work(database: &mut rocksdb::Options) {
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    database.set_max_background_jobs(i32::try_from(cores.clamp(2, 8)).unwrap_or(2));
+    // Written files reach the disk little by little, so that a log sync does not queue behind a whole compaction.
+    database.set_bytes_per_sync(1 << 20);
+}

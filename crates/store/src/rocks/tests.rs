@@ -1,0 +1,1 @@
+//! Tests of the real engine that look at its files and options.
