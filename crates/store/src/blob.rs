@@ -1,0 +1,227 @@
+//! Attachments: content-addressed, deduplicated, compressed, reference-counted, optionally encrypted.
+//!
+//! The same content is kept once per store, whatever notes it came in. Its name is its hash ([`BlobId`]). It is written in the same batch as
+//! the note that uses it, so that neither is ever there without the other, and cut into chunks of 256 KiB, each compressed when
+//! that pays, so that a part of a large attachment can be read without the rest.
+//!
+//! Who uses a blob is a set of keys (blob, database, note), not a counter: adding a user twice, or repeating a batch, does no harm, and the set can be
+//! compared with the notes and rebuilt from them ([`Blobs::rebuild`]). A note has one reference to a blob however often it uses it, so
+//! the reference is released only with the note's last use.
+//!
+//! Content without users is removed by [`Blobs::collect`] after a grace period. The *gate* keeps that apart from writers: a
+//! [`BlobWriter`] holds its read side from the look for existing content to the commit, `collect` takes the write side for each small step. A
+//! thread must not open a second writer while it holds one.
+//!
+//! Formats: `docs/store-format.md`. Left out: what is worth being a blob (`notes` decides), and which notes exist.
+
+mod catalog;
+mod chunk;
+mod collect;
+mod encryption;
+mod head;
+mod writer;
+
+use std::ops::Range;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use base::{DbNumber, NoteId};
+use quick_cache::sync::Cache;
+
+pub use catalog::{Rebuilt, Report};
+pub use chunk::{ChunkError, decode_chunk};
+pub use collect::Collected;
+pub use encryption::BlobCipher;
+pub use head::{BlobHead, decode_head};
+pub use writer::BlobWriter;
+
+use crate::batch::Batch;
+use crate::engine::{Engine, Read, Table};
+use crate::error::{Error, Result, hex};
+use crate::limits;
+use chunk::Codec;
+
+/// The name of an attachment: the BLAKE3 hash of its content (keyed when encryption is on, so that it tells nothing about the content).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlobId(pub [u8; 32]);
+
+impl std::fmt::Display for BlobId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&hex(&self.0))
+    }
+}
+
+impl std::fmt::Debug for BlobId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "BlobId({self})")
+    }
+}
+
+/// The note that uses an attachment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BlobOwner {
+    /// The database of the note.
+    pub database: DbNumber,
+    /// The note. Never zero.
+    pub note: NoteId,
+}
+
+/// How attachments are kept.
+#[derive(Clone)]
+pub struct BlobOptions {
+    /// Encrypts content and hides its hash when given. A store that was written with a key opens only with the same one.
+    pub encryption_key: Option<[u8; 32]>,
+    /// The zstd level: 1 is fast, 3 smaller, negative ones faster still.
+    pub compression_level: i32,
+    /// How long content without users is kept.
+    pub grace: Duration,
+}
+
+impl Default for BlobOptions {
+    fn default() -> Self {
+        Self { encryption_key: None, compression_level: 1, grace: Duration::from_hours(24) }
+    }
+}
+
+impl std::fmt::Debug for BlobOptions {
+    /// Leaves the key out.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BlobOptions")
+            .field("encrypted", &self.encryption_key.is_some())
+            .field("compression_level", &self.compression_level)
+            .field("grace", &self.grace)
+            .finish()
+    }
+}
+
+/// The attachments of a store.
+pub struct Blobs {
+    engine: Arc<dyn Engine>,
+    cipher: Option<BlobCipher>,
+    codec: Codec,
+    grace: Duration,
+    /// Writers hold the read side until their batch is committed, the collector takes the write side.
+    gate: RwLock<()>,
+    /// Content that is known to be in the engine. Changed only under the gate.
+    known: Cache<BlobId, ()>,
+}
+
+impl Blobs {
+    /// Opens the attachments of an engine; refuses a key that is not the one they were written with.
+    pub fn open(engine: Arc<dyn Engine>, options: &BlobOptions) -> Result<Self> {
+        let cipher = options.encryption_key.as_ref().map(BlobCipher::new);
+        encryption::check_key(engine.as_ref(), cipher.as_ref())?;
+        Ok(Self {
+            engine,
+            cipher,
+            codec: Codec::new(options.compression_level),
+            grace: options.grace,
+            gate: RwLock::new(()),
+            known: Cache::new(limits::KNOWN_BLOBS_MAX),
+        })
+    }
+
+    /// Starts to add and release attachments in one batch. Keep the writer until the batch was committed or dropped.
+    pub fn writer(&self) -> BlobWriter<'_> {
+        BlobWriter::new(self, self.gate.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Reads an attachment.
+    pub fn read(&self, reader: &dyn Read, id: &BlobId) -> Result<Vec<u8>> {
+        self.read_range(reader, id, 0..u64::MAX)
+    }
+
+    /// Reads the part of an attachment that lies within `range`; takes only the chunks that it needs.
+    pub fn read_range(&self, reader: &dyn Read, id: &BlobId, range: Range<u64>) -> Result<Vec<u8>> {
+        let head = self.head(reader, id)?.ok_or_else(|| missing(id))?;
+        let end = range.end.min(head.length);
+        if range.start >= end {
+            return Ok(Vec::new());
+        }
+        let first = head.chunk_of(range.start);
+        let last = head.chunk_of(end - 1);
+        let mut content = self.chunk(reader, id, &head, first)?;
+        let offset = range.start - head.chunk_start(first);
+        content.drain(..usize::try_from(offset).map_or(content.len(), |offset| offset.min(content.len())));
+        for number in first.saturating_add(1)..=last {
+            content.extend_from_slice(&self.chunk(reader, id, &head, number)?);
+        }
+        content.truncate(usize::try_from(end - range.start).unwrap_or(usize::MAX));
+        assert_eq!(content.len() as u64, end - range.start, "chunks have the length that the head says");
+        Ok(content)
+    }
+
+    /// Tells how long an attachment is; `None` when there is none of this name.
+    pub fn length(&self, reader: &dyn Read, id: &BlobId) -> Result<Option<u64>> {
+        Ok(self.head(reader, id)?.map(|head| head.length))
+    }
+
+    /// Computes the name of a content.
+    #[must_use]
+    pub fn id_of(&self, content: &[u8]) -> BlobId {
+        match &self.cipher {
+            Some(cipher) => cipher.id_of(content),
+            None => BlobId(*blake3::hash(content).as_bytes()),
+        }
+    }
+
+    /// Reads an attachment and compares it with its name, which finds even damage that was stored with a valid checksum.
+    pub fn verify(&self, reader: &dyn Read, id: &BlobId) -> Result<()> {
+        let content = self.read(reader, id)?;
+        if self.id_of(&content) == *id { Ok(()) } else { Err(damaged(id, 0, "the content does not have this hash")) }
+    }
+
+    fn head(&self, reader: &dyn Read, id: &BlobId) -> Result<Option<BlobHead>> {
+        let key = head::head_key(id);
+        let Some(record) = reader.get(Table::BlobRef, &key)? else { return Ok(None) };
+        let head = decode_head(&record);
+        head.map(Some).map_err(|why| Error::Damaged { table: Table::BlobRef, key: key.to_vec(), why: why.to_string() })
+    }
+
+    fn chunk(&self, reader: &dyn Read, id: &BlobId, head: &BlobHead, number: u32) -> Result<Vec<u8>> {
+        let key = chunk::chunk_key(id, number);
+        let stored = reader.get(Table::Blob, &key)?.ok_or_else(|| damaged(id, number, "the chunk is missing"))?;
+        let length = head.chunk_length(number);
+        let raw = self.codec.decode(id, number, length, self.cipher.as_ref(), &stored);
+        raw.map_err(|error| damaged(id, number, &error.to_string()))
+    }
+
+    /// Tells whether content is in the engine. The caller holds the gate, so that it stays there.
+    fn is_present(&self, id: &BlobId) -> Result<bool> {
+        if self.known.get(id).is_some() {
+            return Ok(true);
+        }
+        let present = self.engine.get(Table::BlobRef, &head::head_key(id))?.is_some();
+        if present {
+            self.known.insert(*id, ());
+        }
+        Ok(present)
+    }
+
+    /// Adds content to a batch.
+    fn add_content(&self, batch: &mut Batch, id: &BlobId, content: &[u8]) -> Result<()> {
+        let mut stored_length = 0_u64;
+        for (number, raw) in content.chunks(limits::BLOB_CHUNK_BYTES as usize).enumerate() {
+            let number = u32::try_from(number).expect("the length of the content was checked");
+            let stored = self.codec.encode(id, number, self.cipher.as_ref(), raw)?;
+            stored_length += stored.len() as u64;
+            batch.put(Table::Blob, &chunk::chunk_key(id, number), &stored);
+        }
+        let head = BlobHead { length: content.len() as u64, stored_length, chunk_length: limits::BLOB_CHUNK_BYTES };
+        batch.put(Table::BlobRef, &head::head_key(id), &head::encode_head(&head));
+        Ok(())
+    }
+}
+
+fn missing(id: &BlobId) -> Error {
+    let key = head::head_key(id).to_vec();
+    Error::Damaged { table: Table::BlobRef, key, why: format!("attachment {id} is missing") }
+}
+
+fn damaged(id: &BlobId, number: u32, why: &str) -> Error {
+    let key = chunk::chunk_key(id, number).to_vec();
+    Error::Damaged { table: Table::Blob, key, why: format!("attachment {id}, chunk {number}: {why}") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,264 @@
+//! The reference table as a whole: what it says, whether it is true, and how it is made anew from the notes.
+//!
+//! The notes are the truth about who uses what. [`Blobs::rebuild`] takes all uses from the caller, adds references that are missing, removes those that
+//! no note has, and notes content without users for the collector. It holds the gate's write side throughout: attachments cannot be added
+//! meanwhile, which is why it belongs to maintenance.
+
+use std::sync::PoisonError;
+
+use base::{DbNumber, Timestamp};
+
+use super::head::{RefKey, decode_head, decode_key, head_key, user_key};
+use super::{BlobId, BlobOwner, Blobs, collect};
+use crate::batch::Batch;
+use crate::engine::{Direction, KeyRange, Read, Table};
+use crate::error::{Error, Result};
+use crate::limits;
+use crate::store::Store;
+
+/// Changes that are committed together.
+const BATCH_CHANGES: usize = 1_000;
+
+/// What the reference table says.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// Blobs.
+    pub count: u64,
+    /// Bytes of their contents.
+    pub raw_bytes: u64,
+    /// Bytes that they take on disk.
+    pub stored_bytes: u64,
+    /// References of notes to them.
+    pub references: u64,
+    /// Bytes that would be needed on top if every reference had a copy of its own, uncompressed.
+    pub saved_bytes: u64,
+    /// Blobs that notes use and that are not there; the first [`limits::BLOBS_NAMED_MAX`] are named.
+    pub missing_count: u64,
+    /// The names of missing blobs.
+    pub missing: Vec<BlobId>,
+    /// Blobs without a user, those that wait for the end of their grace period included.
+    pub orphaned_count: u64,
+    /// Bytes that blobs without a user take on disk.
+    pub orphaned_bytes: u64,
+}
+
+/// What a rebuild changed.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Rebuilt {
+    /// References that notes have and the table had not.
+    pub added: u64,
+    /// References that the table had and no note has.
+    pub removed: u64,
+    /// Blobs without users that were handed to the collector.
+    pub orphaned: u64,
+    /// Uses of blobs that are not there, the first [`limits::BLOBS_NAMED_MAX`] of them.
+    pub missing: Vec<(BlobOwner, BlobId)>,
+}
+
+impl Blobs {
+    /// Adds up the reference table.
+    pub fn report(&self, reader: &dyn Read) -> Result<Report> {
+        let mut report = Report::default();
+        for_each_blob(reader, &mut |entry| {
+            report.add(entry);
+            Ok(())
+        })?;
+        Ok(report)
+    }
+
+    /// Reads every attachment and compares it with its name; gives the ones that are damaged, and tells the bytes read.
+    pub fn verify_all(&self, reader: &dyn Read, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
+        let mut bytes = 0_u64;
+        let mut damage = Vec::new();
+        for_each_blob(reader, &mut |entry| {
+            let Some((raw_bytes, _)) = entry.lengths else { return Ok(()) };
+            if let Err(error) = self.verify(reader, &entry.id) {
+                damage.push(error);
+            }
+            bytes += raw_bytes;
+            progress(bytes);
+            Ok(())
+        })?;
+        Ok(damage)
+    }
+
+    /// Makes the reference table agree with the uses that the caller found in the notes.
+    pub fn rebuild(
+        &self,
+        store: &Store,
+        uses: &mut dyn Iterator<Item = Result<(BlobOwner, BlobId)>>,
+        now: Timestamp,
+    ) -> Result<Rebuilt> {
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let mut rebuilt = Rebuilt::default();
+        let fingerprints = add_missing_references(store, uses, &mut rebuilt)?;
+        remove_stale_references(store, &fingerprints, &mut rebuilt)?;
+        note_orphans(store, now, &mut rebuilt)?;
+        self.known.clear();
+        Ok(rebuilt)
+    }
+
+    /// Releases all attachments of a database that is being deleted, `budget` references at most; tells whether there are more.
+    pub fn release_database(&self, store: &Store, database: DbNumber, now: Timestamp, budget: usize) -> Result<bool> {
+        let mut batch = Batch::new();
+        let mut released = 0;
+        let mut more = false;
+        for_each_key(store, &mut |key| {
+            let RefKey::User(id, owner) = key else { return Ok(()) };
+            if owner.database != database {
+                return Ok(());
+            }
+            if released == budget {
+                more = true;
+                return Ok(());
+            }
+            released += 1;
+            batch.delete(Table::BlobRef, &user_key(&id, owner));
+            batch.put(Table::BlobFree, &collect::free_key(now, &id), &[]);
+            commit_when_full(store, &mut batch)
+        })?;
+        commit_rest(store, &batch)?;
+        Ok(more)
+    }
+}
+
+impl Report {
+    fn add(&mut self, entry: &Entry) {
+        self.references += entry.users;
+        let Some((raw_bytes, stored_bytes)) = entry.lengths else {
+            self.missing_count += 1;
+            if self.missing.len() < limits::BLOBS_NAMED_MAX {
+                self.missing.push(entry.id);
+            }
+            return;
+        };
+        self.count += 1;
+        self.raw_bytes += raw_bytes;
+        self.stored_bytes += stored_bytes;
+        self.saved_bytes += raw_bytes.saturating_mul(entry.users).saturating_sub(stored_bytes);
+        if entry.users == 0 {
+            self.orphaned_count += 1;
+            self.orphaned_bytes += stored_bytes;
+        }
+    }
+}
+
+/// One blob as the reference table has it.
+struct Entry {
+    id: BlobId,
+    /// Raw and stored bytes; `None` when there is no head.
+    lengths: Option<(u64, u64)>,
+    users: u64,
+}
+
+/// Calls `each` for every blob, in the order of their names.
+fn for_each_blob(reader: &dyn Read, each: &mut dyn FnMut(&Entry) -> Result<()>) -> Result<()> {
+    let mut current: Option<Entry> = None;
+    let mut cursor = reader.scan(Table::BlobRef, &KeyRange::all(), Direction::Forward)?;
+    while let Some((key, value)) = cursor.next()? {
+        let parsed = parse_key(key)?;
+        let (RefKey::Head(id) | RefKey::User(id, _)) = parsed;
+        if current.as_ref().is_none_or(|entry| entry.id != id)
+            && let Some(entry) = current.replace(Entry { id, lengths: None, users: 0 })
+        {
+            each(&entry)?;
+        }
+        let entry = current.as_mut().expect("it was just set");
+        match parsed {
+            RefKey::User(..) => entry.users += 1,
+            RefKey::Head(_) => {
+                let head = decode_head(value).map_err(|error| damaged(key, &error.to_string()))?;
+                entry.lengths = Some((head.length, head.stored_length));
+            }
+        }
+    }
+    current.map_or(Ok(()), |entry| each(&entry))
+}
+
+fn for_each_key(reader: &dyn Read, each: &mut dyn FnMut(RefKey) -> Result<()>) -> Result<()> {
+    let mut cursor = reader.scan(Table::BlobRef, &KeyRange::all(), Direction::Forward)?;
+    while let Some((key, _)) = cursor.next()? {
+        each(parse_key(key)?)?;
+    }
+    Ok(())
+}
+
+/// Adds what the table lacks; gives the sorted fingerprints of all uses.
+///
+/// Eight bytes stand for a use, so that twenty million uses fit into memory. Two that collide keep a stale reference alive; that costs space, never content.
+fn add_missing_references(
+    store: &Store,
+    uses: &mut dyn Iterator<Item = Result<(BlobOwner, BlobId)>>,
+    rebuilt: &mut Rebuilt,
+) -> Result<Vec<u64>> {
+    let mut fingerprints = Vec::new();
+    let mut batch = Batch::new();
+    for each in uses {
+        let (owner, id) = each?;
+        let key = user_key(&id, owner);
+        fingerprints.push(fingerprint(&key));
+        if store.get(Table::BlobRef, &key)?.is_none() {
+            batch.put(Table::BlobRef, &key, &[]);
+            rebuilt.added += 1;
+            commit_when_full(store, &mut batch)?;
+        }
+        if rebuilt.missing.len() < limits::BLOBS_NAMED_MAX && store.get(Table::BlobRef, &head_key(&id))?.is_none() {
+            rebuilt.missing.push((owner, id));
+        }
+    }
+    commit_rest(store, &batch)?;
+    fingerprints.sort_unstable();
+    Ok(fingerprints)
+}
+
+fn remove_stale_references(store: &Store, fingerprints: &[u64], rebuilt: &mut Rebuilt) -> Result<()> {
+    let mut batch = Batch::new();
+    for_each_key(store, &mut |key| {
+        let RefKey::User(id, owner) = key else { return Ok(()) };
+        let key = user_key(&id, owner);
+        if fingerprints.binary_search(&fingerprint(&key)).is_ok() {
+            return Ok(());
+        }
+        batch.delete(Table::BlobRef, &key);
+        rebuilt.removed += 1;
+        commit_when_full(store, &mut batch)
+    })?;
+    commit_rest(store, &batch)
+}
+
+fn note_orphans(store: &Store, now: Timestamp, rebuilt: &mut Rebuilt) -> Result<()> {
+    let mut batch = Batch::new();
+    for_each_blob(store, &mut |entry| {
+        if entry.users > 0 || entry.lengths.is_none() {
+            return Ok(());
+        }
+        batch.put(Table::BlobFree, &collect::free_key(now, &entry.id), &[]);
+        rebuilt.orphaned += 1;
+        commit_when_full(store, &mut batch)
+    })?;
+    commit_rest(store, &batch)
+}
+
+fn commit_when_full(store: &Store, batch: &mut Batch) -> Result<()> {
+    if batch.len() < BATCH_CHANGES {
+        return Ok(());
+    }
+    store.commit(&std::mem::take(batch)).map(drop)
+}
+
+fn commit_rest(store: &Store, batch: &Batch) -> Result<()> {
+    if batch.is_empty() { Ok(()) } else { store.durable(store.commit(batch)?).wait() }
+}
+
+fn fingerprint(key: &[u8; 40]) -> u64 {
+    let hash = blake3::hash(key);
+    hash.as_bytes().first_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+}
+
+fn parse_key(key: &[u8]) -> Result<RefKey> {
+    decode_key(key).ok_or_else(|| damaged(key, "this is no key of a reference"))
+}
+
+fn damaged(key: &[u8], why: &str) -> Error {
+    Error::Damaged { table: Table::BlobRef, key: key.to_vec(), why: why.into() }
+}

@@ -1,0 +1,180 @@
+//! The format of a chunk: version, flags, checksum, and the bytes, compressed and encrypted as the flags say.
+//!
+//! The checksum covers the stored bytes and the place where they belong (blob and number), so that neither a changed byte
+//! nor a chunk in the wrong place gets through to the decompressor. [`decode_chunk`] takes any bytes: it does not panic and does not
+//! allocate more than the raw length that the caller expects.
+
+use std::sync::{Mutex, PoisonError};
+
+use base::codec::{Decoder, Truncated};
+use zstd_safe::{CCtx, DCtx};
+
+use super::{BlobCipher, BlobId};
+use crate::error::Result;
+use crate::limits;
+
+const VERSION: u8 = 1;
+const COMPRESSED: u8 = 1;
+const ENCRYPTED: u8 = 2;
+/// Version, flags, checksum.
+const HEADER_BYTES: usize = 10;
+/// Compression must save at least one part in so many, or the chunk stays as it is.
+const SAVED_PART_MIN: usize = 16;
+/// Compressors and decompressors that are kept for the next call.
+const KEPT_MAX: usize = 16;
+
+/// Why a chunk cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ChunkError {
+    /// It is shorter than its header.
+    #[error("it is too short")]
+    Short,
+    /// It has a version or flags that this program does not know.
+    #[error("its version or its flags are unknown")]
+    Unknown,
+    /// The stored bytes are not those that were written.
+    #[error("the checksum does not match")]
+    Checksum,
+    /// It is encrypted and there is no key.
+    #[error("it is encrypted and no key is configured")]
+    NoKey,
+    /// It cannot be decrypted with the key.
+    #[error("it cannot be decrypted with the configured key")]
+    WrongKey,
+    /// The compressed bytes make no sense.
+    #[error("it cannot be decompressed")]
+    Compression,
+    /// It has another length than the head of the attachment says.
+    #[error("it has a wrong length")]
+    Length,
+}
+
+impl From<Truncated> for ChunkError {
+    fn from(_: Truncated) -> Self {
+        Self::Short
+    }
+}
+
+/// Reads a chunk: `stored` is the value found for chunk `number` of the blob `id`, which should have `length` raw bytes.
+pub fn decode_chunk(
+    id: &BlobId,
+    number: u32,
+    length: u32,
+    cipher: Option<&BlobCipher>,
+    stored: &[u8],
+) -> std::result::Result<Vec<u8>, ChunkError> {
+    Codec::new(1).decode(id, number, length, cipher, stored)
+}
+
+/// Gives the key of a chunk in the blob table.
+pub(super) fn chunk_key(id: &BlobId, number: u32) -> [u8; 36] {
+    let mut key = [0; 36];
+    key[..32].copy_from_slice(&id.0);
+    key[32..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// Writes and reads chunks; keeps the compressor's working memory from one call to the next.
+pub(super) struct Codec {
+    level: i32,
+    compressors: Mutex<Vec<CCtx<'static>>>,
+    decompressors: Mutex<Vec<DCtx<'static>>>,
+}
+
+impl Codec {
+    pub(super) fn new(level: i32) -> Self {
+        Self { level, compressors: Mutex::default(), decompressors: Mutex::default() }
+    }
+
+    /// Makes the stored form of a chunk.
+    pub(super) fn encode(&self, id: &BlobId, number: u32, cipher: Option<&BlobCipher>, raw: &[u8]) -> Result<Vec<u8>> {
+        let mut stored = vec![0; HEADER_BYTES];
+        let mut flags = 0;
+        if self.compress(raw, &mut stored) {
+            flags |= COMPRESSED;
+        } else {
+            stored.extend_from_slice(raw);
+        }
+        if let Some(cipher) = cipher {
+            flags |= ENCRYPTED;
+            let sealed = cipher.encrypt(id, number, &stored[HEADER_BYTES..])?;
+            stored.truncate(HEADER_BYTES);
+            stored.extend_from_slice(&sealed);
+        }
+        let (header, payload) = stored.split_at_mut(HEADER_BYTES);
+        header[0] = VERSION;
+        header[1] = flags;
+        header[2..].copy_from_slice(&checksum(id, number, flags, payload));
+        Ok(stored)
+    }
+
+    /// Reads the stored form of a chunk.
+    pub(super) fn decode(
+        &self,
+        id: &BlobId,
+        number: u32,
+        length: u32,
+        cipher: Option<&BlobCipher>,
+        stored: &[u8],
+    ) -> std::result::Result<Vec<u8>, ChunkError> {
+        let mut decoder = Decoder::new(stored);
+        let (version, flags) = (decoder.u8()?, decoder.u8()?);
+        let expected: [u8; 8] = decoder.array()?;
+        let payload = decoder.rest();
+        if version != VERSION || flags & !(COMPRESSED | ENCRYPTED) != 0 {
+            return Err(ChunkError::Unknown);
+        }
+        if checksum(id, number, flags, payload) != expected {
+            return Err(ChunkError::Checksum);
+        }
+        let length = length.min(limits::BLOB_CHUNK_BYTES_MAX) as usize;
+        let opened;
+        let packed = if flags & ENCRYPTED == 0 {
+            payload
+        } else {
+            opened = cipher.ok_or(ChunkError::NoKey)?.decrypt(id, number, payload).ok_or(ChunkError::WrongKey)?;
+            &opened
+        };
+        let raw = if flags & COMPRESSED == 0 { packed.to_vec() } else { self.decompress(packed, length)? };
+        if raw.len() == length { Ok(raw) } else { Err(ChunkError::Length) }
+    }
+
+    /// Appends the compressed form after the header; tells whether that paid.
+    fn compress(&self, raw: &[u8], stored: &mut Vec<u8>) -> bool {
+        let Some(mut context) = take(&self.compressors).or_else(CCtx::try_create) else { return false };
+        // A result that would not fit here does not pay, and is reported as an error by the library.
+        stored.resize(HEADER_BYTES + raw.len() - raw.len() / SAVED_PART_MIN, 0);
+        let outcome = context.compress(&mut stored[HEADER_BYTES..], raw, self.level);
+        give_back(&self.compressors, context);
+        stored.truncate(HEADER_BYTES + outcome.unwrap_or(0));
+        outcome.is_ok()
+    }
+
+    fn decompress(&self, packed: &[u8], length: usize) -> std::result::Result<Vec<u8>, ChunkError> {
+        let mut context = take(&self.decompressors).or_else(DCtx::try_create).ok_or(ChunkError::Compression)?;
+        let mut raw = vec![0; length];
+        let outcome = context.decompress(&mut raw[..], packed);
+        give_back(&self.decompressors, context);
+        raw.truncate(outcome.map_err(|_| ChunkError::Compression)?);
+        Ok(raw)
+    }
+}
+
+fn take<T>(pool: &Mutex<Vec<T>>) -> Option<T> {
+    pool.lock().unwrap_or_else(PoisonError::into_inner).pop()
+}
+
+fn give_back<T>(pool: &Mutex<Vec<T>>, context: T) {
+    let mut pool = pool.lock().unwrap_or_else(PoisonError::into_inner);
+    if pool.len() < KEPT_MAX {
+        pool.push(context);
+    }
+}
+
+fn checksum(id: &BlobId, number: u32, flags: u8, payload: &[u8]) -> [u8; 8] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&id.0).update(&number.to_be_bytes()).update(&[VERSION, flags]).update(payload);
+    let mut checksum = [0; 8];
+    checksum.copy_from_slice(&hasher.finalize().as_bytes()[..8]);
+    checksum
+}

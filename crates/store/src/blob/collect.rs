@@ -1,0 +1,124 @@
+//! Removing content that nobody uses any more.
+//!
+//! A release notes the blob under its time in the free table. After the grace period the collector looks whether the blob has users: if so, only
+//! the note goes, else the content goes too. It works in small steps; each takes the write side of the gate, so that no writer is between
+//! its look for existing content and its commit. The grace period counts from the release that is noted, also when the content
+//! was used again for a while since.
+
+use std::sync::PoisonError;
+
+use base::Timestamp;
+use base::codec::Decoder;
+
+use super::head::{RefKey, decode_key};
+use super::{BlobId, Blobs, chunk, head};
+use crate::batch::Batch;
+use crate::engine::{Direction, KeyRange, Read, Table};
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+/// Releases that are looked at while the gate is held once.
+const STEP: usize = 32;
+
+/// What a run of the collector did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Collected {
+    /// Releases that were looked at.
+    pub examined: u64,
+    /// Blobs that were removed.
+    pub removed: u64,
+    /// Bytes that they took on disk.
+    pub removed_bytes: u64,
+    /// There is more to do than the budget allowed.
+    pub more: bool,
+}
+
+impl Blobs {
+    /// Removes content without users, looking at no more than `budget` releases.
+    pub fn collect(&self, store: &Store, now: Timestamp, budget: usize) -> Result<Collected> {
+        let due = KeyRange::between(Vec::new(), free_key(now.before(self.grace), &BlobId([0xFF; 32])));
+        let mut collected = Collected::default();
+        let mut rest = budget;
+        while rest > 0 {
+            let wanted = rest.min(STEP);
+            let keys = first_keys(store, &due, wanted)?;
+            self.collect_step(store, &keys, &mut collected)?;
+            if keys.len() < wanted {
+                return Ok(collected);
+            }
+            rest -= keys.len();
+        }
+        collected.more = !first_keys(store, &due, 1)?.is_empty();
+        Ok(collected)
+    }
+
+    fn collect_step(&self, store: &Store, keys: &[Vec<u8>], collected: &mut Collected) -> Result<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let mut batch = Batch::new();
+        let mut removed = Vec::new();
+        for key in keys {
+            let id = decode_free_key(key)?;
+            if !removed.contains(&id) && !is_used(store, &id)? {
+                collected.removed_bytes += self.remove_content(store, &mut batch, &id, &mut collected.removed)?;
+                removed.push(id);
+            }
+            batch.delete(Table::BlobFree, key);
+        }
+        for id in &removed {
+            self.known.remove(id);
+        }
+        collected.examined += keys.len() as u64;
+        store.commit(&batch).map(drop)
+    }
+
+    /// Adds the removal of a blob to a batch; gives the bytes that it took.
+    fn remove_content(&self, store: &Store, batch: &mut Batch, id: &BlobId, removed: &mut u64) -> Result<u64> {
+        let Some(head) = self.head(store, id)? else { return Ok(0) };
+        for number in 0..head.chunks() {
+            batch.delete(Table::Blob, &chunk::chunk_key(id, number));
+        }
+        batch.delete(Table::BlobRef, &head::head_key(id));
+        *removed += 1;
+        Ok(head.stored_length)
+    }
+}
+
+/// Gives the key under which a release is noted: time, then blob.
+pub(super) fn free_key(time: Timestamp, id: &BlobId) -> [u8; 40] {
+    let mut key = [0; 40];
+    // The sign bit turned over sorts moments before 1970 first.
+    key[..8].copy_from_slice(&(time.0 ^ i64::MIN).to_be_bytes());
+    key[8..].copy_from_slice(&id.0);
+    key
+}
+
+fn decode_free_key(key: &[u8]) -> Result<BlobId> {
+    let mut decoder = Decoder::new(key);
+    let time = decoder.u64();
+    match (time, decoder.array()) {
+        (Ok(_), Ok(id)) if decoder.is_empty() => Ok(BlobId(id)),
+        _ => {
+            Err(Error::Damaged { table: Table::BlobFree, key: key.to_vec(), why: "the key has a wrong length".into() })
+        }
+    }
+}
+
+fn first_keys(reader: &dyn Read, range: &KeyRange, count: usize) -> Result<Vec<Vec<u8>>> {
+    let mut cursor = reader.scan(Table::BlobFree, range, Direction::Forward)?;
+    let mut keys = Vec::with_capacity(count);
+    while keys.len() < count {
+        let Some((key, _)) = cursor.next()? else { break };
+        keys.push(key.to_vec());
+    }
+    Ok(keys)
+}
+
+/// Tells whether a blob has a user.
+pub(super) fn is_used(reader: &dyn Read, id: &BlobId) -> Result<bool> {
+    let mut cursor = reader.scan(Table::BlobRef, &KeyRange::prefix(&id.0), Direction::Backward)?;
+    let last = cursor.next()?;
+    Ok(last.is_some_and(|(key, _)| matches!(decode_key(key), Some(RefKey::User(..)))))
+}

@@ -1,0 +1,84 @@
+//! Encryption of attachments at rest: AES-256-GCM-SIV, one message a chunk.
+//!
+//! From the operator's key four are derived (BLAKE3 key derivation, one context each): for content, for names, for nonces, and a fingerprint that is kept in
+//! the store so that a wrong key is noticed at start and not at the first read. The nonce of a chunk follows from its
+//! blob and number. Equal content has an equal name and is written once, and the mode forgives a repeated nonce (only
+//! equality shows), so nothing random is needed and writing the same content twice gives the same bytes. Blob and number are
+//! authenticated too: a chunk put in another place does not decrypt.
+
+use aes_gcm_siv::aead::{Aead, KeyInit, Payload};
+use aes_gcm_siv::{Aes256GcmSiv, Nonce};
+
+use super::BlobId;
+use crate::batch::Batch;
+use crate::engine::{Engine, Table};
+use crate::error::{Error, Result};
+
+/// The key of the fingerprint in [`Table::Store`].
+const FINGERPRINT_KEY: &[u8] = b"blob-key";
+
+/// Encrypts and decrypts chunks, and names content without telling what it is.
+pub struct BlobCipher {
+    content: Aes256GcmSiv,
+    names: [u8; 32],
+    nonces: [u8; 32],
+    fingerprint: [u8; 32],
+}
+
+impl BlobCipher {
+    /// Derives what is needed from the operator's key.
+    #[must_use]
+    pub fn new(key: &[u8; 32]) -> Self {
+        let derive = |context| blake3::derive_key(context, key);
+        Self {
+            content: Aes256GcmSiv::new(&derive("doublet store: attachment content, version 1").into()),
+            names: derive("doublet store: attachment names, version 1"),
+            nonces: derive("doublet store: attachment nonces, version 1"),
+            fingerprint: derive("doublet store: attachment key fingerprint, version 1"),
+        }
+    }
+
+    /// Computes the name of a content.
+    #[must_use]
+    pub fn id_of(&self, content: &[u8]) -> BlobId {
+        BlobId(*blake3::keyed_hash(&self.names, content).as_bytes())
+    }
+
+    pub(super) fn encrypt(&self, id: &BlobId, number: u32, plain: &[u8]) -> Result<Vec<u8>> {
+        let place = place(id, number);
+        let sealed = self.content.encrypt(&self.nonce(&place), Payload { msg: plain, aad: &place });
+        sealed.map_err(|error| Error::Failed { what: "encrypt an attachment", why: error.to_string() })
+    }
+
+    pub(super) fn decrypt(&self, id: &BlobId, number: u32, sealed: &[u8]) -> Option<Vec<u8>> {
+        let place = place(id, number);
+        self.content.decrypt(&self.nonce(&place), Payload { msg: sealed, aad: &place }).ok()
+    }
+
+    fn nonce(&self, place: &[u8; 36]) -> Nonce {
+        let hash = blake3::keyed_hash(&self.nonces, place);
+        let mut nonce = Nonce::default();
+        nonce.copy_from_slice(&hash.as_bytes()[..12]);
+        nonce
+    }
+}
+
+/// Compares the key with the one that the store was written with; notes it when the store has none yet.
+pub(super) fn check_key(engine: &dyn Engine, cipher: Option<&BlobCipher>) -> Result<()> {
+    match (engine.get(Table::Store, FINGERPRINT_KEY)?, cipher) {
+        (None, None) => Ok(()),
+        (None, Some(cipher)) => {
+            let mut batch = Batch::new();
+            batch.put(Table::Store, FINGERPRINT_KEY, &cipher.fingerprint);
+            engine.write(&batch)?;
+            engine.sync()
+        }
+        (Some(_), None) => Err(Error::Key("they were written with a key and none is configured")),
+        (Some(known), Some(cipher)) if known == cipher.fingerprint => Ok(()),
+        (Some(_), Some(_)) => Err(Error::Key("the configured key is not the one they were written with")),
+    }
+}
+
+fn place(id: &BlobId, number: u32) -> [u8; 36] {
+    super::chunk::chunk_key(id, number)
+}

@@ -1,0 +1,145 @@
+//! Keys and records of the reference table: the head of a blob, and its users.
+//!
+//! Key: blob id (32 bytes), database (u32), note (u32), big-endian. Database and note zero is no note; that key holds the *head*, which says
+//! that the content exists, how long it is and what it takes on disk. Since the head lies before the users in the same
+//! small table, a report over all blobs reads no content.
+
+use std::fmt;
+
+use base::codec::{Decoder, Encoder, Truncated};
+use base::{DbNumber, NoteId};
+
+use super::{BlobId, BlobOwner};
+use crate::limits;
+
+/// The version that heads are written with.
+const VERSION: u8 = 1;
+
+/// What is known of a blob without reading it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlobHead {
+    /// Bytes of the content.
+    pub length: u64,
+    /// Bytes of its chunks as they are stored.
+    pub stored_length: u64,
+    /// Raw bytes of each chunk but the last. Never zero.
+    pub chunk_length: u32,
+}
+
+impl BlobHead {
+    /// Gives the number of chunks.
+    #[must_use]
+    pub fn chunks(&self) -> u32 {
+        u32::try_from(self.length.div_ceil(u64::from(self.chunk_length))).unwrap_or(u32::MAX)
+    }
+
+    /// Gives the chunk in which a byte lies.
+    #[must_use]
+    pub fn chunk_of(&self, offset: u64) -> u32 {
+        u32::try_from(offset / u64::from(self.chunk_length)).unwrap_or(u32::MAX)
+    }
+
+    /// Gives the offset of a chunk's first byte.
+    #[must_use]
+    pub fn chunk_start(&self, number: u32) -> u64 {
+        u64::from(number) * u64::from(self.chunk_length)
+    }
+
+    /// Gives the raw bytes of a chunk.
+    #[must_use]
+    pub fn chunk_length(&self, number: u32) -> u32 {
+        let rest = self.length.saturating_sub(self.chunk_start(number));
+        u32::try_from(rest).unwrap_or(u32::MAX).min(self.chunk_length)
+    }
+}
+
+/// Why a head cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeadError {
+    /// It is too short or too long.
+    Length,
+    /// It has a version that this program does not know.
+    Version(u8),
+    /// A length in it is beyond what can be.
+    Limit,
+}
+
+impl fmt::Display for HeadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length => f.write_str("the head of the attachment has a wrong length"),
+            Self::Version(version) => write!(f, "the head of the attachment has the unknown version {version}"),
+            Self::Limit => f.write_str("the head of the attachment gives impossible lengths"),
+        }
+    }
+}
+
+impl std::error::Error for HeadError {}
+
+impl From<Truncated> for HeadError {
+    fn from(_: Truncated) -> Self {
+        Self::Length
+    }
+}
+
+/// Reads a head. Takes any bytes.
+pub fn decode_head(record: &[u8]) -> Result<BlobHead, HeadError> {
+    let mut decoder = Decoder::new(record);
+    let version = decoder.u8()?;
+    if version != VERSION {
+        return Err(HeadError::Version(version));
+    }
+    let head = BlobHead { length: decoder.u64()?, stored_length: decoder.u64()?, chunk_length: decoder.u32()? };
+    if !decoder.is_empty() {
+        return Err(HeadError::Length);
+    }
+    let fits = head.length <= limits::BLOB_BYTES_MAX && (1..=limits::BLOB_CHUNK_BYTES_MAX).contains(&head.chunk_length);
+    if fits { Ok(head) } else { Err(HeadError::Limit) }
+}
+
+/// Writes a head.
+pub(super) fn encode_head(head: &BlobHead) -> Vec<u8> {
+    assert!(head.length <= limits::BLOB_BYTES_MAX && head.chunk_length > 0, "a head must be readable again");
+    let mut encoder = Encoder::with_capacity(21);
+    encoder.u8(VERSION).u64(head.length).u64(head.stored_length).u32(head.chunk_length);
+    encoder.finish()
+}
+
+/// A key of the reference table, taken apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RefKey {
+    Head(BlobId),
+    User(BlobId, BlobOwner),
+}
+
+/// Gives the key of a head.
+pub(super) fn head_key(id: &BlobId) -> [u8; 40] {
+    owner_key(id, 0, 0)
+}
+
+/// Gives the key of a user.
+pub(super) fn user_key(id: &BlobId, owner: BlobOwner) -> [u8; 40] {
+    assert!(owner.note != NoteId(0), "zero is no note");
+    owner_key(id, owner.database.0, owner.note.0)
+}
+
+/// Takes a key apart; `None` when it is none.
+pub(super) fn decode_key(key: &[u8]) -> Option<RefKey> {
+    let mut decoder = Decoder::new(key);
+    let id = BlobId(decoder.array().ok()?);
+    let owner = BlobOwner { database: DbNumber(decoder.u32().ok()?), note: NoteId(decoder.u32().ok()?) };
+    match owner.note {
+        _ if !decoder.is_empty() => None,
+        NoteId(0) if owner.database == DbNumber(0) => Some(RefKey::Head(id)),
+        NoteId(0) => None,
+        _ => Some(RefKey::User(id, owner)),
+    }
+}
+
+fn owner_key(id: &BlobId, database: u32, note: u32) -> [u8; 40] {
+    let mut key = [0; 40];
+    key[..32].copy_from_slice(&id.0);
+    key[32..36].copy_from_slice(&database.to_be_bytes());
+    key[36..].copy_from_slice(&note.to_be_bytes());
+    key
+}

@@ -1,0 +1,81 @@
+//! Adding and releasing attachments as part of a batch.
+//!
+//! A writer belongs to one batch: it remembers what it has added to it, so that a message for twenty mailboxes is compressed once. It holds the
+//! gate, so that content which it found in the store is still there when the batch is committed.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::sync::RwLockReadGuard;
+
+use base::Timestamp;
+
+use super::head::user_key;
+use super::{BlobId, BlobOwner, Blobs, collect, missing};
+use crate::batch::Batch;
+use crate::engine::Table;
+use crate::error::{Error, Result};
+use crate::limits;
+
+/// Adds and releases attachments in one batch. Keep it until `Store::commit` has returned.
+pub struct BlobWriter<'blobs> {
+    blobs: &'blobs Blobs,
+    /// Keeps the collector out.
+    _gate: RwLockReadGuard<'blobs, ()>,
+    /// Content that this batch adds.
+    added: RefCell<HashSet<BlobId>>,
+    /// References that this batch adds.
+    used: RefCell<HashSet<(BlobId, BlobOwner)>>,
+}
+
+impl<'blobs> BlobWriter<'blobs> {
+    pub(super) fn new(blobs: &'blobs Blobs, gate: RwLockReadGuard<'blobs, ()>) -> Self {
+        Self { blobs, _gate: gate, added: RefCell::default(), used: RefCell::default() }
+    }
+
+    /// Adds a user of a content, and the content itself unless it is there already.
+    pub fn put(&self, batch: &mut Batch, owner: BlobOwner, content: &[u8]) -> Result<BlobId> {
+        if content.len() as u64 > limits::BLOB_BYTES_MAX {
+            let why = format!("{} bytes are more than {}", content.len(), limits::BLOB_BYTES_MAX);
+            return Err(Error::Failed { what: "store an attachment", why });
+        }
+        let id = self.blobs.id_of(content);
+        if !self.is_present(&id)? {
+            self.blobs.add_content(batch, &id, content)?;
+            self.added.borrow_mut().insert(id);
+        }
+        self.refer(batch, owner, &id);
+        Ok(id)
+    }
+
+    /// Adds one more user of content that exists (a note is copied). Fails when it does not exist.
+    pub fn add_user(&self, batch: &mut Batch, owner: BlobOwner, id: &BlobId) -> Result<()> {
+        if !self.is_present(id)? {
+            return Err(missing(id));
+        }
+        self.refer(batch, owner, id);
+        Ok(())
+    }
+
+    /// Removes a user; content that has no user left is removed by the collector after the grace period.
+    ///
+    /// A reference that this writer has added stays: a note that drops one use of a content and gains another one keeps it.
+    pub fn release(&self, batch: &mut Batch, owner: BlobOwner, id: &BlobId, now: Timestamp) {
+        if self.used.borrow().contains(&(*id, owner)) {
+            return;
+        }
+        batch.delete(Table::BlobRef, &user_key(id, owner));
+        batch.put(Table::BlobFree, &collect::free_key(now, id), &[]);
+    }
+
+    fn refer(&self, batch: &mut Batch, owner: BlobOwner, id: &BlobId) {
+        batch.put(Table::BlobRef, &user_key(id, owner), &[]);
+        self.used.borrow_mut().insert((*id, owner));
+    }
+
+    fn is_present(&self, id: &BlobId) -> Result<bool> {
+        if self.added.borrow().contains(id) {
+            return Ok(true);
+        }
+        self.blobs.is_present(id)
+    }
+}
