@@ -1,0 +1,263 @@
+//! Copies of a running store, and back.
+//!
+//! A backup target is a folder that holds any number of backups. Each is a manifest (`backups/000001`) that names the files of the store with their
+//! lengths and BLAKE3 hashes; the files themselves lie once in `objects`, named by hash. The engine's sorted files never
+//! change once written, so the next backup copies only what is new: a file with the name, length and modification time that the last manifest
+//! has is not even read again.
+//!
+//! A backup exists from the moment its manifest has its name; everything that it names was synced before. One that was broken off leaves only
+//! objects that no manifest names, which the next [`prune`] removes. [`verify`] reads every byte of a backup; [`restore`] does so while it copies, and
+//! writes only into an empty folder.
+//!
+//! Left out: encryption of backups (attachments are encrypted when the store's are), and schedules.
+
+mod files;
+mod manifest;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+pub use manifest::{Entry, Manifest, decode_manifest};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::store::Store;
+
+/// The folder of the contents.
+const OBJECTS: &str = "objects";
+/// The folder of the manifests.
+const BACKUPS: &str = "backups";
+
+/// What a long operation has done so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Progress {
+    /// Files done.
+    pub files: u64,
+    /// Files there are.
+    pub files_total: u64,
+    /// Bytes done.
+    pub bytes: u64,
+    /// Bytes there are.
+    pub bytes_total: u64,
+}
+
+/// A finished backup.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Backup {
+    /// The number under which it is restored.
+    pub number: u32,
+    /// Files of the store.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes that had to be copied.
+    pub copied_bytes: u64,
+}
+
+/// Copies a running store into a target, which is made when it does not exist.
+///
+/// Everything that was durable when this was called is in the backup.
+pub fn backup(store: &Store, target: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Backup> {
+    let target = Target::make(target)?;
+    let engine = store.engine();
+    let parent = engine.folder().unwrap_or(&target.folder);
+    let checkpoint = Checkpoint::make(engine, &parent.join(crate::rocks::CHECKPOINT_FOLDER))?;
+    let sources = files::list(&checkpoint.folder)?;
+    let numbers = target.numbers()?;
+    let last = numbers.last().map(|number| target.manifest(*number)).transpose()?;
+    let known: HashMap<&str, &Entry> =
+        last.iter().flat_map(|manifest| &manifest.files).map(|entry| (entry.name.as_str(), entry)).collect();
+    let mut state = Progress {
+        files_total: sources.len() as u64,
+        bytes_total: sources.iter().map(|source| source.length).sum(),
+        ..Progress::default()
+    };
+    let mut copied_bytes = 0;
+    let mut entries = Vec::with_capacity(sources.len());
+    for source in sources {
+        let unchanged = known.get(source.name.as_str()).filter(|entry| {
+            entry.length == source.length && entry.modified_ns == source.modified_ns && target.has(entry)
+        });
+        let hash = match unchanged {
+            Some(entry) => entry.hash,
+            None => {
+                copied_bytes += source.length;
+                files::copy_into(&checkpoint.folder.join(&source.name), &target.folder.join(OBJECTS))?
+            }
+        };
+        state.files += 1;
+        state.bytes += source.length;
+        progress(state);
+        entries.push(Entry { name: source.name, length: source.length, modified_ns: source.modified_ns, hash });
+    }
+    let number = numbers.last().map_or(1, |last| last + 1);
+    target.write_manifest(number, &Manifest { files: entries })?;
+    Ok(Backup { number, files: state.files_total, bytes: state.bytes_total, copied_bytes })
+}
+
+/// Lists the backups of a target, oldest first.
+pub fn list(target: &Path) -> Result<Vec<Backup>> {
+    let target = Target::open(target)?;
+    let describe = |number| {
+        let manifest = target.manifest(number)?;
+        Ok(Backup { number, files: manifest.files.len() as u64, bytes: manifest.bytes(), copied_bytes: 0 })
+    };
+    target.numbers()?.into_iter().map(describe).collect()
+}
+
+/// Reads a backup (the last one without a number) and compares every file with its hash.
+pub fn verify(target: &Path, number: Option<u32>, progress: &mut dyn FnMut(Progress)) -> Result<Backup> {
+    let target = Target::open(target)?;
+    let (number, manifest) = target.choose(number)?;
+    let mut state = manifest.start();
+    for entry in &manifest.files {
+        files::check(&target.object(entry), entry)?;
+        manifest::advance(&mut state, entry);
+        progress(state);
+    }
+    Ok(Backup { number, files: state.files, bytes: state.bytes, copied_bytes: 0 })
+}
+
+/// Where a backup is restored to.
+#[derive(Clone, Copy, Debug)]
+pub struct Destination<'a> {
+    /// The folder of the store; must be empty or not exist.
+    pub folder: &'a Path,
+    /// The folder of the log, when the store will be opened with one; must hold no log.
+    pub wal_folder: Option<&'a Path>,
+}
+
+/// Copies a backup (the last one without a number) into an empty folder and compares every byte with its hash.
+pub fn restore(
+    target: &Path,
+    number: Option<u32>,
+    destination: Destination<'_>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Backup> {
+    let target = Target::open(target)?;
+    let (number, manifest) = target.choose(number)?;
+    files::make_empty(destination.folder)?;
+    let wal_folder = destination.wal_folder.unwrap_or(destination.folder);
+    if destination.wal_folder.is_some() {
+        files::make_empty(wal_folder)?;
+    }
+    let mut state = manifest.start();
+    for entry in &manifest.files {
+        let is_log = entry.name.ends_with(".log");
+        let folder = if is_log { wal_folder } else { destination.folder };
+        files::copy_checked(&target.object(entry), &folder.join(&entry.name), entry)?;
+        manifest::advance(&mut state, entry);
+        progress(state);
+    }
+    files::sync_folder(wal_folder)?;
+    files::sync_folder(destination.folder)?;
+    Ok(Backup { number, files: state.files, bytes: state.bytes, copied_bytes: state.bytes })
+}
+
+/// Removes all but the last `keep` backups, and what no backup needs any more; gives the bytes freed.
+pub fn prune(target: &Path, keep: usize) -> Result<u64> {
+    let target = Target::open(target)?;
+    let numbers = target.numbers()?;
+    let (old, kept) = numbers.split_at(numbers.len().saturating_sub(keep.max(1)));
+    let mut needed = HashSet::new();
+    for number in kept {
+        needed.extend(target.manifest(*number)?.files.iter().map(|entry| entry.object_name()));
+    }
+    old.iter().try_for_each(|number| files::remove(&target.manifest_path(*number)))?;
+    files::sync_folder(&target.folder.join(BACKUPS))?;
+    files::remove_others(&target.folder.join(OBJECTS), &needed)
+}
+
+/// A backup target.
+struct Target {
+    folder: PathBuf,
+}
+
+impl Target {
+    fn make(folder: &Path) -> Result<Self> {
+        files::make(&folder.join(OBJECTS))?;
+        files::make(&folder.join(BACKUPS))?;
+        files::sync_folder(folder)?;
+        Ok(Self { folder: folder.to_path_buf() })
+    }
+
+    fn open(folder: &Path) -> Result<Self> {
+        if folder.join(BACKUPS).is_dir() && folder.join(OBJECTS).is_dir() {
+            return Ok(Self { folder: folder.to_path_buf() });
+        }
+        let why =
+            "this is no backup: it has no folders `backups` and `objects`; name the folder that `backup` was given";
+        Err(Error::Unusable { path: folder.to_path_buf(), why: why.into() })
+    }
+
+    /// Gives the numbers of the backups, rising.
+    fn numbers(&self) -> Result<Vec<u32>> {
+        let names = files::names(&self.folder.join(BACKUPS))?;
+        let mut numbers: Vec<u32> = names.iter().filter_map(|name| name.parse().ok()).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    fn choose(&self, number: Option<u32>) -> Result<(u32, Manifest)> {
+        let numbers = self.numbers()?;
+        let chosen = number.or(numbers.last().copied()).filter(|number| numbers.contains(number));
+        let Some(chosen) = chosen else {
+            let there: Vec<String> = numbers.iter().map(u32::to_string).collect();
+            let why = match (number, there.is_empty()) {
+                (_, true) => "there is no finished backup in it; run `backup` again".to_owned(),
+                (None, false) => unreachable!("the last number is among the numbers"),
+                (Some(number), false) => format!("there is no backup {number} in it, but {}", there.join(", ")),
+            };
+            return Err(Error::Unusable { path: self.folder.clone(), why });
+        };
+        Ok((chosen, self.manifest(chosen)?))
+    }
+
+    fn manifest_path(&self, number: u32) -> PathBuf {
+        self.folder.join(BACKUPS).join(format!("{number:06}"))
+    }
+
+    fn manifest(&self, number: u32) -> Result<Manifest> {
+        let path = self.manifest_path(number);
+        let bytes = files::read(&path)?;
+        decode_manifest(&bytes).map_err(|error| Error::Unusable { path, why: format!("{error}; use another backup") })
+    }
+
+    fn write_manifest(&self, number: u32, manifest: &Manifest) -> Result<()> {
+        files::sync_folder(&self.folder.join(OBJECTS))?;
+        files::write_whole(&self.manifest_path(number), &manifest.encode())
+    }
+
+    fn object(&self, entry: &Entry) -> PathBuf {
+        self.folder.join(OBJECTS).join(entry.object_name())
+    }
+
+    fn has(&self, entry: &Entry) -> bool {
+        std::fs::metadata(self.object(entry)).is_ok_and(|data| data.len() == entry.length)
+    }
+}
+
+/// A checkpoint of the engine, removed when dropped.
+struct Checkpoint {
+    folder: PathBuf,
+}
+
+impl Checkpoint {
+    fn make(engine: &dyn Engine, folder: &Path) -> Result<Self> {
+        files::remove_folder(folder)?;
+        engine.sync()?;
+        let checkpoint = Self { folder: folder.to_path_buf() };
+        engine.checkpoint(folder)?;
+        Ok(checkpoint)
+    }
+}
+
+impl Drop for Checkpoint {
+    fn drop(&mut self) {
+        // What stays behind is removed when the store is opened next, or by the next backup.
+        let _ = files::remove_folder(&self.folder);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! The files of a backup target: copied with their hash, synced, renamed into place.
+//!
+//! Every function names the path in its error, and the next step where there is one.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::Entry;
+use crate::error::{Error, Result, hex};
+use crate::limits;
+
+/// Bytes that are read, hashed and written at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A file that is to be backed up.
+pub(super) struct Source {
+    pub(super) name: String,
+    pub(super) length: u64,
+    pub(super) modified_ns: i64,
+}
+
+/// Lists the files of a folder, by name.
+pub(super) fn list(folder: &Path) -> Result<Vec<Source>> {
+    let mut sources = Vec::new();
+    for name in names(folder)? {
+        let path = folder.join(&name);
+        let data = at(&path, fs::metadata(&path))?;
+        if data.is_file() {
+            let modified_ns = data.mtime().saturating_mul(1_000_000_000).saturating_add(data.mtime_nsec());
+            sources.push(Source { name, length: data.len(), modified_ns });
+        }
+    }
+    Ok(sources)
+}
+
+/// Gives the names in a folder, sorted.
+pub(super) fn names(folder: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in at(folder, fs::read_dir(folder))? {
+        names.extend(at(folder, entry)?.file_name().into_string().ok());
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Copies a file into the folder of the objects; gives its hash, which is its name there.
+pub(super) fn copy_into(source: &Path, objects: &Path) -> Result<[u8; 32]> {
+    let fresh = objects.join("copy.tmp");
+    let hash = copy(source, &fresh)?;
+    let object = objects.join(hex(&hash));
+    at(&object, fs::rename(&fresh, &object))?;
+    Ok(hash)
+}
+
+/// Copies an object to where it is restored, and compares it with what the manifest says.
+pub(super) fn copy_checked(object: &Path, target: &Path, entry: &Entry) -> Result<()> {
+    let hash = copy(object, target)?;
+    compare(object, hash, entry)
+}
+
+/// Reads an object and compares it with what the manifest says.
+pub(super) fn check(object: &Path, entry: &Entry) -> Result<()> {
+    let mut hasher = blake3::Hasher::new();
+    let mut input = at(object, File::open(object))?;
+    pieces(object, &mut input, &mut |piece| {
+        hasher.update(piece);
+        Ok(())
+    })?;
+    compare(object, *hasher.finalize().as_bytes(), entry)
+}
+
+/// Writes a file so that it is there whole or not at all.
+pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    let fresh = path.with_extension("tmp");
+    let mut file = at(&fresh, File::create(&fresh))?;
+    at(&fresh, file.write_all(bytes).and_then(|()| file.sync_all()))?;
+    at(path, fs::rename(&fresh, path))?;
+    sync_folder(path.parent().unwrap_or(path))
+}
+
+/// Reads a manifest.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
+    let file = at(path, File::open(path))?;
+    let mut bytes = Vec::new();
+    at(path, file.take(limits::MANIFEST_BYTES_MAX).read_to_end(&mut bytes))?;
+    Ok(bytes)
+}
+
+/// Makes a folder, with those above it.
+pub(super) fn make(folder: &Path) -> Result<()> {
+    at(folder, fs::create_dir_all(folder))
+}
+
+/// Makes a folder, or makes sure that it is empty.
+pub(super) fn make_empty(folder: &Path) -> Result<()> {
+    make(folder)?;
+    if names(folder)?.is_empty() {
+        return Ok(());
+    }
+    let why = "it is not empty; restore into a new folder, or move what is there away";
+    Err(Error::Unusable { path: folder.to_path_buf(), why: why.into() })
+}
+
+/// Makes the names in a folder durable.
+pub(super) fn sync_folder(folder: &Path) -> Result<()> {
+    at(folder, File::open(folder).and_then(|handle| handle.sync_all()))
+}
+
+/// Removes a file.
+pub(super) fn remove(path: &Path) -> Result<()> {
+    at(path, fs::remove_file(path))
+}
+
+/// Removes a folder that may not be there.
+pub(super) fn remove_folder(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        outcome => at(folder, outcome),
+    }
+}
+
+/// Removes the files of a folder that are not wanted; gives the bytes freed.
+pub(super) fn remove_others(folder: &Path, wanted: &HashSet<String>) -> Result<u64> {
+    let mut freed = 0;
+    for name in names(folder)? {
+        if !wanted.contains(&name) {
+            let path = folder.join(name);
+            freed += at(&path, fs::metadata(&path))?.len();
+            remove(&path)?;
+        }
+    }
+    Ok(freed)
+}
+
+/// Copies a file, syncs the copy, and gives the hash of what was copied.
+fn copy(source: &Path, target: &Path) -> Result<[u8; 32]> {
+    let mut input = at(source, File::open(source))?;
+    let mut output = at(target, File::create(target))?;
+    let mut hasher = blake3::Hasher::new();
+    pieces(source, &mut input, &mut |piece| {
+        hasher.update(piece);
+        at(target, output.write_all(piece))
+    })?;
+    at(target, output.sync_all())?;
+    Ok(*hasher.finalize().as_bytes())
+}
+
+fn pieces(path: &Path, input: &mut File, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let mut buffer = vec![0; PIECE_BYTES];
+    loop {
+        match input.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => each(&buffer[..count])?,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return at(path, Err(error)),
+        }
+    }
+}
+
+fn compare(object: &Path, hash: [u8; 32], entry: &Entry) -> Result<()> {
+    if hash == entry.hash {
+        return Ok(());
+    }
+    let why = format!("the backup is damaged: `{}` is not as it was written; use another backup", entry.name);
+    Err(Error::Unusable { path: PathBuf::from(object), why })
+}
+
+/// Names the path in an error.
+fn at<T>(path: &Path, outcome: io::Result<T>) -> Result<T> {
+    outcome.map_err(|error| match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Full(format!("{}: {error}", path.display())),
+        _ => Error::Unusable { path: path.to_path_buf(), why: error.to_string() },
+    })
+}

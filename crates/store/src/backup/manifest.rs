@@ -1,0 +1,129 @@
+//! The manifest of a backup: the files of the store, their lengths and their hashes.
+//!
+//! A magic, a version, the files, and the BLAKE3 hash of all that at the end. A manifest that was cut off or changed is refused. File names are plain names
+//! without a path, so that restoring cannot write outside its folder.
+
+use std::fmt;
+
+use base::codec::{Decoder, Encoder, Truncated};
+
+use super::Progress;
+use crate::error::hex;
+
+const MAGIC: &[u8; 8] = b"doubletb";
+const VERSION: u8 = 1;
+const NAME_BYTES_MAX: usize = 255;
+
+/// One file of a backup.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its name in the folder of the store.
+    pub name: String,
+    /// Its bytes.
+    pub length: u64,
+    /// When it was last changed, in nanoseconds since 1970; tells whether it must be copied again.
+    pub modified_ns: i64,
+    /// The BLAKE3 hash of its content.
+    pub hash: [u8; 32],
+}
+
+impl Entry {
+    /// Gives the name under which the content lies in the target.
+    #[must_use]
+    pub fn object_name(&self) -> String {
+        hex(&self.hash)
+    }
+}
+
+/// What a backup consists of.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Manifest {
+    /// The files.
+    pub files: Vec<Entry>,
+}
+
+impl Manifest {
+    /// Writes the manifest.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut encoder = Encoder::new();
+        encoder.raw(MAGIC).u8(VERSION).varint(self.files.len() as u64);
+        for file in &self.files {
+            encoder.text(&file.name).u64(file.length).i64(file.modified_ns).raw(&file.hash);
+        }
+        let mut bytes = encoder.finish();
+        let hash = blake3::hash(&bytes);
+        bytes.extend_from_slice(hash.as_bytes());
+        bytes
+    }
+
+    /// Tells how many bytes the files have.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.length))
+    }
+
+    pub(super) fn start(&self) -> Progress {
+        Progress { files_total: self.files.len() as u64, bytes_total: self.bytes(), ..Progress::default() }
+    }
+}
+
+/// Counts a file as done.
+pub(super) fn advance(progress: &mut Progress, entry: &Entry) {
+    progress.files += 1;
+    progress.bytes = progress.bytes.saturating_add(entry.length);
+}
+
+/// Why a manifest cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ManifestError {
+    /// It is not one, or was written by a newer program.
+    Unknown,
+    /// It is not as it was written.
+    Damaged,
+}
+
+impl fmt::Display for ManifestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unknown => "this is no manifest of a backup that this program knows",
+            Self::Damaged => "the manifest is damaged",
+        })
+    }
+}
+
+impl std::error::Error for ManifestError {}
+
+impl From<Truncated> for ManifestError {
+    fn from(_: Truncated) -> Self {
+        Self::Damaged
+    }
+}
+
+/// Reads a manifest. Takes any bytes.
+pub fn decode_manifest(bytes: &[u8]) -> Result<Manifest, ManifestError> {
+    let mut decoder = Decoder::new(bytes);
+    if decoder.raw(MAGIC.len()) != Ok(&MAGIC[..]) || decoder.u8() != Ok(VERSION) {
+        return Err(ManifestError::Unknown);
+    }
+    let (content, hash) = bytes.split_last_chunk::<32>().ok_or(ManifestError::Damaged)?;
+    if blake3::hash(content).as_bytes() != hash {
+        return Err(ManifestError::Damaged);
+    }
+    let count = decoder.count()?;
+    let mut files = Vec::new();
+    for _ in 0..count {
+        let name = decoder.text()?.to_owned();
+        let entry = Entry { name, length: decoder.u64()?, modified_ns: decoder.i64()?, hash: decoder.array()? };
+        if !is_plain(&entry.name) {
+            return Err(ManifestError::Damaged);
+        }
+        files.push(entry);
+    }
+    if decoder.rest().len() == hash.len() { Ok(Manifest { files }) } else { Err(ManifestError::Damaged) }
+}
+
+fn is_plain(name: &str) -> bool {
+    let fits = (1..=NAME_BYTES_MAX).contains(&name.len());
+    fits && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
+}
