@@ -1,0 +1,102 @@
+//! The store as the rooms above see it: an engine, its committer and its blobs.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::batch::Batch;
+use crate::blob::Blobs;
+use crate::commit::{Committer, Durable, Ticket};
+use crate::engine::{Cursor, Direction, Engine, KeyRange, Read, Table};
+use crate::error::Result;
+use crate::rocks::Rocks;
+
+pub use crate::rocks::Options;
+
+/// A store: durable tables with group commit, and blobs.
+pub struct Store {
+    /// Ends its thread before the engine closes, because fields are dropped in order.
+    committer: Committer,
+    blobs: Blobs,
+    engine: Arc<dyn Engine>,
+}
+
+impl Store {
+    /// Opens the store in a folder, or makes one there.
+    pub fn open(folder: &Path, options: &Options) -> Result<Self> {
+        let engine = Arc::new(Rocks::open(folder, options)?);
+        Self::over(engine, options)
+    }
+
+    /// Makes a store over any engine.
+    pub fn over(engine: Arc<dyn Engine>, options: &Options) -> Result<Self> {
+        let committer = Committer::start(Arc::clone(&engine), options.sync)?;
+        let blobs = Blobs::open(Arc::clone(&engine), &options.blobs)?;
+        Ok(Self { committer, blobs, engine })
+    }
+
+    /// Applies a batch: visible to all at once, durable when the ticket is.
+    pub fn commit(&self, batch: &Batch) -> Result<Ticket> {
+        self.committer.commit(batch)
+    }
+
+    /// Gives what to wait for until a ticket is durable.
+    pub fn durable(&self, ticket: Ticket) -> Durable {
+        self.committer.durable(ticket)
+    }
+
+    /// Freezes the present state for reading.
+    pub fn snapshot(&self) -> Result<Snapshot<'_>> {
+        Ok(Snapshot { reader: self.engine.snapshot()? })
+    }
+
+    /// Gives the attachments.
+    #[must_use]
+    pub fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+
+    /// Gives the engine, for maintenance.
+    #[must_use]
+    pub fn engine(&self) -> &dyn Engine {
+        self.engine.as_ref()
+    }
+
+    /// Gives the committer, for statistics and health.
+    #[must_use]
+    pub fn committer(&self) -> &Committer {
+        &self.committer
+    }
+}
+
+impl Read for Store {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.engine.get(table, key)
+    }
+
+    fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.engine.multi_get(table, keys)
+    }
+
+    fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
+        self.engine.scan(table, range, direction)
+    }
+}
+
+/// The state of a store at one moment.
+pub struct Snapshot<'store> {
+    reader: Box<dyn Read + Send + Sync + 'store>,
+}
+
+impl Read for Snapshot<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.reader.get(table, key)
+    }
+
+    fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.reader.multi_get(table, keys)
+    }
+
+    fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
+        self.reader.scan(table, range, direction)
+    }
+}
