@@ -11,7 +11,7 @@ import shutil
 import socket
 import subprocess
 
-from .processes import Family, wait_for
+from harness.processes import Family, wait_for
 
 USERS = 5_000
 DOMAIN = "bench.test"

@@ -1,0 +1,208 @@
+"""Sessions with the clients of Python's library (imaplib, smtplib, poplib) and with swaks, the way programs use them.
+
+The server is fresh for each class of tests; the users are alice and bob of `demo.test`, with the password in `server`.
+"""
+
+import email
+import email.message
+import email.policy
+import imaplib
+import os
+import poplib
+import re
+import shutil
+import smtplib
+import ssl
+import subprocess
+import time
+import unittest
+
+PATIENCE_S = 20
+
+
+def trusting():
+    """Gives a TLS context that takes the certificate that nobody has signed."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class Session(unittest.TestCase):
+    """What all sessions need."""
+
+    server = None   # set by conformance/run: a harness.doublet.Doublet with the attributes `password` and `domain`
+
+    def imap(self, user="alice"):
+        """Logs in to IMAP."""
+        client = imaplib.IMAP4(*self.server.address("imap"), timeout=PATIENCE_S)
+        client.login(f"{user}@{self.server.domain}", self.server.password)
+        self.addCleanup(client.logout)
+        return client
+
+    def submit(self, message, sender="alice", recipients=("bob",), rejected=None):
+        """Sends a message through submission, with STARTTLS and a login."""
+        with smtplib.SMTP(*self.server.address("submission"), timeout=PATIENCE_S) as client:
+            client.starttls(context=trusting())
+            client.login(f"{sender}@{self.server.domain}", self.server.password)
+            refused = client.sendmail(f"{sender}@{self.server.domain}", [f"{r}@{self.server.domain}" for r in recipients], message)
+        self.assertEqual(refused, rejected or {})
+
+    def newest(self, user, subject):
+        """Waits until a message with a subject is in the inbox, and gives it."""
+        client = self.imap(user)
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            client.select("INBOX")
+            found = client.uid("search", "SUBJECT", f'"{subject}"')[1][0].split()
+            if found:
+                return email.message_from_bytes(client.uid("fetch", found[-1].decode(), "(BODY.PEEK[])")[1][0][1], policy=email.policy.default)
+            client.noop()
+        self.fail(f"{user} has got no message {subject!r}")
+
+    def good(self, answer):
+        """Takes the data of an answer that must be OK."""
+        self.assertEqual(answer[0], "OK", answer)
+        return answer[1]
+
+
+def letter(subject, text="Hello.\r\n"):
+    """Makes a plain message."""
+    return f"From: alice@demo.test\r\nTo: bob@demo.test\r\nSubject: {subject}\r\n\r\n{text}".encode()
+
+
+class ImapSession(Session):
+    """imaplib, through the life of a mailbox."""
+
+    def test_a_mailbox_from_its_making_to_its_end(self):
+        imap = self.imap()
+        self.good(imap.create("Work/2026"))
+        for number in range(10):
+            flags = "(\\Seen)" if number % 2 else None
+            self.good(imap.append("Work/2026", flags, imaplib.Time2Internaldate(time.time()), letter(f"number {number}")))
+        self.assertEqual(self.good(imap.select("Work/2026")), [b"10"])
+        self.assertEqual(self.good(imap.search(None, "UNSEEN")), [b"1 3 5 7 9"])
+        self.assertEqual(self.good(imap.search(None, "SUBJECT", '"number 4"')), [b"5"])
+        self.good(imap.store("1:3", "+FLAGS", "(\\Deleted $Label1)"))
+        self.assertEqual(self.good(imap.expunge()), [b"1", b"1", b"1"])
+        self.good(imap.copy("1:2", "INBOX"))
+        self.assertEqual(len(self.good(imap.fetch("1:*", "(UID FLAGS ENVELOPE BODYSTRUCTURE)"))), 7)
+        self.good(imap.status("Work/2026", "(MESSAGES UNSEEN UIDNEXT UIDVALIDITY HIGHESTMODSEQ SIZE)"))
+        self.good(imap.unselect())
+        self.good(imap.rename("Work/2026", "Archive2026"))
+        self.good(imap.subscribe("Archive2026"))
+        self.good(imap.delete("Archive2026"))
+        self.assertEqual(imap.select("Archive2026")[0], "NO")
+
+    def test_messages_come_back_byte_for_byte(self):
+        imap = self.imap()
+        self.good(imap.create("Exact"))
+        odd = [letter("plain"), b"no headers at all", b"", b"A: b\r\n\r\n" + bytes(range(1, 256)), letter("long", "x" * 200_000 + "\r\n")]
+        for content in odd:
+            self.good(imap.append("Exact", None, None, content))
+        self.good(imap.select("Exact"))
+        for number, content in enumerate(odd, 1):
+            self.assertEqual(self.good(imap.fetch(str(number), "(BODY.PEEK[])"))[0][1], re.sub(rb"(?<!\r)\n|\r(?!\n)", lambda m: m.group(), content))
+
+    def test_sort_thread_and_search_returns(self):
+        imap = self.imap()
+        self.good(imap.create("Sorted"))
+        for subject in ("beta", "Re: alpha", "alpha", "gamma"):
+            self.good(imap.append("Sorted", None, None, letter(subject)))
+        self.good(imap.select("Sorted"))
+        self.assertEqual(self.good(imap.sort("(SUBJECT)", "UTF-8", "ALL")), [b"2 3 1 4"])
+        self.good(imap.thread("ORDEREDSUBJECT", "UTF-8", "ALL"))
+        self.good(imap.xatom("SEARCH", "RETURN (MIN MAX COUNT)", "ALL"))
+        self.assertIn(b"COUNT 4", imap.response("ESEARCH")[1][0])
+
+    def test_tls_from_the_first_byte(self):
+        client = imaplib.IMAP4_SSL(*self.server.address("imap_tls"), ssl_context=trusting(), timeout=PATIENCE_S)
+        client.login(f"alice@{self.server.domain}", self.server.password)
+        self.good(client.select("INBOX"))
+        client.logout()
+
+    def test_a_wrong_password_is_refused(self):
+        client = imaplib.IMAP4(*self.server.address("imap"), timeout=PATIENCE_S)
+        with self.assertRaises(imaplib.IMAP4.error):
+            client.login(f"bob@{self.server.domain}", "not it")
+        client.shutdown()
+
+
+class SmtpSession(Session):
+    """smtplib and swaks, and what arrives."""
+
+    def test_a_message_with_an_attachment_arrives_whole(self):
+        message = email.message.EmailMessage(policy=email.policy.SMTP)
+        message["From"], message["To"], message["Subject"] = "alice@demo.test", "bob@demo.test", "with attachment"
+        message["Bcc"] = "carol@demo.test"
+        message.set_content("Grüße\n")
+        content = os.urandom(300_000)
+        message.add_attachment(content, maintype="application", subtype="octet-stream", filename="blob.bin")
+        self.submit(message.as_bytes())
+        arrived = self.newest("bob", "with attachment")
+        self.assertEqual(next(arrived.iter_attachments()).get_content(), content)
+        self.assertIsNotNone(arrived["Received"])
+        self.assertIsNotNone(arrived["Message-ID"])
+        self.assertIsNotNone(arrived["Date"])
+        self.assertIsNone(arrived["Bcc"], "a blind copy stays blind")
+
+    def test_several_recipients_get_one_each(self):
+        self.submit(letter("to several"), recipients=("alice", "bob", "bob"))
+        for user in ("alice", "bob"):
+            self.newest(user, "to several")
+            client = self.imap(user)
+            client.select("INBOX")
+            self.assertEqual(len(self.good(client.search(None, "SUBJECT", '"to several"'))[0].split()), 1)
+
+    def test_strangers_may_not_relay(self):
+        with smtplib.SMTP(*self.server.address("smtp"), timeout=PATIENCE_S) as client:
+            client.ehlo("client.example")
+            client.mail("stranger@elsewhere.example")
+            self.assertGreaterEqual(client.rcpt("someone@elsewhere.example")[0], 500)
+            self.assertEqual(client.rcpt(f"nobody-of-that-name@{self.server.domain}")[0] // 100, 5)
+            self.assertEqual(client.rcpt(f"bob@{self.server.domain}")[0], 250)
+
+    def test_lines_that_begin_with_a_dot(self):
+        text = ".\r\n..\r\n.hidden\r\nend\r\n"
+        self.submit(letter("dots", text))
+        self.assertEqual(self.newest("bob", "dots").get_payload(), text)
+
+    @unittest.skipUnless(shutil.which("swaks"), "swaks is not installed")
+    def test_swaks_over_tls_and_lmtp(self):
+        host, port = self.server.address("submission_tls")
+        runs = [["--server", host, "--port", str(port), "--tls-on-connect", "--auth", "PLAIN",
+                 "--auth-user", f"alice@{self.server.domain}", "--auth-password", self.server.password],
+                ["--socket", f"{self.server.data}/lmtp.sock", "--protocol", "LMTP"]]
+        for number, options in enumerate(runs):
+            done = subprocess.run(["swaks", "--silent", "2", "--from", f"alice@{self.server.domain}", "--to", f"bob@{self.server.domain}",
+                                   "--header", f"Subject: swaks {number}", *options], capture_output=True, text=True, check=False, timeout=60)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.newest("bob", f"swaks {number}")
+
+
+class Pop3Session(Session):
+    """poplib over the same mailbox."""
+
+    def test_messages_are_listed_read_and_removed(self):
+        imap = self.imap("carol")
+        for number in range(3):
+            self.good(imap.append("INBOX", None, None, letter(f"pop {number}", f"text {number}\r\n.dot\r\n")))
+        client = poplib.POP3(*self.server.address("pop3"), timeout=PATIENCE_S)
+        client.user(f"carol@{self.server.domain}")
+        client.pass_(self.server.password)
+        self.assertEqual(client.stat()[0], 3)
+        names = [line.split()[1] for line in client.uidl()[1]]
+        self.assertEqual(len(set(names)), 3)
+        self.assertIn(b".dot", client.retr(2)[1])
+        self.assertIn(b"Subject: pop 0", client.top(1, 0)[1])
+        client.dele(1)
+        client.quit()
+        self.good(imap.select("INBOX"))
+        self.assertEqual(self.good(imap.search(None, "ALL")), [b"1 2"])
+
+    def test_stls(self):
+        client = poplib.POP3(*self.server.address("pop3"), timeout=PATIENCE_S)
+        client.stls(context=trusting())
+        client.user(f"alice@{self.server.domain}")
+        client.pass_(self.server.password)
+        client.quit()

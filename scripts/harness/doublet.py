@@ -1,0 +1,111 @@
+"""Our server, in a folder of its own, on free ports of the loopback address."""
+
+import concurrent.futures
+import json
+import os
+import subprocess
+
+from .processes import Family, wait_for
+
+LISTENERS = ("smtp", "submission", "submission_tls", "imap", "imap_tls", "pop3", "pop3_tls", "admin")
+# Hashing thousands of passwords is not what any of this is about.
+CHEAP_PASSWORDS = {"directory.password_memory": "8KiB", "directory.password_rounds": "1"}
+
+
+class Doublet:
+    """A server of ours."""
+
+    name = "Doublet"
+
+    def __init__(self, program, folder, settings=None):
+        self.program = program
+        self.folder = folder
+        self.data = f"{folder}/data"
+        self.family = None
+        self.listeners = {}
+        self.settings = {f"listen.{name}": "127.0.0.1:0" for name in LISTENERS}
+        self.settings["listen.lmtp"] = "lmtp.sock"
+        self.settings["server.name"] = "mx.bench.test"
+        self.settings["limits.connections_per_address"] = "100000"
+        self.settings.update(settings or {})
+
+    def options(self):
+        """Gives the options that every command of the program takes."""
+        chosen = [part for key, value in self.settings.items() for part in ("--set", f"{key}={value}")]
+        return ["--data", self.data] + chosen
+
+    def command(self, *words, text=None):
+        """Runs an administration command and gives what it prints."""
+        done = subprocess.run([self.program, *self.options(), *words], input=text, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"doublet {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
+
+    def start(self):
+        """Starts the server and waits until it has said where it listens."""
+        where = f"{self.data}/listeners.json"
+        if os.path.exists(where):
+            os.remove(where)
+        self.family = Family("doublet", [self.program, *self.options(), "serve"], f"{self.folder}/doublet.log")
+        wait_for("listeners.json", lambda: self._listening(where) or self._ended())
+        if self._ended():
+            with open(f"{self.folder}/doublet.log", encoding="utf-8", errors="replace") as log:
+                raise RuntimeError(f"the server ended at once: {log.read()[-2000:]}")
+
+    def stop(self):
+        """Stops the server."""
+        if self.family:
+            self.family.stop()
+            self.family = None
+
+    def kill(self):
+        """Ends the server as a power failure would, as far as its process is concerned."""
+        self.family.process.kill()
+        self.family.process.wait()
+        self.family = None
+
+    def address(self, listener):
+        """Gives host and port of a listener."""
+        return self.listeners[listener]
+
+    def port(self, listener):
+        """Gives the port of a listener."""
+        return self.listeners[listener][1]
+
+    def add_domain(self, domain):
+        """Makes a domain local."""
+        self.command("domain", "add", domain)
+
+    def add_user(self, address, password):
+        """Makes an account."""
+        self.command("user", "add", address, "--password-stdin", text=password + "\n")
+
+    def add_users(self, addresses, password):
+        """Makes many accounts, some at a time."""
+        with concurrent.futures.ThreadPoolExecutor(4) as hands:
+            list(hands.map(lambda address: self.add_user(address, password), addresses))
+
+    def cpu_seconds(self):
+        """Gives the server's processor time."""
+        return self.family.cpu_seconds()
+
+    def disk_bytes(self):
+        """Tells how much disk the data folder takes."""
+        out = subprocess.run(["du", "-s", "--block-size=1", self.data], capture_output=True, text=True, check=True)
+        return int(out.stdout.split()[0])
+
+    def _ended(self):
+        return self.family.process.poll() is not None
+
+    def _listening(self, where):
+        try:
+            with open(where, encoding="utf-8") as text:
+                told = json.load(text)
+        except (OSError, ValueError):
+            return False
+        for name, address in told.items():
+            address = address[0] if isinstance(address, list) else address
+            host, colon, port = str(address).rpartition(":")
+            if colon and port.isdigit():
+                self.listeners[name] = (host.strip("[]"), int(port))
+        return bool(self.listeners)
