@@ -2,6 +2,7 @@
 //!
 //! * [`codec`] turns bytes into commands and writes responses. Pure and incremental.
 //! * [`message`] renders messages and matches them against searches. Pure.
+//! * [`session`] is the state of one connection and what its commands do. Pure.
 //! * [`limits`] names every maximum that a client can meet.
 //!
 //! Which RFCs are covered, and what is left out, stands in `docs/imap.md`.
@@ -9,3 +10,4 @@
 pub mod codec;
 pub mod limits;
 pub mod message;
+pub mod session;

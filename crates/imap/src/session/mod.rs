@@ -1,0 +1,5 @@
+//! One connection's state and what its commands do. Pure: no sockets, no tokio, no clock of its own.
+//!
+//! * [`roster`] knows which message the client means by a number.
+
+pub mod roster;

@@ -1,0 +1,320 @@
+//! The roster: the messages of the selected mailbox as the client counts them.
+//!
+//! A client numbers messages from 1 in the order of their UIDs, and that numbering must not move before the server
+//! has said so (RFC 9051 §5.5, §7.5.1): other sessions expunge and deliver meanwhile. Keeping the UIDs of a large mailbox for
+//! every connection would cost megabytes. The roster keeps two things instead: the first UID that the client has
+//! not been told of, and the UIDs that are gone but not yet reported. Everything else comes from the counted
+//! index of the folder ([`Positions`]), which tells ranks and positions in logarithmic time.
+//!
+//! Invariants: `gone` is strictly rising, lies below `uid_next`, and holds no UID that the folder still has. So the
+//! client's list is the folder's UIDs below `uid_next` merged with `gone`.
+//!
+//! Pure: the folder is a parameter of every call, always a snapshot that [`Roster::vanish`] has been told of.
+
+use std::ops::RangeInclusive;
+
+/// Where UIDs stand in the folder as it is now.
+pub trait Positions {
+    /// What can go wrong while reading.
+    type Error;
+
+    /// Tells how many messages have a smaller UID.
+    fn rank(&self, uid: u32) -> Result<u32, Self::Error>;
+
+    /// Gives the UID at a position, counted from 0.
+    fn uid_at(&self, index: u32) -> Result<Option<u32>, Self::Error>;
+}
+
+/// The client's list of messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Roster {
+    uid_next: u32,
+    gone: Vec<u32>,
+}
+
+impl Roster {
+    /// Begins with the mailbox as SELECT reports it: every UID below `uid_next` that the folder has.
+    #[must_use]
+    pub fn new(uid_next: u32) -> Self {
+        Self { uid_next, gone: Vec::new() }
+    }
+
+    /// Gives the first UID that the client does not know of.
+    #[must_use]
+    pub fn uid_next(&self) -> u32 {
+        self.uid_next
+    }
+
+    /// Whether messages are gone of which the client has not been told.
+    #[must_use]
+    pub fn has_gone(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
+    /// Gives the UIDs that are gone and not reported, rising.
+    #[must_use]
+    pub fn gone(&self) -> &[u32] {
+        &self.gone
+    }
+
+    /// Notes UIDs that the folder lost; those that the client never knew do not matter.
+    pub fn vanish(&mut self, uids: impl IntoIterator<Item = u32>) {
+        let known = self.gone.len();
+        self.gone.extend(uids.into_iter().filter(|uid| *uid < self.uid_next));
+        if self.gone.len() > known {
+            self.gone.sort_unstable();
+            self.gone.dedup();
+        }
+    }
+
+    /// Tells how many messages the client counts.
+    pub fn count<P: Positions>(&self, folder: &P) -> Result<u32, P::Error> {
+        Ok(folder.rank(self.uid_next)?.saturating_add(self.gone_below(u32::MAX)))
+    }
+
+    /// Gives the client's number of a UID that the folder has, or that is gone.
+    pub fn number_of<P: Positions>(&self, folder: &P, uid: u32) -> Result<u32, P::Error> {
+        Ok(folder.rank(uid)?.saturating_add(self.gone_below(uid)).saturating_add(1))
+    }
+
+    /// Gives the UID of a client's number, gone or not.
+    pub fn uid_of<P: Positions>(&self, folder: &P, number: u32) -> Result<Option<u32>, P::Error> {
+        let Some(index) = number.checked_sub(1) else { return Ok(None) };
+        // The k-th of the gone stands at its rank in the folder plus k, which rises with k.
+        let (mut low, mut high) = (0, self.gone.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            let uid = self.gone[middle];
+            let place = folder.rank(uid)?.saturating_add(narrow(middle));
+            match place.cmp(&index) {
+                std::cmp::Ordering::Equal => return Ok(Some(uid)),
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        let uid = folder.uid_at(index.saturating_sub(narrow(low)))?;
+        Ok(uid.filter(|uid| *uid < self.uid_next))
+    }
+
+    /// Turns ranges of numbers, sorted and merged, into ranges of UIDs; numbers beyond the last are left out.
+    pub fn uids_of<P: Positions>(
+        &self,
+        folder: &P,
+        numbers: &[RangeInclusive<u32>],
+    ) -> Result<Vec<RangeInclusive<u32>>, P::Error> {
+        let count = self.count(folder)?;
+        let mut ranges: Vec<RangeInclusive<u32>> = Vec::with_capacity(numbers.len());
+        for range in numbers.iter().take_while(|range| *range.start() <= count) {
+            let first = self.uid_of(folder, *range.start())?;
+            let last = if range.start() == range.end() { first } else { self.uid_of(folder, count.min(*range.end()))? };
+            if let (Some(first), Some(last)) = (first, last) {
+                ranges.push(first..=last);
+            }
+        }
+        Ok(ranges)
+    }
+
+    /// Forgets what is gone and calls `each` with the number to report for it, one EXPUNGE after the other.
+    pub fn report_expunged<P: Positions>(&mut self, folder: &P, mut each: impl FnMut(u32)) -> Result<(), P::Error> {
+        // The smaller ones have been reported when a UID's turn comes, so only the folder's own count below it.
+        let gone = std::mem::take(&mut self.gone);
+        for uid in gone {
+            each(folder.rank(uid)?.saturating_add(1));
+        }
+        Ok(())
+    }
+
+    /// Forgets what is gone and gives it as ranges of UIDs, for VANISHED.
+    pub fn take_vanished(&mut self) -> Vec<RangeInclusive<u32>> {
+        ranges_of(std::mem::take(&mut self.gone))
+    }
+
+    /// Lets the client know every UID below `uid_next`.
+    pub fn grow(&mut self, uid_next: u32) {
+        self.uid_next = self.uid_next.max(uid_next);
+    }
+
+    fn gone_below(&self, uid: u32) -> u32 {
+        narrow(self.gone.partition_point(|gone| *gone < uid))
+    }
+}
+
+/// Joins rising numbers to ranges.
+#[must_use]
+pub fn ranges_of(numbers: impl IntoIterator<Item = u32>) -> Vec<RangeInclusive<u32>> {
+    let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some(last) if last.end().checked_add(1) == Some(number) => *last = *last.start()..=number,
+            _ => ranges.push(number..=number),
+        }
+    }
+    ranges
+}
+
+/// Counts of messages fit 32 bits because UIDs do.
+fn narrow(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::convert::Infallible;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The folder of the model: a plain set.
+    #[derive(Default, Debug)]
+    struct Folder {
+        uids: BTreeSet<u32>,
+        uid_next: u32,
+    }
+
+    impl Positions for Folder {
+        type Error = Infallible;
+
+        fn rank(&self, uid: u32) -> Result<u32, Infallible> {
+            Ok(narrow(self.uids.range(..uid).count()))
+        }
+
+        fn uid_at(&self, index: u32) -> Result<Option<u32>, Infallible> {
+            Ok(self.uids.iter().nth(index as usize).copied())
+        }
+    }
+
+    /// A session with the list that an attentive client would have kept.
+    struct Session {
+        roster: Roster,
+        /// What the client believes, in its order.
+        client: Vec<u32>,
+        /// Changes that the session has not looked at: UIDs that vanished.
+        unseen: Vec<u32>,
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Deliver(u32),
+        /// Removes the n-th of what is there.
+        Expunge(usize),
+        /// A session looks at the changes without reporting.
+        Look(usize),
+        /// A session reports expunges one by one and new messages.
+        ReportExpunged(usize),
+        /// A session reports VANISHED and new messages.
+        ReportVanished(usize),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            3 => (1_u32..4).prop_map(Step::Deliver),
+            4 => (0_usize..50).prop_map(Step::Expunge),
+            3 => (0_usize..3).prop_map(Step::Look),
+            1 => (0_usize..3).prop_map(Step::ReportExpunged),
+            1 => (0_usize..3).prop_map(Step::ReportVanished),
+        ]
+    }
+
+    fn ok<T>(result: Result<T, Infallible>) -> T {
+        match result {
+            Ok(value) => value,
+            Err(never) => match never {},
+        }
+    }
+
+    impl Session {
+        fn new(folder: &Folder) -> Self {
+            let client = folder.uids.iter().copied().collect();
+            Self { roster: Roster::new(folder.uid_next), client, unseen: Vec::new() }
+        }
+
+        fn look(&mut self) {
+            self.roster.vanish(self.unseen.drain(..));
+        }
+
+        fn report_expunged(&mut self, folder: &Folder) {
+            self.look();
+            let client = &mut self.client;
+            ok(self.roster.report_expunged(folder, |number| {
+                client.remove(number as usize - 1);
+            }));
+            self.report_new(folder);
+        }
+
+        fn report_vanished(&mut self, folder: &Folder) {
+            self.look();
+            let vanished = self.roster.take_vanished();
+            self.client.retain(|uid| !vanished.iter().any(|range| range.contains(uid)));
+            self.report_new(folder);
+        }
+
+        fn report_new(&mut self, folder: &Folder) {
+            let known = self.roster.uid_next();
+            self.roster.grow(folder.uid_next);
+            self.client.extend(folder.uids.range(known..));
+        }
+
+        /// The roster must agree with the client about every number.
+        fn check(&self, folder: &Folder) {
+            let roster = &self.roster;
+            assert_eq!(ok(roster.count(folder)) as usize, self.client.len());
+            for (index, uid) in self.client.iter().enumerate() {
+                let number = narrow(index + 1);
+                assert_eq!(ok(roster.uid_of(folder, number)), Some(*uid), "number {number}");
+                assert_eq!(ok(roster.number_of(folder, *uid)), number, "UID {uid}");
+            }
+            assert_eq!(ok(roster.uid_of(folder, 0)), None);
+            assert_eq!(ok(roster.uid_of(folder, narrow(self.client.len() + 1))), None);
+            let (third, last) = (narrow(self.client.len() / 3 + 1), narrow(self.client.len()));
+            let ranges = ok(roster.uids_of(folder, &[third..=last.saturating_add(5)]));
+            let expected = self.client.get(third as usize - 1).zip(self.client.last()).map(|(a, b)| *a..=*b);
+            assert_eq!(ranges, Vec::from_iter(expected));
+        }
+    }
+
+    fn play(steps: &[Step]) {
+        let mut folder = Folder { uids: (1..=10).collect(), uid_next: 11 };
+        let mut sessions = Vec::from_iter((0..3).map(|_| Session::new(&folder)));
+        for step in steps {
+            match *step {
+                Step::Deliver(count) => {
+                    folder.uids.extend(folder.uid_next..folder.uid_next + count);
+                    folder.uid_next += count;
+                }
+                Step::Expunge(nth) => {
+                    let Some(uid) = folder.uids.iter().nth(nth % folder.uids.len().max(1)).copied() else { continue };
+                    folder.uids.remove(&uid);
+                    sessions.iter_mut().for_each(|session| session.unseen.push(uid));
+                }
+                Step::Look(session) => sessions[session].look(),
+                Step::ReportExpunged(session) => sessions[session].report_expunged(&folder),
+                Step::ReportVanished(session) => sessions[session].report_vanished(&folder),
+            }
+            // A session speaks to its client only about a folder that it has looked at.
+            sessions.iter().filter(|session| session.unseen.is_empty()).for_each(|session| session.check(&folder));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_mean_what_the_client_believes(steps in prop::collection::vec(step(), 0..80)) {
+            play(&steps);
+        }
+    }
+
+    #[test]
+    fn a_message_that_came_and_went_unseen_is_never_mentioned() {
+        let mut roster = Roster::new(5);
+        roster.vanish([7, 3, 3]);
+        assert_eq!(roster.gone(), [3]);
+        assert_eq!(roster.take_vanished(), [3..=3]);
+        assert!(!roster.has_gone());
+    }
+
+    #[test]
+    fn the_largest_uid_is_no_special_case() {
+        assert_eq!(ranges_of([1, 2, 4, u32::MAX - 1, u32::MAX]), [1..=2, 4..=4, u32::MAX - 1..=u32::MAX]);
+    }
+}
