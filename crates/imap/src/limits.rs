@@ -68,3 +68,6 @@ pub const LIST_ITEMS_MAX: usize = 64;
 
 /// Longest mailbox name, decoded.
 pub const MAILBOX_NAME_BYTES_MAX: usize = base::limits::FOLDER_NAME_BYTES_MAX;
+
+/// Most steps that matching one mailbox name against one pattern may take.
+pub const LIST_STEPS_MAX: usize = 100_000;

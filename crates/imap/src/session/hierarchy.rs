@@ -1,0 +1,338 @@
+//! The tree of mailboxes as LIST and LSUB show it: patterns, implied parents, attributes.
+//!
+//! The mail file knows folders by their whole names. A client also sees the levels between: `a` when only `a/b`
+//! exists, and subscriptions to names that are no mailboxes. [`Hierarchy`] adds those, and chooses and describes what
+//! a command asks for (RFC 5258). Pure.
+//!
+//! The separator is `/`. INBOX comes first, the rest in the order of their bytes with each parent before its children.
+
+use std::collections::BTreeMap;
+
+use crate::codec::ast::{ListReturns, ListSelection, SpecialUse};
+use crate::limits::LIST_STEPS_MAX;
+
+/// The separator of levels.
+pub const SEPARATOR: char = '/';
+
+/// A name in the tree.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Mailbox {
+    /// Whether it exists as a mailbox; else it is a level between, or only subscribed to.
+    pub exists: bool,
+    /// Whether the client has subscribed to it.
+    pub subscribed: bool,
+    /// What it is for.
+    pub special_use: Option<SpecialUse>,
+    /// Whether an existing mailbox lies below it.
+    pub has_children: bool,
+    /// Whether a subscribed name lies below it.
+    pub has_subscribed_children: bool,
+    /// Whether a mailbox with a special use lies below it.
+    pub has_special_children: bool,
+}
+
+/// A line of the answer to LIST.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed<'h> {
+    /// The name.
+    pub name: &'h str,
+    /// What is known of it.
+    pub mailbox: &'h Mailbox,
+    /// Whether a mailbox below it matches the selection (RECURSIVEMATCH), so that CHILDINFO is said.
+    pub child_info: bool,
+}
+
+/// The names that a client can see.
+#[derive(Debug, Default)]
+pub struct Hierarchy {
+    names: BTreeMap<String, Mailbox>,
+}
+
+impl Hierarchy {
+    /// Collects names with what is known of them; levels between are added.
+    #[must_use]
+    pub fn of(mailboxes: impl IntoIterator<Item = (String, Mailbox)>) -> Self {
+        let mut names: BTreeMap<String, Mailbox> = BTreeMap::new();
+        for (name, mailbox) in mailboxes {
+            for (end, _) in name.match_indices(SEPARATOR) {
+                let parent = names.entry(name[..end].to_owned()).or_default();
+                parent.has_children |= mailbox.exists;
+                parent.has_subscribed_children |= mailbox.subscribed;
+                parent.has_special_children |= mailbox.special_use.is_some();
+            }
+            let known = names.entry(name).or_default();
+            known.exists = mailbox.exists;
+            known.subscribed = mailbox.subscribed;
+            known.special_use = mailbox.special_use;
+        }
+        Self { names }
+    }
+
+    /// Gives what LIST answers: names that match a pattern and the selection.
+    pub fn list<'h>(
+        &'h self,
+        patterns: &'h [Pattern],
+        selection: ListSelection,
+    ) -> impl Iterator<Item = Listed<'h>> + 'h {
+        self.in_order()
+            .filter(|(name, _)| patterns.iter().any(|pattern| pattern.matches(name)))
+            .filter_map(move |(name, mailbox)| choose(name, mailbox, selection))
+    }
+
+    /// Gives what LSUB answers: subscribed names that match, and for `%` the first level below which one lies.
+    ///
+    /// The flag says whether the name itself is subscribed; if not, it is answered as `\Noselect`.
+    pub fn subscribed<'h>(&'h self, pattern: &'h Pattern) -> impl Iterator<Item = (&'h str, bool)> + 'h {
+        self.in_order().filter_map(move |(name, mailbox)| {
+            let parent = mailbox.has_subscribed_children && pattern.ends_with_percent();
+            let chosen = (mailbox.subscribed || parent) && pattern.matches(name);
+            chosen.then_some((name, mailbox.subscribed))
+        })
+    }
+
+    /// Gives what is known of a name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Mailbox> {
+        self.names.get(name)
+    }
+
+    fn in_order(&self) -> impl Iterator<Item = (&str, &Mailbox)> {
+        let inbox = self.names.get_key_value("INBOX");
+        let others = self.names.iter().filter(|(name, _)| *name != "INBOX");
+        inbox.into_iter().chain(others).map(|(name, mailbox)| (name.as_str(), mailbox))
+    }
+}
+
+fn choose<'h>(name: &'h str, mailbox: &'h Mailbox, selection: ListSelection) -> Option<Listed<'h>> {
+    let selective = selection.subscribed || selection.special_use;
+    let matches_itself = if selective {
+        (!selection.subscribed || mailbox.subscribed) && (!selection.special_use || mailbox.special_use.is_some())
+    } else {
+        mailbox.exists || mailbox.has_children
+    };
+    let child_info = selection.recursive_match
+        && (!selection.subscribed || mailbox.has_subscribed_children)
+        && (!selection.special_use || mailbox.has_special_children);
+    (matches_itself || child_info).then_some(Listed { name, mailbox, child_info })
+}
+
+impl Listed<'_> {
+    /// Gives the attributes in parentheses, for these selection and return options.
+    pub fn attributes(&self, selection: ListSelection, returns: &ListReturns) -> impl Iterator<Item = &'static str> {
+        let mailbox = self.mailbox;
+        let missing = (!mailbox.exists).then_some("\\NonExistent");
+        let noselect = (!mailbox.exists).then_some("\\Noselect");
+        let subscribed = (mailbox.subscribed && (returns.subscribed || selection.subscribed)).then_some("\\Subscribed");
+        let children = match (mailbox.has_children, mailbox.exists) {
+            (true, _) => Some("\\HasChildren"),
+            (false, true) => Some("\\HasNoChildren"),
+            (false, false) => None,
+        };
+        let special_use = mailbox.special_use.map(SpecialUse::name);
+        [missing, noselect, subscribed, children, special_use].into_iter().flatten()
+    }
+}
+
+/// What a mailbox name must look like: `*` stands for anything, `%` for anything within one level.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern {
+    text: String,
+}
+
+impl Pattern {
+    /// Joins the reference name and a pattern of LIST.
+    #[must_use]
+    pub fn new(reference: &str, pattern: &str) -> Self {
+        let mut text = format!("{reference}{pattern}");
+        let level_end = text.find(SEPARATOR).unwrap_or(text.len());
+        if text.get(..level_end).is_some_and(|level| level.eq_ignore_ascii_case("INBOX")) {
+            text.replace_range(..level_end, "INBOX");
+        }
+        Self { text }
+    }
+
+    /// Whether the name looks like that. INBOX is compared without regard to case.
+    ///
+    /// A pattern so made that matching would take too long matches nothing.
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        let fold = name == "INBOX";
+        matches(self.text.as_bytes(), name.as_bytes(), |pattern, name| {
+            pattern == name || (fold && pattern.eq_ignore_ascii_case(&name))
+        })
+    }
+
+    fn ends_with_percent(&self) -> bool {
+        self.text.ends_with('%')
+    }
+}
+
+/// Matches with two places to return to: the last `*` and, behind it, the last `%`.
+///
+/// A `*` can take whatever was taken before it differently, so only the last one matters; the same holds for `%`
+/// within a level. Steps are counted, so that the cost is bounded whatever the pattern.
+fn matches(pattern: &[u8], name: &[u8], equal: impl Fn(u8, u8) -> bool) -> bool {
+    let (mut at, mut place) = (0, 0);
+    let mut star: Option<(usize, usize)> = None;
+    let mut percent: Option<(usize, usize)> = None;
+    for _ in 0..LIST_STEPS_MAX {
+        match (pattern.get(at), name.get(place)) {
+            (None, None) => return true,
+            (Some(b'*'), _) => {
+                at += 1;
+                star = Some((at, place));
+                percent = None;
+                continue;
+            }
+            (Some(b'%'), _) => {
+                at += 1;
+                percent = Some((at, place));
+                continue;
+            }
+            (Some(wanted), Some(found)) if equal(*wanted, *found) => {
+                at += 1;
+                place += 1;
+                continue;
+            }
+            _ => {}
+        }
+        // A dead end: let the last percent take one more byte, unless a level ends there; else the last star.
+        match (percent, star) {
+            (Some((after, from)), _) if name.get(from).is_some_and(|byte| *byte != SEPARATOR as u8) => {
+                percent = Some((after, from + 1));
+                (at, place) = (after, from + 1);
+            }
+            (_, Some((after, from))) if from < name.len() => {
+                star = Some((after, from + 1));
+                percent = None;
+                (at, place) = (after, from + 1);
+            }
+            _ => return false,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn hierarchy() -> Hierarchy {
+        let mailbox =
+            |exists, subscribed, special_use| Mailbox { exists, subscribed, special_use, ..Mailbox::default() };
+        Hierarchy::of([
+            ("Sent".into(), mailbox(true, true, Some(SpecialUse::Sent))),
+            ("INBOX".into(), mailbox(true, true, None)),
+            ("Work/2026/Old".into(), mailbox(true, true, None)),
+            ("Work/Plan".into(), mailbox(true, false, None)),
+            ("Gone/Deep".into(), mailbox(false, true, None)),
+            ("INBOX/Sub".into(), mailbox(true, false, None)),
+        ])
+    }
+
+    fn listed(pattern: &str, selection: ListSelection) -> Vec<String> {
+        let patterns = [Pattern::new("", pattern)];
+        let describe = |listed: Listed<'_>| {
+            let attributes: Vec<_> = listed.attributes(selection, &ListReturns::default()).collect();
+            let info = if listed.child_info { " +" } else { "" };
+            format!("{} {}{info}", listed.name, attributes.join(" "))
+        };
+        hierarchy().list(&patterns, selection).map(describe).collect()
+    }
+
+    #[test]
+    fn levels_between_are_listed_without_being_selectable() {
+        let all = listed("*", ListSelection::default());
+        assert_eq!(
+            all,
+            [
+                "INBOX \\HasChildren",
+                "INBOX/Sub \\HasNoChildren",
+                "Sent \\HasNoChildren \\Sent",
+                "Work \\NonExistent \\Noselect \\HasChildren",
+                "Work/2026 \\NonExistent \\Noselect \\HasChildren",
+                "Work/2026/Old \\HasNoChildren",
+                "Work/Plan \\HasNoChildren",
+            ]
+        );
+        assert_eq!(listed("%/Plan", ListSelection::default()), ["Work/Plan \\HasNoChildren"]);
+        assert_eq!(listed("inbox", ListSelection::default()), ["INBOX \\HasChildren"]);
+        assert_eq!(listed("Inbox/%", ListSelection::default()), ["INBOX/Sub \\HasNoChildren"]);
+        assert_eq!(listed("sent", ListSelection::default()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn subscriptions_are_listed_also_where_nothing_exists() {
+        let selection = ListSelection { subscribed: true, ..ListSelection::default() };
+        assert_eq!(
+            listed("*", selection),
+            [
+                "INBOX \\Subscribed \\HasChildren",
+                "Gone/Deep \\NonExistent \\Noselect \\Subscribed",
+                "Sent \\Subscribed \\HasNoChildren \\Sent",
+                "Work/2026/Old \\Subscribed \\HasNoChildren",
+            ]
+        );
+        let recursive = ListSelection { recursive_match: true, ..selection };
+        assert_eq!(
+            listed("%", recursive),
+            [
+                "INBOX \\Subscribed \\HasChildren",
+                "Gone \\NonExistent \\Noselect +",
+                "Sent \\Subscribed \\HasNoChildren \\Sent",
+                "Work \\NonExistent \\Noselect \\HasChildren +",
+            ]
+        );
+        let special = ListSelection { special_use: true, ..ListSelection::default() };
+        assert_eq!(listed("*", special), ["Sent \\HasNoChildren \\Sent"]);
+    }
+
+    #[test]
+    fn lsub_names_the_level_above_a_subscription() {
+        let check = |pattern: &str, expected: &[(&str, bool)]| {
+            let hierarchy = hierarchy();
+            let pattern = Pattern::new("", pattern);
+            assert_eq!(hierarchy.subscribed(&pattern).collect::<Vec<_>>(), expected);
+        };
+        check("*", &[("INBOX", true), ("Gone/Deep", true), ("Sent", true), ("Work/2026/Old", true)]);
+        check("%", &[("INBOX", true), ("Gone", false), ("Sent", true), ("Work", false)]);
+        check("Work/%", &[("Work/2026", false)]);
+    }
+
+    #[test]
+    fn a_reference_stands_before_the_pattern() {
+        assert!(Pattern::new("Work/", "%").matches("Work/Plan"));
+        assert!(!Pattern::new("Work/", "%").matches("Work/2026/Old"));
+        assert!(Pattern::new("in", "BOX").matches("INBOX"));
+        assert!(Pattern::new("", "in%").matches("INBOX"));
+    }
+
+    #[test]
+    fn a_hostile_pattern_takes_bounded_time() {
+        let pattern = Pattern::new("", &"%*a".repeat(300));
+        let name = "a".repeat(1_000);
+        assert!(!pattern.matches(&format!("{name}b")));
+    }
+
+    /// The plain definition of matching.
+    fn naive(pattern: &[u8], name: &[u8]) -> bool {
+        match (pattern.split_first(), name.split_first()) {
+            (None, None) => true,
+            (Some((b'*', rest)), _) if naive(rest, name) => true,
+            (Some((b'*', _)), Some((_, name))) => naive(pattern, name),
+            (Some((b'%', rest)), _) if naive(rest, name) => true,
+            (Some((b'%', _)), Some((first, name))) if *first != b'/' => naive(pattern, name),
+            (Some((wanted, pattern)), Some((found, name))) if wanted == found => naive(pattern, name),
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn matching_agrees_with_its_definition(pattern in "[ab/%*]{0,8}", name in "[ab/]{0,10}") {
+            prop_assert_eq!(Pattern { text: pattern.clone() }.matches(&name), naive(pattern.as_bytes(), name.as_bytes()));
+        }
+    }
+}
