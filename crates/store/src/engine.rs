@@ -207,24 +207,4 @@ pub trait Engine: Read + Send + Sync {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn table_numbers_and_names_are_distinct() {
-        for (number, table) in Table::ALL.iter().enumerate() {
-            assert_eq!(Table::from_number(number as u8), Some(*table));
-            assert_eq!(Table::ALL.iter().filter(|other| other.name() == table.name()).count(), 1);
-        }
-        assert_eq!(Table::from_number(15), None);
-    }
-
-    #[test]
-    fn a_prefix_range_ends_after_its_last_key() {
-        assert_eq!(prefix_end(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(prefix_end(&[1, 0xFF]), Some(vec![2]));
-        assert_eq!(prefix_end(&[0xFF]), None);
-        let range = KeyRange::prefix(b"ab");
-        assert!(range.contains(b"ab") && range.contains(b"ab\xFF\xFF") && !range.contains(b"ac"));
-    }
-}
+mod tests;
