@@ -1,0 +1,17 @@
+//! Mail: messages as notes, mailboxes, delivery and the router.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`mime`] | the structure of a message, how it is kept losslessly, and its texts decoded |
+//! | [`message`] | a message as the items of a note |
+//! | [`mailbox`] | mail files, mailboxes and messages, as IMAP and POP3 see them |
+//! | [`error`] | what can go wrong here, sorted by who must act |
+//! | [`limits`] | every maximum of this room |
+
+pub mod error;
+pub mod limits;
+pub mod mailbox;
+pub mod message;
+pub mod mime;
+
+pub use error::{Error, Result};

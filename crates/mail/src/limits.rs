@@ -1,0 +1,58 @@
+//! The maxima of this room. Those that other rooms must know as well stand in [`base::limits`].
+//!
+//! What passes one of these is never refused for it: a message that was accepted is kept byte for byte. It is taken
+//! apart less finely, or shown only as far as the limit goes.
+
+/// Most bytes of one header field that are looked at when its contents are taken apart.
+pub const FIELD_BYTES_MAX: usize = 64 << 10;
+
+/// Longest value of one header field or parameter that is kept in a message's structure.
+pub const STRUCTURE_VALUE_BYTES_MAX: usize = 8 << 10;
+
+/// Most parameters of one header field that are kept in a message's structure.
+pub const PARAMETERS_MAX: usize = 100;
+
+/// Most languages of one part that are kept in a message's structure.
+pub const LANGUAGES_MAX: usize = 100;
+
+/// Longest boundary of a multipart that is understood (RFC 2046 allows 70).
+pub const BOUNDARY_BYTES_MAX: usize = 998;
+
+/// Most blanks that may follow a boundary on its line.
+pub const BOUNDARY_PADDING_BYTES_MAX: usize = 998;
+
+/// Smallest body of a part that is kept apart from its message, unless the configuration says otherwise.
+pub const SEPARATE_PART_BYTES_MIN: usize = 4_096;
+
+/// Largest quoted-printable body that is kept decoded: to give a range of it, all of it must be encoded again.
+pub const QUOTED_PRINTABLE_BYTES_MAX: usize = 1 << 20;
+
+/// Most addresses that are read from one header field.
+pub const ADDRESSES_MAX: usize = 20_000;
+
+/// Most bytes of a part that are looked at to make a preview of it.
+pub const PREVIEW_SOURCE_BYTES_MAX: usize = 64 << 10;
+
+/// Most characters of a preview (RFC 8970 §3.2 asks for no more than 200).
+pub const PREVIEW_CHARACTERS_MAX: usize = 200;
+
+/// Most parts that are tried for a preview.
+pub const PREVIEW_PARTS_MAX: usize = 8;
+
+/// Most addresses of one header field that are kept as items of a message's note.
+pub const SUMMARY_ADDRESSES_MAX: usize = 100;
+
+/// Most bytes of one text that is kept as an item of a message's note.
+pub const SUMMARY_TEXT_BYTES_MAX: usize = 2_048;
+
+/// Longest name of a mailbox, all levels together, in bytes of UTF-8.
+pub const MAILBOX_NAME_BYTES_MAX: usize = base::limits::FOLDER_NAME_BYTES_MAX;
+
+/// Most names that one user may be subscribed to.
+pub const SUBSCRIPTIONS_MAX: usize = 10_000;
+
+/// Most messages that one call appends.
+pub const APPEND_MESSAGES_MAX: usize = 10_000;
+
+/// How many messages of a mailbox that is deleted go in one transaction.
+pub const DELETE_MESSAGES_PER_TRANSACTION: usize = 1_000;

@@ -1,0 +1,601 @@
+//! Mail files: making and opening them, their mailboxes, and the changes of messages.
+//!
+//! Every change is one transaction; its [`Ticket`] must be durable before the client is told. Many messages in one call
+//! change together or not at all, as COPY, MOVE and APPEND ask (RFC 9051 §6.4.7, RFC 6851, RFC 3502).
+
+use std::sync::Arc;
+
+use base::{Modseq, Name, NoteId, Timestamp, Uid, ViewId};
+use event_listener::EventListener;
+use notes::{
+    Access, Acl, Database, DatabaseKind, DatabaseOptions, Identity, Item, NewDatabase, NewNote, NoteClass, Notes,
+    Value, Writer, level,
+};
+use store::Ticket;
+
+use crate::error::{Error, Result};
+use crate::limits::{
+    APPEND_MESSAGES_MAX, DELETE_MESSAGES_PER_TRANSACTION, MAILBOX_NAME_BYTES_MAX, SEPARATE_PART_BYTES_MIN,
+    SUBSCRIPTIONS_MAX,
+};
+use crate::mailbox::flags::{FlagChange, Flags};
+use crate::mailbox::uids::UidSet;
+use crate::mailbox::view::{Folder, MailView, SpecialUse, canonical_name};
+use crate::message::Prepared;
+
+/// The note with the user's settings: the first after the ACL.
+pub(crate) const PROFILE_NOTE: NoteId = NoteId(2);
+
+/// The item of the profile note with the names that the user is subscribed to.
+pub(crate) const SUBSCRIPTIONS_ITEM: &str = "$Subscriptions";
+
+/// The item of a folder that says what it is for.
+pub(crate) const SPECIAL_USE_ITEM: &str = "$SpecialUse";
+
+/// The item of a folder that holds no messages.
+pub(crate) const NO_SELECT_ITEM: &str = "$NoSelect";
+
+/// The mailboxes that every mail file has from the start.
+const FIRST_FOLDERS: [(&str, Option<SpecialUse>); 6] = [
+    ("INBOX", None),
+    ("Drafts", Some(SpecialUse::Drafts)),
+    ("Sent", Some(SpecialUse::Sent)),
+    ("Archive", Some(SpecialUse::Archive)),
+    ("Junk", Some(SpecialUse::Junk)),
+    ("Trash", Some(SpecialUse::Trash)),
+];
+
+/// What an operator may set for all mail files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MailOptions {
+    /// Bodies of parts from this size on go to the blob store.
+    pub separate_bytes_min: usize,
+    /// Largest message that is taken.
+    pub message_bytes_max: u64,
+}
+
+impl Default for MailOptions {
+    fn default() -> Self {
+        Self { separate_bytes_min: SEPARATE_PART_BYTES_MIN, message_bytes_max: base::limits::MESSAGE_BYTES_MAX as u64 }
+    }
+}
+
+/// All mail files of a server.
+pub struct Mail {
+    notes: Arc<Notes>,
+    options: MailOptions,
+}
+
+impl Mail {
+    /// Takes charge of the mail files among the databases.
+    #[must_use]
+    pub fn new(notes: Arc<Notes>, options: MailOptions) -> Arc<Self> {
+        Arc::new(Self { notes, options })
+    }
+
+    /// Gives the databases.
+    #[must_use]
+    pub fn notes(&self) -> &Arc<Notes> {
+        &self.notes
+    }
+
+    /// Gives the options.
+    #[must_use]
+    pub fn options(&self) -> &MailOptions {
+        &self.options
+    }
+
+    /// Makes a mail file with its first mailboxes. Durable on return.
+    pub fn create(&self, path: &str, title: &str, owner: &Name, quota_bytes: Option<u64>) -> Result<()> {
+        let new = NewDatabase {
+            owner: owner.clone(),
+            options: DatabaseOptions { quota_bytes, ..DatabaseOptions::default() },
+            ..NewDatabase::new(path, title, DatabaseKind::Mail, Acl::private(owner))
+        };
+        let database = self.notes.database_create(&new)?;
+        self.complete(&database)
+    }
+
+    /// Makes the mail file unless it exists; tells whether it was made.
+    pub fn ensure(&self, path: &str, title: &str, owner: &Name, quota_bytes: Option<u64>) -> Result<bool> {
+        match self.create(path, title, owner, quota_bytes) {
+            Ok(()) => Ok(true),
+            Err(Error::Notes(notes::Error::Exists { .. })) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens a mail file as one identity.
+    pub fn open(self: &Arc<Self>, path: &str, identity: &Arc<Identity>) -> Result<MailFile> {
+        let database = self.notes.database_open(path)?;
+        let access: Access<level::Reader> = database.authorize(identity)?;
+        self.complete(&database)?;
+        Ok(MailFile { mail: Arc::clone(self), depositor: access.lower(), access })
+    }
+
+    /// Opens a mail file as the server itself, for delivery and maintenance.
+    pub fn open_as_server(self: &Arc<Self>, path: &str) -> Result<MailFile> {
+        self.open(path, &Arc::new(Identity::local_server("")))
+    }
+
+    /// Makes what a crash right after the database was made may have left out.
+    fn complete(&self, database: &Arc<Database>) -> Result<()> {
+        let itself = Arc::new(Identity::local_server(""));
+        let access: Access<level::Depositor> = database.authorize(&itself)?;
+        if database.modseq() > Modseq(2) {
+            return Ok(());
+        }
+        let accesses = [&access];
+        let mut transaction = self.notes.transaction(&accesses)?;
+        let mut writer = transaction.on(0);
+        if !writer.folders()?.is_empty() {
+            return Ok(());
+        }
+        let names = FIRST_FOLDERS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let subscriptions = Item::summary(SUBSCRIPTIONS_ITEM, Value::TextList(names));
+        let profile = writer.note_create(NewNote::of_class(NoteClass::ICON, vec![subscriptions]))?;
+        assert_eq!(profile, PROFILE_NOTE, "the profile is the second note of a mail file");
+        for (name, special) in FIRST_FOLDERS {
+            let attributes: Vec<_> = special.iter().map(|special| (SPECIAL_USE_ITEM, special.name())).collect();
+            writer.folder_create(name, &attributes)?;
+        }
+        let ticket = transaction.commit()?;
+        Ok(self.notes.store().durable(ticket).wait()?)
+    }
+}
+
+/// A message to be put into a mailbox.
+#[derive(Clone, Debug)]
+pub struct NewMessage {
+    /// The message, byte for byte.
+    pub raw: Vec<u8>,
+    /// Its flags.
+    pub flags: Flags,
+    /// When it was received; now when absent.
+    pub received: Option<Timestamp>,
+}
+
+/// What a change of flags did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoreOutcome {
+    /// UIDs whose flags were changed, rising.
+    pub changed: Vec<Uid>,
+    /// UIDs that somebody changed since the modseq given (RFC 7162: MODIFIED), rising.
+    pub modified: Vec<Uid>,
+    /// The modseq of the change.
+    pub modseq: Modseq,
+    /// What makes it durable.
+    pub ticket: Ticket,
+}
+
+/// What an expunge did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExpungeOutcome {
+    /// UIDs that are gone, rising.
+    pub uids: Vec<Uid>,
+    /// The modseq of the change.
+    pub modseq: Modseq,
+    /// What makes it durable.
+    pub ticket: Ticket,
+}
+
+/// What copying or moving did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CopyOutcome {
+    /// UIDVALIDITY of the target.
+    pub uid_validity: u32,
+    /// Old and new UIDs, by rising old UID.
+    pub pairs: Vec<(Uid, Uid)>,
+    /// The modseq of the change.
+    pub modseq: Modseq,
+    /// What makes it durable.
+    pub ticket: Ticket,
+}
+
+/// How full a mail file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Bytes of all messages.
+    pub used_bytes: u64,
+    /// How many they may be.
+    pub limit_bytes: Option<u64>,
+    /// How many notes there are, folders and settings included.
+    pub notes: u64,
+}
+
+/// One user's open mail file.
+pub struct MailFile {
+    mail: Arc<Mail>,
+    access: Access<level::Reader>,
+    depositor: Access<level::Depositor>,
+}
+
+impl MailFile {
+    /// Gives the database.
+    #[must_use]
+    pub fn database(&self) -> &Arc<Database> {
+        self.access.database()
+    }
+
+    /// Gives the proof of write access, for transactions over several mail files.
+    #[must_use]
+    pub fn depositor(&self) -> &Access<level::Depositor> {
+        &self.depositor
+    }
+
+    /// Gives all mail files of the server.
+    #[must_use]
+    pub fn mail(&self) -> &Arc<Mail> {
+        &self.mail
+    }
+
+    /// Freezes the present state for reading.
+    pub fn view(&self) -> Result<MailView<'_>> {
+        Ok(MailView::new(self.access.read()?))
+    }
+
+    /// Gives what is ready after the next change; take it before the view that is compared.
+    #[must_use]
+    pub fn listen(&self) -> EventListener {
+        self.database().listen()
+    }
+
+    /// Gives what to wait for until a change is durable.
+    pub fn durable(&self, ticket: Ticket) -> store::Durable {
+        self.mail.notes.store().durable(ticket)
+    }
+
+    /// Tells how full the mail file is.
+    pub fn quota(&self) -> Result<Quota> {
+        let reading = self.access.read()?;
+        let counters = reading.counters();
+        let limit_bytes = self.database().record().options.quota_bytes;
+        Ok(Quota { used_bytes: counters.bytes, limit_bytes, notes: counters.notes })
+    }
+
+    /// Makes a mailbox, and those above it that are missing.
+    pub fn folder_create(&self, name: &str, special: Option<SpecialUse>) -> Result<(ViewId, Ticket)> {
+        let name = checked_name(name)?;
+        self.write(|writer| {
+            let folders = writer.folders()?;
+            if let Some(existing) = folders.iter().find(|folder| folder.title == name) {
+                if existing.attribute(NO_SELECT_ITEM).is_none() {
+                    return Err(Error::MailboxExists(name.clone()));
+                }
+                writer.folder_set(existing.view, NO_SELECT_ITEM, None)?;
+                return Ok(existing.view);
+            }
+            for (index, _) in name.match_indices('/') {
+                let above = &name[..index];
+                if !folders.iter().any(|folder| folder.title == above) {
+                    writer.folder_create(above, &[])?;
+                }
+            }
+            let attributes: Vec<_> = special.iter().map(|special| (SPECIAL_USE_ITEM, special.name())).collect();
+            Ok(writer.folder_create(&name, &attributes)?)
+        })
+    }
+
+    /// Deletes a mailbox with its messages. One with mailboxes below it stays as a name that holds no messages.
+    pub fn folder_delete(&self, name: &str) -> Result<Ticket> {
+        let folder = self.require(name)?;
+        if folder.name == "INBOX" {
+            return Err(Error::MailboxRefused { name: folder.name, why: "the inbox cannot be deleted" });
+        }
+        let below = format!("{}/", folder.name);
+        let has_children = self.view()?.folders()?.iter().any(|other| other.name.starts_with(&below));
+        if has_children && !folder.selectable {
+            return Err(Error::MailboxRefused { name: folder.name, why: "there are mailboxes below it" });
+        }
+        while self.delete_some(folder.id)? {}
+        let ((), ticket) = self.write(|writer| {
+            if has_children {
+                return Ok(writer.folder_set(folder.id, NO_SELECT_ITEM, Some("1"))?);
+            }
+            Ok(writer.folder_delete(folder.id)?)
+        })?;
+        Ok(ticket)
+    }
+
+    /// Gives a mailbox and those below it another name. The inbox stays; its messages go to the new mailbox.
+    pub fn folder_rename(&self, from: &str, to: &str) -> Result<Ticket> {
+        let folder = self.require(from)?;
+        let to = checked_name(to)?;
+        if folder.name == "INBOX" {
+            return self.rename_inbox(&folder, &to);
+        }
+        let below = format!("{}/", folder.name);
+        if to.starts_with(&below) {
+            return Err(Error::MailboxRefused { name: to, why: "it would lie below itself" });
+        }
+        let ((), ticket) = self.write(|writer| {
+            let folders = writer.folders()?;
+            if folders.iter().any(|other| other.title == to) {
+                return Err(Error::MailboxExists(to.clone()));
+            }
+            for (index, _) in to.match_indices('/') {
+                if !folders.iter().any(|other| other.title == to[..index]) {
+                    writer.folder_create(&to[..index], &[])?;
+                }
+            }
+            for other in &folders {
+                if other.view == folder.id {
+                    writer.folder_rename(other.view, &to)?;
+                } else if let Some(rest) = other.title.strip_prefix(&below) {
+                    writer.folder_rename(other.view, &format!("{to}/{rest}"))?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(ticket)
+    }
+
+    /// Adds a name to those that the user wants to see, whether it exists or not.
+    pub fn folder_subscribe(&self, name: &str) -> Result<Ticket> {
+        let name = checked_name(name)?;
+        self.subscriptions_change(|names| {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        })
+    }
+
+    /// Takes a name from those that the user wants to see.
+    pub fn folder_unsubscribe(&self, name: &str) -> Result<Ticket> {
+        let name = canonical_name(name);
+        self.subscriptions_change(|names| names.retain(|known| *known != name))
+    }
+
+    /// Puts messages into a mailbox; gives UIDVALIDITY and their UIDs.
+    pub fn append(&self, folder: ViewId, messages: &[NewMessage]) -> Result<(u32, Vec<Uid>, Ticket)> {
+        let mut prepared = self.prepare(messages)?;
+        let ((validity, uids), ticket) = self.write(|writer| {
+            let uids = append_all(writer, folder, messages, &mut prepared)?;
+            Ok((writer.folder_state(folder)?.uid_validity, uids))
+        })?;
+        Ok((validity, uids, ticket))
+    }
+
+    /// Puts a message in the place of another one (RFC 8508).
+    pub fn replace(
+        &self,
+        folder: ViewId,
+        uid: Uid,
+        target: ViewId,
+        message: &NewMessage,
+    ) -> Result<(u32, Uid, Ticket)> {
+        let messages = std::slice::from_ref(message);
+        let mut prepared = self.prepare(messages)?;
+        let ((validity, uid), ticket) = self.write(|writer| {
+            let old = writer.folder_entry(folder, uid)?;
+            let old = old.ok_or_else(|| notes::Error::not_found(format!("message with UID {uid}")))?;
+            let uids = append_all(writer, target, messages, &mut prepared)?;
+            writer.note_delete(old.note)?;
+            let new = uids.first().copied().unwrap_or_default();
+            Ok((writer.folder_state(target)?.uid_validity, new))
+        })?;
+        Ok((validity, uid, ticket))
+    }
+
+    /// Changes the flags of messages, except those that changed since `unchanged_since`.
+    pub fn store(
+        &self,
+        folder: ViewId,
+        uids: &UidSet,
+        change: &FlagChange,
+        unchanged_since: Option<Modseq>,
+    ) -> Result<StoreOutcome> {
+        let keywords = self.database();
+        let ((changed, modified, modseq), ticket) = self.write(|writer| {
+            let (mut changed, mut modified) = (Vec::new(), Vec::new());
+            for entry in entries_of(writer, folder, uids)? {
+                if unchanged_since.is_some_and(|since| entry.modseq > since) {
+                    modified.push(entry.uid);
+                    continue;
+                }
+                let known = keywords.keywords();
+                let names = entry.keywords.iter().filter_map(|keyword| known.name(*keyword)).map(str::to_owned);
+                let flags = change.apply(&Flags { marks: entry.marks, keywords: names.collect() });
+                if writer.marks_set(entry.note, flags.marks, &flags.keywords)? {
+                    changed.push(entry.uid);
+                }
+            }
+            let modseq = if changed.is_empty() { keywords.modseq() } else { writer.modseq() };
+            Ok((changed, modified, modseq))
+        })?;
+        Ok(StoreOutcome { changed, modified, modseq, ticket })
+    }
+
+    /// Deletes the messages with `\Deleted`, or those of them that are in `uids`.
+    pub fn expunge(&self, folder: ViewId, uids: Option<&UidSet>) -> Result<ExpungeOutcome> {
+        let database = self.database();
+        let ((gone, modseq), ticket) = self.write(|writer| {
+            let mut doomed = Vec::new();
+            let reader = writer.folder_read(folder)?;
+            for position in 0..reader.totals()?.deleted {
+                doomed.extend(reader.deleted_at(position)?);
+            }
+            doomed.retain(|entry| uids.is_none_or(|uids| uids.contains(entry.uid)));
+            for entry in &doomed {
+                writer.note_delete(entry.note)?;
+            }
+            let modseq = if doomed.is_empty() { database.modseq() } else { writer.modseq() };
+            Ok((doomed.into_iter().map(|entry| entry.uid).collect(), modseq))
+        })?;
+        Ok(ExpungeOutcome { uids: gone, modseq, ticket })
+    }
+
+    /// Copies messages with their flags and times.
+    pub fn copy(&self, folder: ViewId, uids: &UidSet, target: ViewId) -> Result<CopyOutcome> {
+        let limit = self.database().record().options.quota_bytes;
+        let ((uid_validity, pairs, modseq), ticket) = self.write(|writer| {
+            let mut pairs = Vec::new();
+            for entry in entries_of(writer, folder, uids)? {
+                check_quota(writer, limit, entry.size)?;
+                let uid = copy_note(writer, &entry, target)?;
+                pairs.push((entry.uid, uid));
+            }
+            Ok((writer.folder_state(target)?.uid_validity, pairs, writer.modseq()))
+        })?;
+        Ok(CopyOutcome { uid_validity, pairs, modseq, ticket })
+    }
+
+    /// Moves messages; they keep their flags and times and get new UIDs.
+    pub fn move_to(&self, folder: ViewId, uids: &UidSet, target: ViewId) -> Result<CopyOutcome> {
+        let ((uid_validity, pairs, modseq), ticket) = self.write(|writer| {
+            let mut pairs = Vec::new();
+            for entry in entries_of(writer, folder, uids)? {
+                writer.folder_remove(entry.note, folder)?;
+                let uid = writer.folder_add(entry.note, target)?;
+                pairs.push((entry.uid, uid));
+            }
+            Ok((writer.folder_state(target)?.uid_validity, pairs, writer.modseq()))
+        })?;
+        Ok(CopyOutcome { uid_validity, pairs, modseq, ticket })
+    }
+
+    /// Runs changes as one transaction.
+    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Writer<'_, '_>) -> Result<T>) -> Result<(T, Ticket)> {
+        let accesses = [&self.depositor];
+        let mut transaction = self.mail.notes.transaction(&accesses)?;
+        let outcome = change(&mut transaction.on(0))?;
+        let ticket = transaction.commit()?;
+        Ok((outcome, ticket))
+    }
+
+    fn require(&self, name: &str) -> Result<Folder> {
+        self.view()?.folder(name)?.ok_or_else(|| Error::NoMailbox(name.to_owned()))
+    }
+
+    fn prepare<'m>(&self, messages: &'m [NewMessage]) -> Result<Vec<Prepared<'m>>> {
+        if messages.len() > APPEND_MESSAGES_MAX {
+            return Err(notes::Error::Limit { what: "messages of one call", max: APPEND_MESSAGES_MAX }.into());
+        }
+        let options = self.mail.options;
+        let prepare = |message: &'m NewMessage| {
+            let size_bytes = message.raw.len() as u64;
+            if size_bytes > options.message_bytes_max {
+                return Err(Error::TooLarge { size_bytes, max_bytes: options.message_bytes_max });
+            }
+            Ok(Prepared::new(&message.raw, options.separate_bytes_min))
+        };
+        messages.iter().map(prepare).collect()
+    }
+
+    fn rename_inbox(&self, inbox: &Folder, to: &str) -> Result<Ticket> {
+        let (target, _) = self.folder_create(to, None)?;
+        let everything = UidSet::from_ranges([(Uid(1), Uid(u32::MAX))]);
+        Ok(self.move_to(inbox.id, &everything, target)?.ticket)
+    }
+
+    /// Deletes the first messages of a mailbox; tells whether there were any.
+    fn delete_some(&self, folder: ViewId) -> Result<bool> {
+        let (found, _) = self.write(|writer| {
+            let mut doomed = Vec::new();
+            writer.folder_read(folder)?.each_entry(Uid(0), &mut |entry| {
+                doomed.push(entry.note);
+                Ok(doomed.len() < DELETE_MESSAGES_PER_TRANSACTION)
+            })?;
+            for note in &doomed {
+                writer.note_delete(*note)?;
+            }
+            Ok(!doomed.is_empty())
+        })?;
+        Ok(found)
+    }
+
+    fn subscriptions_change(&self, change: impl FnOnce(&mut Vec<String>)) -> Result<Ticket> {
+        let ((), ticket) = self.write(|writer| {
+            let profile = writer.note(PROFILE_NOTE)?.ok_or(Error::Damaged("settings of the mail file"))?;
+            let mut names = profile.item(SUBSCRIPTIONS_ITEM).map_or_else(Vec::new, |item| item.value.texts().to_vec());
+            change(&mut names);
+            if names.len() > SUBSCRIPTIONS_MAX {
+                return Err(notes::Error::Limit { what: "subscriptions", max: SUBSCRIPTIONS_MAX }.into());
+            }
+            let mut items = profile.items;
+            items.retain(|item| !item.is_named(SUBSCRIPTIONS_ITEM));
+            items.push(Item::summary(SUBSCRIPTIONS_ITEM, Value::TextList(names)));
+            writer.note_update(PROFILE_NOTE, profile.header.sequence, &items, &[])?;
+            Ok(())
+        })?;
+        Ok(ticket)
+    }
+}
+
+/// Refuses what would pass the quota.
+pub(crate) fn check_quota(writer: &Writer<'_, '_>, limit: Option<u64>, more: u64) -> Result<()> {
+    let Some(limit_bytes) = limit else { return Ok(()) };
+    let used_bytes = writer.bytes_used();
+    if used_bytes.saturating_add(more) > limit_bytes {
+        return Err(Error::OverQuota { used_bytes, limit_bytes });
+    }
+    Ok(())
+}
+
+fn append_all(
+    writer: &mut Writer<'_, '_>,
+    folder: ViewId,
+    messages: &[NewMessage],
+    prepared: &mut [Prepared<'_>],
+) -> Result<Vec<Uid>> {
+    let limit = writer.database().record().options.quota_bytes;
+    let mut uids = Vec::with_capacity(messages.len());
+    for (message, prepared) in messages.iter().zip(prepared) {
+        check_quota(writer, limit, prepared.length())?;
+        uids.push(writer.folder_state(folder)?.uid_next);
+        let mut note = prepared.note(writer)?;
+        note.received = message.received;
+        note.marks = message.flags.marks;
+        note.keywords.clone_from(&message.flags.keywords);
+        note.folders = vec![folder];
+        writer.note_create(note)?;
+    }
+    Ok(uids)
+}
+
+fn copy_note(writer: &mut Writer<'_, '_>, entry: &notes::Entry, target: ViewId) -> Result<Uid> {
+    let original = writer.note(entry.note)?.ok_or_else(|| notes::Error::not_found(format!("note {}", entry.note)))?;
+    let table = writer.database().keywords();
+    let names = entry.keywords.iter().filter_map(|keyword| table.name(*keyword)).map(str::to_owned);
+    let uid = writer.folder_state(target)?.uid_next;
+    let copy = NewNote {
+        received: Some(original.header.received),
+        size: Some(original.header.size),
+        marks: entry.marks,
+        keywords: names.collect(),
+        blobs: original.blobs,
+        folders: vec![target],
+        ..NewNote::document(original.items)
+    };
+    writer.note_create(copy)?;
+    Ok(uid)
+}
+
+fn entries_of(writer: &Writer<'_, '_>, folder: ViewId, uids: &UidSet) -> Result<Vec<notes::Entry>> {
+    let reader = writer.folder_read(folder)?;
+    let mut found = Vec::new();
+    for range in uids.ranges() {
+        reader.each_entry(*range.start(), &mut |entry| {
+            let within = entry.uid <= *range.end();
+            if within {
+                found.push(entry);
+            }
+            Ok(within)
+        })?;
+    }
+    Ok(found)
+}
+
+fn checked_name(name: &str) -> Result<String> {
+    let name = canonical_name(name);
+    let why = if name.is_empty() || name.len() > MAILBOX_NAME_BYTES_MAX {
+        "its name is empty or too long"
+    } else if name.chars().any(char::is_control) {
+        "its name has control characters"
+    } else if name.split('/').any(str::is_empty) {
+        "its name has empty levels"
+    } else {
+        return Ok(name);
+    };
+    Err(Error::MailboxRefused { name, why })
+}

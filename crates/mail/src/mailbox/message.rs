@@ -1,0 +1,109 @@
+//! One stored message.
+//!
+//! Header and structure are read when the message is opened; the rest only when a range of it is asked for, and then only the
+//! contents that the range touches.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::ops::Range;
+
+use base::Unid;
+use notes::{Reading, Value};
+use store::blob::BlobId;
+
+use crate::error::{Error, Result};
+use crate::message::{HEAD_ORDINAL, SKELETON_ORDINAL, decode_head};
+use crate::mime::skeleton::Skeleton;
+use crate::mime::source::slice;
+use crate::mime::{Source, Structure};
+
+/// A message of a mail file, in a snapshot of it.
+pub struct Message<'v> {
+    reading: &'v Reading<'v>,
+    header: notes::Header,
+    structure: Structure,
+    /// The item `$Head`; the header of the message begins at `header_start`.
+    head: Vec<u8>,
+    header_start: usize,
+    /// The item `$MIME`, once it was needed.
+    skeleton: OnceCell<Vec<u8>>,
+}
+
+impl<'v> Message<'v> {
+    pub(crate) fn open(reading: &'v Reading<'v>, header: notes::Header) -> Result<Self> {
+        let head = load(reading, &header, HEAD_ORDINAL)?;
+        let (structure, header_start) = decode_head(&head)?;
+        Ok(Self { reading, header, structure, head, header_start, skeleton: OnceCell::new() })
+    }
+
+    /// Gives the note's header.
+    #[must_use]
+    pub fn note(&self) -> &notes::Header {
+        &self.header
+    }
+
+    /// Gives the note's universal identifier (RFC 8474: EMAILID).
+    #[must_use]
+    pub fn unid(&self) -> Unid {
+        self.header.unid
+    }
+
+    /// Gives the name of the message's thread (RFC 8474: THREADID).
+    pub fn thread_id(&self) -> Result<Option<String>> {
+        let summary = self.reading.summary(self.header.note)?;
+        let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
+        Ok(notes::item::find(items, "$ThreadID").and_then(|item| item.value.text()).map(str::to_owned))
+    }
+
+    /// Gives the whole message.
+    pub fn raw(&self) -> Result<Vec<u8>> {
+        Ok(self.range(0..self.structure.length())?.into_owned())
+    }
+
+    fn skeleton(&self) -> Result<&[u8]> {
+        if let Some(bytes) = self.skeleton.get() {
+            return Ok(bytes);
+        }
+        let bytes = load(self.reading, &self.header, SKELETON_ORDINAL)?;
+        Ok(self.skeleton.get_or_init(|| bytes))
+    }
+}
+
+impl Source for Message<'_> {
+    type Error = Error;
+
+    fn header(&self) -> &[u8] {
+        &self.head[self.header_start..]
+    }
+
+    fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
+    fn range(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
+        let header = Source::header(self);
+        let header_length = header.len() as u64;
+        if range.end <= header_length {
+            return Ok(Cow::Borrowed(slice(header, &range)));
+        }
+        let skeleton = Skeleton::decode(self.skeleton()?)?;
+        let below = range.start.saturating_sub(header_length)..range.end.saturating_sub(header_length);
+        let read = |id: &crate::mime::skeleton::ContentId, range| {
+            Ok::<_, Error>(self.reading.blob_range(&BlobId(id.0), range)?)
+        };
+        let rest = skeleton.range(below, read)?;
+        if range.start >= header_length {
+            return Ok(Cow::Owned(rest));
+        }
+        let mut whole = slice(header, &(range.start..header_length)).to_vec();
+        whole.extend_from_slice(&rest);
+        Ok(Cow::Owned(whole))
+    }
+}
+
+fn load(reading: &Reading<'_>, header: &notes::Header, ordinal: u16) -> Result<Vec<u8>> {
+    match reading.body_item(header.note, ordinal)?.map(|item| item.value) {
+        Some(Value::MimePart(bytes)) => Ok(bytes),
+        _ => Err(Error::Damaged("message without its parts")),
+    }
+}

@@ -1,0 +1,108 @@
+//! Sets of UIDs as ranges, in rising order and without overlap.
+//!
+//! A set costs as much as it has gaps, not as it has members: `1:*` of a folder of a million messages is one range.
+
+use std::ops::RangeInclusive;
+
+use base::Uid;
+
+/// A set of UIDs.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct UidSet {
+    ranges: Vec<(u32, u32)>,
+}
+
+impl UidSet {
+    /// Makes an empty set.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes a set of ranges in any order; a range that ends before it starts is taken the other way round.
+    #[must_use]
+    pub fn from_ranges(ranges: impl IntoIterator<Item = (Uid, Uid)>) -> Self {
+        let mut sorted: Vec<(u32, u32)> = ranges.into_iter().map(|(a, b)| (a.0.min(b.0), a.0.max(b.0))).collect();
+        sorted.sort_unstable();
+        let mut set = Self::new();
+        for (first, last) in sorted {
+            set.append(first, last);
+        }
+        set
+    }
+
+    /// Tells whether nothing is in the set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Counts the members.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.ranges.iter().map(|(first, last)| u64::from(last - first) + 1).sum()
+    }
+
+    /// Tells whether a UID is in the set.
+    #[must_use]
+    pub fn contains(&self, uid: Uid) -> bool {
+        let index = self.ranges.partition_point(|(_, last)| *last < uid.0);
+        self.ranges.get(index).is_some_and(|(first, _)| *first <= uid.0)
+    }
+
+    /// Adds a UID that is greater than all in the set, or equal to the greatest.
+    pub fn push(&mut self, uid: Uid) {
+        assert!(self.ranges.last().is_none_or(|(_, last)| *last <= uid.0), "a set is filled in rising order");
+        self.append(uid.0, uid.0);
+    }
+
+    /// Gives the ranges, rising.
+    pub fn ranges(&self) -> impl DoubleEndedIterator<Item = RangeInclusive<Uid>> + '_ {
+        self.ranges.iter().map(|(first, last)| Uid(*first)..=Uid(*last))
+    }
+
+    /// Gives the smallest member.
+    #[must_use]
+    pub fn first(&self) -> Option<Uid> {
+        self.ranges.first().map(|(first, _)| Uid(*first))
+    }
+
+    /// Gives the greatest member.
+    #[must_use]
+    pub fn last(&self) -> Option<Uid> {
+        self.ranges.last().map(|(_, last)| Uid(*last))
+    }
+
+    fn append(&mut self, first: u32, last: u32) {
+        match self.ranges.last_mut() {
+            Some(end) if first <= end.1.saturating_add(1) => end.1 = end.1.max(last),
+            _ => self.ranges.push((first, last)),
+        }
+    }
+}
+
+impl FromIterator<Uid> for UidSet {
+    fn from_iter<T: IntoIterator<Item = Uid>>(uids: T) -> Self {
+        Self::from_ranges(uids.into_iter().map(|uid| (uid, uid)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_joined_and_sorted() {
+        let set = UidSet::from_ranges([(Uid(9), Uid(7)), (Uid(1), Uid(2)), (Uid(3), Uid(3)), (Uid(8), Uid(12))]);
+        let ranges: Vec<_> = set.ranges().collect();
+        assert_eq!(ranges, [Uid(1)..=Uid(3), Uid(7)..=Uid(12)]);
+        assert_eq!((set.len(), set.first(), set.last()), (9, Some(Uid(1)), Some(Uid(12))));
+        assert!(set.contains(Uid(3)) && !set.contains(Uid(4)) && set.contains(Uid(12)) && !set.contains(Uid(13)));
+    }
+
+    #[test]
+    fn the_greatest_uid_is_no_special_case() {
+        let set = UidSet::from_ranges([(Uid(u32::MAX), Uid(u32::MAX)), (Uid(1), Uid(u32::MAX))]);
+        assert_eq!(set.len(), u64::from(u32::MAX));
+    }
+}

@@ -1,0 +1,175 @@
+//! A message as the items of a note.
+//!
+//! | item | where | what it holds |
+//! |---|---|---|
+//! | `Form` | summary | `Memo` |
+//! | `Subject`, `From`, `SendTo`, `CopyTo` | summary | decoded texts, cut to what lists show |
+//! | `PostedDate` | summary | the Date field |
+//! | `$MessageID` | summary | the Message-ID field |
+//! | `$ThreadID` | summary | what all messages of a thread share, as far as their References tell |
+//! | `$Head` | body 0 | structure and header, as they are needed to render a message |
+//! | `$MIME` | body 1 | the skeleton of what follows the header |
+//!
+//! The message itself is `$Head` and `$MIME` with the contents in the blob store, and comes out of them byte for byte. The
+//! summary items are made from it for views and lists and are never read back into it.
+
+use std::borrow::Cow;
+
+use base::Timestamp;
+use base::codec::{Decoder, Encoder};
+use notes::{Item, NewNote, Value, Writer};
+use store::blob::BlobId;
+
+use crate::error::{Error, Result};
+use crate::limits::{SUMMARY_ADDRESSES_MAX, SUMMARY_TEXT_BYTES_MAX};
+use crate::mime::skeleton::{self, ContentId, Segment, Skeleton};
+use crate::mime::{self, Structure, address, header, word};
+
+/// The number of the body item with structure and header.
+pub const HEAD_ORDINAL: u16 = 0;
+
+/// The number of the body item with the skeleton.
+pub const SKELETON_ORDINAL: u16 = 1;
+
+/// A message taken apart once, to be put into any number of mailboxes.
+pub struct Prepared<'a> {
+    structure: Structure,
+    segments: Vec<Segment<'a>>,
+    items: Vec<Item>,
+    head: Vec<u8>,
+    length: u64,
+    /// The contents, once they were put; the same for all mailboxes.
+    contents: Vec<BlobId>,
+}
+
+impl<'a> Prepared<'a> {
+    /// Takes a message apart. Bodies of parts from `separate_bytes_min` on go to the blob store.
+    #[must_use]
+    pub fn new(raw: &'a [u8], separate_bytes_min: usize) -> Self {
+        let structure = mime::parse(raw);
+        let mut segments = skeleton::split(raw, &structure, separate_bytes_min);
+        let header_length = usize::try_from(structure.root().header.end).unwrap_or(raw.len()).min(raw.len());
+        let header_bytes = &raw[..header_length];
+        if let Some(Segment::Inline(first)) = segments.first_mut() {
+            assert!(first.len() >= header_length, "no part begins before the header ends");
+            *first = &first[header_length..];
+        }
+        let head = encode_head(&structure, header_bytes);
+        let items = summary_items(header_bytes);
+        Self { structure, segments, items, head, length: raw.len() as u64, contents: Vec::new() }
+    }
+
+    /// Gives the structure.
+    #[must_use]
+    pub fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
+    /// Gives the message's length in bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Makes the note for one database; the caller adds folders, flags and times and creates it at once.
+    pub fn note(&mut self, writer: &mut Writer<'_, '_>) -> Result<NewNote> {
+        if self.contents.is_empty() {
+            for segment in &self.segments {
+                if let Segment::Part(part) = segment {
+                    self.contents.push(writer.blob_put(&part.content)?);
+                }
+            }
+        }
+        let mut next = self.contents.iter();
+        let skeleton = Skeleton::of(&self.segments, |_| {
+            next.next().map(|blob| ContentId(blob.0)).ok_or(Error::Damaged("message under way"))
+        })?;
+        let mut items = self.items.clone();
+        items.push(Item::body("$Head", Value::MimePart(self.head.clone())));
+        items.push(Item::body("$MIME", Value::MimePart(skeleton.encode())));
+        let mut note = NewNote::document(items);
+        note.size = Some(self.length);
+        note.blobs.clone_from(&self.contents);
+        Ok(note)
+    }
+}
+
+fn encode_head(structure: &Structure, header: &[u8]) -> Vec<u8> {
+    let mut out = Encoder::with_capacity(header.len() + 128);
+    out.u8(1).bytes(&structure.encode()).raw(header);
+    out.finish()
+}
+
+/// Reads the item `$Head`: the structure, and where the header begins.
+pub fn decode_head(bytes: &[u8]) -> Result<(Structure, usize)> {
+    let damaged = |_| Error::Damaged("head of a message");
+    let mut input = Decoder::new(bytes);
+    if input.u8().map_err(damaged)? != 1 {
+        return Err(Error::Damaged("head of a message"));
+    }
+    let structure = Structure::decode(input.bytes().map_err(damaged)?)?;
+    Ok((structure, bytes.len() - input.rest().len()))
+}
+
+fn summary_items(header: &[u8]) -> Vec<Item> {
+    let mut items = vec![Item::text("Form", "Memo")];
+    let text = |name: &str| header::first(header, name).map(|value| cut(word::decode(&header::unfolded(value))));
+    let list = |name: &str| -> Vec<String> {
+        let Some(value) = header::first(header, name) else { return Vec::new() };
+        address::mailboxes(value).take(SUMMARY_ADDRESSES_MAX).map(|mailbox| cut(shown(&mailbox))).collect()
+    };
+    items.push(Item::text("Subject", text("Subject").unwrap_or_default()));
+    for (item, field) in [("From", "From"), ("SendTo", "To"), ("CopyTo", "Cc")] {
+        let names = list(field);
+        if !names.is_empty() {
+            items.push(Item::summary(item, Value::TextList(names)));
+        }
+    }
+    if let Some(date) = header::first(header, "Date").and_then(mime::date::Date::parse) {
+        items.push(Item::summary("PostedDate", Value::Time(date.timestamp)));
+    }
+    if let Some(id) = message_id(header, "Message-ID") {
+        items.push(Item::text("$MessageID", cut(id)));
+    }
+    items.push(Item::text("$ThreadID", thread_id(header)));
+    items
+}
+
+fn shown(mailbox: &address::Mailbox) -> String {
+    match mailbox.display_name().filter(|name| !name.is_empty()) {
+        Some(name) => format!("{name} <{}>", mailbox.address()),
+        None => mailbox.address(),
+    }
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > SUMMARY_TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(SUMMARY_TEXT_BYTES_MAX));
+    }
+    text
+}
+
+/// Gives the first message id of a field, with its angle brackets.
+#[must_use]
+pub fn message_id(header: &[u8], field: &str) -> Option<String> {
+    let value = header::unfolded(header::first(header, field)?);
+    let start = value.iter().position(|byte| *byte == b'<')?;
+    let end = start + value[start..].iter().position(|byte| *byte == b'>')?;
+    Some(String::from_utf8_lossy(&value[start..=end]).into_owned())
+}
+
+/// Names the thread of a message by the oldest message that it knows of: the first of References, else In-Reply-To,
+/// else itself. A message without any of them is a thread of its own.
+fn thread_id(header: &[u8]) -> String {
+    let root = ["References", "In-Reply-To", "Message-ID"].iter().find_map(|field| message_id(header, field));
+    let seed: Cow<'_, [u8]> = root.map_or(Cow::Borrowed(header), |id| Cow::Owned(id.into_bytes()));
+    blake3::hash(&seed).to_hex()[..16].to_owned()
+}
+
+/// Gives the time of the topmost Received field, for messages that are imported without a time of their own.
+#[must_use]
+pub fn received_time(header: &[u8]) -> Option<Timestamp> {
+    let value = header::unfolded(header::first(header, "Received")?);
+    let date = value.rsplit(|byte| *byte == b';').next()?;
+    mime::date::Date::parse(date).map(|date| date.timestamp)
+}

@@ -1,0 +1,331 @@
+//! Dates of header fields (RFC 5322 §3.3, with everything that stands in real Date fields).
+//!
+//! Read are the day, the month by its name, the year of two to four digits, the time with or without seconds, and the
+//! zone as an offset or one of the old names; the day of the week and comments are passed over, the order
+//! "month day time year" of `asctime` is understood. A date without a zone is in UTC. Day and month must exist and the
+//! time must be one; a leap second counts as the second before it.
+
+use base::Timestamp;
+
+/// Longest text that is looked at.
+const DATE_BYTES_MAX: usize = 256;
+
+/// A moment, and how the sender wrote it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Date {
+    /// The moment.
+    pub timestamp: Timestamp,
+    /// The zone's distance from UTC; east is positive.
+    pub offset_minutes: i32,
+}
+
+impl Date {
+    /// Reads the value of a Date field.
+    #[must_use]
+    pub fn parse(value: &[u8]) -> Option<Self> {
+        let mut reading = Reading::default();
+        for token in Tokens::of(value) {
+            reading.take(token);
+        }
+        reading.finish()
+    }
+
+    /// Gives the day as it was written, its zone disregarded, in days since 1970-01-01.
+    #[must_use]
+    pub fn local_day(self) -> i64 {
+        (self.timestamp.seconds() + i64::from(self.offset_minutes) * 60).div_euclid(86_400)
+    }
+}
+
+/// Gives the number of days from 1970-01-01 to a day of the Gregorian calendar that exists.
+#[must_use]
+pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+    // Howard Hinnant's algorithm: the year begins in March, so that the leap day is its last.
+    let year = year - i64::from(month <= 2);
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+/// Gives year, month and day of a day that is counted from 1970-01-01.
+#[must_use]
+pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let day_of_era = days.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[derive(Clone, Copy)]
+enum Token<'a> {
+    Number(i64, usize),
+    Time([i64; 3]),
+    Signed { sign: i32, value: i64, digits: usize },
+    Name(&'a [u8]),
+}
+
+/// The tokens of a date; comments and punctuation are left out.
+struct Tokens<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Tokens<'a> {
+    fn of(value: &'a [u8]) -> Self {
+        Self { rest: value.get(..DATE_BYTES_MAX).unwrap_or(value) }
+    }
+
+    /// Passes over blanks and comments to a colon; stays where it is when there is none.
+    fn skip_to_colon(&mut self) -> bool {
+        let before = self.rest;
+        loop {
+            self.rest = self.rest.trim_ascii_start();
+            match self.rest {
+                [b'(', ..] => self.skip_comment(),
+                [b':', ..] => return true,
+                _ => break,
+            }
+        }
+        self.rest = before;
+        false
+    }
+
+    fn skip_comment(&mut self) {
+        let mut depth = 0_usize;
+        while let Some((byte, rest)) = self.rest.split_first() {
+            self.rest = rest;
+            match byte {
+                b'(' => depth += 1,
+                b')' if depth <= 1 => return,
+                b')' => depth -= 1,
+                _ => {}
+            }
+        }
+    }
+
+    fn take_while(&mut self, wanted: fn(&u8) -> bool) -> &'a [u8] {
+        let length = self.rest.iter().position(|byte| !wanted(byte)).unwrap_or(self.rest.len());
+        let (taken, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        taken
+    }
+
+    fn number(&mut self) -> (i64, usize) {
+        let digits = self.take_while(u8::is_ascii_digit);
+        let value = digits.iter().take(9).fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
+        (value, digits.len())
+    }
+
+    /// Takes what follows the hour: `:mm` and perhaps `:ss`.
+    fn time(&mut self, hour: i64) -> Token<'a> {
+        let mut time = [hour, 0, 0];
+        for part in &mut time[1..] {
+            if !self.skip_to_colon() {
+                break;
+            }
+            self.rest = self.rest[1..].trim_ascii_start();
+            *part = self.number().0;
+        }
+        if let [b'.', ..] = self.rest {
+            self.rest = &self.rest[1..];
+            self.number();
+        }
+        Token::Time(time)
+    }
+
+    /// Takes the digits after a sign, and minutes after a colon.
+    fn signed(&mut self, sign: i32) -> Token<'a> {
+        let (mut value, mut digits) = self.number();
+        if let [b':', ..] = self.rest {
+            self.rest = &self.rest[1..];
+            let (minutes, minute_digits) = self.number();
+            (value, digits) = (value.saturating_mul(100).saturating_add(minutes), digits + minute_digits);
+        }
+        Token::Signed { sign, value, digits }
+    }
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        loop {
+            let (byte, rest) = self.rest.split_first()?;
+            match byte {
+                b'(' => self.skip_comment(),
+                b'0'..=b'9' => {
+                    let (value, digits) = self.number();
+                    return Some(if self.skip_to_colon() { self.time(value) } else { Token::Number(value, digits) });
+                }
+                b'+' | b'-' if rest.first().is_some_and(u8::is_ascii_digit) => {
+                    self.rest = rest;
+                    return Some(self.signed(if *byte == b'-' { -1 } else { 1 }));
+                }
+                byte if byte.is_ascii_alphabetic() => {
+                    return Some(Token::Name(self.take_while(u8::is_ascii_alphabetic)));
+                }
+                _ => self.rest = rest,
+            }
+        }
+    }
+}
+
+/// What was read of a date so far.
+#[derive(Default)]
+struct Reading {
+    day: Option<i64>,
+    month: Option<i64>,
+    year: Option<i64>,
+    time: Option<[i64; 3]>,
+    offset_minutes: Option<i32>,
+}
+
+impl Reading {
+    fn take(&mut self, token: Token<'_>) {
+        match token {
+            Token::Number(value, digits) if self.day.is_none() && digits <= 2 => self.day = Some(value),
+            Token::Number(value, digits) if self.year.is_none() => self.year = year(value, digits),
+            Token::Number(..) => {}
+            Token::Time(time) => self.time = self.time.or(Some(time)),
+            // `21-Nov-97 10:00`: before the time, a hyphen stands before the year.
+            Token::Signed { value, digits, .. } if self.time.is_none() && self.year.is_none() => {
+                self.year = year(value, digits);
+            }
+            Token::Signed { sign, value, digits } => {
+                self.offset_minutes = self.offset_minutes.or(Some(offset_minutes(sign, value, digits)));
+            }
+            Token::Name(name) => self.name(name),
+        }
+    }
+
+    fn name(&mut self, name: &[u8]) {
+        const MONTHS: [&[u8]; 12] =
+            [b"jan", b"feb", b"mar", b"apr", b"may", b"jun", b"jul", b"aug", b"sep", b"oct", b"nov", b"dec"];
+        let lower = name.to_ascii_lowercase();
+        let month = MONTHS.iter().position(|month| lower.starts_with(month));
+        match month {
+            Some(index) if self.month.is_none() => self.month = i64::try_from(index + 1).ok(),
+            _ if self.time.is_some() && self.offset_minutes.is_none() => self.offset_minutes = zone(&lower),
+            _ => {}
+        }
+    }
+
+    fn finish(self) -> Option<Date> {
+        let (year, month, day) = (self.year?, self.month?, self.day?);
+        let [hour, minute, second] = self.time.unwrap_or_default();
+        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let days = match month {
+            4 | 6 | 9 | 11 => 30,
+            2 => 28 + i64::from(leap),
+            _ => 31,
+        };
+        if !(1..=days).contains(&day) || hour > 24 || minute > 59 || second > 60 {
+            return None;
+        }
+        let offset_minutes = self.offset_minutes.unwrap_or(0);
+        let local = days_from_civil(year, month, day) * 86_400 + hour * 3_600 + minute * 60 + second.min(59);
+        let timestamp = Timestamp::from_seconds(local - i64::from(offset_minutes) * 60);
+        Some(Date { timestamp, offset_minutes })
+    }
+}
+
+/// Completes a year as RFC 5322 §4.3 says.
+fn year(value: i64, digits: usize) -> Option<i64> {
+    match (digits, value) {
+        (..=2, 0..=49) => Some(2_000 + value),
+        (..=3, _) => Some(1_900 + value),
+        (4, 1..) => Some(value),
+        _ => None,
+    }
+}
+
+/// Reads `+hh` or `+hhmm`; what cannot be an offset is UTC.
+fn offset_minutes(sign: i32, value: i64, digits: usize) -> i32 {
+    let (hours, minutes) = if digits <= 2 { (value, 0) } else { (value / 100, value % 100) };
+    let minutes = hours.saturating_mul(60).saturating_add(minutes);
+    if minutes < 24 * 60 { i32::try_from(minutes).unwrap_or(0) * sign } else { 0 }
+}
+
+/// Gives the offset of a zone's name; a single letter and what is unknown are UTC (RFC 5322 §4.3).
+fn zone(lower: &[u8]) -> Option<i32> {
+    let hours = match lower {
+        b"edt" => -4,
+        b"est" | b"cdt" => -5,
+        b"cst" | b"mdt" => -6,
+        b"mst" | b"pdt" => -7,
+        b"pst" => -8,
+        b"cet" | b"met" | b"bst" => 1,
+        b"cest" | b"mest" | b"eet" => 2,
+        b"am" | b"pm" => return None,
+        _ => 0,
+    };
+    Some(hours * 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(value: &str, expected: Option<(i64, i32)>) {
+        let found = Date::parse(value.as_bytes()).map(|date| (date.timestamp.seconds(), date.offset_minutes));
+        assert_eq!(found, expected, "{value}");
+    }
+
+    #[test]
+    fn the_examples_of_the_rfc_are_read() {
+        check("Fri, 21 Nov 1997 09:55:06 -0600", Some((880_127_706, -360)));
+        check("Tue, 1 Jul 2003 10:52:37 +0200", Some((1_057_049_557, 120)));
+        check(
+            "Thu,\r\n      13\r\n        Feb\r\n          1969\r\n      23:32\r\n               -0330 (Newfoundland Time)",
+            Some((-27_723_480, -210)),
+        );
+        check("21 Nov 97 09:55:06 GMT", Some((880_106_106, 0)));
+        check("Fri, 21 Nov 1997 09(comment):   55  :  06 -0600", Some((880_127_706, -360)));
+    }
+
+    #[test]
+    fn dates_beyond_the_rfc_are_read() {
+        check("21-Nov-1997 09:55:06 +0100", Some((880_102_506, 60)));
+        check("21-Nov-97 09:55:06 +0100", Some((880_102_506, 60)));
+        check("Fri Nov 21 09:55:06 1997", Some((880_106_106, 0)));
+        check("Fri Nov 21 09:55:06 EST 1997", Some((880_124_106, -300)));
+        check("21 November 1997 09:55", Some((880_106_100, 0)));
+        check("Fri, 21 Nov 1997", Some((880_070_400, 0)));
+        check("Fri, 21 Nov 1997 09:55:06.123 +01:00", Some((880_102_506, 60)));
+        check("21 Nov 102 00:00:00 Z", Some((1_037_836_800, 0)));
+        check("31 Dec 2016 23:59:60 +0000", Some((1_483_228_799, 0)));
+    }
+
+    #[test]
+    fn what_is_no_date_is_refused() {
+        for text in
+            ["", "yesterday", "32 Jan 2020 00:00:00 +0000", "29 Feb 2021 10:00:00", "1 Foo 2020", "10 Jan 2020 25:00"]
+        {
+            check(text, None);
+        }
+        check("1 Jan 99999999999999999999 10:00:00 +0000", None);
+        check("1 Jan 2020 10:00:00 +99999999999", Some((1_577_872_800, 0)));
+    }
+
+    #[test]
+    fn the_day_is_the_senders() {
+        let day = |text: &str| Date::parse(text.as_bytes()).map(Date::local_day);
+        assert_eq!(day("1 Jan 1970 23:59:00 -1200"), Some(0));
+        assert_eq!(day("2 Jan 1970 00:30:00 +1400"), Some(1));
+    }
+
+    #[test]
+    fn days_convert_both_ways() {
+        for days in (-800_000..800_000).step_by(97) {
+            let (year, month, day) = civil_from_days(days);
+            assert_eq!(days_from_civil(year, month, day), days);
+        }
+        assert_eq!(civil_from_days(0), (1970, 1, 1));
+    }
+}

@@ -1,0 +1,84 @@
+//! What must hold for any bytes at all.
+
+use std::convert::Infallible;
+
+use super::skeleton::{ContentId, Segment, Skeleton, join, split};
+use super::{Structure, Whole, address, date, header, parse, text, word};
+use crate::mime::Damaged;
+
+/// Takes bytes apart in every way there is and panics when a promise is broken. The entry of the fuzzers.
+pub fn fuzz(data: &[u8]) {
+    let structure = parse(data);
+    assert_eq!(structure.length(), data.len() as u64, "the structure is as long as the message");
+    assert_eq!(Structure::decode(&structure.encode()).as_ref(), Ok(&structure), "a structure reads back");
+    for size_bytes_min in [1, 64] {
+        check_skeleton(data, &structure, size_bytes_min);
+    }
+    let whole = Whole::new(data, &structure);
+    let Ok(_) = text::preview(&whole);
+    for index in 0..structure.parts().len().min(20) {
+        let Ok(_) = text::of_part(&whole, index, 1_000);
+        let _ = structure.parts()[index].content.file_name();
+    }
+    for field in header::fields(data).take(20) {
+        let _ = (header::decoded(field.value), address::parse(field.value), date::Date::parse(field.value));
+    }
+    let _ = (
+        word::decode(data),
+        address::parse(data),
+        date::Date::parse(data),
+        text::of_html(&String::from_utf8_lossy(data)),
+    );
+    check_foreign(data);
+}
+
+/// Checks that a message comes out of its skeleton as it went in, in whole and in ranges.
+fn check_skeleton(data: &[u8], structure: &Structure, size_bytes_min: usize) {
+    let segments = split(data, structure, size_bytes_min);
+    assert_eq!(join(&segments), data, "segments join to the message");
+    let mut contents: Vec<Vec<u8>> = Vec::new();
+    let Ok(skeleton) = Skeleton::of::<Infallible>(&segments, |part| {
+        contents.push(part.content.to_vec());
+        Ok(id_of(contents.len() - 1))
+    });
+    let stored = skeleton.encode();
+    let skeleton = Skeleton::decode(&stored).expect("a skeleton that was just encoded reads back");
+    let count = segments.iter().filter(|segment| matches!(segment, Segment::Part(_))).count();
+    assert_eq!(skeleton.parts().count(), count, "every part is stored");
+    let read = |id: &ContentId, range: std::ops::Range<u64>| -> Result<Vec<u8>, Damaged> {
+        let content = contents.get(place_of(id)).ok_or(Damaged("content"))?;
+        content.get(range.start as usize..range.end as usize).map(<[u8]>::to_vec).ok_or(Damaged("content"))
+    };
+    assert_eq!(skeleton.join(read).as_deref(), Ok(data), "a skeleton joins to the message");
+    let length = data.len();
+    for (start, end) in [(0, length / 2), (length / 3, length), (length / 2, length / 2 + 1), (length, length + 5)] {
+        let expected = &data[start.min(length)..end.min(length)];
+        assert_eq!(skeleton.range(start as u64..end as u64, read).as_deref(), Ok(expected), "a range is that range");
+    }
+}
+
+/// Reads the bytes as stored records, which they are not.
+fn check_foreign(data: &[u8]) {
+    if let Ok(structure) = Structure::decode(data) {
+        assert_eq!(Structure::decode(&structure.encode()), Ok(structure), "what is accepted reads back");
+    }
+    if let Ok(skeleton) = Skeleton::decode(data) {
+        let length = skeleton.length();
+        for range in [0..length.min(1_000), length / 2..length.min(length / 2 + 100)] {
+            let _ = skeleton.range(range, |_, wanted| {
+                let wanted = wanted.end.saturating_sub(wanted.start);
+                if wanted > 100_000 { Err(Damaged("content")) } else { Ok(vec![b'x'; wanted as usize]) }
+            });
+        }
+    }
+}
+
+fn id_of(place: usize) -> ContentId {
+    let mut id = [0; 32];
+    id[..8].copy_from_slice(&(place as u64).to_be_bytes());
+    ContentId(id)
+}
+
+fn place_of(id: &ContentId) -> usize {
+    id.0[..8].iter().fold(0, |place, byte| place << 8 | usize::from(*byte))
+}

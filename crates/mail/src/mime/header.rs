@@ -1,0 +1,164 @@
+//! Header fields as they stand in a message.
+//!
+//! A header is a run of lines; a line that begins with a blank or a tab continues the field before it. A line that is
+//! neither a field (a name without blanks and controls, then `:`) nor a continuation is *stray*: it is passed through
+//! as a [`Field`] without a name, so that the fields together are the header, byte for byte.
+//!
+//! Nothing here copies but [`unfolded`] and [`decoded`]. What is a header's end is decided by the structure's scanner;
+//! these functions take a header that is cut out already and stop at its blank line.
+
+use std::borrow::Cow;
+
+use crate::limits::FIELD_BYTES_MAX;
+use crate::mime::word;
+
+/// One field of a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// The name as written; empty for a stray line.
+    pub name: &'a [u8],
+    /// What follows the colon, still folded, without the line end.
+    pub value: &'a [u8],
+    /// All of the field's lines with their line ends.
+    pub raw: &'a [u8],
+}
+
+impl Field<'_> {
+    /// Tells whether the field has this name, in any case.
+    #[must_use]
+    pub fn is(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name.as_bytes())
+    }
+}
+
+/// Gives the fields of a header in their order.
+#[must_use]
+pub fn fields(header: &[u8]) -> Fields<'_> {
+    Fields { rest: header }
+}
+
+/// Finds the first field with this name, in any case, and gives its folded value.
+#[must_use]
+pub fn first<'a>(header: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    fields(header).find(|field| field.is(name)).map(|field| field.value)
+}
+
+/// Gives a value on one line: line ends are taken out, blanks at both ends too.
+#[must_use]
+pub fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
+    let value = value.trim_ascii();
+    if memchr::memchr2(b'\r', b'\n', value).is_none() {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned(value.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect())
+}
+
+/// Gives a value as people read it: unfolded, with its encoded words and character sets decoded.
+///
+/// Looks at no more than [`FIELD_BYTES_MAX`] bytes.
+#[must_use]
+pub fn decoded(value: &[u8]) -> String {
+    word::decode(&unfolded(value.get(..FIELD_BYTES_MAX).unwrap_or(value)))
+}
+
+/// The fields of a header; made by [`fields`].
+#[derive(Debug, Clone)]
+pub struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Field<'a>;
+
+    fn next(&mut self) -> Option<Field<'a>> {
+        let mut end = line_end(self.rest, 0);
+        if is_blank_line(&self.rest[..end]) {
+            return None;
+        }
+        while matches!(self.rest.get(end), Some(b' ' | b'\t')) {
+            end = line_end(self.rest, end);
+        }
+        let (raw, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        let (name, value) = match split_name(raw) {
+            Some((name_length, colon)) => (&raw[..name_length], &raw[colon + 1..]),
+            None => (&raw[..0], raw),
+        };
+        Some(Field { name, value: without_line_end(value), raw })
+    }
+}
+
+/// Gives the index after the LF that ends the line at `from`, or the end of the bytes.
+pub(crate) fn line_end(bytes: &[u8], from: usize) -> usize {
+    let rest = bytes.get(from..).unwrap_or_default();
+    memchr::memchr(b'\n', rest).map_or(bytes.len(), |position| from + position + 1)
+}
+
+/// Tells whether a line holds nothing but its line end. No line at all counts as blank.
+pub(crate) fn is_blank_line(line: &[u8]) -> bool {
+    let content = line.strip_suffix(b"\n").unwrap_or(line);
+    // Some programs end lines with CR CR LF.
+    content.iter().all(|byte| *byte == b'\r')
+}
+
+/// Takes the line end off a line.
+pub(crate) fn without_line_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Finds the length of the name of the field that begins here, and the colon; nothing when no field does.
+pub(crate) fn split_name(line: &[u8]) -> Option<(usize, usize)> {
+    let name_length = line.iter().position(|byte| !matches!(byte, 33..=57 | 59..=126))?;
+    if name_length == 0 {
+        return None;
+    }
+    let blanks = line[name_length..].iter().position(|byte| !matches!(byte, b' ' | b'\t'))?;
+    let colon = name_length + blanks;
+    (line[colon] == b':').then_some((name_length, colon))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(header: &str, expected: &[(&str, &str)]) {
+        let found: Vec<_> = fields(header.as_bytes())
+            .map(|field| (String::from_utf8_lossy(field.name), String::from_utf8_lossy(field.value)))
+            .collect();
+        let expected: Vec<_> = expected.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_header_is_taken_apart_into_fields() {
+        check("A: 1\r\nB:2\r\n\r\nbody: no", &[("A", " 1"), ("B", "2")]);
+        check("A : 1\n\tfolded\n  twice\nB: 2", &[("A", " 1\n\tfolded\n  twice"), ("B", " 2")]);
+        check("From x Mon 10:00\nA: 1\n\n", &[("", "From x Mon 10:00"), ("A", " 1")]);
+        check(": no name\nA:\n", &[("", ": no name"), ("A", "")]);
+        check(" lead\r\nA: 1\r\n", &[("", " lead"), ("A", " 1")]);
+        check("A: 1\r\r\nB: 2\r\r\n\r\r\nC: 3", &[("A", " 1\r"), ("B", " 2\r")]);
+        check("", &[]);
+        check("\r\nA: 1", &[]);
+    }
+
+    #[test]
+    fn the_fields_together_are_the_header() {
+        let header = b"A: 1\r\nstray\r\n B: 2\nC:\r\n\t\r\nD";
+        let joined: Vec<u8> = fields(header).flat_map(|field| field.raw.to_vec()).collect();
+        assert_eq!(joined, header);
+    }
+
+    #[test]
+    fn the_first_of_several_fields_is_found_in_any_case() {
+        let header = b"To: a\r\nSUBJECT: one\r\nSubject: two\r\n\r\n";
+        assert_eq!(first(header, "Subject"), Some(&b" one"[..]));
+        assert_eq!(first(header, "Sub"), None);
+    }
+
+    #[test]
+    fn unfolding_takes_out_line_ends_only() {
+        assert_eq!(unfolded(b" a\r\n  b\n\tc ").as_ref(), b"a  b\tc");
+        assert_eq!(decoded(b" =?utf-8?q?caf=C3=A9?=\r\n x"), "caf\u{e9} x");
+    }
+}

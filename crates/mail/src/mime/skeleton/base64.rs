@@ -1,0 +1,317 @@
+//! Base64 that can be encoded again to the very same characters.
+//!
+//! Nearly every program writes lines of one length and one kind of line end, and pads the end or does not. That is a
+//! [`Layout`] of a few bytes. [`take_apart`] finds it, decodes, encodes again and compares; anything it does not
+//! reproduce exactly it refuses. Blank lines before, and what follows the last line, are not part of the region that
+//! it finds: they stay in the skeleton as they are.
+//!
+//! As lines are equally long, a range of the encoded text needs only the matching range of the content.
+
+use std::ops::Range;
+
+use base64_simd::{STANDARD, STANDARD_NO_PAD};
+
+use super::LineEnding;
+use crate::mime::transfer::base64_value;
+
+/// Characters that are decoded, encoded again and compared at a time; a multiple of 4.
+const CHUNK_CHARACTERS: usize = 48 << 10;
+
+/// How encoded text is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Characters on each line but the last; zero when there is one line of any length.
+    pub line_characters: u32,
+    /// What stands between lines.
+    pub ending: LineEnding,
+    /// Whether the end is filled up with `=`.
+    pub padding: Padding,
+}
+
+/// Whether the end of encoded text is filled up with `=`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Padding {
+    /// It is, or there is nothing to fill up.
+    Present,
+    /// It is not.
+    Absent,
+}
+
+/// A region of a body that was decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Region {
+    /// Where it lies in the body.
+    pub range: Range<usize>,
+    /// How it is laid out.
+    pub layout: Layout,
+    /// What it encodes.
+    pub content: Vec<u8>,
+}
+
+/// Finds the region of a body that can be encoded again; nothing when that is not nearly all of it.
+#[must_use]
+pub fn take_apart(body: &[u8]) -> Option<Region> {
+    let lead = body.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
+    let text = &body[lead..];
+    let lines = Lines::of(text)?;
+    let end = lead + lines.text_length();
+    // What follows stays as it is; more than a fifth of all is not worth it.
+    if body.len() - end > body.len() / 5 {
+        return None;
+    }
+    let content = lines.decode(text)?;
+    Some(Region { range: lead..end, layout: lines.layout, content })
+}
+
+/// The lines that were found in a text.
+struct Lines {
+    layout: Layout,
+    /// Lines of full length.
+    full: usize,
+    line_length: usize,
+    /// Characters of the last, shorter line; may be none.
+    last: usize,
+    /// Padding characters at the end.
+    padding: usize,
+}
+
+impl Lines {
+    fn of(text: &[u8]) -> Option<Self> {
+        let first_length = memchr::memchr(b'\n', text).unwrap_or(text.len());
+        let (line_length, ending) = match text[..first_length].strip_suffix(b"\r") {
+            Some(line) if first_length < text.len() => (line.len(), LineEnding::CrLf),
+            _ => (first_length, LineEnding::Lf),
+        };
+        let line_characters = u32::try_from(line_length).ok().filter(|length| *length > 0)?;
+        let stride = line_length + ending.bytes().len();
+        let mut full = 0;
+        while text.get(full * stride + line_length..(full + 1) * stride) == Some(ending.bytes()) {
+            full += 1;
+        }
+        let last_line = &text[(full * stride).min(text.len())..];
+        let last = last_line.iter().take_while(|byte| base64_value(**byte).is_some() || **byte == b'=').count();
+        let last = if last <= line_length { last } else { 0 };
+        let layout = Layout { line_characters, ending, padding: Padding::Present };
+        let mut lines = Self { layout, full, line_length, last, padding: 0 };
+        lines.find_padding(text)?;
+        if lines.full + usize::from(lines.last > 0) == 1 {
+            lines.layout.line_characters = 0;
+        }
+        Some(lines)
+    }
+
+    fn find_padding(&mut self, text: &[u8]) -> Option<()> {
+        let characters = self.characters();
+        self.padding =
+            (0..characters.min(2)).take_while(|back| self.character(text, characters - 1 - back) == b'=').count();
+        let data = characters - self.padding;
+        self.layout.padding = match (data % 4, self.padding) {
+            (0, 0) | (2, 2) | (3, 1) => Padding::Present,
+            (2 | 3, 0) => Padding::Absent,
+            _ => return None,
+        };
+        Some(())
+    }
+
+    fn characters(&self) -> usize {
+        self.full * self.line_length + self.last
+    }
+
+    fn stride(&self) -> usize {
+        self.line_length + self.layout.ending.bytes().len()
+    }
+
+    /// Gives a character by its number, line ends not counted.
+    fn character(&self, text: &[u8], number: usize) -> u8 {
+        text[number / self.line_length * self.stride() + number % self.line_length]
+    }
+
+    /// Gives the length of the region, from the first character to the last.
+    fn text_length(&self) -> usize {
+        let length = self.full * self.stride() + self.last;
+        if self.last > 0 { length } else { length.saturating_sub(self.layout.ending.bytes().len()) }
+    }
+
+    fn line<'a>(&self, text: &'a [u8], number: usize) -> &'a [u8] {
+        let start = number * self.stride();
+        let length = if number < self.full { self.line_length } else { self.last };
+        &text[start..start + length]
+    }
+
+    fn decode(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let data = self.characters() - self.padding;
+        let mut content = Vec::with_capacity(data / 4 * 3 + 3);
+        let mut chunk = Vec::with_capacity(data.min(CHUNK_CHARACTERS));
+        let mut again = Vec::with_capacity(data.min(CHUNK_CHARACTERS));
+        let mut left = data;
+        for number in 0..self.full + 1 {
+            let line = self.line(text, number);
+            let mut rest = &line[..line.len().min(left)];
+            left -= rest.len();
+            while !rest.is_empty() {
+                let (taken, after) = rest.split_at(rest.len().min(CHUNK_CHARACTERS - chunk.len()));
+                chunk.extend_from_slice(taken);
+                rest = after;
+                if chunk.len() == CHUNK_CHARACTERS {
+                    decode_chunk(&mut chunk, &mut again, &mut content)?;
+                }
+            }
+        }
+        decode_chunk(&mut chunk, &mut again, &mut content)?;
+        Some(content)
+    }
+}
+
+/// Decodes characters and makes sure that encoding them again gives the same.
+fn decode_chunk(chunk: &mut Vec<u8>, again: &mut Vec<u8>, content: &mut Vec<u8>) -> Option<()> {
+    let start = content.len();
+    STANDARD_NO_PAD.decode_append(&chunk[..], content).ok()?;
+    again.clear();
+    STANDARD_NO_PAD.encode_append(&content[start..], again);
+    (again == chunk).then(|| chunk.clear())
+}
+
+impl Layout {
+    /// Gives the length of the encoded text of so much content.
+    #[must_use]
+    pub fn encoded_length(&self, content_length: u64) -> Option<u64> {
+        let (triples, rest) = (content_length / 3, content_length % 3);
+        let end = match (rest, self.padding) {
+            (0, _) => 0,
+            (_, Padding::Present) => 4,
+            (_, Padding::Absent) => rest + 1,
+        };
+        let characters = triples.checked_mul(4)?.checked_add(end)?;
+        let breaks = match u64::from(self.line_characters) {
+            0 => 0,
+            line => characters.saturating_sub(1) / line,
+        };
+        characters.checked_add(breaks.checked_mul(self.ending.bytes().len() as u64)?)
+    }
+
+    /// Gives the range of the content that is needed to encode a range of the text; its start is a multiple of 3.
+    #[must_use]
+    pub fn content_range(&self, range: &Range<u64>, content_length: u64) -> Range<u64> {
+        let start = self.characters_before(range.start) / 4;
+        let end = self.characters_before(range.end).div_ceil(4);
+        let end = end.saturating_mul(3).min(content_length);
+        start.saturating_mul(3).min(end)..end
+    }
+
+    /// Appends a range of the encoded text. `content` is what [`Layout::content_range`] named.
+    pub fn encode(&self, content: &[u8], content_start: u64, range: Range<u64>, text: &mut Vec<u8>) {
+        let encoder = if self.padding == Padding::Present { &STANDARD } else { &STANDARD_NO_PAD };
+        let mut characters = Vec::with_capacity(content.len() / 3 * 4 + 4);
+        encoder.encode_append(content, &mut characters);
+        let first = content_start / 3 * 4;
+        let mut position = range.start;
+        while position < range.end {
+            let number = self.characters_before(position);
+            let (run, breaks): (u64, &[u8]) = match self.line_characters {
+                0 => (range.end - position, b""),
+                line => self.at(position, u64::from(line)),
+            };
+            let start = usize::try_from(number.saturating_sub(first)).unwrap_or(usize::MAX).min(characters.len());
+            let run =
+                usize::try_from(run.min(range.end - position)).unwrap_or(usize::MAX).min(characters.len() - start);
+            text.extend_from_slice(&characters[start..start + run]);
+            let left = usize::try_from(range.end - position).unwrap_or(usize::MAX).saturating_sub(run);
+            let breaks = &breaks[..breaks.len().min(left)];
+            text.extend_from_slice(breaks);
+            position += (run + breaks.len()).max(1) as u64;
+        }
+    }
+
+    /// Gives how many characters go on from a position of the text to the end of its line, and what then follows of
+    /// the line end.
+    fn at(&self, position: u64, line: u64) -> (u64, &'static [u8]) {
+        let ending = self.ending.bytes();
+        let column = position % (line + ending.len() as u64);
+        let within_ending = usize::try_from(column.saturating_sub(line)).unwrap_or(0);
+        (line.saturating_sub(column), &ending[within_ending..])
+    }
+
+    /// Counts the characters before a position of the text, line ends not counted.
+    fn characters_before(&self, position: u64) -> u64 {
+        match u64::from(self.line_characters) {
+            0 => position,
+            line => {
+                let stride = line + self.ending.bytes().len() as u64;
+                position / stride * line + (position % stride).min(line)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrapped(content: &[u8], line: usize, ending: &str) -> String {
+        let text = STANDARD.encode_to_string(content);
+        let lines: Vec<_> =
+            text.as_bytes().chunks(line).map(|line| String::from_utf8_lossy(line).into_owned()).collect();
+        lines.join(ending)
+    }
+
+    fn content(length: usize) -> Vec<u8> {
+        (0..length).map(|index| (index * 7 % 251) as u8).collect()
+    }
+
+    fn check(body: &str, lead: &str, tail: &str) {
+        let body_with = format!("{lead}{body}{tail}");
+        let region = take_apart(body_with.as_bytes()).unwrap_or_else(|| panic!("{body:?} cannot be encoded again"));
+        assert_eq!(region.range, lead.len()..lead.len() + body.len(), "{body:?}");
+        assert_eq!(region.layout.encoded_length(region.content.len() as u64), Some(body.len() as u64), "{body:?}");
+        for (start, end) in [(0, body.len()), (1, body.len()), (75, 79), (body.len() / 2, body.len()), (3, 3)] {
+            let end = end.min(body.len());
+            let range = start.min(end) as u64..end as u64;
+            let needed = region.layout.content_range(&range, region.content.len() as u64);
+            let slice = &region.content[needed.start as usize..needed.end as usize];
+            let mut text = Vec::new();
+            region.layout.encode(slice, needed.start, range.clone(), &mut text);
+            assert_eq!(text, body.as_bytes()[range.start as usize..range.end as usize], "{range:?} of {body:?}");
+        }
+    }
+
+    #[test]
+    fn usual_layouts_are_found() {
+        for length in [1, 2, 3, 56, 57, 58, 59, 171, 5_000, 40_000] {
+            for line in [1, 3, 4, 60, 64, 75, 76, 1_000_000] {
+                for ending in ["\r\n", "\n"] {
+                    check(&wrapped(&content(length), line, ending), "", "");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_stands_around_is_left_out() {
+        let text = wrapped(&content(1_000), 76, "\r\n");
+        check(&text, "\r\n\r\n", "\r\n");
+        check(&text, "", "\r\n\r\n\r\n");
+        check(&text, "", "\r\n_____________\r\nlist mailing list\r\n");
+        check(&wrapped(&content(57 * 4), 76, "\r\n"), "", "\r\n-- \r\n");
+    }
+
+    #[test]
+    fn padding_may_be_absent() {
+        for length in [1_000, 1_001, 1_002] {
+            let text = wrapped(&content(length), 76, "\n");
+            check(text.trim_end_matches('='), "", "\n");
+        }
+    }
+
+    #[test]
+    fn what_would_not_come_out_the_same_is_refused() {
+        for body in
+            ["", "\r\n", "a", "a=", "aa=", "aaa==", "ab==", "a b c d", "aGVs\r\nbG8gd29y\r\nbGQ=", "aA==aA==", "!!!!"]
+        {
+            // The last bits of `ab==` are not zero.
+            assert_eq!(take_apart(body.as_bytes()), None, "{body:?}");
+        }
+        let text = wrapped(&content(4_000), 76, "\r\n");
+        assert_eq!(take_apart(text.replacen("\r\n", "\n", 20).as_bytes()), None);
+        assert_eq!(take_apart(text.replacen('A', "*", 1).as_bytes()), None);
+    }
+}

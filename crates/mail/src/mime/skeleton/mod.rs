@@ -1,0 +1,326 @@
+//! A message without its large parts, from which it is joined again byte for byte.
+//!
+//! [`split`] cuts a message into segments: bytes that stay where they are, and bodies of leaf parts that are large
+//! enough to be kept apart, decoded where that can be undone exactly. The same attachment is then the same content in
+//! whatever message and however wrapped it came. The [`Skeleton`] holds the small bytes and, for each part, the id of
+//! its content and how to encode it.
+//!
+//! Lossless by construction: a body is kept decoded only when encoding it again gave the very same bytes while it was
+//! split; else it is kept as it is. Reading a range asks only for the contents that it touches, and of base64 and raw
+//! ones only for the part that it touches.
+//!
+//! Left out: where contents are kept. The caller stores them when it makes a skeleton and reads them when it joins.
+
+mod base64;
+mod quoted_printable;
+mod stored;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use base::limits::MESSAGE_BYTES_MAX;
+
+use crate::mime::Damaged;
+use crate::mime::source::slice;
+use crate::mime::structure::{Encoding, Kind, Structure};
+
+pub use base64::{Layout, Padding};
+pub use quoted_printable::Style;
+
+/// The name of a part's content: the hash by which the store keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ContentId(pub [u8; 32]);
+
+/// A segment of a message that was split.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Segment<'a> {
+    /// Bytes that stay with the message.
+    Inline(&'a [u8]),
+    /// A part that is kept apart.
+    Part(SplitPart<'a>),
+}
+
+/// A part that is kept apart from its message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SplitPart<'a> {
+    /// What is kept.
+    pub content: Cow<'a, [u8]>,
+    /// How many bytes of the message it stands for.
+    pub length: u64,
+    /// How those bytes are made of it.
+    pub rebuild: Rebuild,
+}
+
+/// How the bytes of a message are made of a content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rebuild {
+    /// They are the content.
+    Raw,
+    /// They are its base64.
+    Base64(Layout),
+    /// They are its quoted-printable.
+    QuotedPrintable(Style),
+}
+
+/// What stands between lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineEnding {
+    /// CR LF.
+    CrLf,
+    /// LF alone.
+    Lf,
+}
+
+impl LineEnding {
+    /// Gives its bytes.
+    #[must_use]
+    pub fn bytes(self) -> &'static [u8] {
+        match self {
+            Self::CrLf => b"\r\n",
+            Self::Lf => b"\n",
+        }
+    }
+}
+
+/// Cuts a message into segments that together are the message. Bodies of leaf parts of at least `size_bytes_min`
+/// become parts.
+#[must_use]
+pub fn split<'a>(raw: &'a [u8], structure: &Structure, size_bytes_min: usize) -> Vec<Segment<'a>> {
+    let mut segments = Vec::new();
+    let mut inline_start = 0;
+    for part in structure.parts() {
+        if part.kind != Kind::Leaf || part.size() < size_bytes_min.max(1) as u64 {
+            continue;
+        }
+        let body = slice(raw, &part.body);
+        let (within, split) = take_apart(body, &part.content.encoding);
+        let start = part.body.start + within.start as u64;
+        if start > inline_start {
+            segments.push(Segment::Inline(slice(raw, &(inline_start..start))));
+        }
+        segments.push(Segment::Part(split));
+        inline_start = part.body.start + within.end as u64;
+    }
+    if inline_start < raw.len() as u64 {
+        segments.push(Segment::Inline(slice(raw, &(inline_start..raw.len() as u64))));
+    }
+    segments
+}
+
+/// Joins segments to the message that they were cut from.
+#[must_use]
+pub fn join(segments: &[Segment<'_>]) -> Vec<u8> {
+    let mut raw = Vec::new();
+    for segment in segments {
+        match segment {
+            Segment::Inline(bytes) => raw.extend_from_slice(bytes),
+            Segment::Part(part) => {
+                part.rebuild.write(&part.content, 0, part.length, 0..part.length, &mut raw);
+            }
+        }
+    }
+    raw
+}
+
+/// Finds what of a body is kept, and how.
+fn take_apart<'a>(body: &'a [u8], encoding: &Encoding) -> (Range<usize>, SplitPart<'a>) {
+    match encoding {
+        Encoding::Base64 => {
+            if let Some(region) = base64::take_apart(body) {
+                let (content, length) = (Cow::Owned(region.content), region.range.len() as u64);
+                return (region.range, SplitPart { content, length, rebuild: Rebuild::Base64(region.layout) });
+            }
+        }
+        Encoding::QuotedPrintable => {
+            if let Some((content, style)) = quoted_printable::take_apart(body) {
+                let (content, length) = (Cow::Owned(content), body.len() as u64);
+                return (0..body.len(), SplitPart { content, length, rebuild: Rebuild::QuotedPrintable(style) });
+            }
+        }
+        _ => {}
+    }
+    let part = SplitPart { content: Cow::Borrowed(body), length: body.len() as u64, rebuild: Rebuild::Raw };
+    (0..body.len(), part)
+}
+
+impl Rebuild {
+    /// Gives the range of the content that is needed for a range of the message's bytes.
+    fn content_range(&self, range: &Range<u64>, content_length: u64) -> Range<u64> {
+        match self {
+            Self::Raw => range.clone(),
+            Self::Base64(layout) => layout.content_range(range, content_length),
+            Self::QuotedPrintable(_) => 0..content_length,
+        }
+    }
+
+    /// Appends a range of the message's bytes, made of the range of the content that begins at `content_start`.
+    fn write(&self, content: &[u8], content_start: u64, length: u64, range: Range<u64>, raw: &mut Vec<u8>) {
+        match self {
+            Self::Raw => raw.extend_from_slice(content),
+            Self::Base64(layout) => layout.encode(content, content_start, range, raw),
+            Self::QuotedPrintable(style) => {
+                let limit = usize::try_from(length).unwrap_or(usize::MAX);
+                raw.extend_from_slice(slice(&style.encode(content, limit), &range));
+            }
+        }
+    }
+}
+
+/// What is stored of a message that was split.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skeleton<'a> {
+    pieces: Vec<Piece<'a>>,
+    length: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Piece<'a> {
+    /// Where it begins in the message.
+    start: u64,
+    bytes: Bytes<'a>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Bytes<'a> {
+    Inline(&'a [u8]),
+    Part(StoredPart),
+}
+
+/// A part of a stored message whose content is kept apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredPart {
+    /// Which content.
+    pub content: ContentId,
+    /// How long the content is.
+    pub content_length: u64,
+    /// How many bytes of the message it stands for.
+    pub length: u64,
+    /// How those bytes are made of it.
+    pub rebuild: Rebuild,
+}
+
+impl<'a> Skeleton<'a> {
+    /// Makes a skeleton; `put` keeps a content and gives its id.
+    ///
+    /// # Errors
+    ///
+    /// Those of `put`.
+    pub fn of<E>(
+        segments: &'a [Segment<'a>],
+        mut put: impl FnMut(&SplitPart<'a>) -> Result<ContentId, E>,
+    ) -> Result<Self, E> {
+        let mut pieces = Vec::with_capacity(segments.len());
+        let mut length = 0_u64;
+        for segment in segments {
+            let bytes = match segment {
+                Segment::Inline(bytes) => Bytes::Inline(bytes),
+                Segment::Part(part) => Bytes::Part(StoredPart {
+                    content: put(part)?,
+                    content_length: part.content.len() as u64,
+                    length: part.length,
+                    rebuild: part.rebuild.clone(),
+                }),
+            };
+            let start = length;
+            length += bytes.length();
+            pieces.push(Piece { start, bytes });
+        }
+        Ok(Self { pieces, length })
+    }
+
+    /// Gives the length of the message.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Gives the parts that are kept apart, in their order; one content may be there several times.
+    pub fn parts(&self) -> impl Iterator<Item = &StoredPart> {
+        self.pieces.iter().filter_map(|piece| match &piece.bytes {
+            Bytes::Part(part) => Some(part),
+            Bytes::Inline(_) => None,
+        })
+    }
+
+    /// Gives the whole message.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Skeleton::range`].
+    pub fn join<E: From<Damaged>>(
+        &self,
+        read: impl FnMut(&ContentId, Range<u64>) -> Result<Vec<u8>, E>,
+    ) -> Result<Vec<u8>, E> {
+        self.range(0..self.length, read)
+    }
+
+    /// Gives a range of the message's bytes; what lies past the end is left out. `read` gives a range of a content.
+    ///
+    /// # Errors
+    ///
+    /// Those of `read`, and [`Damaged`] when a content is not as long as it was.
+    pub fn range<E: From<Damaged>>(
+        &self,
+        range: Range<u64>,
+        mut read: impl FnMut(&ContentId, Range<u64>) -> Result<Vec<u8>, E>,
+    ) -> Result<Vec<u8>, E> {
+        let range = range.start.min(self.length)..range.end.min(self.length);
+        let expected = range.end.saturating_sub(range.start).min(MESSAGE_BYTES_MAX as u64);
+        let mut raw = Vec::with_capacity(usize::try_from(expected).unwrap_or(0));
+        let first = self.pieces.partition_point(|piece| piece.start + piece.bytes.length() <= range.start);
+        for piece in self.pieces[first..].iter().take_while(|piece| piece.start < range.end) {
+            let start = range.start.saturating_sub(piece.start);
+            let within = start..piece.bytes.length().min(range.end - piece.start);
+            match &piece.bytes {
+                Bytes::Inline(bytes) => raw.extend_from_slice(slice(bytes, &within)),
+                Bytes::Part(part) => part.append(within, &mut read, &mut raw)?,
+            }
+        }
+        Ok(raw)
+    }
+}
+
+impl Bytes<'_> {
+    fn length(&self) -> u64 {
+        match self {
+            Self::Inline(bytes) => bytes.len() as u64,
+            Self::Part(part) => part.length,
+        }
+    }
+}
+
+impl StoredPart {
+    fn append<E: From<Damaged>>(
+        &self,
+        range: Range<u64>,
+        read: &mut impl FnMut(&ContentId, Range<u64>) -> Result<Vec<u8>, E>,
+        raw: &mut Vec<u8>,
+    ) -> Result<(), E> {
+        let needed = self.rebuild.content_range(&range, self.content_length);
+        let content = read(&self.content, needed.clone())?;
+        let (before, wanted) = (raw.len() as u64, range.end - range.start);
+        if content.len() as u64 == needed.end - needed.start {
+            self.rebuild.write(&content, needed.start, self.length, range, raw);
+        }
+        if raw.len() as u64 - before == wanted { Ok(()) } else { Err(Damaged("content of a message part").into()) }
+    }
+}
+
+impl<'a> Skeleton<'a> {
+    /// Gives the bytes that are stored with the message.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        stored::encode(self)
+    }
+
+    /// Reads stored bytes back.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`] when they are no skeleton.
+    pub fn decode(bytes: &'a [u8]) -> Result<Self, Damaged> {
+        stored::decode(bytes)
+    }
+}

@@ -1,0 +1,420 @@
+//! Quoted-printable that can be encoded again to the very same characters.
+//!
+//! Programs differ in what they escape beyond need and in where they break lines. [`take_apart`] learns both from the
+//! text: which bytes are always escaped, whether a blank at a line's end, a dot or a `From ` at its beginning are, the
+//! case of the digits, the longest line. Where lines are broken is one of two usual rules, or else a list with one byte
+//! a line. Then it encodes again and compares; anything that does not come out the same is refused.
+//!
+//! To give a range of the text, all of it must be encoded; so long texts are refused too.
+
+use base::codec::{Decoder, Encoder, Truncated};
+
+use super::LineEnding;
+use crate::limits::QUOTED_PRINTABLE_BYTES_MAX;
+use crate::mime::transfer::hex_pair;
+
+/// How a text is encoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Style {
+    ending: LineEnding,
+    /// Whether hexadecimal digits are in lower case.
+    lower_case: bool,
+    /// Which bytes are escaped wherever they stand.
+    escaped: ByteSet,
+    contexts: Contexts,
+    breaks: Breaks,
+}
+
+/// Where bytes are escaped that stand for themselves elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Contexts {
+    /// A blank or a tab before a line end.
+    trailing_blank: bool,
+    /// A dot at the beginning of a line.
+    leading_dot: bool,
+    /// The F of `From ` at the beginning of a line.
+    leading_from: bool,
+}
+
+/// Where lines are broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Breaks {
+    /// As late as the length allows; a line that ends there may be as long as one that is broken, with its `=`.
+    Late(u8),
+    /// As late as the length allows, with room for the `=` whether the line is broken or not.
+    Early(u8),
+    /// For each line: its length with the `=`, or zero when it is not broken.
+    Listed(Vec<u8>),
+}
+
+/// Finds out how a body is encoded, and decodes it; nothing when encoding it again would not give the same.
+#[must_use]
+pub fn take_apart(body: &[u8]) -> Option<(Vec<u8>, Style)> {
+    if body.len() > QUOTED_PRINTABLE_BYTES_MAX {
+        return None;
+    }
+    let mut reading = Reading::new(ending_of(body));
+    reading.read(body)?;
+    let content = std::mem::take(&mut reading.content);
+    let longest = reading.lines.iter().copied().max().unwrap_or(0);
+    let mut style = reading.style(Breaks::Late(longest))?;
+    for breaks in [Breaks::Late(longest), Breaks::Early(longest), Breaks::Listed(reading.lines)] {
+        style.breaks = breaks;
+        if style.gives(&content, body) {
+            return Some((content, style));
+        }
+    }
+    None
+}
+
+fn ending_of(body: &[u8]) -> LineEnding {
+    match memchr::memchr(b'\n', body) {
+        Some(position) if !body[..position].ends_with(b"\r") => LineEnding::Lf,
+        _ => LineEnding::CrLf,
+    }
+}
+
+/// A set of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct ByteSet([u64; 4]);
+
+impl ByteSet {
+    /// The bytes that must be escaped: all but blanks, tabs and printable ASCII without `=`.
+    const NEEDED: Self = Self([0xFFFF_FFFF & !(1 << 9) | 1 << 61, 1 << 63, u64::MAX, u64::MAX]);
+
+    fn insert(&mut self, byte: u8) {
+        self.0[usize::from(byte >> 6)] |= 1 << (byte & 63);
+    }
+
+    fn contains(&self, byte: u8) -> bool {
+        self.0[usize::from(byte >> 6)] >> (byte & 63) & 1 != 0
+    }
+
+    fn bytes(self) -> impl Iterator<Item = u8> {
+        (0..=u8::MAX).filter(move |byte| self.contains(*byte))
+    }
+
+    fn combined(self, other: Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+        Self(std::array::from_fn(|index| combine(self.0[index], other.0[index])))
+    }
+}
+
+/// What was learned from a text while it was decoded.
+struct Reading {
+    ending: LineEnding,
+    content: Vec<u8>,
+    /// One entry a line, as in [`Breaks::Listed`].
+    lines: Vec<u8>,
+    escaped: ByteSet,
+    literal: ByteSet,
+    contexts: Contexts,
+    lower_case: bool,
+    upper_case: bool,
+}
+
+impl Reading {
+    fn new(ending: LineEnding) -> Self {
+        Self {
+            ending,
+            content: Vec::new(),
+            lines: Vec::new(),
+            escaped: ByteSet::default(),
+            literal: ByteSet::default(),
+            contexts: Contexts::default(),
+            lower_case: false,
+            upper_case: false,
+        }
+    }
+
+    fn read(&mut self, body: &[u8]) -> Option<()> {
+        self.content.reserve(body.len());
+        let mut rest = body;
+        while !rest.is_empty() {
+            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |position| position + 1);
+            let (line, after) = rest.split_at(end);
+            rest = after;
+            let (text, has_end) = match line.strip_suffix(self.ending.bytes()) {
+                Some(text) => (text, true),
+                None if line.ends_with(b"\n") => return None,
+                None => (line, false),
+            };
+            match text.strip_suffix(b"=") {
+                Some(broken) => {
+                    self.lines.push(u8::try_from(text.len()).ok().filter(|_| has_end)?);
+                    self.read_line(broken, LineKind::Broken)?;
+                }
+                None => {
+                    self.lines.push(0);
+                    self.read_line(text, LineKind::Ended)?;
+                    if has_end {
+                        self.content.extend_from_slice(self.ending.bytes());
+                    }
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn read_line(&mut self, line: &[u8], kind: LineKind) -> Option<()> {
+        let mut rest = line;
+        let mut at_start = true;
+        while let Some(position) = memchr::memchr(b'=', rest) {
+            self.read_literal(&rest[..position]);
+            let (byte, after) = match &rest[position + 1..] {
+                [high, low, after @ ..] => (self.digits(*high, *low)?, after),
+                _ => return None,
+            };
+            match byte {
+                b' ' | b'\t' if after.is_empty() && kind == LineKind::Ended => self.contexts.trailing_blank = true,
+                b'.' if at_start && position == 0 => self.contexts.leading_dot = true,
+                b'F' if at_start && position == 0 && after.starts_with(b"rom ") => self.contexts.leading_from = true,
+                _ => self.escaped.insert(byte),
+            }
+            self.content.push(byte);
+            at_start = false;
+            rest = after;
+        }
+        self.read_literal(rest);
+        Some(())
+    }
+
+    fn read_literal(&mut self, text: &[u8]) {
+        text.iter().for_each(|byte| self.literal.insert(*byte));
+        self.content.extend_from_slice(text);
+    }
+
+    fn digits(&mut self, high: u8, low: u8) -> Option<u8> {
+        self.lower_case |= high.is_ascii_lowercase() || low.is_ascii_lowercase();
+        self.upper_case |= high.is_ascii_uppercase() || low.is_ascii_uppercase();
+        hex_pair(high, low)
+    }
+
+    fn style(&self, breaks: Breaks) -> Option<Style> {
+        let both = self.escaped.combined(self.literal, |escaped, literal| escaped & literal);
+        if both != ByteSet::default() || (self.lower_case && self.upper_case) {
+            return None;
+        }
+        // Bytes that do not occur are taken for usual, so that equal programs give equal styles.
+        let usual = ByteSet::NEEDED.combined(self.literal, |needed, literal| needed & !literal);
+        let escaped = usual.combined(self.escaped, |usual, escaped| usual | escaped);
+        Some(Style { ending: self.ending, lower_case: self.lower_case, escaped, contexts: self.contexts, breaks })
+    }
+}
+
+/// How a line of encoded text ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineKind {
+    /// With the `=` of a break.
+    Broken,
+    /// With a line end of the content, or the end of all.
+    Ended,
+}
+
+impl Style {
+    /// Encodes a text.
+    #[must_use]
+    pub fn encode(&self, content: &[u8], size_bytes_max: usize) -> Vec<u8> {
+        let mut encoded = Vec::with_capacity(content.len() + content.len() / 16);
+        self.write(content, &mut |bytes| {
+            encoded.extend_from_slice(bytes);
+            encoded.len() <= size_bytes_max
+        });
+        encoded
+    }
+
+    /// Tells whether a text, encoded, gives these bytes.
+    fn gives(&self, content: &[u8], expected: &[u8]) -> bool {
+        let mut rest = expected;
+        let complete = self.write(content, &mut |bytes| match rest.strip_prefix(bytes) {
+            Some(after) => {
+                rest = after;
+                true
+            }
+            None => false,
+        });
+        complete && rest.is_empty()
+    }
+
+    /// Writes the encoded text piece by piece, until the sink has enough.
+    fn write(&self, content: &[u8], sink: &mut impl FnMut(&[u8]) -> bool) -> bool {
+        let ending = self.ending.bytes();
+        let mut line_number = 0;
+        let mut rest = content;
+        while !rest.is_empty() {
+            let end = self.find_ending(rest).unwrap_or(rest.len());
+            let (line, after) = rest.split_at(end);
+            let has_end = !after.is_empty();
+            if !self.write_line(line, &mut line_number, sink) || (has_end && !sink(ending)) {
+                return false;
+            }
+            line_number += 1;
+            rest = after.get(ending.len()..).unwrap_or_default();
+        }
+        true
+    }
+
+    fn find_ending(&self, text: &[u8]) -> Option<usize> {
+        match self.ending {
+            LineEnding::Lf => memchr::memchr(b'\n', text),
+            LineEnding::CrLf => memchr::memmem::find(text, b"\r\n"),
+        }
+    }
+
+    /// Writes one line of the content, broken into as many lines as it takes.
+    fn write_line(&self, line: &[u8], line_number: &mut usize, sink: &mut impl FnMut(&[u8]) -> bool) -> bool {
+        const UPPER: &[u8; 16] = b"0123456789ABCDEF";
+        const LOWER: &[u8; 16] = b"0123456789abcdef";
+        let digits = if self.lower_case { LOWER } else { UPPER };
+        let mut column = 0;
+        // Literal bytes of the present line that were not written yet.
+        let mut pending = 0..0;
+        for (index, byte) in line.iter().enumerate() {
+            let is_last = index + 1 == line.len();
+            let mut escape = self.escapes(*byte, column == 0, &line[index + 1..]);
+            if self.breaks_before(column, if escape { 3 } else { 1 }, is_last, *line_number) {
+                if !sink(&line[pending]) || !sink(b"=") || !sink(self.ending.bytes()) {
+                    return false;
+                }
+                pending = index..index;
+                column = 0;
+                *line_number += 1;
+                escape = self.escapes(*byte, true, &line[index + 1..]);
+            }
+            if escape {
+                let code = [b'=', digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]];
+                if !sink(&line[pending]) || !sink(&code) {
+                    return false;
+                }
+                pending = index + 1..index + 1;
+                column += 3;
+            } else {
+                pending.end = index + 1;
+                column += 1;
+            }
+        }
+        // Some programs break a line after its last byte.
+        let broken_at_end =
+            matches!(self.breaks, Breaks::Listed(_)) && self.breaks_before(column, 0, true, *line_number);
+        *line_number += usize::from(broken_at_end);
+        sink(&line[pending]) && (!broken_at_end || (sink(b"=") && sink(self.ending.bytes())))
+    }
+
+    fn escapes(&self, byte: u8, at_start: bool, after: &[u8]) -> bool {
+        if self.escaped.contains(byte) {
+            return true;
+        }
+        match byte {
+            b' ' | b'\t' => self.contexts.trailing_blank && after.is_empty(),
+            b'.' => self.contexts.leading_dot && at_start,
+            b'F' => self.contexts.leading_from && at_start && after.starts_with(b"rom "),
+            _ => false,
+        }
+    }
+
+    /// Tells whether the line is broken before something of so many characters.
+    fn breaks_before(&self, column: usize, characters: usize, is_last: bool, line_number: usize) -> bool {
+        match &self.breaks {
+            Breaks::Late(longest) => {
+                let room = usize::from(*longest) + usize::from(is_last);
+                *longest > 0 && column > 0 && column + characters >= room
+            }
+            Breaks::Early(longest) => *longest > 0 && column > 0 && column + characters >= usize::from(*longest),
+            Breaks::Listed(lines) => lines.get(line_number).is_some_and(|length| usize::from(*length) == column + 1),
+        }
+    }
+
+    /// Appends the stored form.
+    pub(crate) fn store(&self, encoder: &mut Encoder) {
+        let (kind, longest) = match &self.breaks {
+            Breaks::Late(longest) => (0, *longest),
+            Breaks::Early(longest) => (1, *longest),
+            Breaks::Listed(_) => (2, 0),
+        };
+        let bit = |set: bool, bit: u8| if set { bit } else { 0 };
+        encoder.u8(kind
+            | bit(self.ending == LineEnding::Lf, 1 << 2)
+            | bit(self.lower_case, 1 << 3)
+            | bit(self.contexts.trailing_blank, 1 << 4)
+            | bit(self.contexts.leading_dot, 1 << 5)
+            | bit(self.contexts.leading_from, 1 << 6));
+        encoder.u8(longest);
+        let unusual: Vec<u8> = self.escaped.combined(ByteSet::NEEDED, |a, b| a ^ b).bytes().collect();
+        encoder.bytes(&unusual);
+        if let Breaks::Listed(lines) = &self.breaks {
+            encoder.bytes(lines);
+        }
+    }
+
+    /// Reads the stored form.
+    pub(crate) fn restore(decoder: &mut Decoder<'_>) -> Result<Self, Truncated> {
+        let flags = decoder.u8()?;
+        let longest = decoder.u8()?;
+        let mut unusual = ByteSet::default();
+        decoder.bytes()?.iter().for_each(|byte| unusual.insert(*byte));
+        let breaks = match flags & 3 {
+            0 => Breaks::Late(longest),
+            1 => Breaks::Early(longest),
+            2 => Breaks::Listed(decoder.bytes()?.to_vec()),
+            _ => return Err(Truncated),
+        };
+        let contexts = Contexts {
+            trailing_blank: flags & 1 << 4 != 0,
+            leading_dot: flags & 1 << 5 != 0,
+            leading_from: flags & 1 << 6 != 0,
+        };
+        let ending = if flags & 1 << 2 != 0 { LineEnding::Lf } else { LineEnding::CrLf };
+        let escaped = unusual.combined(ByteSet::NEEDED, |a, b| a ^ b);
+        Ok(Self { ending, lower_case: flags & 1 << 3 != 0, escaped, contexts, breaks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes a text apart and gives what it says and where it says lines are broken.
+    fn check(body: &str, content: &str, breaks: &Breaks) {
+        let (found, style) = take_apart(body.as_bytes()).unwrap_or_else(|| panic!("{body:?} cannot be encoded again"));
+        assert_eq!(String::from_utf8_lossy(&found), content);
+        assert_eq!(style.breaks, *breaks, "{body:?}");
+        assert_eq!(style.encode(&found, usize::MAX), body.as_bytes());
+        let mut encoder = Encoder::new();
+        style.store(&mut encoder);
+        let stored = encoder.finish();
+        assert_eq!(Style::restore(&mut Decoder::new(&stored)), Ok(style));
+    }
+
+    #[test]
+    fn text_without_breaks_comes_out_the_same() {
+        check("caf=C3=A9 =3D 1\r\nx\r\n", "caf\u{e9} = 1\r\nx\r\n", &Breaks::Late(0));
+        check("caf=c3=a9\n\n\nx", "caf\u{e9}\n\n\nx", &Breaks::Late(0));
+        check("a=20\r\nb c=20", "a \r\nb c ", &Breaks::Late(0));
+        check("=2E\r\n=46rom me. From you\r\n", ".\r\nFrom me. From you\r\n", &Breaks::Late(0));
+        check("=21=22", "!\"", &Breaks::Late(0));
+        check("", "", &Breaks::Late(0));
+    }
+
+    #[test]
+    fn usual_breaks_are_a_rule() {
+        let (full, room) = ("x".repeat(76), "x".repeat(75));
+        check(&format!("{room}=\r\nyy\r\n{full}\r\n"), &format!("{room}yy\r\n{full}\r\n"), &Breaks::Late(76));
+        check(&format!("{room}=\r\nx\r\n"), &format!("{full}\r\n"), &Breaks::Early(76));
+        let escaped = format!("{}=\r\n=C3=A9", "x".repeat(73));
+        check(&escaped, &format!("{}\u{e9}", "x".repeat(73)), &Breaks::Late(74));
+    }
+
+    #[test]
+    fn unusual_breaks_are_listed() {
+        check("one =\r\ntwo three =\r\nfour\r\n", "one two three four\r\n", &Breaks::Listed(vec![5, 11, 0]));
+        check("one=\r\n\r\ntwo\r\n", "one\r\ntwo\r\n", &Breaks::Listed(vec![4, 0, 0]));
+        check("one=\r\n", "one", &Breaks::Listed(vec![4]));
+    }
+
+    #[test]
+    fn what_would_not_come_out_the_same_is_refused() {
+        for body in ["a=", "=4", "=ZZ", "=aA", "a=c3=A9=C3", "a=\r\nb\n", "a= \r\nb", "=65e", "a=0D=0Ab\r\n"] {
+            assert_eq!(take_apart(body.as_bytes()), None, "{body:?}");
+        }
+        assert_eq!(take_apart(format!("{}=\r\nx", "y".repeat(300)).as_bytes()), None);
+    }
+}

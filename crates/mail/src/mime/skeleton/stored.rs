@@ -1,0 +1,115 @@
+//! The stored form of a skeleton; `docs/message-storage.md` describes it byte by byte.
+
+use base::codec::{Decoder, Encoder, Truncated};
+use base::limits::MIME_PARTS_MAX;
+
+use super::{Bytes, ContentId, Layout, LineEnding, Padding, Piece, Rebuild, Skeleton, StoredPart, Style};
+use crate::mime::Damaged;
+
+/// The version of the form that is written.
+const VERSION: u8 = 1;
+
+/// Most pieces that a message can have: each part and what stands before and after it.
+const PIECES_MAX: usize = 2 * MIME_PARTS_MAX + 1;
+
+const INLINE: u8 = 0;
+const RAW: u8 = 1;
+const BASE64: u8 = 2;
+const QUOTED_PRINTABLE: u8 = 3;
+
+/// Flags of a base64 layout.
+const LF: u8 = 1;
+const UNPADDED: u8 = 2;
+
+pub(super) fn encode(skeleton: &Skeleton<'_>) -> Vec<u8> {
+    let inline = |piece: &Piece<'_>| match piece.bytes {
+        Bytes::Inline(bytes) => bytes.len() + 6,
+        Bytes::Part(_) => 64,
+    };
+    let mut encoder = Encoder::with_capacity(8 + skeleton.pieces.iter().map(inline).sum::<usize>());
+    encoder.u8(VERSION).varint(skeleton.pieces.len() as u64);
+    for piece in &skeleton.pieces {
+        match &piece.bytes {
+            Bytes::Inline(bytes) => {
+                encoder.u8(INLINE).bytes(bytes);
+            }
+            Bytes::Part(part) => encode_part(&mut encoder, part),
+        }
+    }
+    encoder.finish()
+}
+
+fn encode_part(encoder: &mut Encoder, part: &StoredPart) {
+    let tag = match &part.rebuild {
+        Rebuild::Raw => RAW,
+        Rebuild::Base64(_) => BASE64,
+        Rebuild::QuotedPrintable(_) => QUOTED_PRINTABLE,
+    };
+    encoder.u8(tag).raw(&part.content.0).varint(part.content_length);
+    match &part.rebuild {
+        Rebuild::Raw => {}
+        Rebuild::Base64(layout) => {
+            let ending = if layout.ending == LineEnding::Lf { LF } else { 0 };
+            let padding = if layout.padding == Padding::Absent { UNPADDED } else { 0 };
+            encoder.u8(ending | padding).varint(u64::from(layout.line_characters));
+        }
+        Rebuild::QuotedPrintable(style) => {
+            encoder.varint(part.length);
+            style.store(encoder);
+        }
+    }
+}
+
+pub(super) fn decode(bytes: &[u8]) -> Result<Skeleton<'_>, Damaged> {
+    let mut decoder = Decoder::new(bytes);
+    let skeleton = decode_pieces(&mut decoder).map_err(|Truncated| Damaged("skeleton of a message"))?;
+    if decoder.is_empty() { Ok(skeleton) } else { Err(Damaged("skeleton of a message")) }
+}
+
+fn decode_pieces<'a>(decoder: &mut Decoder<'a>) -> Result<Skeleton<'a>, Truncated> {
+    if decoder.u8()? != VERSION {
+        return Err(Truncated);
+    }
+    let count = decoder.count()?;
+    if count > PIECES_MAX {
+        return Err(Truncated);
+    }
+    let mut pieces = Vec::with_capacity(count);
+    let mut length = 0_u64;
+    for _ in 0..count {
+        let bytes = match decoder.u8()? {
+            INLINE => Bytes::Inline(decoder.bytes()?),
+            tag => Bytes::Part(decode_part(decoder, tag)?),
+        };
+        let start = length;
+        length = length.checked_add(bytes.length()).ok_or(Truncated)?;
+        pieces.push(Piece { start, bytes });
+    }
+    Ok(Skeleton { pieces, length })
+}
+
+fn decode_part(decoder: &mut Decoder<'_>, tag: u8) -> Result<StoredPart, Truncated> {
+    let content = ContentId(decoder.array()?);
+    let content_length = decoder.varint()?;
+    let (length, rebuild) = match tag {
+        RAW => (content_length, Rebuild::Raw),
+        BASE64 => {
+            let layout = decode_layout(decoder)?;
+            (layout.encoded_length(content_length).ok_or(Truncated)?, Rebuild::Base64(layout))
+        }
+        QUOTED_PRINTABLE => (decoder.varint()?, Rebuild::QuotedPrintable(Style::restore(decoder)?)),
+        _ => return Err(Truncated),
+    };
+    Ok(StoredPart { content, content_length, length, rebuild })
+}
+
+fn decode_layout(decoder: &mut Decoder<'_>) -> Result<Layout, Truncated> {
+    let flags = decoder.u8()?;
+    if flags & !(LF | UNPADDED) != 0 {
+        return Err(Truncated);
+    }
+    let line_characters = u32::try_from(decoder.varint()?).map_err(|_| Truncated)?;
+    let ending = if flags & LF != 0 { LineEnding::Lf } else { LineEnding::CrLf };
+    let padding = if flags & UNPADDED != 0 { Padding::Absent } else { Padding::Present };
+    Ok(Layout { line_characters, ending, padding })
+}

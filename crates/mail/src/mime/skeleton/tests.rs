@@ -1,0 +1,162 @@
+//! What goes in comes out, byte for byte.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use super::*;
+use crate::mime::parse;
+
+/// Contents by their ids, and which ranges of them were read.
+#[derive(Default)]
+struct Contents {
+    kept: Vec<Vec<u8>>,
+    reads: RefCell<Vec<(usize, Range<u64>)>>,
+}
+
+impl Contents {
+    fn put(&mut self, content: &[u8]) -> ContentId {
+        self.kept.push(content.to_vec());
+        let mut id = [0; 32];
+        id[0] = (self.kept.len() - 1) as u8;
+        ContentId(id)
+    }
+
+    fn read(&self, id: &ContentId, range: Range<u64>) -> Result<Vec<u8>, Damaged> {
+        let place = usize::from(id.0[0]);
+        self.reads.borrow_mut().push((place, range.clone()));
+        Ok(slice(&self.kept[place], &range).to_vec())
+    }
+}
+
+fn message(encoding: &str, body: &str) -> String {
+    format!(
+        "Subject: x\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nsmall\r\n--b\r\n\
+         Content-Type: application/pdf\r\nContent-Transfer-Encoding: {encoding}\r\n\r\n{body}\r\n--b--\r\n"
+    )
+}
+
+fn base64_body(length: usize) -> String {
+    let content: Vec<u8> = (0..length).map(|index| (index * 31 % 253) as u8).collect();
+    let text = base64_simd::STANDARD.encode_to_string(content);
+    let lines: Vec<_> = text.as_bytes().chunks(76).map(|line| String::from_utf8_lossy(line).into_owned()).collect();
+    lines.join("\r\n")
+}
+
+/// Splits a message, stores and restores its skeleton, joins it, and gives how its parts are rebuilt.
+fn check(raw: &str, size_bytes_min: usize) -> Vec<Rebuild> {
+    let structure = parse(raw.as_bytes());
+    let segments = split(raw.as_bytes(), &structure, size_bytes_min);
+    assert_eq!(join(&segments), raw.as_bytes());
+    let mut contents = Contents::default();
+    let stored =
+        Skeleton::of::<Damaged>(&segments, |part| Ok(contents.put(&part.content))).map(|skeleton| skeleton.encode());
+    let stored = stored.expect("keeping in memory never fails");
+    let skeleton = Skeleton::decode(&stored).expect("a skeleton that was just encoded reads back");
+    assert_eq!(skeleton.length(), raw.len() as u64);
+    assert_eq!(skeleton.join(|id, range| contents.read(id, range)).as_deref(), Ok(raw.as_bytes()));
+    skeleton.parts().map(|part| part.rebuild.clone()).collect()
+}
+
+#[test]
+fn large_parts_are_kept_decoded() {
+    let layout = Layout { line_characters: 76, ending: LineEnding::CrLf, padding: Padding::Present };
+    assert_eq!(check(&message("base64", &base64_body(10_000)), 4_096), [Rebuild::Base64(layout)]);
+    let text = "caf=C3=A9 and some more words to make it long\r\n".repeat(200);
+    assert!(matches!(check(&message("quoted-printable", &text), 4_096)[..], [Rebuild::QuotedPrintable(_)]));
+    assert_eq!(check(&message("7bit", &"words ".repeat(1_000)), 4_096), [Rebuild::Raw]);
+}
+
+#[test]
+fn what_cannot_be_encoded_again_is_kept_as_it_is() {
+    assert_eq!(check(&message("base64", &base64_body(10_000).replacen("\r\n", "\r\n ", 3)), 4_096), [Rebuild::Raw]);
+    assert_eq!(check(&message("quoted-printable", &"=ZZ ".repeat(2_000)), 4_096), [Rebuild::Raw]);
+    assert_eq!(check(&message("x-unknown", &base64_body(10_000)), 4_096), [Rebuild::Raw]);
+}
+
+#[test]
+fn small_parts_stay_with_the_message() {
+    assert_eq!(check(&message("base64", &base64_body(1_000)), 4_096), []);
+    assert_eq!(check(&message("7bit", &"x".repeat(4_095)), 4_096), []);
+    assert_eq!(check(&message("7bit", &"x".repeat(4_096)), 4_096), [Rebuild::Raw]);
+    assert_eq!(check(&message("7bit", ""), 0).len(), 1);
+    assert_eq!(check("", 0), []);
+}
+
+#[test]
+fn the_same_attachment_is_the_same_content_however_it_is_wrapped() {
+    let content_of = |body: &str| {
+        let raw = message("base64", body);
+        split(raw.as_bytes(), &parse(raw.as_bytes()), 4_096).iter().find_map(|segment| match segment {
+            Segment::Part(part) => Some(part.content.to_vec()),
+            Segment::Inline(_) => None,
+        })
+    };
+    let wrapped = base64_body(10_000);
+    let expected = content_of(&wrapped);
+    assert!(expected.is_some());
+    for other in [wrapped.replace("\r\n", "\n"), wrapped.replace("\r\n", ""), format!("\r\n{wrapped}\r\n\r\n")] {
+        assert_eq!(content_of(&other), expected);
+    }
+}
+
+#[test]
+fn a_range_reads_only_what_it_touches() {
+    let raw = message("base64", &base64_body(100_000));
+    let structure = parse(raw.as_bytes());
+    let segments = split(raw.as_bytes(), &structure, 4_096);
+    let mut contents = Contents::default();
+    let skeleton = Skeleton::of::<Damaged>(&segments, |part| Ok(contents.put(&part.content))).expect("memory");
+    let body = structure.parts()[2].body.clone();
+    let check = |range: Range<u64>, bytes_read_max: u64| {
+        contents.reads.borrow_mut().clear();
+        let found = skeleton.range(range.clone(), |id, range| contents.read(id, range));
+        assert_eq!(found.as_deref(), Ok(slice(raw.as_bytes(), &range)), "{range:?}");
+        let read: u64 = contents.reads.borrow().iter().map(|(_, range)| range.end - range.start).sum();
+        assert!(read <= bytes_read_max, "{range:?} read {read}");
+    };
+    check(0..body.start, 0);
+    check(body.end..raw.len() as u64, 0);
+    check(body.start..body.start + 1, 3);
+    check(body.start + 50_000..body.start + 51_000, 1_000);
+    check(body.end - 1..body.end + 5, 3);
+    check(0..u64::MAX, 100_000);
+    check(7..7, 0);
+    check(u64::MAX..u64::MAX, 0);
+}
+
+#[test]
+fn a_content_of_another_length_is_damage() {
+    for raw in [
+        message("base64", &base64_body(5_000)),
+        message("7bit", &"x".repeat(5_000)),
+        message("quoted-printable", &"a=3Db\r\n".repeat(900)),
+    ] {
+        let structure = parse(raw.as_bytes());
+        let segments = split(raw.as_bytes(), &structure, 4_096);
+        let skeleton = Skeleton::of::<Damaged>(&segments, |_| Ok(ContentId([0; 32]))).expect("memory");
+        let joined = skeleton.join(|_, range| Ok::<_, Damaged>(vec![b'x'; range.end as usize - 1]));
+        assert_eq!(joined, Err(Damaged("content of a message part")));
+    }
+}
+
+#[test]
+fn damaged_records_are_refused() {
+    let raw = message("base64", &base64_body(5_000));
+    let structure = parse(raw.as_bytes());
+    let segments = split(raw.as_bytes(), &structure, 4_096);
+    let stored = Skeleton::of::<Damaged>(&segments, |_| Ok(ContentId([7; 32]))).map(|skeleton| skeleton.encode());
+    let stored = stored.expect("memory");
+    for length in 0..stored.len() {
+        assert!(Skeleton::decode(&stored[..length]).is_err(), "{length}");
+    }
+    for place in 0..stored.len() {
+        let mut damaged = stored.clone();
+        damaged[place] ^= 0x81;
+        if let Ok(skeleton) = Skeleton::decode(&damaged) {
+            let _ = skeleton.range(0..1_000_000, |_, range| {
+                let length = range.end.saturating_sub(range.start);
+                if length > 1_000_000 { Err(Damaged("content")) } else { Ok(vec![0; length as usize]) }
+            });
+        }
+    }
+}

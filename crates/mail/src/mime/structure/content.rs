@@ -1,0 +1,523 @@
+//! What the `Content-` fields of a part say (RFC 2045, 2046, 2183, 2231, 3282, 1864, 2557).
+//!
+//! Values are kept as the sender wrote them, with quoting, comments and folding undone. Parameters in pieces
+//! (RFC 2231 §3) are put together; one that names a character set keeps its form and its `*`. What cannot be read as
+//! the RFCs want is read as mail programs do: blanks in values without quotes belong to them, a missing `;` is seen
+//! by the `=` of the next parameter. A Content-Type without a subtype counts as none.
+
+use crate::limits::{FIELD_BYTES_MAX, LANGUAGES_MAX, PARAMETERS_MAX, STRUCTURE_VALUE_BYTES_MAX};
+use crate::mime::header;
+use crate::mime::structure::Text;
+use crate::mime::transfer::hex_pair;
+use crate::mime::word;
+
+/// What the header of a part says of its body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Content {
+    /// Whether a readable Content-Type is there; else type and subtype are the default of the place.
+    pub typed: bool,
+    /// The media type.
+    pub media_type: Text,
+    /// The media subtype.
+    pub subtype: Text,
+    /// The parameters of the media type.
+    pub parameters: Vec<Parameter>,
+    /// Content-ID.
+    pub id: Option<Text>,
+    /// Content-Description.
+    pub description: Option<Text>,
+    /// Content-MD5.
+    pub md5: Option<Text>,
+    /// Content-Disposition.
+    pub disposition: Option<Disposition>,
+    /// Content-Language.
+    pub languages: Vec<Text>,
+    /// Content-Location.
+    pub location: Option<Text>,
+    /// Content-Transfer-Encoding.
+    pub encoding: Encoding,
+}
+
+/// A parameter of a media type or a disposition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// The name as written.
+    pub name: Text,
+    /// The value.
+    pub value: Text,
+}
+
+/// Content-Disposition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disposition {
+    /// `inline`, `attachment` or another.
+    pub kind: Text,
+    /// The parameters.
+    pub parameters: Vec<Parameter>,
+}
+
+/// Content-Transfer-Encoding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Encoding {
+    /// `7bit`, also when none is named.
+    SevenBit,
+    /// `8bit`.
+    EightBit,
+    /// `binary`.
+    Binary,
+    /// `base64`.
+    Base64,
+    /// `quoted-printable`.
+    QuotedPrintable,
+    /// Any other, as written.
+    Other(Text),
+}
+
+impl Encoding {
+    /// Gives the name as IMAP and MIME write it.
+    #[must_use]
+    pub fn name(&self) -> &[u8] {
+        match self {
+            Self::SevenBit => b"7bit",
+            Self::EightBit => b"8bit",
+            Self::Binary => b"binary",
+            Self::Base64 => b"base64",
+            Self::QuotedPrintable => b"quoted-printable",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// Tells whether bytes stand as they are.
+    #[must_use]
+    pub fn is_identity(&self) -> bool {
+        matches!(self, Self::SevenBit | Self::EightBit | Self::Binary)
+    }
+
+    fn of(value: &[u8]) -> Self {
+        let mut tokens = Tokens::of(value);
+        let name = tokens.token(Stop::AtPunctuation);
+        let known = [Self::SevenBit, Self::EightBit, Self::Binary, Self::Base64, Self::QuotedPrintable];
+        match known.into_iter().find(|encoding| encoding.name().eq_ignore_ascii_case(name)) {
+            Some(encoding) => encoding,
+            None if name.is_empty() => Self::SevenBit,
+            None => Self::Other(Text::of(cut(name))),
+        }
+    }
+}
+
+impl Content {
+    /// Reads the folded values of a part's fields; `place` says what a part without a type is.
+    #[must_use]
+    pub(crate) fn of(fields: &ContentFields<'_>, place: Place) -> Self {
+        let value = |field: ContentField| fields.0[field as usize].map(|value| cut_field(value));
+        let text = |field| value(field).map(|value| Text::of(cut(&header::unfolded(value))));
+        let typed = value(ContentField::Type).and_then(parse_type);
+        let (default_type, default_subtype): (&[u8], &[u8]) = match place {
+            Place::Digest => (b"message", b"rfc822"),
+            Place::Other => (b"text", b"plain"),
+        };
+        let encoding = value(ContentField::TransferEncoding).map_or(Encoding::SevenBit, Encoding::of);
+        let is_typed = typed.is_some();
+        let (media_type, subtype, parameters) =
+            typed.unwrap_or_else(|| (Text::of(default_type), Text::of(default_subtype), Vec::new()));
+        Self {
+            typed: is_typed,
+            media_type,
+            subtype,
+            parameters,
+            id: text(ContentField::Id).filter(|id| !id.is_empty()),
+            description: text(ContentField::Description),
+            md5: text(ContentField::Md5).filter(|md5| !md5.is_empty()),
+            disposition: value(ContentField::Disposition).and_then(parse_disposition),
+            languages: value(ContentField::Language).map(parse_languages).unwrap_or_default(),
+            location: text(ContentField::Location).filter(|location| !location.is_empty()),
+            encoding,
+        }
+    }
+
+    /// Tells whether the type says that this is a multipart.
+    #[must_use]
+    pub fn is_multipart(&self) -> bool {
+        self.media_type.eq_ignore_ascii_case(b"multipart")
+    }
+
+    /// Tells whether the type says that this is an encapsulated message.
+    #[must_use]
+    pub fn is_message(&self) -> bool {
+        self.media_type.eq_ignore_ascii_case(b"message")
+            && (self.subtype.eq_ignore_ascii_case(b"rfc822") || self.subtype.eq_ignore_ascii_case(b"global"))
+    }
+
+    /// Finds a parameter of the media type as it stands in the message.
+    #[must_use]
+    pub fn parameter(&self, name: &str) -> Option<&[u8]> {
+        find(&self.parameters, name)
+    }
+
+    /// Gives the name of the file that the part holds, decoded: of the disposition, or else of the type.
+    #[must_use]
+    pub fn file_name(&self) -> Option<String> {
+        let disposition = self.disposition.as_ref().map(|disposition| &disposition.parameters[..]).unwrap_or_default();
+        decoded_parameter(disposition, "filename", "filename*")
+            .or_else(|| decoded_parameter(&self.parameters, "name", "name*"))
+            .filter(|name| !name.is_empty())
+    }
+}
+
+/// Where a part stands, which decides what it is when it does not say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Directly within a `multipart/digest`.
+    Digest,
+    /// Anywhere else.
+    Other,
+}
+
+/// The fields that are looked for while a header is scanned.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ContentField {
+    Type,
+    TransferEncoding,
+    Id,
+    Description,
+    Md5,
+    Disposition,
+    Language,
+    Location,
+}
+
+impl ContentField {
+    /// Recognises a field by its name.
+    pub(crate) fn of(name: &[u8]) -> Option<Self> {
+        let (prefix, rest) = name.split_at_checked(8)?;
+        if !prefix.eq_ignore_ascii_case(b"content-") {
+            return None;
+        }
+        const NAMES: [(&[u8], ContentField); 8] = [
+            (b"type", ContentField::Type),
+            (b"transfer-encoding", ContentField::TransferEncoding),
+            (b"id", ContentField::Id),
+            (b"description", ContentField::Description),
+            (b"md5", ContentField::Md5),
+            (b"disposition", ContentField::Disposition),
+            (b"language", ContentField::Language),
+            (b"location", ContentField::Location),
+        ];
+        NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(rest)).map(|(_, field)| *field)
+    }
+}
+
+/// The folded values of a part's `Content-` fields; the first of each counts.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct ContentFields<'a>([Option<&'a [u8]>; 8]);
+
+impl<'a> ContentFields<'a> {
+    pub(crate) fn add(&mut self, field: ContentField, value: &'a [u8]) {
+        self.0[field as usize].get_or_insert(value);
+    }
+
+    /// Tells whether a Content-Type was found.
+    pub(crate) fn has_type(&self) -> bool {
+        self.0[ContentField::Type as usize].is_some()
+    }
+
+    /// Gives the boundary of a multipart; nothing when there is none that lines could show.
+    pub(crate) fn boundary(&self) -> Option<Vec<u8>> {
+        let (media_type, _, parameters) =
+            self.0[ContentField::Type as usize].and_then(|value| parse_type(cut_field(value)))?;
+        if media_type.eq_ignore_ascii_case(b"multipart") { boundary_of(&parameters) } else { None }
+    }
+}
+
+/// Finds the boundary among parameters; nothing when there is none that lines could show.
+pub(crate) fn boundary_of(parameters: &[Parameter]) -> Option<Vec<u8>> {
+    let boundary = find(parameters, "boundary")?.trim_ascii_end();
+    (1..=crate::limits::BOUNDARY_BYTES_MAX).contains(&boundary.len()).then(|| boundary.to_vec())
+}
+
+fn find<'a>(parameters: &'a [Parameter], name: &str) -> Option<&'a [u8]> {
+    let parameter = parameters.iter().find(|parameter| parameter.name.eq_ignore_ascii_case(name.as_bytes()))?;
+    Some(&parameter.value)
+}
+
+fn decoded_parameter(parameters: &[Parameter], plain: &str, extended: &str) -> Option<String> {
+    match find(parameters, extended) {
+        Some(value) => Some(decode_extended(value)),
+        None => find(parameters, plain).map(word::decode),
+    }
+}
+
+/// Decodes `charset'language'text` with its `%` escapes (RFC 2231 §4).
+fn decode_extended(value: &[u8]) -> String {
+    let mut pieces = value.splitn(3, |byte| *byte == b'\'');
+    let (charset, text) = match (pieces.next(), pieces.next(), pieces.next()) {
+        (Some(charset), Some(_), Some(text)) => (Some(charset), text),
+        _ => (None, value),
+    };
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((byte, after)) = rest.split_first() {
+        match after {
+            [high, low, after @ ..]
+                if *byte == b'%'
+                    && let Some(decoded) = hex_pair(*high, *low) =>
+            {
+                bytes.push(decoded);
+                rest = after;
+            }
+            _ => {
+                bytes.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    word::charset_to_unicode(charset, bytes)
+}
+
+fn cut_field(value: &[u8]) -> &[u8] {
+    value.get(..FIELD_BYTES_MAX).unwrap_or(value)
+}
+
+fn cut(value: &[u8]) -> &[u8] {
+    value.get(..STRUCTURE_VALUE_BYTES_MAX).unwrap_or(value)
+}
+
+fn parse_type(value: &[u8]) -> Option<(Text, Text, Vec<Parameter>)> {
+    let mut tokens = Tokens::of(value);
+    let media_type = tokens.token(Stop::AtPunctuation);
+    tokens.skip(b'/')?;
+    let subtype = tokens.token(Stop::AtPunctuation);
+    if media_type.is_empty() || subtype.is_empty() {
+        return None;
+    }
+    Some((Text::of(cut(media_type)), Text::of(cut(subtype)), tokens.parameters()))
+}
+
+fn parse_disposition(value: &[u8]) -> Option<Disposition> {
+    let mut tokens = Tokens::of(value);
+    let kind = match tokens.quoted() {
+        Some(kind) => Text::of(cut(&kind)),
+        None => Text::of(cut(tokens.token(Stop::AtPunctuation))),
+    };
+    let parameters = tokens.parameters();
+    (!kind.is_empty() || !parameters.is_empty()).then_some(())?;
+    let kind = if kind.is_empty() { Text::of(b"attachment") } else { kind };
+    Some(Disposition { kind, parameters })
+}
+
+fn parse_languages(value: &[u8]) -> Vec<Text> {
+    let mut tokens = Tokens::of(value);
+    let mut languages = Vec::new();
+    while languages.len() < LANGUAGES_MAX {
+        let language = tokens.token(Stop::AtPunctuation);
+        if !language.is_empty() {
+            languages.push(Text::of(cut(language)));
+        }
+        if tokens.skip_to(b',').is_none() {
+            break;
+        }
+    }
+    languages
+}
+
+/// Where a token ends besides at blanks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// At any character that has a meaning in these fields.
+    AtPunctuation,
+    /// At `;` only: values without quotes hold what they should not.
+    AtSemicolon,
+}
+
+/// Takes a field's value apart.
+struct Tokens<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Tokens<'a> {
+    fn of(value: &'a [u8]) -> Self {
+        Self { rest: value }
+    }
+
+    /// Passes over blanks, line ends and comments.
+    fn skip_blanks(&mut self) {
+        let mut depth = 0_usize;
+        while let Some((byte, rest)) = self.rest.split_first() {
+            match byte {
+                b' ' | b'\t' | b'\r' | b'\n' => {}
+                b'(' => depth += 1,
+                _ if depth == 0 => return,
+                b')' => depth -= 1,
+                b'\\' => {
+                    self.rest = rest.get(1..).unwrap_or_default();
+                    continue;
+                }
+                _ => {}
+            }
+            self.rest = rest;
+        }
+    }
+
+    fn skip(&mut self, wanted: u8) -> Option<()> {
+        self.skip_blanks();
+        self.rest = self.rest.strip_prefix(&[wanted])?;
+        Some(())
+    }
+
+    fn skip_to(&mut self, wanted: u8) -> Option<()> {
+        let position = memchr::memchr(wanted, self.rest)?;
+        self.rest = &self.rest[position + 1..];
+        Some(())
+    }
+
+    /// Takes what stands up to a blank or to where `stop` says. Empty only at a stop and at the end.
+    fn token(&mut self, stop: Stop) -> &'a [u8] {
+        self.skip_blanks();
+        let ends = |byte: &u8| match byte {
+            b' ' | b'\t' | b'\r' | b'\n' | b';' => true,
+            b'(' | b')' | b'<' | b'>' | b'@' | b',' | b':' | b'\\' | b'"' | b'/' | b'[' | b']' | b'?' | b'=' => {
+                stop == Stop::AtPunctuation
+            }
+            _ => false,
+        };
+        let length = self.rest.iter().position(ends).unwrap_or(self.rest.len());
+        let (token, rest) = self.rest.split_at(length);
+        self.rest = rest;
+        token
+    }
+
+    /// Takes a quoted string, if one begins here; without its closing quote it ends with the value.
+    fn quoted(&mut self) -> Option<Vec<u8>> {
+        self.skip_blanks();
+        let mut rest = self.rest.strip_prefix(b"\"")?;
+        let mut text = Vec::new();
+        while let Some((byte, after)) = rest.split_first() {
+            rest = after;
+            match byte {
+                b'"' => break,
+                b'\\' => {
+                    if let Some((escaped, after)) = rest.split_first() {
+                        text.push(*escaped);
+                        rest = after;
+                    }
+                }
+                b'\r' | b'\n' => {}
+                _ => text.push(*byte),
+            }
+        }
+        self.rest = rest;
+        Some(text)
+    }
+
+    /// Takes all parameters up to the end.
+    fn parameters(&mut self) -> Vec<Parameter> {
+        let mut pieces: Vec<(&[u8], Vec<u8>)> = Vec::new();
+        while pieces.len() < PARAMETERS_MAX {
+            self.skip_blanks();
+            if self.rest.is_empty() {
+                break;
+            }
+            let name = self.token(Stop::AtPunctuation);
+            if name.is_empty() || self.skip(b'=').is_none() {
+                if name.is_empty() {
+                    // `;` between parameters, or something that has no place here.
+                    self.rest = self.rest.get(1..).unwrap_or_default();
+                }
+                continue;
+            }
+            let value = self.value();
+            pieces.push((name, value));
+        }
+        put_together(pieces)
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        if let Some(quoted) = self.quoted() {
+            return quoted;
+        }
+        let mut value = self.token(Stop::AtSemicolon).to_vec();
+        loop {
+            self.skip_blanks();
+            if matches!(self.rest, [] | [b';', ..]) || self.at_parameter() {
+                return value;
+            }
+            value.push(b' ');
+            value.extend_from_slice(self.token(Stop::AtSemicolon));
+        }
+    }
+
+    /// Tells whether `name=` stands here.
+    fn at_parameter(&self) -> bool {
+        let mut ahead = Self { rest: self.rest };
+        !ahead.token(Stop::AtPunctuation).is_empty() && ahead.skip(b'=').is_some()
+    }
+}
+
+/// A part of a parameter in pieces: `filename*1*=b` is piece 1 of `filename`, and encoded.
+struct Piece<'a> {
+    name: &'a [u8],
+    number: usize,
+    encoded: bool,
+    value: Vec<u8>,
+}
+
+/// Reads the name of a piece: the name of the whole, the number, and whether it is encoded.
+fn piece_name(name: &[u8]) -> Option<(&[u8], usize, bool)> {
+    let (name, encoded) = match name.strip_suffix(b"*") {
+        Some(name) => (name, true),
+        None => (name, false),
+    };
+    let star = memchr::memrchr(b'*', name)?;
+    let number = std::str::from_utf8(&name[star + 1..]).ok()?.parse().ok()?;
+    Some((&name[..star], number, encoded))
+}
+
+/// Joins the pieces of parameters that come in several (RFC 2231 §3); others pass through and stand first.
+fn put_together(named: Vec<(&[u8], Vec<u8>)>) -> Vec<Parameter> {
+    let mut parameters = Vec::with_capacity(named.len());
+    let mut pieces = Vec::new();
+    for (name, value) in named {
+        match piece_name(name) {
+            None => parameters.push(Parameter { name: Text::of(cut(name)), value: Text::of(cut(&value)) }),
+            Some((name, number, encoded)) => pieces.push(Piece { name, number, encoded, value }),
+        }
+    }
+    let lower = |name: &[u8]| name.to_ascii_lowercase();
+    pieces.sort_by_cached_key(|piece| (lower(piece.name), piece.number));
+    parameters.extend(pieces.chunk_by(|a, b| a.name.eq_ignore_ascii_case(b.name)).filter_map(joined));
+    parameters
+}
+
+/// Joins the sorted pieces of one parameter, as far as their numbers go on from 0.
+fn joined(pieces: &[Piece<'_>]) -> Option<Parameter> {
+    let first = pieces.first().filter(|piece| piece.number == 0)?;
+    let mut value = Vec::new();
+    let mut wanted = 0;
+    for piece in pieces {
+        if piece.number != wanted {
+            // A second piece of the same number is passed over; a missing one ends the value.
+            if piece.number < wanted { continue } else { break }
+        }
+        if first.encoded && !piece.encoded {
+            piece.value.iter().for_each(|byte| push_escaped(&mut value, *byte));
+        } else {
+            value.extend_from_slice(&piece.value);
+        }
+        wanted += 1;
+    }
+    let mut name = first.name.to_vec();
+    if first.encoded {
+        name.push(b'*');
+    }
+    Some(Parameter { name: Text::of(cut(&name)), value: Text::of(cut(&value)) })
+}
+
+/// Writes a byte of a plain piece so that it may stand among encoded ones.
+fn push_escaped(value: &mut Vec<u8>, byte: u8) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'!' | b'#' | b'$' | b'&' | b'+') {
+        value.push(byte);
+    } else {
+        value.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
+}

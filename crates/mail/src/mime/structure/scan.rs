@@ -1,0 +1,347 @@
+//! The scanner: finds header ends and boundaries in one pass.
+//!
+//! There is a stack of the multiparts and encapsulated messages that are open. The scanner jumps from one line that
+//! begins with `--` to the next and compares it with the boundaries on the stack, the innermost first. A match ends
+//! everything that was opened inside of that multipart, so that a missing closing boundary costs nothing but
+//! the text after it.
+//!
+//! A line is a boundary when it is `--`, the boundary, perhaps `--`, and blanks, whole and exact; so a boundary that
+//! is the beginning of another one is no trouble. Only for the innermost open multipart may something else follow after
+//! a blank or the closing `--`, because some programs append to that line.
+//!
+//! A header ends with its blank line. Without one it ends where lines are no longer those of a header: before a
+//! boundary, or before two lines in a row of which neither is a field. (One stray line among fields is part of the
+//! header; mail from mbox files and careless filters has such.)
+//!
+//! Time: bytes are looked at a fixed number of times; a line that begins with `--` is compared with at most
+//! `MIME_DEPTH_MAX` boundaries. [`Effort`] counts it for the tests.
+
+use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
+use memchr::memmem;
+
+use super::content::{Content, ContentField, ContentFields, Place, boundary_of};
+use super::{Kind, Part, Structure};
+use crate::limits::BOUNDARY_PADDING_BYTES_MAX;
+use crate::mime::header::{is_blank_line, line_end, split_name};
+
+/// Takes a message apart. Whatever the bytes are, there is a structure.
+#[must_use]
+pub fn parse(raw: &[u8]) -> Structure {
+    parse_counting(raw).0
+}
+
+/// Takes a message apart and tells what it cost. For tests and fuzzers.
+#[must_use]
+pub fn parse_counting(raw: &[u8]) -> (Structure, Effort) {
+    let mut scanner = Scanner::new(raw);
+    scanner.run();
+    (Structure { parts: scanner.parts }, scanner.effort)
+}
+
+/// What it cost to take a message apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Effort {
+    /// Lines of headers that were looked at.
+    pub header_lines: u64,
+    /// Comparisons of a line with a boundary.
+    pub comparisons: u64,
+}
+
+struct Scanner<'a> {
+    raw: &'a [u8],
+    parts: Vec<Part>,
+    /// The containers around the present place, outermost first.
+    open: Vec<Open>,
+    /// The leaf at the present place.
+    leaf: Option<usize>,
+    lines: LineCounter<'a>,
+    effort: Effort,
+}
+
+/// A multipart or a message that has not ended yet.
+struct Open {
+    part: usize,
+    /// The boundary of a multipart that was not closed by it yet.
+    boundary: Option<Vec<u8>>,
+    place: Place,
+}
+
+/// A line that is a boundary.
+#[derive(Debug, Clone, Copy)]
+struct Delimiter {
+    /// Whose it is: an index into the stack.
+    level: usize,
+    closing: bool,
+    /// Where the line begins.
+    start: usize,
+    /// Where the next line begins.
+    next: usize,
+}
+
+/// A header that was scanned.
+struct Header<'a> {
+    end: usize,
+    fields: ContentFields<'a>,
+}
+
+impl<'a> Scanner<'a> {
+    fn new(raw: &'a [u8]) -> Self {
+        let lines = LineCounter { raw, position: 0, lines: 0 };
+        Self { raw, parts: Vec::new(), open: Vec::new(), leaf: None, lines, effort: Effort::default() }
+    }
+
+    fn run(&mut self) {
+        let mut from = self.open_part(0, Place::Other);
+        while let Some(delimiter) = self.next_delimiter(from) {
+            if !delimiter.closing && self.parts.len() >= MIME_PARTS_MAX {
+                break;
+            }
+            self.close_within(delimiter.level + 1, content_end(self.raw, delimiter.start));
+            let container = &mut self.open[delimiter.level];
+            let place = container.place;
+            if delimiter.closing {
+                container.boundary = None;
+                from = delimiter.next;
+            } else {
+                from = self.open_part(delimiter.next, place);
+            }
+        }
+        self.close_within(0, self.raw.len());
+        for index in 0..self.parts.len() {
+            if self.parts[index].end == index + 1 {
+                self.parts[index].kind = Kind::Leaf;
+            }
+        }
+    }
+
+    /// Begins a part, and the message within it if it is one, and so on. Gives the place where the body begins.
+    fn open_part(&mut self, start: usize, place: Place) -> usize {
+        let (mut start, mut place) = (start, place);
+        loop {
+            let header = self.scan_header(start);
+            let content = Content::of(&header.fields, place);
+            let depth = self.open.len();
+            let nestable = depth + 1 < MIME_DEPTH_MAX && self.parts.len() + 1 < MIME_PARTS_MAX;
+            let boundary = if content.is_multipart() { boundary_of(&content.parameters) } else { None };
+            let is_message = content.is_message() && content.encoding.is_identity();
+            let kind = match (&boundary, is_message) {
+                (Some(_), _) if nestable => Kind::Multipart,
+                (_, true) if nestable => Kind::Message,
+                _ => Kind::Leaf,
+            };
+            let in_digest = content.subtype.eq_ignore_ascii_case(b"digest");
+            let part = self.push_part(kind, start..header.end, content);
+            match kind {
+                Kind::Leaf => self.leaf = Some(part),
+                Kind::Multipart => {
+                    let place = if in_digest { Place::Digest } else { Place::Other };
+                    self.open.push(Open { part, boundary, place });
+                }
+                Kind::Message => {
+                    self.open.push(Open { part, boundary: None, place: Place::Other });
+                    (start, place) = (header.end, Place::Other);
+                    continue;
+                }
+            }
+            return header.end;
+        }
+    }
+
+    fn push_part(&mut self, kind: Kind, header: std::ops::Range<usize>, content: Content) -> usize {
+        let index = self.parts.len();
+        let body_start = header.end as u64;
+        self.parts.push(Part {
+            parent: self.open.last().map(|open| open.part),
+            depth: self.open.len(),
+            end: index + 1,
+            kind,
+            header: header.start as u64..body_start,
+            body: body_start..body_start,
+            // Until the part ends: the lines before it.
+            lines: self.lines.before(header.end),
+            content,
+        });
+        index
+    }
+
+    /// Ends the leaf and all containers from a level of the stack on.
+    fn close_within(&mut self, level: usize, end: usize) {
+        let end = end.max(self.lines.position);
+        let lines = self.lines.before(end);
+        let parts_end = self.parts.len();
+        let containers = self.open.drain(level.min(self.open.len())..).map(|open| open.part);
+        for index in self.leaf.take().into_iter().chain(containers) {
+            let part = &mut self.parts[index];
+            part.body.end = end as u64;
+            part.lines = lines - part.lines;
+            part.end = parts_end;
+        }
+    }
+
+    /// Finds the next line from a beginning of a line on that is a boundary of an open multipart.
+    fn next_delimiter(&mut self, from: usize) -> Option<Delimiter> {
+        if self.open.iter().all(|open| open.boundary.is_none()) {
+            return None;
+        }
+        let raw = self.raw;
+        let candidates = memmem::find_iter(&raw[from..], b"\n--").map(|position| from + position + 1);
+        let first = raw[from..].starts_with(b"--").then_some(from);
+        first.into_iter().chain(candidates).find_map(|start| self.delimiter_at(start))
+    }
+
+    /// Compares the line that begins here, with `--`, with the boundaries of the open multiparts.
+    fn delimiter_at(&mut self, start: usize) -> Option<Delimiter> {
+        let line = &self.raw[start + 2..];
+        let mut tolerated = None;
+        let mut innermost = true;
+        for (level, open) in self.open.iter().enumerate().rev() {
+            let Some(boundary) = &open.boundary else { continue };
+            self.effort.comparisons += 1;
+            if let Some(rest) = line.strip_prefix(&boundary[..]) {
+                let after = start + 2 + boundary.len();
+                match Ending::of(rest) {
+                    Ending::Exact { closing, length } => {
+                        return Some(Delimiter { level, closing, start, next: after + length });
+                    }
+                    Ending::Tolerable { closing } if innermost => tolerated = Some((level, closing, after)),
+                    _ => {}
+                }
+            }
+            innermost = false;
+        }
+        let (level, closing, after) = tolerated?;
+        Some(Delimiter { level, closing, start, next: line_end(self.raw, after) })
+    }
+
+    /// Scans the header that begins here and finds its end.
+    fn scan_header(&mut self, start: usize) -> Header<'a> {
+        let raw = self.raw;
+        let mut fields = ContentFields::default();
+        let mut field: Option<(ContentField, usize)> = None;
+        let mut own_boundary = OwnBoundary::Unknown;
+        let mut position = start;
+        let mut at_field = false;
+        let end = loop {
+            if position >= raw.len() {
+                break raw.len();
+            }
+            self.effort.header_lines += 1;
+            let next = line_end(raw, position);
+            let line = &raw[position..next];
+            if at_field && matches!(line[0], b' ' | b'\t') {
+                position = next;
+                continue;
+            }
+            if let Some((field, value_start)) = field.take() {
+                fields.add(field, &raw[value_start..position]);
+            }
+            if is_blank_line(line) {
+                break next;
+            }
+            match split_name(line) {
+                Some((name_length, colon)) => {
+                    field = ContentField::of(&line[..name_length]).map(|field| (field, position + colon + 1));
+                    at_field = true;
+                }
+                None if line.starts_with(b"--")
+                    && (own_boundary.is(line, &fields) || self.delimiter_at(position).is_some()) =>
+                {
+                    break position;
+                }
+                None if self.body_begins(next) => break position,
+                None => at_field = false,
+            }
+            position = next;
+        };
+        if let Some((field, value_start)) = field {
+            fields.add(field, &raw[value_start..end]);
+        }
+        Header { end, fields }
+    }
+
+    /// Tells whether the line after a stray one shows that the header is over.
+    fn body_begins(&self, next: usize) -> bool {
+        let line = &self.raw[next..line_end(self.raw, next)];
+        line.is_empty() || (!is_blank_line(line) && split_name(line).is_none())
+    }
+}
+
+/// The boundary that the header being scanned has named so far.
+enum OwnBoundary {
+    Unknown,
+    Known(Option<Vec<u8>>),
+}
+
+impl OwnBoundary {
+    /// Tells whether a line is the boundary that this very header has named: then its blank line is missing.
+    fn is(&mut self, line: &[u8], fields: &ContentFields<'_>) -> bool {
+        if let (Self::Unknown, true) = (&self, fields.has_type()) {
+            *self = Self::Known(fields.boundary());
+        }
+        match self {
+            Self::Known(Some(boundary)) => line
+                .get(2..)
+                .and_then(|line| line.strip_prefix(&boundary[..]))
+                .is_some_and(|rest| matches!(Ending::of(rest), Ending::Exact { .. })),
+            _ => false,
+        }
+    }
+}
+
+/// What follows a boundary on its line.
+enum Ending {
+    /// Nothing, or `--`, and blanks; so many bytes with the line end.
+    Exact { closing: bool, length: usize },
+    /// More, but set off.
+    Tolerable { closing: bool },
+    /// The line only begins like the boundary.
+    Other,
+}
+
+impl Ending {
+    fn of(rest: &[u8]) -> Self {
+        if let Some(length) = blank_length(rest) {
+            return Self::Exact { closing: false, length };
+        }
+        match rest {
+            [b'-', b'-', after @ ..] => match blank_length(after) {
+                Some(length) => Self::Exact { closing: true, length: length + 2 },
+                None => Self::Tolerable { closing: true },
+            },
+            [b' ' | b'\t', ..] => Self::Tolerable { closing: false },
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Gives the length of a line that holds nothing but blanks, with its line end.
+fn blank_length(rest: &[u8]) -> Option<usize> {
+    let padding = rest.get(..BOUNDARY_PADDING_BYTES_MAX).unwrap_or(rest);
+    match padding.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\r')) {
+        Some(position) => (padding[position] == b'\n').then_some(position + 1),
+        None => (padding.len() == rest.len()).then_some(rest.len()),
+    }
+}
+
+/// Gives the end of what stands before a boundary's line: the line end before it belongs to the boundary.
+fn content_end(raw: &[u8], start: usize) -> usize {
+    let before = &raw[..start];
+    let before = before.strip_suffix(b"\n").unwrap_or(before);
+    before.strip_suffix(b"\r").unwrap_or(before).len()
+}
+
+/// Counts line ends in one pass: it is asked for places that never go back.
+struct LineCounter<'a> {
+    raw: &'a [u8],
+    position: usize,
+    lines: u64,
+}
+
+impl LineCounter<'_> {
+    fn before(&mut self, position: usize) -> u64 {
+        let between = self.raw.get(self.position..position).unwrap_or_default();
+        self.lines += memchr::memchr_iter(b'\n', between).count() as u64;
+        self.position = self.position.max(position);
+        self.lines
+    }
+}

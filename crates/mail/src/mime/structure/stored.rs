@@ -1,0 +1,266 @@
+//! The stored form of a structure; `docs/message-storage.md` describes it byte by byte.
+//!
+//! Positions are stored as distances and frequent words as numbers, so that a plain message takes about 20 bytes.
+//! Reading checks every invariant of [`Structure`]: bytes that break one are damage, whoever wrote them.
+
+use std::ops::Range;
+
+use base::codec::{Decoder, Encoder, Truncated};
+use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
+
+use super::{Content, Disposition, Encoding, Kind, Parameter, Part, Structure, Text};
+use crate::limits::{LANGUAGES_MAX, PARAMETERS_MAX};
+use crate::mime::Damaged;
+
+/// The version of the form that is written.
+const VERSION: u8 = 1;
+
+const TYPED: u8 = 1 << 2;
+const ID: u8 = 1 << 3;
+const DESCRIPTION: u8 = 1 << 4;
+const MD5: u8 = 1 << 5;
+const DISPOSITION: u8 = 1 << 6;
+const LOCATION: u8 = 1 << 7;
+
+impl Structure {
+    /// Gives the bytes that are stored with the message.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut encoder = Encoder::with_capacity(8 + 24 * self.parts.len());
+        encoder.u8(VERSION).varint(self.parts.len() as u64);
+        let mut positions = Positions::default();
+        for part in &self.parts {
+            positions.enter(part.depth);
+            encoder.u8(flags(part)).varint(part.depth as u64);
+            encoder.varint(part.header.start - positions.next());
+            encoder.varint(part.header.end - part.header.start);
+            encoder.varint(part.body.end - part.body.start);
+            encoder.varint(part.lines);
+            encode_content(&mut encoder, &part.content);
+            positions.push(&part.body);
+        }
+        encoder.finish()
+    }
+
+    /// Reads stored bytes back.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`] when they are no structure, or one that no message can have.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
+        let mut decoder = Decoder::new(bytes);
+        let parts = decode_parts(&mut decoder).map_err(|Truncated| Damaged("structure of a message"))?;
+        let structure = Self { parts };
+        if !decoder.is_empty() || !structure.holds() {
+            return Err(Damaged("structure of a message"));
+        }
+        Ok(structure)
+    }
+
+    /// Tells whether what is not true by the way it is stored holds as well.
+    fn holds(&self) -> bool {
+        let root_first = self.parts.first().is_some_and(|root| root.header.start == 0 && root.end == self.parts.len());
+        let kinds_fit = self.parts.iter().enumerate().all(|(index, part)| match part.kind {
+            Kind::Leaf => part.end == index + 1,
+            Kind::Multipart => part.end > index + 1,
+            Kind::Message => part.end > index + 1 && self.parts[index + 1].end == part.end,
+        });
+        let parents_hold = self.parts.iter().all(|part| {
+            part.parent.is_none_or(|parent| {
+                let around = &self.parts[parent].body;
+                around.start <= part.header.start && part.body.end <= around.end
+            })
+        });
+        root_first && kinds_fit && parents_hold
+    }
+}
+
+/// Where the next part may begin, for each level of the parts around it.
+#[derive(Default)]
+struct Positions {
+    /// For each open part: the start of its body, then the end of its last child.
+    levels: Vec<u64>,
+    ends: Vec<u64>,
+}
+
+impl Positions {
+    /// Ends the parts that a part of this depth does not lie in.
+    fn enter(&mut self, depth: usize) {
+        while self.levels.len() > depth {
+            self.levels.pop();
+            if let (Some(end), Some(level)) = (self.ends.pop(), self.levels.last_mut()) {
+                *level = end;
+            }
+        }
+    }
+
+    fn next(&self) -> u64 {
+        self.levels.last().copied().unwrap_or(0)
+    }
+
+    fn push(&mut self, body: &Range<u64>) {
+        self.levels.push(body.start);
+        self.ends.push(body.end);
+    }
+}
+
+fn flags(part: &Part) -> u8 {
+    let content = &part.content;
+    let kind = match part.kind {
+        Kind::Leaf => 0,
+        Kind::Multipart => 1,
+        Kind::Message => 2,
+    };
+    let flag = |present: bool, bit: u8| if present { bit } else { 0 };
+    kind | flag(content.typed, TYPED)
+        | flag(content.id.is_some(), ID)
+        | flag(content.description.is_some(), DESCRIPTION)
+        | flag(content.md5.is_some(), MD5)
+        | flag(content.disposition.is_some(), DISPOSITION)
+        | flag(content.location.is_some(), LOCATION)
+}
+
+fn encode_content(encoder: &mut Encoder, content: &Content) {
+    match &content.encoding {
+        Encoding::SevenBit => encoder.u8(0),
+        Encoding::EightBit => encoder.u8(1),
+        Encoding::Binary => encoder.u8(2),
+        Encoding::Base64 => encoder.u8(3),
+        Encoding::QuotedPrintable => encoder.u8(4),
+        Encoding::Other(_) => encoder.u8(5),
+    };
+    if let Encoding::Other(name) = &content.encoding {
+        encode_text(encoder, name);
+    }
+    encode_text(encoder, &content.media_type);
+    encode_text(encoder, &content.subtype);
+    encode_parameters(encoder, &content.parameters);
+    encoder.varint(content.languages.len() as u64);
+    content.languages.iter().for_each(|language| encode_text(encoder, language));
+    for text in [&content.id, &content.description, &content.md5, &content.location].into_iter().flatten() {
+        encode_text(encoder, text);
+    }
+    if let Some(disposition) = &content.disposition {
+        encode_text(encoder, &disposition.kind);
+        encode_parameters(encoder, &disposition.parameters);
+    }
+}
+
+fn encode_parameters(encoder: &mut Encoder, parameters: &[Parameter]) {
+    encoder.varint(parameters.len() as u64);
+    for parameter in parameters {
+        encode_text(encoder, &parameter.name);
+        encode_text(encoder, &parameter.value);
+    }
+}
+
+/// Writes a frequent word as an odd number, any other text as twice its length and its bytes.
+fn encode_text(encoder: &mut Encoder, text: &Text) {
+    match text.number() {
+        Some(number) => encoder.varint(u64::from(number) * 2 + 1),
+        None => encoder.varint(text.len() as u64 * 2).raw(text),
+    };
+}
+
+type Read<T> = Result<T, Truncated>;
+
+fn decode_parts(decoder: &mut Decoder<'_>) -> Read<Vec<Part>> {
+    if decoder.u8()? != VERSION {
+        return Err(Truncated);
+    }
+    let count = decoder.count()?;
+    if count > MIME_PARTS_MAX {
+        return Err(Truncated);
+    }
+    let mut parts: Vec<Part> = Vec::with_capacity(count);
+    let mut around: Vec<usize> = Vec::new();
+    let mut positions = Positions::default();
+    for index in 0..count {
+        let (kind, present) = decode_flags(decoder.u8()?)?;
+        let depth = usize::try_from(decoder.varint()?).map_err(|_| Truncated)?;
+        if depth > around.len() || depth >= MIME_DEPTH_MAX || (depth == 0) != (index == 0) {
+            return Err(Truncated);
+        }
+        around.drain(depth..).for_each(|ended| parts[ended].end = index);
+        positions.enter(depth);
+        let header_start = sum(positions.next(), decoder.varint()?)?;
+        let body_start = sum(header_start, decoder.varint()?)?;
+        let body_end = sum(body_start, decoder.varint()?)?;
+        let lines = decoder.varint()?;
+        let (header, body) = (header_start..body_start, body_start..body_end);
+        let content = decode_content(decoder, present)?;
+        positions.push(&body);
+        parts.push(Part { parent: around.last().copied(), depth, end: count, kind, header, body, lines, content });
+        around.push(index);
+    }
+    Ok(parts)
+}
+
+fn sum(a: u64, b: u64) -> Read<u64> {
+    a.checked_add(b).ok_or(Truncated)
+}
+
+fn decode_flags(flags: u8) -> Read<(Kind, u8)> {
+    let kind = match flags & 3 {
+        0 => Kind::Leaf,
+        1 => Kind::Multipart,
+        2 => Kind::Message,
+        _ => return Err(Truncated),
+    };
+    Ok((kind, flags))
+}
+
+fn decode_content(decoder: &mut Decoder<'_>, present: u8) -> Read<Content> {
+    let encoding = match decoder.u8()? {
+        0 => Encoding::SevenBit,
+        1 => Encoding::EightBit,
+        2 => Encoding::Binary,
+        3 => Encoding::Base64,
+        4 => Encoding::QuotedPrintable,
+        5 => Encoding::Other(decode_text(decoder)?),
+        _ => return Err(Truncated),
+    };
+    let (media_type, subtype) = (decode_text(decoder)?, decode_text(decoder)?);
+    let parameters = decode_parameters(decoder)?;
+    let languages = (0..limited(decoder, LANGUAGES_MAX)?).map(|_| decode_text(decoder)).collect::<Read<_>>()?;
+    let mut text = |bit| if present & bit == 0 { Ok(None) } else { decode_text(decoder).map(Some) };
+    let (id, description, md5, location) = (text(ID)?, text(DESCRIPTION)?, text(MD5)?, text(LOCATION)?);
+    let disposition = if present & DISPOSITION == 0 {
+        None
+    } else {
+        Some(Disposition { kind: decode_text(decoder)?, parameters: decode_parameters(decoder)? })
+    };
+    let typed = present & TYPED != 0;
+    Ok(Content {
+        typed,
+        media_type,
+        subtype,
+        parameters,
+        id,
+        description,
+        md5,
+        disposition,
+        languages,
+        location,
+        encoding,
+    })
+}
+
+fn decode_parameters(decoder: &mut Decoder<'_>) -> Read<Vec<Parameter>> {
+    (0..limited(decoder, PARAMETERS_MAX)?)
+        .map(|_| Ok(Parameter { name: decode_text(decoder)?, value: decode_text(decoder)? }))
+        .collect()
+}
+
+fn limited(decoder: &mut Decoder<'_>, max: usize) -> Read<usize> {
+    decoder.count().and_then(|count| if count > max { Err(Truncated) } else { Ok(count) })
+}
+
+fn decode_text(decoder: &mut Decoder<'_>) -> Read<Text> {
+    let number = decoder.varint()?;
+    if number % 2 == 1 {
+        return Text::from_number(number / 2).ok_or(Truncated);
+    }
+    let length = usize::try_from(number / 2).map_err(|_| Truncated)?;
+    decoder.raw(length).map(Text::of)
+}

@@ -1,0 +1,141 @@
+//! The texts of a message's parts in Unicode, and the preview.
+//!
+//! Transfer encoding and character set are undone, both leniently: an unknown character set is guessed. A limit says how
+//! much is looked at, and no more than that is read from the [`Source`].
+
+use base::limits::MIME_PARTS_MAX;
+
+use crate::limits::{PREVIEW_CHARACTERS_MAX, PREVIEW_PARTS_MAX, PREVIEW_SOURCE_BYTES_MAX};
+use crate::mime::structure::{Encoding, Part};
+use crate::mime::{Source, html, transfer, word};
+
+/// Decodes the body of a part to text; nothing when its transfer encoding is unknown.
+///
+/// About `size_bytes_max` bytes are decoded before the character set is; the text may be longer in UTF-8.
+#[must_use]
+pub fn decode(part: &Part, body: &[u8], size_bytes_max: usize) -> Option<String> {
+    let bytes = transfer::decode(&part.content.encoding, body, size_bytes_max)?;
+    Some(word::cut_to_unicode(part.content.parameter("charset"), bytes.into_owned()))
+}
+
+/// Reads a part, by its index, and decodes it; see [`decode`].
+///
+/// # Errors
+///
+/// Those of the source.
+pub fn of_part<S: Source + ?Sized>(
+    source: &S,
+    index: usize,
+    size_bytes_max: usize,
+) -> Result<Option<String>, S::Error> {
+    let Some(part) = source.structure().parts().get(index) else { return Ok(None) };
+    let encoded_max = match part.content.encoding {
+        Encoding::Base64 => size_bytes_max.saturating_mul(2),
+        Encoding::QuotedPrintable => size_bytes_max.saturating_mul(3),
+        _ => size_bytes_max,
+    };
+    let end = part.body.end.min(part.body.start.saturating_add(encoded_max as u64));
+    let body = source.range(part.body.start..end)?;
+    Ok(decode(part, &body, size_bytes_max))
+}
+
+/// Gives the text of an HTML document, roughly as a reader sees it.
+#[must_use]
+pub fn of_html(html: &str) -> String {
+    html::to_text(html)
+}
+
+/// Gives the beginning of what a reader sees of the message, on one line; empty when there is no text.
+///
+/// Taken is the first part with text, plain or HTML, that is no attachment.
+///
+/// # Errors
+///
+/// Those of the source.
+pub fn preview<S: Source + ?Sized>(source: &S) -> Result<String, S::Error> {
+    let shown =
+        |part: &Part| (part.is_media("text", "plain") || part.is_media("text", "html")) && !part.is_attachment();
+    let parts = source.structure().parts().iter().take(MIME_PARTS_MAX).enumerate();
+    for (index, part) in parts.filter(|(_, part)| shown(part) && part.size() > 0).take(PREVIEW_PARTS_MAX) {
+        let text = of_part(source, index, PREVIEW_SOURCE_BYTES_MAX)?.unwrap_or_default();
+        let text = if part.is_media("text", "html") { html::to_text(&text) } else { text };
+        let line = on_one_line(&text, PREVIEW_CHARACTERS_MAX);
+        if !line.is_empty() {
+            return Ok(line);
+        }
+    }
+    Ok(String::new())
+}
+
+/// Joins the words of a text with single blanks, up to a number of characters. Controls and what only fills go.
+#[must_use]
+pub fn on_one_line(text: &str, characters_max: usize) -> String {
+    let mut line = String::new();
+    let mut count = 0;
+    let mut blank_before = false;
+    for character in text.chars() {
+        if character.is_whitespace() {
+            blank_before = count > 0;
+            continue;
+        }
+        // Soft hyphens, joiners and the like: newsletters fill their previews with them.
+        let fills = matches!(character, '\u{ad}' | '\u{34f}' | '\u{200b}' | '\u{feff}')
+            || (matches!(character, '\u{200c}' | '\u{200d}') && (blank_before || count == 0));
+        if fills || character.is_control() {
+            continue;
+        }
+        if count + 1 + usize::from(blank_before) > characters_max {
+            break;
+        }
+        if std::mem::take(&mut blank_before) {
+            line.push(' ');
+            count += 1;
+        }
+        line.push(character);
+        count += 1;
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mime::{Whole, parse};
+
+    fn preview_of(raw: &str) -> String {
+        let structure = parse(raw.as_bytes());
+        match preview(&Whole::new(raw.as_bytes(), &structure)) {
+            Ok(preview) => preview,
+            Err(never) => match never {},
+        }
+    }
+
+    #[test]
+    fn the_preview_is_the_first_text() {
+        assert_eq!(preview_of("Subject: x\n\n Hello,\n\n\tworld  \n"), "Hello, world");
+        assert_eq!(preview_of("Content-Type: text/html\n\n<style>x</style><p>Hello</p>world"), "Hello world");
+        let mixed = "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: image/png\n\nPNG\n--b\n\
+            Content-Disposition: attachment\n\nattached\n--b\nContent-Transfer-Encoding: base64\n\nw6kgw6k=\n--b--\n";
+        assert_eq!(preview_of(mixed), "\u{e9} \u{e9}");
+        assert_eq!(preview_of("Content-Type: image/png\n\nPNG"), "");
+        assert_eq!(preview_of("Content-Type: text/plain; charset=utf-16le\n\nh\0i\0"), "hi");
+    }
+
+    #[test]
+    fn the_preview_is_short() {
+        let preview = preview_of(&format!("\n{}", "w\u{f6}rd ".repeat(10_000)));
+        assert_eq!(preview.chars().count(), 199);
+        assert_eq!(on_one_line("abc def", 3), "abc");
+        assert_eq!(on_one_line("abc def", 4), "abc");
+        assert_eq!(on_one_line("abc def", 5), "abc d");
+        assert_eq!(on_one_line("\u{200c} \u{34f}a\u{200c}b\u{0}", 9), "a\u{200c}b");
+    }
+
+    #[test]
+    fn text_that_is_cut_within_a_character_stays_unicode() {
+        let raw = "\n\u{e9}\u{e9}\u{e9}";
+        let structure = parse(raw.as_bytes());
+        assert_eq!(decode(structure.root(), &raw.as_bytes()[1..], 3), Some("\u{e9}".into()));
+        assert_eq!(decode(structure.root(), &raw.as_bytes()[1..], 100), Some("\u{e9}\u{e9}\u{e9}".into()));
+    }
+}

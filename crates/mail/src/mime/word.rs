@@ -1,0 +1,234 @@
+//! Encoded words (RFC 2047) and the character sets of header fields.
+//!
+//! Lenient where mail is: words may be longer than 75 bytes, hold blanks, split a character between two of them (as
+//! long as both name one character set), or stand inside other text. What does not decode stays as it was written.
+//! Bytes outside of words are UTF-8, or else Windows-1252.
+//!
+//! Time is linear in the length: the end of a word is never looked for twice in the same bytes.
+
+use std::borrow::Cow;
+
+use mail_parser::decoders::charsets::map::charset_decoder;
+
+use crate::mime::transfer;
+
+/// Longest name of a character set.
+const CHARSET_BYTES_MAX: usize = 64;
+
+/// Decodes all encoded words of an unfolded value.
+#[must_use]
+pub fn decode(value: &[u8]) -> String {
+    let mut decoder = Decoder::default();
+    let mut rest = value;
+    let mut words_ahead = true;
+    while words_ahead && let Some(start) = memchr::memmem::find(rest, b"=?") {
+        let (before, from_start) = rest.split_at(start);
+        match Word::parse(from_start) {
+            Parsed::Word(word, after) => {
+                decoder.plain_before_word(before);
+                decoder.word(&word);
+                rest = after;
+            }
+            Parsed::NoWord => {
+                decoder.plain(&rest[..start + 2]);
+                rest = &rest[start + 2..];
+            }
+            Parsed::NoEnd => words_ahead = false,
+        }
+    }
+    decoder.plain(rest);
+    decoder.finish()
+}
+
+/// Converts text of a named character set to Unicode; a set that is unknown or none is guessed.
+#[must_use]
+pub fn charset_to_unicode(charset: Option<&[u8]>, bytes: Vec<u8>) -> String {
+    let named = charset.map(<[u8]>::trim_ascii).filter(|name| !is_unicode_or_ascii(name)).and_then(charset_decoder);
+    match named {
+        Some(decode) => decode(&bytes),
+        None => guessed(bytes),
+    }
+}
+
+/// Takes UTF-8 as such and anything else as Windows-1252.
+fn guessed(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| {
+        let bytes = error.into_bytes();
+        match charset_decoder(b"windows-1252") {
+            Some(decode) => decode(&bytes),
+            None => String::from_utf8_lossy(&bytes).into_owned(),
+        }
+    })
+}
+
+/// Tells whether a set is one whose texts are best guessed: many that claim ASCII are something else.
+fn is_unicode_or_ascii(charset: &[u8]) -> bool {
+    const NAMES: [&[u8]; 5] = [b"utf-8", b"utf8", b"us-ascii", b"ascii", b"unknown-8bit"];
+    charset.is_empty() || NAMES.iter().any(|name| charset.eq_ignore_ascii_case(name))
+}
+
+/// Decodes text that is UTF-8 with perhaps a broken character at its end, where a limit has cut it.
+pub(crate) fn cut_to_unicode(charset: Option<&[u8]>, mut bytes: Vec<u8>) -> String {
+    if let Err(error) = std::str::from_utf8(&bytes)
+        && error.error_len().is_none()
+    {
+        bytes.truncate(error.valid_up_to());
+    }
+    charset_to_unicode(charset, bytes)
+}
+
+struct Word<'a> {
+    charset: &'a [u8],
+    bytes: Cow<'a, [u8]>,
+}
+
+enum Parsed<'a> {
+    /// A word, and what follows it.
+    Word(Word<'a>, &'a [u8]),
+    /// What looked like a word is none.
+    NoWord,
+    /// Neither this nor anything after it can be a word.
+    NoEnd,
+}
+
+impl<'a> Word<'a> {
+    /// Parses the word at the front of `text`, which begins with `=?`.
+    fn parse(text: &'a [u8]) -> Parsed<'a> {
+        let inside = &text[2..];
+        let head = inside.get(..CHARSET_BYTES_MAX).unwrap_or(inside);
+        let Some(charset_length) = memchr::memchr(b'?', head) else { return Parsed::NoWord };
+        let (charset, rest) = inside.split_at(charset_length);
+        let (encoding, encoded) = match rest {
+            [b'?', encoding, b'?', encoded @ ..] => (encoding.to_ascii_lowercase(), encoded),
+            _ => return Parsed::NoWord,
+        };
+        if charset.is_empty() || charset.iter().any(u8::is_ascii_whitespace) || !matches!(encoding, b'b' | b'q') {
+            return Parsed::NoWord;
+        }
+        let Some(length) = memchr::memmem::find(encoded, b"?=") else { return Parsed::NoEnd };
+        let (encoded, after) = (&encoded[..length], &encoded[length + 2..]);
+        let bytes = match encoding {
+            b'b' => transfer::base64_lenient(encoded, usize::MAX),
+            _ => decode_q(encoded),
+        };
+        // RFC 2231 §5: a language may follow the character set.
+        let charset = charset.split(|byte| *byte == b'*').next().unwrap_or(charset);
+        Parsed::Word(Word { charset, bytes: Cow::Owned(bytes) }, after)
+    }
+}
+
+/// Decodes the "Q" encoding.
+fn decode_q(encoded: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(encoded.len());
+    let mut rest = encoded;
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        match (byte, after) {
+            (b'_', _) => bytes.push(b' '),
+            (b'=', [high, low, after @ ..]) if let Some(value) = transfer::hex_pair(*high, *low) => {
+                bytes.push(value);
+                rest = after;
+            }
+            _ => bytes.push(*byte),
+        }
+    }
+    bytes
+}
+
+/// Puts the decoded text together.
+#[derive(Default)]
+struct Decoder {
+    text: String,
+    /// The bytes of words that may go on in the next one, and their character set.
+    pending: Vec<u8>,
+    charset: Vec<u8>,
+}
+
+impl Decoder {
+    fn plain(&mut self, bytes: &[u8]) {
+        self.flush();
+        if !bytes.is_empty() {
+            self.text.push_str(&charset_to_unicode(None, bytes.to_vec()));
+        }
+    }
+
+    /// Adds what stands before a word: nothing when that is only the blanks between two words.
+    fn plain_before_word(&mut self, bytes: &[u8]) {
+        let between_words = !self.charset.is_empty();
+        if !between_words || !bytes.iter().all(u8::is_ascii_whitespace) {
+            self.plain(bytes);
+        }
+    }
+
+    fn word(&mut self, word: &Word<'_>) {
+        if !self.charset.eq_ignore_ascii_case(word.charset) {
+            self.flush();
+            self.charset = word.charset.to_vec();
+        }
+        self.pending.extend_from_slice(&word.bytes);
+    }
+
+    fn flush(&mut self) {
+        if !self.charset.is_empty() {
+            let bytes = std::mem::take(&mut self.pending);
+            self.text.push_str(&charset_to_unicode(Some(&self.charset), bytes));
+            self.charset.clear();
+        }
+    }
+
+    fn finish(mut self) -> String {
+        self.flush();
+        self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(value: &[u8], expected: &str) {
+        assert_eq!(decode(value), expected, "{}", String::from_utf8_lossy(value));
+    }
+
+    #[test]
+    fn the_examples_of_the_rfc_decode() {
+        check(b"=?US-ASCII?Q?Keith_Moore?= <moore@cs.utk.edu>", "Keith Moore <moore@cs.utk.edu>");
+        check(b"=?ISO-8859-1?Q?Keld_J=F8rn_Simonsen?=", "Keld J\u{f8}rn Simonsen");
+        check(b"=?ISO-8859-1?Q?Andr=E9?= Pirard", "Andr\u{e9} Pirard");
+        check(
+            b"=?ISO-8859-1?B?SWYgeW91IGNhbiByZWFkIHRoaXMgeW8=?= =?ISO-8859-2?B?dSB1bmRlcnN0YW5kIHRoZSBleGFtcGxlLg==?=",
+            "If you can read this you understand the example.",
+        );
+        check(b"(=?ISO-8859-1?Q?a?=)", "(a)");
+        check(b"(=?ISO-8859-1?Q?a?= b)", "(a b)");
+        check(b"(=?ISO-8859-1?Q?a?=  =?ISO-8859-1?Q?b?=)", "(ab)");
+        check(b"(=?ISO-8859-1?Q?a_b?=)", "(a b)");
+        check(b"(=?ISO-8859-1?Q?a?= =?ISO-8859-2?Q?_b?=)", "(a b)");
+    }
+
+    #[test]
+    fn words_beyond_the_rfc_decode_too() {
+        check(b"=?utf-8?q?=C3?= =?UTF-8?q?=A9?=", "\u{e9}");
+        check(b"=?utf-8*de?q?a b?=c", "a bc");
+        check(b"=?utf-8?b?w6k?=", "\u{e9}");
+        let katakana = "\u{30c9}\u{30f1}\u{30e5}\u{30fc}\u{30e1}\u{30f3}\u{30c8}";
+        check(b"=?iso-2022-jp?b?GyRCJUklcSVlITwlYSVzJUgbKEI=?=", katakana);
+        check(b"caf\xc3\xa9", "caf\u{e9}");
+        check(b"caf\xe9", "caf\u{e9}");
+    }
+
+    #[test]
+    fn what_is_no_word_stays() {
+        for text in ["=?", "=?utf-8?x?abc?=", "=?utf-8?q?abc", "=??q?abc?=", "a =? b ?= c", "=?a b?q?c?=", "1=2"] {
+            check(text.as_bytes(), text);
+        }
+        check(b"=?utf-8?q?a=ZZ=?=", "a=ZZ=");
+        check(b"=?x =?utf-8?q?y?=", "=?x y");
+    }
+
+    #[test]
+    fn an_unknown_set_is_guessed() {
+        check(b"=?x-nobody-knows?q?caf=C3=A9?=", "caf\u{e9}");
+        check(b"=?us-ascii?q?caf=E9?=", "caf\u{e9}");
+    }
+}

@@ -1,0 +1,257 @@
+//! Mail files over the in-memory engine: mailboxes, messages, flags, copies, moves, changes.
+
+use std::sync::Arc;
+
+use base::sim::{SeededRandom, SimClock};
+use base::{Name, Uid};
+use mail::mailbox::{FlagChange, Flags, Mail, MailFile, MailOptions, NewMessage, UidSet};
+use mail::mime::Source;
+use notes::{Marks, Notes};
+use store::memory::Memory;
+use store::{Options, Store, SyncMode};
+
+fn mail() -> Arc<Mail> {
+    let options = Options { sync: SyncMode::Each, ..Options::default() };
+    let store = Arc::new(Store::over(Arc::new(Memory::new(1)), &options).expect("a store in memory opens"));
+    let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
+    Mail::new(notes, MailOptions::default())
+}
+
+fn ann(mail: &Arc<Mail>) -> MailFile {
+    let name = Name::new("ann@acme.test");
+    mail.ensure("mail/ann.nsf", "Ann", &name, None).expect("the mail file is made");
+    let identity = notes::Identity::person("ann@acme.test");
+    mail.open("mail/ann.nsf", &Arc::new(identity)).expect("the owner may open it")
+}
+
+fn message(text: &str) -> NewMessage {
+    let raw = format!("From: Bob <bob@acme.test>\r\nTo: ann@acme.test\r\nSubject: {text}\r\n\r\n{text}\r\n");
+    NewMessage { raw: raw.into_bytes(), flags: Flags::none(), received: None }
+}
+
+fn fill(file: &MailFile, folder: &str, count: usize) -> (base::ViewId, Vec<Uid>) {
+    let id = file.view().unwrap().folder(folder).unwrap().expect("the mailbox exists").id;
+    let messages: Vec<_> = (0..count).map(|number| message(&format!("message {number}"))).collect();
+    let (_, uids, _) = file.append(id, &messages).unwrap();
+    (id, uids)
+}
+
+fn uids(ranges: &[(u32, u32)]) -> UidSet {
+    UidSet::from_ranges(ranges.iter().map(|(first, last)| (Uid(*first), Uid(*last))))
+}
+
+#[test]
+fn a_new_mail_file_has_its_mailboxes() {
+    let mail = mail();
+    let file = ann(&mail);
+    let names: Vec<_> = file.view().unwrap().folders().unwrap().into_iter().map(|folder| folder.name).collect();
+    assert_eq!(names, ["INBOX", "Archive", "Drafts", "Junk", "Sent", "Trash"]);
+}
+
+#[test]
+fn what_is_appended_comes_out_byte_for_byte() {
+    let mail = mail();
+    let file = ann(&mail);
+    let inbox = file.view().unwrap().folder("inbox").unwrap().expect("INBOX in any case").id;
+    let large = "QUJD".repeat(19);
+    let body: String = (0..200).map(|_| format!("{large}\r\n")).collect();
+    let raw = format!("Subject: large\r\nContent-Transfer-Encoding: base64\r\n\r\n{body}").into_bytes();
+    let new = NewMessage { raw: raw.clone(), flags: Flags::of(Marks::SEEN), received: None };
+    let (_, uids, _) = file.append(inbox, &[new]).unwrap();
+    let view = file.view().unwrap();
+    let entry = view.entry(inbox, uids[0]).unwrap().expect("it is there");
+    let message = view.message(entry.note).unwrap().expect("it can be read");
+    assert_eq!(message.raw().unwrap(), raw);
+    assert_eq!(message.header(), b"Subject: large\r\nContent-Transfer-Encoding: base64\r\n\r\n");
+    assert_eq!(entry.size, raw.len() as u64);
+    assert_eq!(
+        mail.notes().store().blobs().length(mail.notes().store().as_ref(), &message_blob(&file)).unwrap(),
+        Some(200 * 57)
+    );
+}
+
+fn message_blob(file: &MailFile) -> store::blob::BlobId {
+    let database = file.database();
+    let identity = Arc::new(notes::Identity::local_server(""));
+    let access: notes::Access<notes::level::Reader> = database.authorize(&identity).unwrap();
+    let reading = access.read().unwrap();
+    let mut found = None;
+    reading
+        .each_note(base::NoteId(0), &mut |header| {
+            found = reading.summary(header.note)?.and_then(|summary| summary.blobs.first().copied()).or(found);
+            Ok(true)
+        })
+        .unwrap();
+    found.expect("a note has a blob")
+}
+
+#[test]
+fn counts_follow_flags_and_expunges() {
+    let mail = mail();
+    let file = ann(&mail);
+    let (inbox, all) = fill(&file, "INBOX", 10);
+    assert_eq!(all, (1..=10).map(Uid).collect::<Vec<_>>());
+    let flags: Flags = ["\\Seen", "\\Deleted", "Work"].into_iter().collect();
+    let outcome = file.store(inbox, &uids(&[(3, 5), (9, 9), (70, 80)]), &FlagChange::Add(flags), None).unwrap();
+    assert_eq!(outcome.changed, [3, 4, 5, 9].map(Uid));
+    let status = file.view().unwrap().status(inbox).unwrap();
+    assert_eq!((status.messages, status.unseen, status.deleted, status.uid_next), (10, 6, 4, Uid(11)));
+    let gone = file.expunge(inbox, Some(&uids(&[(4, 10)]))).unwrap();
+    assert_eq!(gone.uids, [4, 5, 9].map(Uid));
+    let view = file.view().unwrap();
+    let status = view.status(inbox).unwrap();
+    assert_eq!((status.messages, status.unseen, status.deleted, status.uid_next), (7, 6, 1, Uid(11)));
+    assert_eq!(view.rank(inbox, Uid(6)).unwrap(), 3);
+    assert_eq!(view.uid_at(inbox, 3).unwrap(), Some(Uid(6)));
+    assert_eq!(view.first_unseen(inbox).unwrap(), Some(Uid(1)));
+    assert_eq!(view.flags(&view.entry(inbox, Uid(3)).unwrap().unwrap()).keywords, ["Work"]);
+}
+
+#[test]
+fn changes_tell_what_vanished_and_what_changed() {
+    let mail = mail();
+    let file = ann(&mail);
+    let (inbox, _) = fill(&file, "INBOX", 5);
+    let since = file.view().unwrap().status(inbox).unwrap().highest_modseq;
+    let archive = file.view().unwrap().folder("Archive").unwrap().unwrap().id;
+    file.move_to(inbox, &uids(&[(2, 2)]), archive).unwrap();
+    file.store(inbox, &uids(&[(3, 4)]), &FlagChange::Add(Flags::of(Marks::DELETED)), None).unwrap();
+    file.expunge(inbox, Some(&uids(&[(3, 3)]))).unwrap();
+    fill(&file, "INBOX", 1);
+    let changes = file.view().unwrap().changes(inbox, since).unwrap();
+    assert_eq!(changes.vanished, [2, 3].map(Uid));
+    assert_eq!(changes.changed.iter().map(|entry| entry.uid).collect::<Vec<_>>(), [4, 6].map(Uid));
+    assert!(changes.complete);
+    let nothing = file.view().unwrap().changes(inbox, changes.modseq).unwrap();
+    assert!(nothing.vanished.is_empty() && nothing.changed.is_empty());
+}
+
+#[test]
+fn unchanged_since_protects_what_somebody_changed() {
+    let mail = mail();
+    let file = ann(&mail);
+    let (inbox, _) = fill(&file, "INBOX", 3);
+    let since = file.view().unwrap().status(inbox).unwrap().highest_modseq;
+    let seen = FlagChange::Add(Flags::of(Marks::SEEN));
+    file.store(inbox, &uids(&[(2, 2)]), &seen, None).unwrap();
+    let outcome =
+        file.store(inbox, &uids(&[(1, 3)]), &FlagChange::Add(Flags::of(Marks::FLAGGED)), Some(since)).unwrap();
+    assert_eq!((outcome.changed, outcome.modified), ([1, 3].map(Uid).to_vec(), vec![Uid(2)]));
+}
+
+#[test]
+fn copies_share_their_content_and_keep_flags_and_times() {
+    let mail = mail();
+    let file = ann(&mail);
+    let (inbox, _) = fill(&file, "INBOX", 2);
+    let sent = file.view().unwrap().folder("Sent").unwrap().unwrap().id;
+    let flags: Flags = ["\\Flagged", "Work"].into_iter().collect();
+    file.store(inbox, &uids(&[(1, 2)]), &FlagChange::Replace(flags.clone()), None).unwrap();
+    let outcome = file.copy(inbox, &uids(&[(1, 2)]), sent).unwrap();
+    assert_eq!(outcome.pairs, [(Uid(1), Uid(1)), (Uid(2), Uid(2))]);
+    let view = file.view().unwrap();
+    let (old, new) = (view.entry(inbox, Uid(2)).unwrap().unwrap(), view.entry(sent, Uid(2)).unwrap().unwrap());
+    assert_eq!((view.flags(&new), new.received), (flags, old.received));
+    assert_ne!(old.note, new.note);
+    assert_eq!(
+        view.message(old.note).unwrap().unwrap().raw().unwrap(),
+        view.message(new.note).unwrap().unwrap().raw().unwrap()
+    );
+}
+
+#[test]
+fn mailboxes_are_made_renamed_and_deleted_with_what_lies_below() {
+    let mail = mail();
+    let file = ann(&mail);
+    file.folder_create("Projects/2026/Q1", None).unwrap();
+    assert!(file.folder_create("Projects/2026", None).is_err());
+    file.folder_rename("Projects", "Work/Old").unwrap();
+    let names = |file: &MailFile| -> Vec<String> {
+        let folders = file.view().unwrap().folders().unwrap();
+        folders.into_iter().map(|folder| folder.name).filter(|name| name.starts_with('W')).collect()
+    };
+    assert_eq!(names(&file), ["Work", "Work/Old", "Work/Old/2026", "Work/Old/2026/Q1"]);
+    fill(&file, "Work/Old/2026", 3);
+    file.folder_delete("Work/Old/2026").unwrap();
+    let folder = file.view().unwrap().folder("Work/Old/2026").unwrap().unwrap();
+    assert!(!folder.selectable);
+    file.folder_delete("Work/Old/2026/Q1").unwrap();
+    file.folder_delete("Work/Old/2026").unwrap();
+    assert_eq!(names(&file), ["Work", "Work/Old"]);
+    assert!(file.folder_delete("INBOX").is_err());
+}
+
+#[test]
+fn a_mailbox_made_again_has_a_greater_uidvalidity() {
+    let mail = mail();
+    let file = ann(&mail);
+    let validity = |file: &MailFile| {
+        let view = file.view().unwrap();
+        let id = view.folder("X").unwrap().unwrap().id;
+        view.status(id).unwrap().uid_validity
+    };
+    file.folder_create("X", None).unwrap();
+    let first = validity(&file);
+    file.folder_delete("X").unwrap();
+    file.folder_create("X", None).unwrap();
+    assert!(validity(&file) > first);
+}
+
+#[test]
+fn renaming_the_inbox_moves_its_messages() {
+    let mail = mail();
+    let file = ann(&mail);
+    fill(&file, "INBOX", 4);
+    file.folder_rename("INBOX", "Old mail").unwrap();
+    let view = file.view().unwrap();
+    let count = |name: &str| view.status(view.folder(name).unwrap().unwrap().id).unwrap().messages;
+    assert_eq!((count("INBOX"), count("Old mail")), (0, 4));
+}
+
+#[test]
+fn a_quota_is_kept() {
+    let mail = mail();
+    mail.create("mail/small.nsf", "Small", &Name::new("small@acme.test"), Some(300)).unwrap();
+    let file = mail.open_as_server("mail/small.nsf").unwrap();
+    let inbox = file.view().unwrap().folder("INBOX").unwrap().unwrap().id;
+    let used = file.quota().unwrap().used_bytes;
+    let fits = file.append(inbox, &[message("a")]);
+    let too_much: Vec<_> = (0..9).map(|_| message("b")).collect();
+    assert!(fits.is_ok() || used > 200);
+    assert!(matches!(file.append(inbox, &too_much), Err(mail::Error::OverQuota { .. })));
+}
+
+#[test]
+fn strangers_are_refused() {
+    let mail = mail();
+    ann(&mail);
+    let stranger = Arc::new(notes::Identity::person("eve@acme.test"));
+    assert!(matches!(mail.open("mail/ann.nsf", &stranger), Err(mail::Error::Notes(notes::Error::AccessDenied { .. }))));
+}
+
+#[test]
+fn subscriptions_outlive_their_mailbox() {
+    let mail = mail();
+    let file = ann(&mail);
+    file.folder_create("Y", None).unwrap();
+    file.folder_subscribe("Y").unwrap();
+    file.folder_delete("Y").unwrap();
+    assert!(file.view().unwrap().subscriptions().unwrap().contains(&"Y".to_owned()));
+    file.folder_unsubscribe("Y").unwrap();
+    assert!(!file.view().unwrap().subscriptions().unwrap().contains(&"Y".to_owned()));
+}
+
+#[test]
+fn concurrent_writers_to_one_mailbox_queue() {
+    let mail = mail();
+    let file = Arc::new(ann(&mail));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..25).for_each(|_| drop(fill(&file, "INBOX", 1))));
+        }
+    });
+    let view = file.view().unwrap();
+    let inbox = view.folder("INBOX").unwrap().unwrap().id;
+    let status = view.status(inbox).unwrap();
+    assert_eq!((status.messages, status.uid_next), (100, Uid(101)));
+}
