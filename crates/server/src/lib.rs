@@ -4,9 +4,14 @@
 //! all other rooms. It opens the store, hands every room what it needs and lets the protocols serve. Administration
 //! has one implementation, [`admin`], whether a command runs by itself or in a running server through [`control`].
 
+pub mod admin;
 pub mod certificate;
 pub mod cli;
 pub mod config;
+pub mod control;
 pub mod data;
+pub mod http;
+pub mod listen;
 pub mod log;
+pub mod metrics;
 pub mod system;

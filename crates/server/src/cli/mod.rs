@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::config::{self, Config, Origin};
 
 mod config_command;
+pub mod terminal;
 
 /// Where the configuration and the data are; the same for every command.
 #[derive(Debug, Clone, Args)]

@@ -153,9 +153,6 @@ fn contradictions(config: &Config) -> Vec<Problem> {
     if !config.router.smart_host_user.is_empty() && config.router.smart_host_password_file.0.is_none() {
         problems.push(Problem::about("router.smart_host_user", "set smart_host_password_file as well"));
     }
-    if config.limits.connections_per_address > config.limits.connections {
-        problems.push(Problem::about("limits.connections_per_address", "may not be more than limits.connections"));
-    }
     problems
 }
 

@@ -1,0 +1,403 @@
+//! What an administrator can ask for: the words of the command line and of the control socket, in one.
+//!
+//! Each type below is parsed from the command line by clap and travels over the control socket as JSON. What belongs to the
+//! terminal alone (`--password-stdin`) does not travel; what the terminal must not show (the password) is not an
+//! argument. Sizes and durations stay texts here and are read where they are used, so that both ways give the same complaints.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+/// A task for the administration.
+#[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// Adds, shows, changes and removes people.
+    #[command(subcommand)]
+    User(UserRequest),
+    /// Adds, shows, changes and removes groups.
+    #[command(subcommand)]
+    Group(GroupRequest),
+    /// Adds, shows, changes and removes mail domains.
+    #[command(subcommand)]
+    Domain(DomainRequest),
+    /// Lists, makes, renames, deletes and compacts databases.
+    #[command(subcommand)]
+    Db(DbRequest),
+    /// Checks databases for damage and repairs what can be derived.
+    Fixup(FixupRequest),
+    /// Copies the whole store into a folder while the server runs. Later backups into the same folder copy only what is new.
+    Backup {
+        /// The folder; made when it is missing. May hold any number of backups.
+        folder: PathBuf,
+    },
+    /// Shows the attachments that are kept apart from messages.
+    Blobs(BlobRequest),
+    /// Lists, shows and moves queued mail.
+    #[command(subcommand)]
+    Queue(QueueRequest),
+    /// Brings messages into a mailbox.
+    Import(ImportRequest),
+    /// Writes a mailbox to files.
+    Export(ExportRequest),
+    /// Shows how the server is doing.
+    Status,
+    /// Shows or reloads the certificate.
+    #[command(subcommand)]
+    Tls(TlsRequest),
+}
+
+/// A password on its way from standard input. Never printed.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Secret(pub String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// How a password comes in.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
+pub struct PasswordArgument {
+    /// Reads the password from the first line of standard input.
+    #[arg(long)]
+    #[serde(skip)]
+    pub password_stdin: bool,
+    /// The password.
+    #[arg(skip)]
+    pub password: Option<Secret>,
+}
+
+/// What to do with people.
+#[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "kebab-case")]
+pub enum UserRequest {
+    /// Adds a person with a mailbox. Without a password nobody can log in yet.
+    Add {
+        /// The mail address, which is also the login.
+        #[arg(value_name = "NAME@DOMAIN")]
+        address: String,
+        /// First and last name. Default: the part before the @.
+        #[arg(long, value_name = "TEXT")]
+        name: Option<String>,
+        /// A further address. May be given several times.
+        #[arg(long = "alias", value_name = "ADDRESS")]
+        aliases: Vec<String>,
+        /// The most that the mailbox may hold, as in 2GiB.
+        #[arg(long, value_name = "SIZE")]
+        quota: Option<String>,
+        #[command(flatten)]
+        #[serde(flatten)]
+        password: PasswordArgument,
+    },
+    /// Lists people.
+    List {
+        /// Only those with an address in this domain.
+        #[arg(long, value_name = "DOMAIN")]
+        domain: Option<String>,
+    },
+    /// Shows a person.
+    Show {
+        /// An address, a login or a name.
+        who: String,
+    },
+    /// Changes a person. What is not named stays.
+    Set(UserChange),
+    /// Removes a person. The mailbox stays unless --delete-mail is given.
+    Remove {
+        /// An address, a login or a name.
+        who: String,
+        /// Deletes the mailbox with all messages.
+        #[arg(long)]
+        delete_mail: bool,
+    },
+}
+
+/// What to change of a person.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
+pub struct UserChange {
+    /// An address, a login or a name.
+    pub who: String,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub password: PasswordArgument,
+    /// The most that the mailbox may hold, as in 2GiB; none for no limit.
+    #[arg(long, value_name = "SIZE|none")]
+    pub quota: Option<String>,
+    /// Adds an address. May be given several times.
+    #[arg(long = "add-alias", value_name = "ADDRESS")]
+    pub add_aliases: Vec<String>,
+    /// Takes an address away. May be given several times.
+    #[arg(long = "remove-alias", value_name = "ADDRESS")]
+    pub remove_aliases: Vec<String>,
+    /// Sends all mail on to this address; none to keep it here.
+    #[arg(long, value_name = "ADDRESS|none")]
+    pub forward: Option<String>,
+    /// Stops logins and refuses mail.
+    #[arg(long, conflicts_with = "enable")]
+    pub disable: bool,
+    /// Allows logins and mail again.
+    #[arg(long)]
+    pub enable: bool,
+}
+
+/// What to do with groups.
+#[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "kebab-case")]
+pub enum GroupRequest {
+    /// Adds a group.
+    Add {
+        /// The mail address of the group, or a name for one that gets no mail.
+        #[arg(value_name = "NAME@DOMAIN")]
+        address: String,
+        /// A member: a person, another group, or an address elsewhere. May be given several times.
+        #[arg(long = "member", value_name = "WHO")]
+        members: Vec<String>,
+    },
+    /// Lists groups.
+    List,
+    /// Shows a group and its members.
+    Show {
+        /// The address or name.
+        group: String,
+    },
+    /// Changes the members of a group.
+    Set {
+        /// The address or name.
+        group: String,
+        /// Adds a member. May be given several times.
+        #[arg(long = "add-member", value_name = "WHO")]
+        add_members: Vec<String>,
+        /// Takes a member away. May be given several times.
+        #[arg(long = "remove-member", value_name = "WHO")]
+        remove_members: Vec<String>,
+    },
+    /// Removes a group. Its members stay.
+    Remove {
+        /// The address or name.
+        group: String,
+    },
+}
+
+/// What to do with mail domains.
+#[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "kebab-case")]
+pub enum DomainRequest {
+    /// Adds a domain whose mail is delivered here.
+    Add {
+        /// The domain, as in example.org.
+        domain: String,
+        /// Addresses of this domain stand for those of another one.
+        #[arg(long, value_name = "DOMAIN")]
+        alias_of: Option<String>,
+        /// Who gets mail to addresses that nobody has.
+        #[arg(long, value_name = "ADDRESS")]
+        catch_all: Option<String>,
+    },
+    /// Lists domains.
+    List,
+    /// Shows a domain and the DNS records that it should have.
+    Show {
+        /// The domain.
+        domain: String,
+    },
+    /// Changes a domain.
+    Set {
+        /// The domain.
+        domain: String,
+        /// Who gets mail to addresses that nobody has; none for nobody.
+        #[arg(long, value_name = "ADDRESS|none")]
+        catch_all: Option<String>,
+        /// Makes a new DKIM key for outgoing mail. Publish the DNS record that is shown before it is used.
+        #[arg(long)]
+        new_dkim_key: bool,
+    },
+    /// Removes a domain. People with addresses in it stay, but get no mail there.
+    Remove {
+        /// The domain.
+        domain: String,
+    },
+}
+
+/// What to do with databases.
+#[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "kebab-case")]
+pub enum DbRequest {
+    /// Lists databases.
+    List,
+    /// Makes an empty database.
+    Create {
+        /// The path in the catalog, as in projects/plan.nsf.
+        path: String,
+        /// The title. Default: the path.
+        #[arg(long)]
+        title: Option<String>,
+    },
+    /// Shows a database.
+    Show {
+        /// The path in the catalog.
+        path: String,
+    },
+    /// Gives a database another path.
+    Rename {
+        /// The path in the catalog.
+        path: String,
+        /// The new path.
+        to: String,
+    },
+    /// Deletes a database with everything in it.
+    Delete {
+        /// The path in the catalog.
+        path: String,
+    },
+    /// Gives space of deleted notes back to the file system.
+    Compact {
+        /// The path in the catalog; all databases without one.
+        path: Option<String>,
+    },
+}
+
+/// What to check.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
+pub struct FixupRequest {
+    /// The databases to check; all without any.
+    pub paths: Vec<String>,
+    /// Only reports, changes nothing.
+    #[arg(long)]
+    pub check_only: bool,
+}
+
+/// What to do with attachments.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
+pub struct BlobRequest {
+    /// Removes content that nobody has used for longer than the grace period, now.
+    #[arg(long)]
+    pub collect: bool,
+    /// Rebuilds the catalog of who uses what from the databases.
+    #[arg(long)]
+    pub rebuild: bool,
+}
+
+/// What to do with queued mail.
+#[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueRequest {
+    /// Lists queued mail.
+    List {
+        /// Only those in this state.
+        #[arg(long, value_enum)]
+        state: Option<QueueState>,
+    },
+    /// Shows a queued message with its recipients and what happened so far.
+    Show {
+        /// The queue id.
+        id: String,
+    },
+    /// Tries again now.
+    Retry {
+        /// The queue ids.
+        #[command(flatten)]
+        which: QueueSelection,
+    },
+    /// Stops attempts until the mail is released.
+    Hold {
+        /// The queue ids.
+        #[command(flatten)]
+        which: QueueSelection,
+    },
+    /// Lets held or dead mail go on.
+    Release {
+        /// The queue ids.
+        #[command(flatten)]
+        which: QueueSelection,
+    },
+    /// Removes mail from the queue. The sender is not told.
+    Remove {
+        /// The queue ids.
+        #[command(flatten)]
+        which: QueueSelection,
+    },
+}
+
+/// Which mail.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
+#[group(required = true, multiple = false)]
+pub struct QueueSelection {
+    /// The queue ids.
+    pub ids: Vec<String>,
+    /// All of it.
+    #[arg(long)]
+    pub all: bool,
+}
+
+/// The states of queued mail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum QueueState {
+    /// Waits for its next attempt.
+    Waiting,
+    /// Held by an administrator.
+    Held,
+    /// Cannot be delivered nor returned.
+    Dead,
+}
+
+/// The kinds of files that mail is kept in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum MailFormat {
+    /// All messages of a folder in one file, separated by "From " lines.
+    Mbox,
+    /// A folder with a file for each message.
+    Maildir,
+    /// One message a file.
+    Eml,
+}
+
+/// What to import.
+#[derive(Debug, Clone, Serialize, Deserialize, Args)]
+pub struct ImportRequest {
+    /// What the files are.
+    #[arg(value_enum)]
+    pub format: MailFormat,
+    /// The files, or folders of files.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Whose mailbox.
+    #[arg(long, value_name = "WHO")]
+    pub user: String,
+    /// The folder for messages whose files name none.
+    #[arg(long, default_value = "INBOX")]
+    pub folder: String,
+    /// Leaves out messages that the folder has already, byte for byte. Makes an interrupted import go on where it ended.
+    #[arg(long)]
+    pub skip_duplicates: bool,
+}
+
+/// What to export.
+#[derive(Debug, Clone, Serialize, Deserialize, Args)]
+pub struct ExportRequest {
+    /// What the files will be.
+    #[arg(value_enum)]
+    pub format: MailFormat,
+    /// The folder for the files; made when it is missing.
+    pub to: PathBuf,
+    /// Whose mailbox.
+    #[arg(long, value_name = "WHO")]
+    pub user: String,
+    /// Only this folder. May be given several times.
+    #[arg(long = "folder", value_name = "NAME")]
+    pub folders: Vec<String>,
+}
+
+/// What to do with the certificate.
+#[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "kebab-case")]
+pub enum TlsRequest {
+    /// Reads the certificate and the key again.
+    Reload,
+    /// Shows which files are used.
+    Show,
+}

@@ -1,0 +1,248 @@
+//! What answers and progress look like on a terminal.
+//!
+//! A list becomes a table whose columns are as wide as needed, a record becomes lines of name and value. Fields whose name
+//! ends in `_bytes` are shown as sizes. Progress is a bar on a terminal and one line every [`STEP`] elsewhere, always on
+//! standard error.
+
+use std::fmt::Write;
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use base::Clock;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
+
+use crate::admin::{Answer, Progress, Unit};
+use crate::system::SystemClock;
+
+/// Time between lines of progress where there is no terminal.
+const STEP: Duration = Duration::from_secs(5);
+
+/// Gives an answer as people read it.
+#[must_use]
+pub fn human(answer: &Answer) -> String {
+    let mut text = match &answer.data {
+        Value::Array(records) => table(records),
+        Value::Object(fields) => {
+            let width = fields.keys().map(|name| title(name).chars().count()).max().unwrap_or(0);
+            let mut lines = String::new();
+            for (name, value) in fields {
+                let _ = writeln!(lines, "{:width$}  {}", title(name), cell(name, value));
+            }
+            lines
+        }
+        Value::Null => String::new(),
+        other => format!("{other}\n"),
+    };
+    for sentence in &answer.says {
+        let _ = writeln!(text, "{sentence}");
+    }
+    text
+}
+
+/// Gives an answer as programs read it.
+#[must_use]
+pub fn json(answer: &Answer) -> String {
+    let value = if answer.data.is_null() { serde_json::json!({ "says": answer.says }) } else { answer.data.clone() };
+    format!("{value}\n")
+}
+
+fn table(records: &[Value]) -> String {
+    let Some(Value::Object(first)) = records.first() else {
+        return "(none)\n".to_owned();
+    };
+    let names: Vec<&String> = first.keys().collect();
+    let mut rows = vec![names.iter().map(|name| title(name)).collect::<Vec<_>>()];
+    for record in records {
+        rows.push(names.iter().map(|name| cell(name, record.get(name.as_str()).unwrap_or(&Value::Null))).collect());
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..names.len()).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+    }
+    text
+}
+
+fn title(name: &str) -> String {
+    name.trim_end_matches("_bytes").replace('_', " ")
+}
+
+fn cell(name: &str, value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) if text.is_empty() => "-".to_owned(),
+        Value::String(text) => text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect(),
+        Value::Number(number) => match number.as_u64() {
+            Some(bytes) if name.ends_with("_bytes") => size(bytes),
+            _ => number.to_string(),
+        },
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::Array(members) if members.is_empty() => "-".to_owned(),
+        Value::Array(members) => members.iter().map(|member| cell(name, member)).collect::<Vec<_>>().join(", "),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| format!("{} {}", title(name), cell(name, value)))
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}
+
+/// Gives a size with three significant digits.
+fn size(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1_000.0 && unit + 1 < units.len() {
+        value /= 1_024.0;
+        unit += 1;
+    }
+    let digits = if unit == 0 || value >= 100.0 { 0 } else { 1 };
+    format!("{value:.digits$} {}", units.get(unit).copied().unwrap_or("B"))
+}
+
+/// Shows progress until it is dropped.
+pub struct Meter {
+    clock: SystemClock,
+    /// On a terminal, once there is something to show.
+    bar: Option<ProgressBar>,
+    terminal: bool,
+    what: String,
+    shown: Option<Duration>,
+}
+
+impl Meter {
+    /// Prepares to show progress on standard error.
+    #[must_use]
+    pub fn new() -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        Self { clock: SystemClock::new(), bar: None, terminal, what: String::new(), shown: None }
+    }
+
+    /// Shows a step.
+    pub fn step(&mut self, progress: &Progress) -> ControlFlow<()> {
+        if self.terminal {
+            self.draw(progress)
+        } else {
+            self.write(progress)
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn draw(&mut self, progress: &Progress) {
+        if self.what != progress.what || self.bar.is_none() {
+            self.finish();
+            self.what.clone_from(&progress.what);
+            self.bar = Some(bar(progress));
+        }
+        if let Some(bar) = &self.bar {
+            bar.set_length(progress.total.unwrap_or(progress.done));
+            bar.set_position(progress.done);
+        }
+    }
+
+    fn write(&mut self, progress: &Progress) {
+        let now = self.clock.monotonic();
+        let due = self.shown.is_none_or(|shown| now.saturating_sub(shown) >= STEP);
+        if due || self.what != progress.what || progress.total == Some(progress.done) {
+            self.what.clone_from(&progress.what);
+            self.shown = Some(now);
+            let total = progress.total.map(|total| format!(" of {}", amount(total, progress.unit))).unwrap_or_default();
+            eprintln!("{}: {}{total}", progress.what, amount(progress.done, progress.unit));
+        }
+    }
+
+    fn finish(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish();
+        }
+    }
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Meter {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}
+
+fn bar(progress: &Progress) -> ProgressBar {
+    let counts = match progress.unit {
+        Unit::Bytes => "{bytes} of {total_bytes}, {bytes_per_sec}",
+        _ => "{human_pos} of {human_len}, {per_sec}",
+    };
+    let template = format!("{{msg}} {{wide_bar}} {counts}, {{eta}} left");
+    let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(progress.total.unwrap_or(0)).with_style(style).with_message(progress.what.clone())
+}
+
+fn amount(count: u64, unit: Unit) -> String {
+    let word = match unit {
+        Unit::Bytes => return size(count),
+        Unit::Messages => "messages",
+        Unit::Notes => "notes",
+        Unit::Databases => "databases",
+        Unit::Files => "files",
+    };
+    format!("{count} {word}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::admin::answer::record;
+
+    fn check(answer: &Answer, expected: &str) {
+        assert_eq!(human(answer), expected);
+    }
+
+    #[test]
+    fn lists_become_tables() {
+        let row = |address: &str, used: u64, quota: Value, aliases: Value| {
+            record(vec![
+                ("address", json!(address)),
+                ("used_bytes", json!(used)),
+                ("quota_bytes", quota),
+                ("aliases", aliases),
+            ])
+        };
+        let rows = vec![
+            row("alice@demo.test", 1_500, json!(2u64 << 30), json!(["a@demo.test", "al@demo.test"])),
+            row("b@demo.test", 12, Value::Null, json!([])),
+        ];
+        check(
+            &Answer::list(rows).and("2 people."),
+            "address          used     quota    aliases\n\
+             alice@demo.test  1.5 KiB  2.0 GiB  a@demo.test, al@demo.test\n\
+             b@demo.test      12 B     -        -\n\
+             2 people.\n",
+        );
+        check(&Answer::list(Vec::new()), "(none)\n");
+    }
+
+    #[test]
+    fn records_become_lines_and_sentences_stay() {
+        let answer = Answer::record(vec![("name", json!("Al\u{1b}[31m")), ("disabled", json!(false))]);
+        check(&answer, "name      Al [31m\ndisabled  no\n");
+        check(&Answer::say("Done."), "Done.\n");
+        assert_eq!(json(&Answer::say("Done.")), "{\"says\":[\"Done.\"]}\n");
+        assert_eq!(json(&Answer::list(vec![json!({"a": 1})]).and("One.")), "[{\"a\":1}]\n");
+    }
+
+    #[test]
+    fn sizes_have_few_digits() {
+        let sizes: Vec<String> = [0, 999, 1_000, 1 << 20, 150 << 20, u64::MAX].into_iter().map(size).collect();
+        assert_eq!(sizes, ["0 B", "999 B", "1.0 KiB", "1.0 MiB", "150 MiB", "16.0 EiB"]);
+    }
+}

@@ -1,0 +1,44 @@
+//! The client's end of the control socket: plain blocking code for the command line.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::ops::ControlFlow;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use super::{Call, LINE_BYTES_MAX, Reply};
+use crate::admin::{Answer, Report, Request};
+
+/// Has a running server execute a request. The error is for the person at the terminal.
+pub fn call(socket: &Path, request: Request, report: &mut Report<'_>) -> Result<Answer, String> {
+    let stream = UnixStream::connect(socket).map_err(|error| {
+        format!(
+            "a server has the data folder open, but {} cannot be opened: {error}\n\
+             Run the command as the server's user or as root. If the server is just starting or ending, try again in a moment.",
+            socket.display()
+        )
+    })?;
+    let broken = |error: &dyn std::fmt::Display| {
+        format!("the connection to the server broke off: {error}; look at its log, then try again")
+    };
+    let mut line = serde_json::to_vec(&Call { request }).map_err(|error| broken(&error))?;
+    line.push(b'\n');
+    (&stream).write_all(&line).map_err(|error| broken(&error))?;
+    let mut reader = BufReader::new(&stream);
+    loop {
+        let mut line = Vec::new();
+        let limit = LINE_BYTES_MAX as u64;
+        reader.by_ref().take(limit).read_until(b'\n', &mut line).map_err(|error| broken(&error))?;
+        if line.is_empty() {
+            return Err(broken(&"it ended before the answer"));
+        }
+        match serde_json::from_slice(&line).map_err(|error| broken(&error))? {
+            Reply::Progress(progress) => {
+                if report(progress) == ControlFlow::Break(()) {
+                    return Err("broken off".to_owned());
+                }
+            }
+            Reply::Result(answer) => return Ok(answer),
+            Reply::Error(text) => return Err(text),
+        }
+    }
+}

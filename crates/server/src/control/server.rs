@@ -1,0 +1,91 @@
+//! The server's end of the control socket.
+//!
+//! Tasks run on threads that may block, not on the workers of the protocols: an import takes minutes. At most
+//! [`CALLS_MAX`] run at a time; further clients wait.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, mpsc};
+use wire::Shutdown;
+
+use super::{Call, Reply};
+use crate::admin::{Answer, Report, Request};
+
+/// Tasks that run at a time.
+const CALLS_MAX: usize = 16;
+
+/// Longest request, in bytes.
+const REQUEST_BYTES_MAX: u64 = 1 << 20;
+
+/// Replies that may wait for a slow client before the task waits too.
+const REPLIES_MAX: usize = 64;
+
+/// Does what a request asks for. May block.
+pub trait Execute: Send + Sync + 'static {
+    /// Runs the task; the error says what to do next.
+    fn execute(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, String>;
+}
+
+/// Takes requests until the server drains.
+pub async fn serve(listener: UnixListener, tasks: Arc<dyn Execute>, shutdown: Shutdown) {
+    let places = Arc::new(Semaphore::new(CALLS_MAX));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = shutdown.draining() => return,
+        };
+        let Ok((stream, _)) = accepted else {
+            continue;
+        };
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        let tasks = Arc::clone(&tasks);
+        tokio::spawn(async move {
+            if let Err(error) = answer(stream, tasks).await {
+                tracing::debug!(target: "control", %error, "a control connection ended early");
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn answer(stream: UnixStream, tasks: Arc<dyn Execute>) -> io::Result<()> {
+    let (reader, mut writer) = stream.into_split();
+    let mut line = String::new();
+    BufReader::new(reader.take(REQUEST_BYTES_MAX)).read_line(&mut line).await?;
+    let call: Call = match serde_json::from_str(&line) {
+        Ok(call) => call,
+        Err(error) => {
+            let text = format!("the server does not understand the request ({error}); is it of another version?");
+            return send(&mut writer, &Reply::Error(text)).await;
+        }
+    };
+    let (replies, mut queue) = mpsc::channel(REPLIES_MAX);
+    let task = tokio::task::spawn_blocking(move || {
+        let mut report = |progress| match replies.blocking_send(Reply::Progress(progress)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        };
+        tasks.execute(call.request, &mut report)
+    });
+    while let Some(reply) = queue.recv().await {
+        send(&mut writer, &reply).await?;
+    }
+    let reply = match task.await {
+        Ok(Ok(answer)) => Reply::Result(answer),
+        Ok(Err(text)) => Reply::Error(text),
+        Err(_) => Reply::Error("the task broke off through a fault of the program; see the server's log".to_owned()),
+    };
+    send(&mut writer, &reply).await
+}
+
+async fn send(writer: &mut (impl AsyncWriteExt + Unpin), reply: &Reply) -> io::Result<()> {
+    let mut line = serde_json::to_vec(reply)?;
+    line.push(b'\n');
+    writer.write_all(&line).await
+}

@@ -1,0 +1,99 @@
+//! The control socket from both ends.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use wire::Shutdown;
+
+use super::server::Execute;
+use crate::admin::{Answer, Progress, Report, Request, Unit};
+
+/// Counts to ten, then gives the number of steps that were heard.
+struct Counting {
+    heard: Arc<Mutex<u64>>,
+}
+
+impl Execute for Counting {
+    fn execute(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, String> {
+        if !matches!(request, Request::Status) {
+            return Err("only status; try `doublet status`".to_owned());
+        }
+        for done in 1..=10 {
+            let progress = Progress { what: "counting".to_owned(), done, total: Some(10), unit: Unit::Notes };
+            if report(progress).is_break() {
+                return Err("broken off".to_owned());
+            }
+            *self.heard.lock().expect("one thread") = done;
+        }
+        Ok(Answer::say("counted"))
+    }
+}
+
+struct Running {
+    socket: PathBuf,
+    heard: Arc<Mutex<u64>>,
+    shutdown: Shutdown,
+    _folder: tempfile::TempDir,
+}
+
+fn start() -> Running {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("control.sock");
+    let listener = UnixListener::bind(&socket).expect("the path is free");
+    let (heard, shutdown) = (Arc::default(), Shutdown::new());
+    let tasks = Arc::new(Counting { heard: Arc::clone(&heard) });
+    tokio::spawn(super::server::serve(listener, tasks, shutdown.clone()));
+    Running { socket, heard, shutdown, _folder: folder }
+}
+
+async fn call(socket: &std::path::Path, request: Request) -> (Result<Answer, String>, Vec<u64>) {
+    let socket = socket.to_owned();
+    let task = tokio::task::spawn_blocking(move || {
+        let mut steps = Vec::new();
+        let mut report = |progress: Progress| {
+            steps.push(progress.done);
+            ControlFlow::Continue(())
+        };
+        (super::client::call(&socket, request, &mut report), steps)
+    });
+    task.await.expect("no panic")
+}
+
+#[tokio::test]
+async fn progress_and_the_answer_come_back() {
+    let running = start();
+    let (answer, steps) = call(&running.socket, Request::Status).await;
+    assert_eq!(answer, Ok(Answer::say("counted")));
+    assert_eq!(steps, (1..=10).collect::<Vec<_>>());
+    running.shutdown.close();
+}
+
+#[tokio::test]
+async fn failures_come_back_in_their_own_words() {
+    let running = start();
+    let request = Request::Backup { folder: "/nowhere".into() };
+    assert_eq!(call(&running.socket, request).await.0, Err("only status; try `doublet status`".to_owned()));
+}
+
+#[tokio::test]
+async fn nonsense_is_answered_not_obeyed() {
+    let running = start();
+    for nonsense in ["{}\n", "\n", "{\"request\":{\"explode\":{}}}\n", "\u{0}\u{1}\n"] {
+        let mut stream = UnixStream::connect(&running.socket).await.expect("it listens");
+        stream.write_all(nonsense.as_bytes()).await.expect("it reads");
+        let mut heard = String::new();
+        stream.read_to_string(&mut heard).await.expect("it answers");
+        assert!(heard.starts_with("{\"error\":\"the server does not understand"), "{heard}");
+    }
+    assert_eq!(*running.heard.lock().expect("one thread"), 0);
+}
+
+#[tokio::test]
+async fn without_a_server_the_client_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (answer, _) = call(&folder.path().join("none.sock"), Request::Status).await;
+    assert!(answer.expect_err("nobody is there").contains("cannot be opened"));
+}

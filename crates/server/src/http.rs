@@ -1,0 +1,100 @@
+//! The administration port: health and statistics over HTTP.
+//!
+//! - `GET /health/live`: 200 as long as the program answers.
+//! - `GET /health/ready`: 200 when mail is taken; 503 with the reason while the server drains or its store is poisoned.
+//! - `GET /metrics`: statistics for Prometheus.
+//!
+//! There is no authentication, so the port is bound to loopback unless the operator says otherwise; nothing can be changed
+//! through it and no content of any database is shown.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::net::TcpListener;
+use wire::Shutdown;
+
+/// What the port tells.
+pub trait Facts: Send + Sync + 'static {
+    /// Says why the server is not ready, if it is not.
+    fn ready(&self) -> Result<(), String>;
+
+    /// Gives the statistics. May take a moment; runs where it may block.
+    fn metrics(&self) -> String;
+}
+
+/// Serves the port until the server closes.
+pub async fn serve(listener: TcpListener, facts: Arc<dyn Facts>, shutdown: Shutdown) -> std::io::Result<()> {
+    axum::serve(listener, router(facts)).with_graceful_shutdown(async move { shutdown.closing().await }).await
+}
+
+fn router(facts: Arc<dyn Facts>) -> Router {
+    Router::new()
+        .route("/health/live", get(async || "alive\n"))
+        .route("/health/ready", get(ready))
+        .route("/metrics", get(metrics))
+        .with_state(facts)
+}
+
+async fn ready(State(facts): State<Arc<dyn Facts>>) -> impl IntoResponse {
+    match facts.ready() {
+        Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
+        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
+    }
+}
+
+async fn metrics(State(facts): State<Arc<dyn Facts>>) -> impl IntoResponse {
+    match tokio::task::spawn_blocking(move || facts.metrics()).await {
+        Ok(text) => (StatusCode::OK, [(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text),
+        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, "text/plain")], String::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    struct Fixed(Result<(), String>);
+
+    impl Facts for Fixed {
+        fn ready(&self) -> Result<(), String> {
+            self.0.clone()
+        }
+
+        fn metrics(&self) -> String {
+            "doublet_up 1\n".to_owned()
+        }
+    }
+
+    async fn check(state: Result<(), String>, path: &str, status: &str, body: &str) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has ports");
+        let address = listener.local_addr().expect("it is bound");
+        let shutdown = Shutdown::new();
+        let server = tokio::spawn(serve(listener, Arc::new(Fixed(state)), shutdown.clone()));
+        let mut client = TcpStream::connect(address).await.expect("it listens");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        client.write_all(request.as_bytes()).await.expect("it reads");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.expect("it answers");
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
+        assert!(answer.ends_with(body), "{answer}");
+        shutdown.close();
+        server.await.expect("no panic").expect("it ends in order");
+    }
+
+    #[tokio::test]
+    async fn health_and_statistics_are_told() {
+        check(Ok(()), "/health/live", "200", "\r\n\r\nalive\n").await;
+        check(Ok(()), "/health/ready", "200", "\r\n\r\nready\n").await;
+        check(Err("draining".to_owned()), "/health/live", "200", "alive\n").await;
+        check(Err("draining".to_owned()), "/health/ready", "503", "not ready: draining\n").await;
+        check(Ok(()), "/metrics", "200", "\r\n\r\ndoublet_up 1\n").await;
+        check(Ok(()), "/", "404", "\r\n\r\n").await;
+    }
+}
