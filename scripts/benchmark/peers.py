@@ -103,9 +103,6 @@ class Peers:
     """Postfix in front of Dovecot."""
 
     name = "Postfix + Dovecot"
-    smtp_port = SMTP_PORT
-    imap_port = IMAP_PORT
-    domain = DOMAIN
     password = PASSWORD
 
     def __init__(self, folder):
@@ -152,9 +149,26 @@ class Peers:
         """Gives the processor time of all their processes."""
         return sum(family.cpu_seconds() for family in self.families)
 
-    def imap_family(self):
-        """Gives the processes that serve IMAP."""
-        return self.families[0]
+    def memory_kb(self):
+        """Gives the memory of the processes that serve IMAP."""
+        return self.families[0].memory_kb()
+
+    def port(self, protocol):
+        """Gives the port of `smtp` or `imap`."""
+        return {"smtp": SMTP_PORT, "imap": IMAP_PORT}[protocol]
+
+    def settle(self):
+        """Leaves the mailboxes as they are: there is nothing more to be written."""
+
+    def load(self, number, count, mbox):
+        """Fills a user's inbox from an mbox, as files: what another program has delivered."""
+        folder = f"{self.maildir(number)}/cur"
+        for part in ("cur", "new", "tmp"):
+            os.makedirs(f"{self.maildir(number)}/{part}", exist_ok=True)
+        for index, content in enumerate(messages(mbox), 1):
+            _write_bytes(f"{folder}/{1_700_000_000 + index}.M{index}.bench:2,S", content)
+        assert index == count, f"{mbox} holds {index} messages"
+        subprocess.run(["chown", "-R", f"{self.owner.pw_uid}:{self.owner.pw_gid}", self.maildir(number)], check=True)
 
     def idle(self):
         """Tells whether all accepted mail has reached its mailboxes: then the queue holds no file."""
@@ -207,6 +221,21 @@ def _master():
     return "".join(lines)
 
 
+def messages(mbox):
+    """Gives the messages of an mbox one by one."""
+    with open(mbox, "rb") as lines:
+        current = None
+        for line in lines:
+            if line.startswith(b"From "):
+                if current is not None:
+                    yield b"".join(current[:-1])
+                current = []
+            else:
+                current.append(line[1:] if line.startswith(b">From ") else line)
+        if current is not None:
+            yield b"".join(current[:-1])
+
+
 def answers(port):
     """Tells whether somebody greets on a port."""
     try:
@@ -220,3 +249,8 @@ def answers(port):
 def _write(path, text):
     with open(path, "w", encoding="ascii") as out:
         out.write(text)
+
+
+def _write_bytes(path, content):
+    with open(path, "wb") as out:
+        out.write(content)

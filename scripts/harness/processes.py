@@ -82,12 +82,17 @@ class Family:
                 self.process.kill()
                 self.process.wait()
         for pid in members[1:]:
-            stat = _stat(pid)
-            if stat:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+            if _stat(pid):
+                _end(pid)
+
+
+def _end(pid):
+    """Ends a process that its server has left behind; it is our child by now."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        pass
 
 
 def _stat(pid):

@@ -35,7 +35,7 @@ impl Client {
 
     /// Logs a numbered user in.
     pub fn login(&mut self, user: usize, password: &str) -> Outcome<()> {
-        self.command(&format!("LOGIN {user}bench {password}"))
+        self.command(&format!("LOGIN {user}bench@bench.test {password}"))
     }
 
     /// Sends a command and waits for its tagged OK.

@@ -4,7 +4,7 @@
 //! bytes. It measures time and counts; what a server spends (processor, memory, disk) is measured around it by
 //! `scripts/bench`. Results are one JSON object on standard output; progress and complaints go to standard error.
 //!
-//! Users are named `NUMBERbench`, because the program that drives SMTP (`smtp-source`) can only number them in front.
+//! Users are named `NUMBERbench@bench.test`, because the program that drives SMTP (`smtp-source`) can only number them in front.
 //!
 //! ```text
 //! doublet-bench mix    --address HOST:PORT --password P [--clients 50] [--rounds 20] [--messages 100] [--login once|always]

@@ -1,0 +1,48 @@
+"""The table: rows with what we do, what the peer does, the ratio and the aim; as text, as JSON, and in docs/performance.md."""
+
+import json
+import re
+
+BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
+
+
+class Report:
+    """Collects rows and prints them."""
+
+    def __init__(self, facts, commit, peers):
+        self.facts, self.commit, self.peers = facts, commit, peers
+        self.rows = []
+        self.figures = {}
+
+    def note(self, name, who, figures):
+        """Keeps the figures of a work."""
+        self.figures.setdefault(name, {})[who] = figures
+        print(f"  {name}, {who}: {json.dumps(figures)}", flush=True)
+
+    def row(self, work, ours, theirs, ratio, aim, reached):
+        """Adds a row; `reached` is nothing where there is no aim."""
+        self.rows.append((work, ours, theirs, ratio, aim, {None: "", True: "yes", False: "no"}[reached]))
+
+    def table(self):
+        """Gives the rows as Markdown."""
+        head = ("work", "Doublet", "peer", "ratio", "aim", "reached")
+        lines = [head, ("---",) + ("---:",) * 3 + ("---",) * 2] + self.rows
+        return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+    def page(self):
+        """Gives what stands between the marks of docs/performance.md."""
+        f = self.facts
+        return (f"Commit {self.commit}. {f['cores']} cores ({f['processor']}), {f['memory_gib']} GiB, Linux {f['kernel']}, {f['file_system']}; "
+                f"making 4 KB durable takes {f['sync_us']} µs. Peers: {self.peers}.\n\n{self.table()}")
+
+    def write(self, page, data):
+        """Puts the table into the page and everything into the JSON file."""
+        with open(page, encoding="utf-8") as old:
+            text = old.read()
+        new = f"{BEGIN}\n\n{self.page()}\n\n{END}"
+        text = re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: new, text, flags=re.S)
+        with open(page, "w", encoding="utf-8") as out:
+            out.write(text)
+        with open(data, "w", encoding="utf-8") as out:
+            json.dump({"commit": self.commit, "machine": self.facts, "peers": self.peers, "figures": self.figures}, out, indent=1)
+            out.write("\n")

@@ -1,0 +1,164 @@
+"""The works that are measured: each is done by a server that the caller has started, and gives its figures as a dictionary.
+
+A server has `port(protocol)`, `password`, `cpu_seconds()`, `memory_kb()`, `disk_bytes()`, `idle()`, `settle()` and `load(user, count, mbox)`; that is
+all that the works know of it, so that ours and the peers do exactly the same.
+"""
+
+import base64
+import imaplib
+import json
+import random
+import smtplib
+import subprocess
+import time
+
+from harness.processes import wait_for
+
+SESSIONS = 32
+MESSAGE_BYTES = 10_240
+USERS = 5_000
+SHARERS = 20
+QUIET_S = 3
+
+
+def delivery(server, count, runs=1):
+    """Durable delivery: `smtp-source` hands in messages over 32 sessions to 5,000 users; done when all lie in their mailboxes."""
+    _source(server, SESSIONS * 4)
+    wait_for("the queue to drain", server.idle)
+    cpu, start = server.cpu_seconds(), time.monotonic()
+    for _ in range(runs):
+        _source(server, min(count, USERS))
+    accepted = time.monotonic() - start
+    wait_for("the queue to drain", server.idle, 600)
+    seconds = time.monotonic() - start
+    total = min(count, USERS) * runs
+    return {"messages": total, "per_second": total / seconds, "accepted_per_second": total / accepted,
+            "cpu_ms": 1_000 * (server.cpu_seconds() - cpu) / total}
+
+
+def mix(server, driver, clients, rounds, login):
+    """The mix of a mail program's session by many clients at once; fills the mailboxes before."""
+    arguments = ["--clients", clients, "--login", login]
+    _drive(server, driver, "mix", *arguments, "--rounds", 0)
+    cpu = server.cpu_seconds()
+    told = _drive(server, driver, "mix", *arguments, "--fill", 0, "--rounds", rounds)
+    cpu = server.cpu_seconds() - cpu
+    _refuse_failures(told)
+    return {"commands": told["count"], "per_second": told["count"] / told["seconds"], "per_cpu_second": told["count"] / cpu,
+            "p50_us": {name: times["p50"] for name, times in told["times_us"].items()},
+            "p99_us": {name: times["p99"] for name, times in told["times_us"].items()}}
+
+
+def large_mailbox(server, user, repeats=4):
+    """SELECT and FETCH 1:* (FLAGS) through Python's imaplib, warm: the first time is not counted.
+
+    SELECT is measured twice: with nothing new since the last one, and with one message that has arrived since. Before each the mailbox is
+    left alone for a while, because a maildir that was changed within the second is looked at more closely.
+    """
+    times = {"select_ms": [], "fetch_ms": [], "select_new_ms": []}
+    for _ in range(repeats + 1):
+        client = imaplib.IMAP4("127.0.0.1", server.port("imap"))
+        client.login(f"{user}bench@bench.test", server.password)
+        time.sleep(QUIET_S)
+        times["select_ms"].append(_timed(lambda: client.select("INBOX")))
+        fetched = []
+        times["fetch_ms"].append(_timed(lambda: fetched.extend(client.fetch("1:*", "(FLAGS)")[1])))
+        client.unselect()
+        deliver_to_one(server, user, 1)
+        wait_for("the queue to drain", server.idle)
+        time.sleep(QUIET_S)
+        times["select_new_ms"].append(_timed(lambda: client.select("INBOX")))
+        count = int(client.untagged_responses["EXISTS"][-1])
+        assert count == len(fetched) + 1, f"{len(fetched)} of {count} messages"
+        client.logout()
+    return {"messages": count} | {name: sorted(some[1:])[repeats // 2] for name, some in times.items()}
+
+
+def _timed(work):
+    start = time.monotonic()
+    work()
+    return 1_000 * (time.monotonic() - start)
+
+
+def append(server, driver, user, count):
+    """Appends to one mailbox, one after another."""
+    cpu = server.cpu_seconds()
+    told = _drive(server, driver, "append", "--user", user, "--count", count)
+    _refuse_failures(told)
+    times = told["times_us"]["APPEND"]
+    return {"appends": count, "mean_us": 1e6 * told["seconds"] / count, "p50_us": times["p50"], "p99_us": times["p99"],
+            "cpu_us": 1e6 * (server.cpu_seconds() - cpu) / count}
+
+
+def deliver_to_one(server, user, count):
+    """Delivers to one mailbox over one session, one after another."""
+    body = "x" * 60 + "\r\n"
+    message = (f"From: sender@elsewhere.test\r\nSubject: one\r\n\r\n{body * (MESSAGE_BYTES // len(body))}").encode()
+    with smtplib.SMTP("127.0.0.1", server.port("smtp")) as client:
+        cpu, start = server.cpu_seconds(), time.monotonic()
+        for _ in range(count):
+            client.sendmail("sender@elsewhere.test", [f"{user}bench@bench.test"], message)
+        seconds = time.monotonic() - start
+        return {"messages": count, "mean_us": 1e6 * seconds / count, "cpu_us": 1e6 * (server.cpu_seconds() - cpu) / count}
+
+
+def shared_attachments(server, messages):
+    """Disk for mailboxes with files that 20 users have, each in a message with headers of its own, and as many small messages.
+
+    (In one transaction with 20 recipients Dovecot links the copies of the whole message; a forwarded file it cannot share.)
+    """
+    before = server.disk_bytes()
+    numbers = random.Random(5)
+    with smtplib.SMTP("127.0.0.1", server.port("smtp")) as client:
+        for index in range(messages):
+            content = base64.encodebytes(numbers.randbytes(300_000)).decode().replace("\n", "\r\n")
+            for user in range(1, SHARERS + 1):
+                recipient = f"{user}bench@bench.test"
+                client.sendmail("sender@elsewhere.test", [recipient], _with_attachment(index, recipient, content).encode())
+                client.sendmail("sender@elsewhere.test", [recipient], _own(index, numbers).encode())
+    wait_for("the queue to drain", server.idle, 600)
+    server.settle()
+    return {"messages_each": 2 * messages, "kb_each": (server.disk_bytes() - before) / SHARERS / 1_024}
+
+
+def idle_connections(server, driver, connections):
+    """Memory for connections that idle, each another user's."""
+    before = server.memory_kb()
+    command = _command(server, driver, "idle", "--connections", connections)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        told = json.loads(process.stdout.readline())
+        after = server.memory_kb()
+        process.communicate("enough\n")
+    return {"connections": told["connections"], "kb_each": (after - before) / connections, "server_mb_before": before / 1_024,
+            "logins_per_second": connections / told["seconds"]}
+
+
+def _own(index, numbers):
+    lines = "\r\n".join(numbers.randbytes(30).hex() for _ in range(60))
+    return f"From: sender@elsewhere.test\r\nSubject: own {index}\r\n\r\n{lines}\r\n"
+
+
+def _with_attachment(index, recipient, content):
+    return (f"From: sender@elsewhere.test\r\nTo: {recipient}\r\nSubject: shared\r\nMIME-Version: 1.0\r\n"
+            "Content-Type: multipart/mixed; boundary=b\r\n\r\n"
+            f"--b\r\nContent-Type: text/plain\r\n\r\nThe file, number {index}.\r\n"
+            f"--b\r\nContent-Type: application/octet-stream; name=file{index}\r\nContent-Transfer-Encoding: base64\r\n\r\n{content}\r\n--b--\r\n")
+
+
+def _source(server, count):
+    subprocess.run(["smtp-source", "-s", str(SESSIONS), "-l", str(MESSAGE_BYTES), "-m", str(count), "-N", "-f", "sender@elsewhere.test",
+                    "-t", "bench@bench.test", f"127.0.0.1:{server.port('smtp')}"], check=True)
+
+
+def _command(server, driver, work, *arguments):
+    return [driver, work, "--address", f"127.0.0.1:{server.port('imap')}", "--password", server.password, *map(str, arguments)]
+
+
+def _drive(server, driver, work, *arguments):
+    out = subprocess.run(_command(server, driver, work, *arguments), stdout=subprocess.PIPE, text=True, check=True).stdout
+    return json.loads(out) if out else None
+
+
+def _refuse_failures(told):
+    if told["failures"]:
+        raise RuntimeError(f"{told['failures']} commands failed, the first: {told['first_failure']}")
