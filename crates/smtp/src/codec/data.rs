@@ -1,0 +1,351 @@
+//! The text of a message on its way in: after DATA (dot-stuffed, ended by CRLF.CRLF) and after BDAT (counted).
+//!
+//! [`DataReader`] copies in bulk. It searches for the one sequence that matters, CRLF followed by a dot, and never
+//! looks at lines. A second pass over each copied piece, without branches, tells whether there is a CR without LF or an
+//! LF without CR.
+//!
+//! Promises:
+//! - only CRLF.CRLF ends the text. All endings by which messages are smuggled (`\n.\n`, `\n.\r\n`, `\r.\r`, `\r\n.\n`,
+//!   `\r\n.\r`, `\r.\r\n`, `\r\n\0.\r\n`) are text;
+//! - the outcome does not depend on how the input is cut into pieces (property test);
+//! - a text that is too large is read to its end and not kept.
+//!
+//! A dot is taken away only where it opens a line that follows a true CRLF. What follows a bare LF is kept as it is:
+//! should the text be sent on after normalisation, the sending side stuffs it anew.
+
+use memchr::memmem;
+
+use crate::limits::MESSAGE_RESERVE_BYTES_MAX;
+
+/// What has come of a message, with what stands before it (the trace field).
+#[derive(Debug, Default)]
+pub struct Content {
+    bytes: Vec<u8>,
+    /// Length of what was there before the first byte came from the peer.
+    start: usize,
+    /// Most bytes that the peer may send.
+    limit: usize,
+    /// Bytes that the peer has sent, kept or not.
+    received: u64,
+    /// The last byte that came; anything but CR at the beginning.
+    previous: u8,
+    bare: bool,
+}
+
+impl Content {
+    /// Starts with a prefix of ours; the peer may add `limit` bytes and says that it will send `expected`.
+    #[must_use]
+    pub fn new(prefix: &[u8], limit: usize, expected: usize) -> Self {
+        let reserve = expected.min(limit).min(MESSAGE_RESERVE_BYTES_MAX);
+        let mut bytes = Vec::with_capacity(prefix.len().saturating_add(reserve));
+        bytes.extend_from_slice(prefix);
+        Self { bytes, start: prefix.len(), limit, received: 0, previous: 0, bare: false }
+    }
+
+    /// Adds a piece.
+    pub fn append(&mut self, piece: &[u8]) {
+        let Some(&last) = piece.last() else { return };
+        self.received = self.received.saturating_add(piece.len() as u64);
+        if self.is_oversize() {
+            self.bytes = Vec::new();
+            self.start = 0;
+            return;
+        }
+        self.bare |= has_bare_line_end(self.previous, piece);
+        self.previous = last;
+        self.bytes.extend_from_slice(piece);
+    }
+
+    /// Tells whether the peer has sent more than it may.
+    #[must_use]
+    pub fn is_oversize(&self) -> bool {
+        self.received > self.limit as u64
+    }
+
+    /// Tells how many bytes the peer has sent.
+    #[must_use]
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Tells whether a CR without LF or an LF without CR has come, up to here.
+    #[must_use]
+    pub fn has_bare_line_end(&self) -> bool {
+        self.bare || (self.previous == b'\r')
+    }
+
+    /// Gives the bytes and the length of the prefix; the last line is ended if the peer did not.
+    #[must_use]
+    pub fn finish(mut self) -> (Vec<u8>, usize) {
+        if self.received > 0 && !self.bytes.ends_with(b"\r\n") {
+            self.bytes.extend_from_slice(b"\r\n");
+        }
+        (self.bytes, self.start)
+    }
+}
+
+/// Where the reader stands in the search for the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// Within a line.
+    Text,
+    /// After a CR.
+    Cr,
+    /// After a CRLF, or at the very beginning.
+    LineStart,
+    /// After a dot that opens a line; the dot is held back.
+    Dot,
+    /// After such a dot and a CR; both are held back.
+    DotCr,
+}
+
+/// Whether the end of the text has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// More input is needed.
+    More,
+    /// CRLF.CRLF has come.
+    End,
+}
+
+/// Reads the text that follows DATA.
+#[derive(Debug)]
+pub struct DataReader {
+    state: State,
+    content: Content,
+}
+
+impl DataReader {
+    /// Starts after the 354 reply.
+    #[must_use]
+    pub fn new(content: Content) -> Self {
+        Self { state: State::LineStart, content }
+    }
+
+    /// Takes input; gives how much of it belongs to the text, its end included.
+    pub fn push(&mut self, input: &[u8]) -> (usize, Progress) {
+        let mut position = 0;
+        while let Some(&byte) = input.get(position) {
+            if self.state == State::Text {
+                position += self.copy_text(input.get(position..).unwrap_or_default());
+                continue;
+            }
+            position += 1;
+            if self.take(byte) == Progress::End {
+                return (position, Progress::End);
+            }
+        }
+        (position, Progress::More)
+    }
+
+    /// Gives what has come.
+    #[must_use]
+    pub fn into_content(self) -> Content {
+        self.content
+    }
+
+    /// Tells what has come.
+    #[must_use]
+    pub fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// Copies up to the next line that opens with a dot, or everything; gives how much was taken.
+    fn copy_text(&mut self, rest: &[u8]) -> usize {
+        if let Some(found) = memmem::find(rest, b"\r\n.") {
+            self.content.append(rest.get(..found + 2).unwrap_or_default());
+            self.state = State::Dot;
+            return found + 3;
+        }
+        self.content.append(rest);
+        self.state = match rest {
+            [.., b'\r', b'\n'] => State::LineStart,
+            [.., b'\r'] => State::Cr,
+            _ => State::Text,
+        };
+        rest.len()
+    }
+
+    fn take(&mut self, byte: u8) -> Progress {
+        match (self.state, byte) {
+            (State::LineStart, b'.') => self.state = State::Dot,
+            (State::Dot, b'\r') => self.state = State::DotCr,
+            (State::DotCr, b'\n') => return Progress::End,
+            (State::DotCr, _) => {
+                self.content.append(b"\r");
+                self.state = State::Cr;
+                return self.take_after_cr(byte);
+            }
+            (State::Cr, _) => return self.take_after_cr(byte),
+            _ => {
+                self.content.append(&[byte]);
+                self.state = if byte == b'\r' { State::Cr } else { State::Text };
+            }
+        }
+        Progress::More
+    }
+
+    fn take_after_cr(&mut self, byte: u8) -> Progress {
+        self.content.append(&[byte]);
+        self.state = match byte {
+            b'\n' => State::LineStart,
+            b'\r' => State::Cr,
+            _ => State::Text,
+        };
+        Progress::More
+    }
+}
+
+/// Makes every line end CRLF: an LF without CR becomes one, a CR without LF becomes a blank.
+#[must_use]
+pub fn normalize_line_ends(text: &[u8]) -> Vec<u8> {
+    let mut clean = Vec::with_capacity(text.len() + text.len() / 32);
+    let mut copied = 0;
+    for index in memchr::memchr2_iter(b'\r', b'\n', text) {
+        let replacement: &[u8] = match text.get(index) {
+            Some(b'\r') if text.get(index + 1) != Some(&b'\n') => b" ",
+            Some(b'\n') if index == 0 || text.get(index - 1) != Some(&b'\r') => b"\r\n",
+            _ => continue,
+        };
+        clean.extend_from_slice(text.get(copied..index).unwrap_or_default());
+        clean.extend_from_slice(replacement);
+        copied = index + 1;
+    }
+    clean.extend_from_slice(text.get(copied..).unwrap_or_default());
+    clean
+}
+
+/// Tells whether a CR of `previous` and `piece` lacks its LF or an LF its CR; the last byte is judged by what follows.
+#[must_use]
+pub fn has_bare_line_end(previous: u8, piece: &[u8]) -> bool {
+    const BLOCK: usize = 4_096;
+    let Some(&first) = piece.first() else { return false };
+    let mut bare = (first == b'\n') != (previous == b'\r');
+    let next = piece.get(1..).unwrap_or_default();
+    for (current, next) in piece.chunks(BLOCK).zip(next.chunks(BLOCK)) {
+        // No early exit within a block: so the compiler makes vector instructions of it.
+        let found = current.iter().zip(next).fold(0, |found, (&a, &b)| found | u8::from((a == b'\r') != (b == b'\n')));
+        bare |= found != 0;
+    }
+    bare
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Reads a text cut into pieces; gives what was kept, whether line ends were bare, and what is left over.
+    fn read(input: &[u8], cuts: &[usize]) -> Option<(Vec<u8>, bool, Vec<u8>)> {
+        let mut reader = DataReader::new(Content::new(b"", 1 << 20, 0));
+        let mut position = 0;
+        let ends = cuts.iter().map(|cut| cut % (input.len() + 1)).chain([input.len()]);
+        for end in ends {
+            let (taken, progress) = reader.push(&input[position..end.max(position)]);
+            position += taken;
+            if progress == Progress::End {
+                let bare = reader.content().has_bare_line_end();
+                let (kept, _) = reader.into_content().finish();
+                return Some((kept, bare, input[position..].to_vec()));
+            }
+        }
+        None
+    }
+
+    /// The same by the letter of RFC 5321: cut at CRLF, look at each line.
+    fn read_naively(input: &[u8]) -> Option<(Vec<u8>, bool, Vec<u8>)> {
+        let mut kept = Vec::new();
+        let mut rest = input;
+        loop {
+            let end = rest.windows(2).position(|pair| pair == b"\r\n")? + 2;
+            let (line, after) = rest.split_at(end);
+            rest = after;
+            if line == b".\r\n" {
+                let bare = (0..kept.len()).any(|i| match kept[i] {
+                    b'\r' => kept.get(i + 1) != Some(&b'\n'),
+                    b'\n' => i == 0 || kept[i - 1] != b'\r',
+                    _ => false,
+                });
+                return Some((kept, bare, rest.to_vec()));
+            }
+            kept.extend_from_slice(line.strip_prefix(b".").unwrap_or(line));
+        }
+    }
+
+    fn check(input: &str, kept: &str, bare: bool, rest: &str) {
+        let expected = Some((kept.into(), bare, rest.into()));
+        assert_eq!(read(input.as_bytes(), &[]), expected, "{input:?}");
+        let every: Vec<usize> = (0..input.len()).collect();
+        assert_eq!(read(input.as_bytes(), &every), expected, "{input:?} byte by byte");
+    }
+
+    #[test]
+    fn dots_are_unstuffed_and_the_end_is_found() {
+        check("a\r\nb\r\n.\r\nQUIT\r\n", "a\r\nb\r\n", false, "QUIT\r\n");
+        check(".\r\n", "", false, "");
+        check("..\r\n...a\r\n.\r\n", ".\r\n..a\r\n", false, "");
+        check("\r\n.\r\n.\r\n", "\r\n", false, ".\r\n");
+        check("a\r\n\r\n.b\r\n.\r\n", "a\r\n\r\nb\r\n", false, "");
+    }
+
+    #[test]
+    fn smuggled_endings_are_text_and_noticed() {
+        for ending in ["\n.\n", "\n.\r\n", "\r.\r", "\r\n.\n", "\r\n.\r", "\r.\r\n", "\r.\n", "\n.\r"] {
+            let input = format!("a{ending}MAIL FROM:<x@y>\r\n.\r\nQUIT");
+            let (kept, bare, rest) = read(input.as_bytes(), &[]).expect("there is a true end");
+            assert!(bare, "{ending:?}");
+            assert_eq!(rest, b"QUIT", "{ending:?}");
+            assert!(kept.ends_with(b"MAIL FROM:<x@y>\r\n"), "{ending:?}");
+        }
+        let nul = "a\r\n\0.\r\nb\r\n.\r\n";
+        assert_eq!(read(nul.as_bytes(), &[]), Some((b"a\r\n\0.\r\nb\r\n".to_vec(), false, Vec::new())));
+    }
+
+    #[test]
+    fn a_text_too_large_is_read_to_its_end_and_dropped() {
+        let mut reader = DataReader::new(Content::new(b"Received: x\r\n", 10, 1 << 40));
+        let input = b"0123456789\r\nmore\r\n.\r\nNOOP\r\n";
+        assert_eq!(reader.push(input), (input.len() - 6, Progress::End));
+        assert!(reader.content().is_oversize());
+        assert!(reader.into_content().finish().0.len() < 8);
+    }
+
+    #[test]
+    fn line_ends_are_normalised() {
+        let check = |text: &str, clean: &str| {
+            assert_eq!(normalize_line_ends(text.as_bytes()), clean.as_bytes(), "{text:?}");
+            assert!(!has_bare_line_end(0, clean.as_bytes()));
+        };
+        check("a\nb\r\nc", "a\r\nb\r\nc");
+        check("\n", "\r\n");
+        check("a\rb\r\r\n", "a b \r\n");
+        check("a\n\n.\n", "a\r\n\r\n.\r\n");
+    }
+
+    fn text() -> impl Strategy<Value = Vec<u8>> {
+        let token = prop_oneof![
+            4 => Just(&b"\r\n"[..]), 3 => Just(&b"."[..]), 2 => Just(&b"\r"[..]), 2 => Just(&b"\n"[..]),
+            2 => Just(&b"ab"[..]), 1 => Just(&b"\0"[..]), 1 => Just(&b"\r\n.\r\n"[..]), 1 => Just(&b"\xff long text "[..]),
+        ];
+        prop::collection::vec(token, 0..40).prop_map(|tokens| tokens.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn unstuffing_equals_the_naive_way_however_cut(input in text(), mut cuts in prop::collection::vec(0usize..200, 0..8)) {
+            cuts.iter_mut().for_each(|cut| *cut %= input.len() + 1);
+            cuts.sort_unstable();
+            prop_assert_eq!(read(&input, &cuts), read_naively(&input));
+        }
+
+        #[test]
+        fn bare_line_ends_are_found_wherever_the_text_is_cut(input in text(), cut in 0usize..200) {
+            let (a, b) = input.split_at(cut % (input.len() + 1));
+            let mut content = Content::new(b"", 1 << 20, 0);
+            content.append(a);
+            content.append(b);
+            prop_assert_eq!(content.has_bare_line_end(), normalize_line_ends(&input) != input);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Cuts command lines out of the input.
+//!
+//! A line ends with CRLF. Whether an LF alone may end it too is the caller's choice ([`LineEndings`]); a CR that is
+//! not followed by LF makes the line faulty in any case. A line that is longer than it may be is dropped to its end,
+//! in whatever pieces it comes.
+
+use memchr::memchr;
+
+/// What is done about a CR without LF and an LF without CR, in commands and in messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LineEndings {
+    /// Commands are refused and the connection is cut, messages are refused. For strangers.
+    Reject,
+    /// LF counts as CRLF in commands; messages are normalised. The end of a message stays CRLF.CRLF. For our own users.
+    Normalize,
+}
+
+/// What stands at the beginning of the input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Line<'input> {
+    /// No line end has come yet.
+    Incomplete,
+    /// A line without its end, and the bytes that it takes with it.
+    Complete(&'input [u8], usize),
+    /// A line with a bare CR or LF that must not be, and the bytes that it takes.
+    Faulty(usize),
+    /// More bytes than a line may have, and no end among them; all of them are to be dropped.
+    TooLong(usize),
+}
+
+/// Finds the first line of the input; `bytes_max` counts its CRLF.
+#[must_use]
+pub fn first_line(input: &[u8], bytes_max: usize, endings: LineEndings) -> Line<'_> {
+    let Some(end) = memchr(b'\n', input) else {
+        return if input.len() >= bytes_max { Line::TooLong(input.len()) } else { Line::Incomplete };
+    };
+    let taken = end + 1;
+    if taken > bytes_max {
+        return Line::TooLong(taken);
+    }
+    let line = input.get(..end).unwrap_or_default();
+    let (line, is_crlf) = match line.strip_suffix(b"\r") {
+        Some(line) => (line, true),
+        None => (line, false),
+    };
+    if (!is_crlf && endings == LineEndings::Reject) || memchr(b'\r', line).is_some() {
+        return Line::Faulty(taken);
+    }
+    Line::Complete(line, taken)
+}
+
+/// Splits a command line at its first blank; blanks around the arguments are dropped.
+#[must_use]
+pub fn split_verb(line: &str) -> (&str, &str) {
+    let line = line.trim_end_matches([' ', '\t']);
+    match line.split_once([' ', '\t']) {
+        Some((verb, arguments)) => (verb, arguments.trim_start_matches([' ', '\t'])),
+        None => (line, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: &str, endings: LineEndings, expected: Line<'_>) {
+        assert_eq!(first_line(input.as_bytes(), 16, endings), expected, "{input:?}");
+    }
+
+    #[test]
+    fn lines_end_with_crlf() {
+        check("NOOP", LineEndings::Reject, Line::Incomplete);
+        check("NOOP\r", LineEndings::Reject, Line::Incomplete);
+        check("NOOP\r\nQUIT\r\n", LineEndings::Reject, Line::Complete(b"NOOP", 6));
+        check("\r\n", LineEndings::Reject, Line::Complete(b"", 2));
+    }
+
+    #[test]
+    fn bare_line_ends_are_faulty_or_normalised() {
+        check("NOOP\nQUIT\r\n", LineEndings::Reject, Line::Faulty(5));
+        check("NOOP\nQUIT\r\n", LineEndings::Normalize, Line::Complete(b"NOOP", 5));
+        check("NO\rOP\r\n", LineEndings::Reject, Line::Faulty(7));
+        check("NO\rOP\r\n", LineEndings::Normalize, Line::Faulty(7));
+        check("NOOP\r\r\n", LineEndings::Normalize, Line::Faulty(7));
+    }
+
+    #[test]
+    fn lines_have_a_longest_length() {
+        check("0123456789012345", LineEndings::Reject, Line::TooLong(16));
+        check("01234567890123456\r\nQ", LineEndings::Reject, Line::TooLong(19));
+        check("01234567890123\r\n", LineEndings::Reject, Line::Complete(b"01234567890123", 16));
+    }
+
+    #[test]
+    fn a_verb_ends_at_a_blank() {
+        assert_eq!(split_verb("MAIL  FROM:<a@b> "), ("MAIL", "FROM:<a@b>"));
+        assert_eq!(split_verb("quit \t"), ("quit", ""));
+        assert_eq!(split_verb(""), ("", ""));
+    }
+}

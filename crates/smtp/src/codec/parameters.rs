@@ -1,0 +1,273 @@
+//! The parameters of MAIL and RCPT, and the encodings of their values.
+//!
+//! MAIL: `SIZE` (RFC 1870), `BODY` (RFC 6152), `SMTPUTF8` (RFC 6531), `RET` and `ENVID` (RFC 3461), `AUTH` (RFC 4954).
+//! RCPT: `NOTIFY` and `ORCPT` (RFC 3461). A parameter that is not known, is there twice or has a value that makes no
+//! sense is an error that names it; RFC 5321 §4.1.1.11 forbids to ignore it.
+
+use crate::envelope::{Body, Notify, OriginalRecipient, Return};
+use crate::limits::{ENVELOPE_ID_BYTES_MAX, ORIGINAL_RECIPIENT_BYTES_MAX, PARAMETERS_MAX};
+
+/// Why parameters are refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ParameterError {
+    /// The parameter is not known here, or there are too many of them.
+    Unknown,
+    /// The parameter is there twice.
+    Repeated,
+    /// The value makes no sense.
+    Value(&'static str),
+}
+
+/// The parameters of MAIL.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MailParameters {
+    /// `SIZE=`: how large the client says that the message is.
+    pub size: Option<u64>,
+    /// `BODY=`.
+    pub body: Option<Body>,
+    /// `SMTPUTF8`.
+    pub smtputf8: bool,
+    /// `RET=`.
+    pub ret: Option<Return>,
+    /// `ENVID=`, decoded.
+    pub envelope_id: Option<String>,
+    /// Whether there was an `AUTH=`. Its value is not trusted and not kept.
+    pub auth: bool,
+}
+
+/// The parameters of RCPT.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RcptParameters {
+    /// `NOTIFY=`.
+    pub notify: Option<Notify>,
+    /// `ORCPT=`, decoded.
+    pub original: Option<OriginalRecipient>,
+}
+
+/// Reads the parameters of MAIL.
+pub fn parse_mail(input: &str) -> Result<MailParameters, ParameterError> {
+    let mut parameters = MailParameters::default();
+    for (keyword, value) in pairs(input)? {
+        match known(keyword, &["SIZE", "BODY", "SMTPUTF8", "RET", "ENVID", "AUTH"]) {
+            Some("SIZE") => once(&mut parameters.size, size(value))?,
+            Some("BODY") => once(&mut parameters.body, body(value))?,
+            Some("RET") => once(&mut parameters.ret, ret(value))?,
+            Some("ENVID") => once(&mut parameters.envelope_id, envelope_id(value))?,
+            Some("SMTPUTF8") => flag(&mut parameters.smtputf8, value.is_none())?,
+            Some("AUTH") => flag(&mut parameters.auth, value.is_some_and(|value| decode_xtext(value).is_some()))?,
+            _ => return Err(ParameterError::Unknown),
+        }
+    }
+    Ok(parameters)
+}
+
+/// Reads the parameters of RCPT.
+pub fn parse_rcpt(input: &str) -> Result<RcptParameters, ParameterError> {
+    let mut parameters = RcptParameters::default();
+    for (keyword, value) in pairs(input)? {
+        match known(keyword, &["NOTIFY", "ORCPT"]) {
+            Some("NOTIFY") => once(&mut parameters.notify, notify(value))?,
+            Some("ORCPT") => once(&mut parameters.original, original(value))?,
+            _ => return Err(ParameterError::Unknown),
+        }
+    }
+    Ok(parameters)
+}
+
+/// Decodes `xtext` (RFC 3461 §4): `+` and two hexadecimal digits stand for a byte.
+#[must_use]
+pub fn decode_xtext(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'+' {
+            bytes.push(byte);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        let digits = std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = after;
+    }
+    let text = String::from_utf8(bytes).ok()?;
+    (!text.contains(char::is_control)).then_some(text)
+}
+
+/// Encodes `xtext` (RFC 3461 §4).
+#[must_use]
+pub fn encode_xtext(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if matches!(byte, b'!'..=b'~') && byte != b'+' && byte != b'=' {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("+{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+fn pairs(input: &str) -> Result<impl Iterator<Item = (&str, Option<&str>)>, ParameterError> {
+    let words = || input.split(' ').filter(|word| !word.is_empty());
+    if words().count() > PARAMETERS_MAX {
+        return Err(ParameterError::Unknown);
+    }
+    Ok(words().map(|word| match word.split_once('=') {
+        Some((keyword, value)) => (keyword, Some(value)),
+        None => (word, None),
+    }))
+}
+
+fn known(keyword: &str, keywords: &[&'static str]) -> Option<&'static str> {
+    keywords.iter().copied().find(|known| known.eq_ignore_ascii_case(keyword))
+}
+
+fn once<T>(slot: &mut Option<T>, value: Result<T, ParameterError>) -> Result<(), ParameterError> {
+    if slot.is_some() {
+        return Err(ParameterError::Repeated);
+    }
+    *slot = Some(value?);
+    Ok(())
+}
+
+fn flag(slot: &mut bool, fits: bool) -> Result<(), ParameterError> {
+    if !fits {
+        return Err(ParameterError::Value("parameter"));
+    }
+    if std::mem::replace(slot, true) { Err(ParameterError::Repeated) } else { Ok(()) }
+}
+
+fn size(value: Option<&str>) -> Result<u64, ParameterError> {
+    value
+        .filter(|value| value.len() <= 20 && value.bytes().all(|byte| byte.is_ascii_digit()))
+        .and_then(|value| value.parse().ok())
+        .ok_or(ParameterError::Value("SIZE"))
+}
+
+fn body(value: Option<&str>) -> Result<Body, ParameterError> {
+    match value.and_then(|value| known(value, &["7BIT", "8BITMIME"])) {
+        Some("7BIT") => Ok(Body::SevenBit),
+        Some(_) => Ok(Body::EightBitMime),
+        None => Err(ParameterError::Value("BODY")),
+    }
+}
+
+fn ret(value: Option<&str>) -> Result<Return, ParameterError> {
+    match value.and_then(|value| known(value, &["FULL", "HDRS"])) {
+        Some("FULL") => Ok(Return::Full),
+        Some(_) => Ok(Return::Headers),
+        None => Err(ParameterError::Value("RET")),
+    }
+}
+
+fn envelope_id(value: Option<&str>) -> Result<String, ParameterError> {
+    value
+        .and_then(decode_xtext)
+        .filter(|id| !id.is_empty() && id.len() <= ENVELOPE_ID_BYTES_MAX && id.bytes().all(|byte| byte.is_ascii()))
+        .ok_or(ParameterError::Value("ENVID"))
+}
+
+fn notify(value: Option<&str>) -> Result<Notify, ParameterError> {
+    let value = value.ok_or(ParameterError::Value("NOTIFY"))?;
+    if value.eq_ignore_ascii_case("NEVER") {
+        return Ok(Notify::NEVER);
+    }
+    let mut notify = Notify::NEVER;
+    for word in value.split(',') {
+        let slot = match known(word, &["SUCCESS", "FAILURE", "DELAY"]) {
+            Some("SUCCESS") => &mut notify.success,
+            Some("FAILURE") => &mut notify.failure,
+            Some(_) => &mut notify.delay,
+            None => return Err(ParameterError::Value("NOTIFY")),
+        };
+        if std::mem::replace(slot, true) {
+            return Err(ParameterError::Value("NOTIFY"));
+        }
+    }
+    Ok(notify)
+}
+
+fn original(value: Option<&str>) -> Result<OriginalRecipient, ParameterError> {
+    let fail = ParameterError::Value("ORCPT");
+    let value = value.filter(|value| value.len() <= ORIGINAL_RECIPIENT_BYTES_MAX).ok_or(fail)?;
+    let (kind, address) = value.split_once(';').ok_or(fail)?;
+    let is_atom = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    // `utf-8;` (RFC 6533 §3) has an escape of its own, \x{HEX}; it is kept as it came.
+    let address = decode_xtext(address).filter(|address| !address.is_empty()).ok_or(fail)?;
+    if !is_atom(kind) {
+        return Err(fail);
+    }
+    Ok(OriginalRecipient { kind: kind.to_owned(), address })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_of_mail() {
+        let parsed = parse_mail("size=1000 BODY=8bitmime SMTPUTF8 RET=HDRS ENVID=a+20b AUTH=<>").expect("well formed");
+        assert_eq!(
+            parsed,
+            MailParameters {
+                size: Some(1000),
+                body: Some(Body::EightBitMime),
+                smtputf8: true,
+                ret: Some(Return::Headers),
+                envelope_id: Some("a b".into()),
+                auth: true,
+            }
+        );
+        assert_eq!(parse_mail(""), Ok(MailParameters::default()));
+    }
+
+    #[test]
+    fn faulty_parameters_of_mail_are_named() {
+        let check = |input: &str, expected: ParameterError| assert_eq!(parse_mail(input), Err(expected), "{input}");
+        check("SIZE=1 SIZE=1", ParameterError::Repeated);
+        check("SMTPUTF8 SMTPUTF8", ParameterError::Repeated);
+        check("HOLDFOR=1", ParameterError::Unknown);
+        check("SIZE=-1", ParameterError::Value("SIZE"));
+        check("SIZE", ParameterError::Value("SIZE"));
+        check("SIZE=99999999999999999999", ParameterError::Value("SIZE"));
+        check("BODY=BINARYMIME", ParameterError::Value("BODY"));
+        check("RET=ALL", ParameterError::Value("RET"));
+        check("ENVID=a+0Db", ParameterError::Value("ENVID"));
+        check("ENVID=+", ParameterError::Value("ENVID"));
+        check("SMTPUTF8=1", ParameterError::Value("parameter"));
+        check(&"SIZE=1 ".repeat(17), ParameterError::Unknown);
+    }
+
+    #[test]
+    fn parameters_of_rcpt() {
+        let check = |input: &str, expected: Result<(Option<Notify>, Option<(&str, &str)>), ParameterError>| {
+            let parsed = parse_rcpt(input);
+            let parsed = parsed
+                .as_ref()
+                .map_err(|error| *error)
+                .map(|parsed| (parsed.notify, parsed.original.as_ref().map(|o| (o.kind.as_str(), o.address.as_str()))));
+            assert_eq!(parsed, expected, "{input}");
+        };
+        let notify = Notify { success: true, failure: false, delay: true };
+        check("NOTIFY=SUCCESS,delay ORCPT=rfc822;a+2Bb@c", Ok((Some(notify), Some(("rfc822", "a+b@c")))));
+        check("NOTIFY=NEVER", Ok((Some(Notify::NEVER), None)));
+        check("NOTIFY=NEVER,DELAY", Err(ParameterError::Value("NOTIFY")));
+        check("NOTIFY=DELAY,DELAY", Err(ParameterError::Value("NOTIFY")));
+        check("NOTIFY=", Err(ParameterError::Value("NOTIFY")));
+        check("ORCPT=a@b", Err(ParameterError::Value("ORCPT")));
+        check("ORCPT=rfc822;", Err(ParameterError::Value("ORCPT")));
+        check("ORCPT=rfc822;a+0Ab", Err(ParameterError::Value("ORCPT")));
+        check("SIZE=1", Err(ParameterError::Unknown));
+    }
+
+    #[test]
+    fn xtext_goes_there_and_back() {
+        for text in ["plain", "a+b=c d", "ü"] {
+            assert_eq!(decode_xtext(&encode_xtext(text)).as_deref(), Some(text));
+        }
+        assert_eq!(encode_xtext("a+b=c d"), "a+2Bb+3Dc+20d");
+        assert_eq!(decode_xtext("+G0"), None);
+        assert_eq!(decode_xtext("++1"), None);
+    }
+}

@@ -1,0 +1,109 @@
+//! Walks over the header section of a message, for the few fields that SMTP itself must know.
+//!
+//! This is not a parser of messages (that is `mail::mime`); it finds where fields begin and end. A field is a line with a
+//! colon after a name of printable ASCII, with the lines that follow it and begin with a blank. The section ends at an
+//! empty line, at a line that is no field, or after [`HEADER_BYTES_MAX`].
+
+use std::ops::Range;
+
+use memchr::memchr;
+
+use crate::limits::HEADER_BYTES_MAX;
+
+/// One field of a header section, as places in the text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Field<'text> {
+    /// The name, without the colon and blanks before it.
+    pub name: &'text [u8],
+    /// The value, with its folding and its CRLF.
+    pub value: &'text [u8],
+    /// Where the field stands, with its last CRLF.
+    pub range: Range<usize>,
+}
+
+impl Field<'_> {
+    /// Tells whether the field has this name; case does not matter.
+    #[must_use]
+    pub fn is(&self, name: &str) -> bool {
+        self.name.eq_ignore_ascii_case(name.as_bytes())
+    }
+}
+
+/// Gives the fields of a message's header section in order.
+pub fn fields(text: &[u8]) -> impl Iterator<Item = Field<'_>> {
+    let text = text.get(..HEADER_BYTES_MAX).unwrap_or(text);
+    let mut position = 0;
+    std::iter::from_fn(move || {
+        let field = field_at(text, position)?;
+        position = field.range.end;
+        Some(field)
+    })
+}
+
+/// Gives the length of the header section without the empty line that ends it.
+#[must_use]
+pub fn section_length(text: &[u8]) -> usize {
+    fields(text).last().map_or(0, |field| field.range.end)
+}
+
+/// Counts the `Received` fields.
+#[must_use]
+pub fn hops(text: &[u8]) -> usize {
+    fields(text).filter(|field| field.is("Received")).count()
+}
+
+fn field_at(text: &[u8], start: usize) -> Option<Field<'_>> {
+    let rest = text.get(start..)?;
+    let first_end = line_end(rest, 0)?;
+    let first_line = rest.get(..first_end)?;
+    let colon = memchr(b':', first_line)?;
+    let name = first_line.get(..colon)?.trim_ascii_end();
+    if name.is_empty() || !name.iter().all(|byte| matches!(byte, 33..=126)) {
+        return None;
+    }
+    let mut end = first_end;
+    while matches!(rest.get(end), Some(b' ' | b'\t')) {
+        end = line_end(rest, end)?;
+    }
+    Some(Field { name, value: rest.get(colon + 1..end)?, range: start..start + end })
+}
+
+/// Gives where the line that begins at `start` ends; the last line needs no LF.
+fn line_end(text: &[u8], start: usize) -> Option<usize> {
+    let rest = text.get(start..).filter(|rest| !rest.is_empty())?;
+    Some(memchr(b'\n', rest).map_or(text.len(), |end| start + end + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &[(&str, &str)]) {
+        let found: Vec<(String, String)> = fields(text.as_bytes())
+            .map(|field| {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                (text(field.name), text(field.value))
+            })
+            .collect();
+        let found: Vec<(&str, &str)> = found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(found, expected, "{text:?}");
+    }
+
+    #[test]
+    fn fields_are_found_with_their_folding() {
+        check("A: 1\r\nB : 2\r\n 3\r\n\t4\r\n\r\nC: 5\r\n", &[("A", " 1\r\n"), ("B", " 2\r\n 3\r\n\t4\r\n")]);
+        check("A:", &[("A", "")]);
+        check("A: 1\r\nno field\r\nB: 2\r\n", &[("A", " 1\r\n")]);
+        check("\r\nA: 1\r\n", &[]);
+        check(" A: 1\r\n", &[]);
+        check("", &[]);
+        check(": 1\r\n", &[]);
+        check("Ä: 1\r\n", &[]);
+    }
+
+    #[test]
+    fn hops_are_counted() {
+        assert_eq!(hops(b"Received: a\r\nRECEIVED: b\r\n\tc\r\nX: d\r\n\r\nReceived: no\r\n"), 2);
+        assert_eq!(section_length(b"A: b\r\n\r\nc"), 6);
+    }
+}

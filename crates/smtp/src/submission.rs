@@ -1,0 +1,175 @@
+//! What a submission server mends in the messages of its users (RFC 6409 §8).
+//!
+//! Adds `Date`, `Message-ID` and, where the envelope tells it, `From` when they are missing; takes out `Bcc` and
+//! `Resent-Bcc`. Refuses a message whose author cannot be told: several `From` fields, or one without an address. Nothing else
+//! is touched, and a message that lacks nothing passes as it came.
+
+use std::ops::Range;
+
+use base::Timestamp;
+
+use crate::error::{Refusal, Status};
+use crate::header::{Field, fields};
+use crate::trace::date;
+
+/// What is needed to mend.
+#[derive(Clone, Copy, Debug)]
+pub struct Mending<'a> {
+    /// Our name, for `Message-ID`.
+    pub hostname: &'a str,
+    /// Our identifier of the message, unique among our messages.
+    pub id: &'a str,
+    /// The reverse path.
+    pub reverse_path: &'a str,
+    /// When the message came.
+    pub now: Timestamp,
+}
+
+/// Mends a message that begins with `trace_bytes` of ours. New fields go right behind them.
+pub fn mend(message: Vec<u8>, trace_bytes: usize, with: &Mending<'_>) -> Result<Vec<u8>, Refusal> {
+    let Some(text) = message.get(trace_bytes..) else { return Ok(message) };
+    let found = survey(text)?;
+    let mut added = String::new();
+    if !found.date {
+        added.push_str(&format!("Date: {}\r\n", date(with.now)));
+    }
+    if !found.message_id {
+        added.push_str(&format!("Message-ID: <{}@{}>\r\n", with.id, with.hostname));
+    }
+    if !found.from {
+        if with.reverse_path.is_empty() {
+            return Err(refuse("The message has no From field"));
+        }
+        added.push_str(&format!("From: <{}>\r\n", with.reverse_path));
+    }
+    if !found.has_section {
+        added.push_str("\r\n");
+    }
+    if added.is_empty() && found.hidden.is_empty() {
+        return Ok(message);
+    }
+    let mut mended = Vec::with_capacity(message.len() + added.len());
+    mended.extend_from_slice(message.get(..trace_bytes).unwrap_or_default());
+    mended.extend_from_slice(added.as_bytes());
+    let mut copied = 0;
+    for range in found.hidden {
+        mended.extend_from_slice(text.get(copied..range.start).unwrap_or_default());
+        copied = range.end;
+    }
+    mended.extend_from_slice(text.get(copied..).unwrap_or_default());
+    Ok(mended)
+}
+
+/// What a header section has.
+#[derive(Default)]
+struct Found {
+    date: bool,
+    message_id: bool,
+    from: bool,
+    /// Whether there is a header section at all, if only an empty one.
+    has_section: bool,
+    /// Where fields stand that nobody else may see.
+    hidden: Vec<Range<usize>>,
+}
+
+fn survey(text: &[u8]) -> Result<Found, Refusal> {
+    let mut found = Found { has_section: text.starts_with(b"\r\n"), ..Found::default() };
+    for field in fields(text) {
+        found.has_section = true;
+        if field.is("Date") {
+            found.date = true;
+        } else if field.is("Message-ID") {
+            found.message_id = true;
+        } else if field.is("Bcc") || field.is("Resent-Bcc") {
+            found.hidden.push(field.range);
+        } else if field.is("From") {
+            check_author(&field)?;
+            if std::mem::replace(&mut found.from, true) {
+                return Err(refuse("The message has several From fields"));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// An author's field must name an address: something before and behind an `@`, outside of comments and quotes.
+fn check_author(field: &Field<'_>) -> Result<(), Refusal> {
+    let mut quoted = false;
+    let mut comments = 0_u32;
+    let mut escaped = false;
+    let mut previous = b' ';
+    let mut bytes = field.value.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted || comments > 0 => escaped = true,
+            b'"' if comments == 0 => quoted = !quoted,
+            b'(' if !quoted => comments = comments.saturating_add(1),
+            b')' if !quoted => comments = comments.saturating_sub(1),
+            b'@' if !quoted && comments == 0 => {
+                let ends = |byte: u8| byte.is_ascii_whitespace() || b"<>,;:@".contains(&byte);
+                if !ends(previous) && bytes.peek().is_some_and(|next| !ends(*next)) {
+                    return Ok(());
+                }
+            }
+            _ => {}
+        }
+        previous = byte;
+    }
+    Err(refuse("The From field of the message has no address"))
+}
+
+fn refuse(text: &'static str) -> Refusal {
+    Refusal::new(550, Status(5, 6, 0), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WITH: Mending<'_> =
+        Mending { hostname: "mx.example", id: "7-1", reverse_path: "a@b.example", now: Timestamp(0) };
+    const DATE: &str = "Date: Thu, 01 Jan 1970 00:00:00 +0000\r\n";
+    const MESSAGE_ID: &str = "Message-ID: <7-1@mx.example>\r\n";
+
+    fn check(text: &str, expected: &str) {
+        let message = format!("Received: x\r\n{text}");
+        let mended = mend(message.into_bytes(), 13, &WITH).map(|bytes| String::from_utf8(bytes).expect("ASCII"));
+        assert_eq!(mended.as_deref(), Ok(format!("Received: x\r\n{expected}").as_str()), "{text:?}");
+    }
+
+    #[test]
+    fn missing_fields_are_added() {
+        let whole = "From: A <a@b.example>\r\nDATE: x\r\nmessage-id: <y@z>\r\n\r\nBody\r\n";
+        check(whole, whole);
+        check("From: a@b.example\r\n\r\nx\r\n", &format!("{DATE}{MESSAGE_ID}From: a@b.example\r\n\r\nx\r\n"));
+        check("\r\nx\r\n", &format!("{DATE}{MESSAGE_ID}From: <a@b.example>\r\n\r\nx\r\n"));
+        check("x\r\n", &format!("{DATE}{MESSAGE_ID}From: <a@b.example>\r\n\r\nx\r\n"));
+    }
+
+    #[test]
+    fn blind_copies_are_taken_out() {
+        check(
+            "From: a@b\r\nBcc: c@d,\r\n e@f\r\nDate: x\r\nResent-Bcc: g\r\nMessage-ID: y\r\n\r\nBcc: stays\r\n",
+            "From: a@b\r\nDate: x\r\nMessage-ID: y\r\n\r\nBcc: stays\r\n",
+        );
+    }
+
+    #[test]
+    fn an_author_must_be_told() {
+        let refused = |text: &str| mend(text.as_bytes().to_vec(), 0, &WITH).expect_err(text).code;
+        for text in [
+            "From: nobody\r\n\r\n",
+            "From: \"a@b\" <>\r\n\r\n",
+            "From: (a@b)\r\n\r\n",
+            "From: a@b\r\nFrom: c@d\r\n\r\n",
+            "From:\r\n\r\n",
+            "From: <@>\r\n\r\n",
+        ] {
+            assert_eq!(refused(text), 550);
+        }
+        let nobody = Mending { reverse_path: "", ..WITH };
+        assert!(mend(b"Subject: x\r\n\r\n".to_vec(), 0, &nobody).is_err());
+        assert!(mend(b"From: \"x y\"@b (z)\r\n\r\n".to_vec(), 0, &nobody).is_ok());
+    }
+}
