@@ -19,12 +19,15 @@
 //! Inside: [`codec`] and [`session`] are pure; `cmd` has one file a verb; [`conn`] is the only tokio of the serving side.
 //! [`backend`] says what the room needs from the rest of the server.
 
+pub mod backend;
+mod cmd;
 pub mod codec;
 pub mod envelope;
 pub mod error;
 pub mod header;
 pub mod limits;
 pub mod rules;
+pub mod session;
 pub mod submission;
 pub mod trace;
 

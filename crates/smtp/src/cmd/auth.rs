@@ -1,0 +1,169 @@
+//! AUTH (RFC 4954): PLAIN (RFC 4616), LOGIN and SCRAM-SHA-256 (RFC 7677).
+//!
+//! Offered only where what is said cannot be overheard: under TLS, or on the same machine. A client may log in once,
+//! outside of a transaction. Failures are counted apart from other errors and end the session sooner.
+//!
+//! SMTP has no place for data with the final 235, so the last word of SCRAM goes out as one more challenge, which the
+//! client answers with an empty line (RFC 4954 §4).
+
+use data_encoding::BASE64;
+
+use crate::backend::{Exchange, ExchangeStep, LoginError};
+use crate::cmd::Call;
+use crate::codec::reply;
+use crate::error::Status;
+use crate::rules::Authentication;
+use crate::session::{Asked, Flow, Phase, Question, Session};
+
+/// The mechanisms, the best first.
+pub(crate) const MECHANISMS: &[&str] = &["SCRAM-SHA-256", "PLAIN", "LOGIN"];
+
+/// What the client's next line is.
+pub(crate) enum Awaited {
+    /// The one message of PLAIN.
+    Plain,
+    /// The name for LOGIN.
+    Name,
+    /// The password for LOGIN, with the name.
+    Password(String),
+    /// A message of SCRAM; without an exchange, the first.
+    Scram(Option<Box<dyn Exchange>>),
+    /// The empty answer to the last word of SCRAM, with the login.
+    End(String),
+}
+
+pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+    if session.rules.authentication == Authentication::Off {
+        return session.refuse(call.out, 502, Status(5, 5, 1), "AUTH is not available");
+    }
+    if !session.peer.is_private() {
+        return session.refuse(call.out, 538, Status(5, 7, 11), "Encryption required, issue STARTTLS first");
+    }
+    if session.helo.is_none() || session.login.is_some() || session.transaction.is_some() {
+        return session.refuse(call.out, 503, Status(5, 5, 1), "AUTH is not possible now");
+    }
+    let (mechanism, initial) = call.arguments.split_once(' ').unwrap_or((call.arguments, ""));
+    let awaited = match MECHANISMS.iter().find(|known| known.eq_ignore_ascii_case(mechanism)) {
+        Some(&"PLAIN") => Awaited::Plain,
+        Some(&"LOGIN") => Awaited::Name,
+        Some(_) => Awaited::Scram(None),
+        None => return session.refuse(call.out, 504, Status(5, 5, 4), "Unknown mechanism"),
+    };
+    match initial.trim() {
+        "" => challenge(session, awaited, call.out),
+        // A single equals sign is an initial response of no bytes.
+        "=" => take(session, awaited, Vec::new(), call.out),
+        initial => take_line(session, awaited, initial.as_bytes(), call.out),
+    }
+}
+
+/// Tells whether a client may log in now.
+pub(crate) fn is_offered(session: &Session) -> bool {
+    session.rules.authentication != Authentication::Off && session.peer.is_private()
+}
+
+/// Takes the client's next line.
+pub(crate) fn take_line(session: &mut Session, awaited: Awaited, line: &[u8], out: &mut Vec<u8>) -> Flow {
+    if line == b"*" {
+        return session.refuse(out, 501, Status(5, 7, 0), "Authentication cancelled");
+    }
+    match BASE64.decode(line) {
+        Ok(response) => take(session, awaited, response, out),
+        Err(_) => session.refuse(out, 501, Status(5, 5, 2), "Not base64"),
+    }
+}
+
+/// Takes the verdict on a password.
+pub(crate) fn answered(session: &mut Session, verdict: Result<String, LoginError>, out: &mut Vec<u8>) -> Flow {
+    match verdict {
+        Ok(login) => {
+            session.login = Some(login);
+            out.extend_from_slice(b"235 2.7.0 Authentication successful\r\n");
+            Flow::Continue
+        }
+        Err(error) => refuse_login(session, error, out),
+    }
+}
+
+/// Takes the next step of SCRAM.
+pub(crate) fn scram_answered(
+    session: &mut Session,
+    next: Option<(Box<dyn Exchange>, Result<ExchangeStep, LoginError>)>,
+    out: &mut Vec<u8>,
+) -> Flow {
+    let Some((exchange, step)) = next else {
+        return session.refuse(out, 504, Status(5, 5, 4), "Mechanism not available");
+    };
+    let (awaited, text) = match step {
+        Ok(ExchangeStep::Challenge(text)) => (Awaited::Scram(Some(exchange)), text),
+        Ok(ExchangeStep::Done { login, last }) if last.is_empty() => return answered(session, Ok(login), out),
+        Ok(ExchangeStep::Done { login, last }) => (Awaited::End(login), last),
+        Err(error) => return refuse_login(session, error, out),
+    };
+    out.extend_from_slice(format!("334 {}\r\n", BASE64.encode(&text)).as_bytes());
+    session.phase = Phase::Auth(awaited);
+    Flow::Continue
+}
+
+fn challenge(session: &mut Session, awaited: Awaited, out: &mut Vec<u8>) -> Flow {
+    let text: &[u8] = match &awaited {
+        Awaited::Name => b"Username:",
+        Awaited::Password(_) => b"Password:",
+        Awaited::Plain | Awaited::Scram(_) | Awaited::End(_) => b"",
+    };
+    out.extend_from_slice(format!("334 {}\r\n", BASE64.encode(text)).as_bytes());
+    session.phase = Phase::Auth(awaited);
+    Flow::Continue
+}
+
+fn take(session: &mut Session, awaited: Awaited, response: Vec<u8>, out: &mut Vec<u8>) -> Flow {
+    match awaited {
+        Awaited::Plain => match parse_plain(&response) {
+            Some((login, password)) => ask_login(session, login, password),
+            None => session.refuse(out, 501, Status(5, 5, 2), "Malformed response"),
+        },
+        Awaited::Name => match String::from_utf8(response) {
+            Ok(name) => challenge(session, Awaited::Password(name), out),
+            Err(_) => session.refuse(out, 501, Status(5, 5, 2), "The name is not UTF-8"),
+        },
+        Awaited::Password(login) => ask_login(session, login, response),
+        Awaited::Scram(exchange) => {
+            session.phase = Phase::Asked(Asked::Scram);
+            Flow::Ask(Question::Scram { exchange, response })
+        }
+        Awaited::End(login) if response.is_empty() => answered(session, Ok(login), out),
+        Awaited::End(_) => refuse_login(session, LoginError::Wrong, out),
+    }
+}
+
+fn ask_login(session: &mut Session, login: String, password: Vec<u8>) -> Flow {
+    session.phase = Phase::Asked(Asked::Login);
+    Flow::Ask(Question::Login { login, password })
+}
+
+/// Splits `authorization NUL authentication NUL password`. To act for somebody else is not supported.
+fn parse_plain(response: &[u8]) -> Option<(String, Vec<u8>)> {
+    let mut parts = response.split(|byte| *byte == 0);
+    let (authorization, login, password) = (parts.next()?, parts.next()?, parts.next()?);
+    let acts_for_other = !authorization.is_empty() && authorization != login;
+    if parts.next().is_some() || login.is_empty() || acts_for_other {
+        return None;
+    }
+    Some((String::from_utf8(login.to_vec()).ok()?, password.to_vec()))
+}
+
+fn refuse_login(session: &mut Session, error: LoginError, out: &mut Vec<u8>) -> Flow {
+    let (code, status, text) = match error {
+        LoginError::Wrong => (535, Status(5, 7, 8), "Authentication failed"),
+        LoginError::Disabled => (535, Status(5, 7, 13), "Account disabled"),
+        LoginError::Throttled => (454, Status(4, 7, 0), "Too many failures, try again later"),
+        LoginError::Unavailable => (454, Status(4, 7, 0), "Cannot authenticate now, try again later"),
+    };
+    session.counts.auth_failures = session.counts.auth_failures.saturating_add(1);
+    if session.counts.auth_failures < session.rules.auth_failures_max {
+        return session.refuse(out, code, status, text);
+    }
+    reply::write(out, code, status, text);
+    reply::write(out, 421, Status(4, 7, 0), "Too many failures, closing connection");
+    Flow::Close
+}

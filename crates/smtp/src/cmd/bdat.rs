@@ -1,0 +1,96 @@
+//! BDAT (RFC 3030): a chunk of the message follows, of the size that was said.
+//!
+//! The chunk is read whatever is wrong with the command, as long as its size can be read: the client has sent it already.
+//! After a chunk was refused, those that follow are too, until RSET or MAIL begins anew. Recipients are needed, as for DATA.
+
+use crate::cmd::Call;
+use crate::codec::reply;
+use crate::error::{Refusal, Status};
+use crate::limits::OVERSIZE_BYTES_MAX;
+use crate::session::{Chunk, Flow, Phase, Session};
+
+pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+    let Some((size, last)) = parse(call.arguments) else {
+        // Where the chunk ends cannot be told; to go on would be to take its text for commands.
+        reply::write(call.out, 501, Status(5, 5, 4), "Syntax: BDAT size [LAST]; closing connection");
+        return Flow::Close;
+    };
+    if size > session.message_bytes_max().saturating_add(OVERSIZE_BYTES_MAX) {
+        return session.cut_off(call.out);
+    }
+    let mut refused = refusal_before(session);
+    let begins = session.transaction.as_ref().is_some_and(|transaction| transaction.chunks.is_none());
+    if refused.is_none() && begins {
+        let content = session.open_content();
+        if let Some(transaction) = &mut session.transaction {
+            transaction.chunks = Some(content);
+        }
+    }
+    if refused.is_none() && is_too_large(session, size) {
+        refused = Some(Refusal::new(552, Status(5, 3, 4), "Message exceeds the size limit"));
+    }
+    session.phase = Phase::Chunk(Chunk { remaining: size, size, last, refused });
+    if size == 0 { end_chunk(session, call.out) } else { Flow::Continue }
+}
+
+/// Takes the part of the chunk that is there.
+pub(crate) fn take_chunk(session: &mut Session, input: &[u8], out: &mut Vec<u8>) -> (usize, Flow) {
+    let Phase::Chunk(chunk) = &mut session.phase else { return (0, Flow::Close) };
+    let taken = usize::try_from(chunk.remaining).unwrap_or(usize::MAX).min(input.len());
+    chunk.remaining = chunk.remaining.saturating_sub(taken as u64);
+    let ended = chunk.remaining == 0;
+    if chunk.refused.is_none()
+        && let Some(content) = session.transaction.as_mut().and_then(|transaction| transaction.chunks.as_mut())
+    {
+        content.append(input.get(..taken).unwrap_or_default());
+    }
+    (taken, if ended { end_chunk(session, out) } else { Flow::Read })
+}
+
+fn end_chunk(session: &mut Session, out: &mut Vec<u8>) -> Flow {
+    let phase = std::mem::replace(&mut session.phase, Phase::Command);
+    let Phase::Chunk(chunk) = phase else { return Flow::Close };
+    if let Some(refusal) = chunk.refused {
+        if let Some(transaction) = &mut session.transaction {
+            transaction.chunks_failed = true;
+            transaction.chunks = None;
+        }
+        if chunk.last {
+            session.transaction = None;
+        }
+        return session.fail(out, &refusal);
+    }
+    if chunk.last {
+        let content = session.transaction.as_mut().and_then(|transaction| transaction.chunks.take());
+        return content.map_or(Flow::Close, |content| session.submit(content, out));
+    }
+    reply::write(out, 250, Status(2, 0, 0), &format!("Ok: {} octets", chunk.size));
+    Flow::Continue
+}
+
+fn parse(arguments: &str) -> Option<(u64, bool)> {
+    let (size, last) = arguments.split_once(' ').unwrap_or((arguments, ""));
+    let is_number = !size.is_empty() && size.bytes().all(|byte| byte.is_ascii_digit());
+    let size = size.parse().ok().filter(|_| is_number)?;
+    match last.trim() {
+        "" => Some((size, false)),
+        last if last.eq_ignore_ascii_case("LAST") => Some((size, true)),
+        _ => None,
+    }
+}
+
+fn refusal_before(session: &Session) -> Option<Refusal> {
+    let wrong_order = |text: &'static str| Some(Refusal::new(503, Status(5, 5, 1), text));
+    match &session.transaction {
+        None => wrong_order("There is no sender yet"),
+        Some(transaction) if transaction.chunks_failed => wrong_order("An earlier chunk was refused"),
+        Some(transaction) if transaction.recipients.is_empty() => wrong_order("There are no valid recipients"),
+        Some(_) => None,
+    }
+}
+
+fn is_too_large(session: &Session, size: u64) -> bool {
+    let chunks = session.transaction.as_ref().and_then(|transaction| transaction.chunks.as_ref());
+    let received = chunks.map_or(0, crate::codec::data::Content::received);
+    received.saturating_add(size) > session.message_bytes_max()
+}

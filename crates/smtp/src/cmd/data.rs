@@ -1,0 +1,29 @@
+//! DATA (RFC 5321 §4.1.1.4): the text of the message follows, ended by CRLF.CRLF.
+
+use crate::cmd::Call;
+use crate::codec::data::DataReader;
+use crate::error::{Refusal, Status};
+use crate::session::{Flow, Phase, Session};
+
+pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+    if let Some(refusal) = refusal_before(session, call.arguments) {
+        return session.fail(call.out, &refusal);
+    }
+    session.phase = Phase::Data(DataReader::new(session.open_content()));
+    call.out.extend_from_slice(b"354 End data with <CR><LF>.<CR><LF>\r\n");
+    Flow::Continue
+}
+
+fn refusal_before(session: &Session, arguments: &str) -> Option<Refusal> {
+    let wrong_order = |text: &'static str| Some(Refusal::new(503, Status(5, 5, 1), text));
+    let Some(transaction) = &session.transaction else { return wrong_order("There is no sender yet") };
+    if !arguments.is_empty() {
+        Some(Refusal::new(501, Status(5, 5, 4), "DATA takes no arguments"))
+    } else if transaction.chunks.is_some() || transaction.chunks_failed {
+        wrong_order("DATA cannot follow BDAT")
+    } else if transaction.recipients.is_empty() {
+        wrong_order("There are no valid recipients")
+    } else {
+        None
+    }
+}

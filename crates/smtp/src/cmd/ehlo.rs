@@ -1,0 +1,59 @@
+//! EHLO, HELO (RFC 5321 §4.1.1.1) and LHLO (RFC 2033 §4.1): who the client is, and what the server can do.
+//!
+//! The name that the client gives is kept for the trace field and for SPF and is never believed; it is not compared with
+//! anything, as §4.1.4 asks. Any of the three verbs ends a transaction that was under way.
+
+use crate::cmd::{Call, auth, starttls};
+use crate::codec::reply::write_lines;
+use crate::envelope::Protocol;
+use crate::error::Status;
+use crate::limits::HELO_BYTES_MAX;
+use crate::rules::Disclosure;
+use crate::session::{Flow, Session};
+
+pub(crate) fn run_ehlo(session: &mut Session, call: &mut Call<'_>) -> Flow {
+    greet(session, call, Protocol::Esmtp)
+}
+
+pub(crate) fn run_lhlo(session: &mut Session, call: &mut Call<'_>) -> Flow {
+    greet(session, call, Protocol::Lmtp)
+}
+
+pub(crate) fn run_helo(session: &mut Session, call: &mut Call<'_>) -> Flow {
+    greet(session, call, Protocol::Smtp)
+}
+
+fn greet(session: &mut Session, call: &mut Call<'_>, protocol: Protocol) -> Flow {
+    let name = call.arguments;
+    if name.is_empty() || name.len() > HELO_BYTES_MAX || name.contains(char::is_control) {
+        return session.refuse(call.out, 501, Status(5, 5, 4), "Say your name: a domain or an address literal");
+    }
+    session.helo = Some((name.to_owned(), protocol));
+    session.transaction = None;
+    if protocol == Protocol::Smtp {
+        write_lines(call.out, 250, &[&session.rules.hostname]);
+    } else {
+        write_extensions(session, call.out);
+    }
+    Flow::Continue
+}
+
+fn write_extensions(session: &Session, out: &mut Vec<u8>) {
+    let rules = &session.rules;
+    let size = format!("SIZE {}", rules.message_bytes_max);
+    let limits = format!("LIMITS RCPTMAX={} MAILMAX={}", rules.recipients_max, rules.messages_max);
+    let mechanisms = format!("AUTH {}", auth::MECHANISMS.join(" "));
+    let mut lines = vec![rules.hostname.as_str(), "PIPELINING", &size];
+    if starttls::is_offered(session) {
+        lines.push("STARTTLS");
+    }
+    if auth::is_offered(session) {
+        lines.push(&mechanisms);
+    }
+    lines.extend(["ENHANCEDSTATUSCODES", "8BITMIME", "SMTPUTF8", "CHUNKING", "DSN"]);
+    if rules.disclosure != Disclosure::Nothing {
+        lines.push("EXPN");
+    }
+    lines.extend([limits.as_str(), "HELP"]);
+    write_lines(out, 250, &lines);
+}

@@ -1,0 +1,29 @@
+//! EXPN (RFC 5321 §3.5): asks for the members of a list. Only where the rules disclose them.
+
+use crate::cmd::{Call, vrfy};
+use crate::codec::reply;
+use crate::error::Status;
+use crate::session::{Asked, Flow, Phase, Question, Session};
+
+pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+    if !vrfy::is_disclosed(session) {
+        return session.refuse(call.out, 502, Status(5, 7, 0), "EXPN is not available");
+    }
+    if call.arguments.is_empty() {
+        return session.refuse(call.out, 501, Status(5, 5, 4), "Syntax: EXPN list");
+    }
+    let list = call.arguments.trim_start_matches('<').trim_end_matches('>').to_owned();
+    let question = Question::Members { sender: session.sender(), list };
+    session.phase = Phase::Asked(Asked::Members);
+    Flow::Ask(question)
+}
+
+pub(crate) fn answered(session: &mut Session, members: Option<Vec<String>>, out: &mut Vec<u8>) -> Flow {
+    let Some(members) = members.filter(|members| !members.is_empty()) else {
+        return session.refuse(out, 550, Status(5, 1, 1), "No such list");
+    };
+    let lines: Vec<String> = members.iter().map(|member| format!("2.1.5 <{member}>")).collect();
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    reply::write_lines(out, 250, &lines);
+    Flow::Continue
+}

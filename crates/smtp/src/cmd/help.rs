@@ -1,0 +1,22 @@
+//! HELP (RFC 5321 §4.1.1.8): lists the verbs, or says how one is used. Derived from the table of verbs.
+
+use crate::cmd::{Call, VERBS, find, is_known};
+use crate::codec::reply::{write, write_lines};
+use crate::error::Status;
+use crate::session::{Flow, Session};
+
+pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+    let role = session.rules.role;
+    if call.arguments.is_empty() {
+        let known: Vec<&str> = VERBS.iter().filter(|verb| is_known(verb, role)).map(|verb| verb.name).collect();
+        write_lines(call.out, 214, &["2.0.0 Commands:", &format!("2.0.0 {}", known.join(" "))]);
+        return Flow::Continue;
+    }
+    match find(call.arguments, role) {
+        Some(verb) => {
+            write(call.out, 214, Status(2, 0, 0), verb.usage);
+            Flow::Continue
+        }
+        None => session.refuse(call.out, 504, Status(5, 5, 4), "No such command"),
+    }
+}

@@ -1,0 +1,102 @@
+//! MAIL (RFC 5321 §4.1.1.2): begins a transaction.
+//!
+//! What can be told at once is refused at once: no name yet, no login where one is required, an address that breaks the
+//! grammar, a size beyond the limit. Whether the user may send with this address, and whether there is room, is asked.
+
+use std::sync::Arc;
+
+use crate::cmd::Call;
+use crate::codec::parameters::{ParameterError, parse_mail};
+use crate::codec::path;
+use crate::envelope::Sender;
+use crate::error::{Refusal, Status};
+use crate::rules::Authentication;
+use crate::session::{Asked, Flow, Phase, Question, Session, Transaction};
+
+pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+    if let Some(refusal) = refusal_before(session) {
+        return session.fail(call.out, &refusal);
+    }
+    match parse(session, call.arguments) {
+        Ok(transaction) => {
+            let sender = Arc::clone(&transaction.sender);
+            let size_bytes = transaction.parameters.size.unwrap_or(0);
+            session.transaction = Some(transaction);
+            session.phase = Phase::Asked(Asked::Sender);
+            Flow::Ask(Question::Sender { sender, size_bytes })
+        }
+        Err(refusal) => session.fail(call.out, &refusal),
+    }
+}
+
+pub(crate) fn answered(session: &mut Session, verdict: Result<(), Refusal>, out: &mut Vec<u8>) -> Flow {
+    match verdict {
+        Ok(()) => {
+            out.extend_from_slice(b"250 2.1.0 Ok\r\n");
+            Flow::Continue
+        }
+        Err(refusal) => {
+            session.transaction = None;
+            session.fail(out, &refusal)
+        }
+    }
+}
+
+fn refusal_before(session: &Session) -> Option<Refusal> {
+    let rules = &session.rules;
+    if session.helo.is_none() {
+        Some(Refusal::new(503, Status(5, 5, 1), "Say your name first"))
+    } else if rules.authentication == Authentication::Required && session.login.is_none() {
+        Some(Refusal::new(530, Status(5, 7, 0), "Authentication required"))
+    } else if session.transaction.is_some() {
+        Some(Refusal::new(503, Status(5, 5, 1), "There is a sender already"))
+    } else if session.counts.messages >= rules.messages_max {
+        Some(Refusal::new(452, Status(4, 5, 3), "Too many messages in one session, connect anew"))
+    } else {
+        None
+    }
+}
+
+fn parse(session: &Session, arguments: &str) -> Result<Transaction, Refusal> {
+    let syntax = |text: &'static str| Refusal::new(501, Status(5, 5, 4), text);
+    let input = after_keyword(arguments, "FROM:").ok_or_else(|| syntax("Syntax: MAIL FROM:<address>"))?;
+    let (path, rest) = path::parse(input)
+        .map_err(|error| Refusal::new(501, Status(5, 1, 7), bad_address(error, "Bad sender address syntax")))?;
+    let parameters = parse_mail(rest).map_err(refusal_of)?;
+    if !path.is_null() && !path.address.contains('@') {
+        return Err(Refusal::new(501, Status(5, 1, 7), "The sender address has no domain"));
+    }
+    if path.is_international() && !parameters.smtputf8 {
+        return Err(Refusal::new(553, Status(5, 6, 7), "This address needs SMTPUTF8"));
+    }
+    if parameters.size.is_some_and(|size| size > session.message_bytes_max()) {
+        return Err(Refusal::new(552, Status(5, 3, 4), "Message exceeds the size limit"));
+    }
+    let sender = Sender { peer: session.peer, login: session.login.clone(), reverse_path: path.address.to_owned() };
+    Ok(Transaction::new(Arc::new(sender), parameters))
+}
+
+/// Gives what follows `FROM:` or `TO:`, in any case of letters.
+pub(crate) fn after_keyword<'a>(arguments: &'a str, keyword: &str) -> Option<&'a str> {
+    let (found, rest) = arguments.split_at_checked(keyword.len())?;
+    found.eq_ignore_ascii_case(keyword).then_some(rest)
+}
+
+/// Gives the refusal of parameters.
+pub(crate) fn refusal_of(error: ParameterError) -> Refusal {
+    match error {
+        ParameterError::Unknown => Refusal::new(555, Status(5, 5, 4), "Unknown parameter"),
+        ParameterError::Repeated => Refusal::new(501, Status(5, 5, 4), "A parameter is there twice"),
+        ParameterError::Value(name) => Refusal::new(501, Status(5, 5, 4), format!("Bad value of {name}")),
+    }
+}
+
+/// Says what is wrong with an address.
+pub(crate) fn bad_address(error: path::PathError, text: &str) -> String {
+    let part = match error {
+        path::PathError::Brackets => "put it in <>",
+        path::PathError::LocalPart => "the part before the @",
+        path::PathError::Domain => "the domain",
+    };
+    format!("{text}: {part}")
+}

@@ -1,0 +1,71 @@
+//! RCPT (RFC 5321 §4.1.1.3): adds a recipient to the transaction.
+//!
+//! Every syntactically sound recipient is asked for: the directory says whether it is ours. One that is not ours is
+//! taken only from somebody who has logged in; the server is no open relay. `<Postmaster>` without a domain is ours,
+//! as §4.5.1 demands.
+
+use crate::backend::RecipientReply;
+use crate::cmd::Call;
+use crate::cmd::mail::{after_keyword, bad_address, refusal_of};
+use crate::codec::parameters::parse_rcpt;
+use crate::codec::path;
+use crate::envelope::{Place, Recipient};
+use crate::error::{Refusal, Status};
+use crate::session::{Asked, Flow, Phase, Question, Session};
+
+pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+    match parse(session, call.arguments) {
+        Ok(recipient) => {
+            let question = Question::Recipient { sender: session.sender(), address: recipient.address.clone() };
+            session.phase = Phase::Asked(Asked::Recipient(Box::new(recipient)));
+            Flow::Ask(question)
+        }
+        Err(refusal) => session.fail(call.out, &refusal),
+    }
+}
+
+pub(crate) fn answered(
+    session: &mut Session,
+    mut recipient: Recipient,
+    verdict: RecipientReply,
+    out: &mut Vec<u8>,
+) -> Flow {
+    recipient.place = if verdict == RecipientReply::Remote { Place::Remote } else { Place::Local };
+    if let Some(refusal) = verdict.refusal() {
+        return session.fail(out, &refusal);
+    }
+    if !session.may_send_to(recipient.place) {
+        return session.refuse(out, 550, Status(5, 7, 1), "Relaying denied");
+    }
+    if let Some(transaction) = &mut session.transaction {
+        transaction.recipients.push(recipient);
+    }
+    out.extend_from_slice(b"250 2.1.5 Ok\r\n");
+    Flow::Continue
+}
+
+fn parse(session: &Session, arguments: &str) -> Result<Recipient, Refusal> {
+    let Some(transaction) = &session.transaction else {
+        return Err(Refusal::new(503, Status(5, 5, 1), "There is no sender yet"));
+    };
+    if transaction.chunks.is_some() || transaction.chunks_failed {
+        return Err(Refusal::new(503, Status(5, 5, 1), "The text of the message has begun"));
+    }
+    if transaction.recipients.len() >= session.rules.recipients_max {
+        return Err(Refusal::new(452, Status(4, 5, 3), "Too many recipients"));
+    }
+    let input = after_keyword(arguments, "TO:")
+        .ok_or_else(|| Refusal::new(501, Status(5, 5, 4), "Syntax: RCPT TO:<address>"))?;
+    let (path, rest) = path::parse(input)
+        .map_err(|error| Refusal::new(501, Status(5, 1, 3), bad_address(error, "Bad recipient address syntax")))?;
+    let parameters = parse_rcpt(rest).map_err(refusal_of)?;
+    if path.is_international() && !transaction.parameters.smtputf8 {
+        return Err(Refusal::new(553, Status(5, 6, 7), "This address needs SMTPUTF8"));
+    }
+    let address = match path.address {
+        lone if lone.eq_ignore_ascii_case("postmaster") => format!("{lone}@{}", session.rules.domain),
+        whole if whole.contains('@') => whole.to_owned(),
+        _ => return Err(Refusal::new(501, Status(5, 1, 3), "The recipient address has no domain")),
+    };
+    Ok(Recipient { address, place: Place::Local, notify: parameters.notify, original: parameters.original })
+}

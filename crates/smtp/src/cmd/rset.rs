@@ -1,0 +1,14 @@
+//! RSET (RFC 5321 §4.1.1.5): ends the transaction and keeps everything else.
+
+use crate::cmd::Call;
+use crate::error::Status;
+use crate::session::{Flow, Session};
+
+pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+    if !call.arguments.is_empty() {
+        return session.refuse(call.out, 501, Status(5, 5, 4), "RSET takes no arguments");
+    }
+    session.transaction = None;
+    call.out.extend_from_slice(b"250 2.0.0 Ok\r\n");
+    Flow::Continue
+}

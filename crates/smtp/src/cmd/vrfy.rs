@@ -1,0 +1,48 @@
+//! VRFY (RFC 5321 §3.5): asks whether a user is known.
+//!
+//! Strangers are told nothing: 252, which is allowed and does not help those who collect addresses. Those to whom the
+//! rules disclose the truth get it.
+
+use crate::backend::RecipientReply;
+use crate::cmd::Call;
+use crate::codec::reply;
+use crate::error::Status;
+use crate::rules::Disclosure;
+use crate::session::{Asked, Flow, Phase, Question, Session};
+
+pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
+    if call.arguments.is_empty() {
+        return session.refuse(call.out, 501, Status(5, 5, 4), "Syntax: VRFY user");
+    }
+    if !is_disclosed(session) {
+        reply::write(call.out, 252, Status(2, 0, 0), "Cannot verify, but will take messages and try to deliver them");
+        return Flow::Continue;
+    }
+    let name = call.arguments.trim_start_matches('<').trim_end_matches('>');
+    let address = if name.contains('@') { name.to_owned() } else { format!("{name}@{}", session.rules.domain) };
+    let question = Question::Recipient { sender: session.sender(), address: address.clone() };
+    session.phase = Phase::Asked(Asked::Verify(address));
+    Flow::Ask(question)
+}
+
+pub(crate) fn answered(session: &mut Session, address: &str, verdict: RecipientReply, out: &mut Vec<u8>) -> Flow {
+    match verdict {
+        RecipientReply::Local => reply::write(out, 250, Status(2, 1, 5), &format!("<{address}>")),
+        RecipientReply::Remote => reply::write(out, 252, Status(2, 0, 0), "Not one of our addresses"),
+        other => {
+            if let Some(refusal) = other.refusal() {
+                return session.fail(out, &refusal);
+            }
+        }
+    }
+    Flow::Continue
+}
+
+/// Tells whether this client is told who is known here.
+pub(crate) fn is_disclosed(session: &Session) -> bool {
+    match session.rules.disclosure {
+        Disclosure::Nothing => false,
+        Disclosure::Users => session.login.is_some(),
+        Disclosure::Everybody => true,
+    }
+}

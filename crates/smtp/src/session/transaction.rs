@@ -1,0 +1,107 @@
+//! One mail transaction: from MAIL to the end of the text.
+//!
+//! Between DATA's end and the question whether the message is taken stand the checks that need the whole text: size,
+//! line ends, hops, and on submission what RFC 6409 §8 lets a submission server mend.
+
+use std::sync::Arc;
+
+use base::Timestamp;
+
+use crate::codec::data::{Content, normalize_line_ends};
+use crate::codec::line::LineEndings;
+use crate::codec::parameters::MailParameters;
+use crate::envelope::{Envelope, Protocol, Recipient, Sender};
+use crate::error::{Refusal, Status};
+use crate::header::hops;
+use crate::rules::Role;
+use crate::session::Session;
+use crate::submission::{Mending, mend};
+
+/// A transaction under way.
+pub(crate) struct Transaction {
+    pub sender: Arc<Sender>,
+    pub parameters: MailParameters,
+    pub recipients: Vec<Recipient>,
+    /// What came with BDAT so far. Set, so that DATA is refused.
+    pub chunks: Option<Content>,
+    /// A chunk was refused; so will be all that follow.
+    pub chunks_failed: bool,
+    pub id: String,
+    pub received: Timestamp,
+}
+
+/// A chunk that is coming in.
+pub(crate) struct Chunk {
+    /// Bytes that are still to come.
+    pub remaining: u64,
+    /// Bytes of the whole chunk, for the reply.
+    pub size: u64,
+    /// Whether the message ends with it.
+    pub last: bool,
+    /// Set when the chunk is thrown away and this is the reply to it.
+    pub refused: Option<Refusal>,
+}
+
+impl Transaction {
+    pub(crate) fn new(sender: Arc<Sender>, parameters: MailParameters) -> Self {
+        Self {
+            sender,
+            parameters,
+            recipients: Vec::new(),
+            chunks: None,
+            chunks_failed: false,
+            id: String::new(),
+            received: Timestamp::default(),
+        }
+    }
+
+    /// Checks the text; gives the envelope, the message and the length of its trace field.
+    pub(crate) fn complete(
+        self,
+        session: &Session,
+        content: Content,
+    ) -> Result<(Box<Envelope>, Vec<u8>, usize), Refusal> {
+        if content.is_oversize() {
+            return Err(Refusal::new(552, Status(5, 3, 4), "Message exceeds the size limit"));
+        }
+        let bare = content.has_bare_line_end();
+        let (mut message, trace_bytes) = content.finish();
+        let rules = &session.rules;
+        if bare && rules.line_endings == LineEndings::Reject {
+            return Err(Refusal::new(550, Status(5, 6, 0), "Bare CR or LF in the message; lines must end with CRLF"));
+        }
+        if bare {
+            let (trace, text) = message.split_at_checked(trace_bytes).unwrap_or_default();
+            message = [trace, &normalize_line_ends(text)].concat();
+        }
+        if hops(message.get(trace_bytes..).unwrap_or_default()) > rules.hops_max {
+            return Err(Refusal::new(554, Status(5, 4, 6), "Too many hops, this message loops"));
+        }
+        if rules.role == Role::Submission {
+            let mending = Mending {
+                hostname: &rules.hostname,
+                id: &self.id,
+                reverse_path: &self.sender.reverse_path,
+                now: self.received,
+            };
+            message = mend(message, trace_bytes, &mending)?;
+        }
+        Ok((Box::new(self.into_envelope(session)), message, trace_bytes))
+    }
+
+    fn into_envelope(self, session: &Session) -> Envelope {
+        let (helo, protocol) = session.helo.clone().unwrap_or_else(|| (String::new(), Protocol::Smtp));
+        Envelope {
+            id: self.id,
+            sender: Arc::unwrap_or_clone(self.sender),
+            recipients: self.recipients,
+            envelope_id: self.parameters.envelope_id,
+            ret: self.parameters.ret,
+            body: self.parameters.body.unwrap_or_default(),
+            smtputf8: self.parameters.smtputf8,
+            helo,
+            protocol,
+            received: self.received,
+        }
+    }
+}
