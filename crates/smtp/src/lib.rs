@@ -19,9 +19,11 @@
 //! Inside: [`codec`] and [`session`] are pure; `cmd` has one file a verb; [`conn`] is the only tokio of the serving side.
 //! [`backend`] says what the room needs from the rest of the server.
 
+pub mod auth;
 pub mod backend;
 mod cmd;
 pub mod codec;
+pub mod dns;
 pub mod envelope;
 pub mod error;
 pub mod header;

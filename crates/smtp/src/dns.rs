@@ -1,0 +1,152 @@
+//! Name resolution for SPF, DKIM, DMARC and for the way to other servers: hickory, the copy that `mail-auth` brings.
+//!
+//! A resolver is a parameter of everything that needs one. `server` makes it from the machine's settings or from the
+//! configuration; the tests make one that asks a zone of theirs over loopback. It keeps answers as long as their
+//! time to live says, by itself.
+//!
+//! A lookup ends in one of four ways, which mail treats differently: records; a name without such records; no such
+//! name (both permanent); no answer (try again).
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use mail_auth::MessageAuthenticator;
+use mail_auth::hickory_resolver::config::{
+    NameServerConfig, ProtocolConfig, ResolveHosts, ResolverConfig, ResolverOpts,
+};
+use mail_auth::hickory_resolver::proto::op::ResponseCode;
+use mail_auth::hickory_resolver::proto::{ProtoError, ProtoErrorKind};
+use mail_auth::hickory_resolver::system_conf::read_system_conf;
+
+use crate::error::{Error, Result};
+use crate::limits::{ADDRESSES_MAX, EXCHANGERS_MAX};
+
+/// Why a lookup gave nothing.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum LookupError {
+    /// There is no such name.
+    #[error("no such domain")]
+    NoSuchDomain,
+    /// The name has no records of this kind.
+    #[error("no such records")]
+    NoRecords,
+    /// There was no answer, or a useless one. Try again later.
+    #[error("{0}")]
+    Temporary(String),
+}
+
+/// A mail exchanger of a domain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Exchanger {
+    /// The lower, the better.
+    pub preference: u16,
+    /// The host's name without its last dot; empty for the null MX (RFC 7505).
+    pub name: String,
+}
+
+/// Asks name servers.
+#[derive(Clone)]
+pub struct Resolver {
+    authenticator: MessageAuthenticator,
+}
+
+impl Resolver {
+    /// Uses the name servers of this machine's settings.
+    pub fn system() -> Result<Self> {
+        let (config, options) = read_system_conf().map_err(|error| Error::Resolver(error.to_string()))?;
+        Self::make(config, options)
+    }
+
+    /// Uses the given name servers, over UDP with TCP for what does not fit.
+    pub fn asking(servers: &[SocketAddr]) -> Result<Self> {
+        let mut config = ResolverConfig::from_parts(None, Vec::new(), Vec::new());
+        for server in servers {
+            config.add_name_server(NameServerConfig::new(*server, ProtocolConfig::Udp));
+            config.add_name_server(NameServerConfig::new(*server, ProtocolConfig::Tcp));
+        }
+        let mut options = ResolverOpts::default();
+        options.use_hosts_file = ResolveHosts::Never;
+        options.timeout = Duration::from_secs(5);
+        Self::make(config, options)
+    }
+
+    /// Gives the mail exchangers of a domain, the best first.
+    pub async fn exchangers(&self, domain: &str) -> std::result::Result<Vec<Exchanger>, LookupError> {
+        let found = self.authenticator.resolver().mx_lookup(absolute(domain)?).await.map_err(reason)?;
+        let mut exchangers: Vec<Exchanger> = found
+            .iter()
+            .map(|record| Exchanger {
+                preference: record.preference(),
+                name: record.exchange().to_lowercase().to_ascii().trim_end_matches('.').to_owned(),
+            })
+            .collect();
+        exchangers.sort_by(|a, b| a.preference.cmp(&b.preference).then_with(|| a.name.cmp(&b.name)));
+        exchangers.truncate(EXCHANGERS_MAX);
+        if exchangers.is_empty() { Err(LookupError::NoRecords) } else { Ok(exchangers) }
+    }
+
+    /// Gives the addresses of a host, those of IPv6 first.
+    pub async fn addresses(&self, host: &str) -> std::result::Result<Vec<IpAddr>, LookupError> {
+        let name = absolute(host)?;
+        let resolver = self.authenticator.resolver();
+        let (six, four) = tokio::join!(resolver.ipv6_lookup(name.as_str()), resolver.ipv4_lookup(name.as_str()));
+        let six = six.map(|found| found.iter().map(|record| IpAddr::V6(record.0)).collect::<Vec<_>>()).map_err(reason);
+        let four =
+            four.map(|found| found.iter().map(|record| IpAddr::V4(record.0)).collect::<Vec<_>>()).map_err(reason);
+        let mut addresses = match (six, four) {
+            (Ok(six), Ok(four)) => [six, four].concat(),
+            (Ok(found), Err(_)) | (Err(_), Ok(found)) => found,
+            // «Not there» holds only if both say so.
+            (Err(LookupError::Temporary(why)), Err(_)) | (Err(_), Err(LookupError::Temporary(why))) => {
+                return Err(LookupError::Temporary(why));
+            }
+            (Err(error), Err(_)) => return Err(error),
+        };
+        addresses.truncate(ADDRESSES_MAX);
+        if addresses.is_empty() { Err(LookupError::NoRecords) } else { Ok(addresses) }
+    }
+
+    pub(crate) fn authenticator(&self) -> &MessageAuthenticator {
+        &self.authenticator
+    }
+
+    fn make(config: ResolverConfig, options: ResolverOpts) -> Result<Self> {
+        let authenticator =
+            MessageAuthenticator::new(config, options).map_err(|error| Error::Resolver(error.to_string()))?;
+        Ok(Self { authenticator })
+    }
+}
+
+/// Gives a name in ASCII with its last dot, so that no search list applies.
+fn absolute(name: &str) -> std::result::Result<String, LookupError> {
+    let ascii = ascii_domain(name).ok_or(LookupError::NoSuchDomain)?;
+    Ok(format!("{}.", ascii.trim_end_matches('.')))
+}
+
+/// Gives an internationalised domain in its ASCII form; ASCII names stay as they are.
+pub(crate) fn ascii_domain(name: &str) -> Option<String> {
+    if name.is_ascii() { Some(name.to_owned()) } else { idna::domain_to_ascii(name).ok() }
+}
+
+fn reason(error: ProtoError) -> LookupError {
+    match error.kind() {
+        ProtoErrorKind::NoRecordsFound(none) => match none.response_code {
+            ResponseCode::NXDomain => LookupError::NoSuchDomain,
+            ResponseCode::NoError => LookupError::NoRecords,
+            code => LookupError::Temporary(format!("the name server answered {code}")),
+        },
+        _ => LookupError::Temporary(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_absolute_and_ascii() {
+        assert_eq!(absolute("b.example").as_deref(), Ok("b.example."));
+        assert_eq!(absolute("b.example.").as_deref(), Ok("b.example."));
+        assert_eq!(absolute("müller.example").as_deref(), Ok("xn--mller-kva.example."));
+    }
+}
