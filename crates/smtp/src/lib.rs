@@ -21,6 +21,7 @@
 
 pub mod auth;
 pub mod backend;
+pub mod client;
 mod cmd;
 pub mod codec;
 pub mod dns;

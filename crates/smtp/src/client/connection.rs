@@ -1,0 +1,332 @@
+//! One session with another server: connect, greeting, EHLO or HELO, STARTTLS, AUTH; then commands and replies.
+//!
+//! After STARTTLS everything that the server said before is forgotten (RFC 3207 §4.2), and what it sent in clear behind
+//! its reply to STARTTLS is an error. A server that calls itself by our name is ourselves: a loop.
+
+use std::time::Duration;
+
+use data_encoding::BASE64;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use wire::{ClientTls, Stream};
+
+use crate::client::reply::{Parsed, Reply};
+use crate::client::route::Target;
+use crate::client::{Dialect, Failure, Options, Outcome, Security};
+use crate::error::Status;
+
+/// Why a session or a transaction got no further.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Problem {
+    /// The server said no.
+    Refused(Reply),
+    /// The handshake of TLS failed.
+    TlsFailed(String),
+    /// The connection could not be made or broke, or the server was silent.
+    Broken { status: Status, text: String },
+    /// Something of ours, or of the name servers, speaks against it.
+    Ours { status: Status, text: String },
+}
+
+impl Problem {
+    pub(crate) fn permanent(status: Status, text: impl Into<String>) -> Self {
+        Self::Ours { status, text: text.into() }
+    }
+
+    pub(crate) fn temporary(status: Status, text: impl Into<String>) -> Self {
+        Self::Ours { status, text: text.into() }
+    }
+
+    pub(crate) fn broken(text: impl Into<String>) -> Self {
+        Self::Broken { status: Status(4, 4, 2), text: text.into() }
+    }
+
+    /// Gives what this means for a recipient.
+    #[must_use]
+    pub fn outcome(&self, host: Option<&str>) -> Outcome {
+        let host = host.map(str::to_owned);
+        let (code, status, text) = match self {
+            Self::Refused(reply) => {
+                let class = if reply.is_permanent() { 5 } else { 4 };
+                let status = reply.status().filter(|status| status.0 == class).unwrap_or(Status(class, 0, 0));
+                (Some(reply.code), status, reply.to_string())
+            }
+            Self::TlsFailed(why) => (None, Status(4, 7, 5), format!("TLS failed: {why}")),
+            Self::Broken { status, text } | Self::Ours { status, text } => (None, *status, text.clone()),
+        };
+        let failure = Failure { code, status, text, host };
+        if status.0 == 5 { Outcome::Permanent(failure) } else { Outcome::Temporary(failure) }
+    }
+}
+
+/// What a server offers.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Extensions {
+    /// PIPELINING.
+    pub pipelining: bool,
+    /// STARTTLS.
+    pub starttls: bool,
+    /// 8BITMIME.
+    pub eight_bit_mime: bool,
+    /// SMTPUTF8.
+    pub smtputf8: bool,
+    /// DSN.
+    pub dsn: bool,
+    /// SIZE, and the largest message if it is told.
+    pub size: Option<u64>,
+    /// The most recipients of a message, if it is told (RFC 9422).
+    pub recipients_max: Option<usize>,
+    /// The mechanisms of AUTH.
+    pub mechanisms: Vec<String>,
+}
+
+impl Extensions {
+    /// Reads the reply to EHLO; its first line is the server's name.
+    #[must_use]
+    pub fn parse(reply: &Reply) -> Self {
+        let mut found = Self::default();
+        for line in reply.lines.iter().skip(1) {
+            // Some servers write `AUTH=PLAIN` for clients of another age.
+            let mut words = line.split([' ', '=']).filter(|word| !word.is_empty());
+            let keyword = words.next().unwrap_or_default().to_ascii_uppercase();
+            match keyword.as_str() {
+                "PIPELINING" => found.pipelining = true,
+                "STARTTLS" => found.starttls = true,
+                "8BITMIME" => found.eight_bit_mime = true,
+                "SMTPUTF8" => found.smtputf8 = true,
+                "DSN" => found.dsn = true,
+                "SIZE" => found.size = Some(words.next().and_then(|size| size.parse().ok()).unwrap_or(0)),
+                "AUTH" => found.mechanisms.extend(words.map(str::to_ascii_uppercase)),
+                "LIMITS" => found.recipients_max = recipients_max(line),
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+fn recipients_max(line: &str) -> Option<usize> {
+    let limit = line.split(' ').find_map(|word| word.strip_prefix("RCPTMAX="))?;
+    limit.parse().ok().filter(|limit| *limit > 0)
+}
+
+/// A session with another server.
+pub struct Connection {
+    stream: Stream,
+    /// What has come and is not read yet.
+    input: Vec<u8>,
+    /// The server's name as we know it.
+    pub name: String,
+    /// What it offers.
+    pub extensions: Extensions,
+    /// What it speaks.
+    pub dialect: Dialect,
+    /// Messages that went over this connection.
+    pub messages: u32,
+}
+
+impl Connection {
+    /// Opens a session up to where MAIL may be said.
+    pub(crate) async fn open(target: &Target, options: &Options, anyone: &ClientTls) -> Result<Self, Problem> {
+        let limits = &options.timeouts;
+        let connected = timeout(limits.connect, TcpStream::connect(target.address)).await;
+        let unreachable = |text: String| Problem::Broken { status: Status(4, 4, 1), text };
+        let stream = match connected {
+            Ok(Ok(stream)) => Stream::tcp(stream),
+            Ok(Err(error)) => return Err(unreachable(format!("cannot connect to {}: {error}", target.address))),
+            Err(_) => return Err(unreachable(format!("no answer from {}", target.address))),
+        };
+        let mut connection = Self {
+            stream,
+            input: Vec::new(),
+            name: target.name.clone(),
+            extensions: Extensions::default(),
+            dialect: target.dialect,
+            messages: 0,
+        };
+        if let Security::Implicit(tls) = &target.security {
+            connection = connection.start_tls(tls).await?;
+        }
+        let greeting = connection.reply(limits.greeting).await?;
+        if !greeting.is_positive() {
+            return Err(Problem::Refused(greeting));
+        }
+        connection.introduce(options).await?;
+        connection = connection.secure(target, options, anyone).await?;
+        if let Some((login, password)) = &target.login {
+            connection.log_in(login, password, target, options).await?;
+        }
+        Ok(connection)
+    }
+
+    /// Tells whether the connection is encrypted.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.stream.is_tls()
+    }
+
+    /// Sends a command (without CRLF) and waits for the reply.
+    pub(crate) async fn command(&mut self, line: &str, limit: Duration) -> Result<Reply, Problem> {
+        self.write(format!("{line}\r\n").as_bytes(), limit).await?;
+        self.reply(limit).await
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) async fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), Problem> {
+        let sending = async {
+            self.stream.write_all(bytes).await?;
+            self.stream.flush().await
+        };
+        match timeout(limit, sending).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(Problem::broken(format!("the connection broke: {error}"))),
+            Err(_) => Err(Problem::broken("the server took nothing for too long")),
+        }
+    }
+
+    /// Waits for the next reply.
+    pub(crate) async fn reply(&mut self, limit: Duration) -> Result<Reply, Problem> {
+        timeout(limit, self.receive_reply())
+            .await
+            .unwrap_or_else(|_| Err(Problem::broken("the server did not answer in time")))
+    }
+
+    /// Says good-bye; whether the server hears it does not matter.
+    pub(crate) async fn quit(mut self, options: &Options) {
+        let limit = options.timeouts.command.min(Duration::from_secs(5));
+        let _ = self.command("QUIT", limit).await;
+        let _ = timeout(limit, self.stream.shutdown()).await;
+    }
+
+    async fn receive_reply(&mut self) -> Result<Reply, Problem> {
+        loop {
+            match Reply::parse(&self.input) {
+                Parsed::Complete(reply, used) => {
+                    self.input.drain(..used);
+                    return Ok(reply);
+                }
+                Parsed::Invalid => return Err(Problem::broken("the server does not speak SMTP")),
+                Parsed::Incomplete => {}
+            }
+            match self.stream.receive(&mut self.input).await {
+                Ok(0) => return Err(Problem::broken("the server closed the connection")),
+                Ok(_) => {}
+                Err(error) => return Err(Problem::broken(format!("the connection broke: {error}"))),
+            }
+        }
+    }
+
+    /// Says EHLO, and HELO to those who do not know it.
+    async fn introduce(&mut self, options: &Options) -> Result<(), Problem> {
+        let limit = options.timeouts.command;
+        let verb = if self.dialect == Dialect::Lmtp { "LHLO" } else { "EHLO" };
+        let reply = self.command(&format!("{verb} {}", options.hostname), limit).await?;
+        if reply.is_positive() {
+            let server = reply.lines.first().and_then(|line| line.split(' ').next()).unwrap_or_default();
+            if self.dialect == Dialect::Smtp && server.eq_ignore_ascii_case(&options.hostname) {
+                return Err(Problem::permanent(Status(5, 4, 6), "the server calls itself by our name: a loop"));
+            }
+            self.extensions = Extensions::parse(&reply);
+            return Ok(());
+        }
+        self.extensions = Extensions::default();
+        if self.dialect == Dialect::Lmtp || !reply.is_permanent() {
+            return Err(Problem::Refused(reply));
+        }
+        let reply = self.command(&format!("HELO {}", options.hostname), limit).await?;
+        if reply.is_positive() { Ok(()) } else { Err(Problem::Refused(reply)) }
+    }
+
+    async fn secure(mut self, target: &Target, options: &Options, anyone: &ClientTls) -> Result<Self, Problem> {
+        let tls = match &target.security {
+            Security::Clear | Security::Implicit(_) => return Ok(self),
+            Security::Opportunistic if !self.extensions.starttls => return Ok(self),
+            Security::Opportunistic | Security::Required => anyone,
+            Security::Verified(tls) => tls,
+        };
+        let may_go_on = matches!(target.security, Security::Opportunistic);
+        if !self.extensions.starttls {
+            return Err(Problem::temporary(Status(4, 7, 4), "the server has no STARTTLS, and TLS is required"));
+        }
+        let reply = self.command("STARTTLS", options.timeouts.command).await?;
+        if !reply.is_positive() {
+            return if may_go_on { Ok(self) } else { Err(Problem::Refused(reply)) };
+        }
+        if !self.input.is_empty() {
+            return Err(Problem::TlsFailed("the server spoke in clear after STARTTLS".to_owned()));
+        }
+        let mut connection = self.start_tls(tls).await?;
+        connection.introduce(options).await?;
+        Ok(connection)
+    }
+
+    async fn start_tls(self, tls: &ClientTls) -> Result<Self, Problem> {
+        let Self { stream, name, .. } = self;
+        match stream.connect_tls(tls, &name).await {
+            Ok(stream) => Ok(Self { stream, name, input: Vec::new(), ..self }),
+            Err(error) => Err(Problem::TlsFailed(error.to_string())),
+        }
+    }
+
+    async fn log_in(&mut self, login: &str, password: &str, target: &Target, options: &Options) -> Result<(), Problem> {
+        if !self.is_tls() && !target.address.ip().is_loopback() {
+            return Err(Problem::temporary(Status(4, 7, 11), "the password may not be sent in clear"));
+        }
+        let limit = options.timeouts.command;
+        let offers = |name: &str| self.extensions.mechanisms.iter().any(|mechanism| mechanism == name);
+        let reply = if offers("PLAIN") {
+            let response = BASE64.encode(format!("\0{login}\0{password}").as_bytes());
+            self.command(&format!("AUTH PLAIN {response}"), limit).await?
+        } else if offers("LOGIN") {
+            let mut reply = self.command("AUTH LOGIN", limit).await?;
+            for secret in [login, password] {
+                if reply.code == 334 {
+                    reply = self.command(&BASE64.encode(secret.as_bytes()), limit).await?;
+                }
+            }
+            reply
+        } else {
+            return Err(Problem::temporary(Status(4, 7, 0), "the server offers no way to log in that we know"));
+        };
+        match reply.code {
+            235 => Ok(()),
+            // A wrong password is the operator's to mend; until then the mail waits.
+            _ => Err(Problem::temporary(Status(4, 7, 8), format!("the login was refused: {reply}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extensions_are_read() {
+        let lines =
+            ["mx", "PIPELINING", "size 1000", "AUTH PLAIN login", "auth=XYZ", "LIMITS MAILMAX=5 RCPTMAX=20", "odd"];
+        let reply = Reply { code: 250, lines: lines.iter().map(|line| (*line).to_owned()).collect() };
+        let expected = Extensions {
+            pipelining: true,
+            size: Some(1000),
+            recipients_max: Some(20),
+            mechanisms: vec!["PLAIN".into(), "LOGIN".into(), "XYZ".into()],
+            ..Extensions::default()
+        };
+        assert_eq!(Extensions::parse(&reply), expected);
+    }
+
+    #[test]
+    fn problems_are_permanent_or_temporary() {
+        let check = |code: u16, text: &str, permanent: bool, status: Status| {
+            let outcome = Problem::Refused(Reply { code, lines: vec![text.to_owned()] }).outcome(None);
+            let (Outcome::Permanent(failure) | Outcome::Temporary(failure)) = &outcome else { panic!("{outcome:?}") };
+            assert_eq!(failure.status, status);
+            assert_eq!(matches!(outcome, Outcome::Permanent(_)), permanent);
+        };
+        check(550, "5.1.1 no", true, Status(5, 1, 1));
+        check(550, "no", true, Status(5, 0, 0));
+        check(450, "4.2.0 later", false, Status(4, 2, 0));
+        check(354, "what", false, Status(4, 0, 0));
+    }
+}

@@ -1,0 +1,83 @@
+//! Connections that have done their work and may be used again for the same destination.
+//!
+//! Bounded: when there are too many, the oldest goes. A connection is used again only for the route that it was opened
+//! for, so neither the certificate that was asked for nor the login can be mixed up.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::client::connection::Connection;
+use crate::client::{Route, Security};
+
+struct Entry {
+    key: String,
+    connection: Connection,
+    /// When it was put here, on the monotonic clock.
+    since: Duration,
+}
+
+/// Idle connections, the oldest first.
+pub(crate) struct Idle {
+    entries: Mutex<Vec<Entry>>,
+    count_max: usize,
+    time_max: Duration,
+}
+
+impl Idle {
+    pub(crate) fn new(count_max: usize, time_max: Duration) -> Self {
+        Self { entries: Mutex::default(), count_max, time_max }
+    }
+
+    /// Gives the connection that was used last for this key, if it was not too long ago.
+    pub(crate) fn take(&self, key: &str, now: Duration) -> Option<Connection> {
+        let mut entries = self.lock();
+        let fresh = |entry: &Entry| now.saturating_sub(entry.since) < self.time_max;
+        let index = entries.iter().rposition(|entry| entry.key == key && fresh(entry))?;
+        Some(entries.remove(index).connection)
+    }
+
+    /// Keeps a connection; gives the oldest if there are too many.
+    pub(crate) fn put(&self, key: &str, connection: Connection, now: Duration) -> Option<Connection> {
+        let mut entries = self.lock();
+        entries.push(Entry { key: key.to_owned(), connection, since: now });
+        (entries.len() > self.count_max).then(|| entries.remove(0).connection)
+    }
+
+    /// Gives the connections that were idle for too long.
+    pub(crate) fn expired(&self, now: Duration) -> Vec<Connection> {
+        let mut entries = self.lock();
+        let count = entries.iter().take_while(|entry| now.saturating_sub(entry.since) >= self.time_max).count();
+        entries.drain(..count).map(|entry| entry.connection).collect()
+    }
+
+    /// Gives all connections.
+    pub(crate) fn all(&self) -> Vec<Connection> {
+        self.lock().drain(..).map(|entry| entry.connection).collect()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives what connections must have in common to serve for one another.
+pub(crate) fn key(route: &Route) -> String {
+    match route {
+        Route::Domain(domain) => domain.to_lowercase(),
+        Route::Host(host) => {
+            let security = match host.security {
+                Security::Clear => "clear",
+                Security::Opportunistic => "opportunistic",
+                Security::Required => "required",
+                Security::Verified(_) => "verified",
+                Security::Implicit(_) => "implicit",
+            };
+            let login = host.login.as_ref().map_or("", |(login, _)| login);
+            format!("{} {} {security} {login}", host.name.to_lowercase(), host.port)
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! A server's reply: bytes → code and lines. Pure and incremental; fuzzed.
+//!
+//! Lines may end in a bare LF (some servers do that; a reply is nothing that could be smuggled). All lines of a
+//! reply carry the same code; a line without a text may lack the blank after the code.
+
+use std::fmt;
+
+use memchr::memchr;
+
+use crate::error::Status;
+use crate::limits::{REPLY_LINE_BYTES_MAX, REPLY_LINES_MAX, REPLY_TEXT_BYTES_MAX};
+
+/// A reply.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reply {
+    /// The code, 200 to 599.
+    pub code: u16,
+    /// The lines without codes.
+    pub lines: Vec<String>,
+}
+
+/// What stands at the beginning of the input.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Parsed {
+    /// The reply is not whole yet.
+    Incomplete,
+    /// A reply, and the bytes that it takes.
+    Complete(Reply, usize),
+    /// What comes is no reply.
+    Invalid,
+}
+
+impl Reply {
+    /// Reads the reply at the beginning of the input.
+    #[must_use]
+    pub fn parse(input: &[u8]) -> Parsed {
+        let mut lines = Vec::new();
+        let mut code = None;
+        let mut position = 0;
+        loop {
+            let rest = input.get(position..).unwrap_or_default();
+            let Some(end) = memchr(b'\n', rest).filter(|end| *end < REPLY_LINE_BYTES_MAX) else {
+                let too_long = rest.len() >= REPLY_LINE_BYTES_MAX;
+                return if too_long { Parsed::Invalid } else { Parsed::Incomplete };
+            };
+            let Some((line_code, is_last, text)) = parse_line(rest.get(..end).unwrap_or_default()) else {
+                return Parsed::Invalid;
+            };
+            if *code.get_or_insert(line_code) != line_code || lines.len() >= REPLY_LINES_MAX {
+                return Parsed::Invalid;
+            }
+            lines.push(text);
+            position += end + 1;
+            if is_last {
+                return Parsed::Complete(Self { code: line_code, lines }, position);
+            }
+        }
+    }
+
+    /// Tells whether the server did what it was asked.
+    #[must_use]
+    pub fn is_positive(&self) -> bool {
+        self.code < 300
+    }
+
+    /// Tells whether the server will never do what it was asked.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        self.code >= 500
+    }
+
+    /// Gives the enhanced status code, if the reply has one that fits its code.
+    #[must_use]
+    pub fn status(&self) -> Option<Status> {
+        let word = self.lines.first()?.split(' ').next()?;
+        let mut parts = word.split('.');
+        let mut number = || parts.next().filter(|part| part.len() <= 3)?.parse::<u16>().ok();
+        let (class, subject, detail) = (number()?, number()?, number()?);
+        let fits = class == self.code / 100 && parts.next().is_none();
+        fits.then_some(Status(u8::try_from(class).ok()?, subject, detail))
+    }
+}
+
+impl fmt::Display for Reply {
+    /// Writes the reply in one line, shortened, for reports and logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.lines.join(" ");
+        let end = (0..=REPLY_TEXT_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        write!(f, "{} {}", self.code, text.get(..end).unwrap_or_default())
+    }
+}
+
+fn parse_line(line: &[u8]) -> Option<(u16, bool, String)> {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let (digits, rest) = line.split_at_checked(3)?;
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let code = std::str::from_utf8(digits).ok()?.parse().ok().filter(|code| (200..600).contains(code))?;
+    let (is_last, text) = match rest.split_first() {
+        None => (true, rest),
+        Some((b' ', text)) => (true, text),
+        Some((b'-', text)) => (false, text),
+        Some(_) => return None,
+    };
+    let text: String = String::from_utf8_lossy(text).chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    Some((code, is_last, text.trim_end().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(input: &str, expected: Parsed) {
+        assert_eq!(Reply::parse(input.as_bytes()), expected, "{input:?}");
+        for cut in 0..input.len() {
+            if matches!(expected, Parsed::Complete(_, used) if cut < used) {
+                assert_eq!(Reply::parse(&input.as_bytes()[..cut]), Parsed::Incomplete, "{input:?} up to {cut}");
+            }
+        }
+    }
+
+    fn reply(code: u16, lines: &[&str]) -> Reply {
+        Reply { code, lines: lines.iter().map(|line| (*line).to_owned()).collect() }
+    }
+
+    #[test]
+    fn replies_are_one_line_or_many() {
+        check("250 ok\r\n", Parsed::Complete(reply(250, &["ok"]), 8));
+        check("250\r\n", Parsed::Complete(reply(250, &[""]), 5));
+        check("250-a\r\n250-b\n250 c\r\n354 x\r\n", Parsed::Complete(reply(250, &["a", "b", "c"]), 20));
+        check("220 a\tb\r\n", Parsed::Complete(reply(220, &["a?b"]), 9));
+    }
+
+    #[test]
+    fn what_is_no_reply_is_told() {
+        for input in ["abc\r\n", "25\r\n", "250:x\r\n", "250-a\r\n251 b\r\n", "150 x\r\n", "600 x\r\n", "\r\n"] {
+            check(input, Parsed::Invalid);
+        }
+        check(&"2".repeat(REPLY_LINE_BYTES_MAX), Parsed::Invalid);
+        check(&"250-x\r\n".repeat(REPLY_LINES_MAX + 1), Parsed::Invalid);
+    }
+
+    #[test]
+    fn enhanced_status_codes_are_found_where_they_fit() {
+        let check = |line: &str, expected: Option<Status>| assert_eq!(reply(550, &[line]).status(), expected, "{line}");
+        check("5.1.1 unknown", Some(Status(5, 1, 1)));
+        check("5.1.1", Some(Status(5, 1, 1)));
+        check("2.1.1 odd", None);
+        check("5.1 short", None);
+        check("5.1.1.1 long", None);
+        check("unknown", None);
+        assert_eq!(reply(250, &["a", "ü".repeat(2_000).as_str()]).to_string().len(), 4 + 2 + 1_022);
+    }
+}

@@ -1,0 +1,156 @@
+//! Where the servers of a destination are: mail exchangers and their addresses (RFC 5321 §5.1, RFC 7505).
+//!
+//! A domain without MX records is its own exchanger. A null MX takes no mail. Where this server is among the
+//! exchangers, only better ones are tried; if there are none, the message would come back to us: that is a loop.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::client::connection::Problem;
+use crate::client::{Dialect, Options, Route, Security};
+use crate::dns::{Exchanger, LookupError, Resolver};
+use crate::error::Status;
+use crate::limits::ADDRESSES_MAX;
+
+/// One address of one server, with how to talk to it.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The server's name, for TLS and for reports.
+    pub name: String,
+    /// Where it is.
+    pub address: SocketAddr,
+    /// How the connection is secured.
+    pub security: Security,
+    /// Login and password.
+    pub login: Option<(String, String)>,
+    /// What it speaks.
+    pub dialect: Dialect,
+}
+
+/// Gives the addresses to try, the best first; at least one.
+pub(crate) async fn targets(route: &Route, options: &Options, resolver: &Resolver) -> Result<Vec<Target>, Problem> {
+    match route {
+        Route::Host(host) => {
+            let addresses = match host.name.parse::<IpAddr>() {
+                Ok(address) => vec![address],
+                Err(_) => resolver.addresses(&host.name).await.map_err(unreachable)?,
+            };
+            let target = |address| Target {
+                name: host.name.clone(),
+                address: SocketAddr::new(address, host.port),
+                security: host.security.clone(),
+                login: host.login.clone(),
+                dialect: host.dialect,
+            };
+            Ok(addresses.into_iter().map(target).collect())
+        }
+        Route::Domain(domain) => match literal(domain) {
+            Some(address) => Ok(vec![relay(domain, address, options)]),
+            None => of_domain(domain, options, resolver).await,
+        },
+    }
+}
+
+/// Takes out this server and what is not better than it (RFC 5321 §5.1).
+fn without_ourselves(exchangers: Vec<Exchanger>, options: &Options) -> Result<Vec<Exchanger>, Problem> {
+    let is_ours = |name: &str| {
+        let own = std::iter::once(&options.hostname).chain(&options.own_names);
+        own.into_iter().any(|own| own.trim_end_matches('.').eq_ignore_ascii_case(name))
+    };
+    let ours =
+        exchangers.iter().filter(|exchanger| is_ours(&exchanger.name)).map(|exchanger| exchanger.preference).min();
+    let Some(ours) = ours else { return Ok(exchangers) };
+    let better: Vec<Exchanger> = exchangers.into_iter().filter(|exchanger| exchanger.preference < ours).collect();
+    if better.is_empty() {
+        return Err(Problem::permanent(Status(5, 4, 6), "the mail exchanger of the domain is this server: a loop"));
+    }
+    Ok(better)
+}
+
+async fn of_domain(domain: &str, options: &Options, resolver: &Resolver) -> Result<Vec<Target>, Problem> {
+    let exchangers = match resolver.exchangers(domain).await {
+        Ok(exchangers) => without_ourselves(exchangers, options)?,
+        Err(LookupError::NoRecords) => vec![Exchanger { preference: 0, name: domain.to_owned() }],
+        Err(error) => return Err(unreachable(error)),
+    };
+    if exchangers.iter().all(|exchanger| exchanger.name.is_empty()) {
+        return Err(Problem::permanent(Status(5, 1, 10), "the domain takes no mail (null MX)"));
+    }
+    let mut targets = Vec::new();
+    let mut failure = None;
+    for exchanger in exchangers.iter().filter(|exchanger| !exchanger.name.is_empty()) {
+        match resolver.addresses(&exchanger.name).await {
+            Ok(addresses) => {
+                targets.extend(addresses.into_iter().map(|address| relay(&exchanger.name, address, options)));
+            }
+            // One exchanger that may come back keeps the hope for the domain.
+            Err(error @ LookupError::Temporary(_)) => failure = Some(error),
+            Err(error) => {
+                failure.get_or_insert(error);
+            }
+        }
+        if targets.len() >= ADDRESSES_MAX {
+            break;
+        }
+    }
+    match failure {
+        Some(error) if targets.is_empty() => Err(unreachable(error)),
+        _ => Ok(targets),
+    }
+}
+
+fn relay(name: &str, address: IpAddr, options: &Options) -> Target {
+    Target {
+        name: name.to_owned(),
+        address: SocketAddr::new(address, options.port),
+        security: options.security.clone(),
+        login: None,
+        dialect: Dialect::Smtp,
+    }
+}
+
+/// Reads an address literal: `[192.0.2.1]`, `[IPv6:2001:db8::1]`.
+fn literal(domain: &str) -> Option<IpAddr> {
+    let inner = domain.strip_prefix('[')?.strip_suffix(']')?;
+    match inner.get(..5) {
+        Some(tag) if tag.eq_ignore_ascii_case("IPv6:") => inner.get(5..)?.parse().ok().map(IpAddr::V6),
+        _ => inner.parse().ok().map(IpAddr::V4),
+    }
+}
+
+fn unreachable(error: LookupError) -> Problem {
+    match error {
+        LookupError::NoSuchDomain => Problem::permanent(Status(5, 1, 2), "there is no such domain"),
+        LookupError::NoRecords => Problem::permanent(Status(5, 4, 4), "the domain has no mail server"),
+        LookupError::Temporary(why) => Problem::temporary(Status(4, 4, 3), format!("name resolution failed: {why}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(own: &[&str], exchangers: &[(u16, &str)], left: Option<&[&str]>) {
+        let mut options = Options::new("mx.own.example");
+        options.own_names = own.iter().map(|name| (*name).to_owned()).collect();
+        let exchangers =
+            exchangers.iter().map(|(preference, name)| Exchanger { preference: *preference, name: (*name).to_owned() });
+        let found = without_ourselves(exchangers.collect(), &options).ok();
+        let found: Option<Vec<String>> = found.map(|found| found.into_iter().map(|exchanger| exchanger.name).collect());
+        assert_eq!(found, left.map(|left| left.iter().map(|name| (*name).to_owned()).collect()));
+    }
+
+    #[test]
+    fn exchangers_behind_ourselves_are_left_out() {
+        check(&[], &[(10, "a.example"), (20, "b.example")], Some(&["a.example", "b.example"]));
+        check(&[], &[(10, "a.example"), (20, "MX.own.example"), (30, "b.example")], Some(&["a.example"]));
+        check(&["b.example."], &[(10, "a.example"), (20, "b.example")], Some(&["a.example"]));
+        check(&[], &[(10, "mx.own.example"), (10, "a.example")], None);
+    }
+
+    #[test]
+    fn address_literals_are_read() {
+        assert_eq!(literal("[192.0.2.1]"), Some("192.0.2.1".parse().expect("valid")));
+        assert_eq!(literal("[ipv6:2001:db8::1]"), Some("2001:db8::1".parse().expect("valid")));
+        assert_eq!(literal("192.0.2.1"), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! The text of a message as it goes over the wire after DATA.
+//!
+//! Lines end with CRLF and nothing else, a dot that opens a line is doubled, and CRLF.CRLF ends it. What is written can be
+//! read in one way only, however strict or lax the reader is about line ends: no bare CR or LF is left in it.
+
+use std::borrow::Cow;
+
+use memchr::memmem;
+
+use crate::codec::data::{has_bare_line_end, normalize_line_ends};
+
+/// Gives the text to send, its end included.
+#[must_use]
+pub fn stuffed(message: &[u8]) -> Vec<u8> {
+    let open_end = message.last() == Some(&b'\r');
+    let message = if open_end || has_bare_line_end(0, message) {
+        Cow::Owned(normalize_line_ends(message))
+    } else {
+        Cow::Borrowed(message)
+    };
+    let mut text = Vec::with_capacity(message.len() + message.len() / 64 + 8);
+    if message.first() == Some(&b'.') {
+        text.push(b'.');
+    }
+    let mut copied = 0;
+    for found in memmem::find_iter(&message, b"\r\n.") {
+        // The dot is copied twice: at the end of this piece and at the beginning of the next.
+        text.extend_from_slice(message.get(copied..found + 3).unwrap_or_default());
+        copied = found + 2;
+    }
+    text.extend_from_slice(message.get(copied..).unwrap_or_default());
+    if !message.is_empty() && !message.ends_with(b"\r\n") {
+        text.extend_from_slice(b"\r\n");
+    }
+    text.extend_from_slice(b".\r\n");
+    text
+}
+
+/// Tells whether a message has bytes beyond ASCII in its header section or anywhere.
+#[must_use]
+pub fn eight_bit(message: &[u8]) -> (bool, bool) {
+    let header = crate::header::section_length(message);
+    let in_header = !message.get(..header).unwrap_or_default().is_ascii();
+    (in_header, in_header || !message.get(header..).unwrap_or_default().is_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::codec::data::{Content, DataReader, Progress};
+
+    fn check(message: &str, text: &str) {
+        assert_eq!(String::from_utf8_lossy(&stuffed(message.as_bytes())), text, "{message:?}");
+    }
+
+    #[test]
+    fn dots_are_doubled_and_lines_end_with_crlf() {
+        check("a\r\n", "a\r\n.\r\n");
+        check("a", "a\r\n.\r\n");
+        check("", ".\r\n");
+        check(".\r\n..\r\n", "..\r\n...\r\n.\r\n");
+        check("a\r\n.", "a\r\n..\r\n.\r\n");
+        check("a\n.\nb\r", "a\r\n..\r\nb \r\n.\r\n");
+        check("a\r\n\r\n.\r\n.b", "a\r\n\r\n..\r\n..b\r\n.\r\n");
+    }
+
+    #[test]
+    fn bytes_beyond_ascii_are_found_in_their_place() {
+        assert_eq!(eight_bit(b"A: b\r\n\r\nc"), (false, false));
+        assert_eq!(eight_bit("A: b\r\n\r\nü".as_bytes()), (false, true));
+        assert_eq!(eight_bit("A: ü\r\n\r\nc".as_bytes()), (true, true));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_sent_is_what_is_received(message in "(\r\n|\\.|\r|\n|a){0,60}") {
+            let text = stuffed(message.as_bytes());
+            prop_assert!(!has_bare_line_end(0, &text));
+            let mut reader = DataReader::new(Content::new(b"", 1 << 20, 0));
+            prop_assert_eq!(reader.push(&text), (text.len(), Progress::End));
+            let (kept, _) = reader.into_content().finish();
+            let mut expected = normalize_line_ends(message.as_bytes());
+            if !expected.is_empty() && !expected.ends_with(b"\r\n") {
+                expected.extend_from_slice(b"\r\n");
+            }
+            prop_assert_eq!(kept, expected);
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! One message over one session: MAIL, RCPT for each recipient, DATA, the text, and the replies to all of them.
+//!
+//! With PIPELINING the commands up to DATA go out together (RFC 2920). Recipients go in groups, as many as the server
+//! takes at once. What the server cannot take is found before anything is sent: a message that is too large, 8-bit
+//! text without 8BITMIME, addresses or header fields that need SMTPUTF8 (RFC 6531 §3.6: comes back with 5.6.7).
+
+use std::fmt::Write as _;
+
+use crate::client::connection::{Connection, Problem};
+use crate::client::reply::Reply;
+use crate::client::text::{eight_bit, stuffed};
+use crate::client::{Delivery, Dialect, EightBit, Options, Outcome, Outgoing};
+use crate::codec::parameters::encode_xtext;
+use crate::codec::path::split_address;
+use crate::dns::ascii_domain;
+use crate::envelope::{Recipient, Return};
+use crate::error::Status;
+use crate::limits::TRANSFER_RECIPIENTS_MAX;
+
+/// Sends a message to the recipients that have no outcome yet; tells whether the connection is good for another one.
+pub(crate) async fn run(
+    connection: &mut Connection,
+    options: &Options,
+    outgoing: &Outgoing<'_>,
+    outcomes: &mut [Option<Outcome>],
+) -> bool {
+    let plan = match Plan::make(connection, options, outgoing) {
+        Ok(plan) => plan,
+        Err(problem) => {
+            settle_all(outcomes, &problem.outcome(Some(&connection.name)));
+            return true;
+        }
+    };
+    let text = stuffed(outgoing.message);
+    let group_max = connection.extensions.recipients_max.unwrap_or(usize::MAX).min(TRANSFER_RECIPIENTS_MAX);
+    loop {
+        let waiting = outcomes.iter().enumerate().filter(|(_, outcome)| outcome.is_none());
+        let group: Vec<usize> = waiting.map(|(index, _)| index).take(group_max).collect();
+        if group.is_empty() {
+            return true;
+        }
+        let mut transaction = Transaction { connection, options, outgoing, plan: &plan, outcomes };
+        if let Err(Broken { problem, uncertain }) = transaction.send(&group, &text).await {
+            // Only those whose text was sent are settled: the server may have taken it. The others may try elsewhere.
+            if uncertain {
+                let outcome = problem.outcome(Some(&connection.name));
+                group.iter().for_each(|index| settle(outcomes, *index, || outcome.clone()));
+            }
+            return false;
+        }
+    }
+}
+
+/// What is said in MAIL and RCPT to this server, in this message's case.
+struct Plan {
+    mail: String,
+    /// For each recipient the command, or why it cannot be said.
+    rcpts: Vec<Result<String, Problem>>,
+}
+
+impl Plan {
+    fn make(connection: &Connection, options: &Options, outgoing: &Outgoing<'_>) -> Result<Self, Problem> {
+        let extensions = &connection.extensions;
+        let (header_is_eight_bit, is_eight_bit) = eight_bit(outgoing.message);
+        let size = outgoing.message.len();
+        if extensions.size.is_some_and(|limit| limit > 0 && size as u64 > limit) {
+            return Err(Problem::permanent(Status(5, 3, 4), "the message is larger than the server takes"));
+        }
+        if is_eight_bit && !extensions.eight_bit_mime && options.eight_bit == EightBit::Bounce {
+            return Err(Problem::permanent(Status(5, 6, 3), "the server takes no 8-bit text"));
+        }
+        let utf8_header = outgoing.smtputf8 && header_is_eight_bit;
+        if utf8_header && !extensions.smtputf8 {
+            return Err(needs_smtputf8());
+        }
+        let reverse_path = spelled(outgoing.reverse_path, extensions.smtputf8)?;
+        let rcpts: Vec<Result<String, Problem>> =
+            outgoing.recipients.iter().map(|recipient| rcpt(recipient, connection)).collect();
+        let says_utf8 = extensions.smtputf8
+            && (utf8_header || !reverse_path.is_ascii() || outgoing.recipients.iter().any(|r| !r.address.is_ascii()));
+        let mut mail = format!("MAIL FROM:<{reverse_path}>");
+        // Writing to a string cannot fail.
+        if extensions.size.is_some() {
+            let _ = write!(mail, " SIZE={size}");
+        }
+        if is_eight_bit && extensions.eight_bit_mime {
+            mail.push_str(" BODY=8BITMIME");
+        }
+        if says_utf8 {
+            mail.push_str(" SMTPUTF8");
+        }
+        if extensions.dsn {
+            match outgoing.ret {
+                Some(Return::Full) => mail.push_str(" RET=FULL"),
+                Some(Return::Headers) => mail.push_str(" RET=HDRS"),
+                None => {}
+            }
+            if let Some(id) = outgoing.envelope_id {
+                let _ = write!(mail, " ENVID={}", encode_xtext(id));
+            }
+        }
+        Ok(Self { mail, rcpts })
+    }
+}
+
+/// Why a session is over.
+struct Broken {
+    problem: Problem,
+    /// Whether the server may have taken the message.
+    uncertain: bool,
+}
+
+impl From<Problem> for Broken {
+    fn from(problem: Problem) -> Self {
+        Self { problem, uncertain: false }
+    }
+}
+
+struct Transaction<'a> {
+    connection: &'a mut Connection,
+    options: &'a Options,
+    outgoing: &'a Outgoing<'a>,
+    plan: &'a Plan,
+    outcomes: &'a mut [Option<Outcome>],
+}
+
+impl Transaction<'_> {
+    /// Sends the message to a group; on return each of them has an outcome.
+    async fn send(&mut self, group: &[usize], text: &[u8]) -> Result<(), Broken> {
+        let mut sayable = Vec::new();
+        for &index in group {
+            match self.plan.rcpts.get(index) {
+                Some(Ok(line)) => sayable.push((index, line.as_str())),
+                Some(Err(problem)) => self.settle(index, problem),
+                None => self.settle(index, &Problem::broken("there is no such recipient")),
+            }
+        }
+        if sayable.is_empty() {
+            return Ok(());
+        }
+        let (accepted, data) = if self.connection.extensions.pipelining {
+            self.open_together(&sayable).await?
+        } else {
+            self.open_in_turn(&sayable).await?
+        };
+        let Some(data) = data else { return Ok(()) };
+        if data.code != 354 {
+            accepted.iter().for_each(|index| self.settle(*index, &Problem::Refused(data.clone())));
+            return self.reset().await;
+        }
+        if accepted.is_empty() {
+            // The server wants a text though it took no recipient: it gets none (RFC 2920 §3.1).
+            return self.finish(b".\r\n", &[]).await;
+        }
+        self.finish(text, &accepted).await
+    }
+
+    /// Says MAIL, RCPT and DATA in one go; gives the recipients that were taken and the reply to DATA.
+    async fn open_together(&mut self, sayable: &[(usize, &str)]) -> Result<(Vec<usize>, Option<Reply>), Problem> {
+        let limits = &self.options.timeouts;
+        let mut lines = format!("{}\r\n", self.plan.mail);
+        sayable.iter().for_each(|(_, line)| {
+            lines.push_str(line);
+            lines.push_str("\r\n");
+        });
+        lines.push_str("DATA\r\n");
+        self.connection.write(lines.as_bytes(), limits.command).await?;
+        let mail = self.connection.reply(limits.command).await?;
+        let mut accepted = Vec::new();
+        for (index, _) in sayable {
+            let reply = self.connection.reply(limits.command).await?;
+            if !mail.is_positive() {
+                self.settle(*index, &Problem::Refused(mail.clone()));
+            } else if reply.is_positive() {
+                accepted.push(*index);
+            } else {
+                self.settle(*index, &Problem::Refused(reply));
+            }
+        }
+        let data = self.connection.reply(limits.data_begin).await?;
+        if !mail.is_positive() && mail.code == 421 {
+            return Err(Problem::broken("the server is closing"));
+        }
+        Ok((accepted, Some(data)))
+    }
+
+    /// Says MAIL, RCPT and DATA one after the other; without a reply to DATA there is nothing to send.
+    async fn open_in_turn(&mut self, sayable: &[(usize, &str)]) -> Result<(Vec<usize>, Option<Reply>), Problem> {
+        let limits = &self.options.timeouts;
+        let mail = self.connection.command(&self.plan.mail, limits.command).await?;
+        if !mail.is_positive() {
+            sayable.iter().for_each(|(index, _)| self.settle(*index, &Problem::Refused(mail.clone())));
+            return Ok((Vec::new(), None));
+        }
+        let mut accepted = Vec::new();
+        for (index, line) in sayable {
+            let reply = self.connection.command(line, limits.command).await?;
+            if reply.is_positive() {
+                accepted.push(*index);
+            } else {
+                self.settle(*index, &Problem::Refused(reply));
+            }
+        }
+        if accepted.is_empty() {
+            self.reset().await.map_err(|broken| broken.problem)?;
+            return Ok((accepted, None));
+        }
+        let data = self.connection.command("DATA", limits.data_begin).await?;
+        Ok((accepted, Some(data)))
+    }
+
+    /// Sends the text and settles the recipients by what the server says to it.
+    async fn finish(&mut self, text: &[u8], accepted: &[usize]) -> Result<(), Broken> {
+        let limits = &self.options.timeouts;
+        let uncertain = |problem| Broken { problem, uncertain: true };
+        self.connection.write(text, limits.data_block).await.map_err(uncertain)?;
+        if self.connection.dialect == Dialect::Lmtp {
+            for index in accepted {
+                let reply = self.connection.reply(limits.data_end).await.map_err(uncertain)?;
+                self.conclude(*index, &reply);
+            }
+            return Ok(());
+        }
+        let reply = self.connection.reply(limits.data_end).await.map_err(uncertain)?;
+        accepted.iter().for_each(|index| self.conclude(*index, &reply));
+        Ok(())
+    }
+
+    async fn reset(&mut self) -> Result<(), Broken> {
+        self.connection.command("RSET", self.options.timeouts.command).await?;
+        Ok(())
+    }
+
+    fn conclude(&mut self, index: usize, reply: &Reply) {
+        if !reply.is_positive() {
+            return self.settle(index, &Problem::Refused(reply.clone()));
+        }
+        let delivery = Delivery {
+            host: self.connection.name.clone(),
+            reply: reply.to_string(),
+            reports: self.connection.extensions.dsn && self.connection.dialect == Dialect::Smtp,
+            tls: self.connection.is_tls(),
+        };
+        settle(self.outcomes, index, || Outcome::Delivered(delivery));
+    }
+
+    fn settle(&mut self, index: usize, problem: &Problem) {
+        base::always!(index < self.outgoing.recipients.len(), "an outcome needs its recipient");
+        settle(self.outcomes, index, || problem.outcome(Some(&self.connection.name)));
+    }
+}
+
+fn settle(outcomes: &mut [Option<Outcome>], index: usize, outcome: impl FnOnce() -> Outcome) {
+    if let Some(slot) = outcomes.get_mut(index) {
+        slot.get_or_insert_with(outcome);
+    }
+}
+
+fn settle_all(outcomes: &mut [Option<Outcome>], outcome: &Outcome) {
+    for slot in outcomes {
+        slot.get_or_insert_with(|| outcome.clone());
+    }
+}
+
+fn rcpt(recipient: &Recipient, connection: &Connection) -> Result<String, Problem> {
+    let address = spelled(&recipient.address, connection.extensions.smtputf8)?;
+    let mut line = format!("RCPT TO:<{address}>");
+    if connection.extensions.dsn {
+        // Writing to a string cannot fail.
+        if let Some(notify) = recipient.notify {
+            let _ = write!(line, " NOTIFY={notify}");
+        }
+        if let Some(original) = &recipient.original {
+            let _ = write!(line, " ORCPT={};{}", original.kind, encode_xtext(&original.address));
+        }
+    }
+    Ok(line)
+}
+
+/// Gives an address as this server can take it: without SMTPUTF8 a domain becomes ASCII, a local part cannot.
+fn spelled(address: &str, smtputf8: bool) -> Result<String, Problem> {
+    if address.contains(|c: char| c.is_control() || c == '<' || c == '>') && !address.starts_with('"') {
+        return Err(Problem::permanent(Status(5, 1, 3), "the address cannot be sent"));
+    }
+    if address.contains(char::is_control) {
+        return Err(Problem::permanent(Status(5, 1, 3), "the address cannot be sent"));
+    }
+    if smtputf8 || address.is_ascii() {
+        return Ok(address.to_owned());
+    }
+    let (local, domain) = split_address(address);
+    match ascii_domain(domain) {
+        Some(domain) if local.is_ascii() => Ok(format!("{local}@{domain}")),
+        _ => Err(needs_smtputf8()),
+    }
+}
+
+fn needs_smtputf8() -> Problem {
+    Problem::permanent(Status(5, 6, 7), "the message needs SMTPUTF8, which the server does not have")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_spelled_as_the_server_can_take_them() {
+        let check = |address: &str, smtputf8: bool, expected: Option<&str>| {
+            assert_eq!(spelled(address, smtputf8).ok().as_deref(), expected, "{address}");
+        };
+        check("a@b.example", false, Some("a@b.example"));
+        check("a@müller.example", false, Some("a@xn--mller-kva.example"));
+        check("a@müller.example", true, Some("a@müller.example"));
+        check("ü@b.example", false, None);
+        check("ü@b.example", true, Some("ü@b.example"));
+        check("a>\r\nRCPT TO:<c@d", true, None);
+        check("\"a\r\nb\"@c", true, None);
+    }
+}
