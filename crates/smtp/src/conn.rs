@@ -1,0 +1,316 @@
+//! One connection of the serving side: the only tokio there. Reads, steps the session, asks the backend, writes.
+//!
+//! Replies leave when the session wants more input, so a pipelined group is answered with one write. What the backend
+//! is asked runs on the worker pool, but for what it knows at once. The reply to a message waits for its durability.
+//!
+//! The task owns the stream and ends with QUIT, an error, a time limit, or the server's shutdown: a session that is idle
+//! is told 421 when the server drains; one that is in a transaction may finish it until the server closes.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{Clock, Random};
+use tokio::io::AsyncWriteExt;
+use tokio::time::{Instant, timeout, timeout_at};
+use wire::{Peer, Pool, Shutdown, Stream, Tls};
+
+use crate::auth::results;
+use crate::auth::verify::{Arrival, Verifier};
+use crate::backend::{Acceptor, Credentials, RecipientReply, Recipients};
+use crate::envelope::{Envelope, Sender};
+use crate::error::{Error, Refusal, Result, Status};
+use crate::rules::{Pipelining, Role, Rules};
+use crate::session::{Answer, Question, Session, Step, Taken};
+
+/// Capacity of a connection's buffers that is kept when they are empty.
+const BUFFER_BYTES_KEPT: usize = 64 << 10;
+
+/// What the connections of one listener share.
+pub struct Service {
+    /// What the listener offers and demands. Without `tls` its encryption must be off.
+    pub rules: Arc<Rules>,
+    /// Who lives here.
+    pub recipients: Arc<dyn Recipients>,
+    /// Who may log in.
+    pub credentials: Arc<dyn Credentials>,
+    /// Who takes messages.
+    pub acceptor: Arc<dyn Acceptor>,
+    /// Checks messages of strangers; none to leave that out.
+    pub verifier: Option<Arc<Verifier>>,
+    /// The server's certificate, for STARTTLS.
+    pub tls: Option<Arc<Tls>>,
+    /// Where blocking work runs.
+    pub pool: Pool,
+    /// Tells when the server ends.
+    pub shutdown: Shutdown,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// Makes identifiers.
+    pub random: Arc<dyn Random>,
+}
+
+/// Serves one connection to its end. With implicit TLS the handshake is done and `peer.tls` is set.
+pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>) -> Result<()> {
+    let rules = Arc::clone(&service.rules);
+    let mut session = Session::new(rules, Arc::clone(&service.clock), service.random.as_ref(), peer);
+    if peer.tls {
+        session.encrypted(stream.tls_facts().map(|facts| facts.cipher));
+    }
+    let ends_at = Instant::now().checked_add(service.rules.session_time_max);
+    let shutdown = service.shutdown.clone();
+    let connection = Connection { stream, session, service, input: Vec::new(), used: 0, out: Vec::new(), ends_at };
+    tokio::select! {
+        biased;
+        () = shutdown.closing() => Ok(()),
+        outcome = connection.run(peer, &shutdown) => outcome,
+    }
+}
+
+struct Connection {
+    stream: Stream,
+    session: Session,
+    service: Arc<Service>,
+    /// What has come; `used` bytes of it are done with.
+    input: Vec<u8>,
+    used: usize,
+    /// Replies that have not left.
+    out: Vec<u8>,
+    /// When the session has taken too long; none if it may take for ever.
+    ends_at: Option<Instant>,
+}
+
+/// Why there is no more input.
+enum Silence {
+    Ended,
+    TooLong,
+    Draining,
+}
+
+impl Connection {
+    async fn run(mut self, peer: Peer, shutdown: &Shutdown) -> Result<()> {
+        if !self.greet(&peer).await? {
+            return self.close().await;
+        }
+        let mut draining = pin!(shutdown.draining());
+        loop {
+            let (used, step) = self.session.step(self.input.get(self.used..).unwrap_or_default(), &mut self.out);
+            self.used += used;
+            match step {
+                Step::Flush => self.flush().await?,
+                Step::Read => {
+                    if let Err(silence) = self.read(shutdown, draining.as_mut()).await? {
+                        self.say_good_bye(&silence);
+                        return self.close().await;
+                    }
+                }
+                Step::Ask(question) => {
+                    let answer = self.ask(question).await;
+                    self.session.answer(answer, &mut self.out);
+                }
+                Step::StartTls => {
+                    self.flush().await?;
+                    self = self.start_tls().await?;
+                }
+                Step::Close => return self.close().await,
+            }
+        }
+    }
+
+    /// Greets; false if the peer talked before.
+    async fn greet(&mut self, peer: &Peer) -> Result<bool> {
+        let rules = &self.service.rules;
+        let waits = !peer.loopback && !peer.tls && rules.greet_delay > Duration::ZERO;
+        if waits && let Ok(early) = timeout(rules.greet_delay, self.stream.receive(&mut self.input)).await {
+            if early? == 0 {
+                return Err(Error::Connection(std::io::ErrorKind::UnexpectedEof.into()));
+            }
+            if rules.pipelining == Pipelining::Strict {
+                self.session.refuse_early_talker(&mut self.out);
+                return Ok(false);
+            }
+        }
+        self.session.greet(&mut self.out);
+        Ok(true)
+    }
+
+    /// Sends the replies and waits for more input.
+    async fn read(
+        &mut self,
+        shutdown: &Shutdown,
+        draining: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<std::result::Result<(), Silence>> {
+        self.flush().await?;
+        self.drop_used();
+        if shutdown.is_draining() && self.session.is_idle() {
+            return Ok(Err(Silence::Draining));
+        }
+        let idle_end = Instant::now() + self.service.rules.idle_time_max;
+        let deadline = self.ends_at.map_or(idle_end, |end| end.min(idle_end));
+        let listen_for_end = self.session.is_idle();
+        let received = tokio::select! {
+            received = timeout_at(deadline, self.stream.receive(&mut self.input)) => received,
+            () = draining, if listen_for_end => return Ok(Err(Silence::Draining)),
+        };
+        Ok(match received {
+            Err(_) => Err(Silence::TooLong),
+            Ok(outcome) => match outcome? {
+                0 => Err(Silence::Ended),
+                _ => Ok(()),
+            },
+        })
+    }
+
+    fn say_good_bye(&mut self, silence: &Silence) {
+        match silence {
+            Silence::Ended => {}
+            Silence::TooLong => self.session.time_out(&mut self.out),
+            Silence::Draining => self.session.shut_down(&mut self.out),
+        }
+    }
+
+    fn drop_used(&mut self) {
+        if self.used >= self.input.len() {
+            self.input.clear();
+            self.input.shrink_to(BUFFER_BYTES_KEPT);
+        } else {
+            self.input.drain(..self.used);
+        }
+        self.used = 0;
+    }
+
+    async fn flush(&mut self) -> Result<()> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        let limit = self.service.rules.idle_time_max;
+        let send = async {
+            self.stream.write_all(&self.out).await?;
+            self.stream.flush().await
+        };
+        timeout(limit, send).await.map_err(|_| Error::TooSlow("the time to take a reply"))??;
+        self.out.clear();
+        self.out.shrink_to(BUFFER_BYTES_KEPT);
+        Ok(())
+    }
+
+    async fn close(mut self) -> Result<()> {
+        self.flush().await?;
+        // Whether the peer hears the end of the connection does not matter any more.
+        let _ = timeout(Duration::from_secs(5), self.stream.shutdown()).await;
+        Ok(())
+    }
+
+    async fn start_tls(self) -> Result<Self> {
+        let Some(tls) = &self.service.tls else {
+            return Err(Error::Tls("no certificate is configured".to_owned()));
+        };
+        let stream = self.stream.accept_tls(tls).await.map_err(|error| Error::Tls(error.to_string()))?;
+        let mut session = self.session;
+        session.encrypted(stream.tls_facts().map(|facts| facts.cipher));
+        // What came in clear behind STARTTLS is gone with the old buffer.
+        Ok(Self { stream, session, input: Vec::new(), used: 0, ..self })
+    }
+
+    async fn ask(&self, question: Question) -> Answer {
+        let service = &self.service;
+        match question {
+            Question::Sender { sender, size_bytes } => Answer::Sender(service.check_sender(sender, size_bytes).await),
+            Question::Recipient { sender, address } => {
+                Answer::Recipient(service.check_recipient(sender, address).await)
+            }
+            Question::Members { sender, list } => {
+                let recipients = Arc::clone(&service.recipients);
+                let found = service.pool.run(move || recipients.expand(&sender, &list)).await;
+                Answer::Members(found.unwrap_or_default())
+            }
+            Question::Login { login, password } => {
+                let (credentials, peer) = (Arc::clone(&service.credentials), self.session.peer);
+                let verdict = service.pool.run(move || credentials.authenticate(&peer, &login, &password)).await;
+                Answer::Login(verdict.unwrap_or(Err(crate::backend::LoginError::Unavailable)))
+            }
+            Question::Scram { exchange, response } => {
+                let (credentials, peer) = (Arc::clone(&service.credentials), self.session.peer);
+                let next = move || {
+                    let mut exchange = exchange.or_else(|| credentials.scram_sha_256(&peer))?;
+                    let step = exchange.step(&response);
+                    Some((exchange, step))
+                };
+                Answer::Scram(service.pool.run(next).await.unwrap_or_default())
+            }
+            Question::Message { envelope, message, trace_bytes } => {
+                Answer::Message(service.take(envelope, message, trace_bytes).await)
+            }
+        }
+    }
+}
+
+impl Service {
+    async fn check_sender(&self, sender: Arc<Sender>, size_bytes: u64) -> std::result::Result<(), Refusal> {
+        self.acceptor.room(size_bytes)?;
+        let Some(login) = sender.login.clone().filter(|_| !sender.reverse_path.is_empty()) else { return Ok(()) };
+        let credentials = Arc::clone(&self.credentials);
+        let allowed = self.pool.run(move || credentials.may_send_as(&login, &sender.reverse_path)).await;
+        match allowed {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Refusal::new(553, Status(5, 7, 1), "You may not send with this address")),
+            Err(error) => Err(unavailable(&error)),
+        }
+    }
+
+    async fn check_recipient(&self, sender: Arc<Sender>, address: String) -> RecipientReply {
+        if let Some(known) = self.recipients.known(&sender, &address) {
+            return known;
+        }
+        let recipients = Arc::clone(&self.recipients);
+        let checked = self.pool.run(move || recipients.check(&sender, &address)).await;
+        checked.unwrap_or_else(|error| RecipientReply::Refused(unavailable(&error)))
+    }
+
+    /// Has a message checked and taken, and waits until it cannot be lost.
+    async fn take(
+        &self,
+        envelope: Box<Envelope>,
+        message: Vec<u8>,
+        trace_bytes: usize,
+    ) -> std::result::Result<Taken, Refusal> {
+        let message = self.with_results(&envelope, message, trace_bytes).await?;
+        let acceptor = Arc::clone(&self.acceptor);
+        let accepted = self.pool.run(move || acceptor.accept(*envelope, message)).await;
+        let accepted = accepted.map_err(|error| unavailable(&error))??;
+        accepted.durable.await?;
+        Ok(Taken { id: accepted.id, refused: accepted.refused })
+    }
+
+    /// Strips forged results of ours and adds the true ones, or refuses the message because of them.
+    async fn with_results(
+        &self,
+        envelope: &Envelope,
+        message: Vec<u8>,
+        trace_bytes: usize,
+    ) -> std::result::Result<Vec<u8>, Refusal> {
+        if self.rules.role == Role::Lmtp {
+            return Ok(message);
+        }
+        let is_stranger = envelope.sender.login.is_none() && !envelope.sender.peer.loopback;
+        let (mut message, mut header) = (message, None);
+        if let Some(verifier) = self.verifier.as_ref().filter(|_| is_stranger) {
+            let arrival = Arrival {
+                address: envelope.sender.peer.ip(),
+                helo: envelope.helo.clone(),
+                reverse_path: envelope.sender.reverse_path.clone(),
+                hostname: self.rules.hostname.clone(),
+            };
+            let shared = Arc::new(message);
+            header = Some(verifier.verdict(arrival, Arc::clone(&shared), trace_bytes).await?);
+            message = Arc::unwrap_or_clone(shared);
+        }
+        Ok(results::replace(message, &self.rules.hostname, header.as_deref()))
+    }
+}
+
+fn unavailable(error: &wire::PoolError) -> Refusal {
+    tracing::error!(%error, "a question of an SMTP session has no answer");
+    Refusal::later()
+}

@@ -1,0 +1,118 @@
+//! Entry points for fuzzing: each takes any bytes and must neither panic nor break what it states.
+//!
+//! `tests/fuzz.rs` runs them over generated input with a seed, in each test run for a short time; a coverage-guided
+//! fuzzer can call the same functions.
+
+use std::sync::Arc;
+
+use base::Clock;
+use base::sim::{SeededRandom, SimClock};
+use wire::Peer;
+
+use crate::backend::{LoginError, RecipientReply};
+use crate::client::reply::{Parsed, Reply};
+use crate::client::text::stuffed;
+use crate::codec::data::{Content, DataReader, Progress, has_bare_line_end};
+use crate::codec::{parameters, path};
+use crate::header::fields;
+use crate::rules::{Authentication, Role, Rules};
+use crate::session::{Answer, Question, Session, Step, Taken};
+use crate::submission::{Mending, mend};
+
+/// Paths and parameters: what is accepted has no control characters.
+pub fn arguments(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    if let Ok((path, rest)) = path::parse(text) {
+        assert!(!path.address.contains(char::is_control), "an address cannot break a line");
+        let _ = parameters::parse_mail(rest);
+        let _ = parameters::parse_rcpt(rest);
+    }
+}
+
+/// The text after DATA: what is kept and not faulty can be sent on and read back unchanged.
+pub fn data(input: &[u8]) {
+    let mut reader = DataReader::new(Content::new(b"", 1 << 20, 0));
+    let (used, progress) = reader.push(input);
+    assert!(used <= input.len(), "no more is used than there is");
+    if progress == Progress::More {
+        return;
+    }
+    let is_faulty = reader.content().has_bare_line_end();
+    let (kept, _) = reader.into_content().finish();
+    let text = stuffed(&kept);
+    assert!(!has_bare_line_end(0, &text), "what is sent has no bare line ends");
+    let mut again = DataReader::new(Content::new(b"", 2 << 20, 0));
+    assert_eq!(again.push(&text), (text.len(), Progress::End), "what is sent ends at its end");
+    if !is_faulty {
+        assert_eq!(again.into_content().finish().0, kept, "what is sent is what was received");
+    }
+}
+
+/// A message's header section, and what submission makes of it.
+pub fn message(input: &[u8]) {
+    let mut end = 0;
+    for field in fields(input) {
+        assert_eq!(field.range.start, end, "fields follow one another");
+        end = field.range.end;
+    }
+    let with = Mending { hostname: "h.example", id: "1", reverse_path: "a@b.example", now: base::Timestamp(0) };
+    let _ = mend(input.to_vec(), 0, &with);
+    let _ = crate::auth::results::replace(input.to_vec(), "h.example", Some("X: y\r\n"));
+}
+
+/// A server's replies.
+pub fn reply(input: &[u8]) {
+    if let Parsed::Complete(reply, used) = Reply::parse(input) {
+        assert!(used <= input.len() && !reply.lines.is_empty(), "a reply has a line and lies within the input");
+        let _ = (reply.status(), reply.to_string());
+    }
+}
+
+/// A whole session, in pieces whose lengths the first bytes say; the replies are lines.
+pub fn session(input: &[u8]) {
+    let Some((&seed, input)) = input.split_first() else { return };
+    let roles = [Rules::reception("h.example", "b.example"), Rules::submission("h.example", "b.example")];
+    let mut rules =
+        roles.into_iter().nth(usize::from(seed & 1)).unwrap_or_else(|| Rules::lmtp("h.example", "b.example"));
+    rules.authentication = if seed & 2 == 0 { Authentication::Offered } else { rules.authentication };
+    rules.role = if seed & 12 == 12 { Role::Lmtp } else { rules.role };
+    rules.message_bytes_max = 256;
+    let clock: Arc<dyn Clock> = Arc::new(SimClock::new());
+    let mut session = Session::new(Arc::new(rules), clock, &SeededRandom::new(1), Peer::local());
+    let mut out = Vec::new();
+    let mut pending = Vec::new();
+    for piece in input.chunks(usize::from(seed).max(1)) {
+        pending.extend_from_slice(piece);
+        loop {
+            let (used, step) = session.step(&pending, &mut out);
+            pending.drain(..used);
+            match step {
+                Step::Ask(question) => session.answer(answer(&question), &mut out),
+                Step::StartTls => session.encrypted(None),
+                Step::Flush => out.clear(),
+                Step::Read => break,
+                Step::Close => {
+                    assert!(out.is_empty() || out.ends_with(b"\r\n"), "replies are lines");
+                    return;
+                }
+            }
+        }
+    }
+    assert!(!has_bare_line_end(0, &out), "replies are lines");
+}
+
+fn answer(question: &Question) -> Answer {
+    match question {
+        Question::Sender { .. } => Answer::Sender(Ok(())),
+        Question::Recipient { address, .. } if address.starts_with('u') => Answer::Recipient(RecipientReply::Unknown),
+        Question::Recipient { .. } => Answer::Recipient(RecipientReply::Local),
+        Question::Members { .. } => Answer::Members(None),
+        Question::Login { password, .. } if password.is_empty() => Answer::Login(Err(LoginError::Wrong)),
+        Question::Login { login, .. } => Answer::Login(Ok(login.clone())),
+        Question::Scram { .. } => Answer::Scram(None),
+        Question::Message { message, trace_bytes, .. } => {
+            assert!(*trace_bytes <= message.len(), "the trace field is part of the message");
+            Answer::Message(Ok(Taken { id: "1".to_owned(), refused: Vec::new() }))
+        }
+    }
+}
