@@ -106,7 +106,6 @@ struct Reading {
     /// One entry a line, as in [`Breaks::Listed`].
     lines: Vec<u8>,
     escaped: ByteSet,
-    literal: ByteSet,
     contexts: Contexts,
     lower_case: bool,
     upper_case: bool,
@@ -119,7 +118,6 @@ impl Reading {
             content: Vec::new(),
             lines: Vec::new(),
             escaped: ByteSet::default(),
-            literal: ByteSet::default(),
             contexts: Contexts::default(),
             lower_case: false,
             upper_case: false,
@@ -159,7 +157,7 @@ impl Reading {
         let mut rest = line;
         let mut at_start = true;
         while let Some(position) = memchr::memchr(b'=', rest) {
-            self.read_literal(&rest[..position]);
+            self.content.extend_from_slice(&rest[..position]);
             let (byte, after) = match &rest[position + 1..] {
                 [high, low, after @ ..] => (self.digits(*high, *low)?, after),
                 _ => return None,
@@ -174,13 +172,8 @@ impl Reading {
             at_start = false;
             rest = after;
         }
-        self.read_literal(rest);
+        self.content.extend_from_slice(rest);
         Some(())
-    }
-
-    fn read_literal(&mut self, text: &[u8]) {
-        text.iter().for_each(|byte| self.literal.insert(*byte));
-        self.content.extend_from_slice(text);
     }
 
     fn digits(&mut self, high: u8, low: u8) -> Option<u8> {
@@ -189,14 +182,12 @@ impl Reading {
         hex_pair(high, low)
     }
 
+    /// Gives the style that explains what was read, if one does: what is escaped somewhere is escaped everywhere.
     fn style(&self, breaks: Breaks) -> Option<Style> {
-        let both = self.escaped.combined(self.literal, |escaped, literal| escaped & literal);
-        if both != ByteSet::default() || (self.lower_case && self.upper_case) {
+        if self.lower_case && self.upper_case {
             return None;
         }
-        // Bytes that do not occur are taken for usual, so that equal programs give equal styles.
-        let usual = ByteSet::NEEDED.combined(self.literal, |needed, literal| needed & !literal);
-        let escaped = usual.combined(self.escaped, |usual, escaped| usual | escaped);
+        let escaped = ByteSet::NEEDED.combined(self.escaped, |needed, escaped| needed | escaped);
         Some(Style { ending: self.ending, lower_case: self.lower_case, escaped, contexts: self.contexts, breaks })
     }
 }
@@ -211,116 +202,30 @@ enum LineKind {
 }
 
 impl Style {
-    /// Encodes a text.
+    /// Encodes a text; stops when that has become longer than `size_bytes_max`.
     #[must_use]
     pub fn encode(&self, content: &[u8], size_bytes_max: usize) -> Vec<u8> {
         let mut encoded = Vec::with_capacity(content.len() + content.len() / 16);
-        self.write(content, &mut |bytes| {
+        Writer::new(self, |bytes| {
             encoded.extend_from_slice(bytes);
             encoded.len() <= size_bytes_max
-        });
+        })
+        .write(content);
         encoded
     }
 
     /// Tells whether a text, encoded, gives these bytes.
     fn gives(&self, content: &[u8], expected: &[u8]) -> bool {
         let mut rest = expected;
-        let complete = self.write(content, &mut |bytes| match rest.strip_prefix(bytes) {
+        let complete = Writer::new(self, |bytes| match rest.strip_prefix(bytes) {
             Some(after) => {
                 rest = after;
                 true
             }
             None => false,
-        });
-        complete && rest.is_empty()
-    }
-
-    /// Writes the encoded text piece by piece, until the sink has enough.
-    fn write(&self, content: &[u8], sink: &mut impl FnMut(&[u8]) -> bool) -> bool {
-        let ending = self.ending.bytes();
-        let mut line_number = 0;
-        let mut rest = content;
-        while !rest.is_empty() {
-            let end = self.find_ending(rest).unwrap_or(rest.len());
-            let (line, after) = rest.split_at(end);
-            let has_end = !after.is_empty();
-            if !self.write_line(line, &mut line_number, sink) || (has_end && !sink(ending)) {
-                return false;
-            }
-            line_number += 1;
-            rest = after.get(ending.len()..).unwrap_or_default();
-        }
-        true
-    }
-
-    fn find_ending(&self, text: &[u8]) -> Option<usize> {
-        match self.ending {
-            LineEnding::Lf => memchr::memchr(b'\n', text),
-            LineEnding::CrLf => memchr::memmem::find(text, b"\r\n"),
-        }
-    }
-
-    /// Writes one line of the content, broken into as many lines as it takes.
-    fn write_line(&self, line: &[u8], line_number: &mut usize, sink: &mut impl FnMut(&[u8]) -> bool) -> bool {
-        const UPPER: &[u8; 16] = b"0123456789ABCDEF";
-        const LOWER: &[u8; 16] = b"0123456789abcdef";
-        let digits = if self.lower_case { LOWER } else { UPPER };
-        let mut column = 0;
-        // Literal bytes of the present line that were not written yet.
-        let mut pending = 0..0;
-        for (index, byte) in line.iter().enumerate() {
-            let is_last = index + 1 == line.len();
-            let mut escape = self.escapes(*byte, column == 0, &line[index + 1..]);
-            if self.breaks_before(column, if escape { 3 } else { 1 }, is_last, *line_number) {
-                if !sink(&line[pending]) || !sink(b"=") || !sink(self.ending.bytes()) {
-                    return false;
-                }
-                pending = index..index;
-                column = 0;
-                *line_number += 1;
-                escape = self.escapes(*byte, true, &line[index + 1..]);
-            }
-            if escape {
-                let code = [b'=', digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]];
-                if !sink(&line[pending]) || !sink(&code) {
-                    return false;
-                }
-                pending = index + 1..index + 1;
-                column += 3;
-            } else {
-                pending.end = index + 1;
-                column += 1;
-            }
-        }
-        // Some programs break a line after its last byte.
-        let broken_at_end =
-            matches!(self.breaks, Breaks::Listed(_)) && self.breaks_before(column, 0, true, *line_number);
-        *line_number += usize::from(broken_at_end);
-        sink(&line[pending]) && (!broken_at_end || (sink(b"=") && sink(self.ending.bytes())))
-    }
-
-    fn escapes(&self, byte: u8, at_start: bool, after: &[u8]) -> bool {
-        if self.escaped.contains(byte) {
-            return true;
-        }
-        match byte {
-            b' ' | b'\t' => self.contexts.trailing_blank && after.is_empty(),
-            b'.' => self.contexts.leading_dot && at_start,
-            b'F' => self.contexts.leading_from && at_start && after.starts_with(b"rom "),
-            _ => false,
-        }
-    }
-
-    /// Tells whether the line is broken before something of so many characters.
-    fn breaks_before(&self, column: usize, characters: usize, is_last: bool, line_number: usize) -> bool {
-        match &self.breaks {
-            Breaks::Late(longest) => {
-                let room = usize::from(*longest) + usize::from(is_last);
-                *longest > 0 && column > 0 && column + characters >= room
-            }
-            Breaks::Early(longest) => *longest > 0 && column > 0 && column + characters >= usize::from(*longest),
-            Breaks::Listed(lines) => lines.get(line_number).is_some_and(|length| usize::from(*length) == column + 1),
-        }
+        })
+        .write(content);
+        complete.is_some() && rest.is_empty()
     }
 
     /// Appends the stored form.
@@ -365,6 +270,163 @@ impl Style {
         let ending = if flags & 1 << 2 != 0 { LineEnding::Lf } else { LineEnding::CrLf };
         let escaped = unusual.combined(ByteSet::NEEDED, |a, b| a ^ b);
         Ok(Self { ending, lower_case: flags & 1 << 3 != 0, escaped, contexts, breaks })
+    }
+}
+
+/// Encodes piece by piece into a sink that says when it has had enough.
+struct Writer<'a, Sink> {
+    style: &'a Style,
+    /// Bytes that cannot be written without a closer look.
+    special: [bool; 256],
+    /// Whether these are no others than those that must be escaped.
+    usual: bool,
+    sink: Sink,
+    column: usize,
+    line_number: usize,
+}
+
+impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
+    fn new(style: &'a Style, sink: Sink) -> Self {
+        let contexts = style.contexts;
+        let special = std::array::from_fn(|byte| match byte as u8 {
+            b'.' if contexts.leading_dot => true,
+            b'F' if contexts.leading_from => true,
+            byte => style.escaped.contains(byte),
+        });
+        let usual = style.escaped == ByteSet::NEEDED && !contexts.leading_dot && !contexts.leading_from;
+        Self { style, special, usual, sink, column: 0, line_number: 0 }
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Option<()> {
+        (self.sink)(bytes).then_some(())
+    }
+
+    fn write(&mut self, content: &[u8]) -> Option<()> {
+        let ending = self.style.ending.bytes();
+        let mut rest = content;
+        while !rest.is_empty() {
+            let end = match self.style.ending {
+                LineEnding::Lf => memchr::memchr(b'\n', rest),
+                LineEnding::CrLf => memchr::memmem::find(rest, b"\r\n"),
+            };
+            let (line, after) = rest.split_at(end.unwrap_or(rest.len()));
+            self.line(line)?;
+            if !after.is_empty() {
+                self.put(ending)?;
+            }
+            self.column = 0;
+            self.line_number += 1;
+            rest = after.get(ending.len()..).unwrap_or_default();
+        }
+        Some(())
+    }
+
+    /// Writes one line of the content, broken into as many lines as it takes.
+    fn line(&mut self, line: &[u8]) -> Option<()> {
+        let blank_at_end = self.style.contexts.trailing_blank && matches!(line, [.., b' ' | b'\t']);
+        let plain_end = line.len() - usize::from(blank_at_end);
+        let mut index = 0;
+        while index < line.len() {
+            let run_end = index + self.plain_length(&line[index..plain_end]);
+            if run_end > index {
+                self.run(&line[index..run_end], run_end == line.len())?;
+                index = run_end;
+            } else {
+                self.special(&line[index..])?;
+                index += 1;
+            }
+        }
+        // Some programs break a line after its last byte.
+        if matches!(self.style.breaks, Breaks::Listed(_)) && self.breaks_before(0, false) {
+            self.line_break()?;
+        }
+        Some(())
+    }
+
+    /// Gives how many bytes from here on need no closer look.
+    fn plain_length(&self, text: &[u8]) -> usize {
+        const CHUNK: usize = 16;
+        let needs_escape = |byte: u8| byte.wrapping_sub(b' ') > b'~' - b' ' || byte == b'=';
+        let mut length = 0;
+        if self.usual {
+            // Without a branch for each byte, so that it is done many bytes at a time.
+            let is_plain = |chunk: &&[u8]| !chunk.iter().fold(false, |any, byte| any | needs_escape(*byte));
+            length = text.chunks_exact(CHUNK).take_while(is_plain).count() * CHUNK;
+        }
+        let rest = &text[length..];
+        length + rest.iter().position(|byte| self.special[usize::from(*byte)]).unwrap_or(rest.len())
+    }
+
+    /// Writes bytes that stand for themselves.
+    fn run(&mut self, mut run: &[u8], ends_line: bool) -> Option<()> {
+        while !run.is_empty() {
+            if self.breaks_before(1, ends_line && run.len() == 1) {
+                self.line_break()?;
+            }
+            let room = match &self.style.breaks {
+                Breaks::Late(0) | Breaks::Early(0) => run.len(),
+                Breaks::Late(longest) if ends_line && self.column + run.len() <= usize::from(*longest) => run.len(),
+                Breaks::Late(longest) | Breaks::Early(longest) => usize::from(*longest).saturating_sub(self.column + 1),
+                Breaks::Listed(lines) => match lines.get(self.line_number) {
+                    Some(0) | None => run.len(),
+                    Some(length) => usize::from(*length).saturating_sub(self.column + 1),
+                },
+            };
+            let (now, later) = run.split_at(room.clamp(1, run.len()));
+            self.put(now)?;
+            self.column += now.len();
+            run = later;
+        }
+        Some(())
+    }
+
+    /// Writes the first byte of what is left of a line, escaped if it must be.
+    fn special(&mut self, rest: &[u8]) -> Option<()> {
+        const UPPER: &[u8; 16] = b"0123456789ABCDEF";
+        const LOWER: &[u8; 16] = b"0123456789abcdef";
+        let (byte, after) = rest.split_first()?;
+        let mut escape = self.escapes(*byte, after);
+        if self.breaks_before(if escape { 3 } else { 1 }, after.is_empty()) {
+            self.line_break()?;
+            escape = self.escapes(*byte, after);
+        }
+        if !escape {
+            self.column += 1;
+            return self.put(&[*byte]);
+        }
+        let digits = if self.style.lower_case { LOWER } else { UPPER };
+        self.column += 3;
+        self.put(&[b'=', digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]])
+    }
+
+    fn escapes(&self, byte: u8, after: &[u8]) -> bool {
+        match byte {
+            byte if self.style.escaped.contains(byte) => true,
+            b' ' | b'\t' => after.is_empty(),
+            b'.' => self.column == 0,
+            b'F' => self.column == 0 && after.starts_with(b"rom "),
+            _ => false,
+        }
+    }
+
+    /// Tells whether the line is broken before something of so many characters.
+    fn breaks_before(&self, characters: usize, is_last: bool) -> bool {
+        let column = self.column;
+        match &self.style.breaks {
+            Breaks::Late(0) | Breaks::Early(0) => false,
+            Breaks::Late(longest) => column > 0 && column + characters >= usize::from(*longest) + usize::from(is_last),
+            Breaks::Early(longest) => column > 0 && column + characters >= usize::from(*longest),
+            Breaks::Listed(lines) => {
+                lines.get(self.line_number).is_some_and(|length| usize::from(*length) == column + 1)
+            }
+        }
+    }
+
+    fn line_break(&mut self) -> Option<()> {
+        self.column = 0;
+        self.line_number += 1;
+        self.put(b"=")?;
+        self.put(self.style.ending.bytes())
     }
 }
 
