@@ -3,11 +3,12 @@
 //! Transfer encoding and character set are undone, both leniently: an unknown character set is guessed. A limit says how
 //! much is looked at, and no more than that is read from the [`Source`].
 
-use base::limits::MIME_PARTS_MAX;
-
 use crate::limits::{PREVIEW_CHARACTERS_MAX, PREVIEW_PARTS_MAX, PREVIEW_SOURCE_BYTES_MAX};
 use crate::mime::structure::{Encoding, Part};
 use crate::mime::{Source, html, transfer, word};
+
+/// How much of a part is looked at first to make a preview of it.
+const PREVIEW_SOURCE_BYTES_MIN: usize = 1 << 10;
 
 /// Decodes the body of a part to text; nothing when its transfer encoding is unknown.
 ///
@@ -55,16 +56,29 @@ pub fn of_html(html: &str) -> String {
 pub fn preview<S: Source + ?Sized>(source: &S) -> Result<String, S::Error> {
     let shown =
         |part: &Part| (part.is_media("text", "plain") || part.is_media("text", "html")) && !part.is_attachment();
-    let parts = source.structure().parts().iter().take(MIME_PARTS_MAX).enumerate();
+    let parts = source.structure().parts().iter().enumerate();
     for (index, part) in parts.filter(|(_, part)| shown(part) && part.size() > 0).take(PREVIEW_PARTS_MAX) {
-        let text = of_part(source, index, PREVIEW_SOURCE_BYTES_MAX)?.unwrap_or_default();
-        let text = if part.is_media("text", "html") { html::to_text(&text) } else { text };
-        let line = on_one_line(&text, PREVIEW_CHARACTERS_MAX);
+        let line = preview_of_part(source, index, part)?;
         if !line.is_empty() {
             return Ok(line);
         }
     }
     Ok(String::new())
+}
+
+/// Gives the preview of one part, from as little of it as there must be.
+fn preview_of_part<S: Source + ?Sized>(source: &S, index: usize, part: &Part) -> Result<String, S::Error> {
+    let mut size_bytes = PREVIEW_SOURCE_BYTES_MIN;
+    loop {
+        let text = of_part(source, index, size_bytes)?.unwrap_or_default();
+        let text = if part.is_media("text", "html") { html::to_text(&text) } else { text };
+        let line = on_one_line(&text, PREVIEW_CHARACTERS_MAX);
+        let enough = line.chars().count() + 2 > PREVIEW_CHARACTERS_MAX;
+        if enough || size_bytes as u64 >= part.size() || size_bytes >= PREVIEW_SOURCE_BYTES_MAX {
+            return Ok(line);
+        }
+        size_bytes = (size_bytes * 8).min(PREVIEW_SOURCE_BYTES_MAX);
+    }
 }
 
 /// Joins the words of a text with single blanks, up to a number of characters. Controls and what only fills go.

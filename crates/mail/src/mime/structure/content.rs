@@ -109,7 +109,7 @@ impl Content {
     /// Reads the folded values of a part's fields; `place` says what a part without a type is.
     #[must_use]
     pub(crate) fn of(fields: &ContentFields<'_>, place: Place) -> Self {
-        let value = |field: ContentField| fields.0[field as usize].map(|value| cut_field(value));
+        let value = |field: ContentField| fields.0[field as usize].map(cut_field);
         let text = |field| value(field).map(|value| Text::of(cut(&header::unfolded(value))));
         let typed = value(ContentField::Type).and_then(parse_type);
         let (default_type, default_subtype): (&[u8], &[u8]) = match place {
