@@ -5,6 +5,7 @@
 //! | [`mime`] | the structure of a message, how it is kept losslessly, and its texts decoded |
 //! | [`message`] | a message as the items of a note |
 //! | [`mailbox`] | mail files, mailboxes and messages, as IMAP and POP3 see them |
+//! | [`router`] | taking messages, delivering them, the queue |
 //! | [`error`] | what can go wrong here, sorted by who must act |
 //! | [`limits`] | every maximum of this room |
 
@@ -13,5 +14,6 @@ pub mod limits;
 pub mod mailbox;
 pub mod message;
 pub mod mime;
+pub mod router;
 
 pub use error::{Error, Result};

@@ -56,3 +56,9 @@ pub const APPEND_MESSAGES_MAX: usize = 10_000;
 
 /// How many messages of a mailbox that is deleted go in one transaction.
 pub const DELETE_MESSAGES_PER_TRANSACTION: usize = 1_000;
+
+/// Most mailboxes that one transaction delivers to; the others get the message from the queue.
+pub const LOCAL_DELIVERIES_PER_TRANSACTION_MAX: usize = 500;
+
+/// Most queued messages that one look for due ones passes over.
+pub const QUEUE_SCAN_MAX: usize = 10_000;

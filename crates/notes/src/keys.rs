@@ -50,10 +50,6 @@ pub(crate) fn body_of_item(database: DbNumber, note: NoteId, ordinal: u16) -> Ke
     KeyRange::prefix(&body(database, note, ordinal, 0)[..10])
 }
 
-pub(crate) fn body_of_note(database: DbNumber, note: NoteId) -> KeyRange {
-    KeyRange::prefix(&body(database, note, 0, 0)[..8])
-}
-
 pub(crate) fn unid(database: DbNumber, unid: Unid) -> [u8; 20] {
     let mut key = [0; 20];
     key[..4].copy_from_slice(&database.to_key());

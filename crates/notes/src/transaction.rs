@@ -152,6 +152,11 @@ impl<'t> Part<'t> {
         }
     }
 
+    /// Gives the modseq of the last committed change of a design note.
+    pub(crate) fn stored_design_modseq(&self) -> Modseq {
+        self.guard.design_modseq
+    }
+
     /// Gives a note's header for changing; nothing when there is no such note or only a stub.
     pub(crate) fn pending(&mut self, note: NoteId) -> Result<Option<&mut Pending>> {
         match self.pending.entry(note) {

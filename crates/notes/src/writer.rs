@@ -3,6 +3,8 @@
 //! Every verb checks the caller's rights: the level and flags of the ACL, and the Readers and Authors items of the note
 //! concerned. A note that the caller may not read is treated as absent.
 
+use std::sync::Arc;
+
 use base::codec::Encoder;
 use base::limits::{FOLDER_NAME_BYTES_MAX, ITEMS_PER_NOTE_MAX, RESPONSE_DEPTH_MAX, SUMMARY_BYTES_MAX};
 use base::{Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
@@ -259,8 +261,9 @@ impl Writer<'_, '_> {
     }
 
     /// Gives the folders, as the last transaction left them.
-    pub fn folders(&self) -> Result<Vec<FolderDesign>> {
-        reading::load_folders(self.store, self.part.database)
+    pub fn folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
+        let load = || reading::load_folders(self.store, self.part.database);
+        self.part.database.designs(self.part.stored_design_modseq(), load)
     }
 
     /// Makes a folder. `attributes` become text items of its design note.
@@ -285,8 +288,9 @@ impl Writer<'_, '_> {
 
     /// Gives a folder another name.
     pub fn folder_rename(&mut self, folder: ViewId, title: &str) -> Result<()> {
-        let folders: Vec<FolderDesign> = self.folders()?.into_iter().filter(|other| other.view != folder).collect();
-        check_title(title, &folders)?;
+        let folders = self.folders()?;
+        let others: Vec<FolderDesign> = folders.iter().filter(|other| other.view != folder).cloned().collect();
+        check_title(title, &others)?;
         self.folder_set(folder, folder::TITLE_ITEM, Some(title))
     }
 

@@ -118,13 +118,20 @@ impl Mail {
         self.open(path, &Arc::new(Identity::local_server("")))
     }
 
+    /// Finds the inbox of a mail file within a transaction.
+    pub(crate) fn inbox_of(&self, writer: &Writer<'_, '_>) -> Result<ViewId> {
+        let folders = writer.folders()?;
+        let inbox = folders.iter().find(|folder| folder.title == "INBOX");
+        inbox.map(|folder| folder.view).ok_or_else(|| Error::NoMailbox("INBOX".into()))
+    }
+
     /// Makes what a crash right after the database was made may have left out.
     fn complete(&self, database: &Arc<Database>) -> Result<()> {
-        let itself = Arc::new(Identity::local_server(""));
-        let access: Access<level::Depositor> = database.authorize(&itself)?;
         if database.modseq() > Modseq(2) {
             return Ok(());
         }
+        let itself = Arc::new(Identity::local_server(""));
+        let access: Access<level::Depositor> = database.authorize(&itself)?;
         let accesses = [&access];
         let mut transaction = self.notes.transaction(&accesses)?;
         let mut writer = transaction.on(0);
@@ -318,7 +325,7 @@ impl MailFile {
                     writer.folder_create(&to[..index], &[])?;
                 }
             }
-            for other in &folders {
+            for other in folders.iter() {
                 if other.view == folder.id {
                     writer.folder_rename(other.view, &to)?;
                 } else if let Some(rest) = other.title.strip_prefix(&below) {

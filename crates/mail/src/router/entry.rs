@@ -1,0 +1,223 @@
+//! A queued message's state.
+//!
+//! In a `mail.box` database a queued message is two notes: one with the message itself, which never changes, and one with the
+//! state, which every attempt rewrites. The state is the summary item `$Queue` (format: version 1, below); its note
+//! names the other one.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base::codec::{Decoder, Encoder, Truncated};
+use base::{NoteId, Timestamp};
+
+use crate::router::envelope::{Envelope, Notify, Recipient};
+
+/// Names a queued message: which `mail.box`, and the note with its state. Shown as `1-2A`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct QueueKey {
+    /// The `mail.box`, counted from 1.
+    pub mailbox: u16,
+    /// The note with the state.
+    pub note: NoteId,
+}
+
+impl fmt::Display for QueueKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:X}", self.mailbox, self.note.0)
+    }
+}
+
+impl FromStr for QueueKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (mailbox, note) = text.split_once('-')?;
+            Some(Self { mailbox: mailbox.parse().ok()?, note: NoteId(u32::from_str_radix(note, 16).ok()?) })
+        };
+        parse().ok_or_else(|| format!("{text:?} is no queue id such as 1-2A"))
+    }
+}
+
+/// Where a recipient of a queued message stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RecipientState {
+    /// To be tried at its next attempt.
+    Pending,
+    /// An operator holds it.
+    Held,
+    /// Given up, and nobody could be told.
+    Dead,
+}
+
+/// A recipient of a queued message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueuedRecipient {
+    /// Who, and what the sender wants to be told.
+    pub recipient: Recipient,
+    /// The mail file, when the recipient is local and could not be delivered to at once.
+    pub mail_file: Option<String>,
+    /// Where it stands.
+    pub state: RecipientState,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When it is tried next.
+    pub next_attempt: Timestamp,
+    /// What was said last.
+    pub last_reply: String,
+    /// The sender was told that it takes long.
+    pub warned: bool,
+}
+
+impl QueuedRecipient {
+    /// Makes a recipient that is to be tried at once.
+    #[must_use]
+    pub fn new(recipient: Recipient, mail_file: Option<String>, now: Timestamp) -> Self {
+        Self {
+            recipient,
+            mail_file,
+            state: RecipientState::Pending,
+            attempts: 0,
+            next_attempt: now,
+            last_reply: String::new(),
+            warned: false,
+        }
+    }
+
+    /// Gives the domain to which the message goes, in lower case; empty for local recipients.
+    #[must_use]
+    pub fn domain(&self) -> String {
+        if self.mail_file.is_some() {
+            return String::new();
+        }
+        self.recipient.address.rsplit_once('@').map_or_else(String::new, |(_, domain)| domain.to_lowercase())
+    }
+}
+
+/// A queued message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QueueEntry {
+    /// Its envelope; the recipients are below.
+    pub envelope: Envelope,
+    /// When it came.
+    pub arrived: Timestamp,
+    /// The note with the message.
+    pub message: NoteId,
+    /// Bytes of the message.
+    pub size: u64,
+    /// The recipients that are not done.
+    pub recipients: Vec<QueuedRecipient>,
+}
+
+impl QueueEntry {
+    /// Gives the time of the next attempt for any recipient; nothing when all are held or dead.
+    #[must_use]
+    pub fn next_attempt(&self) -> Option<Timestamp> {
+        let pending = self.recipients.iter().filter(|recipient| recipient.state == RecipientState::Pending);
+        pending.map(|recipient| recipient.next_attempt).min()
+    }
+
+    /// Gives the stored form.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::with_capacity(256);
+        out.u8(1);
+        self.envelope.encode(&mut out);
+        out.i64(self.arrived.0).u32(self.message.0).varint(self.size).varint(self.recipients.len() as u64);
+        for queued in &self.recipients {
+            encode_recipient(&mut out, queued);
+        }
+        out.finish()
+    }
+
+    /// Reads the stored form.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
+        let mut input = Decoder::new(bytes);
+        if input.u8()? != 1 {
+            return Err(Truncated);
+        }
+        let envelope = Envelope::decode(&mut input)?;
+        let arrived = Timestamp(input.i64()?);
+        let message = NoteId(input.u32()?);
+        let size = input.varint()?;
+        let count = input.count()?;
+        let recipients = (0..count).map(|_| decode_recipient(&mut input)).collect::<Result<_, _>>()?;
+        Ok(Self { envelope, arrived, message, size, recipients })
+    }
+}
+
+fn encode_recipient(out: &mut Encoder, queued: &QueuedRecipient) {
+    let state = match queued.state {
+        RecipientState::Pending => 0,
+        RecipientState::Held => 1,
+        RecipientState::Dead => 2,
+    };
+    let recipient = &queued.recipient;
+    out.text(&recipient.address).u8(recipient.notify.map_or(0xFF, Notify::to_bits));
+    out.text(recipient.original.as_deref().unwrap_or_default());
+    out.text(queued.mail_file.as_deref().unwrap_or_default());
+    out.u8(state).u32(queued.attempts).i64(queued.next_attempt.0).text(&queued.last_reply).u8(u8::from(queued.warned));
+}
+
+fn decode_recipient(input: &mut Decoder<'_>) -> Result<QueuedRecipient, Truncated> {
+    let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let address = input.text()?.to_owned();
+    let notify = Some(input.u8()?).filter(|bits| *bits != 0xFF).map(Notify::from_bits);
+    let original = given(input.text()?);
+    let mail_file = given(input.text()?);
+    let state = match input.u8()? {
+        0 => RecipientState::Pending,
+        1 => RecipientState::Held,
+        2 => RecipientState::Dead,
+        _ => return Err(Truncated),
+    };
+    Ok(QueuedRecipient {
+        recipient: Recipient { address, notify, original },
+        mail_file,
+        state,
+        attempts: input.u32()?,
+        next_attempt: Timestamp(input.i64()?),
+        last_reply: input.text()?.to_owned(),
+        warned: input.u8()? != 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_reads_back() {
+        let recipient = Recipient {
+            address: "ann@acme.test".into(),
+            notify: Some(Notify { success: true, failure: false, delay: true }),
+            original: Some("rfc822;ann".into()),
+        };
+        let mut queued = QueuedRecipient::new(recipient, Some("mail/ann.nsf".into()), Timestamp(5));
+        queued.state = RecipientState::Held;
+        queued.last_reply = "450 4.2.0 later".into();
+        let entry = QueueEntry {
+            envelope: Envelope {
+                id: "X".into(),
+                reverse_path: "bob@acme.test".into(),
+                smtputf8: true,
+                ..Envelope::default()
+            },
+            arrived: Timestamp(1),
+            message: NoteId(9),
+            size: 1000,
+            recipients: vec![queued, QueuedRecipient::new(Recipient::new("c@d.test"), None, Timestamp(7))],
+        };
+        let bytes = entry.encode();
+        assert_eq!(QueueEntry::decode(&bytes), Ok(entry.clone()));
+        assert!((0..bytes.len()).all(|length| QueueEntry::decode(&bytes[..length]).is_err()));
+        assert_eq!(entry.next_attempt(), Some(Timestamp(7)));
+    }
+
+    #[test]
+    fn a_key_reads_back_from_its_text() {
+        let key = QueueKey { mailbox: 2, note: NoteId(0x2A) };
+        assert_eq!((key.to_string().as_str(), "2-2A".parse()), ("2-2A", Ok(key)));
+        assert!("2A".parse::<QueueKey>().is_err());
+    }
+}

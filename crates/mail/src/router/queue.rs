@@ -1,0 +1,390 @@
+//! The queue: what is due, what became of it, and what an operator may do.
+//!
+//! The truth lies in the `mail.box` databases; this keeps an index of it in memory, read once at the start and changed
+//! after every transaction that changes a state.
+//!
+//! A [`Job`] is one message for one domain. While it is under way no second job of that message for that domain is
+//! given out, so nothing is sent twice as long as the server lives; a crash between the remote server's reply and our
+//! commit repeats that one transfer, which SMTP cannot exclude (RFC 1047).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use base::{NoteId, Timestamp};
+use notes::Value;
+use store::Ticket;
+
+use crate::error::{Error, Result};
+use crate::limits::QUEUE_SCAN_MAX;
+use crate::mailbox::Message;
+use crate::router::accept::{LocalMailbox, MailBox, Posting, QUEUE_ITEM, Router, Target, Update};
+use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
+use crate::router::envelope::Envelope;
+use crate::router::report::Action;
+
+/// One message for one domain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Job {
+    /// Which message.
+    pub key: QueueKey,
+    /// Where to, in lower case; empty for mailboxes here.
+    pub domain: String,
+    /// The envelope; the recipients are below.
+    pub envelope: Envelope,
+    /// The recipients of that domain that are due.
+    pub recipients: Vec<QueuedRecipient>,
+    /// Bytes of the message.
+    pub size: u64,
+}
+
+/// What became of one recipient of a job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TransferOutcome {
+    /// The other server has it. `reports` tells whether that server sends the delivery reports that were asked for.
+    Delivered { reply: String, reports: bool },
+    /// Not now.
+    Temporary { reply: String },
+    /// Never.
+    Permanent { reply: String },
+}
+
+/// How full the queue is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct QueueCounts {
+    /// Messages.
+    pub messages: usize,
+    /// Messages with recipients that are to be tried.
+    pub pending: usize,
+    /// Transfers under way.
+    pub active: usize,
+}
+
+/// The index of the queue.
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    per_domain_max: usize,
+}
+
+#[derive(Default)]
+struct State {
+    entries: BTreeMap<QueueKey, QueueEntry>,
+    /// Messages by the time of their next attempt.
+    due: BTreeSet<(Timestamp, QueueKey)>,
+    active: HashSet<(QueueKey, String)>,
+    per_domain: HashMap<String, usize>,
+}
+
+impl Queue {
+    /// Reads the states of all queued messages.
+    pub(crate) fn load(boxes: &[MailBox], per_domain_max: usize) -> Result<Self> {
+        let queue = Self { state: Mutex::default(), per_domain_max: per_domain_max.max(1) };
+        for (mailbox, of_box) in (1u16..).zip(boxes) {
+            let reading = of_box.reader.read()?;
+            reading.each_note(NoteId(0), &mut |header| {
+                if header.is_stub() || !header.class.is_document() {
+                    return Ok(true);
+                }
+                let summary = reading.summary(header.note)?.unwrap_or_default();
+                if let Some(Value::MimePart(bytes)) =
+                    notes::item::find(&summary.items, QUEUE_ITEM).map(|item| &item.value)
+                {
+                    let entry = QueueEntry::decode(bytes).map_err(|_| notes::Error::Damaged {
+                        database: reading.database().path(),
+                        note: header.note,
+                        record: "queue state",
+                    })?;
+                    queue.set(QueueKey { mailbox, note: header.note }, entry);
+                }
+                Ok(true)
+            })?;
+        }
+        Ok(queue)
+    }
+
+    /// Replaces what is known of a message; one without recipients is forgotten.
+    pub(crate) fn set(&self, key: QueueKey, entry: QueueEntry) {
+        let mut state = self.lock();
+        if let Some(time) = state.entries.get(&key).and_then(QueueEntry::next_attempt) {
+            state.due.remove(&(time, key));
+        }
+        if entry.recipients.is_empty() {
+            state.entries.remove(&key);
+            return;
+        }
+        if let Some(time) = entry.next_attempt() {
+            state.due.insert((time, key));
+        }
+        state.entries.insert(key, entry);
+    }
+
+    pub(crate) fn counts(&self) -> QueueCounts {
+        let state = self.lock();
+        QueueCounts { messages: state.entries.len(), pending: state.due.len(), active: state.active.len() }
+    }
+
+    fn get(&self, key: QueueKey) -> Option<QueueEntry> {
+        self.lock().entries.get(&key).cloned()
+    }
+
+    fn take_due(&self, now: Timestamp, jobs_max: usize) -> Vec<Job> {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let mut jobs = Vec::new();
+        let due = state.due.iter().take_while(|(time, _)| *time <= now).take(QUEUE_SCAN_MAX);
+        for (_, key) in due {
+            let Some(entry) = state.entries.get(key) else { continue };
+            for (domain, recipients) in due_by_domain(entry, now) {
+                let busy = state.per_domain.get(&domain).copied().unwrap_or(0);
+                let work = (*key, domain);
+                if jobs.len() >= jobs_max || busy >= self.per_domain_max || state.active.contains(&work) {
+                    continue;
+                }
+                *state.per_domain.entry(work.1.clone()).or_default() += 1;
+                state.active.insert(work.clone());
+                jobs.push(Job {
+                    key: *key,
+                    domain: work.1,
+                    envelope: entry.envelope.clone(),
+                    recipients,
+                    size: entry.size,
+                });
+            }
+            if jobs.len() >= jobs_max {
+                break;
+            }
+        }
+        jobs
+    }
+
+    fn release(&self, key: QueueKey, domain: &str) {
+        let mut state = self.lock();
+        state.active.remove(&(key, domain.to_owned()));
+        if let Some(busy) = state.per_domain.get_mut(domain) {
+            *busy = busy.saturating_sub(1);
+            if *busy == 0 {
+                state.per_domain.remove(domain);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn due_by_domain(entry: &QueueEntry, now: Timestamp) -> BTreeMap<String, Vec<QueuedRecipient>> {
+    let mut domains: BTreeMap<String, Vec<QueuedRecipient>> = BTreeMap::new();
+    for queued in &entry.recipients {
+        if queued.state == RecipientState::Pending && queued.next_attempt <= now {
+            domains.entry(queued.domain()).or_default().push(queued.clone());
+        }
+    }
+    domains
+}
+
+impl Router {
+    /// Gives jobs that are due, at most so many. Each must be given back with [`Router::finish`] or
+    /// [`Router::deliver_here`].
+    #[must_use]
+    pub fn due(&self, jobs_max: usize) -> Vec<Job> {
+        self.queue.take_due(self.mail.notes().clock().now(), jobs_max)
+    }
+
+    /// Gives the time of the next attempt of any message.
+    #[must_use]
+    pub fn next_attempt(&self) -> Option<Timestamp> {
+        self.queue.lock().due.first().map(|(time, _)| *time)
+    }
+
+    /// Gives the message of a queued entry.
+    pub fn content(&self, key: QueueKey) -> Result<Vec<u8>> {
+        let entry = self.require(key)?;
+        let of_box = self.boxes.get(usize::from(key.mailbox) - 1).ok_or_else(|| unknown(key))?;
+        let reading = of_box.reader.read()?;
+        let header = reading.header(entry.message)?.ok_or_else(|| unknown(key))?;
+        Message::open(&reading, header)?.raw()
+    }
+
+    /// Takes back a job with what became of each of its recipients, in their order.
+    pub fn finish(&self, job: &Job, outcomes: &[TransferOutcome]) -> Result<Ticket> {
+        let outcome = self.settle(job, outcomes, Vec::new());
+        self.queue.release(job.key, &job.domain);
+        outcome
+    }
+
+    /// Does a job whose recipients are mailboxes here: delivery and the end of the entry are one transaction.
+    pub fn deliver_here(&self, job: &Job) -> Result<Ticket> {
+        let outcome = self.settle_here(job);
+        self.queue.release(job.key, &job.domain);
+        outcome
+    }
+
+    /// Gives a job back untried, for instance at shutdown.
+    pub fn abandon(&self, job: &Job) {
+        self.queue.release(job.key, &job.domain);
+    }
+
+    /// Lists the queue.
+    #[must_use]
+    pub fn list(&self) -> Vec<(QueueKey, QueueEntry)> {
+        self.queue.lock().entries.iter().map(|(key, entry)| (*key, entry.clone())).collect()
+    }
+
+    /// Tells how full the queue is.
+    #[must_use]
+    pub fn counts(&self) -> QueueCounts {
+        self.queue.counts()
+    }
+
+    /// Makes every pending recipient of a message due now.
+    pub fn retry(&self, key: QueueKey) -> Result<Ticket> {
+        let now = self.mail.notes().clock().now();
+        self.change(key, |queued| queued.next_attempt = now.min(queued.next_attempt))
+    }
+
+    /// Holds a message: it is not tried until it is released.
+    pub fn hold(&self, key: QueueKey) -> Result<Ticket> {
+        self.change(key, |queued| queued.state = RecipientState::Held)
+    }
+
+    /// Makes held and dead recipients of a message due now.
+    pub fn release(&self, key: QueueKey) -> Result<Ticket> {
+        let now = self.mail.notes().clock().now();
+        self.change(key, |queued| {
+            queued.state = RecipientState::Pending;
+            queued.next_attempt = now;
+        })
+    }
+
+    /// Removes a message from the queue; nobody is told.
+    pub fn remove(&self, key: QueueKey) -> Result<Ticket> {
+        let mut entry = self.require(key)?;
+        entry.recipients.clear();
+        self.post(Vec::new(), vec![Update { key, entry }], self.mail.notes().clock().now())
+    }
+
+    fn change(&self, key: QueueKey, change: impl Fn(&mut QueuedRecipient)) -> Result<Ticket> {
+        let mut entry = self.require(key)?;
+        entry.recipients.iter_mut().for_each(change);
+        self.post(Vec::new(), vec![Update { key, entry }], self.mail.notes().clock().now())
+    }
+
+    fn require(&self, key: QueueKey) -> Result<QueueEntry> {
+        self.queue.get(key).ok_or_else(|| unknown(key))
+    }
+
+    fn settle_here(&self, job: &Job) -> Result<Ticket> {
+        let mut posting = Posting { envelope: job.envelope.clone(), raw: self.content(job.key)?, ..Posting::default() };
+        for queued in &job.recipients {
+            let mail_file = queued.mail_file.clone().unwrap_or_default();
+            posting.local.push((self.mailbox_of(&queued.recipient.address, mail_file)?, queued.recipient.clone()));
+        }
+        let room = self.with_room(&mut posting)?;
+        let refused = |address: &str| !room.iter().any(|known| known == address);
+        let outcomes: Vec<TransferOutcome> = job
+            .recipients
+            .iter()
+            .map(|queued| {
+                if refused(&queued.recipient.address) {
+                    TransferOutcome::Temporary { reply: "452 4.2.2 mailbox full".into() }
+                } else {
+                    TransferOutcome::Delivered { reply: "250 2.0.0 delivered".into(), reports: false }
+                }
+            })
+            .collect();
+        self.settle(job, &outcomes, vec![posting])
+    }
+
+    /// Leaves only the mailboxes that have room in a posting; gives their recipients.
+    fn with_room(&self, posting: &mut Posting) -> Result<Vec<String>> {
+        let size = posting.raw.len() as u64 + 1_024;
+        let mut kept = Vec::new();
+        for (mailbox, recipient) in std::mem::take(&mut posting.local) {
+            let quota = match self.mail.open_as_server(&mailbox.mail_file) {
+                Ok(file) => file.quota()?,
+                Err(Error::Notes(notes::Error::NotFound { .. })) => continue,
+                Err(error) => return Err(error),
+            };
+            if quota.limit_bytes.is_none_or(|limit| quota.used_bytes.saturating_add(size) <= limit) {
+                kept.push(recipient.address.clone());
+                posting.local.push((mailbox, recipient));
+            }
+        }
+        Ok(kept)
+    }
+
+    fn mailbox_of(&self, address: &str, mail_file: String) -> Result<LocalMailbox> {
+        let found = self.targets(address)?.into_iter().find_map(|target| match target {
+            Target::Local(mailbox) if mailbox.mail_file.eq_ignore_ascii_case(&mail_file) => Some(mailbox),
+            _ => None,
+        });
+        Ok(found.unwrap_or_else(|| LocalMailbox {
+            title: mail_file.clone(),
+            owner: base::Name::default(),
+            quota_bytes: None,
+            mail_file,
+        }))
+    }
+
+    /// Writes what became of a job, with the reports that it causes.
+    fn settle(&self, job: &Job, outcomes: &[TransferOutcome], mut postings: Vec<Posting>) -> Result<Ticket> {
+        assert_eq!(outcomes.len(), job.recipients.len(), "every recipient has an outcome");
+        let now = self.mail.notes().clock().now();
+        let Some(mut entry) = self.queue.get(job.key) else { return Ok(Ticket::NONE) };
+        let (mut relayed, mut late, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+        for (tried, outcome) in job.recipients.iter().zip(outcomes) {
+            let position =
+                entry.recipients.iter().position(|queued| queued.recipient.address == tried.recipient.address);
+            let Some(position) = position else { continue };
+            let queued = &mut entry.recipients[position];
+            match outcome {
+                TransferOutcome::Delivered { reply, reports } => {
+                    let mut done = entry.recipients.remove(position);
+                    done.last_reply.clone_from(reply);
+                    relayed.extend(Some(done).filter(|_| !reports));
+                }
+                TransferOutcome::Temporary { reply } => {
+                    let gone = self.postpone(queued, reply, entry.arrived, now);
+                    if gone {
+                        failed.push(entry.recipients.remove(position));
+                    } else if !queued.warned && self.options.schedule.is_late(entry.arrived, now) {
+                        queued.warned = true;
+                        late.push(queued.clone());
+                    }
+                }
+                TransferOutcome::Permanent { reply } => {
+                    let mut gone = entry.recipients.remove(position);
+                    gone.last_reply.clone_from(reply);
+                    failed.push(gone);
+                }
+            }
+        }
+        let success = if job.domain.is_empty() { Action::Delivered } else { Action::Relayed };
+        let reported = [(success, relayed), (Action::Delayed, late), (Action::Failed, failed)];
+        if reported.iter().any(|(_, recipients)| !recipients.is_empty()) {
+            let about = Posting { envelope: entry.envelope.clone(), raw: self.content(job.key)?, ..Posting::default() };
+            for (action, recipients) in reported {
+                let dead = self.push_report(&mut postings, action, &about, recipients, now)?;
+                entry.recipients.extend(dead);
+            }
+        }
+        self.post(postings, vec![Update { key: job.key, entry }], now)
+    }
+
+    /// Notes a temporary failure; tells whether the time is up.
+    fn postpone(&self, queued: &mut QueuedRecipient, reply: &str, arrived: Timestamp, now: Timestamp) -> bool {
+        queued.attempts = queued.attempts.saturating_add(1);
+        queued.last_reply = reply.to_owned();
+        if self.options.schedule.is_expired(arrived, now) {
+            queued.last_reply =
+                format!("5.4.7 gave up after {} attempts; the last reply was: {reply}", queued.attempts);
+            return true;
+        }
+        queued.next_attempt = self.options.schedule.next(queued.attempts, now);
+        false
+    }
+}
+
+fn unknown(key: QueueKey) -> Error {
+    notes::Error::not_found(format!("queued message {key}")).into()
+}

@@ -1,0 +1,65 @@
+//! When to try again, when to warn the sender, when to give up (RFC 5321 §4.5.4.1).
+
+use std::time::Duration;
+
+use base::Timestamp;
+
+/// The times of the queue.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Schedule {
+    /// The wait after the first failure; each later one is twice as long.
+    pub retry_first: Duration,
+    /// The longest wait.
+    pub retry_max: Duration,
+    /// After this time the sender is warned, once.
+    pub warn_after: Duration,
+    /// After this time the message comes back.
+    pub expire_after: Duration,
+}
+
+impl Default for Schedule {
+    fn default() -> Self {
+        Self {
+            retry_first: Duration::from_secs(5 * 60),
+            retry_max: Duration::from_secs(4 * 3600),
+            warn_after: Duration::from_secs(4 * 3600),
+            expire_after: Duration::from_secs(5 * 24 * 3600),
+        }
+    }
+}
+
+impl Schedule {
+    /// Gives the time of the next attempt after `attempts` failures, the last of them now.
+    #[must_use]
+    pub fn next(&self, attempts: u32, now: Timestamp) -> Timestamp {
+        let doublings = attempts.saturating_sub(1).min(20);
+        let wait = self.retry_first.saturating_mul(1 << doublings).min(self.retry_max);
+        now.after(wait)
+    }
+
+    /// Tells whether a message that arrived then is to be given up.
+    #[must_use]
+    pub fn is_expired(&self, arrived: Timestamp, now: Timestamp) -> bool {
+        now.since(arrived) >= self.expire_after
+    }
+
+    /// Tells whether the sender of a message that arrived then is to be warned.
+    #[must_use]
+    pub fn is_late(&self, arrived: Timestamp, now: Timestamp) -> bool {
+        now.since(arrived) >= self.warn_after
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_longest() {
+        let schedule = Schedule::default();
+        let start = Timestamp::from_seconds(0);
+        let minutes: Vec<i64> = (1..=8).map(|attempts| schedule.next(attempts, start).seconds() / 60).collect();
+        assert_eq!(minutes, [5, 10, 20, 40, 80, 160, 240, 240]);
+        assert_eq!(schedule.next(u32::MAX, start).seconds(), 4 * 3600);
+    }
+}

@@ -1,0 +1,240 @@
+//! The router over the in-memory engine: delivery, queueing, retries, reports, and what an operator may do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::sim::{SeededRandom, SimClock};
+use base::{Name, Uid};
+use mail::mailbox::{Mail, MailOptions};
+use mail::router::{
+    Addressing, Envelope, LocalMailbox, Notify, Recipient, RecipientState, Router, RouterOptions, Target,
+    TransferOutcome,
+};
+use notes::Notes;
+use store::memory::Memory;
+use store::{Options, Store, SyncMode};
+
+/// Everybody at acme.test lives here; `team` is a group, `gone` is nobody.
+struct Acme;
+
+impl Addressing for Acme {
+    fn targets(&self, address: &str) -> mail::Result<Vec<Target>> {
+        let Some(local) = address.strip_suffix("@acme.test") else { return Ok(vec![Target::Remote(address.into())]) };
+        Ok(match local {
+            "team" => vec![person("ann"), person("bob"), Target::Remote("carl@away.test".into())],
+            "gone" => vec![Target::Undeliverable("550 5.1.1 no such user".into())],
+            name => vec![person(name)],
+        })
+    }
+}
+
+fn person(name: &str) -> Target {
+    Target::Local(LocalMailbox {
+        mail_file: format!("mail/{name}.nsf"),
+        title: name.to_owned(),
+        owner: Name::new(&format!("{name}@acme.test")),
+        quota_bytes: (name == "tiny").then_some(1_000),
+    })
+}
+
+struct World {
+    clock: Arc<SimClock>,
+    mail: Arc<Mail>,
+    router: Arc<Router>,
+    memory: Arc<Memory>,
+}
+
+fn world_over(memory: Arc<Memory>, clock: Arc<SimClock>) -> World {
+    let options = Options { sync: SyncMode::Each, ..Options::default() };
+    let engine: Arc<dyn store::Engine> = memory.clone();
+    let store = Arc::new(Store::over(engine, &options).expect("a store in memory opens"));
+    let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));
+    let mail = Mail::new(notes, MailOptions::default());
+    let router = Router::open(mail.clone(), Arc::new(Acme), RouterOptions::default()).expect("the queue opens");
+    World { clock, mail, router, memory }
+}
+
+fn world() -> World {
+    world_over(Arc::new(Memory::new(3)), Arc::new(SimClock::new()))
+}
+
+const MESSAGE: &[u8] = b"From: bob@acme.test\r\nSubject: hello\r\n\r\nA text.\r\n";
+
+fn envelope(from: &str, to: &[&str]) -> Envelope {
+    let recipients = to.iter().map(|address| Recipient::new(address)).collect();
+    Envelope { id: "T1".into(), reverse_path: from.into(), recipients, ..Envelope::default() }
+}
+
+impl World {
+    fn send(&self, from: &str, to: &[&str]) -> mail::router::Accepted {
+        self.router.accept(&envelope(from, to), MESSAGE).expect("it is taken")
+    }
+
+    /// The messages in somebody's inbox.
+    fn inbox(&self, name: &str) -> Vec<String> {
+        let Ok(file) = self.mail.open_as_server(&format!("mail/{name}.nsf")) else { return Vec::new() };
+        let view = file.view().unwrap();
+        let inbox = view.folder("INBOX").unwrap().expect("there is an inbox").id;
+        let mut found = Vec::new();
+        view.entries(inbox, Uid(1)..=Uid(u32::MAX), &mut |entry| {
+            let message = view.message(entry.note)?.expect("an entry has its message");
+            found.push(String::from_utf8_lossy(&message.raw()?).into_owned());
+            Ok(std::ops::ControlFlow::Continue(()))
+        })
+        .unwrap();
+        found
+    }
+
+    fn finish_all(&self, outcome: &TransferOutcome) -> usize {
+        let jobs = self.router.due(100);
+        for job in &jobs {
+            let outcomes = vec![outcome.clone(); job.recipients.len()];
+            self.router.finish(job, &outcomes).unwrap();
+        }
+        jobs.len()
+    }
+}
+
+fn temporary() -> TransferOutcome {
+    TransferOutcome::Temporary { reply: "450 4.2.0 later".into() }
+}
+
+#[test]
+fn local_recipients_have_the_message_when_it_is_accepted() {
+    let world = world();
+    let accepted = world.send("bob@acme.test", &["ann@acme.test", "ANN@acme.test", "carla@acme.test"]);
+    assert_eq!((accepted.delivered, accepted.queued), (2, 0), "one copy for each mailbox");
+    let expected = format!("Return-Path: <bob@acme.test>\r\n{}", String::from_utf8_lossy(MESSAGE));
+    assert_eq!(world.inbox("ann"), [expected.clone()]);
+    assert_eq!(world.inbox("carla"), [expected]);
+}
+
+#[test]
+fn groups_are_expanded_and_each_recipient_gets_one_copy() {
+    let world = world();
+    let accepted = world.send("bob@acme.test", &["team@acme.test", "ann@acme.test"]);
+    assert_eq!((accepted.delivered, accepted.queued), (2, 1));
+    assert_eq!((world.inbox("ann").len(), world.inbox("bob").len()), (1, 1));
+    let jobs = world.router.due(10);
+    assert_eq!((jobs.len(), jobs[0].domain.as_str()), (1, "away.test"));
+    assert_eq!(world.router.content(jobs[0].key).unwrap(), MESSAGE);
+}
+
+#[test]
+fn a_delivered_message_leaves_the_queue() {
+    let world = world();
+    world.send("bob@acme.test", &["x@one.test", "y@one.test", "z@two.test"]);
+    assert_eq!(world.finish_all(&TransferOutcome::Delivered { reply: "250 ok".into(), reports: false }), 2);
+    assert_eq!(world.router.counts().messages, 0);
+    assert!(world.inbox("bob").is_empty(), "nobody asked for a report of success");
+}
+
+#[test]
+fn one_message_is_not_given_out_twice_for_a_domain() {
+    let world = world();
+    world.send("bob@acme.test", &["x@one.test"]);
+    let jobs = world.router.due(10);
+    assert!(world.router.due(10).is_empty());
+    world.router.abandon(&jobs[0]);
+    assert_eq!(world.router.due(10).len(), 1);
+}
+
+#[test]
+fn temporary_failures_are_retried_warned_of_and_given_up() {
+    let world = world();
+    world.send("bob@acme.test", &["x@one.test"]);
+    let mut attempts = 0;
+    for _ in 0..6 * 24 * 12 {
+        attempts += world.finish_all(&temporary());
+        world.clock.advance(Duration::from_secs(300));
+    }
+    assert_eq!(world.router.counts().messages, 0);
+    let reports = world.inbox("bob");
+    assert_eq!(reports.len(), 2, "one warning, one failure");
+    assert!(reports[0].contains("Action: delayed") && reports[0].contains("450 4.2.0 later"));
+    assert!(reports[1].contains("Action: failed") && reports[1].contains("gave up"));
+    assert!((30..60).contains(&attempts), "{attempts} attempts in five days");
+}
+
+#[test]
+fn a_permanent_failure_comes_back_at_once() {
+    let world = world();
+    world.send("bob@acme.test", &["x@one.test"]);
+    world.finish_all(&TransferOutcome::Permanent { reply: "550 5.1.1 unknown".into() });
+    assert_eq!(world.router.counts().messages, 0);
+    assert!(world.inbox("bob")[0].contains("Status: 5.1.1"));
+}
+
+#[test]
+fn unknown_members_are_reported() {
+    let world = world();
+    world.send("bob@acme.test", &["gone@acme.test", "ann@acme.test"]);
+    assert_eq!(world.inbox("ann").len(), 1);
+    assert!(world.inbox("bob")[0].contains("Final-Recipient: rfc822; gone@acme.test"));
+}
+
+#[test]
+fn what_cannot_be_reported_is_dead_mail() {
+    let world = world();
+    world.send("", &["x@one.test"]);
+    world.finish_all(&TransferOutcome::Permanent { reply: "550 no".into() });
+    let listed = world.router.list();
+    assert_eq!(listed[0].1.recipients[0].state, RecipientState::Dead);
+    assert!(world.router.due(10).is_empty());
+    world.router.release(listed[0].0).unwrap();
+    assert_eq!(world.finish_all(&TransferOutcome::Delivered { reply: String::new(), reports: false }), 1);
+    assert_eq!(world.router.counts().messages, 0);
+}
+
+#[test]
+fn reports_of_success_are_sent_when_asked_for() {
+    let world = world();
+    let mut asked = envelope("bob@acme.test", &["ann@acme.test", "x@one.test"]);
+    for recipient in &mut asked.recipients {
+        recipient.notify = Some(Notify { success: true, failure: true, delay: false });
+    }
+    world.router.accept(&asked, MESSAGE).unwrap();
+    world.finish_all(&TransferOutcome::Delivered { reply: "250 ok".into(), reports: false });
+    let reports = world.inbox("bob");
+    assert!(reports[0].contains("Action: delivered") && reports[1].contains("Action: relayed"));
+}
+
+#[test]
+fn a_full_mailbox_waits_in_the_queue() {
+    let world = world();
+    let long = [MESSAGE, &[b'x'; 2_000]].concat();
+    let accepted = world.router.accept(&envelope("bob@acme.test", &["tiny@acme.test"]), &long).unwrap();
+    assert_eq!(accepted.queued, 0, "it is known only when the mailbox is open");
+    assert_eq!((world.inbox("tiny").len(), world.router.counts().messages), (0, 1));
+    world.clock.advance(Duration::from_secs(400));
+    let jobs = world.router.due(10);
+    world.router.deliver_here(&jobs[0]).unwrap();
+    assert_eq!((world.inbox("tiny").len(), world.router.counts().messages), (0, 1));
+}
+
+#[test]
+fn an_operator_holds_releases_and_removes() {
+    let world = world();
+    world.send("bob@acme.test", &["x@one.test"]);
+    let key = world.router.list()[0].0;
+    world.router.hold(key).unwrap();
+    assert!(world.router.due(10).is_empty());
+    world.router.release(key).unwrap();
+    assert_eq!(world.router.due(10).len(), 1);
+    world.router.remove(key).unwrap();
+    assert_eq!(world.router.counts().messages, 0);
+    assert!(world.router.retry(key).is_err());
+}
+
+#[test]
+fn the_queue_survives_a_crash() {
+    let world = world();
+    world.send("bob@acme.test", &["x@one.test", "ann@acme.test"]);
+    world.send("bob@acme.test", &["y@two.test"]);
+    world.finish_all(&temporary());
+    let again = world_over(Arc::new(world.memory.crash_losing_all()), world.clock.clone());
+    assert_eq!(again.router.list(), world.router.list());
+    assert_eq!(again.inbox("ann").len(), 1);
+    again.clock.advance(Duration::from_secs(301));
+    assert_eq!(again.finish_all(&TransferOutcome::Delivered { reply: "250 ok".into(), reports: true }), 2);
+}
