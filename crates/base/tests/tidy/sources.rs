@@ -4,7 +4,7 @@
 //! unfinished work ([`shape`]). *Reach*: what only certain rooms may call ([`reach`]): files, time, randomness, environment. *Care*: unwraps,
 //! poisoned locks, sleeping tests, `unsafe`, ignored tests (also [`reach`], since they are calls and attributes).
 //!
-//! Test code is what lies under `tests/`, in `tests.rs` or in a module marked `#[cfg(test)]`.
+//! Test code is what lies under `tests/` or `examples/` (programs that measure), in `tests.rs` or in a module marked `#[cfg(test)]`.
 
 mod reach;
 mod shape;
@@ -70,7 +70,9 @@ fn file(path: &str, text: String) -> Vec<Finding> {
 }
 
 fn is_test(path: &str) -> bool {
-    path.contains("/tests/") || path.ends_with("/tests.rs") || path.contains("/benches/") || path.ends_with("_tests.rs")
+    ["/tests/", "/examples/", "/benches/"].iter().any(|folder| path.contains(folder))
+        || path.ends_with("/tests.rs")
+        || path.ends_with("_tests.rs")
 }
 
 /// Tells whether an item is compiled for tests only.
@@ -171,6 +173,7 @@ mod tests {
         let clock = "fn f() -> std::time::Instant { std::time::Instant::now() }";
         check(MAIL, clock, &["clock"]);
         check("crates/server/src/x.rs", clock, &[]);
+        check("crates/wire/src/x.rs", "use tokio::time::Instant;\nfn f() -> Instant { Instant::now() }", &[]);
         let files = "use std::fs::File;\nfn f() { let _ = File::open(\"x\"); }";
         check(MAIL, files, &["files"]);
         check("crates/store/src/x.rs", files, &[]);
