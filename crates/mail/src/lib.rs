@@ -6,6 +6,7 @@
 //! | [`message`] | a message as the items of a note |
 //! | [`mailbox`] | mail files, mailboxes and messages, as IMAP and POP3 see them |
 //! | [`router`] | taking messages, delivering them, the queue |
+//! | [`transport`] | import and export: mbox, Maildir, single files |
 //! | [`error`] | what can go wrong here, sorted by who must act |
 //! | [`limits`] | every maximum of this room |
 
@@ -15,5 +16,6 @@ pub mod mailbox;
 pub mod message;
 pub mod mime;
 pub mod router;
+pub mod transport;
 
 pub use error::{Error, Result};

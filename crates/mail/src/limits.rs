@@ -62,3 +62,12 @@ pub const LOCAL_DELIVERIES_PER_TRANSACTION_MAX: usize = 500;
 
 /// Most queued messages that one look for due ones passes over.
 pub const QUEUE_SCAN_MAX: usize = 10_000;
+
+/// Messages that an import puts in with one transaction.
+pub const IMPORT_GROUP_MESSAGES: usize = 500;
+
+/// Bytes of messages after which an import puts in what it has.
+pub const IMPORT_GROUP_BYTES: usize = 16 << 20;
+
+/// Most imports of one mail file that may be interrupted at a time.
+pub const IMPORT_SOURCES_MAX: usize = 1_000;
