@@ -1,0 +1,82 @@
+//! `AUTH` (RFC 5034): a login through SASL, with PLAIN, LOGIN or SCRAM-SHA-256.
+//! Without arguments it lists the mechanisms, as older clients expect. `*` breaks an exchange off.
+
+use data_encoding::BASE64;
+
+use super::user::PRIVACY;
+use crate::codec::Command;
+use crate::session::{Pending, Session, Step, ok};
+use crate::work::Work;
+
+pub(crate) fn run(session: &mut Session, command: &Command) -> Step {
+    if !session.peer.is_private() {
+        return session.error(PRIVACY);
+    }
+    let mut words = command.words();
+    let Some(mechanism) = words.next() else {
+        return Step::Reply(ok("mechanisms follow") + "SCRAM-SHA-256\r\nPLAIN\r\nLOGIN\r\n.\r\n");
+    };
+    let initial = match words.next() {
+        None => None,
+        Some("=") => Some(Vec::new()),
+        Some(text) => match BASE64.decode(text.as_bytes()) {
+            Ok(initial) => Some(initial),
+            Err(_) => return session.error("[AUTH] this is not base64"),
+        },
+    };
+    match (mechanism.to_ascii_uppercase().as_str(), initial) {
+        ("PLAIN", Some(response)) => plain(session, &response),
+        ("PLAIN", None) => ask(session, Pending::Plain, ""),
+        ("LOGIN", Some(name)) => login_name(session, &name),
+        ("LOGIN", None) => ask(session, Pending::LoginName, "Username:"),
+        ("SCRAM-SHA-256", None) => Step::Work(Work::Scram(None)),
+        ("SCRAM-SHA-256", first) => Step::Work(Work::Scram(first)),
+        _ => session.error("[AUTH] this mechanism is not offered"),
+    }
+}
+
+/// Takes the client's next line of an exchange.
+pub(crate) fn go_on(session: &mut Session, pending: Pending, line: &str) -> Step {
+    if line == "*" {
+        return session.error("[AUTH] broken off");
+    }
+    let Ok(response) = BASE64.decode(line.as_bytes()) else {
+        return session.error("[AUTH] this is not base64");
+    };
+    match pending {
+        Pending::Plain => plain(session, &response),
+        Pending::LoginName => login_name(session, &response),
+        Pending::LoginPassword(login) => Step::Work(Work::Login { login, password: response }),
+        Pending::Scram(exchange) => Step::Work(Work::Exchange(exchange, response)),
+        Pending::ScramEnd(login) if response.is_empty() => Step::Work(Work::Open(login)),
+        Pending::ScramEnd(_) => session.error("[AUTH] there was nothing left to say"),
+    }
+}
+
+fn ask(session: &mut Session, pending: Pending, challenge: &str) -> Step {
+    session.exchange = Some(pending);
+    Step::Reply(format!("+ {}\r\n", BASE64.encode(challenge.as_bytes())))
+}
+
+/// Takes the message of PLAIN (RFC 4616): whom to act for, who one is, the password.
+fn plain(session: &mut Session, response: &[u8]) -> Step {
+    let mut parts = response.split(|byte| *byte == 0);
+    let (Some(acts_for), Some(login), Some(password), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return session.error("[AUTH] not what PLAIN wants");
+    };
+    let Ok(login) = String::from_utf8(login.to_vec()) else {
+        return session.error("[AUTH] the name is no text");
+    };
+    if !acts_for.is_empty() && acts_for != login.as_bytes() {
+        return session.error("[AUTH] nobody acts for others here");
+    }
+    Step::Work(Work::Login { login, password: password.to_vec() })
+}
+
+fn login_name(session: &mut Session, name: &[u8]) -> Step {
+    match String::from_utf8(name.to_vec()) {
+        Ok(name) => ask(session, Pending::LoginPassword(name), "Password:"),
+        Err(_) => session.error("[AUTH] the name is no text"),
+    }
+}

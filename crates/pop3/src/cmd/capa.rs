@@ -1,0 +1,28 @@
+//! `CAPA` (RFC 2449 §5): what the server can do here and now.
+//! Ways to log in are told only where they may be used.
+
+use crate::codec::Command;
+use crate::session::{Session, State, Step, ok};
+
+pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
+    let mut text = ok("capabilities follow");
+    let mut say = |line: &str| {
+        text.push_str(line);
+        text.push_str("\r\n");
+    };
+    ["TOP", "UIDL", "RESP-CODES", "AUTH-RESP-CODE", "PIPELINING", "EXPIRE NEVER", "UTF8 USER"]
+        .into_iter()
+        .for_each(&mut say);
+    if matches!(session.state, State::Authorization(_)) {
+        if session.tls_offered {
+            say("STLS");
+        }
+        if session.peer.is_private() {
+            say("USER");
+            say("SASL SCRAM-SHA-256 PLAIN LOGIN");
+        }
+    }
+    say("IMPLEMENTATION Doublet");
+    say(".");
+    Step::Reply(text)
+}

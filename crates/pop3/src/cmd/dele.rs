@@ -1,0 +1,18 @@
+//! `DELE` (RFC 1939 §5): marks a message, which QUIT will remove.
+//! A session that ends without QUIT removes nothing.
+
+use crate::codec::Command;
+use crate::session::{Session, Step, ok};
+
+pub(super) fn run(session: &mut Session, command: &Command) -> Step {
+    let wanted = command.numbers::<1>();
+    let marked = session.inbox().and_then(|inbox| {
+        let [number] = wanted?;
+        let (index, _) = inbox.find(number)?;
+        inbox.deleted.insert(index).then_some(number)
+    });
+    match marked {
+        Some(number) => Step::Reply(ok(&format!("message {number} will be removed"))),
+        None => session.error("no such message"),
+    }
+}

@@ -1,0 +1,25 @@
+//! `LIST` (RFC 1939 §5): the size of one message, or of all.
+//! The size is that of the stored message.
+
+use std::fmt::Write;
+
+use crate::codec::Command;
+use crate::session::{Session, Step, err, ok};
+
+pub(super) fn run(session: &mut Session, command: &Command) -> Step {
+    let wanted = command.numbers::<1>();
+    let Some(inbox) = session.inbox() else {
+        return Step::Reply(err("log in first"));
+    };
+    if command.words().next().is_none() {
+        let mut text = ok(&format!("{} messages ({} octets)", inbox.count(), inbox.size_bytes()));
+        for (number, message) in inbox.listed() {
+            let _ = write!(text, "{number} {}\r\n", message.size_bytes);
+        }
+        return Step::Reply(text + ".\r\n");
+    }
+    match wanted.and_then(|[number]| Some((number, inbox.find(number)?.1))) {
+        Some((number, message)) => Step::Reply(format!("+OK {number} {}\r\n", message.size_bytes)),
+        None => session.error("no such message"),
+    }
+}

@@ -1,0 +1,20 @@
+//! `QUIT` (RFC 1939 §6): removes what is marked, and ends.
+//! The good-bye is said after the removal is durable.
+
+use std::sync::Arc;
+
+use crate::codec::Command;
+use crate::session::{Session, Step, ok};
+use crate::work::Work;
+
+pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
+    let Some(inbox) = session.inbox() else {
+        return Step::Close(ok("bye"));
+    };
+    let uids: Vec<_> =
+        inbox.deleted.iter().filter_map(|index| Some(inbox.maildrop.messages.get(*index)?.uid)).collect();
+    if uids.is_empty() {
+        return Step::Close(ok("bye"));
+    }
+    Step::Work(Work::Remove(Arc::clone(&inbox.maildrop.file), inbox.maildrop.folder, uids))
+}

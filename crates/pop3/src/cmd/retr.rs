@@ -1,0 +1,24 @@
+//! `RETR` (RFC 1939 §5): a whole message.
+//! Reading does not set `\Seen`: a POP3 client keeps that to itself.
+
+use std::sync::Arc;
+
+use crate::codec::Command;
+use crate::session::{Session, Step};
+use crate::work::Work;
+
+pub(super) fn run(session: &mut Session, command: &Command) -> Step {
+    match command.numbers::<1>() {
+        Some([number]) => read(session, number, None),
+        None => session.error("which message?"),
+    }
+}
+
+/// Asks for a message, or for its top.
+pub(super) fn read(session: &mut Session, number: u32, lines: Option<u32>) -> Step {
+    let found = session.inbox().and_then(|inbox| Some((Arc::clone(&inbox.maildrop.file), inbox.find(number)?.1)));
+    match found {
+        Some((file, message)) => Step::Work(Work::Read(file, message.note, lines)),
+        None => session.error("no such message"),
+    }
+}

@@ -1,0 +1,13 @@
+//! `TOP` (RFC 1939 §7): the header of a message and the first lines of its body.
+//! The arguments are the message and the number of lines.
+
+use super::retr;
+use crate::codec::Command;
+use crate::session::{Session, Step};
+
+pub(super) fn run(session: &mut Session, command: &Command) -> Step {
+    match command.numbers::<2>() {
+        Some([number, lines]) => retr::read(session, number, Some(lines)),
+        None => session.error("which message, and how many lines?"),
+    }
+}

@@ -1,0 +1,26 @@
+//! `UIDL` (RFC 1939 §7): the name of one message, or of all, that stays the same over sessions.
+//! It is made of UIDVALIDITY and UID, which no other message of the inbox ever has.
+
+use std::fmt::Write;
+
+use crate::codec::Command;
+use crate::session::{Session, Step, err, ok};
+
+pub(super) fn run(session: &mut Session, command: &Command) -> Step {
+    let wanted = command.numbers::<1>();
+    let Some(inbox) = session.inbox() else {
+        return Step::Reply(err("log in first"));
+    };
+    let validity = inbox.maildrop.uid_validity;
+    if command.words().next().is_none() {
+        let mut text = ok("names follow");
+        for (number, message) in inbox.listed() {
+            let _ = write!(text, "{number} {validity:08x}{:08x}\r\n", message.uid.0);
+        }
+        return Step::Reply(text + ".\r\n");
+    }
+    match wanted.and_then(|[number]| Some((number, inbox.find(number)?.1))) {
+        Some((number, message)) => Step::Reply(format!("+OK {number} {validity:08x}{:08x}\r\n", message.uid.0)),
+        None => session.error("no such message"),
+    }
+}

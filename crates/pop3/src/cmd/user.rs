@@ -1,0 +1,34 @@
+//! `USER` and `PASS` (RFC 1939 §7): a login in two commands.
+//! Neither is taken where others could listen. `USER` never tells whether there is such a user. `APOP` is refused.
+
+use crate::codec::Command;
+use crate::session::{Session, State, Step, err, ok};
+use crate::work::Work;
+
+/// Said where a password would travel in clear.
+pub(super) const PRIVACY: &str = "[AUTH] encryption is needed before logging in: use STLS";
+
+pub(super) fn user(session: &mut Session, command: &Command) -> Step {
+    if !session.peer.is_private() {
+        return session.error(PRIVACY);
+    }
+    if command.rest.is_empty() {
+        return session.error("a name is missing");
+    }
+    session.state = State::Authorization(Some(command.rest.trim().to_owned()));
+    Step::Reply(ok("send PASS"))
+}
+
+pub(super) fn pass(session: &mut Session, command: &Command) -> Step {
+    let State::Authorization(user) = &mut session.state else {
+        return Step::Reply(err("you are logged in already"));
+    };
+    match user.take() {
+        Some(login) => Step::Work(Work::Login { login, password: command.rest.clone().into_bytes() }),
+        None => session.error("send USER first"),
+    }
+}
+
+pub(super) fn apop(session: &mut Session, _command: &Command) -> Step {
+    session.error("APOP is not offered: it would need passwords in clear on the server")
+}

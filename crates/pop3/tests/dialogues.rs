@@ -1,0 +1,445 @@
+//! Dialogues with the POP3 room over a mail file in memory.
+//!
+//! A dialogue is text: `C:` lines are sent, `S:` lines must come; `*` at the end of an `S:` line stands for the rest of it. `TLS` does the
+//! handshake, `END` expects the server to close, `POST text` lets a message arrive meanwhile. Consecutive `C:` lines are sent as one piece.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::Name;
+use base::sim::{SeededRandom, SimClock};
+use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
+use notes::{Identity, Notes};
+use pop3::backend::{Credentials, Exchange, ExchangeStep, LoginError};
+use pop3::{Service, serve};
+use store::memory::Memory;
+use store::{Options, Store, SyncMode};
+use tokio::io::AsyncWriteExt;
+use wire::{ClientTls, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
+
+const LETTER: &str = "Subject: one\r\n\r\n.dots\r\n..\r\nlast\r\n";
+
+/// Knows ann, whose password is `sesame`, and bob, who is switched off.
+struct Accounts {
+    mail: Arc<Mail>,
+}
+
+impl Credentials for Accounts {
+    fn authenticate(&self, _peer: &Peer, login: &str, password: &[u8]) -> Result<String, LoginError> {
+        match (login, password) {
+            ("ann@acme.test", b"sesame") => Ok(login.to_owned()),
+            ("bob@acme.test", b"sesame") => Err(LoginError::Disabled),
+            _ => Err(LoginError::Wrong),
+        }
+    }
+
+    fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn Exchange>> {
+        Some(Box::new(Riddle))
+    }
+
+    fn open(&self, login: &str) -> Result<MailFile, LoginError> {
+        let identity = Arc::new(Identity::person(login));
+        self.mail.open("mail/ann.nsf", &identity).map_err(|_| LoginError::Unavailable)
+    }
+}
+
+/// Stands for SCRAM: `first`, then `second`, and the server says `proof`.
+struct Riddle;
+
+impl Exchange for Riddle {
+    fn step(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginError> {
+        match response {
+            b"first" => Ok(ExchangeStep::Challenge(b"go on".to_vec())),
+            b"second" => Ok(ExchangeStep::Done { login: "ann@acme.test".to_owned(), last: b"proof".to_vec() }),
+            _ => Err(LoginError::Malformed),
+        }
+    }
+}
+
+struct World {
+    mail: Arc<Mail>,
+    service: Arc<Service>,
+}
+
+fn world(letters: &[&str]) -> World {
+    let options = Options { sync: SyncMode::Each, ..Options::default() };
+    let store = Arc::new(Store::over(Arc::new(Memory::new(1)), &options).expect("a store in memory opens"));
+    let clock = Arc::new(SimClock::new());
+    let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));
+    let mail = Mail::new(notes, MailOptions::default());
+    mail.ensure("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
+    let made = rcgen::generate_simple_self_signed(vec!["mail.acme.test".to_owned()]).expect("a certificate");
+    let tls = Tls::new(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("a pair");
+    let service = Service {
+        credentials: Arc::new(Accounts { mail: Arc::clone(&mail) }),
+        pool: Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads"),
+        tls: Some(Arc::new(tls)),
+        hostname: "mail.acme.test".to_owned(),
+        idle_time_max: Duration::from_secs(600),
+        shutdown: Shutdown::new(),
+    };
+    let world = World { mail, service: Arc::new(service) };
+    letters.iter().for_each(|letter| world.post(letter));
+    world
+}
+
+impl World {
+    fn post(&self, letter: &str) {
+        let file = self.mail.open_as_server("mail/ann.nsf").expect("it is there");
+        let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
+        let message = NewMessage { raw: letter.as_bytes().to_vec(), flags: Flags::none(), received: None };
+        file.append(inbox, &[message]).expect("it is taken");
+    }
+
+    fn inbox(&self) -> Vec<String> {
+        let file = self.mail.open_as_server("mail/ann.nsf").expect("it is there");
+        let view = file.view().expect("a view");
+        let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
+        let mut subjects = Vec::new();
+        view.entries(inbox, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
+            let raw = view.message(entry.note)?.expect("it is there").raw()?;
+            let text = String::from_utf8_lossy(&raw).into_owned();
+            subjects.push(text.lines().next().unwrap_or_default().to_owned());
+            Ok(std::ops::ControlFlow::Continue(()))
+        })
+        .expect("the inbox can be read");
+        subjects
+    }
+}
+
+/// The client's end of a dialogue.
+struct Client {
+    stream: Stream,
+    heard: Vec<u8>,
+}
+
+impl Client {
+    async fn line(&mut self) -> String {
+        loop {
+            if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.heard.drain(..=end).collect();
+                return String::from_utf8(line).expect("the test's messages are text").trim_end().to_owned();
+            }
+            let received = self.stream.receive(&mut self.heard).await.expect("the server is there");
+            assert_ne!(received, 0, "the server closed; heard {:?}", String::from_utf8_lossy(&self.heard));
+        }
+    }
+
+    async fn say(&mut self, text: &mut String) {
+        self.stream.write_all(text.as_bytes()).await.expect("the server reads");
+        self.stream.flush().await.expect("the server reads");
+        text.clear();
+    }
+}
+
+async fn check(world: &World, peer: Peer, dialogue: &str) {
+    let (client, server) = Stream::duplex(1 << 16);
+    let serving = tokio::spawn(serve(server, peer, Arc::clone(&world.service)));
+    let mut client = Client { stream: client, heard: Vec::new() };
+    let mut saying = String::new();
+    for line in dialogue.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Some(words) = line.strip_prefix("C:") {
+            saying.push_str(words.strip_prefix(' ').unwrap_or(words));
+            saying.push_str("\r\n");
+            continue;
+        }
+        client.say(&mut saying).await;
+        match line.split_once(' ').unwrap_or((line, "")) {
+            ("S:", expected) => {
+                let heard = client.line().await;
+                let fits = expected.strip_suffix('*').map_or(heard == expected, |start| heard.starts_with(start));
+                assert!(fits, "expected {expected:?}, heard {heard:?}");
+            }
+            ("TLS", _) => {
+                let trust = ClientTls::opportunistic().expect("valid settings");
+                client.stream = client.stream.connect_tls(&trust, "mail.acme.test").await.expect("a handshake");
+            }
+            ("POST", letter) => world.post(&format!("{letter}\r\n\r\n")),
+            ("DRAIN", _) => world.service.shutdown.drain(),
+            ("END", _) => {
+                let end = client.stream.receive(&mut client.heard).await.expect("an orderly end");
+                assert_eq!((end, client.heard.len()), (0, 0), "{:?}", String::from_utf8_lossy(&client.heard));
+            }
+            _ => panic!("no such line: {line}"),
+        }
+    }
+    drop(client);
+    // The client leaves without a word; over TLS that is an error of its own.
+    let ended = serving.await.expect("no panic");
+    assert!(ended.is_ok() || dialogue.contains("TLS"), "{ended:?}");
+}
+
+fn stranger() -> Peer {
+    Peer::network("192.0.2.7:4711".parse().expect("an address"))
+}
+
+const LOGIN: &str =
+    "S: +OK mail.acme.test Doublet POP3 ready\nC: USER ann@acme.test\nC: PASS sesame\nS: +OK send PASS\n";
+
+#[tokio::test]
+async fn mail_is_listed_read_and_removed() {
+    let world = world(&[LETTER, "Subject: two\r\n\r\n", "Subject: three\r\n\r\nshort\r\n"]);
+    let dialogue = format!(
+        "{LOGIN}
+         S: +OK 3 messages (74 octets)
+         C: STAT
+         S: +OK 3 74
+         C: LIST
+         S: +OK *
+         S: 1 33
+         S: 2 16
+         S: 3 25
+         S: .
+         C: LIST 2
+         S: +OK 2 16
+         C: RETR 1
+         S: +OK 33 octets
+         S: Subject: one
+         S:
+         S: ..dots
+         S: ...
+         S: last
+         S: .
+         C: TOP 1 1
+         S: +OK *
+         S: Subject: one
+         S:
+         S: ..dots
+         S: .
+         C: DELE 2
+         S: +OK *
+         C: DELE 2
+         S: -ERR no such message
+         C: LIST
+         S: +OK 2 messages (58 octets)
+         S: 1 33
+         S: 3 25
+         S: .
+         C: RSET
+         S: +OK 3 messages
+         C: DELE 1
+         S: +OK *
+         C: NOOP
+         S: +OK *
+         C: QUIT
+         S: +OK bye
+         END"
+    );
+    check(&world, Peer::local(), &dialogue).await;
+    assert_eq!(world.inbox(), ["Subject: two", "Subject: three"]);
+}
+
+#[tokio::test]
+async fn without_quit_nothing_is_removed() {
+    let world = world(&[LETTER]);
+    check(&world, Peer::local(), &format!("{LOGIN}S: +OK 1 *\nC: DELE 1\nS: +OK *\n")).await;
+    assert_eq!(world.inbox().len(), 1);
+}
+
+#[tokio::test]
+async fn names_of_messages_stay_and_new_mail_waits_for_the_next_session() {
+    let world = world(&["Subject: one\r\n\r\n", "Subject: two\r\n\r\n"]);
+    let file = world.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let view = file.view().expect("a view");
+    let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
+    let validity = view.status(inbox).expect("a status").uid_validity;
+    let first = format!(
+        "{LOGIN}
+         S: +OK 2 *
+         POST Subject: three
+         C: UIDL
+         S: +OK *
+         S: 1 {validity:08x}00000001
+         S: 2 {validity:08x}00000002
+         S: .
+         C: DELE 1
+         S: +OK *
+         C: UIDL 1
+         S: -ERR *
+         C: QUIT
+         S: +OK bye"
+    );
+    check(&world, Peer::local(), &first).await;
+    let second = format!(
+        "{LOGIN}S: +OK 2 *\nC: UIDL 1\nS: +OK 1 {validity:08x}00000002\nC: UIDL 2\nS: +OK 2 {validity:08x}00000003"
+    );
+    check(&world, Peer::local(), &second).await;
+}
+
+#[tokio::test]
+async fn passwords_are_taken_only_in_private() {
+    let world = world(&[]);
+    let dialogue = "S: +OK *
+         C: CAPA
+         S: +OK *
+         S: TOP
+         S: UIDL
+         S: RESP-CODES
+         S: AUTH-RESP-CODE
+         S: PIPELINING
+         S: EXPIRE NEVER
+         S: UTF8 USER
+         S: STLS
+         S: IMPLEMENTATION Doublet
+         S: .
+         C: USER ann@acme.test
+         S: -ERR [AUTH] encryption is needed before logging in: use STLS
+         C: AUTH PLAIN AGFubkBhY21lLnRlc3QAc2VzYW1l
+         S: -ERR [AUTH] *
+         C: PASS sesame
+         S: -ERR send USER first
+         C: STLS
+         C: CAPA
+         S: +OK begin TLS
+         TLS
+         C: CAPA
+         S: +OK *
+         S: TOP
+         S: UIDL
+         S: RESP-CODES
+         S: AUTH-RESP-CODE
+         S: PIPELINING
+         S: EXPIRE NEVER
+         S: UTF8 USER
+         S: USER
+         S: SASL SCRAM-SHA-256 PLAIN LOGIN
+         S: IMPLEMENTATION Doublet
+         S: .
+         C: STLS
+         S: -ERR TLS is not there or there already
+         C: AUTH PLAIN AGFubkBhY21lLnRlc3QAc2VzYW1l
+         S: +OK 0 messages (0 octets)
+         C: STLS
+         S: -ERR you are logged in already";
+    check(&world, stranger(), dialogue).await;
+}
+
+#[tokio::test]
+async fn every_mechanism_logs_in() {
+    let world = world(&[]);
+    let after = "S: +OK 0 messages (0 octets)\nC: QUIT\nS: +OK bye\nEND";
+    for exchange in [
+        "C: AUTH PLAIN\nS: +\nC: AGFubkBhY21lLnRlc3QAc2VzYW1l",
+        "C: AUTH LOGIN\nS: + VXNlcm5hbWU6\nC: YW5uQGFjbWUudGVzdA==\nS: + UGFzc3dvcmQ6\nC: c2VzYW1l",
+        "C: auth login YW5uQGFjbWUudGVzdA==\nS: + UGFzc3dvcmQ6\nC: c2VzYW1l",
+        "C: AUTH SCRAM-SHA-256 Zmlyc3Q=\nS: + Z28gb24=\nC: c2Vjb25k\nS: + cHJvb2Y=\nC:",
+        "C: AUTH SCRAM-SHA-256\nS: +\nC: Zmlyc3Q=\nS: + Z28gb24=\nC: c2Vjb25k\nS: + cHJvb2Y=\nC:",
+    ] {
+        check(&world, Peer::local(), &format!("S: +OK *\n{exchange}\n{after}")).await;
+    }
+}
+
+#[tokio::test]
+async fn failed_logins_are_told_alike_and_end_the_session() {
+    let world = world(&[]);
+    let dialogue = "S: +OK *
+         C: AUTH PLAIN
+         S: +
+         C: *
+         S: -ERR [AUTH] broken off
+         C: AUTH CRAM-MD5
+         S: -ERR [AUTH] this mechanism is not offered
+         C: AUTH PLAIN !!!
+         S: -ERR [AUTH] this is not base64
+         C: USER ann@acme.test
+         C: PASS wrong
+         S: +OK send PASS
+         S: -ERR [AUTH] wrong login or password
+         C: USER nobody@acme.test
+         C: PASS wrong
+         S: +OK send PASS
+         S: -ERR [AUTH] wrong login or password
+         C: USER bob@acme.test
+         C: PASS sesame
+         S: +OK send PASS
+         S: -ERR [AUTH] the account is switched off
+         END";
+    check(&world, Peer::local(), dialogue).await;
+}
+
+#[tokio::test]
+async fn misplaced_and_broken_commands_are_refused() {
+    let world = world(&[LETTER]);
+    let misplaced = format!(
+        "S: +OK *
+         C: STAT
+         S: -ERR log in first
+         C: XYZZY
+         S: -ERR unknown command
+         C: APOP ann 0123
+         S: -ERR APOP *
+         C: UTF8
+         S: +OK *
+         C: USER ann@acme.test
+         C: PASS sesame
+         S: +OK send PASS
+         S: +OK 1 *
+         C: USER bob
+         S: -ERR you are logged in already
+         C: RETR 0
+         C: RETR 2
+         C: RETR
+         C: TOP 1
+         C: TOP 1 99999999999
+         C: LIST x
+         S: -ERR no such message
+         S: -ERR no such message
+         S: -ERR which message?
+         S: -ERR which message, and how many lines?
+         S: -ERR which message, and how many lines?
+         S: -ERR no such message
+         C: {}
+         S: -ERR the line is too long
+         END",
+        "x".repeat(2_000)
+    );
+    check(&world, Peer::local(), &misplaced).await;
+    let nonsense = format!(
+        "S: +OK *\n{}{}S: -ERR too many errors\nEND",
+        "C: XYZZY\n".repeat(20),
+        "S: -ERR unknown command\n".repeat(19)
+    );
+    check(&world, Peer::local(), &nonsense).await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_gone_meanwhile_is_an_error() {
+    let world = world(&[LETTER]);
+    let (client, server) = Stream::duplex(1 << 16);
+    tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service)));
+    let mut client = Client { stream: client, heard: Vec::new() };
+    client.say(&mut "USER ann@acme.test\r\nPASS sesame\r\n".to_owned()).await;
+    for _ in 0..3 {
+        client.line().await;
+    }
+    let other = format!("{LOGIN}S: +OK 1 *\nC: DELE 1\nS: +OK *\nC: QUIT\nS: +OK bye");
+    check(&world, Peer::local(), &other).await;
+    client.say(&mut "RETR 1\r\nDELE 1\r\nQUIT\r\n".to_owned()).await;
+    assert_eq!(client.line().await, "-ERR this message is gone");
+    assert!(client.line().await.starts_with("+OK"));
+    assert_eq!(client.line().await, "+OK bye");
+}
+
+#[tokio::test]
+async fn large_messages_pass_through_small_buffers() {
+    let body: String = (0..40_000).map(|number| format!(".{number}\r\n")).collect();
+    let world = world(&[&format!("Subject: large\r\n\r\n{body}")]);
+    let (client, server) = Stream::duplex(512);
+    tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service)));
+    let mut client = Client { stream: client, heard: Vec::new() };
+    client.say(&mut "USER ann@acme.test\r\nPASS sesame\r\nRETR 1\r\n".to_owned()).await;
+    for _ in 0..6 {
+        client.line().await;
+    }
+    for number in 0..40_000 {
+        assert_eq!(client.line().await, format!("..{number}"));
+    }
+    assert_eq!(client.line().await, ".");
+}
+
+#[tokio::test]
+async fn a_server_that_ends_says_so() {
+    let world = world(&[]);
+    check(&world, Peer::local(), "S: +OK *\nDRAIN\nS: -ERR [SYS/TEMP] the server is going down, try again later\nEND")
+        .await;
+}
