@@ -29,7 +29,7 @@ check: ## format, lints, docs, licences and house rules, a short fuzz
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --locked --workspace --no-deps --quiet
 	$(CARGO) test --release --locked --package base --test tidy
-	$(CARGO) run --release --locked --package fuzz -- --iterations 2000
+	$(CARGO) run --release --locked --package fuzz -- --iterations 20000
 
 conformance: build ## play foreign test suites and real clients against the server
 	@scripts/need conformance
@@ -43,4 +43,4 @@ bench: build ## measure against Postfix and Dovecot, write docs/performance.md
 soak: build ## run the long forms: crash loop, thousands of seeds, long fuzz
 	@scripts/need test
 	DOUBLET_SOAK=1 $(CARGO) test --release --locked --workspace
-	$(CARGO) run --release --locked --package fuzz -- --iterations 200000
+	$(CARGO) run --release --locked --package fuzz -- --iterations 2000000

@@ -1,0 +1,107 @@
+//! Makes inputs out of seeds: bits turned, bytes put in, taken out, doubled, words of the language put in, seeds joined.
+//!
+//! An input is determined by its target and its number alone, so a finding is repeated by naming both.
+
+use base::Random;
+use base::sim::SeededRandom;
+
+/// An input does not grow beyond this.
+pub const INPUT_BYTES_MAX: usize = 16 * 1024;
+
+/// Most changes to one seed.
+const CHANGES_MAX: u64 = 8;
+
+/// Numbers at which decoders like to break.
+const EDGES: &[u8] = &[0, 1, b'\t', b'\n', b'\r', b' ', 0x7F, 0x80, 0xC3, 0xFE, 0xFF];
+
+/// Makes the input of a number.
+#[must_use]
+pub fn input(number: u64, seeds: &[Vec<u8>], words: &[&str]) -> Vec<u8> {
+    let random = SeededRandom::new(number.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1));
+    let mut bytes = picked(&random, seeds).cloned().unwrap_or_default();
+    for _ in 0..=random.below(CHANGES_MAX) {
+        change(&mut bytes, &random, seeds, words);
+        bytes.truncate(INPUT_BYTES_MAX);
+    }
+    bytes
+}
+
+fn change(bytes: &mut Vec<u8>, random: &SeededRandom, seeds: &[Vec<u8>], words: &[&str]) {
+    let place = place(random, bytes.len());
+    match random.below(8) {
+        0 => turn_bit(bytes, random, place),
+        1 => set_byte(bytes, random, place),
+        2 => insert(bytes, place, &[random.next_u64() as u8]),
+        3 => drop(bytes.drain(range(random, bytes.len()))),
+        4 => {
+            let copy = bytes[range(random, bytes.len())].to_vec();
+            insert(bytes, place, &copy);
+        }
+        5 | 6 => {
+            let word = picked(random, words).map_or(&[][..], |word| word.as_bytes());
+            insert(bytes, place, word);
+        }
+        _ => join(bytes, random, picked(random, seeds)),
+    }
+}
+
+fn turn_bit(bytes: &mut [u8], random: &SeededRandom, place: usize) {
+    if let Some(byte) = bytes.get_mut(place) {
+        *byte ^= 1 << random.below(8);
+    }
+}
+
+fn set_byte(bytes: &mut [u8], random: &SeededRandom, place: usize) {
+    if let (Some(byte), Some(edge)) = (bytes.get_mut(place), picked(random, EDGES)) {
+        *byte = *edge;
+    }
+}
+
+fn insert(bytes: &mut Vec<u8>, place: usize, piece: &[u8]) {
+    bytes.splice(place..place, piece.iter().copied());
+}
+
+/// Puts the end of another seed in the place of the own end.
+fn join(bytes: &mut Vec<u8>, random: &SeededRandom, other: Option<&Vec<u8>>) {
+    let Some(other) = other else { return };
+    bytes.truncate(place(random, bytes.len()));
+    bytes.extend_from_slice(&other[place(random, other.len())..]);
+}
+
+/// Draws a place within, or at the end of, so many bytes.
+fn place(random: &SeededRandom, length: usize) -> usize {
+    random.below(length as u64 + 1) as usize
+}
+
+fn range(random: &SeededRandom, length: usize) -> std::ops::Range<usize> {
+    let (one, other) = (place(random, length), place(random, length));
+    // Short pieces more often than long ones.
+    let (start, end) = (one.min(other), one.max(other));
+    if random.below(2) == 0 { start..end } else { start..end.min(start + 16) }
+}
+
+fn picked<'a, T>(random: &SeededRandom, several: &'a [T]) -> Option<&'a T> {
+    if several.is_empty() { None } else { several.get(random.below(several.len() as u64) as usize) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_gives_its_input_again_and_others_give_others() {
+        let seeds = [b"a1 NOOP\r\n".to_vec(), b"a2 FETCH 1 (FLAGS)\r\n".to_vec()];
+        let inputs: Vec<_> = (0..500).map(|number| input(number, &seeds, &["(", "\r\n"])).collect();
+        assert_eq!(inputs[7], input(7, &seeds, &["(", "\r\n"]));
+        let mut different = inputs.clone();
+        different.sort();
+        different.dedup();
+        assert!(different.len() > 450, "{} of 500 inputs are different", different.len());
+    }
+
+    #[test]
+    fn without_seeds_inputs_are_made_of_words() {
+        assert!((0..100).any(|number| input(number, &[], &["word"]).starts_with(b"word")));
+        assert!((0..100).all(|number| input(number, &[], &[]).len() <= INPUT_BYTES_MAX));
+    }
+}

@@ -1,0 +1,47 @@
+//! Stored records of notes, read from bytes that are none.
+//!
+//! Whatever is accepted can be written and reads back as the same. Damage in the store must end as an error that names the
+//! record, so a decoder that panics would turn one bad block into a server that does not start.
+
+use base::codec::{Decoder, Encoder};
+use base::{NoteId, Uid};
+use notes::catalog::DatabaseRecord;
+use notes::folder::FolderState;
+use notes::item::{decode_items, encode_items};
+use notes::{Acl, Entry, Header, Item, Keywords, Summary};
+
+/// Reads the bytes as every kind of record.
+pub fn decode(bytes: &[u8]) {
+    if let Ok(record) = DatabaseRecord::decode(bytes) {
+        assert_eq!(DatabaseRecord::decode(&record.encode()).as_ref(), Ok(&record), "a database record reads back");
+    }
+    if let Ok(acl) = Acl::decode(bytes) {
+        assert_eq!(Acl::decode(&acl.encode()).as_ref(), Ok(&acl), "an access list reads back");
+    }
+    if let Ok(state) = FolderState::decode(bytes) {
+        assert_eq!(FolderState::decode(&state.encode()).as_ref(), Ok(&state), "a folder's state reads back");
+    }
+    if let Ok(keywords) = Keywords::decode(bytes) {
+        assert_eq!(Keywords::decode(&keywords.encode()).as_ref(), Ok(&keywords), "keywords read back");
+    }
+    if let Ok(summary) = Summary::decode(bytes) {
+        assert_eq!(Summary::decode(&summary.encode()).as_ref(), Ok(&summary), "a summary reads back");
+    }
+    if let Ok(header) = Header::decode(NoteId(1), bytes) {
+        assert_eq!(Header::decode(NoteId(1), &header.encode()).as_ref(), Ok(&header), "a header reads back");
+    }
+    let _ = Entry::decode(Uid(1), bytes);
+    let _ = notes::change::decode(&bytes[..bytes.len() / 2], &bytes[bytes.len() / 2..]);
+    if let Ok(items) = decode_items(&mut Decoder::new(bytes)) {
+        let record = encoded(&items);
+        let again = decode_items(&mut Decoder::new(&record)).expect("items that were just written read back");
+        // Compared as bytes, because a number that is none is unlike itself.
+        assert_eq!(encoded(&again), record, "items read back");
+    }
+}
+
+fn encoded(items: &[Item]) -> Vec<u8> {
+    let mut out = Encoder::new();
+    encode_items(&mut out, items.iter());
+    out.finish()
+}

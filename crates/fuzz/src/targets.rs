@@ -1,0 +1,170 @@
+//! The table of targets.
+
+use std::path::Path;
+
+use crate::records;
+
+/// Something that takes any bytes.
+pub struct Target {
+    /// Its name, and that of the folder with its seeds.
+    pub name: &'static str,
+    /// Panics when a promise is broken.
+    pub run: fn(&[u8]),
+    /// Pieces of its language that a mutation may put anywhere.
+    pub words: &'static [&'static str],
+}
+
+const IMAP_WORDS: &[&str] = &[
+    "a1 ",
+    "\r\n",
+    "{3}\r\n",
+    "{3+}\r\n",
+    "~{3+}\r\n",
+    "{99999999999}",
+    "(",
+    ")",
+    "\"",
+    "\\",
+    "*",
+    "%",
+    "1:*",
+    "$",
+    "UID ",
+    "FETCH ",
+    "BODY.PEEK[",
+    "]<0.5>",
+    "HEADER.FIELDS ",
+    "SEARCH ",
+    "OR ",
+    "NOT ",
+    "RETURN (",
+    "CHARSET UTF-8 ",
+    "LOGIN ",
+    "AUTHENTICATE PLAIN ",
+    "APPEND ",
+    "IDLE\r\nDONE\r\n",
+    "&AOk-",
+    "NIL",
+    "(UNCHANGEDSINCE 5) ",
+    "4294967295",
+    "18446744073709551616",
+    "\0",
+    "\u{fffd}",
+];
+const SMTP_WORDS: &[&str] = &[
+    "\r\n",
+    "\r\n.\r\n",
+    "\n.\n",
+    "\r.\r",
+    "\r\n..",
+    "EHLO x\r\n",
+    "MAIL FROM:<",
+    "RCPT TO:<",
+    ">",
+    "@",
+    "DATA\r\n",
+    "BDAT 5 LAST\r\n",
+    "BDAT 99999999999\r\n",
+    "SIZE=",
+    "BODY=8BITMIME",
+    "SMTPUTF8",
+    "RET=FULL",
+    "NOTIFY=NEVER",
+    "ORCPT=rfc822;",
+    "AUTH PLAIN ",
+    "AUTH SCRAM-SHA-256 ",
+    "=",
+    "*\r\n",
+    "STARTTLS\r\n",
+    "RSET\r\n",
+    "250-",
+    "250 ",
+    "5.1.1 ",
+    "[127.0.0.1]",
+    "\"a b\"",
+    "\0",
+];
+const MIME_WORDS: &[&str] = &[
+    "\r\n",
+    "\n",
+    "\r",
+    "\r\n\r\n",
+    "--b\r\n",
+    "--b--\r\n",
+    "Content-Type: ",
+    "multipart/mixed; boundary=b",
+    "message/rfc822",
+    "text/html; charset=",
+    "Content-Transfer-Encoding: base64\r\n",
+    "quoted-printable",
+    "=?utf-8?B?",
+    "=?utf-8?Q?",
+    "?=",
+    "=\r\n",
+    "=E4",
+    "filename*0*=utf-8''",
+    "filename*1=",
+    ";",
+    "\"",
+    "\\",
+    "(",
+    ")",
+    "<",
+    ">",
+    ",",
+    ":",
+    "Subject: ",
+    "Date: Tue, 31 Feb 2024 25:61:61 +9999\r\n",
+    "begin 644 x\r\n",
+    "\0",
+    "\u{e4}",
+];
+const RECORD_WORDS: &[&str] = &["\0", "\u{1}", "\u{7f}", "$Name", "CN=x/O=y"];
+
+/// All targets.
+pub const TARGETS: &[Target] = &[
+    Target { name: "imap", run: imap::codec::fuzz, words: IMAP_WORDS },
+    Target { name: "mime", run: mail::mime::fuzz, words: MIME_WORDS },
+    Target { name: "smtp_session", run: smtp::fuzz::session, words: SMTP_WORDS },
+    Target { name: "smtp_data", run: smtp::fuzz::data, words: SMTP_WORDS },
+    Target { name: "smtp_arguments", run: smtp::fuzz::arguments, words: SMTP_WORDS },
+    Target { name: "smtp_message", run: smtp::fuzz::message, words: MIME_WORDS },
+    Target { name: "smtp_reply", run: smtp::fuzz::reply, words: SMTP_WORDS },
+    Target { name: "collection", run: notes::collection::fuzz::decode, words: RECORD_WORDS },
+    Target { name: "records", run: records::decode, words: RECORD_WORDS },
+];
+
+/// Runs the target of a name; the entry for a coverage-guided fuzzer.
+///
+/// # Panics
+///
+/// When there is no such target, or when it finds a promise broken.
+pub fn run(name: &str, input: &[u8]) {
+    let target = TARGETS.iter().find(|target| target.name == name).expect("the caller names a target of the table");
+    (target.run)(input);
+}
+
+/// Reads a target's seeds, in the order of their names.
+#[must_use]
+pub fn seeds(target: &Target) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target.name);
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.iter().filter_map(|path| std::fs::read(path).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_has_seeds_or_makes_do_without_and_takes_them() {
+        for target in TARGETS {
+            assert!(!seeds(target).is_empty(), "{} has no seeds", target.name);
+            for seed in seeds(target) {
+                (target.run)(&seed);
+            }
+        }
+    }
+}
