@@ -1,7 +1,8 @@
 //! Pages: what they name exists.
 //!
 //! Looked at are the Markdown pages of the root and of `docs/`, and those beside sources. A relative link leads to a file; a path in backticks
-//! that starts with one of our folders exists; `make TARGET` is a target of the Makefile; no page names a path of somebody's machine.
+//! that starts with one of our folders exists; `make TARGET` is a target of the Makefile; the commands and options of `doublet ...`, in backticks or
+//! in an indented block, are words of the command line's sources; no page names a path of somebody's machine.
 
 use std::collections::BTreeSet;
 
@@ -9,18 +10,31 @@ use crate::ratchet::Finding;
 use crate::tree;
 
 /// The rules of this file.
-pub const RULES: &[&str] = &["link", "path", "target", "machine"];
+pub const RULES: &[&str] = &["link", "path", "target", "command", "machine"];
 
 const OUR_FOLDERS: &[&str] = &["crates/", "docs/", "scripts/", "conformance/", "fuzz/", "packaging/", ".ci/"];
 const MACHINE_FOLDERS: &[&str] = &["/root/", "/work/", "/home/"];
 
-/// Checks all pages.
-pub fn findings() -> Vec<Finding> {
-    let targets = targets(&tree::read("Makefile"));
-    tree::files(".", &["md"]).iter().flat_map(|path| page(path, &tree::read(path), &targets)).collect()
+/// Where the command line is declared.
+const COMMAND_LINE: &str = "crates/server/src";
+
+/// What pages may name.
+struct Known {
+    /// Targets of the Makefile.
+    targets: BTreeSet<String>,
+    /// Words of the command line's sources, in lower case.
+    words: BTreeSet<String>,
 }
 
-fn page(path: &str, text: &str, targets: &BTreeSet<String>) -> Vec<Finding> {
+/// Checks all pages.
+pub fn findings() -> Vec<Finding> {
+    let sources = tree::files(COMMAND_LINE, &["rs"]);
+    let words = sources.iter().flat_map(|path| words(&tree::read(path))).collect();
+    let known = Known { targets: targets(&tree::read("Makefile")), words };
+    tree::files(".", &["md"]).iter().flat_map(|path| page(path, &tree::read(path), &known)).collect()
+}
+
+fn page(path: &str, text: &str, known: &Known) -> Vec<Finding> {
     let mut findings = Vec::new();
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     for link in links(text) {
@@ -36,9 +50,16 @@ fn page(path: &str, text: &str, targets: &BTreeSet<String>) -> Vec<Finding> {
             findings.push(Finding::new("path", format!("{path}::{file}"), "there is no such file"));
         }
         if let Some(target) = name.strip_prefix("make ").and_then(|words| words.split(' ').next())
-            && !targets.contains(target)
+            && !known.targets.contains(target)
         {
             findings.push(Finding::new("target", format!("{path}::{target}"), "the Makefile has no such target"));
+        }
+    }
+    let lines = text.lines().filter_map(|line| line.strip_prefix("    "));
+    for word in quoted(text).into_iter().chain(lines).flat_map(command_words) {
+        if !known.words.contains(&word) {
+            let remark = "the command line has no such command or option";
+            findings.push(Finding::new("command", format!("{path}::{word}"), remark));
         }
     }
     for folder in MACHINE_FOLDERS.iter().filter(|folder| text.contains(**folder)) {
@@ -68,6 +89,26 @@ fn quoted(text: &str) -> Vec<&str> {
     lines.flat_map(|line| line.split('`').skip(1).step_by(2)).filter(|name| !name.is_empty()).collect()
 }
 
+/// Gives the command and the options of a line that calls our program, as they are named in its sources, in lower case.
+fn command_words(line: &str) -> Vec<String> {
+    let Some(rest) = line.strip_prefix("doublet ") else { return Vec::new() };
+    let mut found = Vec::new();
+    let mut words = rest.split_whitespace().take_while(|word| !["|", "<", ">", "&&", "#"].contains(word)).peekable();
+    if let Some(first) = words.peek().filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase())) {
+        found.extend(first.split('|').map(|command| command.replace('-', "")));
+    }
+    let options = words.filter_map(|word| word.trim_start_matches('[').strip_prefix("--"));
+    found.extend(options.map(|option| option.split(['=', ']']).next().unwrap_or_default().replace('-', "_")));
+    found.retain(|word| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
+    found
+}
+
+/// Gives the words of a source, in lower case.
+fn words(source: &str) -> Vec<String> {
+    let words = source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+    words.map(str::to_ascii_lowercase).collect()
+}
+
 fn targets(makefile: &str) -> BTreeSet<String> {
     let heads = makefile
         .lines()
@@ -85,8 +126,10 @@ mod tests {
     use super::*;
 
     fn rules(text: &str) -> Vec<String> {
+        let words = words("enum Command { Serve, User(UserCommand), Backup { to_folder: PathBuf } }");
         let targets = targets("run: build\n\techo\nVARIABLE := x\n");
-        page("docs/x.md", text, &targets).into_iter().map(|finding| finding.rule).collect()
+        let known = Known { targets, words: words.into_iter().collect() };
+        page("docs/x.md", text, &known).into_iter().map(|finding| finding.rule).collect()
     }
 
     #[test]
@@ -99,5 +142,11 @@ mod tests {
         assert_eq!(rules("`crates/base/src/gone.rs`"), ["path"]);
         assert_eq!(rules("`make gone`"), ["target"]);
         assert_eq!(rules("cd /home/me/x"), ["machine"]);
+        assert_eq!(
+            rules("`doublet user|serve add NAME` and\n\n    doublet backup --to-folder=X | head\n"),
+            Vec::<String>::new()
+        );
+        assert_eq!(rules("`doublet gone`"), ["command"]);
+        assert_eq!(rules("    doublet serve --gone\n"), ["command"]);
     }
 }
