@@ -21,7 +21,7 @@ run: build ## start a demo server: domain demo.test with users and mail (DATA=fo
 
 test: ## run every test in its short form
 	@scripts/need test
-	$(CARGO) test --release --locked --workspace
+	scripts/test
 
 check: ## format, lints, docs, licences and house rules, a short fuzz
 	@scripts/need test
@@ -42,5 +42,5 @@ bench: build ## measure against Postfix and Dovecot, write docs/performance.md
 
 soak: build ## run the long forms: crash loop, thousands of seeds, long fuzz
 	@scripts/need test
-	DOUBLET_SOAK=1 $(CARGO) test --release --locked --workspace
+	DOUBLET_SOAK=1 scripts/test
 	$(CARGO) run --release --locked --package fuzz -- --iterations 2000000
