@@ -71,3 +71,18 @@ pub const MAILBOX_NAME_BYTES_MAX: usize = base::limits::FOLDER_NAME_BYTES_MAX;
 
 /// Most steps that matching one mailbox name against one pattern may take.
 pub const LIST_STEPS_MAX: usize = 100_000;
+
+/// Most mailboxes for which it is remembered which messages are recent.
+pub const RECENT_MAILBOXES_MAX: usize = 200_000;
+
+/// So many bytes of an answer are made before they are sent; more would only fill memory while the client is slow.
+pub const SLICE_BYTES: usize = 64 << 10;
+
+/// So many messages one worker looks at for one command before others have their turn.
+pub const SLICE_MESSAGES: usize = 4_096;
+
+/// So many messages whose contents are read one worker takes for one command before others have their turn.
+pub const SLICE_CONTENTS: usize = 64;
+
+/// So many messages are changed by one transaction of STORE.
+pub const STORE_MESSAGES_PER_TRANSACTION: usize = 1_000;

@@ -30,7 +30,9 @@ pub enum Status {
 }
 
 impl Status {
-    fn name(self) -> &'static str {
+    /// Gives the word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "OK",
             Self::No => "NO",

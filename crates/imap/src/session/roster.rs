@@ -134,7 +134,9 @@ impl Roster {
         self.uid_next = self.uid_next.max(uid_next);
     }
 
-    fn gone_below(&self, uid: u32) -> u32 {
+    /// Counts the gone messages with smaller UIDs: what the client's number of a UID is above its rank.
+    #[must_use]
+    pub fn gone_below(&self, uid: u32) -> u32 {
         narrow(self.gone.partition_point(|gone| *gone < uid))
     }
 }

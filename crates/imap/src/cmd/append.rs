@@ -1,0 +1,46 @@
+//! APPEND (RFC 9051 §6.3.12) with MULTIAPPEND (RFC 3502) and APPENDUID (RFC 4315).
+
+use base::Timestamp;
+use mail::mailbox::{Flags, NewMessage};
+use notes::Marks;
+
+use super::copy;
+use crate::codec::Writer;
+use crate::codec::ast::{AppendMessage, FlagList, MailboxName, SystemFlag};
+use crate::error::{Error, Result};
+use crate::session::{Next, Reply, Session};
+
+/// Stores messages in one transaction: all or none.
+pub fn append(session: &mut Session, mailbox: &MailboxName, messages: Vec<AppendMessage>) -> Result<Next> {
+    let file = session.file()?;
+    let target = copy::target(&file.view()?, mailbox)?;
+    let messages = messages.into_iter().map(new_message).collect::<Result<Vec<_>>>()?;
+    let (uid_validity, uids, ticket) = file.append(target, &messages)?;
+    session.wait_for(ticket);
+    let mut code = Writer::new();
+    code.text("APPENDUID ").number(u64::from(uid_validity)).space();
+    copy::write_uids(uids.into_iter(), &mut code);
+    Ok(Reply::completed().with_code(String::from_utf8_lossy(code.as_bytes())).into())
+}
+
+/// Turns a message of the client into one that the mail room takes.
+pub fn new_message(message: AppendMessage) -> Result<NewMessage> {
+    if message.raw.is_empty() {
+        return Err(Error::No("an empty message cannot be stored"));
+    }
+    let received = message.received_seconds.map(Timestamp::from_seconds);
+    Ok(NewMessage { raw: message.raw, flags: flags_of(&message.flags), received })
+}
+
+/// Turns the client's flags into those of the mail room.
+pub fn flags_of(list: &FlagList) -> Flags {
+    let mark = |flag| match flag {
+        SystemFlag::Seen => Marks::SEEN,
+        SystemFlag::Answered => Marks::ANSWERED,
+        SystemFlag::Flagged => Marks::FLAGGED,
+        SystemFlag::Deleted => Marks::DELETED,
+        SystemFlag::Draft => Marks::DRAFT,
+    };
+    let marks = list.system.iter().map(mark).fold(Marks::NONE, Marks::with);
+    Flags { marks, keywords: list.keywords.clone() }
+}

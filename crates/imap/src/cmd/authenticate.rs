@@ -1,0 +1,49 @@
+//! AUTHENTICATE (RFC 9051 §6.2.2) with the initial response of RFC 4959.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::login;
+use crate::codec::{Writer, decode_base64};
+use crate::error::{Error, Result};
+use crate::session::sasl::{Sasl, SaslStep};
+use crate::session::{Next, Session};
+
+/// Begins an exchange.
+pub fn authenticate(
+    session: &mut Session,
+    mechanism: &str,
+    initial: Option<Vec<u8>>,
+    out: &mut Writer,
+) -> Result<Next> {
+    login::require_privacy(session)?;
+    let sasl = Sasl::begin(mechanism, &*session.site.credentials, &session.peer);
+    let sasl = sasl.ok_or(Error::No("[CANNOT] that mechanism is not offered"))?;
+    match initial {
+        Some(message) => Ok(step(session, sasl, &message, out)),
+        None => {
+            out.continuation(&STANDARD.encode(sasl.prompt()));
+            Ok(Next::Sasl(sasl))
+        }
+    }
+}
+
+/// Takes a line of the client: base64, or `*` to give up.
+pub fn go_on(session: &mut Session, sasl: Sasl, line: &[u8], out: &mut Writer) -> Result<Next> {
+    if line == b"*" {
+        return Err(Error::Bad("the exchange was cancelled"));
+    }
+    let message = decode_base64(line).map_err(|_| Error::Bad("expected base64"))?;
+    Ok(step(session, sasl, &message, out))
+}
+
+fn step(session: &mut Session, sasl: Sasl, message: &[u8], out: &mut Writer) -> Next {
+    match sasl.step(message, &*session.site.credentials, &session.peer) {
+        Ok(SaslStep::Challenge(sasl, challenge)) => {
+            out.continuation(&STANDARD.encode(challenge));
+            Next::Sasl(sasl)
+        }
+        Ok(SaslStep::Done(login)) => login::logged_in(session, login),
+        Err(error) => login::failed(error),
+    }
+}

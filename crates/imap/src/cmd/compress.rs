@@ -1,0 +1,16 @@
+//! COMPRESS (RFC 4978).
+
+use crate::error::{Error, Result};
+use crate::session::{Effect, Next, Reply, Session, Updates};
+
+/// Begins to compress behind the tagged line.
+pub fn compress(session: &mut Session, algorithm: &str) -> Result<Next> {
+    if algorithm != "DEFLATE" {
+        return Err(Error::Bad("DEFLATE is the only algorithm"));
+    }
+    if session.compressed {
+        return Err(Error::No("[COMPRESSIONACTIVE] the connection is compressed already"));
+    }
+    session.compressed = true;
+    Ok(Reply::ok("DEFLATE begins").telling(Updates::None).then(Effect::Compress).into())
+}

@@ -1,0 +1,84 @@
+//! COPY (RFC 9051 §6.4.7) with COPYUID (RFC 4315), and what it shares with MOVE.
+
+use std::sync::Arc;
+
+use base::{Uid, ViewId};
+use mail::mailbox::{CopyOutcome, MailFile, UidSet};
+
+use crate::codec::Writer;
+use crate::codec::ast::{MailboxName, Numbering, TransferCommand};
+use crate::error::{Error, Result};
+use crate::session::roster::ranges_of;
+use crate::session::selected::uid_set;
+use crate::session::{Next, Reply, Session, Updates};
+
+/// Copies messages in one transaction: all or none.
+pub fn copy(session: &mut Session, copy: &TransferCommand) -> Result<Next> {
+    let transfer = Transfer::prepare(session, copy)?;
+    let folder = session.selected()?.folder;
+    let outcome = transfer.file.copy(folder, &transfer.uids, transfer.target)?;
+    session.wait_for(outcome.ticket);
+    let reply = Reply::completed().telling(updates_of(copy.numbering));
+    match code(&outcome) {
+        Some(code) => Ok(reply.with_code(code).into()),
+        None => Ok(Reply { text: "no message was copied".into(), ..reply }.into()),
+    }
+}
+
+/// What COPY and MOVE need to know.
+pub struct Transfer {
+    /// The mail file.
+    pub file: Arc<MailFile>,
+    /// The messages.
+    pub uids: UidSet,
+    /// Where they go.
+    pub target: ViewId,
+}
+
+impl Transfer {
+    /// Resolves the messages and the target.
+    pub fn prepare(session: &mut Session, transfer: &TransferCommand) -> Result<Self> {
+        let file = session.file()?;
+        let view = file.view()?;
+        let target = target(&view, &transfer.mailbox)?;
+        let selected = session.selected()?;
+        selected.look(&view)?;
+        let uids = uid_set(&selected.resolve(&view, &transfer.set, transfer.numbering)?);
+        drop(view);
+        Ok(Self { file, uids, target })
+    }
+}
+
+/// Finds the mailbox that messages shall go to.
+pub fn target(view: &mail::mailbox::MailView<'_>, mailbox: &MailboxName) -> Result<ViewId> {
+    match view.folder(mailbox.as_str())? {
+        Some(folder) if folder.selectable => Ok(folder.id),
+        _ => Err(Error::NoTarget),
+    }
+}
+
+/// Gives what may be told behind a command: numbers may move only when it did not use them.
+pub fn updates_of(numbering: Numbering) -> Updates {
+    match numbering {
+        Numbering::Sequence => Updates::KeepNumbers,
+        Numbering::Uid => Updates::All,
+    }
+}
+
+/// Gives the response code COPYUID; none when nothing was copied.
+pub fn code(outcome: &CopyOutcome) -> Option<String> {
+    if outcome.pairs.is_empty() {
+        return None;
+    }
+    let mut out = Writer::new();
+    out.text("COPYUID ").number(u64::from(outcome.uid_validity)).space();
+    write_uids(outcome.pairs.iter().map(|(old, _)| *old), &mut out);
+    out.space();
+    write_uids(outcome.pairs.iter().map(|(_, new)| *new), &mut out);
+    Some(String::from_utf8_lossy(out.as_bytes()).into_owned())
+}
+
+/// Writes UIDs as a set, in their order.
+pub fn write_uids(uids: impl Iterator<Item = Uid>, out: &mut Writer) {
+    out.ranges(ranges_of(uids.map(|uid| uid.0)));
+}

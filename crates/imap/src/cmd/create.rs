@@ -1,0 +1,27 @@
+//! CREATE (RFC 9051 §6.3.4) with special uses (RFC 6154) and MAILBOXID (RFC 8474).
+
+use crate::codec::ast::{MailboxName, SpecialUse};
+use crate::error::{Error, Result};
+use crate::session::{Next, Reply, Session};
+
+/// Makes a mailbox; the levels above it come to be as well.
+pub fn create(session: &mut Session, mailbox: &MailboxName, special_use: &[SpecialUse]) -> Result<Next> {
+    let special_use = match special_use {
+        [] => None,
+        [one] => Some(mail_use(*one).ok_or(UNKNOWN_USE)?),
+        _ => return Err(Error::No("[USEATTR] a mailbox has one use")),
+    };
+    // A trailing separator says that mailboxes will come below it, which needs no preparation here.
+    let name = mailbox.as_str().strip_suffix('/').unwrap_or(mailbox.as_str());
+    let file = session.file()?;
+    let (folder, ticket) = file.folder_create(name, special_use)?;
+    session.wait_for(ticket);
+    let id = file.view()?.status(folder)?.mailbox_id;
+    Ok(Reply::completed().with_code(format!("MAILBOXID ({id})")).into())
+}
+
+const UNKNOWN_USE: Error = Error::No("[USEATTR] mailboxes of that use are not kept");
+
+fn mail_use(special_use: SpecialUse) -> Option<mail::mailbox::SpecialUse> {
+    mail::mailbox::SpecialUse::from_name(special_use.name())
+}

@@ -1,0 +1,22 @@
+//! DELETE (RFC 9051 §6.3.5).
+
+use crate::codec::ast::MailboxName;
+use crate::error::{Error, Result};
+use crate::session::{Next, Reply, Session};
+
+/// Removes a mailbox and its messages; with mailboxes below it, its name stays as a level.
+pub fn delete(session: &mut Session, mailbox: &MailboxName) -> Result<Next> {
+    if mailbox.is_inbox() {
+        return Err(Error::No("[CANNOT] INBOX cannot be deleted"));
+    }
+    let file = session.file()?;
+    let folder = file.view()?.folder(mailbox.as_str())?.map(|folder| folder.id);
+    let ticket = file.folder_delete(mailbox.as_str())?;
+    session.wait_for(ticket);
+    let was_selected = session.selected.as_ref().is_some_and(|selected| Some(selected.folder) == folder);
+    if was_selected {
+        session.selected = None;
+        return Ok(Reply::completed().with_code("CLOSED").into());
+    }
+    Ok(Reply::completed().into())
+}

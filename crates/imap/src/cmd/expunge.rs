@@ -1,0 +1,30 @@
+//! EXPUNGE (RFC 9051 §6.4.3) and UID EXPUNGE (RFC 4315).
+
+use crate::codec::Writer;
+use crate::codec::ast::{MessageSet, Numbering};
+use crate::error::Result;
+use crate::session::selected::uid_set;
+use crate::session::{Next, Reply, Session};
+
+/// Removes the messages with `\Deleted`, or those of them that are in the set.
+///
+/// What is gone is told with all other updates, so that own and foreign expunges come in one order.
+pub fn expunge(session: &mut Session, set: Option<&MessageSet>, _out: &mut Writer) -> Result<Next> {
+    let file = session.file()?;
+    let selected = session.selected_writable()?;
+    let uids = match set {
+        Some(set) => {
+            let view = file.view()?;
+            selected.look(&view)?;
+            Some(uid_set(&selected.resolve(&view, set, Numbering::Uid)?))
+        }
+        None => None,
+    };
+    let outcome = file.expunge(selected.folder, uids.as_ref())?;
+    session.wait_for(outcome.ticket);
+    let mut reply = Reply::completed();
+    if session.enabled.qresync {
+        reply = reply.with_code(format!("HIGHESTMODSEQ {}", outcome.modseq));
+    }
+    Ok(reply.into())
+}

@@ -1,0 +1,301 @@
+//! FETCH (RFC 9051 §6.4.5) with CHANGEDSINCE and VANISHED (RFC 7162).
+//!
+//! Messages are taken in slices. What stands in the folder's entry (flags, dates, sizes, mod-sequences) is written
+//! while the index is scanned; attributes that need the message are written for a batch of messages at a time, and
+//! `\Seen` is set for a whole batch by one transaction before it is written.
+
+use std::ops::{ControlFlow, RangeInclusive};
+
+use base::{Modseq, Uid};
+use mail::mailbox::{FlagChange, Flags, MailFile, MailView, flags};
+use notes::{Entry, Marks};
+
+use super::copy::updates_of;
+use super::{content, select};
+use crate::codec::Writer;
+use crate::codec::ast::{FetchAttribute, FetchCommand, Numbering};
+use crate::error::{Error, Result};
+use crate::limits;
+use crate::session::roster::ranges_of;
+use crate::session::selected::{gone, uid_set};
+use crate::session::walk::Walk;
+use crate::session::{Job, Next, Reply, Selected, Session, Updates, is_full};
+
+/// Begins a FETCH and makes its first slice.
+pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Result<Next> {
+    let wants_modseq = fetch.changed_since.is_some() || fetch.attributes.contains(&FetchAttribute::ModSeq);
+    if fetch.vanished && !session.enabled.qresync {
+        return Err(Error::Bad("QRESYNC was not enabled"));
+    }
+    session.enabled.condstore |= wants_modseq;
+    let file = session.file()?;
+    let view = file.view()?;
+    session.wait_for(view.ticket());
+    begin(session, &view, fetch.numbering, out)?;
+    let mut ranges = session.selected()?.resolve(&view, &fetch.set, fetch.numbering)?;
+    if let Some(since) = fetch.changed_since {
+        ranges = changed(session, &view, (&ranges, Modseq(since), fetch.vanished), out)?;
+    }
+    let mut job = FetchJob::new(fetch, ranges);
+    match job.slice(session, &file, &view, out)? {
+        Some(reply) => Ok(reply.into()),
+        None => Ok(Next::Job(Box::new(job))),
+    }
+}
+
+/// Brings the roster up to a snapshot: with everything told when the command allows it, else silently.
+pub fn begin(session: &mut Session, view: &MailView<'_>, numbering: Numbering, out: &mut Writer) -> Result<()> {
+    if numbering == Numbering::Uid {
+        session.tell_from(view, Updates::All, out)?;
+    }
+    session.selected()?.look(view)
+}
+
+/// Gives the UIDs in the ranges that changed since; tells those that vanished when that is wanted.
+fn changed(
+    session: &mut Session,
+    view: &MailView<'_>,
+    (ranges, since, vanished): (&[RangeInclusive<u32>], Modseq, bool),
+    out: &mut Writer,
+) -> Result<Vec<RangeInclusive<u32>>> {
+    let selected = session.selected()?;
+    let changes = view.changes(selected.folder, since).map_err(gone)?;
+    let is_meant = |uid: &u32| select::contains(ranges, *uid);
+    if vanished {
+        let vanished = if changes.complete {
+            ranges_of(changes.vanished.iter().map(|uid| uid.0).filter(is_meant))
+        } else {
+            select::missing(view, selected, ranges)?
+        };
+        if !vanished.is_empty() {
+            out.untagged().text("VANISHED (EARLIER) ").ranges(vanished).crlf();
+        }
+    }
+    Ok(ranges_of(changes.changed.iter().map(|entry| entry.uid.0).filter(is_meant)))
+}
+
+/// A FETCH that is being answered.
+struct FetchJob {
+    attributes: Vec<FetchAttribute>,
+    numbering: Numbering,
+    walk: Walk,
+    reads_contents: bool,
+    marks_seen: bool,
+}
+
+impl Job for FetchJob {
+    fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
+        let file = session.file()?;
+        let view = file.view()?;
+        session.wait_for(view.ticket());
+        session.selected()?.look(&view)?;
+        self.slice(session, &file, &view, out)
+    }
+}
+
+impl FetchJob {
+    fn new(fetch: FetchCommand, ranges: Vec<RangeInclusive<u32>>) -> Self {
+        let mut attributes = fetch.attributes;
+        if fetch.numbering == Numbering::Uid && !attributes.contains(&FetchAttribute::Uid) {
+            attributes.insert(0, FetchAttribute::Uid);
+        }
+        if fetch.changed_since.is_some() && !attributes.contains(&FetchAttribute::ModSeq) {
+            attributes.push(FetchAttribute::ModSeq);
+        }
+        Self {
+            reads_contents: !attributes.iter().all(FetchAttribute::needs_entry_only),
+            marks_seen: attributes.iter().any(FetchAttribute::marks_seen),
+            attributes,
+            numbering: fetch.numbering,
+            walk: Walk::new(ranges),
+        }
+    }
+
+    fn slice(
+        &mut self,
+        session: &mut Session,
+        file: &MailFile,
+        view: &MailView<'_>,
+        out: &mut Writer,
+    ) -> Result<Option<Reply>> {
+        if self.reads_contents {
+            self.write_batch(session, file, view, out)?;
+        } else {
+            self.write_entries(session.selected()?, view, out)?;
+        }
+        if !self.walk.is_done() {
+            return Ok(None);
+        }
+        let reply = Reply::completed().telling(updates_of(self.numbering));
+        let missed = self.numbering == Numbering::Sequence && self.walk.missed();
+        Ok(Some(if missed { reply.with_code("EXPUNGEISSUED") } else { reply }))
+    }
+
+    /// Writes what entries tell while the index is scanned.
+    fn write_entries(&mut self, selected: &Selected, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
+        self.walk.visit(selected, view, limits::SLICE_MESSAGES, &mut |number, entry| {
+            write_head(number, out);
+            for (index, attribute) in self.attributes.iter().enumerate() {
+                if index > 0 {
+                    out.space();
+                }
+                write_of_entry(attribute, (selected, view, &entry), out);
+            }
+            out.byte(b')').crlf();
+            Ok(if is_full(out) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })
+    }
+
+    /// Writes a batch of messages whose contents are read.
+    fn write_batch(
+        &mut self,
+        session: &mut Session,
+        file: &MailFile,
+        view: &MailView<'_>,
+        out: &mut Writer,
+    ) -> Result<()> {
+        let mut batch: Vec<(u32, Entry)> = Vec::new();
+        let mut bytes = 0_u64;
+        self.walk.visit(session.selected()?, view, limits::SLICE_CONTENTS, &mut |number, entry| {
+            bytes = bytes.saturating_add(entry.size);
+            batch.push((number, entry));
+            let full = bytes >= limits::SLICE_BYTES as u64;
+            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        let newly_seen = if self.marks_seen { mark_seen(session, file, &mut batch)? } else { Vec::new() };
+        for (number, entry) in &batch {
+            let tells_flags = newly_seen.contains(&entry.uid);
+            self.write_message(session, view, (*number, entry, tells_flags), out)?;
+        }
+        Ok(())
+    }
+
+    fn write_message(
+        &self,
+        session: &mut Session,
+        view: &MailView<'_>,
+        (number, entry, tells_flags): (u32, &Entry, bool),
+        out: &mut Writer,
+    ) -> Result<()> {
+        let Some(message) = view.message(entry.note)? else { return Ok(()) };
+        let condstore = session.enabled.condstore;
+        let selected = session.selected()?;
+        write_head(number, out);
+        for (index, attribute) in self.attributes.iter().enumerate() {
+            if index > 0 {
+                out.space();
+            }
+            if attribute.needs_entry_only() {
+                write_of_entry(attribute, (selected, view, entry), out);
+            } else {
+                content::write(attribute, &message, out)?;
+            }
+        }
+        if tells_flags {
+            let also = [(FetchAttribute::Flags, true), (FetchAttribute::ModSeq, condstore)];
+            for (attribute, _) in also.iter().filter(|(also, wanted)| *wanted && !self.attributes.contains(also)) {
+                out.space();
+                write_of_entry(attribute, (selected, view, entry), out);
+            }
+        }
+        out.byte(b')').crlf();
+        Ok(())
+    }
+}
+
+/// Sets `\Seen` on those of a batch that lack it; gives their UIDs.
+fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut [(u32, Entry)]) -> Result<Vec<Uid>> {
+    let selected = session.selected()?;
+    if !selected.is_writable() {
+        return Ok(Vec::new());
+    }
+    let unseen = batch.iter().filter(|(_, entry)| !entry.marks.has(Marks::SEEN)).map(|(_, entry)| entry.uid.0);
+    let unseen = uid_set(&ranges_of(unseen));
+    if unseen.is_empty() {
+        return Ok(Vec::new());
+    }
+    let change = FlagChange::Add(Flags::of(Marks::SEEN));
+    let outcome = file.store(selected.folder, &unseen, &change, None)?;
+    selected.told_change(outcome.modseq);
+    for (_, entry) in batch.iter_mut().filter(|(_, entry)| outcome.changed.contains(&entry.uid)) {
+        entry.marks = entry.marks.with(Marks::SEEN);
+        entry.modseq = outcome.modseq;
+    }
+    session.wait_for(outcome.ticket);
+    Ok(outcome.changed)
+}
+
+/// Writes a FETCH that tells flags, unasked or after STORE.
+pub fn write_flags(
+    session: &mut Session,
+    view: &MailView<'_>,
+    (number, entry): (u32, &Entry),
+    out: &mut Writer,
+) -> Result<()> {
+    let (condstore, rev2) = (session.enabled.condstore, session.enabled.rev2);
+    let selected = session.selected()?;
+    write_head(number, out);
+    if condstore || rev2 {
+        write_of_entry(&FetchAttribute::Uid, (selected, view, entry), out);
+        out.space();
+    }
+    write_of_entry(&FetchAttribute::Flags, (selected, view, entry), out);
+    if condstore {
+        out.space();
+        write_of_entry(&FetchAttribute::ModSeq, (selected, view, entry), out);
+    }
+    out.byte(b')').crlf();
+    Ok(())
+}
+
+/// Writes `* n FETCH (`.
+pub fn write_head(number: u32, out: &mut Writer) {
+    out.untagged().number(u64::from(number)).text(" FETCH (");
+}
+
+/// Writes an attribute that the folder's entry holds.
+pub fn write_of_entry(
+    attribute: &FetchAttribute,
+    (selected, view, entry): (&Selected, &MailView<'_>, &Entry),
+    out: &mut Writer,
+) {
+    match attribute {
+        FetchAttribute::Flags => write_flag_list(selected, view, entry, out),
+        FetchAttribute::InternalDate => {
+            out.text("INTERNALDATE ").date_time(entry.received.seconds());
+        }
+        FetchAttribute::ModSeq => {
+            out.text("MODSEQ (").number(entry.modseq.0).byte(b')');
+        }
+        FetchAttribute::Rfc822Size => {
+            out.text("RFC822.SIZE ").number(entry.size);
+        }
+        FetchAttribute::SaveDate => {
+            out.text("SAVEDATE ").date_time(entry.saved.seconds());
+        }
+        FetchAttribute::Uid => {
+            out.text("UID ").number(u64::from(entry.uid.0));
+        }
+        _ => {
+            let _ = base::never!(true, "only attributes of the entry are written from it");
+            out.nil();
+        }
+    }
+}
+
+fn write_flag_list(selected: &Selected, view: &MailView<'_>, entry: &Entry, out: &mut Writer) {
+    out.text("FLAGS (");
+    let mut separate = false;
+    let mut write = |name: &str| {
+        if std::mem::replace(&mut separate, true) {
+            out.space();
+        }
+        out.text(name);
+    };
+    flags::mark_names(entry.marks).for_each(&mut write);
+    entry.keywords.iter().filter_map(|keyword| view.keywords().name(*keyword)).for_each(&mut write);
+    if selected.is_recent(entry.uid.0) {
+        write("\\Recent");
+    }
+    out.byte(b')');
+}

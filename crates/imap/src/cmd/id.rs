@@ -1,0 +1,18 @@
+//! ID (RFC 2971).
+
+use crate::codec::Writer;
+use crate::error::Result;
+use crate::session::{Next, Reply, Session};
+
+/// Says what the server is. What the client says of itself changes nothing.
+pub fn id(session: &Session, out: &mut Writer) -> Result<Next> {
+    out.untagged().text("ID (");
+    for (index, (name, value)) in session.site.options.identification.iter().enumerate() {
+        if index > 0 {
+            out.space();
+        }
+        out.string(name.as_bytes()).space().string(value.as_bytes());
+    }
+    out.byte(b')').crlf();
+    Ok(Reply::completed().into())
+}

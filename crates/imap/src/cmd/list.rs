@@ -1,0 +1,67 @@
+//! LIST (RFC 9051 §6.3.9) with LIST-EXTENDED (RFC 5258), LIST-STATUS (RFC 5819) and SPECIAL-USE (RFC 6154).
+
+use mail::mailbox::MailView;
+
+use super::status;
+use crate::codec::Writer;
+use crate::codec::ast::{ListCommand, ListReturns, ListSelection, SpecialUse};
+use crate::error::Result;
+use crate::session::hierarchy::{Hierarchy, Listed, Mailbox, Pattern};
+use crate::session::{Next, Reply, Session};
+
+/// Lists mailboxes.
+pub fn list(session: &mut Session, list: &ListCommand, out: &mut Writer) -> Result<Next> {
+    if !list.extended && list.patterns.iter().all(String::is_empty) {
+        out.untagged_line("LIST (\\Noselect) \"/\" \"\"");
+        return Ok(Reply::completed().into());
+    }
+    let file = session.file()?;
+    let view = file.view()?;
+    session.wait_for(view.ticket());
+    let hierarchy = hierarchy(&view)?;
+    let patterns: Vec<Pattern> =
+        list.patterns.iter().map(|pattern| Pattern::new(list.reference.as_str(), pattern)).collect();
+    for listed in hierarchy.list(&patterns, list.selection) {
+        write(&listed, list.selection, &list.returns, out);
+        if let Some(items) = list.returns.status.as_ref().filter(|_| listed.mailbox.exists) {
+            status::write(session, &view, (listed.name, items), out)?;
+        }
+    }
+    Ok(Reply::completed().into())
+}
+
+/// Collects what the client can see.
+pub fn hierarchy(view: &MailView<'_>) -> Result<Hierarchy> {
+    let folders = view.folders()?;
+    let mut mailboxes: Vec<(String, Mailbox)> = Vec::with_capacity(folders.len());
+    let subscribed_only = Mailbox { subscribed: true, ..Mailbox::default() };
+    mailboxes.extend(view.subscriptions()?.into_iter().map(|name| (name, subscribed_only.clone())));
+    for folder in folders {
+        let special_use = folder.special_use.and_then(|known| SpecialUse::from_name(known.name().as_bytes()));
+        let (exists, subscribed) = (folder.selectable, folder.subscribed);
+        mailboxes.push((folder.name, Mailbox { exists, subscribed, special_use, ..Mailbox::default() }));
+    }
+    Ok(Hierarchy::of(mailboxes))
+}
+
+fn write(listed: &Listed<'_>, selection: ListSelection, returns: &ListReturns, out: &mut Writer) {
+    out.untagged().text("LIST (");
+    for (index, attribute) in listed.attributes(selection, returns).enumerate() {
+        if index > 0 {
+            out.space();
+        }
+        out.text(attribute);
+    }
+    out.text(") \"/\" ").mailbox(listed.name);
+    if listed.child_info {
+        out.text(" (\"CHILDINFO\" (");
+        let names = [(selection.subscribed, "\"SUBSCRIBED\""), (selection.special_use, "\"SPECIAL-USE\"")];
+        let mut names = names.iter().filter(|(wanted, _)| *wanted).map(|(_, name)| *name);
+        out.text(names.next().unwrap_or_default());
+        names.for_each(|name| {
+            out.space().text(name);
+        });
+        out.text("))");
+    }
+    out.crlf();
+}

@@ -1,0 +1,11 @@
+//! LOGOUT (RFC 9051 §6.1.3).
+
+use crate::codec::{Status, Writer};
+use crate::error::Result;
+use crate::session::{Effect, Next, Reply, Updates};
+
+/// Says good-bye.
+pub fn logout(out: &mut Writer) -> Result<Next> {
+    out.untagged_status(Status::Bye, "good-bye");
+    Ok(Reply::completed().telling(Updates::None).then(Effect::Close).into())
+}

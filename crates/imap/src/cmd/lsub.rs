@@ -1,0 +1,21 @@
+//! LSUB (RFC 3501 §6.3.9), the older way to list subscriptions.
+
+use super::list;
+use crate::codec::Writer;
+use crate::codec::ast::MailboxName;
+use crate::error::Result;
+use crate::session::hierarchy::Pattern;
+use crate::session::{Next, Reply, Session};
+
+/// Lists names that are subscribed to.
+pub fn lsub(session: &mut Session, reference: &MailboxName, pattern: &str, out: &mut Writer) -> Result<Next> {
+    let file = session.file()?;
+    let view = file.view()?;
+    session.wait_for(view.ticket());
+    let pattern = Pattern::new(reference.as_str(), pattern);
+    for (name, subscribed) in list::hierarchy(&view)?.subscribed(&pattern) {
+        out.untagged().text(if subscribed { "LSUB () \"/\" " } else { "LSUB (\\Noselect) \"/\" " });
+        out.mailbox(name).crlf();
+    }
+    Ok(Reply::completed().into())
+}

@@ -1,0 +1,85 @@
+//! The commands, one file a verb (siblings share one), named as in the RFCs.
+//!
+//! [`start`] is the dispatcher: one line a verb, no logic. A command takes the session and its arguments, writes untagged
+//! responses, and gives what comes next. Permission by state was checked before.
+
+pub mod append;
+pub mod authenticate;
+pub mod capability;
+pub mod close;
+pub mod compress;
+pub mod content;
+pub mod copy;
+pub mod create;
+pub mod delete;
+pub mod enable;
+pub mod expunge;
+pub mod fetch;
+pub mod id;
+pub mod list;
+pub mod login;
+pub mod logout;
+pub mod lsub;
+pub mod move_;
+pub mod namespace;
+pub mod noop;
+pub mod quota;
+pub mod rename;
+pub mod replace;
+pub mod search;
+pub mod select;
+pub mod sort;
+pub mod starttls;
+pub mod status;
+pub mod store;
+pub mod subscribe;
+pub mod thread;
+
+use crate::codec::Writer;
+use crate::codec::ast::CommandBody;
+use crate::error::Result;
+use crate::session::{Next, Session};
+
+/// Begins a command.
+pub fn start(session: &mut Session, body: CommandBody, out: &mut Writer) -> Result<Next> {
+    match body {
+        CommandBody::Append { mailbox, messages } => append::append(session, &mailbox, messages),
+        CommandBody::Authenticate { mechanism, initial } => {
+            authenticate::authenticate(session, &mechanism, initial, out)
+        }
+        CommandBody::Capability => capability::capability(session, out),
+        CommandBody::Check => noop::check(session),
+        CommandBody::Close => close::close(session),
+        CommandBody::Compress(algorithm) => compress::compress(session, &algorithm),
+        CommandBody::Copy(copy) => copy::copy(session, &copy),
+        CommandBody::Create { mailbox, special_use } => create::create(session, &mailbox, &special_use),
+        CommandBody::Delete(mailbox) => delete::delete(session, &mailbox),
+        CommandBody::Enable(names) => enable::enable(session, &names, out),
+        CommandBody::Expunge(set) => expunge::expunge(session, set.as_ref(), out),
+        CommandBody::Fetch(fetch) => fetch::fetch(session, fetch, out),
+        CommandBody::GetQuota(root) => quota::get_quota(session, &root, out),
+        CommandBody::GetQuotaRoot(mailbox) => quota::get_quota_root(session, &mailbox, out),
+        CommandBody::Id(_) => id::id(session, out),
+        CommandBody::Idle => noop::idle(out),
+        CommandBody::List(list) => list::list(session, &list, out),
+        CommandBody::Login { user, password } => login::login(session, &user, &password),
+        CommandBody::Logout => logout::logout(out),
+        CommandBody::Lsub { reference, pattern } => lsub::lsub(session, &reference, &pattern, out),
+        CommandBody::Move(transfer) => move_::move_(session, &transfer, out),
+        CommandBody::Namespace => namespace::namespace(out),
+        CommandBody::Noop => noop::noop(),
+        CommandBody::Rename { from, to } => rename::rename(session, &from, &to),
+        CommandBody::Replace(replace) => replace::replace(session, replace, out),
+        CommandBody::Search(search) => search::search(session, search, out),
+        CommandBody::Select(select) => select::select(session, &select, out),
+        CommandBody::SetQuota { .. } => quota::set_quota(),
+        CommandBody::Sort(sort) => sort::sort(session, sort, out),
+        CommandBody::StartTls => starttls::starttls(session),
+        CommandBody::Status { mailbox, items } => status::status(session, &mailbox, &items, out),
+        CommandBody::Store(store) => store::store(session, store, out),
+        CommandBody::Subscribe(mailbox) => subscribe::subscribe(session, &mailbox),
+        CommandBody::Thread(thread) => thread::thread(session, thread, out),
+        CommandBody::Unselect => close::unselect(session),
+        CommandBody::Unsubscribe(mailbox) => subscribe::unsubscribe(session, &mailbox),
+    }
+}

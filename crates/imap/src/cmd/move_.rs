@@ -1,0 +1,24 @@
+//! MOVE (RFC 6851). COPYUID comes untagged before the messages are gone.
+
+use super::copy::{self, Transfer};
+use crate::codec::Writer;
+use crate::codec::ast::TransferCommand;
+use crate::error::Result;
+use crate::session::{Next, Reply, Session};
+
+/// Moves messages in one transaction: all or none.
+pub fn move_(session: &mut Session, transfer: &TransferCommand, out: &mut Writer) -> Result<Next> {
+    session.selected_writable()?;
+    let prepared = Transfer::prepare(session, transfer)?;
+    let folder = session.selected()?.folder;
+    let outcome = prepared.file.move_to(folder, &prepared.uids, prepared.target)?;
+    session.wait_for(outcome.ticket);
+    if let Some(code) = copy::code(&outcome) {
+        out.untagged().text("OK [").text(&code).text("] moved").crlf();
+    }
+    let mut reply = Reply::completed();
+    if session.enabled.qresync && !outcome.pairs.is_empty() {
+        reply = reply.with_code(format!("HIGHESTMODSEQ {}", outcome.modseq));
+    }
+    Ok(reply.into())
+}

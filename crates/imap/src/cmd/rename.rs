@@ -1,0 +1,14 @@
+//! RENAME (RFC 9051 §6.3.6). Renaming INBOX moves its messages and leaves it empty.
+
+use crate::codec::ast::MailboxName;
+use crate::error::Result;
+use crate::session::{Next, Reply, Session};
+
+/// Gives a mailbox and those below it another name.
+pub fn rename(session: &mut Session, from: &MailboxName, to: &MailboxName) -> Result<Next> {
+    let file = session.file()?;
+    let to = to.as_str().strip_suffix('/').unwrap_or(to.as_str());
+    let ticket = file.folder_rename(from.as_str(), to)?;
+    session.wait_for(ticket);
+    Ok(Reply::completed().into())
+}

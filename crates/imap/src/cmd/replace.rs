@@ -1,0 +1,33 @@
+//! REPLACE (RFC 8508): APPEND, and the old message gone, in one transaction.
+
+use std::ops::RangeInclusive;
+
+use base::Uid;
+
+use super::{append, copy};
+use crate::codec::Writer;
+use crate::codec::ast::{MessageSet, ReplaceCommand, SequenceRange, SequenceSet};
+use crate::error::{Error, Result};
+use crate::session::{Next, Reply, Session};
+
+/// Puts a new message in the place of an old one. APPENDUID comes untagged before the old one is gone.
+pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Writer) -> Result<Next> {
+    let file = session.file()?;
+    let selected = session.selected_writable()?;
+    let view = file.view()?;
+    selected.look(&view)?;
+    let only = SequenceRange { first: replace.target, last: replace.target };
+    let set = MessageSet::Numbers(SequenceSet { ranges: vec![only] });
+    let ranges = selected.resolve(&view, &set, replace.numbering)?;
+    let old = ranges.first().map(RangeInclusive::start).copied();
+    let old = old.ok_or(Error::No("[NONEXISTENT] there is no such message"))?;
+    let target = copy::target(&view, &replace.mailbox)?;
+    let message = append::new_message(replace.message)?;
+    let folder = selected.folder;
+    drop(view);
+    let (uid_validity, uid, ticket) = file.replace(folder, Uid(old), target, &message)?;
+    session.wait_for(ticket);
+    out.untagged().text("OK [APPENDUID ").number(u64::from(uid_validity)).space().number(u64::from(uid.0));
+    out.text("] the new message is there").crlf();
+    Ok(Reply::completed().into())
+}

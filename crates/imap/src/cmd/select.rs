@@ -1,0 +1,148 @@
+//! SELECT and EXAMINE (RFC 9051 §6.3.2) with CONDSTORE and QRESYNC (RFC 7162).
+//!
+//! What vanished since the client's last visit is told at once; changed flags are handed to the updates that precede the
+//! tagged line, which tell them in slices.
+
+use std::ops::{ControlFlow, RangeInclusive};
+
+use base::{Modseq, Uid};
+use mail::mailbox::{FolderStatus, MailView};
+
+use crate::codec::Writer;
+use crate::codec::ast::{Qresync, SelectCommand};
+use crate::error::{Error, Result};
+use crate::limits;
+use crate::session::roster::{Positions, ranges_of};
+use crate::session::selected::Selected;
+use crate::session::{Next, Reply, Session, updates};
+
+/// Selects a mailbox; the one selected before is left even when this fails.
+pub fn select(session: &mut Session, select: &SelectCommand, out: &mut Writer) -> Result<Next> {
+    let tells_closed = session.enabled.rev2 || session.enabled.condstore;
+    if session.selected.take().is_some() && tells_closed {
+        out.untagged_line("OK [CLOSED] the mailbox selected before is left");
+    }
+    if select.qresync.is_some() && !session.enabled.qresync {
+        return Err(Error::Bad("QRESYNC was not enabled"));
+    }
+    session.enabled.condstore |= select.condstore;
+    let file = session.file()?;
+    let view = file.view()?;
+    session.wait_for(view.ticket());
+    let name = select.mailbox.as_str();
+    let folder = view.folder(name)?.ok_or_else(|| mail::Error::NoMailbox(name.to_owned()))?;
+    if !folder.selectable {
+        return Err(Error::No("[NONEXISTENT] that is a level of the hierarchy and no mailbox"));
+    }
+    let status = view.status(folder.id)?;
+    let mut selected = Selected::new(folder.id, folder.name, select.mode, status.uid_next.0);
+    selected.know(&view);
+    let mailbox = (file.database().number(), folder.id);
+    let recent = &session.site.recent;
+    let uid_next = status.uid_next.0;
+    let unclaimed =
+        if selected.is_writable() { recent.claim(mailbox, uid_next) } else { recent.peek(mailbox, uid_next) };
+    selected.add_recent(unclaimed..uid_next);
+    write(session, &view, (&selected, &status), out)?;
+    if let Some(qresync) = select.qresync.as_ref().filter(|qresync| qresync.uid_validity == status.uid_validity) {
+        resynchronise(&mut selected, &view, qresync, out)?;
+    }
+    let code = if selected.is_writable() { "READ-WRITE" } else { "READ-ONLY" };
+    session.selected = Some(Box::new(selected));
+    Ok(Reply::completed().with_code(code).into())
+}
+
+fn write(
+    session: &Session,
+    view: &MailView<'_>,
+    (selected, status): (&Selected, &FolderStatus),
+    out: &mut Writer,
+) -> Result<()> {
+    updates::write_flag_lists(selected.is_writable(), view, out);
+    out.untagged_number(u64::from(status.messages), "EXISTS");
+    if session.enabled.rev2 {
+        out.untagged().text("LIST () \"/\" ").mailbox(&selected.name).crlf();
+    } else {
+        out.untagged_number(u64::from(selected.count_recent(view)?), "RECENT");
+        if let Some(uid) = view.first_unseen(selected.folder)? {
+            let number = view.rank(selected.folder, uid)?.saturating_add(1);
+            out.untagged().text("OK [UNSEEN ").number(u64::from(number)).text("] first unseen").crlf();
+        }
+    }
+    out.untagged().text("OK [UIDVALIDITY ").number(u64::from(status.uid_validity)).text("] UIDs are valid").crlf();
+    out.untagged().text("OK [UIDNEXT ").number(u64::from(status.uid_next.0)).text("] the next UID").crlf();
+    out.untagged().text("OK [HIGHESTMODSEQ ").number(status.highest_modseq.0).text("] the last change").crlf();
+    out.untagged().text("OK [MAILBOXID (").text(&status.mailbox_id).text(")] which mailbox this is").crlf();
+    Ok(())
+}
+
+/// Tells what vanished since the client's last visit, and leaves what changed to be told.
+fn resynchronise(selected: &mut Selected, view: &MailView<'_>, qresync: &Qresync, out: &mut Writer) -> Result<()> {
+    let last = selected.roster.uid_next().saturating_sub(1);
+    let known = qresync.known_uids.as_ref().map_or_else(|| vec![1..=last], |known| known.resolve(last));
+    let known = selected.known_uids(known);
+    let changes = view.changes(selected.folder, Modseq(qresync.modseq))?;
+    let is_known = |uid: &u32| contains(&known, *uid);
+    let vanished = if changes.complete {
+        ranges_of(changes.vanished.iter().map(|uid| uid.0).filter(is_known))
+    } else {
+        let sure = sure_until(selected, view, qresync)?;
+        let doubtful = known.iter().map(|range| (*range.start()).max(sure.saturating_add(1))..=*range.end());
+        let doubtful: Vec<_> = doubtful.filter(|range| !range.is_empty()).collect();
+        missing(view, selected, &doubtful)?
+    };
+    if !vanished.is_empty() {
+        out.untagged().text("VANISHED (EARLIER) ").ranges(vanished).crlf();
+    }
+    selected.leave_untold(changes.changed.iter().map(|entry| entry.uid.0).filter(is_known));
+    Ok(())
+}
+
+/// Gives the UID up to which nothing can have vanished, because the client's numbers still fit (RFC 7162 §3.2.5.2).
+fn sure_until(selected: &Selected, view: &MailView<'_>, qresync: &Qresync) -> Result<u32> {
+    let Some((numbers, uids)) = &qresync.sequence_match else { return Ok(0) };
+    let count_max = limits::SEQUENCE_RANGES_MAX;
+    let mut sure = 0;
+    for (number, uid) in numbers.numbers_in_order(count_max).zip(uids.numbers_in_order(count_max)) {
+        let Some(index) = number.checked_sub(1) else { continue };
+        if selected.place(view).uid_at(index)? != Some(uid) {
+            break;
+        }
+        sure = sure.max(uid);
+    }
+    Ok(sure)
+}
+
+/// Gives the UIDs in the ranges that no message has.
+pub fn missing(
+    view: &MailView<'_>,
+    selected: &Selected,
+    ranges: &[RangeInclusive<u32>],
+) -> Result<Vec<RangeInclusive<u32>>> {
+    let mut missing = Vec::new();
+    for range in ranges {
+        let mut expected = u64::from(*range.start());
+        let mut gap_before = |uid: u64| {
+            if uid > expected {
+                missing.push(narrow(expected)..=narrow(uid - 1));
+            }
+            expected = uid + 1;
+        };
+        view.entries(selected.folder, Uid(*range.start())..=Uid(*range.end()), &mut |entry| {
+            gap_before(u64::from(entry.uid.0));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        gap_before(u64::from(*range.end()) + 1);
+    }
+    Ok(missing)
+}
+
+/// Whether a rising set of ranges holds the UID.
+pub fn contains(ranges: &[RangeInclusive<u32>], uid: u32) -> bool {
+    let index = ranges.partition_point(|range| *range.end() < uid);
+    ranges.get(index).is_some_and(|range| range.contains(&uid))
+}
+
+fn narrow(uid: u64) -> u32 {
+    u32::try_from(uid).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,15 @@
+//! STARTTLS (RFC 9051 §6.2.1).
+
+use crate::error::{Error, Result};
+use crate::session::{Effect, Next, Reply, Session, Updates};
+
+/// Begins TLS behind the tagged line.
+pub fn starttls(session: &Session) -> Result<Next> {
+    if session.peer.tls {
+        return Err(Error::Bad("the connection is encrypted already"));
+    }
+    if !session.site.options.starttls {
+        return Err(Error::Bad("STARTTLS is not offered here"));
+    }
+    Ok(Reply::ok("begin TLS now").telling(Updates::None).then(Effect::StartTls).into())
+}

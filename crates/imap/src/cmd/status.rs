@@ -1,0 +1,96 @@
+//! STATUS (RFC 9051 §6.3.11) with SIZE (RFC 8438), HIGHESTMODSEQ (RFC 7162), APPENDLIMIT (RFC 7889), MAILBOXID (RFC 8474)
+//! and DELETED-STORAGE (RFC 9208).
+//!
+//! Every item but DELETED-STORAGE is read from the totals of the folder, whatever its size.
+
+use std::ops::ControlFlow;
+
+use base::Uid;
+use mail::mailbox::{FolderStatus, MailView};
+use notes::Marks;
+
+use crate::codec::Writer;
+use crate::codec::ast::{MailboxName, StatusItem};
+use crate::error::{Error, Result};
+use crate::session::{Next, Reply, Session};
+
+/// Tells counts and numbers of a mailbox.
+pub fn status(session: &mut Session, mailbox: &MailboxName, items: &[StatusItem], out: &mut Writer) -> Result<Next> {
+    let file = session.file()?;
+    let view = file.view()?;
+    session.wait_for(view.ticket());
+    session.enabled.condstore |= items.contains(&StatusItem::HighestModSeq);
+    write(session, &view, (mailbox.as_str(), items), out)?;
+    Ok(Reply::completed().into())
+}
+
+/// Writes the response for a mailbox and the wanted items.
+pub fn write(
+    session: &Session,
+    view: &MailView<'_>,
+    (name, items): (&str, &[StatusItem]),
+    out: &mut Writer,
+) -> Result<()> {
+    let folder = view.folder(name)?.ok_or_else(|| mail::Error::NoMailbox(name.to_owned()))?;
+    if !folder.selectable {
+        return Err(Error::No("[NONEXISTENT] that is a level of the hierarchy and no mailbox"));
+    }
+    let status = view.status(folder.id)?;
+    out.untagged().text("STATUS ").mailbox(name).text(" (");
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.space();
+        }
+        match item {
+            StatusItem::DeletedStorage => {
+                out.text("DELETED-STORAGE ").number(deleted_bytes(view, folder.id, &status)?);
+            }
+            StatusItem::Recent => {
+                let database = session.file()?.database().number();
+                let first = session.site.recent.peek((database, folder.id), status.uid_next.0);
+                let recent = status.messages.saturating_sub(view.rank(folder.id, Uid(first))?);
+                out.text("RECENT ").number(u64::from(recent));
+            }
+            StatusItem::AppendLimit => {
+                out.text("APPENDLIMIT ").number(session.site.options.append_bytes_max as u64);
+            }
+            item => write_item(*item, &status, out),
+        }
+    }
+    out.byte(b')').crlf();
+    Ok(())
+}
+
+fn write_item(item: StatusItem, status: &FolderStatus, out: &mut Writer) {
+    let (name, number) = match item {
+        StatusItem::Messages => ("MESSAGES ", u64::from(status.messages)),
+        StatusItem::UidNext => ("UIDNEXT ", u64::from(status.uid_next.0)),
+        StatusItem::UidValidity => ("UIDVALIDITY ", u64::from(status.uid_validity)),
+        StatusItem::Unseen => ("UNSEEN ", u64::from(status.unseen)),
+        StatusItem::Deleted => ("DELETED ", u64::from(status.deleted)),
+        StatusItem::Size => ("SIZE ", status.size),
+        StatusItem::HighestModSeq => ("HIGHESTMODSEQ ", status.highest_modseq.0),
+        StatusItem::MailboxId => {
+            out.text("MAILBOXID (").text(&status.mailbox_id).byte(b')');
+            return;
+        }
+        StatusItem::Recent | StatusItem::AppendLimit | StatusItem::DeletedStorage => return,
+    };
+    out.text(name).number(number);
+}
+
+/// Adds up the sizes of messages with `\Deleted`; looks at the entries only when there are any.
+fn deleted_bytes(view: &MailView<'_>, folder: base::ViewId, status: &FolderStatus) -> Result<u64> {
+    let (mut bytes, mut left) = (0_u64, status.deleted);
+    if left == 0 {
+        return Ok(0);
+    }
+    view.entries(folder, Uid(1)..=Uid(u32::MAX), &mut |entry| {
+        if entry.marks.has(Marks::DELETED) {
+            bytes = bytes.saturating_add(entry.size);
+            left = left.saturating_sub(1);
+        }
+        Ok(if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    })?;
+    Ok(bytes)
+}

@@ -1,0 +1,161 @@
+//! STORE (RFC 9051 §6.4.6) with UNCHANGEDSINCE (RFC 7162).
+//!
+//! Large sets are changed by several transactions, one a slice: the RFC does not ask for all or none, and nobody else's
+//! change has to wait for a hundred thousand messages.
+
+use std::ops::ControlFlow;
+
+use base::{Modseq, Uid};
+use mail::mailbox::{FlagChange, StoreOutcome};
+
+use super::append::flags_of;
+use super::copy::{self, updates_of};
+use super::fetch;
+use crate::codec::Writer;
+use crate::codec::ast::{Numbering, StoreAction, StoreCommand};
+use crate::error::Result;
+use crate::limits;
+use crate::session::roster::ranges_of;
+use crate::session::selected::{gone, uid_set};
+use crate::session::walk::Walk;
+use crate::session::{Job, Next, Reply, Session, is_full};
+
+/// Begins a STORE.
+pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Result<Next> {
+    session.selected_writable()?;
+    session.enabled.condstore |= store.unchanged_since.is_some();
+    let file = session.file()?;
+    let view = file.view()?;
+    session.wait_for(view.ticket());
+    fetch::begin(session, &view, store.numbering, out)?;
+    let ranges = session.selected()?.resolve(&view, &store.set, store.numbering)?;
+    let flags = flags_of(&store.flags);
+    let change = match store.action {
+        StoreAction::Add => FlagChange::Add(flags),
+        StoreAction::Remove => FlagChange::Remove(flags),
+        StoreAction::Replace => FlagChange::Replace(flags),
+    };
+    Ok(Next::Job(Box::new(StoreJob {
+        change,
+        numbering: store.numbering,
+        silent: store.silent,
+        unchanged_since: store.unchanged_since.map(Modseq),
+        walk: Walk::new(ranges),
+        untold: Vec::new(),
+        modified: Vec::new(),
+    })))
+}
+
+/// A STORE that is being done.
+struct StoreJob {
+    change: FlagChange,
+    numbering: Numbering,
+    silent: bool,
+    unchanged_since: Option<Modseq>,
+    walk: Walk,
+    /// Messages that were changed and not yet told, falling.
+    untold: Vec<u32>,
+    /// Messages that failed UNCHANGEDSINCE, as UIDs.
+    modified: Vec<u32>,
+}
+
+impl Job for StoreJob {
+    fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
+        if self.untold.is_empty() {
+            self.change_batch(session)?;
+        }
+        self.tell(session, out)?;
+        if !self.untold.is_empty() || !self.walk.is_done() {
+            return Ok(None);
+        }
+        let reply = Reply::completed().telling(updates_of(self.numbering));
+        if self.modified.is_empty() {
+            return Ok(Some(reply));
+        }
+        let code = self.modified_code(session)?;
+        Ok(Some(reply.with_code(code)))
+    }
+}
+
+impl StoreJob {
+    /// Changes the next messages in one transaction.
+    fn change_batch(&mut self, session: &mut Session) -> Result<()> {
+        let file = session.file()?;
+        let view = file.view()?;
+        let selected = session.selected()?;
+        selected.look(&view)?;
+        let mut batch = Vec::new();
+        self.walk.visit(selected, &view, limits::STORE_MESSAGES_PER_TRANSACTION, &mut |_, entry| {
+            batch.push(entry.uid.0);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let before = view.modseq();
+        drop(view);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let uids = uid_set(&ranges_of(batch.iter().copied()));
+        let outcome = file.store(selected.folder, &uids, &self.change, self.unchanged_since)?;
+        let condstore = session.enabled.condstore;
+        let selected = session.selected()?;
+        if !outcome.changed.is_empty() {
+            if self.silent && !condstore {
+                selected.own_change(before, outcome.modseq);
+            } else {
+                selected.told_change(outcome.modseq);
+            }
+        }
+        self.note(batch, &outcome, condstore);
+        session.wait_for(outcome.ticket);
+        Ok(())
+    }
+
+    /// Notes what is to be told: everything that was asked for; when silent, the new mod-sequences only.
+    fn note(&mut self, batch: Vec<u32>, outcome: &StoreOutcome, condstore: bool) {
+        let failed = |uid: &u32| outcome.modified.binary_search(&Uid(*uid)).is_ok();
+        let changed = |uid: &u32| outcome.changed.binary_search(&Uid(*uid)).is_ok();
+        self.modified.extend(batch.iter().filter(|uid| failed(uid)));
+        let told = |uid: &u32| if self.silent { condstore && changed(uid) } else { !failed(uid) };
+        self.untold = batch.into_iter().filter(told).collect();
+        self.untold.reverse();
+    }
+
+    /// Tells the flags of changed messages until the slice is full.
+    fn tell(&mut self, session: &mut Session, out: &mut Writer) -> Result<()> {
+        if self.untold.is_empty() {
+            return Ok(());
+        }
+        let file = session.file()?;
+        let view = file.view()?;
+        session.wait_for(view.ticket());
+        session.selected()?.look(&view)?;
+        session.tell_keywords(&view, out)?;
+        while let Some(uid) = self.untold.pop() {
+            let selected = session.selected()?;
+            let Some(entry) = view.entry(selected.folder, Uid(uid)).map_err(gone)? else { continue };
+            let number = selected.roster.number_of(&selected.place(&view), uid)?;
+            fetch::write_flags(session, &view, (number, &entry), out)?;
+            if is_full(out) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn modified_code(&self, session: &mut Session) -> Result<String> {
+        let mut code = Writer::new();
+        code.text("MODIFIED ");
+        if self.numbering == Numbering::Uid {
+            copy::write_uids(self.modified.iter().map(|uid| Uid(*uid)), &mut code);
+        } else {
+            let file = session.file()?;
+            let view = file.view()?;
+            let selected = session.selected()?;
+            selected.look(&view)?;
+            let place = selected.place(&view);
+            let numbers = self.modified.iter().map(|uid| selected.roster.number_of(&place, *uid));
+            code.ranges(ranges_of(numbers.collect::<mail::Result<Vec<u32>>>()?));
+        }
+        Ok(String::from_utf8_lossy(code.as_bytes()).into_owned())
+    }
+}

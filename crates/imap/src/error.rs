@@ -1,0 +1,79 @@
+//! What can go wrong with a command, sorted by who must act, and what the client is told.
+//!
+//! The client never sees an inner text: faults of the store or of a record are told as UNAVAILABLE or SERVERBUG and
+//! logged by the connection, which asks [`Error::is_ours`].
+
+use crate::codec::Status;
+
+/// The result of a command.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a command failed.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The client broke the protocol; the text says how.
+    #[error("{0}")]
+    Bad(&'static str),
+    /// The client wants what cannot be; the text begins with a response code where one fits.
+    #[error("{0}")]
+    No(&'static str),
+    /// The target mailbox of APPEND, COPY, MOVE or REPLACE does not exist; the client may create it.
+    #[error("[TRYCREATE] there is no such mailbox")]
+    NoTarget,
+    /// The selected mailbox was deleted by another session; the connection must end.
+    #[error("the selected mailbox was deleted")]
+    MailboxGone,
+    /// Mail failed; see there who must act.
+    #[error(transparent)]
+    Mail(#[from] mail::Error),
+}
+
+impl Error {
+    /// Gives the status and the text, with its response code, that the client is told.
+    #[must_use]
+    pub fn told(&self) -> (Status, &'static str) {
+        match self {
+            Self::Bad(text) => (Status::Bad, text),
+            Self::No(text) => (Status::No, text),
+            Self::NoTarget => (Status::No, "[TRYCREATE] there is no such mailbox"),
+            Self::MailboxGone => (Status::No, "[NONEXISTENT] the mailbox was deleted"),
+            Self::Mail(error) => (Status::No, told_of_mail(error)),
+        }
+    }
+
+    /// Whether the operator has to know: nothing that a client does should bring this about.
+    #[must_use]
+    pub fn is_ours(&self) -> bool {
+        matches!(
+            self,
+            Self::Mail(
+                mail::Error::Damaged(_) | mail::Error::Notes(notes::Error::Store(_) | notes::Error::Damaged { .. })
+            )
+        )
+    }
+}
+
+fn told_of_mail(error: &mail::Error) -> &'static str {
+    match error {
+        mail::Error::NoMailbox(_) => "[NONEXISTENT] there is no such mailbox",
+        mail::Error::MailboxExists(_) => "[ALREADYEXISTS] the mailbox exists already",
+        mail::Error::MailboxRefused { .. } => "[CANNOT] this cannot be done with that mailbox or name",
+        mail::Error::OverQuota { .. } => "[OVERQUOTA] the quota would be passed",
+        mail::Error::TooLarge { .. } => "[TOOBIG] the message is too large",
+        mail::Error::Notes(error) => told_of_notes(error),
+        _ => "[SERVERBUG] a stored record is damaged; the administrator has been told",
+    }
+}
+
+fn told_of_notes(error: &notes::Error) -> &'static str {
+    match error {
+        notes::Error::AccessDenied { .. } | notes::Error::NotAuthor { .. } => "[NOPERM] access denied",
+        notes::Error::NotFound { .. } => "[NONEXISTENT] it does not exist",
+        notes::Error::Exists { .. } => "[ALREADYEXISTS] it exists already",
+        notes::Error::Conflict { .. } => "[INUSE] somebody else changed it at the same time",
+        notes::Error::Invalid { .. } => "[CANNOT] that cannot be stored",
+        notes::Error::Limit { .. } => "[LIMIT] a limit would be passed",
+        notes::Error::Store(_) => "[UNAVAILABLE] the store cannot do this now",
+        _ => "[SERVERBUG] a stored record is damaged; the administrator has been told",
+    }
+}

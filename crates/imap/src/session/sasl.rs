@@ -1,0 +1,104 @@
+//! The mechanisms of AUTHENTICATE: PLAIN (RFC 4616), LOGIN (the old one of many clients), SCRAM-SHA-256 (RFC 7677).
+//!
+//! A mechanism takes the client's messages, already decoded, and either asks for more or ends with a login. Passwords are
+//! checked by [`crate::backend::Credentials`].
+
+use crate::backend::{Credentials, Exchange, ExchangeStep, LoginError};
+use wire::Peer;
+
+/// A SASL exchange between two messages of the client.
+pub enum Sasl {
+    /// PLAIN waits for its only message.
+    Plain,
+    /// LOGIN waits for the login name.
+    LoginName,
+    /// LOGIN waits for the password.
+    LoginPassword(String),
+    /// A mechanism of several steps.
+    Steps(Box<dyn Exchange>),
+    /// The client has proved who it is and must say that it has read the server's last message.
+    Proved(String),
+}
+
+/// What follows a message of the client.
+pub enum SaslStep {
+    /// The server says this and waits.
+    Challenge(Sasl, Vec<u8>),
+    /// The client has logged in.
+    Done(String),
+}
+
+/// The mechanisms that are offered.
+pub const MECHANISMS: [&str; 3] = ["SCRAM-SHA-256", "PLAIN", "LOGIN"];
+
+impl Sasl {
+    /// Begins an exchange; none if there is no such mechanism.
+    #[must_use]
+    pub fn begin(mechanism: &str, credentials: &dyn Credentials, peer: &Peer) -> Option<Self> {
+        match mechanism {
+            "PLAIN" => Some(Self::Plain),
+            "LOGIN" => Some(Self::LoginName),
+            "SCRAM-SHA-256" => credentials.scram_sha_256(peer).map(Self::Steps),
+            _ => None,
+        }
+    }
+
+    /// Gives what the server says first, when the client has not begun.
+    #[must_use]
+    pub fn prompt(&self) -> &'static [u8] {
+        match self {
+            Self::LoginName => b"Username:",
+            Self::LoginPassword(_) => b"Password:",
+            Self::Plain | Self::Steps(_) | Self::Proved(_) => b"",
+        }
+    }
+
+    /// Takes a message of the client.
+    pub fn step(self, message: &[u8], credentials: &dyn Credentials, peer: &Peer) -> Result<SaslStep, LoginError> {
+        match self {
+            Self::Plain => {
+                let (login, password) = plain(message).ok_or(LoginError::Malformed)?;
+                credentials.authenticate(peer, login, password).map(SaslStep::Done)
+            }
+            Self::LoginName => {
+                let login = std::str::from_utf8(message).map_err(|_| LoginError::Malformed)?;
+                let next = Self::LoginPassword(login.to_owned());
+                let prompt = next.prompt().to_vec();
+                Ok(SaslStep::Challenge(next, prompt))
+            }
+            Self::LoginPassword(login) => credentials.authenticate(peer, &login, message).map(SaslStep::Done),
+            Self::Steps(mut exchange) => match exchange.step(message)? {
+                ExchangeStep::Challenge(challenge) => Ok(SaslStep::Challenge(Self::Steps(exchange), challenge)),
+                ExchangeStep::Done { login, last } if last.is_empty() => Ok(SaslStep::Done(login)),
+                ExchangeStep::Done { login, last } => Ok(SaslStep::Challenge(Self::Proved(login), last)),
+            },
+            Self::Proved(login) if message.is_empty() => Ok(SaslStep::Done(login)),
+            Self::Proved(_) => Err(LoginError::Malformed),
+        }
+    }
+}
+
+/// Takes apart `[authorization] NUL login NUL password`; acting for somebody else is not possible.
+fn plain(message: &[u8]) -> Option<(&str, &[u8])> {
+    let mut parts = message.splitn(3, |byte| *byte == 0);
+    let (authorization, login, password) = (parts.next()?, parts.next()?, parts.next()?);
+    let same = authorization.is_empty() || authorization == login;
+    let login = std::str::from_utf8(login).ok().filter(|login| same && !login.is_empty())?;
+    Some((login, password))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_messages_are_taken_apart() {
+        let check = |message: &[u8], expected: Option<(&str, &[u8])>| assert_eq!(plain(message), expected);
+        check(b"\0alice\0secret", Some(("alice", b"secret")));
+        check(b"alice\0alice\0a\0b", Some(("alice", b"a\0b")));
+        check(b"bob\0alice\0secret", None);
+        check(b"\0\0secret", None);
+        check(b"\0alice", None);
+        check(b"\0\xff\0x", None);
+    }
+}

@@ -1,0 +1,219 @@
+//! The selected mailbox: how the client counts its messages, and what it has been told.
+//!
+//! `looked` and `told` are mod-sequences of the mail file. Up to `looked` every message that vanished is in the
+//! roster; up to `told` the client also knows of changed flags. Own changes are remembered by their mod-sequence, so that
+//! the client is not told what it did itself.
+
+use std::ops::RangeInclusive;
+
+use base::{Modseq, Uid, ViewId};
+use mail::mailbox::{MailView, UidSet};
+
+use super::roster::{Positions, Roster};
+use crate::codec::ast::{Bound, MessageSet, Numbering, SelectMode};
+use crate::error::{Error, Result};
+
+/// The selected mailbox of a session.
+#[derive(Debug)]
+pub struct Selected {
+    /// The folder.
+    pub folder: ViewId,
+    /// Its name when it was selected.
+    pub name: String,
+    mode: SelectMode,
+    /// The messages as the client counts them.
+    pub roster: Roster,
+    pub(super) looked: Modseq,
+    pub(super) told: Modseq,
+    /// Mod-sequences of own changes after `told`.
+    pub(super) own: Vec<Modseq>,
+    /// UIDs whose flags the client is still to be told, falling.
+    pub(super) untold: Vec<u32>,
+    /// How many keywords of the mail file the client knows.
+    pub(super) keywords_told: usize,
+    /// Recent messages, rising.
+    pub(super) recent: Vec<RangeInclusive<u32>>,
+    /// The saved search result (RFC 5182), rising.
+    pub saved: Vec<RangeInclusive<u32>>,
+}
+
+/// A folder in a snapshot, as the roster asks about it.
+pub struct Place<'v, 'f> {
+    /// The snapshot.
+    pub view: &'v MailView<'f>,
+    /// The folder.
+    pub folder: ViewId,
+}
+
+impl Positions for Place<'_, '_> {
+    type Error = mail::Error;
+
+    fn rank(&self, uid: u32) -> mail::Result<u32> {
+        self.view.rank(self.folder, Uid(uid))
+    }
+
+    fn uid_at(&self, index: u32) -> mail::Result<Option<u32>> {
+        Ok(self.view.uid_at(self.folder, index)?.map(|uid| uid.0))
+    }
+}
+
+impl Selected {
+    /// Selects a folder as a snapshot shows it.
+    #[must_use]
+    pub fn new(folder: ViewId, name: String, mode: SelectMode, uid_next: u32) -> Self {
+        Self {
+            folder,
+            name,
+            mode,
+            roster: Roster::new(uid_next),
+            looked: Modseq(0),
+            told: Modseq(0),
+            own: Vec::new(),
+            untold: Vec::new(),
+            keywords_told: 0,
+            recent: Vec::new(),
+            saved: Vec::new(),
+        }
+    }
+
+    /// Notes that the client knows everything up to this snapshot.
+    pub fn know(&mut self, view: &MailView<'_>) {
+        self.looked = view.modseq();
+        self.told = view.modseq();
+        self.keywords_told = view.keywords().names().len();
+    }
+
+    /// Whether the mailbox was selected and not examined.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.mode == SelectMode::ReadWrite
+    }
+
+    /// Gives the folder in a snapshot.
+    #[must_use]
+    pub fn place<'v, 'f>(&self, view: &'v MailView<'f>) -> Place<'v, 'f> {
+        Place { view, folder: self.folder }
+    }
+
+    /// Notes which messages vanished up to a snapshot, so that numbers can be resolved in it.
+    pub fn look(&mut self, view: &MailView<'_>) -> Result<()> {
+        if view.modseq() > self.looked {
+            let changes = view.changes(self.folder, self.looked).map_err(gone)?;
+            self.roster.vanish(changes.vanished.iter().map(|uid| uid.0));
+            self.looked = changes.modseq;
+        }
+        Ok(())
+    }
+
+    /// Notes a change of this session's own, made right after a snapshot; the client need not be told of it.
+    ///
+    /// When somebody else changed the mail file in between, the client is told all the same: the messages may have
+    /// changed in ways that it cannot know.
+    pub fn own_change(&mut self, before: Modseq, modseq: Modseq) {
+        if before.next() == modseq {
+            self.own.push(modseq);
+        }
+    }
+
+    /// Notes a change of this session's own whose outcome the client is told in full.
+    pub fn told_change(&mut self, modseq: Modseq) {
+        self.own.push(modseq);
+    }
+
+    /// Leaves the flags of messages to be told with the next updates.
+    pub fn leave_untold(&mut self, uids: impl Iterator<Item = u32>) {
+        self.untold.extend(uids);
+        self.untold.sort_unstable_by(|a, b| b.cmp(a));
+        self.untold.dedup();
+    }
+
+    /// Whether the message is recent in this session.
+    #[must_use]
+    pub fn is_recent(&self, uid: u32) -> bool {
+        self.recent.iter().any(|range| range.contains(&uid))
+    }
+
+    /// Gives the ranges of recent UIDs.
+    #[must_use]
+    pub fn recent(&self) -> &[RangeInclusive<u32>] {
+        &self.recent
+    }
+
+    /// Adds UIDs to the recent ones.
+    pub fn add_recent(&mut self, uids: std::ops::Range<u32>) {
+        if uids.is_empty() {
+            return;
+        }
+        match self.recent.last_mut() {
+            Some(last) if last.end().checked_add(1) == Some(uids.start) => *last = *last.start()..=uids.end - 1,
+            _ => self.recent.push(uids.start..=uids.end - 1),
+        }
+    }
+
+    /// Counts the recent messages that are still there.
+    pub fn count_recent(&self, view: &MailView<'_>) -> Result<u32> {
+        let place = self.place(view);
+        let mut count = 0_u32;
+        for range in &self.recent {
+            let end = place.rank(range.end().saturating_add(1))?;
+            count = count.saturating_add(end.saturating_sub(place.rank(*range.start())?));
+        }
+        Ok(count)
+    }
+
+    /// Gives the largest UID that the client knows, or 0 in an empty mailbox.
+    pub fn last_uid(&self, view: &MailView<'_>) -> Result<u32> {
+        let place = self.place(view);
+        let count = self.roster.count(&place)?;
+        Ok(self.roster.uid_of(&place, count)?.unwrap_or(0))
+    }
+
+    /// Turns the set of a command into ranges of UIDs that the client knows, rising; they may hold gaps.
+    ///
+    /// The roster must have looked at the snapshot. A sequence number that no message has is the client's fault.
+    pub fn resolve(
+        &self,
+        view: &MailView<'_>,
+        set: &MessageSet,
+        numbering: Numbering,
+    ) -> Result<Vec<RangeInclusive<u32>>> {
+        let MessageSet::Numbers(numbers) = set else { return Ok(self.saved.clone()) };
+        match numbering {
+            Numbering::Sequence => {
+                let place = self.place(view);
+                let count = self.roster.count(&place)?;
+                let beyond = |bound| matches!(bound, Bound::Number(number) if number > count);
+                if numbers.ranges.iter().any(|range| beyond(range.first) && beyond(range.last)) {
+                    return Err(Error::Bad("there is no message with that number"));
+                }
+                if count == 0 {
+                    return Ok(Vec::new());
+                }
+                Ok(self.roster.uids_of(&place, &numbers.resolve(count))?)
+            }
+            Numbering::Uid => Ok(self.known_uids(numbers.resolve(self.last_uid(view)?))),
+        }
+    }
+
+    /// Cuts ranges of UIDs to those that the client knows.
+    #[must_use]
+    pub fn known_uids(&self, ranges: Vec<RangeInclusive<u32>>) -> Vec<RangeInclusive<u32>> {
+        let last = self.roster.uid_next().saturating_sub(1);
+        let cut = |range: RangeInclusive<u32>| (*range.start()).max(1)..=(*range.end()).min(last);
+        ranges.into_iter().map(cut).filter(|range| !range.is_empty()).collect()
+    }
+}
+
+/// Makes the set that the mail room takes.
+#[must_use]
+pub fn uid_set(ranges: &[RangeInclusive<u32>]) -> UidSet {
+    UidSet::from_ranges(ranges.iter().map(|range| (Uid(*range.start()), Uid(*range.end()))))
+}
+
+/// Turns "there is no such mailbox" into what it means for the selected one.
+pub fn gone(error: mail::Error) -> Error {
+    match error {
+        mail::Error::NoMailbox(_) => Error::MailboxGone,
+        other => other.into(),
+    }
+}

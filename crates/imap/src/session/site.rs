@@ -1,0 +1,50 @@
+//! What all sessions share: accounts, the clock, options.
+
+use std::sync::Arc;
+
+use base::Clock;
+
+use super::recent::RecentBook;
+use crate::backend::Credentials;
+use crate::limits;
+
+/// What the operator may set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The largest message that APPEND takes; told as APPENDLIMIT.
+    pub append_bytes_max: usize,
+    /// Whether STARTTLS is offered on connections without encryption.
+    pub starttls: bool,
+    /// What the server says about itself in ID: names and values.
+    pub identification: Vec<(String, String)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let identification = vec![
+            ("name".to_owned(), "Doublet".to_owned()),
+            ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ];
+        Self { append_bytes_max: limits::APPEND_BYTES_MAX, starttls: false, identification }
+    }
+}
+
+/// What all sessions share.
+pub struct Site {
+    /// Who may log in.
+    pub credentials: Arc<dyn Credentials>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// What the operator has set.
+    pub options: Options,
+    /// Which messages are recent.
+    pub recent: RecentBook,
+}
+
+impl Site {
+    /// Puts together what sessions share.
+    #[must_use]
+    pub fn new(credentials: Arc<dyn Credentials>, clock: Arc<dyn Clock>, options: Options) -> Self {
+        Self { credentials, clock, options, recent: RecentBook::default() }
+    }
+}

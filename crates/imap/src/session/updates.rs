@@ -1,0 +1,181 @@
+//! How the client learns what happened meanwhile: EXPUNGE or VANISHED, EXISTS, RECENT, and flags by FETCH.
+//!
+//! Expunges are told only where the client expects its numbers to move (RFC 9051 §7.5.1); everything else at the end of
+//! every command. The order matters: first what is gone, then how many there are, then flags, numbered as the client counts
+//! by then. A client is never told of a message's flags before it knows of the message.
+//!
+//! Flags of very many messages are told in slices: what is left is kept as UIDs and told from the entries as
+//! they are then.
+
+use base::{DbNumber, Uid};
+use mail::mailbox::MailView;
+use notes::Entry;
+
+use super::{Session, is_full, selected};
+use crate::cmd::fetch;
+use crate::codec::{Status, Writer};
+use crate::error::Result;
+
+/// What may be told at the end of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Updates {
+    /// Nothing.
+    None,
+    /// Everything but expunges.
+    KeepNumbers,
+    /// Everything.
+    All,
+}
+
+/// Whether everything was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Told {
+    /// It was.
+    All,
+    /// There was too much for one slice.
+    Part,
+}
+
+impl Session {
+    /// Tells what other sessions did since the last time, as far as allowed.
+    pub(crate) fn tell(&mut self, updates: Updates, out: &mut Writer) -> Result<Told> {
+        let Some(selected) = self.selected.as_ref().filter(|_| updates != Updates::None) else { return Ok(Told::All) };
+        let file = self.file()?;
+        let unchanged = file.database().modseq() == selected.told;
+        let nothing_left = selected.untold.is_empty() && !(updates == Updates::All && selected.roster.has_gone());
+        if unchanged && nothing_left {
+            return Ok(Told::All);
+        }
+        let view = file.view()?;
+        self.wait_for(view.ticket());
+        self.tell_from(&view, updates, out)
+    }
+
+    /// Tells what a snapshot shows that the client does not know.
+    pub(crate) fn tell_from(&mut self, view: &MailView<'_>, updates: Updates, out: &mut Writer) -> Result<Told> {
+        self.notice(view)?;
+        if updates == Updates::All {
+            self.tell_gone(view, out)?;
+        }
+        self.tell_new(view, out)?;
+        self.tell_flags(view, out)
+    }
+
+    /// Notes what changed up to a snapshot.
+    fn notice(&mut self, view: &MailView<'_>) -> Result<()> {
+        let selected = self.selected()?;
+        if view.modseq() <= selected.told {
+            return Ok(());
+        }
+        let changes = view.changes(selected.folder, selected.told).map_err(selected::gone)?;
+        selected.roster.vanish(changes.vanished.iter().map(|uid| uid.0));
+        let known = selected.roster.uid_next();
+        let own = std::mem::take(&mut selected.own);
+        let news = |entry: &&Entry| entry.uid.0 < known && !own.contains(&entry.modseq);
+        selected.leave_untold(changes.changed.iter().filter(news).map(|entry| entry.uid.0));
+        selected.looked = changes.modseq;
+        selected.told = changes.modseq;
+        Ok(())
+    }
+
+    fn tell_gone(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
+        let qresync = self.enabled.qresync;
+        let selected = self.selected()?;
+        if !selected.roster.has_gone() {
+            return Ok(());
+        }
+        if qresync {
+            out.untagged().text("VANISHED ").ranges(selected.roster.take_vanished()).crlf();
+            return Ok(());
+        }
+        let place = selected.place(view);
+        selected.roster.report_expunged(&place, |number| {
+            out.untagged_number(u64::from(number), "EXPUNGE");
+        })?;
+        Ok(())
+    }
+
+    fn tell_new(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
+        let (rev2, site) = (self.enabled.rev2, std::sync::Arc::clone(&self.site));
+        let mailbox = self.mailbox_key()?;
+        let selected = self.selected()?;
+        let uid_next = view.status(selected.folder).map_err(selected::gone)?.uid_next.0;
+        let known = selected.roster.uid_next();
+        if uid_next <= known {
+            return Ok(());
+        }
+        let before = selected.roster.count(&selected.place(view))?;
+        selected.roster.grow(uid_next);
+        let count = selected.roster.count(&selected.place(view))?;
+        let unclaimed = if selected.is_writable() {
+            site.recent.claim(mailbox, uid_next)
+        } else {
+            site.recent.peek(mailbox, uid_next)
+        };
+        selected.add_recent(unclaimed.max(known)..uid_next);
+        if count == before {
+            // What came has gone again.
+            return Ok(());
+        }
+        out.untagged_number(u64::from(count), "EXISTS");
+        if !rev2 {
+            out.untagged_number(u64::from(selected.count_recent(view)?), "RECENT");
+        }
+        Ok(())
+    }
+
+    /// Tells flags of messages that others changed, until the slice is full.
+    fn tell_flags(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<Told> {
+        if self.selected()?.untold.is_empty() {
+            return Ok(Told::All);
+        }
+        self.tell_keywords(view, out)?;
+        while let Some(uid) = self.selected()?.untold.pop() {
+            let selected = self.selected()?;
+            let Some(entry) = view.entry(selected.folder, Uid(uid))? else { continue };
+            let number = selected.roster.number_of(&selected.place(view), uid)?;
+            fetch::write_flags(self, view, (number, &entry), out)?;
+            if is_full(out) {
+                break;
+            }
+        }
+        Ok(if self.selected()?.untold.is_empty() { Told::All } else { Told::Part })
+    }
+
+    /// Lists the flags anew when there are keywords that the client has not been told of.
+    pub(crate) fn tell_keywords(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
+        let count = view.keywords().names().len();
+        let selected = self.selected()?;
+        if count > selected.keywords_told {
+            selected.keywords_told = count;
+            write_flag_lists(selected.is_writable(), view, out);
+        }
+        Ok(())
+    }
+
+    /// Gives what the book of recent messages calls the selected mailbox.
+    pub(crate) fn mailbox_key(&mut self) -> Result<(DbNumber, base::ViewId)> {
+        let database = self.file()?.database().number();
+        Ok((database, self.selected()?.folder))
+    }
+}
+
+/// Writes FLAGS and PERMANENTFLAGS.
+pub(crate) fn write_flag_lists(writable: bool, view: &MailView<'_>, out: &mut Writer) {
+    const SYSTEM: &str = "\\Answered \\Flagged \\Deleted \\Seen \\Draft";
+    let write_names = |out: &mut Writer| {
+        for name in view.keywords().names() {
+            out.space().text(name);
+        }
+    };
+    out.untagged().text("FLAGS (").text(SYSTEM);
+    write_names(out);
+    out.byte(b')').crlf();
+    out.untagged().text(Status::Ok.name()).text(" [PERMANENTFLAGS (");
+    if writable {
+        out.text(SYSTEM);
+        write_names(out);
+        out.text(" \\*");
+    }
+    out.text(")] flags that stay").crlf();
+}

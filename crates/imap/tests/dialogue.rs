@@ -1,0 +1,217 @@
+//! The player of dialogues.
+//!
+//! A dialogue is a text of lines:
+//!
+//! * `C: text` sends a line; `C2: text` on the second connection. A connection begins with its first line and is greeted
+//!   silently; `connect 2 network` begins one that comes from elsewhere without encryption.
+//! * Lines that begin with ` |` behind a command that ends in `{*}`, `{*+}` or `~{*}` are its literal; the player fills in
+//!   the length and waits for the continuation by itself. `C>: text` goes on with the command behind the literal.
+//! * `S: text` expects a line. `...` stands for any text. `$name` stands for a word that is remembered and must be
+//!   the same from then on, also in lines that are sent.
+//! * `T: 3600` lets seconds pass. `#` begins a comment.
+//!
+//! Every line that the server says must be expected, before the next line is sent on that connection.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use imap::codec::{Decoded, Decoder, Writer};
+use imap::session::{Effect, Session};
+use wire::Peer;
+
+use crate::world::World;
+
+/// Plays a dialogue.
+pub fn play(name: &str, text: &str) {
+    let mut player = Player { world: World::new(), connections: BTreeMap::new(), words: BTreeMap::new() };
+    let lines: Vec<&str> = text.lines().collect();
+    let mut index = 0;
+    while let Some(line) = lines.get(index) {
+        let literal: Vec<&str> = lines[index + 1..].iter().map_while(|line| line.strip_prefix(" |")).collect();
+        let goes_on = lines.get(index + 1 + literal.len()).and_then(|line| line.strip_prefix("C>: "));
+        player.step(line, &literal, goes_on).unwrap_or_else(|why| panic!("{name}.txt:{}: {why}\n  {line}", index + 1));
+        index += 1 + literal.len() + usize::from(goes_on.is_some());
+    }
+    player.finish().unwrap_or_else(|why| panic!("{name}.txt, at the end: {why}"));
+}
+
+struct Player {
+    world: World,
+    connections: BTreeMap<u32, Connection>,
+    words: BTreeMap<String, String>,
+}
+
+struct Connection {
+    session: Session,
+    decoder: Decoder,
+    out: Writer,
+    effect: Effect,
+    said: VecDeque<String>,
+}
+
+impl Player {
+    fn step(&mut self, line: &str, literal: &[&str], goes_on: Option<&str>) -> Result<(), String> {
+        if line.is_empty() || line.starts_with('#') {
+            return Ok(());
+        }
+        if let Some(rest) = line.strip_prefix("connect ") {
+            let number = rest.split(' ').next().and_then(|number| number.parse().ok()).ok_or("which connection?")?;
+            let address = "192.0.2.7:50000".parse().map_err(|_| "the address is valid")?;
+            self.connections.insert(number, Connection::new(&self.world, Peer::network(address)));
+            return Ok(());
+        }
+        let (who, text) = line.split_once(':').ok_or("what is this line?")?;
+        let text = text.strip_prefix(' ').unwrap_or(text);
+        let (role, number) = who.split_at_checked(1).ok_or("what is this line?")?;
+        let number = if number.is_empty() { 1 } else { number.parse().map_err(|_| "which connection?")? };
+        match role {
+            "C" => self.send(number, text, literal, goes_on),
+            "S" => self.expect(number, text),
+            "T" => {
+                let seconds = text.parse().map_err(|_| "how many seconds?")?;
+                self.world.clock.advance(std::time::Duration::from_secs(seconds));
+                Ok(())
+            }
+            _ => Err("what is this line?".into()),
+        }
+    }
+
+    fn send(&mut self, number: u32, text: &str, literal: &[&str], goes_on: Option<&str>) -> Result<(), String> {
+        let mut text = self.filled_in(text);
+        let literal: String = literal.iter().map(|line| format!("{line}\r\n")).collect();
+        text = text.replace("{*", &format!("{{{}", literal.len()));
+        let world = &self.world;
+        let connection = self.connections.entry(number).or_insert_with(|| Connection::new(world, Peer::local()));
+        connection.nothing_unexpected()?;
+        connection.receive(format!("{text}\r\n").as_bytes());
+        if !literal.is_empty() {
+            if connection.said.front().is_some_and(|said| said.starts_with("+ ")) {
+                connection.said.pop_front();
+            }
+            connection.receive(format!("{literal}{}\r\n", goes_on.unwrap_or_default()).as_bytes());
+        }
+        self.connections.values_mut().for_each(Connection::wake);
+        Ok(())
+    }
+
+    fn expect(&mut self, number: u32, pattern: &str) -> Result<(), String> {
+        let connection = self.connections.get_mut(&number).ok_or("there is no such connection")?;
+        let said = connection.said.pop_front().ok_or("the server said nothing more")?;
+        matches(pattern, &said, &mut self.words).map_err(|()| format!("the server said\n  {said}"))
+    }
+
+    fn filled_in(&self, text: &str) -> String {
+        self.words.iter().rev().fold(text.to_owned(), |text, (name, word)| text.replace(&format!("${name}"), word))
+    }
+
+    fn finish(&self) -> Result<(), String> {
+        self.connections.values().try_for_each(Connection::nothing_unexpected)
+    }
+}
+
+impl Connection {
+    fn new(world: &World, peer: Peer) -> Self {
+        let session = Session::new(std::sync::Arc::clone(&world.site), peer);
+        let decoder = Decoder::new(session.mode());
+        Self { session, decoder, out: Writer::new(), effect: Effect::Ready, said: VecDeque::new() }
+    }
+
+    fn nothing_unexpected(&self) -> Result<(), String> {
+        let said: Vec<&str> = self.said.iter().map(String::as_str).collect();
+        if said.is_empty() { Ok(()) } else { Err(format!("not expected:\n  {}", said.join("\n  "))) }
+    }
+
+    fn receive(&mut self, bytes: &[u8]) {
+        self.decoder.feed(bytes);
+        loop {
+            self.decoder.set_mode(self.session.mode());
+            if matches!(self.effect, Effect::Line | Effect::Idle) {
+                let Some(line) = self.decoder.decode_line() else { break };
+                let line = line.expect("lines of dialogues are short");
+                let effect = self.session.answer(&line, &mut self.out);
+                self.settle(effect);
+                continue;
+            }
+            let effect = match self.decoder.decode() {
+                Decoded::Incomplete => break,
+                Decoded::Continue => {
+                    self.out.continuation("go on");
+                    Effect::Ready
+                }
+                Decoded::Command(verb, command) => self.session.execute(verb, command, &mut self.out),
+                Decoded::Refused { tag, error } => self.session.refuse(tag.as_deref(), error, &mut self.out),
+                Decoded::Fatal(error) => {
+                    self.out.untagged_line(&format!("BYE {error}"));
+                    Effect::Close
+                }
+            };
+            self.settle(effect);
+        }
+        self.collect();
+    }
+
+    /// Does what the connection's task would do after an effect.
+    fn settle(&mut self, mut effect: Effect) {
+        while effect == Effect::Unfinished {
+            self.collect();
+            effect = self.session.resume(&mut self.out);
+        }
+        if effect == Effect::StartTls {
+            self.session.encrypted();
+        }
+        self.effect = effect;
+    }
+
+    /// Tells an idle client what another one did.
+    fn wake(&mut self) {
+        if self.effect == Effect::Idle {
+            let effect = self.session.resume(&mut self.out);
+            self.settle(effect);
+            self.collect();
+        }
+    }
+
+    fn collect(&mut self) {
+        if let Some(durable) = self.session.take_durable() {
+            durable.wait().expect("the store works");
+        }
+        if let Some(fault) = self.session.take_fault() {
+            panic!("a fault of ours: {fault}");
+        }
+        let bytes = self.out.take();
+        let text = String::from_utf8_lossy(&bytes);
+        self.said.extend(text.split_terminator("\r\n").map(str::to_owned));
+    }
+}
+
+/// Compares a line with a pattern, and remembers the words of `$name`.
+fn matches(pattern: &str, said: &str, words: &mut BTreeMap<String, String>) -> Result<(), ()> {
+    let Some(special) = ["...", "$"].iter().filter_map(|mark| pattern.find(mark)).min() else {
+        return if pattern == said { Ok(()) } else { Err(()) };
+    };
+    let (plain, rest) = pattern.split_at(special);
+    let said = said.strip_prefix(plain).ok_or(())?;
+    if let Some(rest) = rest.strip_prefix("...") {
+        // The shortest text that lets the rest match.
+        let ends = (0..=said.len()).filter(|end| said.is_char_boundary(*end));
+        for end in ends {
+            let mut attempt = words.clone();
+            if matches(rest, &said[end..], &mut attempt).is_ok() {
+                *words = attempt;
+                return Ok(());
+            }
+        }
+        return Err(());
+    }
+    let rest = &rest[1..];
+    let name_length = rest.find(|character: char| !character.is_ascii_lowercase()).unwrap_or(rest.len());
+    let (name, rest) = rest.split_at(name_length);
+    if name.is_empty() {
+        return matches(rest, said.strip_prefix('$').ok_or(())?, words);
+    }
+    let word_length = said.find(|character: char| !character.is_ascii_alphanumeric()).unwrap_or(said.len());
+    let (word, after) = said.split_at(word_length);
+    if words.entry(name.to_owned()).or_insert_with(|| word.to_owned()) != word {
+        return Err(());
+    }
+    matches(rest, after, words)
+}

@@ -1,0 +1,32 @@
+//! The IMAP room from outside: dialogues as text files, played against real sessions over an in-memory store.
+
+mod dialogue;
+mod world;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// One test for each file in `dialogues`, named like it.
+macro_rules! dialogues {
+    ($($name:ident),+ $(,)?) => {
+        $(#[test]
+        fn $name() {
+            dialogue::play(stringify!($name), include_str!(concat!("dialogues/", stringify!($name), ".txt")));
+        })+
+
+        #[test]
+        fn every_dialogue_is_played() {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dialogues");
+            let files = std::fs::read_dir(folder).expect("the folder of dialogues is there");
+            let stem = |file: std::io::Result<std::fs::DirEntry>| {
+                let path = file.expect("the folder can be read").path();
+                path.file_stem().expect("files have names").to_string_lossy().into_owned()
+            };
+            let found: BTreeSet<String> = files.map(stem).collect();
+            let played: BTreeSet<String> = [$(stringify!($name)),+].iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(found, played);
+        }
+    };
+}
+
+dialogues!(login, noop);

@@ -1,0 +1,91 @@
+//! A server without sockets: accounts, mail files in memory, a clock that stands still.
+//!
+//! There are `alice`, `bob` and `carol` (who has a quota of 10 KiB), all with the password `secret`, and `dora`, who is disabled.
+
+use std::sync::Arc;
+
+use base::Name;
+use base::sim::{SeededRandom, SimClock};
+use imap::backend::{Credentials, Exchange, ExchangeStep, LoginError};
+use imap::session::{Options, Site};
+use mail::mailbox::{Mail, MailFile, MailOptions};
+use notes::{Identity, Notes};
+use store::memory::Memory;
+use store::{Store, SyncMode};
+use wire::Peer;
+
+/// What the sessions of one dialogue share.
+pub struct World {
+    /// The clock, for dialogues that let time pass.
+    pub clock: Arc<SimClock>,
+    /// What sessions are made with.
+    pub site: Arc<Site>,
+}
+
+impl World {
+    /// Makes an empty world; the same one every time.
+    pub fn new() -> Self {
+        let options = store::Options { sync: SyncMode::Each, ..store::Options::default() };
+        let store = Arc::new(Store::over(Arc::new(Memory::new(1)), &options).expect("a store in memory opens"));
+        let clock = Arc::new(SimClock::new());
+        let notes = Notes::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7)));
+        let accounts = Accounts { mail: Mail::new(notes, MailOptions::default()) };
+        for (login, quota_bytes) in [("alice", None), ("bob", None), ("carol", Some(10_240))] {
+            accounts.ensure(login, quota_bytes);
+        }
+        let options = Options { starttls: true, append_bytes_max: 1 << 20, ..Options::default() };
+        let site = Arc::new(Site::new(Arc::new(accounts), Arc::clone(&clock) as _, options));
+        Self { clock, site }
+    }
+}
+
+struct Accounts {
+    mail: Arc<Mail>,
+}
+
+impl Accounts {
+    fn ensure(&self, login: &str, quota_bytes: Option<u64>) {
+        let owner = Name::new(&format!("{login}@demo.test"));
+        self.mail.ensure(&path(login), login, &owner, quota_bytes).expect("the mail file is made");
+    }
+}
+
+fn path(login: &str) -> String {
+    format!("mail/{login}.nsf")
+}
+
+impl Credentials for Accounts {
+    fn authenticate(&self, _: &Peer, login: &str, password: &[u8]) -> Result<String, LoginError> {
+        match (login.to_ascii_lowercase().as_str(), password) {
+            ("dora", b"secret") => Err(LoginError::Disabled),
+            (known @ ("alice" | "bob" | "carol"), b"secret") => Ok(known.to_owned()),
+            _ => Err(LoginError::Wrong),
+        }
+    }
+
+    fn scram_sha_256(&self, _: &Peer) -> Option<Box<dyn Exchange>> {
+        Some(Box::new(Riddle { asked: false }))
+    }
+
+    fn open(&self, login: &str) -> Result<MailFile, LoginError> {
+        let identity = Arc::new(Identity::person(format!("{login}@demo.test").as_str()));
+        self.mail.open(&path(login), &identity).map_err(|_| LoginError::Unavailable)
+    }
+}
+
+/// Stands for SCRAM: asks once, and takes the right answer. The real exchange is tested in `directory`.
+struct Riddle {
+    asked: bool,
+}
+
+impl Exchange for Riddle {
+    fn step(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginError> {
+        if !std::mem::replace(&mut self.asked, true) {
+            return Ok(ExchangeStep::Challenge(b"riddle".to_vec()));
+        }
+        match response {
+            b"solution" => Ok(ExchangeStep::Done { login: "alice".to_owned(), last: b"v=proof".to_vec() }),
+            _ => Err(LoginError::Wrong),
+        }
+    }
+}
