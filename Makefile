@@ -19,8 +19,9 @@ build: ## compile the program
 run: build ## start a demo server: domain demo.test with users and mail (DATA=folder)
 	scripts/demo "$(DOUBLET)" "$(DATA)"
 
-test: ## run every test in its short form
+test: build ## run every test in its short form
 	@scripts/need test
+	conformance/run "$(DOUBLET)" crash
 	scripts/test
 
 check: ## format, lints, docs, licences and house rules, a short fuzz
@@ -42,5 +43,6 @@ bench: build ## measure against Postfix and Dovecot, write docs/performance.md
 
 soak: build ## run the long forms: crash loop, thousands of seeds, long fuzz
 	@scripts/need test
+	DOUBLET_SOAK=1 conformance/run "$(DOUBLET)" crash
 	DOUBLET_SOAK=1 scripts/test
 	$(CARGO) run --release --locked --package fuzz -- --iterations 2000000
