@@ -106,7 +106,7 @@ impl Connection {
                     }
                 }
                 Step::Ask(question) => {
-                    let answer = self.ask(question).await;
+                    let answer = self.service.ask(self.session.peer, question).await;
                     self.session.answer(answer, &mut self.out);
                 }
                 Step::StartTls => {
@@ -212,41 +212,39 @@ impl Connection {
         // What came in clear behind STARTTLS is gone with the old buffer.
         Ok(Self { stream, session, input: Vec::new(), used: 0, ..self })
     }
+}
 
-    async fn ask(&self, question: Question) -> Answer {
-        let service = &self.service;
+impl Service {
+    /// Finds the answer to a session's question.
+    async fn ask(&self, peer: Peer, question: Question) -> Answer {
         match question {
-            Question::Sender { sender, size_bytes } => Answer::Sender(service.check_sender(sender, size_bytes).await),
-            Question::Recipient { sender, address } => {
-                Answer::Recipient(service.check_recipient(sender, address).await)
-            }
+            Question::Sender { sender, size_bytes } => Answer::Sender(self.check_sender(sender, size_bytes).await),
+            Question::Recipient { sender, address } => Answer::Recipient(self.check_recipient(sender, address).await),
             Question::Members { sender, list } => {
-                let recipients = Arc::clone(&service.recipients);
-                let found = service.pool.run(move || recipients.expand(&sender, &list)).await;
+                let recipients = Arc::clone(&self.recipients);
+                let found = self.pool.run(move || recipients.expand(&sender, &list)).await;
                 Answer::Members(found.unwrap_or_default())
             }
             Question::Login { login, password } => {
-                let (credentials, peer) = (Arc::clone(&service.credentials), self.session.peer);
-                let verdict = service.pool.run(move || credentials.authenticate(&peer, &login, &password)).await;
+                let credentials = Arc::clone(&self.credentials);
+                let verdict = self.pool.run(move || credentials.authenticate(&peer, &login, &password)).await;
                 Answer::Login(verdict.unwrap_or(Err(crate::backend::LoginError::Unavailable)))
             }
             Question::Scram { exchange, response } => {
-                let (credentials, peer) = (Arc::clone(&service.credentials), self.session.peer);
+                let credentials = Arc::clone(&self.credentials);
                 let next = move || {
                     let mut exchange = exchange.or_else(|| credentials.scram_sha_256(&peer))?;
                     let step = exchange.step(&response);
                     Some((exchange, step))
                 };
-                Answer::Scram(service.pool.run(next).await.unwrap_or_default())
+                Answer::Scram(self.pool.run(next).await.unwrap_or_default())
             }
             Question::Message { envelope, message, trace_bytes } => {
-                Answer::Message(service.take(envelope, message, trace_bytes).await)
+                Answer::Message(self.take(envelope, message, trace_bytes).await)
             }
         }
     }
-}
 
-impl Service {
     async fn check_sender(&self, sender: Arc<Sender>, size_bytes: u64) -> std::result::Result<(), Refusal> {
         self.acceptor.room(size_bytes)?;
         let Some(login) = sender.login.clone().filter(|_| !sender.reverse_path.is_empty()) else { return Ok(()) };

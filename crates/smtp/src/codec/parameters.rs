@@ -241,24 +241,24 @@ mod tests {
 
     #[test]
     fn parameters_of_rcpt() {
-        let check = |input: &str, expected: Result<(Option<Notify>, Option<(&str, &str)>), ParameterError>| {
-            let parsed = parse_rcpt(input);
-            let parsed = parsed
-                .as_ref()
-                .map_err(|error| *error)
-                .map(|parsed| (parsed.notify, parsed.original.as_ref().map(|o| (o.kind.as_str(), o.address.as_str()))));
-            assert_eq!(parsed, expected, "{input}");
-        };
-        let notify = Notify { success: true, failure: false, delay: true };
-        check("NOTIFY=SUCCESS,delay ORCPT=rfc822;a+2Bb@c", Ok((Some(notify), Some(("rfc822", "a+b@c")))));
-        check("NOTIFY=NEVER", Ok((Some(Notify::NEVER), None)));
-        check("NOTIFY=NEVER,DELAY", Err(ParameterError::Value("NOTIFY")));
-        check("NOTIFY=DELAY,DELAY", Err(ParameterError::Value("NOTIFY")));
-        check("NOTIFY=", Err(ParameterError::Value("NOTIFY")));
-        check("ORCPT=a@b", Err(ParameterError::Value("ORCPT")));
-        check("ORCPT=rfc822;", Err(ParameterError::Value("ORCPT")));
-        check("ORCPT=rfc822;a+0Ab", Err(ParameterError::Value("ORCPT")));
-        check("SIZE=1", Err(ParameterError::Unknown));
+        let parsed = parse_rcpt("NOTIFY=SUCCESS,delay ORCPT=rfc822;a+2Bb@c");
+        let notify = Some(Notify { success: true, failure: false, delay: true });
+        let original = Some(OriginalRecipient { kind: "rfc822".into(), address: "a+b@c".into() });
+        assert_eq!(parsed, Ok(RcptParameters { notify, original }));
+        let never = RcptParameters { notify: Some(Notify::NEVER), original: None };
+        assert_eq!(parse_rcpt("NOTIFY=NEVER"), Ok(never));
+    }
+
+    #[test]
+    fn faulty_parameters_of_rcpt_are_named() {
+        let check = |input: &str, expected: ParameterError| assert_eq!(parse_rcpt(input), Err(expected), "{input}");
+        check("NOTIFY=NEVER,DELAY", ParameterError::Value("NOTIFY"));
+        check("NOTIFY=DELAY,DELAY", ParameterError::Value("NOTIFY"));
+        check("NOTIFY=", ParameterError::Value("NOTIFY"));
+        check("ORCPT=a@b", ParameterError::Value("ORCPT"));
+        check("ORCPT=rfc822;", ParameterError::Value("ORCPT"));
+        check("ORCPT=rfc822;a+0Ab", ParameterError::Value("ORCPT"));
+        check("SIZE=1", ParameterError::Unknown);
     }
 
     #[test]

@@ -1,0 +1,147 @@
+//! Measures the processor time that one whole session costs the server, without a backend: connect, HELO, MAIL, RCPT, DATA
+//! with 10 KB, QUIT, over loopback, one command at a time and pipelined. Prints microseconds a session.
+//!
+//! `cargo run --release -p smtp --example session_cost [sessions]`
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::sim::SeededRandom;
+use base::{Clock, Timestamp};
+use smtp::Refusal;
+use smtp::backend::{Accepted, Acceptor, Credentials, Exchange, LoginError, RecipientReply, Recipients};
+use smtp::conn::{Service, serve};
+use smtp::envelope::{Envelope, Sender};
+use smtp::rules::Rules;
+use wire::{Peer, Pool, PoolOptions, Shutdown, Stream};
+
+struct Nothing;
+
+impl Recipients for Nothing {
+    fn check(&self, _sender: &Sender, _address: &str) -> RecipientReply {
+        RecipientReply::Local
+    }
+
+    fn known(&self, _sender: &Sender, _address: &str) -> Option<RecipientReply> {
+        Some(RecipientReply::Local)
+    }
+}
+
+impl Credentials for Nothing {
+    fn authenticate(&self, _peer: &Peer, _login: &str, _password: &[u8]) -> Result<String, LoginError> {
+        Err(LoginError::Wrong)
+    }
+
+    fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn Exchange>> {
+        None
+    }
+
+    fn may_send_as(&self, _login: &str, _address: &str) -> bool {
+        false
+    }
+}
+
+impl Acceptor for Nothing {
+    fn accept(&self, envelope: Envelope, _message: Vec<u8>) -> Result<Accepted, Refusal> {
+        Ok(Accepted { id: envelope.id, durable: Box::pin(async { Ok(()) }), refused: Vec::new() })
+    }
+}
+
+struct Frozen;
+
+impl Clock for Frozen {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_seconds(1_767_225_600)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+fn main() {
+    let sessions: u32 = std::env::args().nth(1).and_then(|count| count.parse().ok()).unwrap_or(20_000);
+    let address = start_server();
+    let text = format!(
+        "Subject: x\r\nFrom: a@c.example\r\n\r\n{}.\r\n",
+        "0123456789012345678901234567890123456789\r\n".repeat(244)
+    );
+    for (name, groups) in [("one at a time", false), ("pipelined", true)] {
+        let before = server_time();
+        for _ in 0..sessions {
+            session(address, &text, groups);
+        }
+        let spent = server_time().saturating_sub(before);
+        println!("{name}: {:.1} us of server CPU a session", spent.as_secs_f64() * 1e6 / f64::from(sessions));
+    }
+}
+
+fn start_server() -> SocketAddr {
+    let clock = Arc::new(Frozen);
+    let backend = Arc::new(Nothing);
+    let service = Arc::new(Service {
+        rules: Arc::new(Rules::reception("mx.b.example", "b.example")),
+        recipients: backend.clone(),
+        credentials: backend.clone(),
+        acceptor: backend,
+        verifier: None,
+        tls: None,
+        pool: Pool::new(&PoolOptions { workers: 1, ..PoolOptions::default() }, clock.clone()).expect("a thread"),
+        shutdown: Shutdown::new(),
+        clock,
+        random: Arc::new(SeededRandom::new(1)),
+    });
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.set_nonblocking(true).expect("a listener");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async move {
+            let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+            while let Ok((stream, from)) = listener.accept().await {
+                tokio::spawn(serve(Stream::tcp(stream), Peer::network(from), service.clone()));
+            }
+        });
+    });
+    address
+}
+
+fn session(address: SocketAddr, text: &str, groups: bool) {
+    let stream = TcpStream::connect(address).expect("the server listens");
+    stream.set_nodelay(true).expect("a socket");
+    let mut stream = BufReader::new(stream);
+    let mut say = |text: &str, replies: u32| {
+        stream.get_mut().write_all(text.as_bytes()).expect("the server reads");
+        for _ in 0..replies {
+            let mut line = String::new();
+            stream.read_line(&mut line).expect("the server answers");
+            assert!(line.starts_with(['2', '3']), "{line}");
+        }
+    };
+    say("", 1);
+    say("HELO c.example\r\n", 1);
+    if groups {
+        say("MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\nDATA\r\n", 3);
+        say(&format!("{text}QUIT\r\n"), 2);
+        return;
+    }
+    say("MAIL FROM:<a@c.example>\r\n", 1);
+    say("RCPT TO:<alice@b.example>\r\n", 1);
+    say("DATA\r\n", 1);
+    say(text, 1);
+    say("QUIT\r\n", 1);
+}
+
+/// Gives the processor time of all threads but this one.
+fn server_time() -> Duration {
+    let tasks = std::fs::read_dir("/proc/self/task").expect("Linux");
+    let own = std::fs::read_link("/proc/thread-self").expect("Linux");
+    let nanos = |path: std::path::PathBuf| -> u64 {
+        let text = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
+        text.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or(0)
+    };
+    let threads = tasks.flatten().filter(|task| Some(task.file_name().as_os_str()) != own.file_name());
+    Duration::from_nanos(threads.map(|task| nanos(task.path())).sum())
+}

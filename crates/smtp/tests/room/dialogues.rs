@@ -1,0 +1,268 @@
+//! Plays the dialogues in `tests/dialogues` against the session.
+//!
+//! A dialogue begins with what the listener is: `rules: reception|submission|lmtp` and after it words that change the
+//! rules or the peer. Then, line by line:
+//!
+//! - `C:` the client sends this line and CRLF. Consecutive lines are sent together. `\r \n \0 \\ \xNN` are bytes, and a
+//!   backslash at the end of the line leaves the CRLF out.
+//! - `S:` the server says this line. A `~` at its end stands for anything. All that it says must be there.
+//! - `T:` the handshake of STARTTLS happens.
+//! - `X:` the server has closed the session.
+//! - `M:` what the backend was given: envelope and message, without its first trace field.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base::sim::{SeededRandom, SimClock};
+use smtp::backend::{Acceptor as _, Credentials as _, Recipients as _};
+use smtp::envelope::Envelope;
+use smtp::header::fields;
+use smtp::rules::{Authentication, Disclosure, Encryption, Pipelining, Rules};
+use smtp::session::{Answer, Question, Session, Step, Taken};
+use wire::Peer;
+
+use crate::backend::Memory;
+
+/// A session with its backend, played by hand.
+pub struct Stage {
+    session: Session,
+    pub backend: Memory,
+    input: Vec<u8>,
+    pub out: Vec<u8>,
+    pub closed: bool,
+    pub wants_tls: bool,
+}
+
+impl Stage {
+    pub fn new(rules: Rules, peer: Peer) -> Self {
+        let session = Session::new(Arc::new(rules), Arc::new(SimClock::new()), &SeededRandom::new(1), peer);
+        let mut out = Vec::new();
+        session.greet(&mut out);
+        Self { session, backend: Memory::default(), input: Vec::new(), out, closed: false, wants_tls: false }
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
+        while !self.closed && !self.wants_tls {
+            let (used, step) = self.session.step(&self.input, &mut self.out);
+            self.input.drain(..used);
+            match step {
+                Step::Read => break,
+                Step::Flush => {}
+                Step::Close => self.closed = true,
+                Step::StartTls => self.wants_tls = true,
+                Step::Ask(question) => {
+                    let answer = self.answer(question);
+                    self.session.answer(answer, &mut self.out);
+                }
+            }
+        }
+    }
+
+    pub fn shake_hands(&mut self) {
+        assert!(self.wants_tls, "the server expects a handshake");
+        self.wants_tls = false;
+        self.input.clear();
+        self.session.encrypted(Some("TLS13_AES_256_GCM_SHA384"));
+    }
+
+    fn answer(&self, question: Question) -> Answer {
+        let backend = &self.backend;
+        match question {
+            Question::Sender { sender, size_bytes } => Answer::Sender(backend.room(size_bytes).and_then(|()| {
+                let login = sender.login.as_deref().filter(|_| !sender.reverse_path.is_empty());
+                match login {
+                    Some(login) if !backend.may_send_as(login, &sender.reverse_path) => {
+                        Err(smtp::Refusal::new(553, smtp::Status(5, 7, 1), "You may not send with this address"))
+                    }
+                    _ => Ok(()),
+                }
+            })),
+            Question::Recipient { sender, address } => Answer::Recipient(backend.check(&sender, &address)),
+            Question::Members { sender, list } => Answer::Members(backend.expand(&sender, &list)),
+            Question::Login { login, password } => {
+                Answer::Login(backend.authenticate(&Peer::local(), &login, &password))
+            }
+            Question::Scram { exchange, response } => {
+                let exchange = exchange.or_else(|| backend.scram_sha_256(&Peer::local()));
+                Answer::Scram(exchange.map(|mut exchange| {
+                    let step = exchange.step(&response);
+                    (exchange, step)
+                }))
+            }
+            Question::Message { envelope, message, .. } => Answer::Message(
+                backend.accept(*envelope, message).map(|accepted| Taken { id: accepted.id, refused: accepted.refused }),
+            ),
+        }
+    }
+}
+
+#[test]
+fn dialogues_go_as_written() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dialogues");
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("the folder is there").flatten().map(|f| f.path()).collect();
+    files.sort();
+    assert!(files.len() >= 15, "the dialogues are there");
+    let failed: Vec<String> = files
+        .iter()
+        .filter_map(|file| {
+            play(&std::fs::read_to_string(file).expect("UTF-8")).err().map(|why| format!("{}: {why}", file.display()))
+        })
+        .collect();
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// A file holds dialogues, each beginning with `rules:`.
+fn play(text: &str) -> Result<(), String> {
+    let mut stage = None;
+    let mut expected: Vec<String> = Vec::new();
+    let mut spoken = Vec::new();
+    for (number, line) in text.lines().enumerate().chain([(text.lines().count(), "rules: end")]) {
+        let fail = |why: String| Err(format!("line {}: {why}", number + 1));
+        let Some((kind, rest)) = line.split_once(':').filter(|_| !line.starts_with('#')) else { continue };
+        let rest = rest.strip_prefix(' ').unwrap_or(rest);
+        if !spoken.is_empty() && kind != "C" {
+            let stage: &mut Stage = stage.as_mut().expect("a dialogue begins with its rules");
+            stage.send(&std::mem::take(&mut spoken));
+        }
+        if !expected.is_empty()
+            && kind != "S"
+            && let Some(stage) = stage.as_mut()
+            && let Err(why) = compare(&std::mem::take(&mut stage.out), &std::mem::take(&mut expected))
+        {
+            return fail(why);
+        }
+        let silent = |stage: &Stage| {
+            if stage.out.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("unexpected: {}", String::from_utf8_lossy(&stage.out)))
+            }
+        };
+        match (kind, stage.as_mut()) {
+            ("rules", _) => {
+                if let Some(Err(why)) = stage.as_ref().map(silent) {
+                    return fail(why);
+                }
+                stage = (rest != "end").then(|| begin(rest));
+            }
+            ("C", Some(stage)) => {
+                if spoken.is_empty()
+                    && let Err(why) = silent(stage)
+                {
+                    return fail(why);
+                }
+                spoken.extend(bytes(rest));
+            }
+            ("S", Some(_)) => expected.push(rest.to_owned()),
+            ("T", Some(stage)) => stage.shake_hands(),
+            ("X", Some(stage)) if stage.closed => {}
+            ("M", Some(stage)) => {
+                let (envelope, message) =
+                    stage.backend.take().pop().unwrap_or_else(|| panic!("line {}: nothing was accepted", number + 1));
+                let shown = show(&envelope, &message);
+                if shown != rest {
+                    return fail(format!("accepted {shown}"));
+                }
+            }
+            _ => return fail(format!("{kind} does not hold here")),
+        }
+    }
+    Ok(())
+}
+
+fn compare(out: &[u8], expected: &[String]) -> Result<(), String> {
+    let out = String::from_utf8_lossy(out);
+    let lines: Vec<&str> = out.split_terminator("\r\n").collect();
+    let fits = |line: &&str, wanted: &String| match wanted.strip_suffix('~') {
+        Some(beginning) => line.starts_with(beginning),
+        None => *line == wanted,
+    };
+    if lines.len() == expected.len() && lines.iter().zip(expected).all(|(line, wanted)| fits(line, wanted)) {
+        return Ok(());
+    }
+    Err(format!("expected\n  {}\nbut the server said\n  {}", expected.join("\n  "), lines.join("\n  ")))
+}
+
+fn begin(words: &str) -> Stage {
+    let mut words = words.split(' ');
+    let (host, domain) = ("mx.example", "b.example");
+    let mut rules = match words.next() {
+        Some("reception") => Rules::reception(host, domain),
+        Some("submission") => Rules::submission(host, domain),
+        _ => Rules::lmtp(host, domain),
+    };
+    rules.message_bytes_max = 100_000;
+    rules.recipients_max = 5;
+    rules.messages_max = 10;
+    let mut peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
+    for word in words {
+        match word {
+            "local" => peer = Peer::local(),
+            "tls" => peer = peer.encrypted(),
+            "lenient" => rules.pipelining = Pipelining::Lenient,
+            "needs-tls" => rules.encryption = Encryption::Required,
+            "auth" => rules.authentication = Authentication::Offered,
+            "disclose" => rules.disclosure = Disclosure::Everybody,
+            "errors=3" => rules.errors_max = 3,
+            "commands=2" => rules.commands_max = 2,
+            "messages=1" => rules.messages_max = 1,
+            "size=100" => rules.message_bytes_max = 100,
+            other => panic!("unknown word {other}"),
+        }
+    }
+    Stage::new(rules, peer)
+}
+
+fn bytes(line: &str) -> Vec<u8> {
+    let (line, ends) = match line.strip_suffix('\\') {
+        Some(line) if !line.ends_with('\\') => (line, false),
+        _ => (line, true),
+    };
+    let mut bytes = Vec::new();
+    let mut rest = line.chars();
+    while let Some(c) = rest.next() {
+        match (c, (c == '\\').then(|| rest.next()).flatten()) {
+            ('\\', Some('r')) => bytes.push(b'\r'),
+            ('\\', Some('n')) => bytes.push(b'\n'),
+            ('\\', Some('0')) => bytes.push(0),
+            ('\\', Some('x')) => {
+                let digits: String = rest.by_ref().take(2).collect();
+                bytes.push(u8::from_str_radix(&digits, 16).expect("two hexadecimal digits"));
+            }
+            ('\\', _) => bytes.push(b'\\'),
+            (c, _) => bytes.extend(c.to_string().as_bytes()),
+        }
+    }
+    if ends {
+        bytes.extend(b"\r\n");
+    }
+    bytes
+}
+
+/// Shows an accepted message in one line.
+fn show(envelope: &Envelope, message: &[u8]) -> String {
+    let recipients: Vec<String> = envelope
+        .recipients
+        .iter()
+        .map(|recipient| {
+            let notify = recipient.notify.map(|notify| format!(" notify={notify}")).unwrap_or_default();
+            let original = recipient.original.as_ref().map(|o| format!(" orcpt={};{}", o.kind, o.address));
+            format!("<{}> {:?}{notify}{}", recipient.address, recipient.place, original.unwrap_or_default())
+        })
+        .collect();
+    let login = envelope.sender.login.as_ref().map(|login| format!(" login={login}")).unwrap_or_default();
+    let id = envelope.envelope_id.as_ref().map(|id| format!(" envid={id}")).unwrap_or_default();
+    let ret = envelope.ret.map(|ret| format!(" ret={ret:?}")).unwrap_or_default();
+    let utf8 = if envelope.smtputf8 { " smtputf8" } else { "" };
+    let trace = fields(message).next().map_or(0, |field| field.range.end);
+    let text = message[trace..].escape_ascii().to_string();
+    format!(
+        "<{}>{login}{id}{ret} {:?}{utf8} {:?} to {} text {text}",
+        envelope.sender.reverse_path,
+        envelope.body,
+        envelope.protocol,
+        recipients.join(", ")
+    )
+}

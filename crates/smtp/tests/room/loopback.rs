@@ -1,0 +1,437 @@
+//! The transfer and the reception over loopback sockets: with one another, and the transfer with servers that play a script.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use base::sim::{SeededRandom, SimClock};
+use smtp::client::{Dialect, EightBit, Host, Options, Outcome, Outgoing, Route, Security, Transfer};
+use smtp::conn::{Service, serve};
+use smtp::envelope::{Notify, OriginalRecipient, Place, Recipient, Return};
+use smtp::rules::{Encryption, Rules};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use wire::{Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
+
+use crate::backend::Memory;
+use crate::names::Zone;
+
+const MESSAGE: &[u8] = b"From: a@c.example\r\nSubject: x\r\n\r\n.dot\r\nend\r\n";
+
+fn recipients(addresses: &[&str]) -> Vec<Recipient> {
+    let recipient = |address: &&str| Recipient {
+        address: (*address).to_owned(),
+        place: Place::Remote,
+        notify: None,
+        original: None,
+    };
+    addresses.iter().map(recipient).collect()
+}
+
+fn outgoing<'a>(recipients: &'a [Recipient], message: &'a [u8]) -> Outgoing<'a> {
+    Outgoing { reverse_path: "a@c.example", recipients, envelope_id: None, ret: None, smtputf8: false, message }
+}
+
+/// Gives the outcomes in short: `+` and reports, or the class, the status and the text.
+fn short(outcomes: &[Outcome]) -> Vec<String> {
+    let short = |outcome: &Outcome| match outcome {
+        Outcome::Delivered(delivery) => format!("+ {}", delivery.reply),
+        Outcome::Temporary(failure) => format!("? {} {}", failure.status, failure.text),
+        Outcome::Permanent(failure) => format!("! {} {}", failure.status, failure.text),
+    };
+    outcomes.iter().map(short).collect()
+}
+
+fn tls() -> Tls {
+    let made = rcgen::generate_simple_self_signed(vec!["mx.b.example".to_owned()]).expect("a certificate");
+    Tls::new(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("they fit")
+}
+
+/// A server of ours on loopback.
+struct Site {
+    backend: Arc<Memory>,
+    address: SocketAddr,
+    shutdown: Shutdown,
+}
+
+async fn site(change: impl FnOnce(&mut Rules)) -> Site {
+    let mut rules = Rules::reception("mx.b.example", "b.example");
+    change(&mut rules);
+    let backend = Arc::new(Memory::default());
+    let clock = Arc::new(SimClock::new());
+    let shutdown = Shutdown::new();
+    let service = Arc::new(Service {
+        rules: Arc::new(rules),
+        recipients: backend.clone(),
+        credentials: backend.clone(),
+        acceptor: backend.clone(),
+        verifier: None,
+        tls: Some(Arc::new(tls())),
+        pool: Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock.clone()).expect("threads"),
+        shutdown: shutdown.clone(),
+        clock,
+        random: Arc::new(SeededRandom::new(5)),
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(async move {
+        while let Ok((stream, from)) = listener.accept().await {
+            tokio::spawn(serve(Stream::tcp(stream), Peer::network(from), service.clone()));
+        }
+    });
+    Site { backend, address, shutdown }
+}
+
+async fn transfer(zone: Zone, port: u16, change: impl FnOnce(&mut Options)) -> Transfer {
+    let mut options = Options::new("out.c.example");
+    options.port = port;
+    change(&mut options);
+    Transfer::new(options, zone.serve().await, Arc::new(SimClock::new())).expect("a transfer")
+}
+
+fn zone() -> Zone {
+    Zone::default().mx("b.example", 10, "mx.b.example").host("mx.b.example", "127.0.0.1")
+}
+
+fn domain() -> Route {
+    Route::Domain("b.example".to_owned())
+}
+
+#[tokio::test]
+async fn a_message_passes_from_our_client_to_our_server() {
+    let site = site(|_| {}).await;
+    let transfer = transfer(zone(), site.address.port(), |_| {}).await;
+    let mut to = recipients(&["alice@b.example", "nobody@b.example", "full@b.example", "bob@b.example"]);
+    to[0].notify = Some(Notify { success: true, failure: true, delay: false });
+    to[0].original = Some(OriginalRecipient { kind: "rfc822".to_owned(), address: "a+b@c.example".to_owned() });
+    let message = Outgoing { ret: Some(Return::Headers), envelope_id: Some("e 1"), ..outgoing(&to, MESSAGE) };
+    let outcomes = transfer.send(&domain(), &message).await;
+    assert_eq!(
+        short(&outcomes),
+        [
+            "+ 250 2.0.0 Ok: queued as Q1",
+            "! 5.1.1 550 5.1.1 User unknown",
+            "? 4.2.2 452 4.2.2 Mailbox full",
+            "+ 250 2.0.0 Ok: queued as Q1"
+        ]
+    );
+    let Outcome::Delivered(delivery) = &outcomes[0] else { panic!("{outcomes:?}") };
+    assert!(delivery.tls && delivery.reports, "STARTTLS and DSN are offered");
+    let accepted = site.backend.take();
+    let (envelope, message) = &accepted[0];
+    assert!(message.ends_with(MESSAGE), "{}", message.escape_ascii());
+    let text = String::from_utf8_lossy(message);
+    assert!(
+        text.starts_with("Received: from out.c.example ([127.0.0.1])\r\n\tby mx.b.example with ESMTPS id "),
+        "{text}"
+    );
+    assert!(text.contains("\r\n\ttls TLS13_"), "{text}");
+    assert_eq!((envelope.ret, envelope.envelope_id.as_deref()), (Some(Return::Headers), Some("e 1")));
+    assert_eq!((envelope.recipients[0].notify, &envelope.recipients[0].original), (to[0].notify, &to[0].original));
+}
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    let site = site(|_| {}).await;
+    let transfer = transfer(zone(), site.address.port(), |options| options.reuse_messages_max = 3).await;
+    let to = recipients(&["alice@b.example"]);
+    for expected in [1, 1, 0, 1] {
+        let outcomes = transfer.send(&domain(), &outgoing(&to, MESSAGE)).await;
+        assert!(matches!(outcomes[0], Outcome::Delivered(_)), "{outcomes:?}");
+        assert_eq!(transfer.idle_count(), expected);
+    }
+    let ids: Vec<String> = site.backend.take().into_iter().map(|(envelope, _)| envelope.id).collect();
+    let session = |id: &String| id.split('-').next().map(str::to_owned);
+    assert_eq!(ids.len(), 4);
+    assert!(session(&ids[0]) == session(&ids[2]) && session(&ids[2]) != session(&ids[3]), "{ids:?}");
+    transfer.close().await;
+    assert_eq!(transfer.idle_count(), 0);
+}
+
+#[tokio::test]
+async fn a_connection_that_died_while_idle_costs_nothing() {
+    let first = site(|_| {}).await;
+    let transfer = transfer(zone(), first.address.port(), |_| {}).await;
+    let to = recipients(&["alice@b.example"]);
+    transfer.send(&domain(), &outgoing(&to, MESSAGE)).await;
+    assert_eq!(transfer.idle_count(), 1);
+    first.shutdown.close();
+    let outcomes = transfer.send(&domain(), &outgoing(&to, MESSAGE)).await;
+    // The listener still accepts, but the service closes at once: not now, and not for ever.
+    assert!(matches!(&outcomes[0], Outcome::Temporary(failure) if failure.status.0 == 4), "{outcomes:?}");
+}
+
+#[tokio::test]
+async fn submission_over_the_network_wants_a_login() {
+    let site = site(|rules| *rules = Rules::submission("mx.b.example", "b.example")).await;
+    let transfer = transfer(Zone::default(), 25, |_| {}).await;
+    let to = recipients(&["x@elsewhere.example"]);
+    let host = |password: &str, security: Security| {
+        Route::Host(Arc::new(Host {
+            name: "127.0.0.1".to_owned(),
+            port: site.address.port(),
+            security,
+            login: Some(("a".to_owned(), password.to_owned())),
+            dialect: Dialect::Smtp,
+        }))
+    };
+    let outcomes = transfer.send(&host("secret", Security::Required), &outgoing(&to, MESSAGE)).await;
+    assert_eq!(short(&outcomes), ["+ 250 2.0.0 Ok: queued as Q1"]);
+    let outcomes = transfer.send(&host("wrong", Security::Clear), &outgoing(&to, MESSAGE)).await;
+    assert_eq!(short(&outcomes), ["? 4.7.8 the login was refused: 535 5.7.8 Authentication failed"]);
+}
+
+#[tokio::test]
+async fn lmtp_gives_an_outcome_for_each_recipient() {
+    let site = site(|rules| *rules = Rules::lmtp("mx.b.example", "b.example")).await;
+    let transfer = transfer(Zone::default(), 25, |_| {}).await;
+    let host = Host {
+        name: "127.0.0.1".to_owned(),
+        port: site.address.port(),
+        security: Security::Clear,
+        login: None,
+        dialect: Dialect::Lmtp,
+    };
+    let to = recipients(&["alice@b.example", "late@b.example", "nobody@b.example"]);
+    let outcomes = transfer.send(&Route::Host(Arc::new(host)), &outgoing(&to, MESSAGE)).await;
+    assert_eq!(
+        short(&outcomes),
+        ["+ 250 2.0.0 Ok: queued as Q1", "? 4.2.2 452 4.2.2 Mailbox full after all", "! 5.1.1 550 5.1.1 User unknown"]
+    );
+}
+
+#[tokio::test]
+async fn where_a_domain_cannot_be_reached_the_reason_is_told() {
+    let site = site(|_| {}).await;
+    let zone = zone()
+        .mx("null.example", 0, ".")
+        .mx("loop.example", 10, "out.c.example")
+        .mx("empty.example", 10, "nowhere.example")
+        .host("bare.example", "127.0.0.1")
+        .host("closed.example", "127.0.0.77")
+        .mx("second.example", 10, "closed.example")
+        .mx("second.example", 20, "mx.b.example");
+    let transfer =
+        transfer(zone, site.address.port(), |options| options.timeouts.connect = Duration::from_secs(5)).await;
+    let to = recipients(&["alice@b.example"]);
+    for (domain, expected) in [
+        ("missing.example", "! 5.1.2"),
+        ("null.example", "! 5.1.10"),
+        ("loop.example", "! 5.4.6"),
+        ("empty.example", "! 5.1.2"),
+        ("x.broken.example", "? 4.4.3"),
+        ("closed.example", "? 4.4.1"),
+        ("bare.example", "+ 250"),
+        ("second.example", "+ 250"),
+        ("[127.0.0.1]", "+ 250"),
+        ("[127.0.0.77]", "? 4.4.1"),
+    ] {
+        let outcomes = short(&transfer.send(&Route::Domain(domain.to_owned()), &outgoing(&to, MESSAGE)).await);
+        assert!(outcomes[0].starts_with(expected), "{domain}: {outcomes:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stranger_must_not_talk_before_the_greeting() {
+    let mut rules = Rules::reception("mx.b.example", "b.example");
+    rules.greet_delay = Duration::from_secs(30);
+    let backend = Arc::new(Memory::default());
+    let clock = Arc::new(SimClock::new());
+    let service = Arc::new(Service {
+        rules: Arc::new(rules),
+        recipients: backend.clone(),
+        credentials: backend.clone(),
+        acceptor: backend,
+        verifier: None,
+        tls: None,
+        pool: Pool::new(&PoolOptions::default(), clock.clone()).expect("threads"),
+        shutdown: Shutdown::new(),
+        clock,
+        random: Arc::new(SeededRandom::new(5)),
+    });
+    let (mut near, far) = Stream::duplex(1 << 16);
+    near.write_all(b"EHLO early.example\r\n").await.expect("there is room");
+    let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
+    serve(far, peer, service).await.expect("the session ends properly");
+    let mut said = String::new();
+    near.read_to_string(&mut said).await.expect("UTF-8");
+    assert_eq!(said, "521 5.5.1 Protocol error: you must wait for the greeting\r\n");
+}
+
+#[tokio::test]
+async fn an_idle_session_is_told_that_the_server_ends() {
+    let site = site(|_| {}).await;
+    let stream = TcpStream::connect(site.address).await.expect("it listens");
+    let mut lines = BufReader::new(stream).lines();
+    let greeting = lines.next_line().await.expect("a line").expect("a greeting");
+    assert_eq!(greeting, "220 mx.b.example ESMTP Doublet");
+    site.shutdown.drain();
+    assert_eq!(
+        lines.next_line().await.expect("a line").as_deref(),
+        Some("421 4.3.2 Service shutting down, try again later")
+    );
+    assert_eq!(lines.next_line().await.expect("the end"), None);
+}
+
+/// A server that says what a script tells it; one script a connection. Lines `> ` are what it says, `< ` is the beginning of
+/// what it hears, `text` hears a message, `hang up` closes.
+async fn scripted(scripts: &[&'static str]) -> (u16, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&heard);
+    let scripts = scripts.to_vec();
+    tokio::spawn(async move {
+        for script in scripts {
+            let (stream, _) = listener.accept().await.expect("a connection");
+            follow(script, stream, &log).await;
+        }
+    });
+    (port, heard)
+}
+
+async fn follow(script: &str, stream: TcpStream, log: &Mutex<Vec<String>>) {
+    let mut stream = BufReader::new(stream);
+    let hear = async |stream: &mut BufReader<TcpStream>| {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.expect("the client stays");
+        log.lock().expect("no panic").push(line.trim_end().to_owned());
+        line
+    };
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Some(said) = line.strip_prefix("> ") {
+            stream.get_mut().write_all(format!("{said}\r\n").as_bytes()).await.expect("the client stays");
+        } else if let Some(wanted) = line.strip_prefix("< ") {
+            let line = hear(&mut stream).await;
+            assert!(line.starts_with(wanted), "wanted {wanted}, heard {line}");
+        } else if line == "text" {
+            while hear(&mut stream).await != ".\r\n" {}
+        } else {
+            return;
+        }
+    }
+    // Until the client has gone.
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest).await;
+}
+
+/// Sends a message to a scripted server.
+async fn send_to(
+    scripts: &[&'static str],
+    to: &[&str],
+    message: &[u8],
+    change: impl FnOnce(&mut Options),
+) -> (Vec<String>, Vec<String>) {
+    let (port, heard) = scripted(scripts).await;
+    let transfer = transfer(zone(), port, |options| {
+        options.reuse = Duration::ZERO;
+        change(options);
+    })
+    .await;
+    let to = recipients(to);
+    let utf8 = Outgoing { smtputf8: true, ..outgoing(&to, message) };
+    let outcomes = short(&transfer.send(&domain(), &utf8).await);
+    let heard = heard.lock().expect("no panic").clone();
+    (outcomes, heard)
+}
+
+#[tokio::test]
+async fn a_server_of_another_age_gets_plain_smtp() {
+    let script = "> 220 old\n< EHLO\n> 500 what\n< HELO out.c.example\n> 250 old\n< MAIL FROM:<a@c.example>\n> 250 ok\n\
+                  < RCPT TO:<x@b.example>\n> 250 ok\n< RCPT TO:<y@b.example>\n> 550 no\n< DATA\n> 354 go\ntext\n> 250 done\n< QUIT\n> 221 bye";
+    let (outcomes, heard) = send_to(&[script], &["x@b.example", "y@b.example"], MESSAGE, |_| {}).await;
+    assert_eq!(outcomes, ["+ 250 done", "! 5.0.0 550 no"]);
+    assert!(heard.contains(&"MAIL FROM:<a@c.example>".to_owned()), "no parameters: {heard:?}");
+    assert!(heard.contains(&"..dot".to_owned()), "dots are doubled: {heard:?}");
+}
+
+#[tokio::test]
+async fn with_pipelining_each_reply_finds_its_recipient() {
+    let script = "> 220 x\n< EHLO\n> 250-x\n> 250-PIPELINING\n> 250 SIZE\n< MAIL\n< RCPT TO:<x@b.example>\n< RCPT TO:<y@b.example>\n< DATA\n\
+                  > 250 ok\n> 450 4.2.0 later\n> 250 ok\n> 354 go\ntext\n> 554 5.6.0 bad text\n< QUIT\n> 221 bye";
+    let (outcomes, _) = send_to(&[script], &["x@b.example", "y@b.example"], MESSAGE, |_| {}).await;
+    assert_eq!(outcomes, ["? 4.2.0 450 4.2.0 later", "! 5.6.0 554 5.6.0 bad text"]);
+    let nobody = "> 220 x\n< EHLO\n> 250-x\n> 250 PIPELINING\n< MAIL\n< RCPT\n< DATA\n> 250 ok\n> 550 5.1.1 no\n> 354 go\ntext\n> 554 none\n< QUIT\n> 221";
+    let (outcomes, heard) = send_to(&[nobody], &["x@b.example"], MESSAGE, |_| {}).await;
+    assert_eq!(outcomes, ["! 5.1.1 550 5.1.1 no"]);
+    assert!(!heard.contains(&"end".to_owned()), "no text without recipients: {heard:?}");
+    let refused = "> 220 x\n< EHLO\n> 250-x\n> 250 PIPELINING\n< MAIL\n< RCPT\n< DATA\n> 451 4.3.0 busy\n> 503 what\n> 503 what\n< RSET\n> 250 ok\n< QUIT\n> 221";
+    let (outcomes, _) = send_to(&[refused], &["x@b.example"], MESSAGE, |_| {}).await;
+    assert_eq!(outcomes, ["? 4.3.0 451 4.3.0 busy"]);
+}
+
+#[tokio::test]
+async fn groups_are_as_large_as_the_server_takes() {
+    let script = "> 220 x\n< EHLO\n> 250-x\n> 250 LIMITS RCPTMAX=1\n< MAIL\n> 250\n< RCPT TO:<x\n> 250\n< DATA\n> 354\ntext\n> 250 one\n\
+                  < MAIL\n> 250\n< RCPT TO:<y\n> 250\n< DATA\n> 354\ntext\n> 250 two\n< QUIT\n> 221";
+    let (outcomes, _) = send_to(&[script], &["x@b.example", "y@b.example"], MESSAGE, |_| {}).await;
+    assert_eq!(outcomes, ["+ 250 one", "+ 250 two"]);
+}
+
+#[tokio::test]
+async fn what_the_server_cannot_take_is_not_sent() {
+    let plain = "> 220 x\n< EHLO\n> 250 x\n< QUIT\n> 221";
+    let small = "> 220 x\n< EHLO\n> 250-x\n> 250 SIZE 20\n< QUIT\n> 221";
+    let utf8_body = "Subject: x\r\n\r\nü\r\n".as_bytes();
+    let utf8_header = "Subject: ü\r\n\r\nx\r\n".as_bytes();
+    let check = async |script: &[&'static str], to: &str, message: &[u8], expected: &str| {
+        let (outcomes, heard) = send_to(script, &[to], message, |_| {}).await;
+        assert!(outcomes[0].starts_with(expected), "{outcomes:?} {heard:?}");
+        assert!(!heard.iter().any(|line| line.starts_with("DATA")), "{heard:?}");
+    };
+    check(&[small], "x@b.example", MESSAGE, "! 5.3.4").await;
+    check(&[plain], "x@b.example", utf8_body, "! 5.6.3").await;
+    let eight_bit = "> 220 x\n< EHLO\n> 250-x\n> 250 8BITMIME\n< QUIT\n> 221";
+    check(&[eight_bit], "x@b.example", utf8_header, "! 5.6.7").await;
+    check(&[plain], "jürgen@b.example", MESSAGE, "! 5.6.7").await;
+    let domain = "> 220 x\n< EHLO\n> 250 x\n< MAIL FROM:<a@c.example>\n> 250\n< RCPT TO:<x@xn--mller-kva.example>\n> 250\n< DATA\n> 354\ntext\n> 250\n< QUIT\n> 221";
+    let (outcomes, _) = send_to(&[domain], &["x@müller.example"], MESSAGE, |_| {}).await;
+    assert_eq!(outcomes, ["+ 250 "]);
+    let anyway = "> 220 x\n< EHLO\n> 250 x\n< MAIL FROM:<a@c.example>\n> 250\n< RCPT\n> 250\n< DATA\n> 354\ntext\n> 250\n< QUIT\n> 221";
+    let (outcomes, _) =
+        send_to(&[anyway], &["x@b.example"], utf8_body, |options| options.eight_bit = EightBit::Send).await;
+    assert_eq!(outcomes, ["+ 250 "]);
+}
+
+#[tokio::test]
+async fn where_the_connection_breaks_decides_what_is_known() {
+    let after_text = "> 220 x\n< EHLO\n> 250 x\n< MAIL\n> 250\n< RCPT\n> 250\n< DATA\n> 354\ntext\nhang up";
+    let (outcomes, _) = send_to(&[after_text], &["x@b.example"], MESSAGE, |_| {}).await;
+    assert!(outcomes[0].starts_with("? 4.4.2"), "{outcomes:?}");
+    let busy = "> 421 4.3.2 busy\nhang up";
+    let (outcomes, _) = send_to(&[busy], &["x@b.example"], MESSAGE, |_| {}).await;
+    assert_eq!(outcomes, ["? 4.3.2 421 4.3.2 busy"]);
+    let closed = "> 554 5.7.1 go away\nhang up";
+    let (outcomes, _) = send_to(&[closed], &["x@b.example"], MESSAGE, |_| {}).await;
+    assert_eq!(outcomes, ["! 5.7.1 554 5.7.1 go away"]);
+    let ourselves = "> 220 x\n< EHLO\n> 250 out.c.example\nhang up";
+    let (outcomes, _) = send_to(&[ourselves], &["x@b.example"], MESSAGE, |_| {}).await;
+    assert!(outcomes[0].starts_with("! 5.4.6"), "{outcomes:?}");
+    let odd = "> hello\nhang up";
+    let (outcomes, _) = send_to(&[odd], &["x@b.example"], MESSAGE, |_| {}).await;
+    assert!(outcomes[0].starts_with("? 4.4.2"), "{outcomes:?}");
+}
+
+#[tokio::test]
+async fn tls_that_fails_is_done_without_only_where_it_was_only_welcome() {
+    let broken = "> 220 x\n< EHLO\n> 250-x\n> 250 STARTTLS\n< STARTTLS\n> 220 go\n> this is no handshake\nhang up";
+    let clear = "> 220 x\n< EHLO\n> 250-x\n> 250 STARTTLS\n< MAIL\n> 250\n< RCPT\n> 250\n< DATA\n> 354\ntext\n> 250 in clear\n< QUIT\n> 221";
+    let (outcomes, _) = send_to(&[broken, clear], &["x@b.example"], MESSAGE, |_| {}).await;
+    assert_eq!(outcomes, ["+ 250 in clear"]);
+    let (outcomes, _) =
+        send_to(&[broken], &["x@b.example"], MESSAGE, |options| options.security = Security::Required).await;
+    assert!(outcomes[0].starts_with("? 4.7.5"), "{outcomes:?}");
+    let without = "> 220 x\n< EHLO\n> 250 x\nhang up";
+    let (outcomes, _) =
+        send_to(&[without], &["x@b.example"], MESSAGE, |options| options.security = Security::Required).await;
+    assert!(outcomes[0].starts_with("? 4.7.4"), "{outcomes:?}");
+}
+
+#[tokio::test]
+async fn reception_without_tls_demands_none_on_this_machine() {
+    let site = site(|rules| rules.encryption = Encryption::Required).await;
+    let transfer = transfer(zone(), site.address.port(), |options| options.security = Security::Clear).await;
+    let to = recipients(&["alice@b.example"]);
+    let outcomes = transfer.send(&domain(), &outgoing(&to, MESSAGE)).await;
+    assert_eq!(short(&outcomes), ["+ 250 2.0.0 Ok: queued as Q1"]);
+}

@@ -1,0 +1,110 @@
+//! What is recorded of a stranger's message, and when it is refused: SPF, DKIM, DMARC over a zone in memory.
+
+use std::sync::Arc;
+
+use base::sim::SeededRandom;
+use smtp::auth::key::{Algorithm, PrivateKey, key_record};
+use smtp::auth::sign::Signer;
+use smtp::auth::verify::{Arrival, Policy, Verifier};
+
+use crate::names::Zone;
+
+const MESSAGE: &str = "From: Ann <ann@author.example>\r\nTo: bob@b.example\r\nSubject: hello\r\n\r\ntext\r\n";
+
+fn zone() -> Zone {
+    Zone::default()
+        .txt("author.example", "v=spf1 ip4:192.0.2.7 -all")
+        .txt("_dmarc.author.example", "v=DMARC1; p=reject")
+        .txt("tried.example", "v=spf1 -all")
+        .txt("_dmarc.tried.example", "v=DMARC1; p=reject; t=y")
+        .txt("lax.example", "v=spf1 ?all")
+        .txt("_dmarc.lax.example", "v=DMARC1; p=none")
+        .host("client.author.example", "192.0.2.7")
+}
+
+/// Gives the results of a message in one line, or the refusal.
+async fn results(zone: Zone, policy: Policy, (address, from): (&str, &str), message: &str) -> String {
+    let verifier = Arc::new(Verifier::new(zone.serve().await, policy));
+    let arrival = Arrival {
+        address: address.parse().expect("an address"),
+        helo: "client.author.example".to_owned(),
+        reverse_path: from.to_owned(),
+        hostname: "mx.b.example".to_owned(),
+    };
+    let trace = "Received: from x\r\n";
+    let whole = Arc::new(format!("{trace}{message}").into_bytes());
+    match verifier.verdict(arrival, whole, trace.len()).await {
+        Ok(field) => field.replace("\r\n\t", " ").trim_end().to_owned(),
+        Err(refusal) => refusal.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn spf_and_dmarc_are_recorded() {
+    let pass = results(zone(), Policy::Reject, ("192.0.2.7", "ann@author.example"), MESSAGE).await;
+    assert_eq!(
+        pass,
+        "Authentication-Results: mx.b.example; spf=none smtp.helo=client.author.example; spf=pass \
+         smtp.mailfrom=ann@author.example; dkim=none; dmarc=pass header.from=author.example policy.dmarc=reject"
+    );
+    let forged = ("192.0.2.99", "ann@author.example");
+    let recorded = results(zone(), Policy::Record, forged, MESSAGE).await;
+    assert!(recorded.contains("spf=fail smtp.mailfrom=ann@author.example"), "{recorded}");
+    assert!(recorded.ends_with("dmarc=fail header.from=author.example policy.dmarc=reject"), "{recorded}");
+    let refused = results(zone(), Policy::Reject, forged, MESSAGE).await;
+    assert_eq!(refused, "550 5.7.1 Message fails DMARC, and author.example asks to reject such messages");
+}
+
+#[tokio::test]
+async fn only_a_policy_in_force_refuses() {
+    for domain in ["tried.example", "lax.example", "silent.example", "broken.example"] {
+        let message = MESSAGE.replace("author.example", domain);
+        let from = format!("ann@{domain}");
+        let results = results(zone(), Policy::Reject, ("192.0.2.99", &from), &message).await;
+        assert!(results.starts_with("Authentication-Results:"), "{domain}: {results}");
+    }
+    let unaligned =
+        results(zone(), Policy::Reject, ("192.0.2.7", "x@author.example"), &MESSAGE.replace("author", "other")).await;
+    assert!(unaligned.contains("spf=pass") && unaligned.contains("dmarc=none"), "{unaligned}");
+}
+
+#[tokio::test]
+async fn signatures_of_ours_verify_and_altered_messages_do_not() {
+    let random = SeededRandom::new(3);
+    let rsa = PrivateKey::generate(Algorithm::Rsa, &random).expect("a key");
+    let ed25519 = PrivateKey::generate(Algorithm::Ed25519, &random).expect("a key");
+    let signer = Signer::new("author.example", [("r1", &rsa), ("e1", &ed25519)]).expect("a signer");
+    let signature = signer.sign(MESSAGE.as_bytes()).expect("signed");
+    assert_eq!(signature.matches("DKIM-Signature:").count(), 2);
+    let mut zone = zone();
+    for (selector, key) in [("r1", &rsa), ("e1", &ed25519)] {
+        let record = key_record("author.example", selector, key);
+        zone = zone.txt(&record.name, &record.text);
+    }
+    let elsewhere = ("192.0.2.99", "list@list.example");
+    let signed = format!("{signature}{MESSAGE}");
+    let good = results(zone.clone(), Policy::Reject, elsewhere, &signed).await;
+    assert_eq!(good.matches("dkim=pass header.d=author.example header.s=").count(), 2, "{good}");
+    assert!(good.ends_with("dmarc=pass header.from=author.example policy.dmarc=reject"), "{good}");
+    let altered = signed.replace("text\r\n", "other\r\n");
+    let bad = results(zone.clone(), Policy::Record, elsewhere, &altered).await;
+    assert!(bad.contains("reason=\"body hash did not verify\"") && bad.contains("dmarc=fail"), "{bad}");
+    let second_author = signed.replacen("From:", "From: evil@evil.example\r\nFrom:", 1);
+    let bad = results(zone, Policy::Record, elsewhere, &second_author).await;
+    assert!(!bad.contains("dkim=pass"), "{bad}");
+}
+
+#[tokio::test]
+async fn what_strangers_write_does_not_stop_the_mail() {
+    for message in [
+        "",
+        "\r\n",
+        "no header",
+        "DKIM-Signature: v=1; a=rsa-sha256; d=; s=; b=; bh=; h=\r\n\r\n",
+        "DKIM-Signature: v=1; a=rsa-sha256; d=author.example; s=none; c=relaxed/relaxed; h=from; bh=AAAA; b=AAAA\r\nFrom: a@b\r\n\r\n",
+        "ARC-Seal: i=1; a=x\r\nARC-Message-Signature: i=1\r\nARC-Authentication-Results: i=1; x\r\nFrom: a@b\r\n\r\n",
+    ] {
+        let results = results(zone(), Policy::Reject, ("192.0.2.7", ""), message).await;
+        assert!(results.starts_with("Authentication-Results: mx.b.example; spf="), "{message:?}: {results}");
+    }
+}

@@ -1,0 +1,93 @@
+//! The endings by which messages are smuggled past servers that read line ends differently.
+//!
+//! Each is put between a message and commands that must not be run. Whatever the rules: one message at most is
+//! accepted, and no reply answers a smuggled command.
+
+use smtp::rules::Rules;
+use wire::Peer;
+
+use crate::dialogues::Stage;
+
+const ENDINGS: &[&str] = &[
+    "\n.\n",
+    "\n.\r\n",
+    "\r.\r",
+    "\r.\n",
+    "\r\n.\n",
+    "\r\n.\r",
+    "\r.\r\n",
+    "\r\n\0.\r\n",
+    "\n\n.\r\n",
+    "\r\r\n.\r\r\n",
+    "\r\n.\0\r\n",
+    "\r\n .\r\n",
+    "\n\r.\r\n",
+    "\r\n.\r\r\n",
+    "\n.\r",
+    "\x0b.\r\n",
+    "\u{85}.\r\n",
+];
+
+/// Sends a message with the ending and commands behind it; gives the replies and what was accepted.
+fn play(rules: Rules, peer: Peer, ending: &str) -> (Vec<String>, Vec<Vec<u8>>) {
+    let mut stage = Stage::new(rules, peer);
+    stage.send(b"HELO c.example\r\n");
+    stage.send(b"MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\nDATA\r\n");
+    stage.out.clear();
+    let smuggled = "MAIL FROM:<evil@c.example>\r\nRCPT TO:<bob@b.example>\r\nDATA\r\nFrom: evil@c.example\r\n\r\nevil";
+    stage.send(format!("From: a@c.example\r\n\r\ntext{ending}{smuggled}\r\n.\r\n").as_bytes());
+    let replies = String::from_utf8_lossy(&stage.out).lines().map(str::to_owned).collect();
+    let accepted = stage.backend.take().into_iter().map(|(_, message)| message).collect();
+    (replies, accepted)
+}
+
+fn is_bare(ending: &str) -> bool {
+    let crlf_gone = ending.replace("\r\n", "");
+    crlf_gone.contains(['\r', '\n'])
+}
+
+#[test]
+fn reception_refuses_bare_line_ends_and_takes_the_rest_as_text() {
+    for ending in ENDINGS {
+        let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
+        let (replies, accepted) = play(Rules::reception("mx.example", "b.example"), peer, ending);
+        assert_eq!(replies.len(), 1, "{ending:?}: {replies:?}");
+        if is_bare(ending) {
+            assert!(replies[0].starts_with("550 5.6.0 Bare CR or LF"), "{ending:?}: {replies:?}");
+            assert!(accepted.is_empty(), "{ending:?}");
+        } else {
+            assert!(replies[0].starts_with("250 2.0.0"), "{ending:?}: {replies:?}");
+            assert_eq!(accepted.len(), 1, "{ending:?}");
+            assert!(accepted[0].ends_with(b"evil\r\n"), "{ending:?}");
+        }
+    }
+}
+
+#[test]
+fn normalisation_makes_one_message_that_nobody_can_read_otherwise() {
+    for ending in ENDINGS {
+        let mut rules = Rules::reception("mx.example", "b.example");
+        rules.line_endings = smtp::codec::line::LineEndings::Normalize;
+        let (replies, accepted) = play(rules, Peer::local(), ending);
+        assert_eq!((replies.len(), accepted.len()), (1, 1), "{ending:?}: {replies:?}");
+        let sent_on = smtp::client::text::stuffed(&accepted[0]);
+        assert!(!smtp::codec::data::has_bare_line_end(0, &sent_on), "{ending:?}");
+        let ends: Vec<usize> = memchr::memmem::find_iter(&sent_on, b"\r\n.\r\n").collect();
+        assert_eq!(ends, [sent_on.len() - 5], "{ending:?}");
+    }
+}
+
+#[test]
+fn chunks_are_held_to_the_same_rules() {
+    for (text, is_accepted) in
+        [("a\r\nb\r\n", true), ("a\nb\r\n", false), ("a\rb\r\n", false), ("a\r\n.\r\nb", true), ("a\r", false)]
+    {
+        let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
+        let mut stage = Stage::new(Rules::reception("mx.example", "b.example"), peer);
+        stage.send(b"HELO c.example\r\n");
+        stage.send(b"MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\n");
+        let (head, tail) = text.split_at(2);
+        stage.send(format!("BDAT {}\r\n{head}BDAT {} LAST\r\n{tail}", head.len(), tail.len()).as_bytes());
+        assert_eq!(stage.backend.take().len(), usize::from(is_accepted), "{text:?}");
+    }
+}
