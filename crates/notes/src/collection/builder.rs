@@ -1,0 +1,149 @@
+//! A tree from entries that arrive in ascending order.
+//!
+//! For imports, for new views over many notes, and for repair: every node is written once. The entries themselves are
+//! either written by the builder ([`Builder::put`]) or already there ([`Builder::add`]).
+//!
+//! The nodes replace whatever tree the collection has. Blocks and nodes are filled to seven eighths, so that the
+//! first changes afterwards do not all cut a block.
+//!
+//! Memory: one unfinished node a level. The batch is the caller's; an import of millions can write it whenever it is
+//! large, because a tree without its root record is a collection that does not exist yet.
+
+use store::{Batch, Error, Result, Table};
+
+use super::CollectionId;
+use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
+use super::node::{Child, Node};
+use super::recent::Recents;
+use super::root::{ROOT, Root, damaged, empty_node};
+use super::settle::separator;
+use super::weight::{Totals, Weight};
+
+/// Builds the tree of a collection.
+pub struct Builder {
+    id: CollectionId,
+    sums: usize,
+    tuning: Tuning,
+    /// The fence of the unfinished block, what it holds so far, and its last key.
+    block: Child,
+    last: Option<Vec<u8>>,
+    /// The unfinished node of each level, from the blocks up.
+    levels: Vec<Vec<Child>>,
+    next_number: u32,
+}
+
+impl Builder {
+    /// Starts the tree of a collection that keeps `sums` sums. Removes its former tree.
+    #[must_use]
+    pub fn start(id: CollectionId, sums: usize, tuning: Tuning, batch: &mut Batch) -> Self {
+        tuning.validate();
+        assert!(sums <= SUMS_MAX, "a collection keeps at most {SUMS_MAX} sums");
+        id.remove_table(batch, Table::Tree);
+        let block = Child { fence: Vec::new(), below: 0, totals: Totals::ZERO };
+        Self { id, sums, tuning, block, last: None, levels: vec![Vec::new()], next_number: ROOT + 1 }
+    }
+
+    /// Writes an entry and counts it. Keys must ascend strictly.
+    pub fn put(&mut self, batch: &mut Batch, key: &[u8], value: &[u8], weight: Weight) -> Result<()> {
+        self.add(batch, key, weight)?;
+        batch.put(Table::View, &self.id.entry_key(key), value);
+        Ok(())
+    }
+
+    /// Counts an entry that is already stored. Keys must ascend strictly.
+    pub fn add(&mut self, batch: &mut Batch, key: &[u8], weight: Weight) -> Result<()> {
+        assert!(key.len() <= KEY_BYTES_MAX, "the key of an entry has at most {KEY_BYTES_MAX} bytes");
+        assert!(weight.fits(self.sums), "a weight has no more values than the collection has sums");
+        let last = self.last.take();
+        assert!(last.as_deref().is_none_or(|last| last < key), "keys ascend");
+        if let Some(last) = &last
+            && self.block.totals.count >= u64::from(filled(self.tuning.block_entries_max))
+        {
+            let next = Child { fence: separator(last, key), below: 0, totals: Totals::ZERO };
+            let full = std::mem::replace(&mut self.block, next);
+            self.push(batch, 0, full)?;
+        }
+        let totals = self.block.totals.checked_add(&Totals::one(weight));
+        self.block.totals = totals.ok_or_else(|| self.too_great())?;
+        // The buffer of the last key serves the next.
+        let mut buffer = last.unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(key);
+        self.last = Some(buffer);
+        Ok(())
+    }
+
+    /// Writes what is left and the root record.
+    pub fn finish(mut self, batch: &mut Batch, state: &[u8]) -> Result<Totals> {
+        assert!(state.len() <= STATE_BYTES_MAX, "the state of a collection is small");
+        let node = if self.last.is_none() { empty_node(self.sums) } else { self.top(batch)? };
+        let totals = node.totals_before(node.len()).map_err(|why| damaged(self.id, ROOT, why))?;
+        let (sums, next_number, recents) = (self.sums, self.next_number, Recents::default());
+        let root = Root { sums, next_number, state: state.to_vec(), recents, node };
+        batch.put(Table::Tree, &self.id.node_key(ROOT), &root.encode());
+        Ok(totals)
+    }
+
+    /// Closes the unfinished nodes from the bottom up; the last one is the root.
+    fn top(&mut self, batch: &mut Batch) -> Result<Node> {
+        let block = self.block.clone();
+        self.push(batch, 0, block)?;
+        let mut level = 0;
+        while level + 1 < self.levels.len() {
+            let children = std::mem::take(&mut self.levels[level]);
+            if !children.is_empty() {
+                let pointer = self.write(batch, level, &children)?;
+                self.push(batch, level + 1, pointer)?;
+            }
+            level += 1;
+        }
+        let mut children = std::mem::take(&mut self.levels[level]);
+        let size = Node::size_bytes(level as u8, self.sums, &children);
+        if children.len() > 2 && size > self.tuning.root_bytes_max as usize {
+            children = vec![self.write(batch, level, &children)?];
+            level += 1;
+        }
+        Ok(Node::encode(level as u8, self.sums, &children))
+    }
+
+    /// Adds a child to the unfinished node of a level; closes the node before when it is full.
+    fn push(&mut self, batch: &mut Batch, level: usize, child: Child) -> Result<()> {
+        if self.is_full(level) {
+            let children = std::mem::take(&mut self.levels[level]);
+            let pointer = self.write(batch, level, &children)?;
+            if level + 1 == self.levels.len() {
+                assert!(level < usize::from(LEVEL_MAX), "no collection is that high");
+                self.levels.push(Vec::new());
+            }
+            self.push(batch, level + 1, pointer)?;
+        }
+        self.levels[level].push(child);
+        Ok(())
+    }
+
+    fn is_full(&self, level: usize) -> bool {
+        let children = &self.levels[level];
+        children.len() >= filled(self.tuning.node_children_max) as usize
+            || children.len() > 2
+                && children.iter().map(|child| child.fence.len() + 16).sum::<usize>()
+                    >= filled(self.tuning.node_bytes_max) as usize
+    }
+
+    fn write(&mut self, batch: &mut Batch, level: usize, children: &[Child]) -> Result<Child> {
+        let node = Node::encode(level as u8, self.sums, children);
+        let totals = node.totals_before(node.len()).map_err(|_| self.too_great())?;
+        let below = self.next_number;
+        self.next_number = below.checked_add(1).expect("a collection is not cut four billion times");
+        batch.put(Table::Tree, &self.id.node_key(below), node.bytes());
+        Ok(Child { fence: children[0].fence.clone(), below, totals })
+    }
+
+    fn too_great(&self) -> Error {
+        damaged(self.id, ROOT, "its sums are too great")
+    }
+}
+
+/// How full something is made whose limit is `most`.
+fn filled(most: u32) -> u32 {
+    (most - most / 8).max(2)
+}

@@ -1,0 +1,313 @@
+//! Comparing the tree of a collection with its entries, and building it again from them.
+//!
+//! The entries are what counts; everything in the tree can be computed from them but the state. [`check`] reads a
+//! collection whole and reports where it breaks an invariant of the module; [`rebuild`] writes a new tree. Entries whose value
+//! the weigher cannot read are reported by both, and [`rebuild`] takes them out of the collection: they cannot be weighed, and
+//! their note still exists, from which the layer above adds them again.
+//!
+//! Damage is a finding, never a panic; only a failing engine is an error. The walk goes down one level a step and
+//! levels are bounded; a node that is reached twice is not entered again.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use store::{Batch, Direction, Error, KeyRange, Read, Result, Table};
+
+use super::builder::Builder;
+use super::limits::{FINDINGS_MAX, KEY_BYTES_MAX, Tuning};
+use super::node::Node;
+use super::reader::{own_key, stored_range};
+use super::recent::{self, Recents};
+use super::root::{ROOT, Root};
+use super::weight::{Totals, Weigh};
+use super::{CollectionId, PREFIX_BYTES};
+
+/// Something that is not as it must be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Finding {
+    /// There are entries, but no tree.
+    Treeless,
+    /// The collection keeps another number of sums than its owner expects.
+    OtherSums { found: usize, expected: usize },
+    /// A node cannot be read.
+    NodeUnreadable { number: u32, why: String },
+    /// A node that its parent points to does not exist.
+    NodeMissing { number: u32 },
+    /// Two parents point to a node.
+    NodeShared { number: u32 },
+    /// No parent points to a node.
+    NodeOrphaned { number: u32 },
+    /// A fence lies outside of its node.
+    FenceMisplaced { number: u32, child: usize },
+    /// The totals of a node or block differ from what its parent, or node, says of it.
+    TotalsDiffer { number: u32, child: usize, says: Totals, has: Totals },
+    /// An entry cannot be read.
+    EntryUnreadable { key: Vec<u8> },
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Treeless => write!(f, "there are entries without a tree"),
+            Self::OtherSums { found, expected } => write!(f, "it keeps {found} sums instead of {expected}"),
+            Self::NodeUnreadable { number, why } => write!(f, "node {number} cannot be read: {why}"),
+            Self::NodeMissing { number } => write!(f, "node {number} is missing"),
+            Self::NodeShared { number } => write!(f, "node {number} has two parents"),
+            Self::NodeOrphaned { number } => write!(f, "node {number} has no parent"),
+            Self::FenceMisplaced { number, child } => write!(f, "node {number}: fence {child} is misplaced"),
+            Self::TotalsDiffer { number, child, says, has } => {
+                write!(f, "node {number}: child {child} should have {} entries and has {}, ", says.count, has.count)?;
+                write!(f, "or their sums differ")
+            }
+            Self::EntryUnreadable { key } => write!(f, "the entry {} cannot be read", store::error::hex(key)),
+        }
+    }
+}
+
+/// Compares a collection with the invariants. Gives at most [`FINDINGS_MAX`] findings; none means it is sound.
+pub fn check(reader: &dyn Read, id: CollectionId, weigh: &dyn Weigh) -> Result<Vec<Finding>> {
+    let mut walk = Walk {
+        reader,
+        id,
+        weigh,
+        next_number: 0,
+        recents: Recents::default(),
+        seen: BTreeSet::from([ROOT]),
+        findings: Vec::new(),
+    };
+    match Root::load(reader, id) {
+        Ok(Some(root)) if root.sums != weigh.sums() => {
+            walk.report(Finding::OtherSums { found: root.sums, expected: weigh.sums() });
+        }
+        Ok(Some(root)) => {
+            walk.next_number = root.next_number;
+            walk.recents = root.recents;
+            walk.node(ROOT, &root.node, &Bounds { low: Vec::new(), high: None })?;
+            walk.orphans()?;
+        }
+        Ok(None) => {
+            if reader.scan(Table::View, &stored_range(id, &[], None), Direction::Forward)?.next()?.is_some() {
+                walk.report(Finding::Treeless);
+            }
+            walk.orphans()?;
+        }
+        Err(Error::Damaged { why, .. }) => walk.report(Finding::NodeUnreadable { number: ROOT, why }),
+        Err(error) => return Err(error),
+    }
+    Ok(walk.findings)
+}
+
+/// The keys that may lie below a node.
+struct Bounds {
+    low: Vec<u8>,
+    high: Option<Vec<u8>>,
+}
+
+struct Walk<'r> {
+    reader: &'r dyn Read,
+    id: CollectionId,
+    weigh: &'r dyn Weigh,
+    /// Every node has a smaller number.
+    next_number: u32,
+    recents: Recents,
+    seen: BTreeSet<u32>,
+    findings: Vec<Finding>,
+}
+
+impl Walk<'_> {
+    fn report(&mut self, finding: Finding) {
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        }
+    }
+
+    /// Checks what lies below a node.
+    fn node(&mut self, number: u32, node: &Node, bounds: &Bounds) -> Result<()> {
+        let children = match node.children(&bounds.low) {
+            Ok(children) => children,
+            Err(why) => {
+                self.report(Finding::NodeUnreadable { number, why: why.into() });
+                return Ok(());
+            }
+        };
+        for (index, child) in children.iter().enumerate() {
+            let next = children.get(index + 1).map(|next| next.fence.clone());
+            let high = next.or_else(|| bounds.high.clone());
+            let ascends = high.as_ref().is_none_or(|high| child.fence < *high);
+            if child.fence < bounds.low || !ascends {
+                self.report(Finding::FenceMisplaced { number, child: index });
+                continue;
+            }
+            let below = Bounds { low: child.fence.clone(), high };
+            let (says, has) = if node.level() == 0 {
+                (self.updated(child.totals, &below), Some(self.block(&below)?))
+            } else {
+                (child.totals, self.child(child.below, node.level() - 1, &below)?)
+            };
+            match has {
+                Some(has) if has != says => {
+                    self.report(Finding::TotalsDiffer { number, child: index, says, has });
+                }
+                Some(_) if child.totals.count == 0 && !(number == ROOT && children.len() == 1) => {
+                    self.report(Finding::NodeUnreadable { number, why: "it has an empty child".into() });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds to the totals of a block what the root remembers for it.
+    fn updated(&self, stored: Totals, block: &Bounds) -> Totals {
+        let change = recent::sum(self.recents.within(&block.low, block.high.as_deref()));
+        // What cannot be added up is reported as a difference.
+        change.ok().and_then(|change| stored.changed(&change)).unwrap_or(Totals { count: u64::MAX, ..stored })
+    }
+
+    /// Checks a node below another; gives its totals unless it cannot be read.
+    fn child(&mut self, number: u32, level: u8, bounds: &Bounds) -> Result<Option<Totals>> {
+        if !self.seen.insert(number) {
+            self.report(Finding::NodeShared { number });
+            return Ok(None);
+        }
+        if number >= self.next_number {
+            self.report(Finding::NodeUnreadable { number, why: "its number was not given out yet".into() });
+        }
+        let bytes = match self.reader.get(Table::Tree, &self.id.node_key(number)) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => {
+                self.report(Finding::NodeMissing { number });
+                return Ok(None);
+            }
+            Err(Error::Damaged { why, .. }) => {
+                self.report(Finding::NodeUnreadable { number, why });
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        let node = Node::decode(bytes, self.weigh.sums()).and_then(|node| {
+            if node.level() == level { Ok(node) } else { Err("it is not one level below its parent") }
+        });
+        let totals = node.and_then(|node| Ok((node.totals_before(node.len())?, node)));
+        match totals {
+            Ok((totals, node)) => {
+                self.node(number, &node, bounds)?;
+                Ok(Some(totals))
+            }
+            Err(why) => {
+                self.report(Finding::NodeUnreadable { number, why: why.into() });
+                Ok(None)
+            }
+        }
+    }
+
+    /// Adds up the entries of a block.
+    fn block(&mut self, bounds: &Bounds) -> Result<Totals> {
+        let range = stored_range(self.id, &bounds.low, bounds.high.as_deref());
+        let mut cursor = self.reader.scan(Table::View, &range, Direction::Forward)?;
+        let mut totals = Totals::ZERO;
+        loop {
+            let (key, value) = match cursor.next() {
+                Ok(Some((key, value))) => (own_key(key), value),
+                Ok(None) => break,
+                Err(Error::Damaged { key, .. }) => {
+                    let key = key.get(PREFIX_BYTES..).unwrap_or_default().to_vec();
+                    self.report(Finding::EntryUnreadable { key });
+                    break;
+                }
+                Err(error) => return Err(error),
+            };
+            let one = self.weigh.weigh(key, value).map(Totals::one);
+            match one.and_then(|one| totals.checked_add(&one)) {
+                Some(sum) => totals = sum,
+                None => self.report(Finding::EntryUnreadable { key: key.to_vec() }),
+            }
+        }
+        Ok(totals)
+    }
+
+    /// Looks for nodes that the walk did not meet.
+    fn orphans(&mut self) -> Result<()> {
+        let mut cursor = self.reader.scan(Table::Tree, &KeyRange::prefix(&self.id.prefix()), Direction::Forward)?;
+        while let Some((key, _)) = cursor.next()? {
+            let number = <[u8; 4]>::try_from(own_key(key)).map_or(u32::MAX, u32::from_be_bytes);
+            if !self.seen.contains(&number) {
+                self.report(Finding::NodeOrphaned { number });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What [`rebuild`] did.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rebuilt {
+    /// The totals of the collection now.
+    pub totals: Totals,
+    /// The keys of entries that were taken out because they cannot be read.
+    pub removed: Vec<Vec<u8>>,
+    /// The state could not be read, and the given one was taken.
+    pub state_lost: bool,
+}
+
+/// Builds the tree again from the entries. `state` is used when the root record cannot be read.
+///
+/// When the engine cannot read a part of the entries and cannot say which, that is an error: the caller then
+/// removes the collection ([`CollectionId::remove_all`]) and adds the entries again from their notes.
+pub fn rebuild(
+    reader: &dyn Read,
+    id: CollectionId,
+    weigh: &dyn Weigh,
+    state: &[u8],
+    batch: &mut Batch,
+) -> Result<Rebuilt> {
+    let stored = match Root::load(reader, id) {
+        Ok(root) => root.map(|root| root.state),
+        Err(Error::Damaged { .. }) => None,
+        Err(error) => return Err(error),
+    };
+    let mut builder = Builder::start(id, weigh.sums(), Tuning::default(), batch);
+    let mut removed = Vec::new();
+    let mut start = Vec::new();
+    while let Some(key) = add_entries(reader, weigh, &start, (&mut builder, batch), id)? {
+        batch.delete(Table::View, &id.entry_key(&key));
+        start.clone_from(&key);
+        start.push(0);
+        removed.push(key);
+    }
+    let totals = builder.finish(batch, stored.as_deref().unwrap_or(state))?;
+    Ok(Rebuilt { totals, removed, state_lost: stored.is_none() })
+}
+
+/// Adds entries to the builder from `start` on; stops at one that cannot be read and gives its key.
+fn add_entries(
+    reader: &dyn Read,
+    weigh: &dyn Weigh,
+    start: &[u8],
+    (builder, batch): (&mut Builder, &mut Batch),
+    id: CollectionId,
+) -> Result<Option<Vec<u8>>> {
+    let mut cursor = reader.scan(Table::View, &stored_range(id, start, None), Direction::Forward)?;
+    loop {
+        let (key, value) = match cursor.next() {
+            Ok(Some((key, value))) => (own_key(key), value),
+            Ok(None) => return Ok(None),
+            Err(error) => return named_entry(error, id, start),
+        };
+        match weigh.weigh(key, value) {
+            Some(weight) if key.len() <= KEY_BYTES_MAX => builder.add(batch, key, weight)?,
+            _ => return Ok(Some(key.to_vec())),
+        }
+    }
+}
+
+/// Gives the key of the entry at which a scan failed, unless the engine could only name where the scan began.
+fn named_entry(error: Error, id: CollectionId, start: &[u8]) -> Result<Option<Vec<u8>>> {
+    if let Error::Damaged { key, .. } = &error
+        && let Some(key) = key.strip_prefix(&id.prefix())
+        && key > start
+    {
+        return Ok(Some(key.to_vec()));
+    }
+    Err(error)
+}

@@ -1,0 +1,53 @@
+//! The entry point of the fuzzer for stored nodes.
+//!
+//! Whatever the bytes are, decoding gives a node or a reason, and what was decoded can be searched, changed, taken
+//! apart and written again without a panic. The corpus and the target stand outside; a short run is a property test.
+
+use super::node::{Child, Node};
+use super::root::Root;
+use super::weight::{Change, Totals, Weight};
+
+/// Decodes the bytes as a root record and as a node, and does with them what readers and writers do.
+pub fn decode(bytes: &[u8]) {
+    if let Ok(root) = Root::decode(bytes) {
+        assert_eq!(Root::decode(&root.encode()), Ok(root.clone()), "what was read can be written");
+        exercise(root.node, root.sums, bytes);
+    }
+    if let Some((first, rest)) = bytes.split_first() {
+        let sums = usize::from(*first) % 9;
+        if let Ok(node) = Node::decode(rest.to_vec(), sums) {
+            exercise(node, sums, bytes);
+        }
+    }
+}
+
+fn exercise(mut node: Node, sums: usize, key: &[u8]) {
+    let _ = node.position(key);
+    let _ = node.totals_before(node.len());
+    assert!(node.lies_within(&[], None) || node.fence(1) == Some(Vec::new()));
+    let Ok(children) = node.children(&[]) else { return };
+    assert_eq!(children.len(), node.len());
+    for child in &children {
+        let position = node.position(&child.fence);
+        assert_eq!(children[position].fence, child.fence, "a fence belongs to its own child");
+    }
+    let position = node.position(key);
+    assert!(children[position].fence.as_slice() <= key, "a key lies at or after its child's fence");
+    assert!(children.get(position + 1).is_none_or(|next| key < next.fence.as_slice()), "and before the next");
+    let sum = |upto: usize| children[..upto].iter().try_fold(Totals::ZERO, |sum, child| sum.checked_add(&child.totals));
+    assert_eq!(node.totals_before(node.len()).ok(), sum(node.len()), "columns add up like children");
+    assert_eq!(
+        Node::encode(node.level(), sums, &children).children(&[]),
+        Ok(children.clone()),
+        "what was read can be written"
+    );
+    change_first(&mut node, sums, &children[0]);
+}
+
+fn change_first(node: &mut Node, sums: usize, first: &Child) {
+    let change = Change { count: 1, sums: Weight::new(&[-300, 1 << 40, -1, 1, 2, 3, 4, 5][..sums]) };
+    let expected = Totals { count: 1, sums: change.sums }.checked_add(&first.totals);
+    if node.add(0, &change).is_ok() {
+        assert_eq!(Some(node.totals(0)), expected, "a change in place is an addition");
+    }
+}

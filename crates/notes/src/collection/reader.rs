@@ -1,0 +1,399 @@
+//! Reading a collection: by key, by position, in pages, in counts.
+//!
+//! A [`Reader`] reads what its `&dyn Read` shows. On a snapshot, everything it gives belongs to one moment; on the
+//! live store it must be made under the database's lock. It keeps the root record that it was opened with and reads
+//! the other nodes when it needs them: one look-up a level, two levels for a million entries, then a scan of at
+//! most one block. To what the tree says it adds the changes that the root remembers.
+//!
+//! Positions count from zero. Keys are the caller's keys, without the collection's prefix.
+//!
+//! A tree that does not agree with itself or with the entries is [`store::Error::Damaged`] where it is noticed. Not every read
+//! can notice; [`super::check()`] does.
+
+use store::engine::prefix_end;
+use store::{Cursor, Direction, KeyRange, Read, Result, Table};
+
+use super::node::{Damage, Node};
+use super::recent::{self, Recent, Recents};
+use super::root::{ROOT, Root, Wanted, damaged, damaged_entry, load_node};
+use super::weight::{Change, Totals, Weigh};
+use super::{CollectionId, PREFIX_BYTES};
+
+/// An entry of a collection.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Where it stands.
+    pub key: Vec<u8>,
+    /// What it says.
+    pub value: Vec<u8>,
+}
+
+/// A scan under way, in either direction.
+pub struct Scan<'r> {
+    cursor: Box<dyn Cursor + 'r>,
+}
+
+impl Scan<'_> {
+    /// Gives the key and value of the next entry, or `None` at the end. The bytes are valid until the next call.
+    #[expect(clippy::should_implement_trait, reason = "it lends its bytes, which an Iterator cannot")]
+    pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(self.cursor.next()?.map(|(key, value)| (own_key(key), value)))
+    }
+
+    /// Collects up to `limit` entries.
+    pub fn take(&mut self, limit: usize) -> Result<Vec<Entry>> {
+        let mut entries = Vec::with_capacity(limit.min(1_024));
+        while entries.len() < limit {
+            let Some((key, value)) = self.next()? else { break };
+            entries.push(Entry { key: key.to_vec(), value: value.to_vec() });
+        }
+        Ok(entries)
+    }
+}
+
+/// Takes the collection's prefix off a stored key.
+pub(super) fn own_key(stored: &[u8]) -> &[u8] {
+    assert!(stored.len() >= PREFIX_BYTES, "an engine gives only keys of the range that it was asked for");
+    &stored[PREFIX_BYTES..]
+}
+
+/// Turns a range of the caller's keys into one of stored keys.
+pub(super) fn stored_range(id: CollectionId, start: &[u8], end: Option<&[u8]>) -> KeyRange {
+    let end = end.map_or_else(|| prefix_end(&id.prefix()), |end| Some(id.entry_key(end)));
+    KeyRange { start: id.entry_key(start), end }
+}
+
+/// The fences of a block.
+struct Block {
+    low: Vec<u8>,
+    /// The next block's fence; none for the last block.
+    high: Option<Vec<u8>>,
+}
+
+/// How many entries a scan passes in the time in which another is started.
+const DETOUR_ENTRIES: u64 = 24;
+
+/// What is added up on the way to an entry.
+#[derive(Clone, Copy)]
+enum Measure {
+    Count,
+    Sum(usize),
+}
+
+/// How far a descent has got.
+struct Found {
+    /// What is left of the target before the child that was taken.
+    rest: u64,
+    /// The measure of that child.
+    amount: u64,
+    /// How many entries lie before it.
+    position: u64,
+}
+
+/// Reads a collection.
+pub struct Reader<'r> {
+    reader: &'r dyn Read,
+    id: CollectionId,
+    root: Root,
+    exists: bool,
+}
+
+impl<'r> Reader<'r> {
+    /// Opens a collection. One that was never written is empty.
+    pub fn open(reader: &'r dyn Read, id: CollectionId) -> Result<Self> {
+        let root = Root::load(reader, id)?;
+        let exists = root.is_some();
+        Ok(Self { reader, id, root: root.unwrap_or_else(|| Root::empty(0)), exists })
+    }
+
+    /// Tells whether the collection was ever written.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.exists
+    }
+
+    /// Gives what the collection's owner keeps with it.
+    #[must_use]
+    pub fn state(&self) -> &[u8] {
+        &self.root.state
+    }
+
+    /// Gives the count and the sums of the whole collection.
+    pub fn totals(&self) -> Result<Totals> {
+        self.root.totals().map_err(|why| self.damaged(why))
+    }
+
+    /// Tells how many entries there are.
+    pub fn count(&self) -> Result<u64> {
+        let node = &self.root.node;
+        let stored = node.count_before(node.len());
+        let count = stored.and_then(|count| add_counts(count, self.root.recents.list()));
+        count.map_err(|why| self.damaged(why))
+    }
+
+    /// Finds the value of a key.
+    pub fn find(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.reader.get(Table::View, &self.id.entry_key(key))
+    }
+
+    /// Tells how many entries have smaller keys: the position of `key`, or where it would stand.
+    pub fn rank(&self, key: &[u8]) -> Result<u64> {
+        let (mut before, mut stored) = (0u64, 0u64);
+        let block = self.descend(&mut |node| {
+            let index = node.position(key);
+            before = before.checked_add(node.count_before(index)?).ok_or("its counts are too great")?;
+            stored = node.count(index);
+            Ok(index)
+        })?;
+        let count = add_counts(before, self.root.recents.before(&block.low)).map_err(|why| self.damaged(why))?;
+        if block.low == key {
+            return Ok(count);
+        }
+        let recents = self.root.recents.within(&block.low, block.high.as_deref());
+        let within = add_counts(stored, recents).map_err(|why| self.damaged(why))?;
+        let rank = if is_in_later_half(&block, within, key) {
+            let after = self.count_scan(&stored_range(self.id, key, block.high.as_deref()))?;
+            within.checked_sub(after).and_then(|within| count.checked_add(within))
+        } else {
+            count.checked_add(self.count_scan(&stored_range(self.id, &block.low, Some(key)))?)
+        };
+        rank.ok_or_else(|| self.damaged("a block has more entries than it counts"))
+    }
+
+    /// Adds up the entries with smaller keys.
+    pub fn totals_before(&self, key: &[u8], weigh: &dyn Weigh) -> Result<Totals> {
+        self.check_sums(weigh)?;
+        let mut before = Totals::ZERO;
+        let block = self.descend(&mut |node| {
+            let index = node.position(key);
+            before = before.checked_add(&node.totals_before(index)?).ok_or("its sums are too great")?;
+            Ok(index)
+        })?;
+        let remembered = recent::sum(self.root.recents.before(&block.low));
+        let remembered = remembered.map_err(|why| self.damaged(why))?;
+        before = before.changed(&remembered).ok_or_else(|| self.damaged("it remembers too many removals"))?;
+        if block.low == key {
+            return Ok(before);
+        }
+        let mut scan = self.scan_stored(&stored_range(self.id, &block.low, Some(key)), Direction::Forward)?;
+        while let Some((key, value)) = scan.next()? {
+            let weight = weigh.weigh(key, value).ok_or_else(|| damaged_entry(self.id, key))?;
+            before = before.checked_add(&Totals::one(weight)).ok_or_else(|| damaged_entry(self.id, key))?;
+        }
+        Ok(before)
+    }
+
+    /// Counts the entries from `start` to before `end`, or to the last.
+    pub fn count_range(&self, start: &[u8], end: Option<&[u8]>) -> Result<u64> {
+        assert!(end.is_none_or(|end| start <= end), "a range must not end before it starts");
+        let upto = end.map_or_else(|| self.count(), |end| self.rank(end))?;
+        upto.checked_sub(self.rank(start)?).ok_or_else(|| self.damaged("its counts do not ascend"))
+    }
+
+    /// Adds up the entries from `start` to before `end`, or to the last.
+    pub fn totals_range(&self, start: &[u8], end: Option<&[u8]>, weigh: &dyn Weigh) -> Result<Totals> {
+        assert!(end.is_none_or(|end| start <= end), "a range must not end before it starts");
+        let upto = end.map_or_else(|| self.totals(), |end| self.totals_before(end, weigh))?;
+        upto.checked_sub(&self.totals_before(start, weigh)?).ok_or_else(|| self.damaged("its counts do not ascend"))
+    }
+
+    /// Gives the entry at a position; `None` after the last.
+    pub fn entry_at(&self, position: u64) -> Result<Option<Entry>> {
+        Ok(self.page(position, 1)?.pop())
+    }
+
+    /// Gives up to `limit` entries from a position on.
+    pub fn page(&self, position: u64, limit: usize) -> Result<Vec<Entry>> {
+        self.scan_at(position, Direction::Forward)?.map_or_else(|| Ok(Vec::new()), |mut scan| scan.take(limit))
+    }
+
+    /// Starts a scan over the keys of a range.
+    pub fn scan(&self, range: &KeyRange, direction: Direction) -> Result<Scan<'r>> {
+        assert!(range.end.as_ref().is_none_or(|end| range.start <= *end), "a range must not end before it starts");
+        self.scan_stored(&stored_range(self.id, &range.start, range.end.as_deref()), direction)
+    }
+
+    /// Starts a scan whose first entry is the one at a position; `None` after the last.
+    pub fn scan_at(&self, position: u64, direction: Direction) -> Result<Option<Scan<'r>>> {
+        if position >= self.count()? {
+            return Ok(None);
+        }
+        let (block, found) = self.descend_to(Measure::Count, position)?;
+        assert!(found.rest < found.amount, "the descent ends in the block that holds the position");
+        let (before, after) = (found.rest, found.amount - 1 - found.rest);
+        // From the other end of the block, another scan has to be started at the entry that was found.
+        let is_nearer = match direction {
+            Direction::Forward => after + DETOUR_ENTRIES < before,
+            Direction::Backward => before + DETOUR_ENTRIES < after,
+        };
+        let wanted = if is_nearer { opposite(direction) } else { direction };
+        let (range, skip) = match wanted {
+            Direction::Forward => (stored_range(self.id, &block.low, None), before),
+            Direction::Backward => (stored_range(self.id, &[], block.high.as_deref()), after),
+        };
+        let mut scan = self.scan_stored(&range, wanted)?;
+        for _ in 0..skip {
+            scan.next()?.ok_or_else(|| self.damaged("a block has fewer entries than it counts"))?;
+        }
+        if is_nearer {
+            let (key, _) = scan.next()?.ok_or_else(|| self.damaged("a block has fewer entries than it counts"))?;
+            let range = match direction {
+                Direction::Forward => stored_range(self.id, key, None),
+                Direction::Backward => stored_range(self.id, &[], Some(&[key, &[0]].concat())),
+            };
+            scan = self.scan_stored(&range, direction)?;
+        }
+        Ok(Some(scan))
+    }
+
+    /// Finds the entry with which a sum passes `target`, and its position; `None` when the sum never does.
+    ///
+    /// With a sum that is 1 for some entries and 0 for the others, this is the entry number `target` of those, counted
+    /// from zero: the first unseen message is the one at 0. The weights of this sum must not be negative.
+    pub fn entry_at_sum(&self, sum: usize, target: u64, weigh: &dyn Weigh) -> Result<Option<(u64, Entry)>> {
+        self.check_sums(weigh)?;
+        if u64::try_from(self.totals()?.sums.value(sum)).is_ok_and(|total| target >= total) {
+            return Ok(None);
+        }
+        let (block, found) = self.descend_to(Measure::Sum(sum), target)?;
+        let (mut position, mut rest) = (found.position, found.rest);
+        let mut scan =
+            self.scan_stored(&stored_range(self.id, &block.low, block.high.as_deref()), Direction::Forward)?;
+        while let Some((key, value)) = scan.next()? {
+            let weight = weigh.weigh(key, value).and_then(|weight| u64::try_from(weight.value(sum)).ok());
+            let weight = weight.ok_or_else(|| damaged_entry(self.id, key))?;
+            if rest < weight {
+                return Ok(Some((position, Entry { key: key.to_vec(), value: value.to_vec() })));
+            }
+            rest -= weight;
+            position = position.saturating_add(1);
+        }
+        Err(self.damaged("a block sums up to less than it says"))
+    }
+
+    /// Goes to the block in which the count or a sum, added up from the first entry, passes `target`.
+    fn descend_to(&self, measure: Measure, target: u64) -> Result<(Block, Found)> {
+        let mut found = Found { rest: target, amount: 0, position: 0 };
+        let mut recents = self.root.recents.list();
+        let block = self.descend(&mut |node| {
+            let (index, within) = find_child(node, &self.root.recents, recents, (measure, &mut found))?;
+            recents = within;
+            Ok(index)
+        })?;
+        Ok((block, found))
+    }
+
+    fn count_scan(&self, range: &KeyRange) -> Result<u64> {
+        let mut scan = self.scan_stored(range, Direction::Forward)?;
+        let mut count = 0;
+        while scan.next()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn scan_stored(&self, range: &KeyRange, direction: Direction) -> Result<Scan<'r>> {
+        Ok(Scan { cursor: self.reader.scan(Table::View, range, direction)? })
+    }
+
+    /// Goes from the root to a block; `step` says which child to take.
+    fn descend(&self, step: &mut dyn FnMut(&Node) -> std::result::Result<usize, Damage>) -> Result<Block> {
+        let (mut low, mut high) = (Vec::new(), None::<Vec<u8>>);
+        let mut below: Option<Node> = None;
+        let mut number = ROOT;
+        loop {
+            let node = below.as_ref().unwrap_or(&self.root.node);
+            let index = step(node).map_err(|why| damaged(self.id, number, why))?;
+            if !node.lies_within(&low, high.as_deref()) {
+                return Err(damaged(self.id, number, "a fence lies outside of its node"));
+            }
+            low = node.fence(index).unwrap_or(low);
+            high = node.fence(index + 1).or(high);
+            if node.level() == 0 {
+                return Ok(Block { low, high });
+            }
+            let wanted = Wanted::of(node, index);
+            number = wanted.number;
+            below = Some(load_node(self.reader, self.id, self.root.sums, wanted)?);
+        }
+    }
+
+    fn check_sums(&self, weigh: &dyn Weigh) -> Result<()> {
+        if self.exists && weigh.sums() != self.root.sums {
+            return Err(self.damaged("it keeps another number of sums and must be rebuilt"));
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, why: Damage) -> store::Error {
+        damaged(self.id, ROOT, why)
+    }
+}
+
+/// Finds the child with which the measure passes what is left of the target. `recents` are the remembered changes
+/// below the node; gives those below the child.
+fn find_child<'a>(
+    node: &Node,
+    all: &Recents,
+    mut recents: &'a [Recent],
+    (measure, found): (Measure, &mut Found),
+) -> std::result::Result<(usize, &'a [Recent]), Damage> {
+    const NEGATIVE: Damage = "a count, or a sum that is searched, falls below zero";
+    let mut next = recents.first().map(|recent| node.position(all.key(recent)));
+    for index in 0..node.len() {
+        let (mut length, mut change) = (0, Change::NONE);
+        while next == Some(index) {
+            change = change.checked_add(&recents[length].change).ok_or("its sums are too great")?;
+            length += 1;
+            next = recents.get(length).map(|recent| node.position(all.key(recent)));
+        }
+        let count = node.count(index).checked_add_signed(change.count).ok_or(NEGATIVE)?;
+        let amount = match measure {
+            Measure::Count => count,
+            Measure::Sum(sum) => {
+                let amount = node.sum(sum, index).checked_add(change.sums.value(sum));
+                amount.and_then(|amount| u64::try_from(amount).ok()).ok_or(NEGATIVE)?
+            }
+        };
+        if found.rest < amount {
+            found.amount = amount;
+            return Ok((index, &recents[..length]));
+        }
+        found.rest -= amount;
+        found.position = found.position.checked_add(count).ok_or("its counts are too great")?;
+        recents = &recents[length..];
+    }
+    Err("it holds less than its parent says")
+}
+
+fn add_counts(count: u64, recents: &[Recent]) -> std::result::Result<u64, Damage> {
+    let sum = recents.iter().try_fold(0i64, |sum, recent| sum.checked_add(recent.change.count));
+    sum.and_then(|sum| count.checked_add_signed(sum)).ok_or("it remembers more removals than there are entries")
+}
+
+fn opposite(direction: Direction) -> Direction {
+    match direction {
+        Direction::Forward => Direction::Backward,
+        Direction::Backward => Direction::Forward,
+    }
+}
+
+/// Guesses whether most of a block's `count` entries lie before `key`, as if keys were numbers that are spread evenly.
+fn is_in_later_half(block: &Block, count: u64, key: &[u8]) -> bool {
+    let high = block.high.as_deref();
+    let common = |other: &[u8]| key.iter().zip(other).take_while(|(a, b)| a == b).count();
+    let start = common(&block.low).min(high.map_or(usize::MAX, common));
+    let number = |key: &[u8]| {
+        let mut digits = [0; 8];
+        let rest = key.get(start..).unwrap_or_default();
+        let length = rest.len().min(8);
+        digits[..length].copy_from_slice(&rest[..length]);
+        u64::from_be_bytes(digits)
+    };
+    let distance = number(key).saturating_sub(number(&block.low));
+    match high {
+        Some(high) => distance > number(high).saturating_sub(number(&block.low)) / 2,
+        // Nothing is known of the end: as if the entries were numbered without gaps.
+        None => distance >> (64 - 8 * key.len().saturating_sub(start).clamp(1, 8)) > count / 2,
+    }
+}

@@ -1,0 +1,145 @@
+//! The record that every operation on a collection begins with: its state and the top node of its tree.
+//!
+//! Keeping both in one record makes totals and state one look-up, a small collection one record, and a change of
+//! an entry and of the state one write. Where there are nodes below, the record also remembers the last changes
+//! ([`super::recent`]). Bytes: `docs/collections.md`, "Root record".
+
+use base::codec::{Decoder, Encoder};
+use store::{Error, Read, Result, Table};
+
+use super::CollectionId;
+use super::limits::{STATE_BYTES_MAX, SUMS_MAX};
+use super::node::{Child, Damage, Node, VERSION};
+use super::recent::{self, Recents};
+use super::weight::Totals;
+
+/// The number of the root record; the other nodes are numbered from 1.
+pub(super) const ROOT: u32 = 0;
+
+/// The root record, decoded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Root {
+    /// How many sums are kept.
+    pub(super) sums: usize,
+    /// The number that the next new node gets. Numbers are not used twice.
+    pub(super) next_number: u32,
+    /// What the caller keeps with the collection.
+    pub(super) state: Vec<u8>,
+    /// Changes that the tree does not know yet.
+    pub(super) recents: Recents,
+    /// The top of the tree.
+    pub(super) node: Node,
+}
+
+impl Root {
+    /// Makes the root of a collection without entries: one block from the smallest key to the greatest.
+    pub(super) fn empty(sums: usize) -> Self {
+        let (state, recents) = (Vec::new(), Recents::default());
+        Self { sums, next_number: ROOT + 1, state, recents, node: empty_node(sums) }
+    }
+
+    /// Reads the root record; `None` when the collection was never written.
+    pub(super) fn load(reader: &dyn Read, id: CollectionId) -> Result<Option<Self>> {
+        let Some(bytes) = reader.get(Table::Tree, &id.node_key(ROOT))? else { return Ok(None) };
+        Self::decode(&bytes).map(Some).map_err(|why| damaged(id, ROOT, why))
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> std::result::Result<Self, Damage> {
+        let mut record = Decoder::new(bytes);
+        let mut head = || {
+            let (version, sums, next_number) = (record.u8()?, usize::from(record.u8()?), record.u32()?);
+            Ok((version, sums, next_number, record.bytes()?))
+        };
+        let (version, sums, next_number, state) = head().map_err(|_: base::codec::Truncated| "it is too short")?;
+        if version != VERSION {
+            return Err(if version == 0 { "it has no version" } else { "it was written by a newer program" });
+        }
+        if sums > SUMS_MAX || next_number == ROOT || state.len() > STATE_BYTES_MAX {
+            return Err("its head holds what cannot be");
+        }
+        let recents = Recents::decode(sums, &mut record)?;
+        let node = Node::decode(record.rest().to_vec(), sums)?;
+        if node.level() == 0 && !recents.list().is_empty() {
+            return Err("it remembers changes that it could have made");
+        }
+        Ok(Self { sums, next_number, state: state.to_vec(), recents, node })
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        assert!(self.sums <= SUMS_MAX && self.next_number != ROOT && self.state.len() <= STATE_BYTES_MAX);
+        let capacity = 16 + self.state.len() + 2 * self.recents.size_bytes() + self.node.bytes().len();
+        let mut record = Encoder::with_capacity(capacity);
+        record.u8(VERSION).u8(self.sums as u8).u32(self.next_number).bytes(&self.state);
+        self.recents.encode(self.sums, &mut record);
+        record.raw(self.node.bytes());
+        record.finish()
+    }
+
+    /// Adds up the whole collection.
+    pub(super) fn totals(&self) -> std::result::Result<Totals, Damage> {
+        whole(&self.node, &self.recents)
+    }
+}
+
+/// Adds up the whole collection from the top of its tree and what the tree does not know yet.
+pub(super) fn whole(top: &Node, recents: &Recents) -> std::result::Result<Totals, Damage> {
+    let stored = top.totals_before(top.len())?;
+    stored.changed(&recent::sum(recents.list())?).ok_or("it remembers more removals than there are entries")
+}
+
+/// Makes the top node of a tree without entries.
+pub(super) fn empty_node(sums: usize) -> Node {
+    Node::encode(0, sums, &[Child { fence: Vec::new(), below: 0, totals: Totals::ZERO }])
+}
+
+/// Reads a node other than the root and checks that it is what its parent says.
+pub(super) fn load_node(reader: &dyn Read, id: CollectionId, sums: usize, wanted: Wanted) -> Result<Node> {
+    let number = wanted.number;
+    let Some(bytes) = reader.get(Table::Tree, &id.node_key(number))? else {
+        return Err(damaged(id, number, "its parent points to it, but it does not exist"));
+    };
+    let node = Node::decode(bytes, sums).map_err(|why| damaged(id, number, why))?;
+    wanted.check(&node).map_err(|why| damaged(id, number, why))?;
+    Ok(node)
+}
+
+/// What a parent says of a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) number: u32,
+    pub(super) level: u8,
+    pub(super) count: u64,
+}
+
+impl Wanted {
+    /// Gives what `parent`, which must not be on level 0, says of a child.
+    pub(super) fn of(parent: &Node, index: usize) -> Self {
+        assert!(parent.level() > 0, "blocks are not nodes");
+        Self { number: parent.below(index), level: parent.level() - 1, count: parent.count(index) }
+    }
+
+    pub(super) fn check(&self, node: &Node) -> std::result::Result<(), Damage> {
+        if node.level() != self.level {
+            return Err("it is not one level below its parent");
+        }
+        if node.count_before(node.len())? != self.count {
+            return Err("its count differs from its parent's");
+        }
+        Ok(())
+    }
+}
+
+/// Names a damaged node.
+pub(super) fn damaged(id: CollectionId, number: u32, why: Damage) -> Error {
+    Error::Damaged {
+        table: Table::Tree,
+        key: id.node_key(number).to_vec(),
+        why: format!("node of a collection: {why}"),
+    }
+}
+
+/// Names a damaged entry.
+pub(super) fn damaged_entry(id: CollectionId, key: &[u8]) -> Error {
+    let why = "entry of a collection: its value cannot be read".to_owned();
+    Error::Damaged { table: Table::View, key: id.entry_key(key), why }
+}

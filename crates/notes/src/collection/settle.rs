@@ -1,0 +1,345 @@
+//! Cutting what became too large and merging what became too small, at the end of a transaction.
+//!
+//! [`Writer::settle`] goes down to the nodes that changed, and comes back up with the children that take the place of
+//! a node: itself, several pieces of it, or none. Cutting a block reads its entries, to find where and what the pieces
+//! weigh; everything else works on fences and totals alone.
+//!
+//! Where entries arrived only behind the last entry of a block, or only before its first, the pieces there are filled to the
+//! brim, because they are likely to be added to no more: a folder that grows at its end has full blocks, and so
+//! has a view with the newest first. The same holds for nodes.
+//!
+//! Invariants: a piece is never empty; fences ascend; no more than the pieces' own nodes and small neighbours of the
+//! same parent are touched; the recursion goes down one level a step and levels are bounded.
+
+use store::Result;
+
+use super::limits::LEVEL_MAX;
+use super::node::{Child, Node};
+use super::root::{ROOT, Wanted, damaged, empty_node};
+use super::weight::Totals;
+use super::writer::{Slot, Writer};
+
+/// Where a block or node grew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Growth {
+    Start,
+    Middle,
+    End,
+}
+
+/// A stretch of the tree's children, which take the place of one node or block.
+struct Settled {
+    children: Vec<Child>,
+    growth: Growth,
+}
+
+/// Says how many of `count` things go into each piece when none may hold more than `most`.
+pub(super) fn piece_sizes(count: usize, most: usize, growth: Growth) -> Vec<usize> {
+    assert!(most >= 2 && count >= 1);
+    if growth == Growth::Middle {
+        // Three quarters full: so many pieces leave room where entries arrive anywhere.
+        let pieces = count.div_ceil((most * 3 / 4).max(2));
+        return (0..pieces).map(|piece| count / pieces + usize::from(piece < count % pieces)).collect();
+    }
+    let mut sizes = vec![most; count / most];
+    match (count % most, growth) {
+        (0, _) => {}
+        (rest, Growth::Start) => sizes.insert(0, rest),
+        (rest, _) => sizes.push(rest),
+    }
+    sizes
+}
+
+/// Gives a short key that is greater than `left` and not greater than `right`.
+pub(super) fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
+    assert!(left < right, "entries ascend");
+    // Short keys stay whole: a node whose fences are equally long needs no column of lengths.
+    if right.len() <= 8 {
+        return right.to_vec();
+    }
+    let common = left.iter().zip(right).take_while(|(a, b)| a == b).count();
+    right[..=common].to_vec()
+}
+
+/// Tells where things grew, given which of `count` children were cut.
+fn growth_of(cut: &[usize], count: usize) -> Growth {
+    match cut {
+        [only] if only + 1 == count => Growth::End,
+        [0] => Growth::Start,
+        _ => Growth::Middle,
+    }
+}
+
+impl Writer<'_> {
+    /// Brings blocks and nodes back to their sizes.
+    pub(super) fn settle(&mut self) -> Result<()> {
+        self.apply_beside_changed()?;
+        self.uneven = false;
+        let Some(Settled { mut children, mut growth }) = self.settle_node(ROOT, &[], None)? else { return Ok(()) };
+        let sums = self.weigh.sums();
+        let mut level = self.node(ROOT).level();
+        if children.is_empty() {
+            self.replace(ROOT, empty_node(sums));
+            return Ok(());
+        }
+        let bytes_max = self.tuning.root_bytes_max as usize;
+        while self.is_too_large(level, &children)
+            || children.len() > 2 && Node::size_bytes(level, sums, &children) > bytes_max
+        {
+            if level == LEVEL_MAX {
+                return Err(damaged(self.id, ROOT, "its level is too high"));
+            }
+            children = self.cut_node(level, &children, growth, None)?;
+            growth = Growth::Middle;
+            level += 1;
+        }
+        self.replace(ROOT, Node::encode(level, sums, &children));
+        self.lower_root()
+    }
+
+    /// Makes the remembered changes below the root's changed children, because a block is cut by its entries, all of which
+    /// must be counted by then.
+    fn apply_beside_changed(&mut self) -> Result<()> {
+        let root = self.node(ROOT).clone();
+        let is_changed = |slot: Option<&Slot>| slot.is_some_and(|slot| slot.changed);
+        for index in 0..root.len() {
+            if root.level() > 0 && is_changed(self.nodes.get(&root.below(index))) {
+                self.apply_below(&root, index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes levels away as long as the root has but one node below it, and that is small.
+    fn lower_root(&mut self) -> Result<()> {
+        while self.node(ROOT).level() > 0 && self.node(ROOT).len() == 1 {
+            let wanted = Wanted::of(self.node(ROOT), 0);
+            self.load(wanted)?;
+            let node = self.node(wanted.number).clone();
+            if node.bytes().len() > self.tuning.root_bytes_max as usize / 2 {
+                break;
+            }
+            self.free(wanted.number);
+            self.replace(ROOT, node);
+        }
+        Ok(())
+    }
+
+    /// Settles what lies below a changed node. Gives its children when they are others than before; the node itself is
+    /// then not written yet. `low` and `high` are the fences around it.
+    fn settle_node(&mut self, number: u32, low: &[u8], high: Option<&[u8]>) -> Result<Option<Settled>> {
+        let (level, children) = (self.node(number).level(), self.children(number, low)?);
+        if level == 0 { self.settle_blocks(number, &children, high) } else { self.settle_nodes(level, &children, high) }
+    }
+
+    fn settle_blocks(&mut self, number: u32, old: &[Child], high: Option<&[u8]>) -> Result<Option<Settled>> {
+        let mut children: Vec<Child> = Vec::with_capacity(old.len() + 1);
+        let mut cut = Vec::new();
+        let mut growth_within = Growth::Middle;
+        for (index, block) in old.iter().enumerate() {
+            let next = old.get(index + 1).map(|next| next.fence.as_slice()).or(high);
+            match children.last_mut() {
+                _ if block.totals.count > u64::from(self.tuning.block_entries_max) => {
+                    let pieces = self.cut_block(number, block, next)?;
+                    cut.push(index);
+                    growth_within = pieces.growth;
+                    children.extend(pieces.children);
+                }
+                _ if block.totals.count == 0 => {}
+                Some(last) if self.are_small(last.totals.count, block.totals.count) => {
+                    last.totals = self.together(number, last, block)?;
+                }
+                _ => children.push(block.clone()),
+            }
+        }
+        if let Some(first) = children.first_mut() {
+            first.fence.clone_from(&old[0].fence);
+        }
+        let growth = if growth_of(&cut, old.len()) == growth_within { growth_within } else { Growth::Middle };
+        Ok((children != old).then_some(Settled { children, growth }))
+    }
+
+    fn settle_nodes(&mut self, level: u8, old: &[Child], high: Option<&[u8]>) -> Result<Option<Settled>> {
+        let mut children: Vec<Child> = Vec::with_capacity(old.len() + 1);
+        let mut cut = Vec::new();
+        for (index, child) in old.iter().enumerate() {
+            let next = old.get(index + 1).map(|next| next.fence.as_slice()).or(high);
+            let changed = self.nodes.get(&child.below).is_some_and(|slot| slot.changed);
+            let settled = if changed { self.settle_node(child.below, &child.fence, next)? } else { None };
+            let Some(settled) = settled else {
+                children.push(child.clone());
+                continue;
+            };
+            let pieces = self.place(child.below, level - 1, settled)?;
+            if pieces.len() > 1 {
+                cut.push(index);
+            }
+            children.extend(pieces);
+        }
+        if let Some(first) = children.first_mut() {
+            first.fence.clone_from(&old[0].fence);
+        }
+        let children = self.merge_nodes(level - 1, children)?;
+        Ok((children != old).then_some(Settled { children, growth: growth_of(&cut, old.len()) }))
+    }
+
+    /// Cuts a block into pieces. Reads its entries.
+    fn cut_block(&self, number: u32, block: &Child, high: Option<&[u8]>) -> Result<Settled> {
+        let mut entries: Vec<(Vec<u8>, Totals, bool)> = Vec::new();
+        self.visit_seen(&block.fence, high, &mut |seen| {
+            let weight = self.weight_of(seen.key, seen.value)?;
+            entries.push((seen.key.to_vec(), Totals::one(weight), seen.new));
+            Ok(())
+        })?;
+        if entries.len() as u64 != block.totals.count {
+            return Err(damaged(self.id, number, "a block has another number of entries than it counts"));
+        }
+        let fresh = entries.iter().filter(|(_, _, new)| *new).count();
+        let growth = match fresh {
+            0 => Growth::Middle,
+            _ if entries[entries.len() - fresh..].iter().all(|(_, _, new)| *new) => Growth::End,
+            _ if entries[..fresh].iter().all(|(_, _, new)| *new) => Growth::Start,
+            _ => Growth::Middle,
+        };
+        let mut children = Vec::new();
+        let mut rest = entries.as_slice();
+        let mut fence = block.fence.clone();
+        for size in piece_sizes(entries.len(), self.tuning.block_entries_max as usize, growth) {
+            let (piece, others) = rest.split_at(size);
+            let totals = piece.iter().try_fold(Totals::ZERO, |sum, (_, one, _)| sum.checked_add(one));
+            let totals = totals.ok_or_else(|| damaged(self.id, number, "its sums are too great"))?;
+            children.push(Child { fence, below: 0, totals });
+            fence = match (piece.last(), others.first()) {
+                (Some((left, ..)), Some((right, ..))) => separator(left, right),
+                _ => Vec::new(),
+            };
+            rest = others;
+        }
+        assert!(rest.is_empty(), "every entry is in a piece");
+        if self.total(number, &children)? != block.totals {
+            return Err(damaged(self.id, number, "a block sums up to something else than it says"));
+        }
+        Ok(Settled { children, growth })
+    }
+
+    /// Writes the children into the node, or into several when they are too many, or removes it. Gives what points there.
+    fn place(&mut self, number: u32, level: u8, settled: Settled) -> Result<Vec<Child>> {
+        let Settled { children, growth } = settled;
+        let Some(first) = children.first() else {
+            self.free(number);
+            return Ok(Vec::new());
+        };
+        if self.is_too_large(level, &children) {
+            return self.cut_node(level, &children, growth, Some(number));
+        }
+        if children.len() < self.node(number).len() && children.len() < self.tuning.node_children_max as usize / 4 {
+            self.shrunk.insert(number);
+        }
+        let pointer = Child { fence: first.fence.clone(), below: number, totals: self.total(number, &children)? };
+        self.replace(number, Node::encode(level, self.weigh.sums(), &children));
+        Ok(vec![pointer])
+    }
+
+    /// Writes too many children into several nodes, the first of them under the number to reuse. Gives what points there.
+    fn cut_node(
+        &mut self,
+        level: u8,
+        children: &[Child],
+        growth: Growth,
+        mut reuse: Option<u32>,
+    ) -> Result<Vec<Child>> {
+        let sums = self.weigh.sums();
+        let average = Node::size_bytes(level, sums, children) / children.len() + 1;
+        let most = (self.tuning.node_bytes_max as usize / average).clamp(2, self.tuning.node_children_max as usize);
+        let mut pointers = Vec::new();
+        let mut rest = children;
+        for size in piece_sizes(children.len(), most, growth) {
+            let (piece, others) = rest.split_at(size);
+            let number = reuse.take().map_or_else(|| self.new_number(), Ok)?;
+            let totals = self.total(number, piece)?;
+            self.replace(number, Node::encode(level, sums, piece));
+            pointers.push(Child { fence: piece[0].fence.clone(), below: number, totals });
+            rest = others;
+        }
+        assert!(pointers.len() < children.len(), "a level has fewer nodes than the one below");
+        Ok(pointers)
+    }
+
+    /// Merges nodes that lost children with neighbours when both are small.
+    fn merge_nodes(&mut self, level: u8, pointers: Vec<Child>) -> Result<Vec<Child>> {
+        let mut merged: Vec<Child> = Vec::with_capacity(pointers.len());
+        for pointer in pointers {
+            let both = match merged.last() {
+                Some(last) if self.shrunk.contains(&last.below) || self.shrunk.contains(&pointer.below) => {
+                    self.merge_pair(level, &last.clone(), &pointer)?
+                }
+                _ => None,
+            };
+            match (both, merged.last_mut()) {
+                (Some(both), Some(last)) => *last = both,
+                _ => merged.push(pointer),
+            }
+        }
+        Ok(merged)
+    }
+
+    fn merge_pair(&mut self, level: u8, left: &Child, right: &Child) -> Result<Option<Child>> {
+        for child in [left, right] {
+            self.load(Wanted { number: child.below, level, count: child.totals.count })?;
+        }
+        let mut children = self.children(left.below, &left.fence)?;
+        children.extend(self.children(right.below, &right.fence)?);
+        let small = children.len() <= self.tuning.node_children_max as usize / 2
+            && Node::size_bytes(level, self.weigh.sums(), &children) <= self.tuning.node_bytes_max as usize / 2;
+        if !small {
+            return Ok(None);
+        }
+        if children.windows(2).any(|pair| pair[0].fence >= pair[1].fence) {
+            return Err(damaged(self.id, right.below, "a fence lies outside of its node"));
+        }
+        let totals = self.together(left.below, left, right)?;
+        self.replace(left.below, Node::encode(level, self.weigh.sums(), &children));
+        self.free(right.below);
+        self.shrunk.insert(left.below);
+        Ok(Some(Child { fence: left.fence.clone(), below: left.below, totals }))
+    }
+
+    fn children(&self, number: u32, low: &[u8]) -> Result<Vec<Child>> {
+        self.node(number).children(low).map_err(|why| damaged(self.id, number, why))
+    }
+
+    fn is_too_large(&self, level: u8, children: &[Child]) -> bool {
+        let size = || Node::size_bytes(level, self.weigh.sums(), children);
+        children.len() > self.tuning.node_children_max as usize
+            || children.len() > 2 && size() > self.tuning.node_bytes_max as usize
+    }
+
+    fn total(&self, number: u32, children: &[Child]) -> Result<Totals> {
+        let total = children.iter().try_fold(Totals::ZERO, |sum, child| sum.checked_add(&child.totals));
+        total.ok_or_else(|| damaged(self.id, number, "its sums are too great"))
+    }
+
+    fn together(&self, number: u32, left: &Child, right: &Child) -> Result<Totals> {
+        let total = left.totals.checked_add(&right.totals);
+        total.ok_or_else(|| damaged(self.id, number, "its sums are too great"))
+    }
+
+    fn replace(&mut self, number: u32, node: Node) {
+        self.nodes.insert(number, Slot { node, changed: true });
+    }
+
+    fn free(&mut self, number: u32) {
+        assert_ne!(number, ROOT, "the root stays");
+        self.nodes.remove(&number);
+        self.freed.push(number);
+    }
+
+    fn new_number(&mut self) -> Result<u32> {
+        let number = self.next_number;
+        let next = number.checked_add(1).filter(|_| !self.nodes.contains_key(&number));
+        self.next_number = next.ok_or_else(|| damaged(self.id, ROOT, "the next number is that of another node"))?;
+        // The next number stands in the root record.
+        self.slot_mut(ROOT).changed = true;
+        Ok(number)
+    }
+}

@@ -1,0 +1,174 @@
+//! What an entry adds to the totals of its collection.
+//!
+//! A collection counts its entries and keeps up to [`SUMS_MAX`] sums beside the count, for example how many messages
+//! of a folder are unseen and how many bytes they take. What one entry adds to each sum is its [`Weight`]. It is
+//! computed from the entry's key and value by the collection's [`Weigh`], never handed in: so a sum cannot drift from
+//! the entries, a block can be cut anywhere, and a lost tree can be built again.
+//!
+//! All arithmetic is checked. Sums that leave the range of `i64` are an error, because weights come from stored bytes.
+
+use super::limits::SUMS_MAX;
+
+/// What one entry adds to each sum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Weight {
+    values: [i64; SUMS_MAX],
+}
+
+impl Weight {
+    /// Adds nothing to any sum.
+    pub const ZERO: Self = Self { values: [0; SUMS_MAX] };
+
+    /// Makes a weight of at most [`SUMS_MAX`] values; the sums that are not named get nothing.
+    #[must_use]
+    pub fn new(values: &[i64]) -> Self {
+        assert!(values.len() <= SUMS_MAX, "a collection keeps at most {SUMS_MAX} sums");
+        let mut weight = Self::ZERO;
+        weight.values[..values.len()].copy_from_slice(values);
+        weight
+    }
+
+    /// Gives one value.
+    #[must_use]
+    pub fn value(&self, sum: usize) -> i64 {
+        assert!(sum < SUMS_MAX, "a collection keeps at most {SUMS_MAX} sums");
+        self.values[sum]
+    }
+
+    pub(super) fn set(&mut self, sum: usize, value: i64) {
+        self.values[sum] = value;
+    }
+
+    pub(super) fn checked_add(&self, other: &Self) -> Option<Self> {
+        let mut values = self.values;
+        for (value, more) in values.iter_mut().zip(&other.values) {
+            *value = value.checked_add(*more)?;
+        }
+        Some(Self { values })
+    }
+
+    pub(super) fn checked_sub(&self, other: &Self) -> Option<Self> {
+        let mut values = self.values;
+        for (value, less) in values.iter_mut().zip(&other.values) {
+            *value = value.checked_sub(*less)?;
+        }
+        Some(Self { values })
+    }
+
+    /// Tells whether only the first `sums` values are used.
+    pub(super) fn fits(&self, sums: usize) -> bool {
+        self.values[sums..].iter().all(|value| *value == 0)
+    }
+}
+
+/// How many entries there are in a part of a collection, and what they add up to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// The number of entries.
+    pub count: u64,
+    /// The sums of their weights.
+    pub sums: Weight,
+}
+
+impl Totals {
+    /// The totals of no entries.
+    pub const ZERO: Self = Self { count: 0, sums: Weight::ZERO };
+
+    /// The totals of one entry.
+    pub(super) fn one(weight: Weight) -> Self {
+        Self { count: 1, sums: weight }
+    }
+
+    pub(super) fn checked_add(&self, other: &Self) -> Option<Self> {
+        Some(Self { count: self.count.checked_add(other.count)?, sums: self.sums.checked_add(&other.sums)? })
+    }
+
+    pub(super) fn checked_sub(&self, other: &Self) -> Option<Self> {
+        Some(Self { count: self.count.checked_sub(other.count)?, sums: self.sums.checked_sub(&other.sums)? })
+    }
+
+    pub(super) fn changed(&self, change: &Change) -> Option<Self> {
+        let count = self.count.checked_add_signed(change.count)?;
+        Some(Self { count, sums: self.sums.checked_add(&change.sums)? })
+    }
+}
+
+/// How operations change totals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Change {
+    pub(super) count: i64,
+    pub(super) sums: Weight,
+}
+
+impl Change {
+    pub(super) const NONE: Self = Self { count: 0, sums: Weight::ZERO };
+
+    /// The change when an entry of weight `before`, or none, becomes one of weight `after`, or none.
+    pub(super) fn between(before: Option<Weight>, after: Option<Weight>) -> Option<Self> {
+        let count = i64::from(after.is_some()) - i64::from(before.is_some());
+        let sums = after.unwrap_or_default().checked_sub(&before.unwrap_or_default())?;
+        Some(Self { count, sums })
+    }
+
+    pub(super) fn checked_add(&self, other: &Self) -> Option<Self> {
+        Some(Self { count: self.count.checked_add(other.count)?, sums: self.sums.checked_add(&other.sums)? })
+    }
+
+    pub(super) fn is_nothing(&self) -> bool {
+        self.count == 0 && self.sums == Weight::ZERO
+    }
+}
+
+/// Computes the weights of a collection's entries.
+pub trait Weigh {
+    /// Tells how many sums the collection keeps, at most [`SUMS_MAX`]. Never changes for an existing collection.
+    fn sums(&self) -> usize;
+
+    /// Gives what the entry adds to each sum; `None` when the value is damaged. The same entry always weighs the same.
+    fn weigh(&self, key: &[u8], value: &[u8]) -> Option<Weight>;
+}
+
+/// Weighs nothing: for collections that only count.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CountOnly;
+
+impl Weigh for CountOnly {
+    fn sums(&self) -> usize {
+        0
+    }
+
+    fn weigh(&self, _key: &[u8], _value: &[u8]) -> Option<Weight> {
+        Some(Weight::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_that_leave_the_range_are_refused() {
+        let full = Totals { count: u64::MAX, sums: Weight::new(&[i64::MAX]) };
+        assert_eq!(full.checked_add(&Totals::one(Weight::ZERO)), None);
+        assert_eq!(Totals::ZERO.checked_sub(&Totals::one(Weight::ZERO)), None);
+        let heavy = Totals { count: 0, sums: Weight::new(&[1]) };
+        assert_eq!(full.checked_add(&heavy), None);
+        assert_eq!(
+            Totals { count: 7, sums: Weight::new(&[-5]) }.checked_sub(&heavy).map(|t| t.sums.value(0)),
+            Some(-6)
+        );
+    }
+
+    #[test]
+    fn a_change_counts_entries_that_come_and_go() {
+        let (light, heavy) = (Weight::new(&[1, 10]), Weight::new(&[0, 50]));
+        let check = |before, after, count, sums: &[i64]| {
+            assert_eq!(Change::between(before, after), Some(Change { count, sums: Weight::new(sums) }));
+        };
+        check(None, Some(light), 1, &[1, 10]);
+        check(Some(light), None, -1, &[-1, -10]);
+        check(Some(light), Some(heavy), 0, &[-1, 40]);
+        check(None, None, 0, &[]);
+        assert_eq!(Change::between(Some(Weight::new(&[-1])), Some(Weight::new(&[i64::MAX]))), None);
+    }
+}

@@ -1,0 +1,389 @@
+//! Changing a collection within one transaction.
+//!
+//! A [`Writer`] lives while the lock of its database is held, one per collection and transaction. It reads what was
+//! there before the transaction, keeps what the transaction changes, and writes all of it into the transaction's
+//! batch with [`Writer::finish`]: each entry once, each node once, however often they changed. Look-ups through the
+//! writer see the transaction's own changes; the batch must not be applied before, and nobody else may write the
+//! collection meanwhile. Dropping a writer without finishing it changes nothing.
+//!
+//! `put` and `remove` change the totals on the path to the entry in place, or, where that path has more than the root, remember
+//! the change in the root record until there are some dozen ([`super::recent`]). Blocks that became too large or too small
+//! are cut and merged at the end ([`super::settle`]), so that a block is read at most once a transaction.
+//!
+//! Invariants: a node in memory differs from the stored one only when it is marked changed; the totals of a node's children
+//! equal what its parent has for it, before and after each operation; blocks are cut and merged only where the tree
+//! knows all changes; after an error the writer refuses to finish.
+
+use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::ops::Bound;
+
+use store::{Batch, Direction, Read, Result, Table};
+
+use super::CollectionId;
+use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, STATE_BYTES_MAX, SUMS_MAX, Tuning};
+use super::node::Node;
+use super::reader::{own_key, stored_range};
+use super::recent::Recents;
+use super::root::{ROOT, Root, Wanted, damaged, damaged_entry, load_node, whole};
+use super::weight::{Change, Totals, Weigh, Weight};
+
+/// A node in memory.
+pub(super) struct Slot {
+    pub(super) node: Node,
+    /// It differs from what is stored.
+    pub(super) changed: bool,
+}
+
+/// What the transaction makes of a key.
+struct Pending {
+    /// The key existed before the transaction.
+    stored: bool,
+    /// The value it has now; none when it was removed.
+    value: Option<Vec<u8>>,
+}
+
+/// An entry as the transaction sees it.
+pub(super) struct Seen<'a> {
+    pub(super) key: &'a [u8],
+    pub(super) value: &'a [u8],
+    /// It did not exist before the transaction.
+    pub(super) new: bool,
+}
+
+/// The changes of one transaction to one collection.
+pub struct Writer<'r> {
+    pub(super) reader: &'r dyn Read,
+    pub(super) weigh: &'r dyn Weigh,
+    pub(super) id: CollectionId,
+    pub(super) tuning: Tuning,
+    /// The nodes that were read or made, by number. The root is always there.
+    pub(super) nodes: BTreeMap<u32, Slot>,
+    /// Nodes that exist no more.
+    pub(super) freed: Vec<u32>,
+    /// Nodes that lost children and became small.
+    pub(super) shrunk: BTreeSet<u32>,
+    pub(super) next_number: u32,
+    state: Vec<u8>,
+    /// Changes that the tree does not know yet.
+    recents: Recents,
+    entries: BTreeMap<Vec<u8>, Pending>,
+    /// The last key that was looked up in the store: callers look before they change.
+    looked_up: Option<(Vec<u8>, Option<Vec<u8>>)>,
+    /// A block became too large or too small.
+    pub(super) uneven: bool,
+    /// An operation failed half-way.
+    broken: bool,
+}
+
+impl<'r> Writer<'r> {
+    /// Opens a collection for writing. One that was never written is made, as soon as something is written to it.
+    pub fn open(reader: &'r dyn Read, id: CollectionId, weigh: &'r dyn Weigh) -> Result<Self> {
+        Self::open_tuned(reader, id, weigh, Tuning::default())
+    }
+
+    /// Opens a collection for writing with other sizes of blocks and nodes, for tests and measurements.
+    pub fn open_tuned(reader: &'r dyn Read, id: CollectionId, weigh: &'r dyn Weigh, tuning: Tuning) -> Result<Self> {
+        tuning.validate();
+        let sums = weigh.sums();
+        assert!(sums <= SUMS_MAX, "a collection keeps at most {SUMS_MAX} sums");
+        let root = Root::load(reader, id)?.unwrap_or_else(|| Root::empty(sums));
+        if root.sums != sums {
+            return Err(damaged(id, ROOT, "it keeps another number of sums and must be rebuilt"));
+        }
+        let nodes = BTreeMap::from([(ROOT, Slot { node: root.node, changed: false })]);
+        Ok(Self {
+            reader,
+            weigh,
+            id,
+            tuning,
+            nodes,
+            freed: Vec::new(),
+            shrunk: BTreeSet::new(),
+            next_number: root.next_number,
+            state: root.state,
+            recents: root.recents,
+            entries: BTreeMap::new(),
+            looked_up: None,
+            uneven: false,
+            broken: false,
+        })
+    }
+
+    /// Tells which collection this is.
+    #[must_use]
+    pub fn id(&self) -> CollectionId {
+        self.id
+    }
+
+    /// Gives what the collection's owner keeps with it.
+    #[must_use]
+    pub fn state(&self) -> &[u8] {
+        &self.state
+    }
+
+    /// Sets what the owner keeps with the collection, at most [`STATE_BYTES_MAX`] bytes.
+    pub fn set_state(&mut self, state: &[u8]) {
+        assert!(state.len() <= STATE_BYTES_MAX, "the state of a collection is small");
+        if self.state != state {
+            self.state.clear();
+            self.state.extend_from_slice(state);
+            self.slot_mut(ROOT).changed = true;
+        }
+    }
+
+    /// Gives the count and the sums, with the changes so far.
+    pub fn totals(&self) -> Result<Totals> {
+        whole(self.node(ROOT), &self.recents).map_err(|why| damaged(self.id, ROOT, why))
+    }
+
+    /// Finds the value of a key.
+    pub fn find(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        if let Some(pending) = self.entries.get(key) {
+            return Ok(pending.value.clone());
+        }
+        if let Some((last, value)) = &self.looked_up
+            && last == key
+        {
+            return Ok(value.clone());
+        }
+        let value = self.reader.get(Table::View, &self.id.entry_key(key))?;
+        self.looked_up = Some((key.to_vec(), value.clone()));
+        Ok(value)
+    }
+
+    /// Visits the entries from `start` to before `end`, or to the last, in order, with the changes so far.
+    pub fn visit(
+        &self,
+        start: &[u8],
+        end: Option<&[u8]>,
+        mut each: impl FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        assert!(end.is_none_or(|end| start <= end), "a range must not end before it starts");
+        self.visit_seen(start, end, &mut |seen| each(seen.key, seen.value))
+    }
+
+    /// Adds an entry, or gives an existing one another value. Returns the value that it had.
+    ///
+    /// The weigher must understand the new value. Keys are at most [`KEY_BYTES_MAX`] bytes; callers cut them.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
+        assert!(key.len() <= KEY_BYTES_MAX, "the key of an entry has at most {KEY_BYTES_MAX} bytes");
+        let after = self.weigh.weigh(key, value);
+        assert!(after.is_some(), "a caller understands the values that it stores");
+        let old = self.find(key)?;
+        if old.as_deref() != Some(value) {
+            self.change(key, old.as_deref(), after)?;
+            self.remember(key, old.is_some(), Some(value.to_vec()));
+        }
+        Ok(old)
+    }
+
+    /// Removes an entry. Returns the value that it had; `None` when there was no such entry.
+    pub fn remove(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let Some(old) = self.find(key)? else { return Ok(None) };
+        self.change(key, Some(&old), None)?;
+        self.remember(key, true, None);
+        Ok(Some(old))
+    }
+
+    /// Writes the changes into the batch.
+    pub fn finish(mut self, batch: &mut Batch) -> Result<()> {
+        assert!(!self.broken, "a transaction whose change failed must not be written");
+        if self.uneven {
+            self.settle()?;
+        }
+        assert!(!self.uneven, "everything is settled before it is written");
+        for (key, pending) in &self.entries {
+            let stored_key = self.id.entry_key(key);
+            match &pending.value {
+                Some(value) => batch.put(Table::View, &stored_key, value),
+                None if pending.stored => batch.delete(Table::View, &stored_key),
+                None => {}
+            }
+        }
+        for number in &self.freed {
+            batch.delete(Table::Tree, &self.id.node_key(*number));
+        }
+        self.write_nodes(batch);
+        Ok(())
+    }
+
+    fn write_nodes(mut self, batch: &mut Batch) {
+        let root = self.nodes.remove(&ROOT).expect("the root is always there");
+        for (number, slot) in self.nodes.iter().filter(|(_, slot)| slot.changed) {
+            batch.put(Table::Tree, &self.id.node_key(*number), slot.node.bytes());
+        }
+        if root.changed {
+            let (sums, next_number) = (self.weigh.sums(), self.next_number);
+            let root = Root { sums, next_number, state: self.state, recents: self.recents, node: root.node };
+            batch.put(Table::Tree, &self.id.node_key(ROOT), &root.encode());
+        }
+    }
+
+    /// Visits entries with the changes so far; tells which are new.
+    pub(super) fn visit_seen(
+        &self,
+        start: &[u8],
+        end: Option<&[u8]>,
+        each: &mut dyn FnMut(Seen<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let upper = end.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut pending = self.entries.range::<[u8], _>((Bound::Included(start), upper)).peekable();
+        let range = stored_range(self.id, start, end);
+        let mut cursor = self.reader.scan(Table::View, &range, Direction::Forward)?;
+        while let Some((stored_key, value)) = cursor.next()? {
+            let key = own_key(stored_key);
+            while let Some(next) = pending.next_if(|(own, _)| own.as_slice() < key) {
+                each_pending(next, each)?;
+            }
+            match pending.next_if(|(own, _)| own.as_slice() == key) {
+                Some(next) => each_pending(next, each)?,
+                None => each(Seen { key, value, new: false })?,
+            }
+        }
+        pending.try_for_each(|next| each_pending(next, each))
+    }
+
+    pub(super) fn node(&self, number: u32) -> &Node {
+        &self.nodes.get(&number).expect("only nodes that were loaded are asked for").node
+    }
+
+    pub(super) fn slot_mut(&mut self, number: u32) -> &mut Slot {
+        self.nodes.get_mut(&number).expect("only nodes that were loaded are asked for")
+    }
+
+    /// Reads a node unless it is in memory.
+    pub(super) fn load(&mut self, wanted: Wanted) -> Result<()> {
+        match self.nodes.entry(wanted.number) {
+            btree_map::Entry::Occupied(occupied) => {
+                wanted.check(&occupied.get().node).map_err(|why| damaged(self.id, wanted.number, why))
+            }
+            btree_map::Entry::Vacant(vacant) => {
+                let node = load_node(self.reader, self.id, self.weigh.sums(), wanted)?;
+                vacant.insert(Slot { node, changed: false });
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn weight_of(&self, key: &[u8], value: &[u8]) -> Result<Weight> {
+        self.weigh.weigh(key, value).ok_or_else(|| damaged_entry(self.id, key))
+    }
+
+    /// Changes the totals for an entry whose value was `before` and whose weight becomes `after`.
+    fn change(&mut self, key: &[u8], before: Option<&[u8]>, after: Option<Weight>) -> Result<()> {
+        let before = before.map(|value| self.weight_of(key, value)).transpose()?;
+        let change = Change::between(before, after).ok_or_else(|| damaged_entry(self.id, key))?;
+        if change.is_nothing() {
+            return Ok(());
+        }
+        let is_flat = self.node(ROOT).level() == 0;
+        let outcome = if is_flat { self.apply(key, &change) } else { self.recall(key, &change) };
+        self.broken |= outcome.is_err();
+        outcome
+    }
+
+    /// Remembers a change. When there are too many, those below the root's children that have most of them go to the tree,
+    /// until there is room for half as many.
+    fn recall(&mut self, key: &[u8], change: &Change) -> Result<()> {
+        self.recents.add(key, change).map_err(|why| damaged(self.id, ROOT, why))?;
+        self.slot_mut(ROOT).changed = true;
+        let (count_max, bytes_max) = (self.tuning.recent_max as usize, self.tuning.recent_bytes_max as usize);
+        if !self.recents.exceed(count_max, bytes_max) {
+            return Ok(());
+        }
+        while self.recents.exceed(count_max / 2, bytes_max / 2) {
+            let root = self.node(ROOT).clone();
+            let (index, before) = (self.recents.crowded_child(&root), self.recents.list().len());
+            self.apply_below(&root, index)?;
+            if self.recents.list().len() == before {
+                return Err(damaged(self.id, ROOT, "its fences do not ascend"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the remembered changes below a child of the root.
+    pub(super) fn apply_below(&mut self, root: &Node, index: usize) -> Result<()> {
+        let low = root.fence(index).unwrap_or_default();
+        for (key, change) in self.recents.take(&low, root.fence(index + 1).as_deref()) {
+            self.apply(&key, &change)?;
+        }
+        Ok(())
+    }
+
+    /// Changes the totals on the way from the root to the block of a key.
+    fn apply(&mut self, key: &[u8], change: &Change) -> Result<()> {
+        let path = self.path(key)?;
+        for (number, index) in &path {
+            let slot = self.slot_mut(*number);
+            slot.changed = true;
+            slot.node.add(*index, change).map_err(|why| damaged(self.id, *number, why))?;
+        }
+        let (number, index) = *path.last().expect("a path has at least the root");
+        self.uneven |= self.is_uneven(number, index, change.count);
+        Ok(())
+    }
+
+    /// Goes from the root to the block of a key and reads the nodes on the way.
+    fn path(&mut self, key: &[u8]) -> Result<Vec<(u32, usize)>> {
+        let mut path = Vec::with_capacity(4);
+        let mut number = ROOT;
+        loop {
+            let node = self.node(number);
+            let index = node.position(key);
+            path.push((number, index));
+            if node.level() == 0 {
+                break;
+            }
+            let wanted = Wanted::of(node, index);
+            let is_new = !self.nodes.contains_key(&wanted.number);
+            self.load(wanted)?;
+            number = wanted.number;
+            if is_new && !self.lies_within(number, &path) {
+                return Err(damaged(self.id, number, "a fence lies outside of its node"));
+            }
+        }
+        assert!(path.len() <= usize::from(LEVEL_MAX) + 1, "levels fall by one with each step");
+        Ok(path)
+    }
+
+    /// Tells whether the fences of a node lie between those that the nodes above it have around it.
+    fn lies_within(&self, number: u32, above: &[(u32, usize)]) -> bool {
+        let fence =
+            |beside: usize| above.iter().rev().find_map(|(above, index)| self.node(*above).fence(index + beside));
+        self.node(number).lies_within(&fence(0).unwrap_or_default(), fence(1).as_deref())
+    }
+
+    /// Tells whether the block became so large or small that it must be cut or merged.
+    fn is_uneven(&self, number: u32, index: usize, count_change: i64) -> bool {
+        let node = self.node(number);
+        let count = node.count(index);
+        if count_change >= 0 {
+            return count > u64::from(self.tuning.block_entries_max);
+        }
+        let alone = node.len() == 1 && number == ROOT;
+        let small = |neighbour: usize| self.are_small(count, node.count(neighbour));
+        !alone && (count == 0 || index > 0 && small(index - 1) || index + 1 < node.len() && small(index + 1))
+    }
+
+    /// Tells whether two neighbouring blocks are better one.
+    pub(super) fn are_small(&self, left: u64, right: u64) -> bool {
+        left.saturating_add(right) <= u64::from(self.tuning.block_entries_max) / 2
+    }
+
+    fn remember(&mut self, key: &[u8], existed: bool, value: Option<Vec<u8>>) {
+        match self.entries.entry(key.to_vec()) {
+            btree_map::Entry::Occupied(mut occupied) => occupied.get_mut().value = value,
+            btree_map::Entry::Vacant(vacant) => {
+                vacant.insert(Pending { stored: existed, value });
+            }
+        }
+    }
+}
+
+fn each_pending((key, pending): (&Vec<u8>, &Pending), each: &mut dyn FnMut(Seen<'_>) -> Result<()>) -> Result<()> {
+    match &pending.value {
+        Some(value) => each(Seen { key, value, new: !pending.stored }),
+        None => Ok(()),
+    }
+}
