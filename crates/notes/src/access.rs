@@ -171,8 +171,11 @@ impl Grant {
     /// Tells whether this one may create documents.
     #[must_use]
     pub fn may_create(&self) -> bool {
-        self.level() >= AclLevel::Depositor
-            && !(self.level() == AclLevel::Author && self.flags().has(AclFlags::AUTHOR_NO_CREATE))
+        match self.level() {
+            AclLevel::NoAccess | AclLevel::Reader => false,
+            AclLevel::Author => !self.flags().has(AclFlags::AUTHOR_NO_CREATE),
+            AclLevel::Depositor | AclLevel::Editor | AclLevel::Designer | AclLevel::Manager => true,
+        }
     }
 
     fn is_author(&self, summary: &[Item]) -> bool {

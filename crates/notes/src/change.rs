@@ -39,6 +39,8 @@ pub struct ChangeEntry {
     pub note: NoteId,
     /// What.
     pub change: Change,
+    /// The last byte of the record's key.
+    pub(crate) kind: u8,
 }
 
 pub(crate) fn put_changed(batch: &mut Batch, database: DbNumber, modseq: Modseq, note: NoteId, folders: &[Membership]) {
@@ -49,6 +51,13 @@ pub(crate) fn put_changed(batch: &mut Batch, database: DbNumber, modseq: Modseq,
 
 pub(crate) fn delete_changed(batch: &mut Batch, database: DbNumber, modseq: Modseq, note: NoteId) {
     batch.delete(Table::Bymod, &keys::bymod(database, modseq, note, CHANGED));
+}
+
+/// Removes whatever record but a left one there is of a note at a modseq.
+pub(crate) fn delete_any(batch: &mut Batch, database: DbNumber, modseq: Modseq, note: NoteId) {
+    for kind in [CHANGED, DELETED] {
+        batch.delete(Table::Bymod, &keys::bymod(database, modseq, note, kind));
+    }
 }
 
 pub(crate) fn put_deleted(
@@ -62,6 +71,12 @@ pub(crate) fn put_deleted(
     out.i64(at.0);
     encode_memberships(&mut out, folders);
     batch.put(Table::Bymod, &keys::bymod(database, entry.0, entry.1, DELETED), &out.finish());
+}
+
+/// Removes one record.
+pub(crate) fn delete_entry(batch: &mut Batch, database: DbNumber, entry: &ChangeEntry) {
+    let key = keys::bymod(database, entry.modseq, entry.note, entry.kind);
+    batch.delete(Table::Bymod, &key);
 }
 
 /// Several folders left in one transaction share the record's key; so each has its own kind number, from [`LEFT`] up.
@@ -112,5 +127,5 @@ pub fn decode(key: &[u8], value: &[u8]) -> std::result::Result<ChangeEntry, Trun
             from: Membership { folder: ViewId(input.u32()?), uid: Uid(input.u32()?) },
         },
     };
-    Ok(ChangeEntry { modseq, note, change })
+    Ok(ChangeEntry { modseq, note, change, kind })
 }

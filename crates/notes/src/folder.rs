@@ -86,7 +86,7 @@ impl Entry {
         }
     }
 
-    fn weight(&self) -> Weight {
+    pub(crate) fn weight(&self) -> Weight {
         let unseen = i64::from(!self.marks.has(Marks::SEEN));
         let deleted = i64::from(self.marks.has(Marks::DELETED));
         let size = i64::try_from(self.size).unwrap_or(i64::MAX);

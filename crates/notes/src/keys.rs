@@ -11,6 +11,7 @@
 //! | `meta` | database, `c` | counters |
 //! | `meta` | database, `d`, note | class of a design note |
 //! | `meta` | database, `k` | keywords |
+//! | `meta` | database, `q`, note, part | a damaged record that a repair put aside |
 
 use base::{DbNumber, Modseq, NoteId, Unid};
 use store::KeyRange;
@@ -102,6 +103,13 @@ pub(crate) fn design(database: DbNumber, note: NoteId) -> [u8; 9] {
 
 pub(crate) fn designs(database: DbNumber) -> KeyRange {
     KeyRange::prefix(&meta(database, b'd'))
+}
+
+pub(crate) fn quarantine(database: DbNumber, note: NoteId, part: Part) -> [u8; 10] {
+    let mut key = [part as u8; 10];
+    key[..5].copy_from_slice(&meta(database, b'q'));
+    key[5..9].copy_from_slice(&note.to_key());
+    key
 }
 
 fn meta(database: DbNumber, kind: u8) -> [u8; 5] {

@@ -9,7 +9,9 @@
 //! | [`reading`] | snapshots |
 //! | [`transaction`], [`writer`] | changes |
 //! | [`change`] | the order of changes |
+//! | [`fixup`], [`purge`] | checking and repairing; forgetting old deletions |
 //! | [`folder`], [`keyword`] | folders with UIDs and marks |
+//! | [`unread`] | what each user has read |
 //! | [`collection`] | the counted index under folders and views |
 //!
 //! Promises: one transaction is one atomic batch; writers to one database queue and never see a conflict that they did
@@ -24,13 +26,16 @@ pub mod collection;
 pub mod counters;
 pub mod database;
 pub mod error;
+pub mod fixup;
 pub mod folder;
 pub mod item;
 pub mod keyword;
 pub mod limits;
 pub mod note;
+pub mod purge;
 pub mod reading;
 pub mod transaction;
+pub mod unread;
 pub mod writer;
 
 mod drop;

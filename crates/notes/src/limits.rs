@@ -41,3 +41,6 @@ pub const PURGE_INTERVAL_DAYS: u16 = 90;
 
 /// Most databases that one transaction may change.
 pub const DATABASES_PER_TRANSACTION_MAX: usize = 1_024;
+
+/// Most findings that a check of a database lists.
+pub const FINDINGS_MAX: usize = 10_000;

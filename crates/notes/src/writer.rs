@@ -374,7 +374,7 @@ impl Writer<'_, '_> {
         Error::NotAuthor { database, who: self.part.grant.who().to_owned(), note }
     }
 
-    fn require_level(&self, needed: AclLevel) -> Result<()> {
+    pub(crate) fn require_level(&self, needed: AclLevel) -> Result<()> {
         let has = self.part.grant.level();
         if has >= needed {
             return Ok(());

@@ -1,0 +1,65 @@
+//! Forgetting old deletions.
+//!
+//! Deletion stubs and the records of notes that left folders are kept for the purge interval of their database
+//! (`domino.md` §4), so that replicas and IMAP clients learn of them. Who comes later is told that the order of changes is
+//! incomplete ([`crate::reading::Reading::is_complete_since`]) and compares everything.
+
+use std::time::Duration;
+
+use base::Modseq;
+use store::{Batch, Table};
+
+use crate::change::{self, Change};
+use crate::database::Database;
+use crate::error::Result;
+use crate::keys::{self, Part};
+use crate::reading;
+
+/// Most records that one call removes, so that the database's lock is held briefly.
+const RECORDS_MAX: usize = 10_000;
+
+/// Removes stubs and left records that are older than the database's purge interval; tells how many. Call again while
+/// it gives [`RECORDS_MAX`]. Durable on return.
+pub fn purge(database: &Database) -> Result<usize> {
+    let days = u64::from(database.record().options.purge_interval_days);
+    let limit = database.clock.now().before(Duration::from_secs(days * 86_400));
+    let mut counters = database.lock();
+    database.refuse_when_dropped()?;
+    if counters.stubs == 0 {
+        return Ok(0);
+    }
+    let store = database.store.as_ref();
+    let mut batch = Batch::new();
+    let (mut removed, mut last) = (0, Modseq(0));
+    change::scan(store, database.number, Modseq(0), &mut |entry| {
+        let (Change::Deleted { at, .. } | Change::Left { at, .. }) = &entry.change else { return Ok(()) };
+        if *at >= limit || removed >= RECORDS_MAX {
+            return Ok(());
+        }
+        if matches!(entry.change, Change::Deleted { .. }) {
+            batch.delete(Table::Summary, &keys::summary(database.number, entry.note, Part::Header));
+            if let Some(header) = reading::load_header(store, database, entry.note)?
+                && reading::find(store, database.number, header.unid)? == Some(entry.note)
+            {
+                batch.delete(Table::Unid, &keys::unid(database.number, header.unid));
+            }
+        }
+        change::delete_entry(&mut batch, database.number, &entry);
+        removed += 1;
+        last = entry.modseq;
+        Ok(())
+    })?;
+    if removed == 0 {
+        return Ok(0);
+    }
+    let mut after = *counters;
+    after.stubs = after.stubs.saturating_sub(removed as u64);
+    after.purged_modseq = after.purged_modseq.max(last);
+    batch.put(Table::Meta, &keys::counters(database.number), &after.encode());
+    let ticket = store.commit(&batch)?;
+    *counters = after;
+    database.publish(after.modseq, ticket);
+    drop(counters);
+    store.durable(ticket).wait()?;
+    Ok(removed)
+}

@@ -1,0 +1,14 @@
+//! Databases over the in-memory engine: one module a theme, one world for all.
+
+#[path = "databases/access.rs"]
+mod access;
+#[path = "databases/catalog.rs"]
+mod catalog;
+#[path = "databases/fixup.rs"]
+mod fixup;
+#[path = "databases/model.rs"]
+mod model;
+#[path = "databases/notes.rs"]
+mod notes_and_items;
+#[path = "databases/world.rs"]
+mod world;

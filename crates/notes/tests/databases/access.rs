@@ -1,0 +1,113 @@
+//! Who may do what: levels, flags, Readers and Authors, and an ACL that changes under way.
+
+use notes::{Acl, AclEntry, AclFlags, AclLevel, Item, Marks, NewNote, NoteClass};
+
+use crate::world::{World, reader, subject};
+
+const ANN: &str = "Ann/Acme";
+const BOB: &str = "Bob/Acme";
+
+fn document(items: Vec<Item>) -> NewNote {
+    NewNote::document(items)
+}
+
+/// What Bob may do with a note of Ann's, by his level: see, create, change, delete, mark, make a folder, set the ACL.
+fn rights(level: AclLevel, items: Vec<Item>) -> [bool; 7] {
+    let world = World::new();
+    let database = world.database(&[(BOB, level)]);
+    let note = world.write(&database, ANN, |writer| writer.note_create(document(items.clone()))).unwrap();
+    let sees = reader(&database, BOB).is_ok_and(|access| access.read().unwrap().note(note).unwrap().is_some());
+    let creates = world.write(&database, BOB, |writer| writer.note_create(document(Vec::new()))).is_ok();
+    let marks = world.write(&database, BOB, |writer| writer.marks_set(note, Marks::FLAGGED, &[])).is_ok();
+    let changes = world.write(&database, BOB, |writer| writer.note_update(note, 1, &items, &[])).is_ok();
+    let deletes = world.write(&database, BOB, |writer| writer.note_delete(note)).is_ok_and(|deleted| deleted);
+    let designs = world.write(&database, BOB, |writer| writer.folder_create("F", &[])).is_ok();
+    let manages = world.write(&database, BOB, |writer| writer.acl_set(Acl::default())).is_ok();
+    [sees, creates, changes, deletes, marks, designs, manages]
+}
+
+#[test]
+fn each_level_may_do_what_it_may() {
+    use AclLevel::{Author, Depositor, Designer, Editor, Manager, NoAccess, Reader};
+    let check = |level, expected: [bool; 7]| assert_eq!(rights(level, Vec::new()), expected, "{level}");
+    check(NoAccess, [false; 7]);
+    check(Depositor, [false, true, false, false, false, false, false]);
+    check(Reader, [true, false, false, false, false, false, false]);
+    check(Author, [true, true, false, false, true, false, false]);
+    check(Editor, [true, true, true, true, true, false, false]);
+    check(Designer, [true, true, true, true, true, true, false]);
+    check(Manager, [true; 7]);
+}
+
+#[test]
+fn authors_change_what_names_them() {
+    let named = vec![Item::authors("Authors", vec![BOB.into()])];
+    assert_eq!(rights(AclLevel::Author, named.clone())[2..4], [true, true]);
+    assert_eq!(rights(AclLevel::Reader, named)[2..4], [false, false], "the item does not raise a level");
+    let wildcard = vec![Item::authors("Authors", vec!["*/Acme".into()])];
+    assert_eq!(rights(AclLevel::Author, wildcard)[2..4], [true, true]);
+}
+
+#[test]
+fn readers_items_hide_documents_even_from_managers() {
+    for level in [AclLevel::Reader, AclLevel::Editor, AclLevel::Manager] {
+        let hidden = rights(level, vec![Item::readers("Readers", vec!["Carol/Acme".into()])]);
+        assert_eq!([hidden[0], hidden[2], hidden[3], hidden[4]], [false; 4], "{level}");
+        let shown = rights(level, vec![Item::readers("Readers", vec!["bob/ACME".into()])]);
+        assert!(shown[0], "{level}");
+        let empty = rights(level, vec![Item::readers("Readers", vec![" ".into()])]);
+        assert!(empty[0], "an item that names nobody hides nothing");
+    }
+    let author = vec![Item::readers("Readers", vec!["Carol/Acme".into()]), Item::authors("Authors", vec![BOB.into()])];
+    assert!(rights(AclLevel::Author, author)[0], "authors read what they may change");
+}
+
+#[test]
+fn flags_forbid_and_permit() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let set = |level, flags| {
+        let mut acl = Acl::private(&base::Name::new(ANN));
+        acl.entries.push(AclEntry { flags, ..AclEntry::new(BOB, level) });
+        world.write(&database, ANN, |writer| writer.acl_set(acl)).unwrap();
+    };
+    set(AclLevel::Author, AclFlags::AUTHOR_NO_CREATE);
+    assert!(world.write(&database, BOB, |writer| writer.note_create(document(Vec::new()))).is_err());
+    set(AclLevel::Editor, AclFlags::NO_DELETE);
+    let note = world.write(&database, BOB, |writer| writer.note_create(document(Vec::new()))).unwrap();
+    assert!(world.write(&database, BOB, |writer| writer.note_delete(note)).is_err());
+    set(AclLevel::Author, AclFlags::CREATE_FOLDER);
+    assert!(world.write(&database, BOB, |writer| writer.folder_create("Bob's", &[])).is_ok());
+    let form = NewNote::of_class(NoteClass::FORM, Vec::new());
+    assert!(world.write(&database, BOB, |writer| writer.note_create(form)).is_err());
+}
+
+#[test]
+fn a_right_that_was_taken_away_is_gone_at_once() {
+    let world = World::new();
+    let database = world.database(&[(BOB, AclLevel::Reader)]);
+    let note = world.write(&database, ANN, |writer| writer.note_create(document(vec![Item::text("Subject", "x")])));
+    let access = reader(&database, BOB).unwrap();
+    assert!(access.read().is_ok());
+    world.write(&database, ANN, |writer| writer.acl_set(Acl::private(&base::Name::new(ANN)))).unwrap();
+    assert!(matches!(access.read(), Err(notes::Error::AccessDenied { .. })));
+    let again = world.restarted();
+    let database = again.notes.database_open("docs.nsf").unwrap();
+    assert!(reader(&database, BOB).is_err());
+    assert_eq!(subject(&database, ANN, note.unwrap()), Some("x".into()));
+}
+
+#[test]
+fn protected_items_need_an_editor() {
+    let world = World::new();
+    let database = world.database(&[(BOB, AclLevel::Author)]);
+    let mut protected = Item::text("Salary", "10");
+    protected.flags = protected.flags.with(notes::ItemFlags::PROTECTED);
+    let authors = Item::authors("Authors", vec![BOB.into()]);
+    let items = vec![protected.clone(), authors.clone()];
+    let note = world.write(&database, ANN, |writer| writer.note_create(document(items))).unwrap();
+    let save =
+        |items: &[Item], expected| world.write(&database, BOB, |writer| writer.note_update(note, expected, items, &[]));
+    assert!(save(&[Item::text("Salary", "20"), authors.clone()], 1).is_err());
+    assert!(save(&[protected, authors, Item::text("Subject", "mine")], 1).is_ok());
+}

@@ -1,0 +1,97 @@
+//! Making, finding, renaming and deleting databases.
+
+use std::sync::Arc;
+
+use base::Name;
+use notes::{Access, Acl, AclLevel, DatabaseKind, DatabaseOptions, Identity, Item, NewDatabase, NewNote, level};
+use store::{KeyRange, Read, Table};
+
+use crate::world::{World, assert_sound, reader, subject};
+
+fn new(path: &str) -> NewDatabase {
+    NewDatabase::new(path, "A title", DatabaseKind::Standard, Acl::private(&Name::new("Ann/Acme")))
+}
+
+#[test]
+fn paths_are_found_in_any_case_and_exist_once() {
+    let world = World::new();
+    world.notes.database_create(&new("mail/Ann.nsf")).unwrap();
+    assert!(world.notes.database_open("MAIL/ANN.NSF").is_ok());
+    assert!(matches!(world.notes.database_create(&new("mail/ann.nsf")), Err(notes::Error::Exists { .. })));
+    assert!(matches!(world.notes.database_open("mail/bob.nsf"), Err(notes::Error::NotFound { .. })));
+}
+
+#[test]
+fn paths_that_leave_the_data_folder_are_refused() {
+    let world = World::new();
+    for path in ["", "/etc", "../x.nsf", "a//b.nsf", "a/./b.nsf", "a\\b.nsf", "a\0b", &"x".repeat(600)] {
+        assert!(matches!(world.notes.database_create(&new(path)), Err(notes::Error::Invalid { .. })), "{path:?}");
+    }
+}
+
+#[test]
+fn databases_are_there_after_a_restart() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let note = world.write(&database, "Ann/Acme", |writer| {
+        writer.note_create(NewNote::document(vec![Item::text("Subject", "kept")]))
+    });
+    let again = world.restarted();
+    let database = again.notes.database_open("docs.nsf").unwrap();
+    assert_eq!(subject(&database, "Ann/Acme", note.unwrap()), Some("kept".into()));
+    assert_eq!(again.notes.database_list().unwrap().len(), 1);
+    assert_sound(&database);
+}
+
+#[test]
+fn a_renamed_database_keeps_its_contents() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let access: Access<level::Manager> = database.authorize(&Arc::new(Identity::person("Ann/Acme"))).unwrap();
+    world.notes.database_rename(&access, "archive/docs.nsf").unwrap();
+    assert!(world.notes.database_open("docs.nsf").is_err());
+    let again = world.restarted();
+    let record = again.notes.database_open("archive/docs.nsf").unwrap().record();
+    assert_eq!((record.path.as_str(), record.number), ("archive/docs.nsf", database.number()));
+}
+
+#[test]
+fn title_and_options_are_kept() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let access: Access<level::Manager> = database.authorize(&Arc::new(Identity::person("Ann/Acme"))).unwrap();
+    let options = DatabaseOptions { quota_bytes: Some(5), ..DatabaseOptions::default() };
+    world.notes.database_set(&access, "Other", options).unwrap();
+    let record = world.restarted().notes.database_open("docs.nsf").unwrap().record();
+    assert_eq!((record.title.as_str(), record.options), ("Other", options));
+}
+
+#[test]
+fn a_deleted_database_leaves_nothing_but_its_number() {
+    let world = World::new();
+    let database = world.database(&[("Bob/Acme", AclLevel::Editor)]);
+    world
+        .write(&database, "Ann/Acme", |writer| {
+            let folder = writer.folder_create("F", &[])?;
+            let blob = writer.blob_put(&[7; 10_000])?;
+            let mut note = NewNote::document(vec![Item::text("Subject", "x")]);
+            note.blobs.push(blob);
+            note.folders.push(folder);
+            writer.note_create(note)
+        })
+        .unwrap();
+    let bob: notes::Result<Access<level::Manager>> = database.authorize(&Arc::new(Identity::person("Bob/Acme")));
+    assert!(matches!(bob, Err(notes::Error::AccessDenied { .. })));
+    let access: Access<level::Manager> = database.authorize(&Arc::new(Identity::person("Ann/Acme"))).unwrap();
+    let old_reader = reader(&database, "Ann/Acme").unwrap();
+    world.notes.database_delete(&access).unwrap();
+    assert!(world.notes.database_open("docs.nsf").is_err());
+    assert!(old_reader.read().is_err(), "an open access ends with the database");
+    for table in Table::ALL {
+        let range = KeyRange::prefix(&database.number().to_key());
+        let left =
+            world.notes.store().scan(table, &range, store::Direction::Forward).unwrap().next().unwrap().is_some();
+        assert!(!left, "{table:?} still has keys of the database");
+    }
+    assert!(world.database(&[]).number() > database.number(), "numbers are never used twice");
+}

@@ -1,0 +1,188 @@
+//! Random transactions against a naive model: maps that are searched from end to end.
+
+use std::collections::BTreeMap;
+
+use base::{NoteId, Uid, ViewId};
+use notes::{Item, Marks, NewNote};
+use proptest::prelude::*;
+
+use crate::world::{World, assert_sound, reader};
+
+const ANN: &str = "Ann/Acme";
+
+#[derive(Clone, Debug)]
+enum Step {
+    Create { folder: usize, text: u8 },
+    Update { note: usize, text: u8 },
+    Delete { note: usize },
+    Mark { note: usize, marks: u8, keyword: Option<u8> },
+    Move { note: usize, from: usize, to: usize },
+    Add { note: usize, folder: usize },
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let note = 0..40usize;
+    let folder = 0..3usize;
+    prop_oneof![
+        6 => (folder.clone(), any::<u8>()).prop_map(|(folder, text)| Step::Create { folder, text }),
+        2 => (note.clone(), any::<u8>()).prop_map(|(note, text)| Step::Update { note, text }),
+        2 => note.clone().prop_map(|note| Step::Delete { note }),
+        3 => (note.clone(), 0..32u8, proptest::option::of(0..3u8)).prop_map(|(note, marks, keyword)| Step::Mark { note, marks, keyword }),
+        2 => (note.clone(), folder.clone(), folder.clone()).prop_map(|(note, from, to)| Step::Move { note, from, to }),
+        1 => (note, folder).prop_map(|(note, folder)| Step::Add { note, folder }),
+        1 => Just(Step::Restart),
+    ]
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct ModelNote {
+    text: u8,
+    sequence: u32,
+    marks: Marks,
+    keywords: Vec<String>,
+}
+
+#[derive(Default)]
+struct Model {
+    notes: BTreeMap<NoteId, ModelNote>,
+    /// By folder: the notes by UID, and the next UID.
+    folders: Vec<(ViewId, BTreeMap<Uid, NoteId>, u32)>,
+}
+
+impl Model {
+    fn pick(&self, index: usize) -> Option<NoteId> {
+        self.notes.keys().nth(index % self.notes.len().max(1)).copied()
+    }
+
+    fn put(&mut self, folder: usize, note: NoteId) {
+        let (_, entries, next) = &mut self.folders[folder];
+        if !entries.values().any(|known| *known == note) {
+            entries.insert(Uid(*next), note);
+            *next += 1;
+        }
+    }
+
+    fn take(&mut self, folder: usize, note: NoteId) {
+        self.folders[folder].1.retain(|_, known| *known != note);
+    }
+}
+
+fn items(text: u8) -> Vec<Item> {
+    vec![Item::text("Subject", format!("{text}"))]
+}
+
+fn apply(world: &World, model: &mut Model, step: &Step) {
+    let database = world.notes.database_open("docs.nsf").unwrap();
+    let write = |change: &mut dyn FnMut(&mut notes::Writer<'_, '_>) -> notes::Result<()>| {
+        world.write(&database, ANN, |writer| change(writer)).unwrap();
+    };
+    match *step {
+        Step::Create { folder, text } => {
+            let new = NewNote { folders: vec![model.folders[folder].0], ..NewNote::document(items(text)) };
+            let note = world.write(&database, ANN, |writer| writer.note_create(new)).unwrap();
+            let known = ModelNote { text, sequence: 1, marks: Marks::NONE, keywords: Vec::new() };
+            model.notes.insert(note, known);
+            model.put(folder, note);
+        }
+        Step::Update { note, text } => {
+            let Some(note) = model.pick(note) else { return };
+            let known = model.notes.get_mut(&note).unwrap();
+            write(&mut |writer| writer.note_update(note, known.sequence, &items(text), &[]).map(drop));
+            known.text = text;
+            known.sequence += 1;
+        }
+        Step::Delete { note } => {
+            let Some(note) = model.pick(note) else { return };
+            write(&mut |writer| writer.note_delete(note).map(drop));
+            model.notes.remove(&note);
+            (0..3).for_each(|folder| model.take(folder, note));
+        }
+        Step::Mark { note, marks, keyword } => {
+            let Some(note) = model.pick(note) else { return };
+            let keywords: Vec<String> = keyword.iter().map(|number| format!("Key{number}")).collect();
+            write(&mut |writer| writer.marks_set(note, Marks(marks), &keywords).map(drop));
+            let known = model.notes.get_mut(&note).unwrap();
+            known.marks = Marks(marks);
+            known.keywords = keywords;
+        }
+        Step::Move { note, from, to } => {
+            let Some(note) = model.pick(note) else { return };
+            let (source, target) = (model.folders[from].0, model.folders[to].0);
+            write(&mut |writer| {
+                writer.folder_remove(note, source)?;
+                writer.folder_add(note, target).map(drop)
+            });
+            model.take(from, note);
+            model.put(to, note);
+        }
+        Step::Add { note, folder } => {
+            let Some(note) = model.pick(note) else { return };
+            let target = model.folders[folder].0;
+            write(&mut |writer| writer.folder_add(note, target).map(drop));
+            model.put(folder, note);
+        }
+        Step::Restart => {}
+    }
+}
+
+fn compare(world: &World, model: &Model) {
+    let database = world.notes.database_open("docs.nsf").unwrap();
+    let access = reader(&database, ANN).unwrap();
+    let reading = access.read().unwrap();
+    for (note, known) in &model.notes {
+        let read = reading.note(*note).unwrap().expect("the model has it");
+        let keywords: Vec<String> = {
+            let table = database.keywords();
+            read.header.keywords.iter().filter_map(|keyword| table.name(*keyword)).map(str::to_owned).collect()
+        };
+        let found = ModelNote {
+            text: read.text("Subject").unwrap().parse().unwrap(),
+            sequence: read.header.sequence,
+            marks: read.header.marks,
+            keywords,
+        };
+        assert_eq!(found, *known);
+    }
+    for (view, entries, next) in &model.folders {
+        let folder = reading.folder(*view).unwrap();
+        let mut found = BTreeMap::new();
+        folder.each_entry(Uid(0), &mut |entry| Ok(found.insert(entry.uid, entry.note).is_none())).unwrap();
+        assert_eq!(found, *entries);
+        assert_eq!(folder.state().uid_next, Uid(*next));
+        let notes = || entries.values().map(|note| model.notes[note].marks);
+        let totals = folder.totals().unwrap();
+        assert_eq!(totals.count, entries.len() as u64);
+        assert_eq!(totals.unseen, notes().filter(|marks| !marks.has(Marks::SEEN)).count() as u64);
+        assert_eq!(totals.deleted, notes().filter(|marks| marks.has(Marks::DELETED)).count() as u64);
+        for (rank, uid) in entries.keys().enumerate() {
+            assert_eq!(folder.rank(*uid).unwrap(), rank as u64);
+            assert_eq!(folder.uid_at(rank as u64).unwrap(), Some(*uid));
+        }
+    }
+    assert_sound(&database);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn databases_do_what_the_model_does(steps in proptest::collection::vec(step(), 1..120)) {
+        let mut world = World::new();
+        let database = world.database(&[]);
+        let views = world.write(&database, ANN, |writer| {
+            ["A", "B", "C"].into_iter().map(|name| writer.folder_create(name, &[])).collect::<notes::Result<Vec<_>>>()
+        }).unwrap();
+        drop(database);
+        let mut model = Model::default();
+        model.folders = views.into_iter().map(|view| (view, BTreeMap::new(), 1)).collect();
+        for step in &steps {
+            if matches!(step, Step::Restart) {
+                world = world.restarted();
+            }
+            apply(&world, &mut model, step);
+        }
+        compare(&world, &model);
+        compare(&world.restarted(), &model);
+    }
+}

@@ -1,0 +1,186 @@
+//! Making, changing and deleting notes.
+
+use std::time::Duration;
+
+use base::{Modseq, Name, NoteId, Timestamp, Unid};
+use notes::change::Change;
+use notes::{AclLevel, Item, ItemFlags, Marks, NewNote, Value, purge};
+
+use crate::world::{World, assert_sound, reader, subject};
+
+const ANN: &str = "Ann/Acme";
+
+#[test]
+fn every_type_of_item_reads_back() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let items = vec![
+        Item::text("Text", "ein Text"),
+        Item::summary("TextList", Value::TextList(vec![String::new(), "ü".into()])),
+        Item::summary("Number", Value::Number(-1.5)),
+        Item::summary("NumberList", Value::NumberList(vec![f64::MAX, 0.0])),
+        Item::summary("Time", Value::Time(Timestamp(-1))),
+        Item::summary("TimeList", Value::TimeList(vec![Timestamp(0), Timestamp(i64::MAX)])),
+        Item::readers("Readers", vec![ANN.into()]),
+        Item::authors("Authors", vec!["[Role]".into()]),
+        Item::body("Body", Value::RichText("<b>bold</b>".into())),
+        Item::body("Large", Value::MimePart((0..3_000_000_u32).map(|n| n as u8).collect())),
+        Item::body("Body", Value::NoteReferences(vec![Unid([9; 16])])),
+    ];
+    let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items.clone()))).unwrap();
+    let access = reader(&database, ANN).unwrap();
+    let read = access.read().unwrap().note(note).unwrap().expect("it is there");
+    assert_eq!(read.items, items);
+    assert_eq!((read.header.sequence, read.item("BODY").is_some()), (1, true));
+    assert_sound(&database);
+}
+
+#[test]
+fn the_first_save_wins() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let save = |note: NoteId, expected: u32, text: &str| {
+        world.write(&database, ANN, |writer| writer.note_update(note, expected, &[Item::text("Subject", text)], &[]))
+    };
+    let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
+    assert_eq!(save(note, 1, "first").unwrap(), 2);
+    assert!(matches!(save(note, 1, "second"), Err(notes::Error::Conflict { expected: 1, found: 2, .. })));
+    assert_eq!(subject(&database, ANN, note), Some("first".into()));
+    assert_sound(&database);
+}
+
+#[test]
+fn a_deleted_note_leaves_a_stub_until_it_is_purged() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
+    let access = reader(&database, ANN).unwrap();
+    let unid = access.read().unwrap().header(note).unwrap().unwrap().unid;
+    assert!(world.write(&database, ANN, |writer| writer.note_delete(note)).unwrap());
+    assert!(!world.write(&database, ANN, |writer| writer.note_delete(note)).unwrap());
+    let reading = access.read().unwrap();
+    assert!(reading.note(note).unwrap().is_none() && reading.header(note).unwrap().unwrap().is_stub());
+    assert_eq!(reading.find(unid).unwrap(), Some(note));
+    drop(reading);
+    assert_eq!(purge::purge(&database).unwrap(), 0, "it is too young");
+    world.clock.advance(Duration::from_secs(91 * 86_400));
+    assert_eq!(purge::purge(&database).unwrap(), 1);
+    let reading = access.read().unwrap();
+    assert_eq!((reading.header(note).unwrap(), reading.find(unid).unwrap()), (None, None));
+    assert!(!reading.is_complete_since(Modseq(1)));
+    assert_sound(&database);
+}
+
+#[test]
+fn a_note_that_comes_back_goes_on_counting() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let new = || NewNote { unid: Some(Unid([3; 16])), ..NewNote::document(Vec::new()) };
+    let first = world.write(&database, ANN, |writer| writer.note_create(new())).unwrap();
+    assert!(matches!(
+        world.write(&database, ANN, |writer| writer.note_create(new())),
+        Err(notes::Error::Exists { .. })
+    ));
+    world.write(&database, ANN, |writer| writer.note_delete(first)).unwrap();
+    let second = world.write(&database, ANN, |writer| writer.note_create(new())).unwrap();
+    let access = reader(&database, ANN).unwrap();
+    assert_eq!(access.read().unwrap().header(second).unwrap().unwrap().sequence, 3);
+    assert_sound(&database);
+}
+
+#[test]
+fn responses_know_their_parent_to_a_depth() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let access = reader(&database, ANN).unwrap();
+    let mut parent = None;
+    for depth in 0..32 {
+        let new = NewNote { parent, ..NewNote::document(Vec::new()) };
+        let note = world.write(&database, ANN, |writer| writer.note_create(new));
+        if depth == 31 {
+            assert!(matches!(note, Err(notes::Error::Limit { .. })));
+            break;
+        }
+        let note = note.unwrap();
+        let reading = access.read().unwrap();
+        if let Some(parent) = parent {
+            assert_eq!(reading.children(parent).unwrap(), [note]);
+        }
+        parent = Some(reading.header(note).unwrap().unwrap().unid);
+    }
+    assert_sound(&database);
+}
+
+#[test]
+fn the_order_of_changes_tells_each_note_once() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let since = database.modseq();
+    let create = || world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
+    let (one, two, three) = (create(), create(), create());
+    world.write(&database, ANN, |writer| writer.marks_set(one, Marks::SEEN, &[])).unwrap();
+    world.write(&database, ANN, |writer| writer.note_delete(two)).unwrap();
+    let unchanged = world.write(&database, ANN, |writer| writer.marks_set(one, Marks::SEEN, &[])).unwrap();
+    assert!(!unchanged);
+    let access = reader(&database, ANN).unwrap();
+    let mut seen = Vec::new();
+    let collect = &mut |entry: notes::change::ChangeEntry| {
+        seen.push((entry.note, matches!(entry.change, Change::Deleted { .. })));
+        Ok(())
+    };
+    access.read().unwrap().changes(since, collect).unwrap();
+    assert_eq!(seen, [(three, false), (one, false), (two, true)]);
+}
+
+#[test]
+fn unread_marks_are_kept_for_each_user() {
+    let world = World::new();
+    let database = world.database(&[("Bob/Acme", AclLevel::Reader), ("Eve/Acme", AclLevel::Depositor)]);
+    let (ann, bob) = (Name::new(ANN), Name::new("bob/acme"));
+    let create = || world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
+    let (one, two) = (create(), create());
+    world.write(&database, "Bob/Acme", |writer| writer.mark_read(&bob, &[two, one])).unwrap();
+    world.write(&database, "Bob/Acme", |writer| writer.mark_unread(&bob, &[one])).unwrap();
+    world.write(&database, ANN, |writer| writer.mark_read(&ann, &[one])).unwrap();
+    let again = world.restarted();
+    let database = again.notes.database_open("docs.nsf").unwrap();
+    let access = reader(&database, ANN).unwrap();
+    let reading = access.read().unwrap();
+    let read = |user: &Name| (reading.is_read(user, one).unwrap(), reading.is_read(user, two).unwrap());
+    assert_eq!((read(&ann), read(&bob)), ((true, false), (false, true)));
+    assert!(reading.header(one).unwrap().unwrap().marks.has(Marks::SEEN), "the owner's mark is the note's own");
+    assert!(again.write(&database, "Eve/Acme", |writer| writer.mark_read(&Name::new("Eve/Acme"), &[one])).is_err());
+}
+
+#[test]
+fn several_databases_change_together_or_not_at_all() {
+    let world = World::new();
+    let one = world.database(&[]);
+    let acl = notes::Acl::private(&Name::new(ANN));
+    let new = notes::NewDatabase::new("two.nsf", "Two", notes::DatabaseKind::Standard, acl);
+    let two = world.notes.database_create(&new).unwrap();
+    let who = crate::world::identity(ANN);
+    let (first, second) = (one.authorize(&who).unwrap(), two.authorize(&who).unwrap());
+    let before = (one.modseq(), two.modseq());
+    let accesses = [&second, &first];
+    let mut dropped = world.notes.transaction(&accesses).unwrap();
+    dropped.on(0).note_create(NewNote::document(Vec::new())).unwrap();
+    drop(dropped);
+    assert_eq!((one.modseq(), two.modseq()), before);
+    let mut transaction = world.notes.transaction(&accesses).unwrap();
+    transaction.on(0).note_create(NewNote::document(Vec::new())).unwrap();
+    transaction.on(1).note_create(NewNote::document(Vec::new())).unwrap();
+    transaction.commit().unwrap();
+    assert!(one.modseq() > before.0 && two.modseq() > before.1);
+}
+
+#[test]
+fn names_and_flags_of_items_are_checked() {
+    let world = World::new();
+    let database = world.database(&[]);
+    for name in [String::new(), "x".repeat(256)] {
+        let new = NewNote::document(vec![Item { name, flags: ItemFlags::NONE, value: Value::Number(1.0) }]);
+        let made = world.write(&database, ANN, |writer| writer.note_create(new));
+        assert!(matches!(made, Err(notes::Error::Invalid { .. })));
+    }
+}

@@ -1,0 +1,82 @@
+//! A server's databases in memory, with a clock that stands still.
+
+use std::sync::Arc;
+
+use base::sim::{SeededRandom, SimClock};
+use base::{Name, NoteId};
+use notes::{Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, NewDatabase, Notes, Writer, level};
+use store::memory::Memory;
+use store::{Options, Store, SyncMode};
+
+pub struct World {
+    pub notes: Arc<Notes>,
+    pub memory: Arc<Memory>,
+    pub clock: Arc<SimClock>,
+    /// How often it was restarted: the randomness goes on, it does not begin again.
+    starts: u64,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::over(Arc::new(Memory::new(11)), Arc::new(SimClock::new()), 0)
+    }
+
+    fn over(memory: Arc<Memory>, clock: Arc<SimClock>, starts: u64) -> Self {
+        let options = Options { sync: SyncMode::Each, ..Options::default() };
+        let engine: Arc<dyn store::Engine> = memory.clone();
+        let store = Arc::new(Store::over(engine, &options).expect("a store in memory opens"));
+        let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(starts)));
+        Self { notes, memory, clock, starts }
+    }
+
+    /// The same databases after everything in memory was lost.
+    pub fn restarted(&self) -> Self {
+        Self::over(Arc::new(self.memory.crash_losing_all()), self.clock.clone(), self.starts + 1)
+    }
+
+    /// Makes `docs.nsf`, which Ann manages and in which the others have these levels.
+    pub fn database(&self, others: &[(&str, AclLevel)]) -> Arc<Database> {
+        let mut acl = Acl::private(&Name::new("Ann/Acme"));
+        acl.entries.extend(others.iter().map(|(name, level)| AclEntry::new(*name, *level)));
+        let new = NewDatabase {
+            owner: Name::new("Ann/Acme"),
+            ..NewDatabase::new("docs.nsf", "Documents", DatabaseKind::Standard, acl)
+        };
+        self.notes.database_create(&new).expect("the database is made")
+    }
+
+    /// Runs one transaction as somebody.
+    pub fn write<T>(
+        &self,
+        database: &Arc<Database>,
+        who: &str,
+        change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>,
+    ) -> notes::Result<T> {
+        let access: Access<level::Depositor> = database.authorize(&identity(who))?;
+        let accesses = [&access];
+        let mut transaction = self.notes.transaction(&accesses)?;
+        let outcome = change(&mut transaction.on(0))?;
+        transaction.commit()?;
+        Ok(outcome)
+    }
+}
+
+pub fn identity(who: &str) -> Arc<Identity> {
+    Arc::new(Identity::person(who))
+}
+
+pub fn reader(database: &Arc<Database>, who: &str) -> notes::Result<Access<level::Reader>> {
+    database.authorize(&identity(who))
+}
+
+pub fn subject(database: &Arc<Database>, who: &str, note: NoteId) -> Option<String> {
+    let access = reader(database, who).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    reading.note(note).expect("a sound database").and_then(|note| note.text("Subject").map(str::to_owned))
+}
+
+/// Asserts that nothing is wrong with a database.
+pub fn assert_sound(database: &Database) {
+    let report = notes::fixup::check(database).expect("a check runs");
+    assert_eq!(report.findings, [], "nothing is wrong");
+}
