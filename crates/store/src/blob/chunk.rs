@@ -101,10 +101,7 @@ impl Codec {
             stored.truncate(HEADER_BYTES);
             stored.extend_from_slice(&sealed);
         }
-        let (header, payload) = stored.split_at_mut(HEADER_BYTES);
-        header[0] = VERSION;
-        header[1] = flags;
-        header[2..].copy_from_slice(&checksum(id, number, flags, payload));
+        seal(id, number, flags, &mut stored);
         Ok(stored)
     }
 
@@ -158,6 +155,14 @@ impl Codec {
         raw.truncate(outcome.map_err(|_| ChunkError::Compression)?);
         Ok(raw)
     }
+}
+
+/// Fills in the header of a stored chunk.
+pub(super) fn seal(id: &BlobId, number: u32, flags: u8, stored: &mut [u8]) {
+    let (header, payload) = stored.split_at_mut(HEADER_BYTES);
+    header[0] = VERSION;
+    header[1] = flags;
+    header[2..].copy_from_slice(&checksum(id, number, flags, payload));
 }
 
 fn take<T>(pool: &Mutex<Vec<T>>) -> Option<T> {

@@ -76,13 +76,22 @@ impl Blobs {
 
     /// Adds the removal of a blob to a batch; gives the bytes that it took.
     fn remove_content(&self, store: &Store, batch: &mut Batch, id: &BlobId, removed: &mut u64) -> Result<u64> {
-        let Some(head) = self.head(store, id)? else { return Ok(0) };
-        for number in 0..head.chunks() {
-            batch.delete(Table::Blob, &chunk::chunk_key(id, number));
-        }
+        let stored_length = match self.head(store, id) {
+            Ok(None) => return Ok(0),
+            Ok(Some(head)) => {
+                (0..head.chunks()).for_each(|number| batch.delete(Table::Blob, &chunk::chunk_key(id, number)));
+                head.stored_length
+            }
+            // Nobody uses it, so that its damage harms nobody; without its head, its chunks are found by their range.
+            Err(Error::Damaged { .. }) => {
+                batch.delete_range(Table::Blob, &chunk::chunk_key(id, 0), &chunk::chunk_key(id, u32::MAX));
+                0
+            }
+            Err(error) => return Err(error),
+        };
         batch.delete(Table::BlobRef, &head::head_key(id));
         *removed += 1;
-        Ok(head.stored_length)
+        Ok(stored_length)
     }
 }
 

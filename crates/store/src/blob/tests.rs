@@ -1,1 +1,583 @@
-//! Tests of this module.
+//! Attachments: what goes in comes out, once, as long as somebody uses it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use base::sim::SeededRandom;
+use base::{DbNumber, NoteId, Random, Timestamp};
+use proptest::prelude::*;
+
+use super::chunk::chunk_key;
+use super::head::{HeadError, RefKey, decode_key, encode_head, head_key, user_key};
+use super::*;
+use crate::batch::Batch;
+use crate::engine::{Direction, KeyRange};
+use crate::memory::Memory;
+use crate::rocks::Options;
+use crate::store::Store;
+
+const GRACE: Duration = Duration::from_secs(60);
+const CHUNK: usize = limits::BLOB_CHUNK_BYTES as usize;
+
+struct World {
+    engine: Arc<Memory>,
+    store: Store,
+    now: Timestamp,
+}
+
+fn world_over(engine: Arc<Memory>, key: Option<[u8; 32]>) -> Result<World> {
+    let blobs = BlobOptions { encryption_key: key, grace: GRACE, ..BlobOptions::default() };
+    let options = Options { blobs, ..Options::default() };
+    let store = Store::over(Arc::clone(&engine) as Arc<dyn Engine>, &options)?;
+    Ok(World { engine, store, now: Timestamp::from_seconds(1_000_000) })
+}
+
+fn world() -> World {
+    world_over(Arc::new(Memory::new(1)), None).expect("a new store")
+}
+
+fn owner(number: u32) -> BlobOwner {
+    BlobOwner { database: DbNumber(1 + number % 3), note: NoteId(number) }
+}
+
+/// Text that compresses.
+fn text(seed: u64, length: usize) -> Vec<u8> {
+    let random = SeededRandom::new(seed);
+    (0..length).map(|_| b"etaoin shrdlu"[random.below(13) as usize]).collect()
+}
+
+/// Bytes that do not.
+fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    SeededRandom::new(seed).fill(&mut bytes);
+    bytes
+}
+
+impl World {
+    fn put(&self, owner: BlobOwner, content: &[u8]) -> BlobId {
+        let writer = self.store.blobs().writer();
+        let mut batch = Batch::new();
+        let id = writer.put(&mut batch, owner, content).expect("put");
+        self.store.commit(&batch).expect("written");
+        id
+    }
+
+    fn release(&self, owner: BlobOwner, id: &BlobId) {
+        let writer = self.store.blobs().writer();
+        let mut batch = Batch::new();
+        writer.release(&mut batch, owner, id, self.now);
+        self.store.commit(&batch).expect("written");
+    }
+
+    fn collect(&self) -> Collected {
+        self.store.blobs().collect(&self.store, self.now, 1_000).expect("collected")
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now = self.now.after(time);
+    }
+
+    fn read(&self, id: &BlobId) -> Result<Vec<u8>> {
+        self.store.blobs().read(&self.store, id)
+    }
+
+    fn keys(&self, table: Table) -> Vec<Vec<u8>> {
+        let mut cursor = self.store.scan(table, &KeyRange::all(), Direction::Forward).expect("a scan");
+        let mut keys = Vec::new();
+        while let Some((key, _)) = cursor.next().expect("sound") {
+            keys.push(key.to_vec());
+        }
+        keys
+    }
+}
+
+#[test]
+fn what_goes_in_comes_out() {
+    for key in [None, Some([7; 32])] {
+        let world = world_over(Arc::new(Memory::new(1)), key).expect("a new store");
+        for (number, length) in [0, 1, 10, 4_096, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5].into_iter().enumerate() {
+            for content in [text(number as u64, length), noise(number as u64, length)] {
+                let id = world.put(owner(1), &content);
+                assert_eq!(world.read(&id).expect("there"), content);
+                let found = world.store.blobs().length(&world.store, &id).expect("sound");
+                assert_eq!(found, Some(length as u64));
+                world.store.blobs().verify(&world.store, &id).expect("sound");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_range_takes_only_the_chunks_it_needs() {
+    let world = world();
+    let content = noise(1, 4 * CHUNK + 100);
+    let id = world.put(owner(1), &content);
+    let length = content.len() as u64;
+    let chunk = CHUNK as u64;
+    for (start, end) in [
+        (0, 0),
+        (0, 1),
+        (0, length),
+        (chunk - 1, chunk + 1),
+        (chunk, 2 * chunk),
+        (3 * chunk + 7, length),
+        (length - 1, length + 100),
+        (length, length + 1),
+        (length + 50, u64::MAX),
+        (10, 5),
+    ] {
+        let found = world.store.blobs().read_range(&world.store, &id, start..end).expect("sound");
+        let (from, to) = (start.min(length) as usize, end.min(length) as usize);
+        assert_eq!(found, content[from..to.max(from)], "{start}..{end}");
+    }
+    world.engine.damage(Table::Blob, &chunk_key(&id, 0));
+    assert!(world.store.blobs().read_range(&world.store, &id, 2 * chunk..3 * chunk).is_ok());
+    assert!(world.store.blobs().read_range(&world.store, &id, 0..1).is_err());
+}
+
+#[test]
+fn equal_content_is_kept_once() {
+    let world = world();
+    let content = text(1, 50_000);
+    let ids: BTreeSet<_> = (1..=20).map(|number| world.put(owner(number), &content)).collect();
+    assert_eq!(ids.len(), 1);
+    assert_eq!(world.keys(Table::Blob).len(), 1);
+    let report = world.store.blobs().report(&world.store).expect("sound");
+    assert_eq!((report.count, report.references, report.raw_bytes), (1, 20, 50_000));
+    assert!(report.stored_bytes < 40_000, "{}", report.stored_bytes);
+    assert_eq!(report.saved_bytes, 20 * 50_000 - report.stored_bytes);
+    assert_eq!((report.missing_count, report.orphaned_count), (0, 0));
+}
+
+#[test]
+fn one_batch_adds_equal_content_once() {
+    let world = world();
+    let writer = world.store.blobs().writer();
+    let mut batch = Batch::new();
+    for number in 1..=20 {
+        writer.put(&mut batch, owner(number), &text(1, 50_000)).expect("put");
+    }
+    assert!(batch.byte_count() < 50_000, "{}", batch.byte_count());
+    assert_eq!(batch.len(), 22, "one chunk, one head, twenty users");
+}
+
+#[test]
+fn a_batch_that_was_dropped_is_not_relied_on() {
+    let world = world();
+    let content = text(1, 5_000);
+    let writer = world.store.blobs().writer();
+    writer.put(&mut Batch::new(), owner(1), &content).expect("put");
+    drop(writer);
+    let id = world.put(owner(2), &content);
+    assert_eq!(world.read(&id).expect("there"), content);
+}
+
+#[test]
+fn compression_is_used_only_where_it_pays() {
+    let world = world();
+    let stored = |content: &[u8]| {
+        let id = world.put(owner(1), content);
+        let found = world.store.get(Table::Blob, &chunk_key(&id, 0)).expect("sound");
+        found.expect("a chunk").len()
+    };
+    assert!(stored(&text(1, 10_000)) < 6_000);
+    assert_eq!(stored(&noise(1, 10_000)), 10_010, "header and content");
+    let mostly_noise = [noise(2, 9_800), vec![0; 200]].concat();
+    assert_eq!(stored(&mostly_noise), 10_010, "two in a hundred are not worth it");
+}
+
+#[test]
+fn content_goes_after_its_last_user_and_the_grace_period() {
+    let mut world = world();
+    let content = text(1, 2 * CHUNK);
+    let id = world.put(owner(1), &content);
+    world.put(owner(2), &content);
+    world.release(owner(1), &id);
+    world.pass(GRACE * 2);
+    assert_eq!(world.collect(), Collected { examined: 1, ..Collected::default() }, "somebody uses it still");
+    world.release(owner(2), &id);
+    world.pass(GRACE / 2);
+    assert_eq!(world.collect(), Collected::default(), "the grace period is not over");
+    assert_eq!(world.read(&id).expect("there"), content);
+    world.pass(GRACE);
+    let collected = world.collect();
+    assert_eq!((collected.examined, collected.removed, collected.more), (1, 1, false));
+    assert!(collected.removed_bytes > 0);
+    assert!(matches!(world.read(&id), Err(Error::Damaged { table: Table::BlobRef, .. })));
+    for table in [Table::Blob, Table::BlobRef, Table::BlobFree] {
+        assert!(world.keys(table).is_empty(), "{}", table.name());
+    }
+    assert_eq!(world.put(owner(3), &content), id, "and it can come back");
+    assert_eq!(world.read(&id).expect("there"), content);
+}
+
+#[test]
+fn content_that_is_used_again_stays() {
+    let mut world = world();
+    let content = text(1, 5_000);
+    let id = world.put(owner(1), &content);
+    world.release(owner(1), &id);
+    world.pass(GRACE * 2);
+    world.put(owner(2), &content);
+    assert_eq!(world.collect().removed, 0);
+    assert_eq!(world.read(&id).expect("there"), content);
+    assert!(world.keys(Table::BlobFree).is_empty());
+}
+
+#[test]
+fn unused_content_with_a_damaged_head_goes_too() {
+    let mut world = world();
+    let id = world.put(owner(1), &text(1, CHUNK + 1));
+    world.release(owner(1), &id);
+    let mut batch = Batch::new();
+    batch.put(Table::BlobRef, &head_key(&id), b"no head");
+    world.store.commit(&batch).expect("written");
+    world.pass(GRACE * 2);
+    assert_eq!(world.collect().removed, 1);
+    assert!(world.keys(Table::Blob).is_empty() && world.keys(Table::BlobRef).is_empty());
+}
+
+#[test]
+fn collecting_keeps_to_its_budget() {
+    let mut world = world();
+    for number in 1..=100 {
+        let id = world.put(owner(number), &noise(number.into(), 100));
+        world.release(owner(number), &id);
+    }
+    world.pass(GRACE * 2);
+    let step = |budget| world.store.blobs().collect(&world.store, world.now, budget).expect("collected");
+    let first = step(40);
+    assert_eq!((first.examined, first.removed, first.more), (40, 40, true));
+    let second = step(60);
+    assert_eq!((second.removed, second.more), (60, false));
+    assert_eq!(step(10), Collected::default());
+    assert!(step(0).examined == 0);
+}
+
+#[test]
+fn releasing_what_the_same_batch_adds_keeps_it() {
+    let mut world = world();
+    let content = text(1, 5_000);
+    let id = world.put(owner(1), &content);
+    let writer = world.store.blobs().writer();
+    let mut batch = Batch::new();
+    writer.put(&mut batch, owner(1), &content).expect("put");
+    writer.release(&mut batch, owner(1), &id, world.now);
+    world.store.commit(&batch).expect("written");
+    drop(writer);
+    world.pass(GRACE * 2);
+    assert_eq!(world.collect().removed, 0);
+    assert_eq!(world.read(&id).expect("there"), content);
+}
+
+#[test]
+fn a_copy_needs_content_that_exists() {
+    let mut world = world();
+    let content = text(1, 5_000);
+    let id = world.put(owner(1), &content);
+    let writer = world.store.blobs().writer();
+    let mut batch = Batch::new();
+    writer.add_user(&mut batch, owner(2), &id).expect("it exists");
+    assert!(matches!(writer.add_user(&mut batch, owner(2), &BlobId([9; 32])), Err(Error::Damaged { .. })));
+    world.store.commit(&batch).expect("written");
+    drop(writer);
+    world.release(owner(1), &id);
+    world.pass(GRACE * 2);
+    assert_eq!(world.collect().removed, 0);
+}
+
+#[test]
+fn encrypted_content_and_its_name_tell_nothing() {
+    let world = world_over(Arc::new(Memory::new(1)), Some([7; 32])).expect("a new store");
+    let content = b"a very secret and very repetitive content ".repeat(200);
+    let id = world.put(owner(1), &content);
+    assert_ne!(id.0, *blake3::hash(&content).as_bytes());
+    let stored = world.store.get(Table::Blob, &chunk_key(&id, 0)).expect("sound").expect("a chunk");
+    assert!(stored.len() < content.len() / 2, "compressed before it is encrypted");
+    assert!(stored.windows(6).all(|window| window != b"secret"));
+    let other = world_over(Arc::new(Memory::new(1)), Some([8; 32])).expect("a new store");
+    assert_ne!(other.put(owner(1), &content), id);
+}
+
+#[test]
+fn a_wrong_key_is_refused_at_once() {
+    let engine = Arc::new(Memory::new(1));
+    drop(world_over(Arc::clone(&engine), None).expect("without a key so far"));
+    drop(world_over(Arc::clone(&engine), Some([7; 32])).expect("from now on with one"));
+    for wrong in [None, Some([8; 32])] {
+        assert!(matches!(world_over(Arc::clone(&engine), wrong), Err(Error::Key(_))));
+    }
+    assert!(world_over(engine, Some([7; 32])).is_ok());
+}
+
+#[test]
+fn a_chunk_opens_only_in_its_place_and_with_its_key() {
+    let (cipher, other) = (BlobCipher::new(&[7; 32]), BlobCipher::new(&[8; 32]));
+    let (id, content) = (BlobId([1; 32]), text(1, 1_000));
+    let stored = Codec::new(1).encode(&id, 3, Some(&cipher), &content).expect("encoded");
+    let decode = |id: &BlobId, number, length, cipher| decode_chunk(id, number, length, cipher, &stored);
+    assert_eq!(decode(&id, 3, 1_000, Some(&cipher)), Ok(content));
+    assert_eq!(decode(&id, 3, 1_000, None), Err(ChunkError::NoKey));
+    assert_eq!(decode(&id, 3, 1_000, Some(&other)), Err(ChunkError::WrongKey));
+    assert_eq!(decode(&id, 4, 1_000, Some(&cipher)), Err(ChunkError::Checksum));
+    assert_eq!(decode(&BlobId([2; 32]), 3, 1_000, Some(&cipher)), Err(ChunkError::Checksum));
+    assert_eq!(decode(&id, 3, 1_001, Some(&cipher)), Err(ChunkError::Length));
+    assert!(decode(&id, 3, 10, Some(&cipher)).is_err(), "no more is unpacked than was expected");
+    assert_eq!(decode_chunk(&id, 3, 0, None, b""), Err(ChunkError::Short));
+    assert_eq!(decode_chunk(&id, 3, 0, None, &[9; 20]), Err(ChunkError::Unknown));
+}
+
+#[test]
+fn a_wrong_byte_is_damage_and_names_the_blob() {
+    let world = world();
+    let id = world.put(owner(1), &text(1, CHUNK + 5));
+    let sound = world.store.get(Table::Blob, &chunk_key(&id, 1)).expect("sound").expect("a chunk");
+    for place in 0..sound.len() {
+        let mut broken = sound.clone();
+        broken[place] ^= 1;
+        let mut batch = Batch::new();
+        batch.put(Table::Blob, &chunk_key(&id, 1), &broken);
+        world.store.commit(&batch).expect("written");
+        let error = world.read(&id).expect_err("damaged");
+        assert!(matches!(error, Error::Damaged { table: Table::Blob, .. }));
+        assert!(error.to_string().contains(&id.to_string()), "{error}");
+    }
+    let damage = world.store.blobs().verify_all(&world.store, &mut |_| {}).expect("a list");
+    assert_eq!(damage.len(), 1);
+}
+
+#[test]
+fn content_that_was_exchanged_is_found_by_its_hash() {
+    let world = world();
+    let id = world.put(owner(1), &text(1, 100));
+    let other = Codec::new(1).encode(&id, 0, None, &text(2, 100)).expect("encoded");
+    let mut batch = Batch::new();
+    batch.put(Table::Blob, &chunk_key(&id, 0), &other);
+    world.store.commit(&batch).expect("written");
+    assert!(world.read(&id).is_ok(), "the checksum fits");
+    assert!(matches!(world.store.blobs().verify(&world.store, &id), Err(Error::Damaged { .. })));
+}
+
+#[test]
+fn heads_and_keys_are_read_strictly() {
+    let head = BlobHead { length: 5, stored_length: 7, chunk_length: 2 };
+    let record = encode_head(&head);
+    assert_eq!(decode_head(&record), Ok(head));
+    assert_eq!((head.chunks(), head.chunk_of(4), head.chunk_length(1), head.chunk_length(2)), (3, 2, 2, 1));
+    let changed = |place: usize, value| {
+        let mut record = record.clone();
+        record[place] = value;
+        decode_head(&record)
+    };
+    assert_eq!(changed(0, 2), Err(HeadError::Version(2)));
+    assert_eq!(changed(1, 1), Err(HeadError::Limit));
+    assert_eq!(changed(20, 0), Err(HeadError::Limit));
+    assert_eq!(decode_head(&record[..20]), Err(HeadError::Length));
+    assert_eq!(decode_head(&[&record[..], &[0]].concat()), Err(HeadError::Length));
+    let id = BlobId([3; 32]);
+    assert_eq!(decode_key(&head_key(&id)), Some(RefKey::Head(id)));
+    assert_eq!(decode_key(&user_key(&id, owner(4))), Some(RefKey::User(id, owner(4))));
+    assert_eq!(decode_key(&head_key(&id)[..39]), None);
+    assert_eq!(decode_key(&[&id.0[..], &[0, 0, 0, 1, 0, 0, 0, 0]].concat()), None);
+}
+
+#[test]
+fn the_reference_table_is_rebuilt_from_the_notes() {
+    let mut world = world();
+    let (kept, lost) = (world.put(owner(1), &text(1, 5_000)), world.put(owner(2), &text(2, 5_000)));
+    let unlisted = world.put(owner(3), &text(3, 5_000));
+    let mut batch = Batch::new();
+    batch.delete(Table::BlobRef, &user_key(&kept, owner(1)));
+    world.store.commit(&batch).expect("written");
+    let gone = BlobId([5; 32]);
+    let uses = [(owner(1), kept), (owner(9), kept), (owner(2), lost), (owner(4), gone)];
+    let rebuilt = world.store.blobs().rebuild(&world.store, &mut uses.iter().map(|each| Ok(*each)), world.now);
+    let expected = Rebuilt { added: 3, removed: 1, orphaned: 1, missing: vec![(owner(4), gone)] };
+    assert_eq!(rebuilt.expect("rebuilt"), expected);
+    let report = world.store.blobs().report(&world.store).expect("sound");
+    assert_eq!((report.count, report.references), (3, 4));
+    assert_eq!((report.missing, report.orphaned_count), (vec![gone], 1));
+    world.pass(GRACE * 2);
+    assert_eq!(world.collect().removed, 1);
+    assert!(world.read(&unlisted).is_err() && world.read(&kept).is_ok());
+    let again = world.store.blobs().rebuild(&world.store, &mut uses.iter().map(|each| Ok(*each)), world.now);
+    assert_eq!(again.expect("rebuilt"), Rebuilt { missing: vec![(owner(4), gone)], ..Rebuilt::default() });
+}
+
+#[test]
+fn a_deleted_database_releases_its_attachments() {
+    let mut world = world();
+    let ids: Vec<_> = (1..=30).map(|number| world.put(owner(number), &noise(number.into(), 50))).collect();
+    let release = |budget| {
+        let blobs = world.store.blobs();
+        blobs.release_database(&world.store, DbNumber(1), world.now, budget).expect("released")
+    };
+    assert!(release(4) && !release(100));
+    world.pass(GRACE * 2);
+    assert_eq!(world.collect().removed, 10);
+    let there = ids.iter().filter(|id| world.read(id).is_ok()).count();
+    assert_eq!(there, 20);
+}
+
+#[test]
+fn writers_and_the_collector_do_not_lose_content() {
+    let world = world_over(Arc::new(Memory::new(1)), None).expect("a new store");
+    let (store, later) = (&world.store, world.now.after(GRACE * 3));
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                store.blobs().collect(store, later, 100).expect("collected");
+            }
+        });
+        let writers: Vec<_> = (0..4_u32).map(|thread| scope.spawn(move || come_and_go(store, thread))).collect();
+        writers.into_iter().for_each(|writer| writer.join().expect("no content is lost"));
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+/// Uses and releases the same few contents as everybody else, and looks that they are there meanwhile.
+fn come_and_go(store: &Store, thread: u32) {
+    let now = Timestamp::from_seconds(1_000_000);
+    for round in 0..300_u32 {
+        let content = text(u64::from(round % 3), 500);
+        let owner = owner(1 + thread);
+        let writer = store.blobs().writer();
+        let mut batch = Batch::new();
+        let id = writer.put(&mut batch, owner, &content).expect("put");
+        store.commit(&batch).expect("written");
+        drop(writer);
+        assert_eq!(store.blobs().read(store, &id).expect("there"), content);
+        let writer = store.blobs().writer();
+        let mut batch = Batch::new();
+        writer.release(&mut batch, owner, &id, now);
+        store.commit(&batch).expect("written");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put { owner: u32, content: u8 },
+    Copy { owner: u32, content: u8 },
+    Release { owner: u32, content: u8 },
+    Pass,
+    Collect { budget: usize },
+    Crash,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (owner, content) = (1_u32..6, 0_u8..4);
+    prop_oneof![
+        4 => (owner.clone(), content.clone()).prop_map(|(owner, content)| Step::Put { owner, content }),
+        2 => (owner.clone(), content.clone()).prop_map(|(owner, content)| Step::Copy { owner, content }),
+        4 => (owner, content).prop_map(|(owner, content)| Step::Release { owner, content }),
+        2 => Just(Step::Pass),
+        2 => (0_usize..8).prop_map(|budget| Step::Collect { budget }),
+        1 => Just(Step::Crash),
+    ]
+}
+
+/// Users by content. Each step is synced, so that a crash takes nothing away.
+type Users = BTreeMap<u8, BTreeSet<u32>>;
+
+fn content_of(number: u8) -> Vec<u8> {
+    text(number.into(), 200 + 300 * usize::from(number))
+}
+
+fn play(world: &mut World, users: &mut Users, step: &Step) {
+    match step {
+        Step::Put { owner: number, content } => {
+            world.put(owner(*number), &content_of(*content));
+            users.entry(*content).or_default().insert(*number);
+        }
+        Step::Copy { owner: number, content } => {
+            let id = world.store.blobs().id_of(&content_of(*content));
+            let writer = world.store.blobs().writer();
+            let mut batch = Batch::new();
+            let copied = writer.add_user(&mut batch, owner(*number), &id).is_ok();
+            world.store.commit(&batch).expect("written");
+            let used = users.get(content).is_some_and(|users| !users.is_empty());
+            assert!(copied || !used, "what is used exists");
+            if copied {
+                users.entry(*content).or_default().insert(*number);
+            }
+        }
+        Step::Release { owner: number, content } => {
+            let id = world.store.blobs().id_of(&content_of(*content));
+            world.release(owner(*number), &id);
+            users.entry(*content).or_default().remove(number);
+        }
+        Step::Pass => world.pass(GRACE / 2),
+        Step::Collect { budget } => {
+            world.store.blobs().collect(&world.store, world.now, *budget).expect("collected");
+        }
+        Step::Crash => {
+            world.store.engine().sync().expect("synced");
+            let now = world.now;
+            *world = world_over(Arc::new(world.engine.crash()), None).expect("opened again");
+            world.now = now;
+        }
+    }
+}
+
+fn check_users(world: &World, users: &Users) {
+    for (content, users) in users.iter().filter(|(_, users)| !users.is_empty()) {
+        let content = content_of(*content);
+        let id = world.store.blobs().id_of(&content);
+        assert_eq!(world.read(&id).expect("used content is there"), content);
+        let range = KeyRange::prefix(&id.0);
+        let mut cursor = world.store.scan(Table::BlobRef, &range, Direction::Forward).expect("a scan");
+        let mut found = BTreeSet::new();
+        while let Some((key, _)) = cursor.next().expect("sound") {
+            if let Some(RefKey::User(_, owner)) = decode_key(key) {
+                found.insert(owner.note.0);
+            }
+        }
+        assert_eq!(&found, users);
+    }
+    let report = world.store.blobs().report(&world.store).expect("sound");
+    assert_eq!(report.references, users.values().map(|users| users.len() as u64).sum::<u64>());
+    assert_eq!(report.missing_count, 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn used_content_is_there_and_unused_content_goes(steps in prop::collection::vec(step(), 1..60)) {
+        let mut world = world();
+        let mut users = Users::new();
+        for step in &steps {
+            play(&mut world, &mut users, step);
+            check_users(&world, &users);
+        }
+        world.pass(GRACE * 2);
+        world.collect();
+        let report = world.store.blobs().report(&world.store).expect("sound");
+        prop_assert_eq!(report.orphaned_count, 0);
+        prop_assert_eq!(report.count, users.values().filter(|users| !users.is_empty()).count() as u64);
+        prop_assert_eq!(world.keys(Table::Blob).len() as u64, report.count);
+        prop_assert!(world.keys(Table::BlobFree).is_empty());
+    }
+
+    #[test]
+    fn decoders_take_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200), number: u32, length: u32) {
+        let id = BlobId([1; 32]);
+        let cipher = BlobCipher::new(&[7; 32]);
+        let _ = decode_chunk(&id, number, length, Some(&cipher), &bytes);
+        if let Ok(head) = decode_head(&bytes) {
+            prop_assert!(head.chunk_length(number) <= head.chunk_length);
+            let _ = (head.chunks(), head.chunk_of(head.length));
+        }
+        let _ = decode_key(&bytes);
+    }
+
+    #[test]
+    fn compressed_bytes_of_any_kind_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..200), length in 0_u32..100_000) {
+        let id = BlobId([1; 32]);
+        let mut stored = [&[0; 10], &bytes[..]].concat();
+        chunk::seal(&id, 0, 1, &mut stored);
+        let outcome = decode_chunk(&id, 0, length, None, &stored);
+        prop_assert!(outcome.is_err() || outcome.is_ok_and(|raw| raw.len() == length as usize));
+    }
+}
