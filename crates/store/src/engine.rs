@@ -207,4 +207,4 @@ pub trait Engine: Read + Send + Sync {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

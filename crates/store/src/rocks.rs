@@ -9,19 +9,23 @@
 //! format is refused ([`Error::Newer`]). When the disk is nearly full ([`Options::reserve_bytes`]) writes are refused before the
 //! engine itself runs into it.
 //!
+//! Before the engine opens the log, it is read once to tell a torn tail, which is in order, from damage ([`DamagedLog`]).
+//!
 //! Left out: what the choices mean for speed and restart (see [`Options`]); where the log of a store lies (see `placement`).
 
 mod figures;
+mod log;
 mod options;
 mod placement;
 mod read;
 mod space;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rocksdb::{BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, ErrorKind};
 
-pub use options::{Options, Restart};
+pub use options::{DamagedLog, Options, Restart};
 pub(crate) use placement::CHECKPOINT_FOLDER;
 
 use crate::batch::{Batch, Operation};
@@ -45,18 +49,31 @@ pub struct Rocks {
     /// Log written, not synced; reused for every write.
     write: rocksdb::WriteOptions,
     space: Space,
+    /// The engine's sequence number up to which the log is synced; what batches vouch for.
+    synced: AtomicU64,
+    /// The log broke off when it was opened.
+    was_torn: bool,
 }
 
 impl Rocks {
     /// Opens the database in a folder, or makes one there.
     pub fn open(folder: &Path, options: &Options) -> Result<Self> {
         placement::prepare(folder, options.wal_folder.as_deref())?;
+        let wal_folder = options.wal_folder.as_deref().unwrap_or(folder);
+        let was_torn = examine_log(wal_folder, options.damaged_log)?;
         let tuning = Tuning::new(options);
         let db = open_tables(folder, &tuning)?;
         placement::settle(folder, options.wal_folder.as_deref())?;
-        let wal_folder = options.wal_folder.as_deref().unwrap_or(folder);
         let space = Space::new(&[folder, wal_folder], options.reserve_bytes);
-        let rocks = Self { db, folder: folder.to_path_buf(), tuning, write: rocksdb::WriteOptions::default(), space };
+        let rocks = Self {
+            db,
+            folder: folder.to_path_buf(),
+            tuning,
+            write: rocksdb::WriteOptions::default(),
+            space,
+            synced: AtomicU64::new(0),
+            was_torn,
+        };
         rocks.check_format()?;
         Ok(rocks)
     }
@@ -89,6 +106,15 @@ impl Rocks {
 
     fn reader(&self) -> Reader<'_> {
         Reader::new(self, None)
+    }
+}
+
+/// Refuses a log that has lost acknowledged changes; tells whether it broke off.
+fn examine_log(folder: &Path, damaged_log: DamagedLog) -> Result<bool> {
+    let condition = log::examine(folder)?;
+    match &condition.torn {
+        Some(place) if condition.is_loss_proved && damaged_log == DamagedLog::Refuse => Err(log::loss(place)),
+        torn => Ok(torn.is_some()),
     }
 }
 
@@ -144,7 +170,8 @@ impl Read for Rocks {
 impl Engine for Rocks {
     fn write(&self, batch: &Batch) -> Result<()> {
         self.space.take(batch.byte_count())?;
-        let mut changes = rocksdb::WriteBatch::with_capacity_bytes(batch.byte_count() + 16 * batch.len() + 16);
+        let mut changes = rocksdb::WriteBatch::with_capacity_bytes(batch.byte_count() + 16 * batch.len() + 32);
+        changes.put_log_data(log::voucher(self.synced.load(Ordering::Relaxed)));
         for operation in batch.operations() {
             match operation {
                 Operation::Put { table, key, value } => changes.put_cf(self.family(table), key, value),
@@ -158,7 +185,11 @@ impl Engine for Rocks {
     }
 
     fn sync(&self) -> Result<()> {
-        self.db.flush_wal(true).map_err(|error| failure("sync the log", &error))
+        // What has this number is in the log's buffer by now.
+        let sequence = self.db.latest_sequence_number();
+        self.db.flush_wal(true).map_err(|error| failure("sync the log", &error))?;
+        self.synced.fetch_max(sequence, Ordering::Relaxed);
+        Ok(())
     }
 
     fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>> {

@@ -53,6 +53,7 @@ pub(super) fn collect(rocks: &Rocks) -> Figures {
     add("memtables-bytes".into(), memtable_bytes as u64);
     add("cache-bytes".into(), cache_bytes as u64);
     add("log-bytes".into(), rocks.space.log_bytes());
+    add("log-torn-at-start".into(), u64::from(rocks.was_torn));
     add("disk-free-bytes".into(), rocks.space.free_bytes());
     for (name, title) in SUMS {
         let sum = Table::ALL.iter().map(|table| property(&rocks.db, rocks.family(*table), name)).sum();

@@ -1,1 +1,310 @@
-//! Tests of the real engine that look at its files and options.
+//! The real engine where it differs from the one in memory: files, formats, locks, damage, the log.
+
+use std::fs;
+
+use super::*;
+use crate::engine::prefix_end;
+use crate::engine::tests::{scan_all, small};
+use crate::limits;
+use crate::store::Store;
+
+fn open(folder: &Path) -> Result<Rocks> {
+    Rocks::open(folder, &small())
+}
+
+fn put(rocks: &Rocks, table: Table, key: &[u8], value: &[u8]) {
+    let mut batch = Batch::new();
+    batch.put(table, key, value);
+    rocks.write(&batch).expect("written");
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// Gives the files of a folder whose names end so.
+fn files(folder: &Path, end: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<_> = entries.filter(|path| path.to_string_lossy().ends_with(end)).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn what_was_synced_is_there_when_it_is_opened_again() {
+    let folder = folder();
+    {
+        let rocks = open(folder.path()).expect("a new store");
+        put(&rocks, Table::Meta, b"key", b"value");
+        rocks.sync().expect("synced");
+    }
+    let rocks = open(folder.path()).expect("opened again");
+    assert_eq!(rocks.get(Table::Meta, b"key").expect("sound"), Some(b"value".to_vec()));
+    assert_eq!(rocks.get(Table::Store, FORMAT_KEY).expect("sound"), Some(FORMAT.to_be_bytes().to_vec()));
+    assert!(!rocks.was_torn);
+}
+
+#[test]
+fn data_of_a_newer_format_is_refused() {
+    let folder = folder();
+    {
+        let mut rocks = open(folder.path()).expect("a new store");
+        put(&rocks, Table::Store, FORMAT_KEY, &2_u32.to_be_bytes());
+        rocks.sync().expect("synced");
+        rocks.db.create_cf("invented-later", &rocksdb::Options::default()).expect("made");
+    }
+    assert!(matches!(open(folder.path()), Err(Error::Newer { found: 2, known: FORMAT })));
+}
+
+#[test]
+fn a_damaged_format_version_is_refused() {
+    let folder = folder();
+    {
+        let rocks = open(folder.path()).expect("a new store");
+        put(&rocks, Table::Store, FORMAT_KEY, b"one");
+        rocks.sync().expect("synced");
+    }
+    assert!(matches!(open(folder.path()), Err(Error::Damaged { table: Table::Store, .. })));
+}
+
+#[test]
+fn a_store_that_is_open_is_locked() {
+    let folder = folder();
+    let rocks = open(folder.path()).expect("a new store");
+    assert!(matches!(open(folder.path()), Err(Error::Locked { .. })));
+    drop(rocks);
+    assert!(open(folder.path()).is_ok());
+}
+
+#[test]
+fn a_log_in_another_place_is_refused() {
+    let (folder, logs) = (folder(), folder());
+    let wal_folder = logs.path().join("log");
+    let apart = Options { wal_folder: Some(wal_folder.clone()), ..small() };
+    let fill = |options: &Options, key: &[u8]| {
+        let rocks = Rocks::open(folder.path(), options).expect("opened");
+        put(&rocks, Table::Meta, key, b"value");
+        rocks.sync().expect("synced");
+    };
+    fill(&apart, b"a");
+    assert_eq!((files(folder.path(), ".log").len(), files(&wal_folder, ".log").len()), (0, 1));
+    let error = open(folder.path()).err().expect("the log is elsewhere");
+    assert!(matches!(error, Error::Unusable { .. }));
+    assert!(error.to_string().contains(&*wal_folder.to_string_lossy()), "{error}");
+    fill(&apart, b"b");
+    for log in files(&wal_folder, ".log") {
+        fs::rename(&log, folder.path().join(log.file_name().expect("a name"))).expect("moved, as the message says");
+    }
+    fill(&small(), b"c");
+    assert!(matches!(Rocks::open(folder.path(), &apart), Err(Error::Unusable { .. })), "and the other way round");
+    let rocks = open(folder.path()).expect("opened");
+    for key in [b"a", b"b", b"c"] {
+        assert!(rocks.get(Table::Meta, key).expect("sound").is_some());
+    }
+}
+
+/// Makes a store whose log has batches 0 to `count`, each synced if `sync` says so, and closes it.
+fn fill_log(folder: &Path, count: u32, sync: impl Fn(u32) -> bool) -> PathBuf {
+    let rocks = open(folder).expect("a new store");
+    for number in 0..count {
+        put(&rocks, Table::Body, &number.to_be_bytes(), &[7; 1_000]);
+        if sync(number) {
+            rocks.sync().expect("synced");
+        }
+    }
+    drop(rocks);
+    files(folder, ".log").pop().expect("a log")
+}
+
+/// Tells how many batches are there, and that they are a prefix.
+fn prefix(rocks: &Rocks) -> u32 {
+    let found = scan_all(rocks, Table::Body, &KeyRange::all(), Direction::Forward);
+    for (index, (key, _)) in found.iter().enumerate() {
+        assert_eq!(*key, (index as u32).to_be_bytes(), "no batch is missing before one that is there");
+    }
+    found.len() as u32
+}
+
+#[test]
+fn a_torn_tail_of_the_log_is_dropped() {
+    for cut in [1, 500, 1_500, 40_000] {
+        let folder = folder();
+        let log = fill_log(folder.path(), 100, |number| number == 50);
+        let length = fs::metadata(&log).expect("a file").len();
+        fs::OpenOptions::new().write(true).open(&log).and_then(|file| file.set_len(length - cut)).expect("cut");
+        let rocks = open(folder.path()).expect("a torn tail is in order");
+        let there = prefix(&rocks);
+        assert!((55..100).contains(&there), "{there} after cutting {cut} bytes");
+        assert!(rocks.was_torn);
+        put(&rocks, Table::Body, &there.to_be_bytes(), b"and on it goes");
+        rocks.sync().expect("synced");
+        drop(rocks);
+        assert_eq!(prefix(&open(folder.path()).expect("opened again")), there + 1);
+    }
+}
+
+fn flip(file: &Path, offset: usize) {
+    let mut bytes = fs::read(file).expect("a file");
+    bytes[offset] ^= 0x10;
+    fs::write(file, bytes).expect("written");
+}
+
+#[test]
+fn a_garbled_tail_that_nobody_was_told_about_is_dropped() {
+    let folder = folder();
+    let log = fill_log(folder.path(), 100, |number| number == 50);
+    flip(&log, 80_000);
+    let there = prefix(&open(folder.path()).expect("unsynced batches may be lost"));
+    assert!((70..80).contains(&there), "{there}");
+}
+
+#[test]
+fn damage_before_acknowledged_changes_is_refused() {
+    let folder = folder();
+    let log = fill_log(folder.path(), 100, |_| true);
+    flip(&log, 50_000);
+    let error = open(folder.path()).err().expect("acknowledged changes are lost");
+    assert!(matches!(error, Error::Damaged { table: Table::Store, .. }), "{error}");
+    assert!(error.to_string().contains(&*log.to_string_lossy()), "{error}");
+    let options = Options { damaged_log: DamagedLog::DropTail, ..small() };
+    let there = prefix(&Rocks::open(folder.path(), &options).expect("as the operator asked"));
+    assert!((40..50).contains(&there), "{there}");
+    assert!(open(folder.path()).is_ok(), "from then on all is well");
+}
+
+fn incompressible(length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    blake3::Hasher::new().finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+#[test]
+fn damage_in_a_file_is_found_when_it_is_read() {
+    for (table, end) in [(Table::Summary, ".sst"), (Table::Blob, ".blob")] {
+        let folder = folder();
+        {
+            let rocks = open(folder.path()).expect("a new store");
+            put(&rocks, table, b"key", &incompressible(10_000));
+            rocks.compact(table, &KeyRange::all()).expect("compacted");
+        }
+        let sizes = |path: &PathBuf| fs::metadata(path).map_or(0, |data| data.len());
+        let file = files(folder.path(), end).into_iter().max_by_key(sizes).expect("a file");
+        flip(&file, 60);
+        let Ok(rocks) = open(folder.path()) else { continue };
+        let error = rocks.get(table, b"key").map(|value| value.map(|bytes| bytes.len())).expect_err("damaged");
+        assert!(
+            matches!(&error, Error::Damaged { table: found, key, .. } if *found == table && key == b"key"),
+            "{error}"
+        );
+        assert!(rocks.multi_get(table, &[b"key"]).is_err());
+        assert!(
+            rocks.scan(table, &KeyRange::all(), Direction::Forward).and_then(|mut all| all.next().map(drop)).is_err()
+        );
+        assert!(rocks.verify(&mut |_| {}).is_err());
+    }
+}
+
+#[test]
+fn nothing_is_written_when_the_disk_is_nearly_full() {
+    let folder = folder();
+    drop(open(folder.path()).expect("a new store"));
+    let options = Options { reserve_bytes: u64::MAX, ..small() };
+    let store = Store::open(folder.path(), &options).expect("reading needs no room");
+    let mut batch = Batch::new();
+    batch.put(Table::Meta, b"a", b"b");
+    assert!(matches!(store.commit(&batch), Err(Error::Full(_))));
+    assert_eq!(store.committer().poisoned(), None);
+    assert!(store.get(Table::Meta, b"a").expect("sound").is_none());
+}
+
+#[test]
+fn a_full_disk_is_told_from_other_failures() {
+    for (why, full) in [
+        ("IO error: No space left on device: While appending to file: x", true),
+        ("IO error: Disk quota exceeded: x", true),
+        ("IO error: Input/output error: x", false),
+    ] {
+        assert_eq!(is_no_space(why), full, "{why}");
+    }
+}
+
+#[test]
+fn a_dropped_database_gives_its_space_back() {
+    let folder = folder();
+    let rocks = open(folder.path()).expect("a new store");
+    let prefixes = [1_u32.to_be_bytes(), 2_u32.to_be_bytes()];
+    let value = |number: u32| blake3::hash(&number.to_be_bytes()).as_bytes().repeat(200);
+    for (prefix, number) in prefixes.iter().flat_map(|prefix| (0..300_u32).map(move |number| (prefix, number))) {
+        for table in [Table::Summary, Table::Blob] {
+            put(&rocks, table, &[prefix, &number.to_be_bytes()[..]].concat(), &value(number));
+        }
+    }
+    let sizes = || {
+        [".sst", ".blob"].map(|end| {
+            files(folder.path(), end).iter().map(|file| fs::metadata(file).map_or(0, |data| data.len())).sum::<u64>()
+        })
+    };
+    let compact = || {
+        for table in [Table::Summary, Table::Blob] {
+            rocks.compact(table, &KeyRange::all()).expect("compacted");
+        }
+        sizes()
+    };
+    let before = compact();
+    let end = prefix_end(&prefixes[0]).expect("there is one");
+    let mut batch = Batch::new();
+    for table in [Table::Summary, Table::Blob] {
+        batch.delete_range(table, &prefixes[0], &end);
+    }
+    rocks.write(&batch).expect("written");
+    let after = compact();
+    for (before, after) in before.iter().zip(after) {
+        assert!(*before > 10_000 && after < *before * 6 / 10, "{after} of {before}");
+    }
+    assert_eq!(scan_all(&rocks, Table::Summary, &KeyRange::all(), Direction::Forward).len(), 300);
+}
+
+#[test]
+fn leftovers_of_a_crash_are_removed() {
+    let folder = folder();
+    drop(open(folder.path()).expect("a new store"));
+    fs::write(folder.path().join(placement::INGEST_FILE), b"half").expect("written");
+    fs::create_dir(folder.path().join(placement::CHECKPOINT_FOLDER)).expect("made");
+    drop(open(folder.path()).expect("opened"));
+    assert!(files(folder.path(), ".tmp").is_empty());
+}
+
+#[test]
+fn figures_follow_what_happens() {
+    let folder = folder();
+    let rocks = open(folder.path()).expect("a new store");
+    put(&rocks, Table::Summary, b"key", &[7; 5_000]);
+    rocks.sync().expect("synced");
+    let figure = |name: &str| {
+        let figures = rocks.figures();
+        figures.iter().find(|(found, _)| found == name).unwrap_or_else(|| panic!("no figure {name}")).1
+    };
+    assert!(figure("log-bytes") >= 5_000);
+    assert!(figure("log-syncs-count") >= 1 && figure("log-written-bytes") >= 5_000);
+    assert!(figure("memtables-bytes") > 0 && figure("disk-free-bytes") > 0);
+    assert_eq!((figure("writes-stopped"), figure("background-errors-count")), (0, 0));
+    rocks.compact(Table::Summary, &KeyRange::all()).expect("compacted");
+    rocks.get(Table::Summary, b"key").expect("sound");
+    rocks.get(Table::Summary, b"key").expect("sound");
+    assert!(figure("sorted-files-bytes") > 0 && figure("summary.sorted-files-bytes") > 0);
+    assert!(figure("cache-hits-count") > 0 && figure("cache-misses-count") > 0);
+}
+
+#[test]
+fn a_long_log_is_cut_by_flushing() {
+    let folder = folder();
+    let options = Options { max_wal_bytes: Some(limits::WAL_BYTES_MIN), memtable_bytes: 64 << 20, ..small() };
+    let rocks = Rocks::open(folder.path(), &options).expect("a new store");
+    let flushed = || rocks.figures().iter().any(|(name, bytes)| name == "flush-written-bytes" && *bytes > 0);
+    let needed = (0..100_000_u32).find(|number| {
+        put(&rocks, Table::Summary, &number.to_be_bytes(), &[7; 500]);
+        number % 500 == 0 && flushed()
+    });
+    // The memtables alone would take forty thousand of these before they are flushed.
+    assert!(needed.is_some_and(|count| count < 35_000), "{needed:?}");
+}

@@ -1,0 +1,372 @@
+//! Reading the log before the engine does, to tell a torn tail from damage.
+//!
+//! After a power failure the end of the log may be missing or garbled. That is in order: nothing of it was acknowledged, and the engine
+//! drops it. But the engine also drops everything behind a garbled place in the *middle* of the log, acknowledged or not, and
+//! says nothing. So every batch begins with a *voucher*: the engine's sequence number up to which the log had been synced when the batch was
+//! written. A sound batch behind the damage whose voucher reaches into the damage proves that acknowledged changes are lost; then the store is not
+//! opened ([`Error::Damaged`]) unless the operator asks for it ([`super::DamagedLog::DropTail`]).
+//!
+//! Damage to the very last group of batches cannot be told from a torn tail: no later batch vouches for it.
+//!
+//! The log's format is RocksDB's: blocks of 32 KiB; records of checksum (4), length (2), type (1) and payload, cut at block ends into
+//! first, middle and last pieces; the payload is a batch: sequence (8), count (4), operations, little-endian.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use crate::engine::Table;
+use crate::error::{Error, Result};
+
+const BLOCK_BYTES: usize = 32 << 10;
+const HEADER_BYTES: usize = 7;
+const FULL: u8 = 1;
+const FIRST: u8 = 2;
+const MIDDLE: u8 = 3;
+const LAST: u8 = 4;
+/// Sequence and count at the start of a batch.
+const BATCH_HEADER_BYTES: usize = 12;
+/// The operation that carries bytes only for the log.
+const LOG_DATA: u8 = 3;
+/// What a voucher begins with.
+const VOUCHER_MAGIC: [u8; 4] = *b"dvou";
+const VOUCHER_BYTES: usize = 12;
+/// As much of a batch as is needed to find its voucher.
+const BATCH_START_BYTES: usize = BATCH_HEADER_BYTES + 2 + VOUCHER_BYTES;
+
+/// Makes the voucher that a batch begins with.
+pub(super) fn voucher(synced: u64) -> [u8; VOUCHER_BYTES] {
+    let mut bytes = [0; VOUCHER_BYTES];
+    bytes[..4].copy_from_slice(&VOUCHER_MAGIC);
+    bytes[4..].copy_from_slice(&synced.to_be_bytes());
+    bytes
+}
+
+/// What the log looks like.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Condition {
+    /// Sound batches before the first damage.
+    pub(super) batches: u64,
+    /// Where sound batches end, if anything follows.
+    pub(super) torn: Option<Place>,
+    /// Synced changes are lost behind that place.
+    pub(super) is_loss_proved: bool,
+}
+
+/// A place in the log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) file: PathBuf,
+    pub(super) offset: u64,
+}
+
+/// Reads the whole log.
+pub(super) fn examine(folder: &Path) -> Result<Condition> {
+    let mut examination = Examination::default();
+    for file in log_files(folder)? {
+        let mut input = File::open(&file).map_err(|error| unusable(&file, &error))?;
+        examination.file(&file, &mut input)?;
+    }
+    let is_loss_proved = examination.damage.is_some() && examination.is_loss_proved;
+    Ok(Condition { batches: examination.batches, torn: examination.damage, is_loss_proved })
+}
+
+/// Makes the error for a log that has lost synced changes.
+pub(super) fn loss(place: &Place) -> Error {
+    let why = format!(
+        "the log {} is damaged at byte {} and acknowledged changes behind it are lost; restore a backup, or open the store without them",
+        place.file.display(),
+        place.offset
+    );
+    Error::Damaged { table: Table::Store, key: b"log".to_vec(), why }
+}
+
+#[derive(Default)]
+struct Examination {
+    batches: u64,
+    /// The sequence of the last sound change before the damage.
+    last: Option<u64>,
+    damage: Option<Place>,
+    is_loss_proved: bool,
+    /// The start of a batch whose pieces are being put together.
+    batch: Option<Vec<u8>>,
+}
+
+impl Examination {
+    fn file(&mut self, path: &Path, input: &mut dyn Read) -> Result<()> {
+        let mut block = vec![0; BLOCK_BYTES];
+        let mut offset = 0;
+        loop {
+            let length = fill(path, input, &mut block)?;
+            self.block(path, offset, &block[..length]);
+            offset += length as u64;
+            if length < BLOCK_BYTES {
+                break;
+            }
+        }
+        if self.batch.take().is_some() {
+            self.note_damage(path, offset);
+        }
+        Ok(())
+    }
+
+    fn block(&mut self, path: &Path, offset: u64, block: &[u8]) {
+        let mut rest = block;
+        while rest.len() >= HEADER_BYTES {
+            let at = offset + (block.len() - rest.len()) as u64;
+            let Some((kind, payload)) = record(rest) else {
+                return self.note_damage(path, at);
+            };
+            self.piece(path, at, kind, payload);
+            rest = &rest[HEADER_BYTES + payload.len()..];
+        }
+        let is_end = block.len() < BLOCK_BYTES;
+        if is_end && !rest.is_empty() {
+            self.note_damage(path, offset + (block.len() - rest.len()) as u64);
+        }
+    }
+
+    fn piece(&mut self, path: &Path, at: u64, kind: u8, payload: &[u8]) {
+        let start = &payload[..payload.len().min(BATCH_START_BYTES)];
+        match (kind, self.batch.take()) {
+            (FULL, None) => self.batch_end(path, at, start),
+            (FIRST, None) => self.batch = Some(start.to_vec()),
+            (MIDDLE | LAST, Some(mut batch)) => {
+                let wanted = BATCH_START_BYTES.saturating_sub(batch.len()).min(start.len());
+                batch.extend_from_slice(&start[..wanted]);
+                if kind == LAST {
+                    self.batch_end(path, at, &batch);
+                } else {
+                    self.batch = Some(batch);
+                }
+            }
+            // The rest of a batch whose start was damaged.
+            (MIDDLE | LAST, None) => self.note_damage(path, at),
+            (FULL | FIRST, Some(_)) => {
+                self.note_damage(path, at);
+                self.piece(path, at, kind, payload);
+            }
+            // Another kind of record, which is none of ours.
+            (_, batch) => self.batch = batch,
+        }
+    }
+
+    fn batch_end(&mut self, path: &Path, at: u64, batch: &[u8]) {
+        let Some((sequence, count, voucher)) = batch_start(batch) else {
+            return self.note_damage(path, at);
+        };
+        if self.damage.is_some() && self.last.is_some_and(|last| sequence == last.saturating_add(1)) {
+            // The engine has already dropped what was behind the damage, and has gone on from there.
+            self.damage = None;
+            self.is_loss_proved = false;
+        }
+        if self.damage.is_none() {
+            self.batches += 1;
+            self.last = Some(sequence.saturating_add(count).saturating_sub(1));
+            return;
+        }
+        let lost = self.last.map_or(sequence.saturating_sub(1), |last| last.saturating_add(1));
+        self.is_loss_proved |= voucher.is_some_and(|voucher| voucher >= lost);
+    }
+
+    fn note_damage(&mut self, path: &Path, offset: u64) {
+        self.batch = None;
+        self.damage.get_or_insert_with(|| Place { file: path.to_path_buf(), offset });
+    }
+}
+
+/// Takes the record at the front of a block; `None` when it is damaged.
+fn record(block: &[u8]) -> Option<(u8, &[u8])> {
+    let (header, rest) = block.split_first_chunk::<HEADER_BYTES>()?;
+    let [c0, c1, c2, c3, l0, l1, kind] = *header;
+    let payload = rest.get(..usize::from(u16::from_le_bytes([l0, l1])))?;
+    let is_padding = kind == 0 && payload.is_empty();
+    let sound = unmask(u32::from_le_bytes([c0, c1, c2, c3])) == crc32c(crc32c(0, &[kind]), payload);
+    (sound && !is_padding).then_some((kind, payload))
+}
+
+/// Gives the sequence of a batch, how many changes it has, and what it vouches for.
+fn batch_start(batch: &[u8]) -> Option<(u64, u64, Option<u64>)> {
+    let (sequence, rest) = batch.split_first_chunk::<8>()?;
+    let (count, operations) = rest.split_first_chunk::<4>()?;
+    let voucher = operations
+        .strip_prefix(&[LOG_DATA, VOUCHER_BYTES as u8])
+        .and_then(|data| data.strip_prefix(&VOUCHER_MAGIC))
+        .and_then(|synced| synced.first_chunk::<8>())
+        .map(|synced| u64::from_be_bytes(*synced));
+    Some((u64::from_le_bytes(*sequence), u64::from(u32::from_le_bytes(*count)), voucher))
+}
+
+/// Lists the files of the log, oldest first.
+pub(super) fn log_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|error| unusable(folder, &error))? {
+        let path = entry.map_err(|error| unusable(folder, &error))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if let Some(number) = name.strip_suffix(".log").and_then(|number| number.parse::<u64>().ok()) {
+            files.push((number, path));
+        }
+    }
+    files.sort_unstable();
+    Ok(files.into_iter().map(|(_, path)| path).collect())
+}
+
+fn fill(path: &Path, input: &mut dyn Read, block: &mut [u8]) -> Result<usize> {
+    let mut length = 0;
+    while length < block.len() {
+        match input.read(&mut block[length..]) {
+            Ok(0) => break,
+            Ok(count) => length += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(unusable(path, &error)),
+        }
+    }
+    Ok(length)
+}
+
+fn unusable(path: &Path, error: &std::io::Error) -> Error {
+    Error::Unusable { path: path.to_path_buf(), why: error.to_string() }
+}
+
+/// Undoes what is done to checksums that are stored along with what they cover.
+fn unmask(masked: u32) -> u32 {
+    let rotated = masked.wrapping_sub(0xA282_EAD8);
+    rotated.rotate_left(15)
+}
+
+/// For each byte and each of eight places in a word, what it does to the checksum.
+static CRC_TABLES: [[u32; 256]; 8] = crc_tables();
+
+const fn crc_tables() -> [[u32; 256]; 8] {
+    let mut tables = [[0; 256]; 8];
+    let mut index = 0;
+    while index < 256 {
+        let mut crc = index as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 1 == 1 { (crc >> 1) ^ 0x82F6_3B78 } else { crc >> 1 };
+            bit += 1;
+        }
+        tables[0][index] = crc;
+        index += 1;
+    }
+    let mut place = 1;
+    while place < 8 {
+        let mut index = 0;
+        while index < 256 {
+            let crc = tables[place - 1][index];
+            tables[place][index] = (crc >> 8) ^ tables[0][(crc & 0xFF) as usize];
+            index += 1;
+        }
+        place += 1;
+    }
+    tables
+}
+
+/// Continues a CRC-32C (Castagnoli) with more bytes.
+fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
+    let mut crc = !crc;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for word in words {
+        let [a, b, c, d, e, f, g, h] = (u64::from_le_bytes(*word) ^ u64::from(crc)).to_le_bytes().map(usize::from);
+        crc = CRC_TABLES[7][a] ^ CRC_TABLES[6][b] ^ CRC_TABLES[5][c] ^ CRC_TABLES[4][d];
+        crc ^= CRC_TABLES[3][e] ^ CRC_TABLES[2][f] ^ CRC_TABLES[1][g] ^ CRC_TABLES[0][h];
+    }
+    for byte in rest {
+        crc = (crc >> 8) ^ CRC_TABLES[0][((crc ^ u32::from(*byte)) & 0xFF) as usize];
+    }
+    !crc
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_castagnolis() {
+        assert_eq!(crc32c(0, b"123456789"), 0xE306_9283);
+        assert_eq!(crc32c(crc32c(0, b"1234"), b"56789"), 0xE306_9283);
+        assert_eq!(crc32c(0, &[0; 32]), 0x8A91_36AA);
+    }
+
+    fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+        let crc = crc32c(crc32c(0, &[kind]), payload);
+        let masked = crc.rotate_right(15).wrapping_add(0xA282_EAD8);
+        let mut bytes = masked.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&(payload.len() as u16).to_le_bytes());
+        bytes.push(kind);
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    fn batch(sequence: u64, synced: u64) -> Vec<u8> {
+        let mut bytes = sequence.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&1_u32.to_le_bytes());
+        bytes.extend_from_slice(&[LOG_DATA, VOUCHER_BYTES as u8]);
+        bytes.extend_from_slice(&voucher(synced));
+        bytes.extend_from_slice(b"operations");
+        bytes
+    }
+
+    /// Examines files, each a list of records; `Err` stands for a record with a wrong byte.
+    fn check(files: &[&[std::result::Result<Vec<u8>, Vec<u8>>]], batches: u64, is_torn: bool, is_loss_proved: bool) {
+        let mut examination = Examination::default();
+        for records in files {
+            let mut bytes = Vec::new();
+            for each in *records {
+                match each {
+                    Ok(record) => bytes.extend_from_slice(record),
+                    Err(record) => {
+                        bytes.extend_from_slice(record);
+                        *bytes.last_mut().expect("a record is not empty") ^= 1;
+                        // The rest of the block cannot be trusted, so the next record is looked for in the next one.
+                        bytes.resize(BLOCK_BYTES, 0);
+                    }
+                }
+            }
+            examination.file(Path::new("x"), &mut bytes.as_slice()).expect("no input fails");
+        }
+        assert_eq!(examination.batches, batches);
+        assert_eq!(examination.damage.is_some(), is_torn);
+        assert_eq!(examination.is_loss_proved, is_loss_proved);
+    }
+
+    fn full(sequence: u64, synced: u64) -> Vec<u8> {
+        frame(FULL, &batch(sequence, synced))
+    }
+
+    #[test]
+    fn a_torn_tail_is_told_from_damage() {
+        let cut = |bytes: Vec<u8>| bytes[..bytes.len() - 3].to_vec();
+        check(&[&[]], 0, false, false);
+        check(&[&[Ok(full(1, 0)), Ok(full(2, 1))]], 2, false, false);
+        check(&[&[Ok(full(1, 0)), Ok(cut(full(2, 1)))]], 1, true, false);
+        check(&[&[Ok(full(1, 0)), Ok(vec![0; 100])]], 1, true, false);
+        check(&[&[Ok(full(1, 0)), Err(full(2, 1))]], 1, true, false);
+        // Behind the damage somebody vouches for no more than what is there.
+        check(&[&[Ok(full(1, 0)), Err(full(2, 1)), Ok(full(3, 1))]], 1, true, false);
+        // Behind the damage somebody vouches for what was damaged.
+        check(&[&[Ok(full(1, 0)), Err(full(2, 1)), Ok(full(3, 2))]], 1, true, true);
+        check(&[&[Ok(full(1, 0)), Err(full(2, 1))], &[Ok(full(3, 1)), Ok(full(4, 3))]], 1, true, true);
+        // Nothing sound before the damage.
+        check(&[&[Err(full(5, 1)), Ok(full(6, 3))]], 0, true, false);
+        check(&[&[Err(full(5, 1)), Ok(full(6, 3)), Ok(full(7, 6))]], 0, true, true);
+    }
+
+    #[test]
+    fn a_tail_that_was_dropped_before_is_no_damage() {
+        let dropped = [Ok(full(1, 0)), Err(full(2, 1)), Ok(full(3, 1))];
+        check(&[&dropped, &[Ok(full(2, 1)), Ok(full(3, 2))]], 3, false, false);
+    }
+
+    #[test]
+    fn a_batch_in_pieces_is_put_together() {
+        let whole = batch(2, 1);
+        let pieces = [Ok(frame(FIRST, &whole[..9])), Ok(frame(MIDDLE, &whole[9..20])), Ok(frame(LAST, &whole[20..]))];
+        let [first, middle, last] = pieces.clone();
+        check(&[&[Ok(full(1, 0)), first.clone(), middle.clone(), last.clone(), Ok(full(3, 2))]], 3, false, false);
+        check(&[&[Ok(full(1, 0)), first.clone(), middle.clone()]], 1, true, false);
+        check(&[&[Ok(full(1, 0)), first, middle, Ok(full(3, 1))]], 1, true, false);
+        check(&[&[Ok(full(1, 0)), last, Ok(full(3, 2))]], 1, true, true);
+    }
+}
