@@ -194,9 +194,14 @@ class Loop:
         """The mailbox is as before or as after what was under way."""
         if worker.error:
             raise Wrong(f"{worker.user}: {worker.error!r}") from worker.error
-        found = {folder: dict(self.folder(worker.user, folder)) for folder in ("INBOX", "Work")}
+        found = {}
+        for folder in ("INBOX", "Work"):
+            messages = self.folder(worker.user, folder)
+            found[folder] = dict(messages)
+            if len(messages) != len(found[folder]):
+                raise Wrong(f"{worker.user} has messages twice in {folder}")
         if found not in (worker.model, worker.after):
-            raise Wrong(f"{worker.user}: found {found}\nbefore {worker.model}\nafter {worker.after}")
+            raise Wrong(f"{worker.user}: unlike before: {unlike(found, worker.model)}; unlike after: {unlike(found, worker.after or worker.model)}")
         self.models[worker.user] = found
 
     def folder(self, user, folder):
@@ -215,6 +220,12 @@ class Loop:
                 result.append((number, frozenset(flag for flag in flags if flag != "\\Recent")))
         client.logout()
         return result
+
+
+def unlike(found, model):
+    """Names what differs: (folder, number, found, expected)."""
+    return [(folder, number, found[folder].get(number), model[folder].get(number)) for folder in found
+            for number in sorted(found[folder].keys() | model[folder].keys()) if found[folder].get(number) != model[folder].get(number)]
 
 
 def kills():
