@@ -35,7 +35,7 @@ class Ours(Doublet):
 
     def settle(self):
         """Lets the store write what is still only in its log, as it does by itself in time."""
-        self.command("compact")
+        self.command("db", "compact")
 
     def load(self, number, count, mbox):
         """Imports an mbox; gives messages a second and processor time for each."""

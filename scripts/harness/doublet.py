@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import os
+import socket
 import subprocess
 
 from .processes import Family, wait_for
@@ -72,18 +73,34 @@ class Doublet:
         """Gives the port of a listener."""
         return self.listeners[listener][1]
 
+    def request(self, request):
+        """Asks the running server through its control socket, which is quicker than a command for each of thousands."""
+        with socket.socket(socket.AF_UNIX) as control:
+            control.settimeout(60)
+            control.connect(f"{self.data}/control.sock")
+            control.sendall(json.dumps({"request": request}).encode() + b"\n")
+            for line in control.makefile("rb"):
+                reply = json.loads(line)
+                if "error" in reply:
+                    raise RuntimeError(f"doublet: {reply['error']}")
+                if "result" in reply:
+                    return reply["result"]
+        raise RuntimeError("doublet: the control socket gave no result")
+
     def add_domain(self, domain):
         """Makes a domain local."""
         self.command("domain", "add", domain)
 
     def add_user(self, address, password):
         """Makes an account."""
-        self.command("user", "add", address, "--password-stdin", text=password + "\n")
+        self.request({"user": {"add": {"address": address, "name": None, "aliases": [], "quota": None, "password": password}}})
 
     def add_users(self, addresses, password):
-        """Makes many accounts, some at a time."""
-        with concurrent.futures.ThreadPoolExecutor(4) as hands:
-            list(hands.map(lambda address: self.add_user(address, password), addresses))
+        """Makes many accounts, some at a time; the first through the command line, as people do."""
+        first, *rest = addresses
+        self.command("user", "add", first, "--password-stdin", text=password + "\n")
+        with concurrent.futures.ThreadPoolExecutor(8) as hands:
+            list(hands.map(lambda address: self.add_user(address, password), rest))
 
     def cpu_seconds(self):
         """Gives the server's processor time."""
