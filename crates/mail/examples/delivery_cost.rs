@@ -1,0 +1,95 @@
+//! Measures what a delivery costs: the processor time of taking a message of 10 KB and putting it into a mailbox, from
+//! several threads, durable at the end, without any protocol around it.
+//!
+//! `cargo run --release -p mail --example delivery_cost -- [messages] [threads] [users]`
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base::random::Random;
+use base::time::{Clock, Timestamp};
+use mail::mailbox::{Mail, MailOptions};
+use mail::router::{Addressing, Envelope, LocalMailbox, Recipient, Router, RouterOptions, Target};
+use notes::Notes;
+use store::{Options, Store};
+
+struct Everybody;
+
+impl Addressing for Everybody {
+    fn targets(&self, address: &str) -> mail::Result<Vec<Target>> {
+        let name = address.split('@').next().unwrap_or_default();
+        let owner = base::Name::new(address);
+        let mail_file = format!("mail/{name}.nsf");
+        Ok(vec![Target::Local(LocalMailbox { mail_file, title: name.into(), owner, quota_bytes: None })])
+    }
+}
+
+/// The time of the machine, which an example may ask for.
+struct RealClock(Instant);
+
+impl Clock for RealClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_seconds(1_767_225_600).after(self.0.elapsed())
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+fn argument(place: usize, otherwise: usize) -> usize {
+    std::env::args().nth(place).and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Processor seconds of this process, user and system.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    let ticks: f64 = [11, 12].iter().filter_map(|field| fields.get(*field)?.parse::<f64>().ok()).sum();
+    ticks / 100.0
+}
+
+fn main() {
+    let (messages, threads, users) = (argument(1, 20_000), argument(2, 32), argument(3, 5_000));
+    let folder = std::env::temp_dir().join(format!("delivery-cost-{}", std::process::id()));
+    let store = Arc::new(Store::open(&folder, &Options::default()).expect("the store opens"));
+    let random: Arc<dyn Random> = Arc::new(base::sim::SeededRandom::new(1));
+    let notes = Notes::open(store, Arc::new(RealClock(Instant::now())), random);
+    let mail = Mail::new(notes, MailOptions::default());
+    let router = Router::open(mail.clone(), Arc::new(Everybody), RouterOptions::default()).expect("the queue opens");
+    for user in 0..users {
+        let name = base::Name::new(&format!("user{user}@acme.test"));
+        mail.ensure(&format!("mail/user{user}.nsf"), "A user", &name, None).expect("a mail file is made");
+    }
+    let line = format!("{}\r\n", "All work and no play makes Jack a dull boy. ".repeat(2));
+    let start = (Instant::now(), cpu_seconds());
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (router, mail, line) = (&router, &mail, &line);
+            scope.spawn(move || {
+                for number in (thread..messages).step_by(threads) {
+                    let raw = format!(
+                        "From: a@acme.test\r\nTo: b@acme.test\r\nSubject: {number}\r\nMessage-ID: <{number}@acme.test>\r\n\r\n{number}\r\n{}",
+                        line.repeat(10_240 / line.len())
+                    );
+                    let envelope = Envelope {
+                        id: format!("{number}"),
+                        reverse_path: "a@acme.test".into(),
+                        recipients: vec![Recipient::new(&format!("user{}@acme.test", number % users))],
+                        ..Envelope::default()
+                    };
+                    let accepted = router.accept(&envelope, raw.as_bytes()).expect("it is taken");
+                    mail.notes().store().durable(accepted.ticket).wait().expect("it is durable");
+                }
+            });
+        }
+    });
+    let (wall, cpu) = (start.0.elapsed().as_secs_f64(), cpu_seconds() - start.1);
+    let count = messages as f64;
+    println!("{messages} messages, {threads} threads, {users} users");
+    println!("{:.0} messages/s, {:.0} us of processor time a message", count / wall, cpu / count * 1e6);
+    let (writes, syncs) = mail.notes().store().committer().counts();
+    println!("{writes} writes, {syncs} syncs");
+    drop(router);
+    let _ = std::fs::remove_dir_all(folder);
+}
