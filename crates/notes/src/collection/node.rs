@@ -506,3 +506,6 @@ fn write(layout: &Layout, children: &[Child]) -> Vec<u8> {
     }
     bytes
 }
+
+#[cfg(test)]
+mod tests;

@@ -200,3 +200,51 @@ fn zigzag(value: i64) -> u64 {
 fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(count: i64, sum: i64) -> Change {
+        Change { count, sums: Weight::new(&[sum]) }
+    }
+
+    fn recents(changes: &[(&[u8], i64, i64)]) -> Recents {
+        let mut recents = Recents::default();
+        for (key, count, sum) in changes {
+            recents.add(key, &change(*count, *sum)).expect("the test's numbers are small");
+        }
+        recents
+    }
+
+    #[test]
+    fn changes_of_one_key_become_one_or_none() {
+        let together = recents(&[(b"b", 1, 5), (b"a", 1, 7), (b"b", 0, -2), (b"c", 1, 1), (b"c", -1, -1)]);
+        assert_eq!(together, recents(&[(b"a", 1, 7), (b"b", 1, 3)]));
+        assert_eq!(sum(together.list()), Ok(change(2, 10)));
+        assert_eq!(sum(together.before(b"b")), Ok(change(1, 7)));
+        assert_eq!(sum(together.within(b"b", None)), Ok(change(1, 3)));
+        assert_eq!(together.within(b"z", Some(b"a")).len(), 0);
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        let written = recents(&[(b"", -1, i64::MIN), (b"k", 300, i64::MAX), (&[255; 300], i64::MAX, -1)]);
+        let mut record = Encoder::new();
+        written.encode(1, &mut record);
+        let bytes = record.finish();
+        assert_eq!(Recents::decode(1, &mut Decoder::new(&bytes)), Ok(written));
+        for length in 0..bytes.len() {
+            assert!(Recents::decode(1, &mut Decoder::new(&bytes[..length])).is_err());
+        }
+    }
+
+    #[test]
+    fn what_was_taken_is_gone() {
+        let mut rest = recents(&[(b"a", 1, 1), (b"b", 1, 2), (b"c", 1, 3), (b"d", 1, 4)]);
+        let taken = rest.take(b"b", Some(b"d"));
+        assert_eq!(taken, [(b"b".to_vec(), change(1, 2)), (b"c".to_vec(), change(1, 3))]);
+        assert_eq!(rest, recents(&[(b"a", 1, 1), (b"d", 1, 4)]));
+        assert_eq!(rest.size_bytes(), 2 + 16, "the bytes of keys that were taken are given back");
+    }
+}

@@ -343,3 +343,54 @@ impl Writer<'_> {
         Ok(number)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_full_where_nothing_more_is_expected() {
+        let check = |count, most, growth, expected: &[usize]| assert_eq!(piece_sizes(count, most, growth), expected);
+        check(9, 8, Growth::End, &[8, 1]);
+        check(9, 8, Growth::Start, &[1, 8]);
+        check(9, 8, Growth::Middle, &[5, 4]);
+        check(24, 8, Growth::End, &[8, 8, 8]);
+        check(26, 8, Growth::Start, &[2, 8, 8, 8]);
+        check(26, 8, Growth::Middle, &[6, 5, 5, 5, 5]);
+        check(3, 2, Growth::Middle, &[2, 1]);
+        check(1, 2, Growth::End, &[1]);
+    }
+
+    #[test]
+    fn pieces_hold_everything_and_are_neither_empty_nor_too_large() {
+        for growth in [Growth::Start, Growth::Middle, Growth::End] {
+            for (count, most) in (1..200).flat_map(|count| (2..20).map(move |most| (count, most))) {
+                let sizes = piece_sizes(count, most, growth);
+                assert_eq!(sizes.iter().sum::<usize>(), count);
+                assert!(sizes.iter().all(|size| (1..=most).contains(size)), "{count} {most} {growth:?}: {sizes:?}");
+                assert!(count <= 2 || sizes.len() < count, "a level must have fewer nodes than the one below");
+            }
+        }
+    }
+
+    #[test]
+    fn a_separator_is_short_and_lies_between() {
+        let check = |left: &[u8], right: &[u8], expected: &[u8]| assert_eq!(separator(left, right), expected);
+        check(b"", b"a", b"a");
+        check(&[0, 0, 0, 255], &[0, 0, 1, 0], &[0, 0, 1, 0]);
+        check(b"customer 17, invoice 4", b"customer 18, invoice 1", b"customer 18");
+        check(b"customer 17", b"customer 17, invoice 4", b"customer 17,");
+        check(&[7; 20], &[7; 30], &[7; 21]);
+    }
+
+    #[test]
+    fn growth_is_at_an_end_only_when_all_of_it_is() {
+        let check = |cut: &[usize], count, expected| assert_eq!(growth_of(cut, count), expected);
+        check(&[4], 5, Growth::End);
+        check(&[0], 5, Growth::Start);
+        check(&[2], 5, Growth::Middle);
+        check(&[0, 4], 5, Growth::Middle);
+        check(&[0], 1, Growth::End);
+        check(&[], 5, Growth::Middle);
+    }
+}

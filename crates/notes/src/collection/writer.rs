@@ -226,6 +226,9 @@ impl<'r> Writer<'r> {
         end: Option<&[u8]>,
         each: &mut dyn FnMut(Seen<'_>) -> Result<()>,
     ) -> Result<()> {
+        if end.is_some_and(|end| end <= start) {
+            return Ok(());
+        }
         let upper = end.map_or(Bound::Unbounded, Bound::Excluded);
         let mut pending = self.entries.range::<[u8], _>((Bound::Included(start), upper)).peekable();
         let range = stored_range(self.id, start, end);
