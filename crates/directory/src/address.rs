@@ -79,6 +79,12 @@ impl Address {
         Self { local: fold(&self.local), domain: self.domain.clone() }.to_string()
     }
 
+    /// Gives the same comparison as a text that begins with the domain, so that the addresses of a domain stand together.
+    #[must_use]
+    pub fn domain_first_key(&self) -> String {
+        format!("{}@{}", self.domain, fold(&self.local))
+    }
+
     /// Gives the detail of a sub-address (`lists` in `ann+lists@acme.test`), if there is one.
     #[must_use]
     pub fn detail(&self) -> Option<&str> {

@@ -3,16 +3,13 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`address`] | mail addresses: parsing, normal form, sub-addresses |
-//! | [`group`] | expansion of nested groups |
-//! | [`password`] | what is stored of a password, and checking one |
-//! | [`scram`] | SCRAM-SHA-256: keys and the server's side of the exchange |
-//! | [`throttle`] | slowing down the guessing of passwords |
-//! | [`verified`] | passwords that were verified lately |
+//! | [`expansion`] | nested groups, pure |
+//! | [`password`], [`scram`], [`throttle`], [`verified`] | the parts of logging in |
 //! | [`cache`] | the name lookup cache |
 
 pub mod address;
 pub mod cache;
-pub mod group;
+pub mod expansion;
 pub mod limits;
 pub mod password;
 pub mod scram;

@@ -34,6 +34,9 @@ pub const ARGON2_MEMORY_KIB_MAX: u32 = 1 << 20;
 /// Most argon2 passes that a stored hash may ask for.
 pub const ARGON2_PASSES_MAX: u32 = 64;
 
+/// Password hashes that are computed at once, unless the options say otherwise; each takes its memory for itself.
+pub const HASHES_AT_ONCE_MAX: usize = 4;
+
 /// Longest SCRAM message that is looked at, in bytes.
 pub const SCRAM_MESSAGE_BYTES_MAX: usize = 4_096;
 
@@ -84,3 +87,22 @@ pub const MEMBERS_PER_GROUP_MAX: usize = base::limits::GROUP_EXPANSION_MAX;
 
 /// Most entries that one page of a list has.
 pub const PAGE_ENTRIES_MAX: usize = 10_000;
+
+/// Longest key of the index, in bytes; longer ones are cut.
+pub const KEY_TEXT_BYTES_MAX: usize = 1_024;
+
+/// Changed notes that one transaction brings into the index.
+pub const CATCH_UP_NOTES_MAX: usize = 10_000;
+
+/// Times that a look-up brings the index up to date because others change the database without this room, before it takes
+/// the index as it is.
+pub const CATCH_UP_TRIES_MAX: usize = 8;
+
+/// Most groups that one identity may belong to.
+pub const GROUPS_PER_IDENTITY_MAX: usize = 10_000;
+
+/// Most aliases of a domain.
+pub const ALIASES_PER_DOMAIN_MAX: usize = 1_000;
+
+/// Numbers that are tried to tell mail files of like names apart.
+pub const MAIL_FILE_NUMBERS_MAX: u32 = 1_000;

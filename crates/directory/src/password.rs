@@ -9,16 +9,18 @@
 //! Unicode 3.2) is used as its bytes are.
 //!
 //! Comparison takes the same time wherever two values differ. [`Decoy`] lets an unknown account cost as much time
-//! as a known one.
+//! as a known one; [`Turnstile`] bounds how many hashes are computed at once.
 
 use std::borrow::Cow;
+use std::sync::{Condvar, Mutex, PoisonError};
 
 use argon2::password_hash::{PasswordHash, SaltString};
 use argon2::{Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version};
 use base::Random;
 
 use crate::limits::{
-    ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX, PASSWORD_BYTES_MAX, PASSWORD_CHARACTERS_MIN, SCRAM_ITERATIONS_DEFAULT,
+    ARGON2_MEMORY_KIB_MAX, ARGON2_PASSES_MAX, HASHES_AT_ONCE_MAX, PASSWORD_BYTES_MAX, PASSWORD_CHARACTERS_MIN,
+    SCRAM_ITERATIONS_DEFAULT,
 };
 use crate::scram::Keys;
 
@@ -37,6 +39,8 @@ pub struct Options {
     pub scram_iterations: Option<u32>,
     /// Shortest password that may be set, in characters.
     pub characters_min: usize,
+    /// Hashes that are computed at once when people log in; further logins wait, so that memory is bounded.
+    pub at_once_max: usize,
 }
 
 impl Default for Options {
@@ -48,6 +52,7 @@ impl Default for Options {
             lanes: 1,
             scram_iterations: Some(SCRAM_ITERATIONS_DEFAULT),
             characters_min: PASSWORD_CHARACTERS_MIN,
+            at_once_max: HASHES_AT_ONCE_MAX,
         }
     }
 }
@@ -148,6 +153,43 @@ impl Decoy {
     /// Takes the time that checking a password takes.
     pub fn waste_time(&self, password: &[u8]) {
         let _ = std::hint::black_box(verify(&self.hash, password));
+    }
+}
+
+/// Lets so many compute a hash at once; the others wait for their turn.
+#[derive(Debug)]
+pub struct Turnstile {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Turnstile {
+    /// Makes a turnstile for so many at once, at least one.
+    #[must_use]
+    pub fn new(at_once_max: usize) -> Self {
+        Self { free: Mutex::new(at_once_max.max(1)), freed: Condvar::new() }
+    }
+
+    /// Waits for a turn, which lasts until it is dropped.
+    pub fn enter(&self) -> Turn<'_> {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = self.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
+        *free -= 1;
+        Turn { turnstile: self }
+    }
+}
+
+/// The right to compute a hash now.
+#[derive(Debug)]
+#[must_use = "a turn ends when it is dropped"]
+pub struct Turn<'t> {
+    turnstile: &'t Turnstile,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.turnstile.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.turnstile.freed.notify_one();
     }
 }
 

@@ -134,7 +134,7 @@ impl Throttle {
     }
 
     /// Begins an attempt; what becomes of it is said to the [`Attempt`].
-    pub fn begin(&self, account: &str, from: IpAddr) -> Result<Attempt<'_>, Throttled> {
+    pub fn begin(self: &Arc<Self>, account: &str, from: IpAddr) -> Result<Attempt, Throttled> {
         let subject = Subject::new(account, from);
         let mut tables = self.tables();
         self.admit(&tables, &subject)?;
@@ -144,7 +144,7 @@ impl Throttle {
             tables.addresses.entry(&network).begin();
         }
         drop(tables);
-        Ok(Attempt { throttle: self, subject, against, verdict: Verdict::Failed })
+        Ok(Attempt { throttle: Arc::clone(self), subject, against, verdict: Verdict::Failed })
     }
 
     /// Tells how many accounts and addresses are remembered.
@@ -172,8 +172,8 @@ impl Throttle {
 
 /// An attempt under way; dropped without a word, it counts as failed.
 #[must_use = "an attempt that is dropped counts as failed"]
-pub struct Attempt<'a> {
-    throttle: &'a Throttle,
+pub struct Attempt {
+    throttle: Arc<Throttle>,
     subject: Subject,
     against: Against,
     verdict: Verdict,
@@ -186,7 +186,7 @@ enum Verdict {
     Withdrawn,
 }
 
-impl Attempt<'_> {
+impl Attempt {
     /// Says that the password was right.
     pub fn succeeded(mut self) {
         self.verdict = Verdict::Succeeded;
@@ -201,9 +201,9 @@ impl Attempt<'_> {
     }
 }
 
-impl Drop for Attempt<'_> {
+impl Drop for Attempt {
     fn drop(&mut self) {
-        let (throttle, subject) = (self.throttle, &self.subject);
+        let (throttle, subject) = (&self.throttle, &self.subject);
         let now = throttle.clock.monotonic();
         let mut tables = throttle.tables();
         let account = tables.count(subject, self.against);

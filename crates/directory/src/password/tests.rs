@@ -1,5 +1,7 @@
 //! Passwords: hashing, verification, preparation, and what is refused.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use base::sim::SeededRandom;
 
 use super::*;
@@ -117,4 +119,24 @@ fn without_iterations_no_scram_keys_are_stored() {
     let options = Options { scram_iterations: None, ..options() };
     let secrets = protect(b"correct horse", &options, &SeededRandom::new(1)).expect("acceptable");
     assert_eq!(secrets.scram, None);
+}
+
+#[test]
+fn no_more_than_the_limit_compute_at_once() {
+    let turnstile = Turnstile::new(2);
+    let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    let _turn = turnstile.enter();
+                    most.fetch_max(inside.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    std::thread::yield_now();
+                    inside.fetch_sub(1, Ordering::SeqCst);
+                }
+            });
+        }
+    });
+    assert!((1..=2).contains(&most.load(Ordering::SeqCst)));
+    assert_eq!(*turnstile.free.lock().expect("nobody panicked"), 2, "every turn ended");
 }

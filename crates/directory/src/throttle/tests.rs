@@ -6,7 +6,7 @@ use super::*;
 
 struct World {
     clock: Arc<SimClock>,
-    throttle: Throttle,
+    throttle: Arc<Throttle>,
 }
 
 const HOME: &str = "192.0.2.1";
@@ -18,7 +18,7 @@ fn world() -> World {
 
 fn world_with(options: Options) -> World {
     let clock = Arc::new(SimClock::new());
-    World { throttle: Throttle::new(options, clock.clone()), clock }
+    World { throttle: Arc::new(Throttle::new(options, clock.clone())), clock }
 }
 
 fn ip(text: &str) -> IpAddr {
