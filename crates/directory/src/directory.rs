@@ -1,0 +1,403 @@
+//! The directory of a server: opening it, and looking things up in it.
+//!
+//! A [`Directory`] is shared by all sessions. Look-ups go through the name lookup cache and read one snapshot each; changes
+//! take the lock of `names.nsf`. All methods are plain blocking code for the worker threads. What changes
+//! something is durable on return.
+//!
+//! Opening makes what is missing: the database, the index, the note of this server, and the secret behind the salts of
+//! unknown accounts.
+
+use std::sync::Arc;
+
+use base::{Clock, Name, Random, ViewId};
+use base64ct::{Base64, Encoding};
+use notes::{
+    Access, Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Identity, NewDatabase, Notes, Reading,
+    Transaction, level,
+};
+use store::Store;
+
+use crate::address::{Address, domain_to_ascii};
+use crate::cache::{NameCache, Statistics, Weigh};
+use crate::domain::Domain;
+use crate::edit::Edit;
+use crate::error::{Error, Result};
+use crate::group::Group;
+use crate::index::{self, Lookup};
+use crate::key::Key;
+use crate::limits::{CATCH_UP_TRIES_MAX, LOGIN_BYTES_MAX, NAME_CACHE_BYTES_DEFAULT, PAGE_ENTRIES_MAX};
+use crate::login::Credentials;
+use crate::person::Person;
+use crate::record::{Kind, Record};
+use crate::settings::{Server, Settings};
+use crate::{expansion, password, throttle, verified};
+
+/// The path of the directory.
+pub const DATABASE_PATH: &str = "names.nsf";
+
+/// The subject of the settings that hold the secret behind the salts of unknown accounts.
+const SECURITY_SUBJECT: &str = "Security";
+const SCRAM_SECRET: &str = "ScramSecret";
+
+/// What may be chosen about a directory.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The name of this server, such as `hub/Acme`.
+    pub server: Name,
+    /// What passwords cost, and which are accepted.
+    pub passwords: password::Options,
+    /// How the guessing of passwords is slowed down.
+    pub throttle: throttle::Options,
+    /// How long verified passwords are remembered.
+    pub verified: verified::Options,
+    /// Bytes of the name lookup cache.
+    pub cache_bytes: u64,
+    /// How far groups are expanded.
+    pub expansion: expansion::Bounds,
+}
+
+impl Options {
+    /// Gives the defaults for a server of that name.
+    #[must_use]
+    pub fn new(server: impl Into<Name>) -> Self {
+        Self {
+            server: server.into(),
+            passwords: password::Options::default(),
+            throttle: throttle::Options::default(),
+            verified: verified::Options::default(),
+            cache_bytes: NAME_CACHE_BYTES_DEFAULT,
+            expansion: expansion::Bounds::default(),
+        }
+    }
+}
+
+/// A part of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page<T> {
+    /// How many entries the whole list has.
+    pub total: u64,
+    /// The entries of this page.
+    pub entries: Vec<T>,
+}
+
+/// What a name stands for, as the cache holds it.
+#[derive(Debug, Clone)]
+pub(crate) enum Found {
+    Nothing,
+    Record(Record),
+    Identity(Arc<Identity>),
+}
+
+impl Weigh for Found {
+    fn bytes(&self) -> usize {
+        let heap = match self {
+            Self::Nothing => 0,
+            Self::Record(Record::Person(person)) => person.bytes(),
+            Self::Record(Record::Group(group)) => group.bytes(),
+            Self::Record(Record::Domain(domain)) => domain.bytes(),
+            Self::Record(Record::Settings(settings)) => settings.bytes(),
+            Self::Record(Record::Server(server)) => size_of::<Server>() + server.name.canonical().len(),
+            Self::Identity(identity) => {
+                let names = identity.aliases.iter().chain(&identity.groups).chain(Some(&identity.name));
+                size_of::<Identity>() + names.map(|name| name.canonical().len() + size_of::<Name>()).sum::<usize>()
+            }
+        };
+        size_of::<Self>() + heap
+    }
+}
+
+/// The directory of a server.
+pub struct Directory {
+    notes: Arc<Notes>,
+    reader: Access<level::Manager>,
+    writer: Access<level::Depositor>,
+    view: ViewId,
+    options: Options,
+    cache: NameCache<Found>,
+    credentials: Credentials,
+}
+
+impl Directory {
+    /// Opens the directory of a server, or makes it.
+    pub fn open(notes: &Arc<Notes>, options: Options, clock: &Arc<dyn Clock>) -> Result<Self> {
+        let database = open_database(notes, &options.server)?;
+        let identity = Arc::new(Identity::local_server(options.server.clone()));
+        let reader: Access<level::Manager> = database.authorize(&identity)?;
+        let writer = reader.lower();
+        let view = open_view(notes, &reader, &writer)?;
+        let credentials = Credentials::new(&options, clock, notes.random())?;
+        let cache = NameCache::new(options.cache_bytes);
+        let mut directory = Self { notes: Arc::clone(notes), reader, writer, view, options, cache, credentials };
+        directory.ensure_server()?;
+        let secret = directory.ensure_scram_secret()?;
+        directory.credentials.set_scram_secret(secret);
+        Ok(directory)
+    }
+
+    /// Finds the person who logs in under that name, or has that name or address.
+    pub fn person(&self, login_or_address: &str) -> Result<Option<Arc<Person>>> {
+        if login_or_address.len() > LOGIN_BYTES_MAX {
+            return Ok(None);
+        }
+        let found = match Address::parse(login_or_address.trim()) {
+            Ok(address) => self.at_address(&address)?,
+            Err(_) => self.find(&Key::name(login_or_address))?,
+        };
+        Ok(match found {
+            Some(Record::Person(person)) => Some(person),
+            _ => None,
+        })
+    }
+
+    /// Finds the group of that name or address.
+    pub fn group(&self, name_or_address: &str) -> Result<Option<Arc<Group>>> {
+        let found = match Address::parse(name_or_address.trim()) {
+            Ok(address) => self.at_address(&address)?,
+            Err(_) => self.find(&Key::name(name_or_address))?,
+        };
+        Ok(match found {
+            Some(Record::Group(group)) => Some(group),
+            _ => None,
+        })
+    }
+
+    /// Finds the local domain of that name or alias.
+    pub fn domain(&self, name: &str) -> Result<Option<Arc<Domain>>> {
+        let Ok(name) = domain_to_ascii(name) else { return Ok(None) };
+        Ok(match self.find(&Key::domain(&name))? {
+            Some(Record::Domain(domain)) => Some(domain),
+            _ => None,
+        })
+    }
+
+    /// Tells whether mail for a domain is delivered here.
+    pub fn domain_is_local(&self, name: &str) -> Result<bool> {
+        Ok(self.domain(name)?.is_some())
+    }
+
+    /// Gives a page of the people, in the order of their addresses.
+    pub fn users(&self, position: u64, limit: usize) -> Result<Page<Arc<Person>>> {
+        self.page(Kind::Person, position, limit, |record| match record {
+            Record::Person(person) => Some(person),
+            _ => None,
+        })
+    }
+
+    /// Gives a page of the groups, in the order of their addresses or names.
+    pub fn groups(&self, position: u64, limit: usize) -> Result<Page<Arc<Group>>> {
+        self.page(Kind::Group, position, limit, |record| match record {
+            Record::Group(group) => Some(group),
+            _ => None,
+        })
+    }
+
+    /// Gives a page of the local domains, in the order of their names.
+    pub fn domains(&self, position: u64, limit: usize) -> Result<Page<Arc<Domain>>> {
+        self.page(Kind::Domain, position, limit, |record| match record {
+            Record::Domain(domain) => Some(domain),
+            _ => None,
+        })
+    }
+
+    /// Gives a page of the servers, in the order of their names.
+    pub fn servers(&self, position: u64, limit: usize) -> Result<Page<Arc<Server>>> {
+        self.page(Kind::Server, position, limit, |record| match record {
+            Record::Server(server) => Some(server),
+            _ => None,
+        })
+    }
+
+    /// Gives the settings of a subject.
+    pub fn settings(&self, subject: &str) -> Result<Option<Arc<Settings>>> {
+        Ok(match self.find(&Key::settings(subject))? {
+            Some(Record::Settings(settings)) => Some(settings),
+            _ => None,
+        })
+    }
+
+    /// Sets a value of the settings of a subject, or removes it.
+    pub fn settings_set(&self, subject: &str, name: &str, value: Option<&str>) -> Result<()> {
+        crate::person::check_name(name)?;
+        let mut edit = self.edit()?;
+        let mut settings = match edit.find(&Key::settings(subject))? {
+            Some(Record::Settings(settings)) => settings.as_ref().clone(),
+            _ => Settings { note: base::NoteId(0), subject: subject.to_owned(), values: Vec::new() },
+        };
+        settings.set(name, value);
+        edit.save(&Record::Settings(Arc::new(settings)))?;
+        self.finish(edit)
+    }
+
+    /// Gives what the name lookup cache has done.
+    pub fn cache_statistics(&self) -> Statistics {
+        self.cache.statistics()
+    }
+
+    /// Gives the options.
+    #[must_use]
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Gives the database.
+    #[must_use]
+    pub fn database(&self) -> &Arc<Database> {
+        self.reader.database()
+    }
+
+    /// Builds the index anew from the notes, for repair.
+    pub fn index_rebuild(&self) -> Result<()> {
+        let mut transaction = self.transaction()?;
+        index::remove(&mut transaction, self.view);
+        transaction.commit()?;
+        self.catch_up()
+    }
+
+    pub(crate) fn notes(&self) -> &Arc<Notes> {
+        &self.notes
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        self.notes.store()
+    }
+
+    pub(crate) fn view(&self) -> ViewId {
+        self.view
+    }
+
+    pub(crate) fn credentials(&self) -> &Credentials {
+        &self.credentials
+    }
+
+    pub(crate) fn read(&self) -> Result<Reading<'_>> {
+        Ok(self.reader.read()?)
+    }
+
+    pub(crate) fn transaction(&self) -> Result<Transaction<'_>> {
+        Ok(self.notes.transaction(&[&self.writer])?)
+    }
+
+    pub(crate) fn edit(&self) -> Result<Edit<'_>> {
+        Edit::begin(self)
+    }
+
+    /// Commits a change and waits until it is durable.
+    pub(crate) fn finish(&self, edit: Edit<'_>) -> Result<()> {
+        let ticket = edit.commit()?;
+        Ok(self.store().durable(ticket).wait()?)
+    }
+
+    /// Finds the note of a key, through the cache.
+    pub(crate) fn find(&self, key: &Key) -> Result<Option<Record>> {
+        let load = || {
+            let found = self.look(|lookup| lookup.first(key))?;
+            Ok::<_, Error>(found.map_or(Found::Nothing, Found::Record))
+        };
+        Ok(match self.cached(key.text(), load)? {
+            Found::Record(record) => Some(record),
+            _ => None,
+        })
+    }
+
+    /// Gives what is cached under a text, or loads it.
+    pub(crate) fn cached(&self, text: &str, load: impl FnOnce() -> Result<Found>) -> Result<Found> {
+        self.cache.get(text, || self.database().modseq().0, load)
+    }
+
+    /// Finds who has an address: as it is written, or in the name of the domain that its own is an alias of.
+    pub(crate) fn at_address(&self, address: &Address) -> Result<Option<Record>> {
+        if let Some(found) = self.find(&Key::address(address))? {
+            return Ok(Some(found));
+        }
+        match self.domain(address.domain())? {
+            Some(domain) if domain.name != address.domain() => {
+                self.find(&Key::address(&address.in_domain(&domain.name)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads in a snapshot whose index is up to date.
+    pub(crate) fn look<T>(&self, read: impl Fn(&Lookup<'_>) -> Result<T>) -> Result<T> {
+        for _ in 0..CATCH_UP_TRIES_MAX {
+            let reading = self.read()?;
+            let lookup = Lookup::open(&reading, self.view)?;
+            if lookup.is_current() {
+                return read(&lookup);
+            }
+            self.catch_up()?;
+        }
+        // Somebody changes the database all the time without this room. What the index misses is as young as this loop.
+        let reading = self.read()?;
+        read(&Lookup::open(&reading, self.view)?)
+    }
+
+    fn catch_up(&self) -> Result<()> {
+        self.edit()?.commit().map(drop)
+    }
+
+    fn page<T>(&self, kind: Kind, position: u64, limit: usize, pick: impl Fn(Record) -> Option<T>) -> Result<Page<T>> {
+        let list = Key::list(kind.letter(), "");
+        self.look(|lookup| {
+            let total = lookup.count_beginning(&list)?;
+            let mut entries = Vec::new();
+            for note in lookup.page_beginning(&list, position, limit.min(PAGE_ENTRIES_MAX))? {
+                entries.extend(lookup.record(note)?.and_then(&pick));
+            }
+            Ok(Page { total, entries })
+        })
+    }
+
+    fn ensure_server(&self) -> Result<()> {
+        let key = Key::name(self.options.server.canonical());
+        if self.options.server.is_empty() || self.find(&key)?.is_some() {
+            return Ok(());
+        }
+        let mut edit = self.edit()?;
+        let server = Server { note: base::NoteId(0), name: self.options.server.clone() };
+        edit.save(&Record::Server(Arc::new(server)))?;
+        self.finish(edit)
+    }
+
+    fn ensure_scram_secret(&self) -> Result<[u8; 32]> {
+        let settings = self.settings(SECURITY_SUBJECT)?;
+        let stored = settings.as_ref().and_then(|settings| settings.value(SCRAM_SECRET));
+        let decoded = stored.and_then(|text| Base64::decode_vec(text).ok()).and_then(|bytes| bytes.try_into().ok());
+        if let Some(secret) = decoded {
+            return Ok(secret);
+        }
+        let mut secret = [0; 32];
+        self.random().fill(&mut secret);
+        self.settings_set(SECURITY_SUBJECT, SCRAM_SECRET, Some(&Base64::encode_string(&secret)))?;
+        Ok(secret)
+    }
+
+    pub(crate) fn random(&self) -> &dyn Random {
+        self.notes.random()
+    }
+}
+
+fn open_database(notes: &Notes, server: &Name) -> Result<Arc<Database>> {
+    match notes.database_open(DATABASE_PATH) {
+        Err(notes::Error::NotFound { .. }) => {}
+        opened => return Ok(opened?),
+    }
+    let mut acl = Acl::open_to_all(AclLevel::NoAccess);
+    if !server.is_empty() {
+        acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
+    }
+    let new = NewDatabase::new(DATABASE_PATH, "Directory", DatabaseKind::Directory, acl);
+    Ok(notes.database_create(&new)?)
+}
+
+fn open_view(notes: &Notes, reader: &Access<level::Manager>, writer: &Access<level::Depositor>) -> Result<ViewId> {
+    if let Some(view) = index::find_view(&reader.read()?)? {
+        return Ok(view);
+    }
+    let accesses = [writer];
+    let mut transaction = notes.transaction(&accesses)?;
+    let note = transaction.on(0).note_create(index::design_note())?;
+    let ticket = transaction.commit()?;
+    notes.store().durable(ticket).wait()?;
+    Ok(ViewId(note.0))
+}

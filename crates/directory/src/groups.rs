@@ -1,0 +1,147 @@
+//! Adding, changing and removing groups.
+//!
+//! Members need not exist: a group may be filled before its members are added, and may list addresses elsewhere.
+//! [`Directory::members_unknown`] tells which members stand for nobody, for a warning.
+
+use std::sync::Arc;
+
+use base::{Name, NoteId};
+
+use crate::directory::Directory;
+use crate::edit::Edit;
+use crate::error::{Error, Result};
+use crate::group::{Group, GroupKind};
+use crate::key::Key;
+use crate::people::{exchange_addresses, parse_address, parse_addresses, remove_from_groups, require_unreferenced};
+use crate::record::Record;
+
+/// A group to be added.
+#[derive(Debug, Clone, Default)]
+pub struct NewGroup {
+    /// The name; when empty, the local part of the address.
+    pub name: String,
+    /// Mail addresses, the main one first; their domains must be local.
+    pub addresses: Vec<String>,
+    /// What people read about it.
+    pub description: String,
+    /// What it is for.
+    pub kind: GroupKind,
+    /// Names and addresses.
+    pub members: Vec<String>,
+}
+
+/// What to change about a group; what is `None` or empty stays.
+#[derive(Debug, Clone, Default)]
+pub struct GroupChange {
+    /// What people read about it.
+    pub description: Option<String>,
+    /// What it is for.
+    pub kind: Option<GroupKind>,
+    /// Addresses to add.
+    pub addresses_add: Vec<String>,
+    /// Addresses to take away.
+    pub addresses_remove: Vec<String>,
+    /// Members to add.
+    pub members_add: Vec<String>,
+    /// Members to take away.
+    pub members_remove: Vec<String>,
+}
+
+impl Directory {
+    /// Adds a group.
+    pub fn group_add(&self, new: &NewGroup) -> Result<Arc<Group>> {
+        let name = self.choose_group_name(new)?;
+        let mut edit = self.edit()?;
+        let addresses = parse_addresses(&edit, new.addresses.iter())?;
+        let mut group = Group {
+            note: NoteId(0),
+            name,
+            description: new.description.clone(),
+            kind: new.kind,
+            addresses,
+            members: Vec::new(),
+        };
+        add_members(&mut group, &new.members);
+        group.note = edit.save(&Record::Group(Arc::new(group.clone())))?;
+        self.finish(edit)?;
+        Ok(Arc::new(group))
+    }
+
+    /// Changes a group.
+    pub fn group_set(&self, name: &str, change: &GroupChange) -> Result<Arc<Group>> {
+        let mut edit = self.edit()?;
+        let mut group = find_group(&mut edit, name)?;
+        if let Some(description) = &change.description {
+            group.description.clone_from(description);
+        }
+        group.kind = change.kind.unwrap_or(group.kind);
+        exchange_addresses(&edit, &mut group.addresses, (&change.addresses_remove, &change.addresses_add))?;
+        remove_members(&mut group, &change.members_remove)?;
+        add_members(&mut group, &change.members_add);
+        let group = Arc::new(group);
+        edit.save(&Record::Group(Arc::clone(&group)))?;
+        self.finish(edit)?;
+        Ok(group)
+    }
+
+    /// Removes a group, also from the groups that list it; gives what was removed.
+    pub fn group_remove(&self, name: &str) -> Result<Arc<Group>> {
+        let mut edit = self.edit()?;
+        let group = Arc::new(find_group(&mut edit, name)?);
+        let record = Record::Group(Arc::clone(&group));
+        require_unreferenced(&mut edit, &record)?;
+        remove_from_groups(&mut edit, &record)?;
+        edit.remove(group.note)?;
+        self.finish(edit)?;
+        Ok(group)
+    }
+
+    /// Gives the members that stand for nobody here and for no address elsewhere.
+    pub fn members_unknown(&self, group: &Group) -> Result<Vec<String>> {
+        let mut unknown = Vec::new();
+        for member in &group.members {
+            if !member.starts_with('*') && self.is_unknown(member)? {
+                unknown.push(member.clone());
+            }
+        }
+        Ok(unknown)
+    }
+
+    fn choose_group_name(&self, new: &NewGroup) -> Result<Name> {
+        if !new.name.trim().is_empty() {
+            return Ok(Name::new(&new.name));
+        }
+        let Some(address) = new.addresses.first() else {
+            return Err(Error::name("", "a group needs a name or an address"));
+        };
+        let address = parse_address(address)?;
+        Ok(Name::new(&self.choose_plain_name(address.local(), &address)?))
+    }
+}
+
+fn find_group(edit: &mut Edit<'_>, name: &str) -> Result<Group> {
+    match edit.find_named(name)? {
+        Some(Record::Group(group)) => Ok(group.as_ref().clone()),
+        _ => Err(Error::not_found(format!("group {name}"))),
+    }
+}
+
+/// Adds members that are not listed yet, by their keys.
+fn add_members(group: &mut Group, members: &[String]) {
+    let mut known: std::collections::HashSet<Key> =
+        group.members.iter().map(|member| Key::address_or_name(member)).collect();
+    for member in members.iter().map(|member| member.trim()) {
+        if known.insert(Key::address_or_name(member)) {
+            group.members.push(member.to_owned());
+        }
+    }
+}
+
+fn remove_members(group: &mut Group, members: &[String]) -> Result<()> {
+    if let Some(missing) = members.iter().find(|member| !group.lists(member)) {
+        return Err(Error::not_found(format!("member {missing} of {}", group.label())));
+    }
+    let gone: std::collections::HashSet<Key> = members.iter().map(|member| Key::address_or_name(member)).collect();
+    group.members.retain(|member| !gone.contains(&Key::address_or_name(member)));
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! From a person to the identity that access control lists are asked with: all names, and all groups, nested ones included.
+//!
+//! Groups are found upwards, from members to the groups that list them, through the index; so the cost depends on the groups
+//! of the person and not on the size of groups. A group counts when it lists any name, short name or address of
+//! the person (an address also in the aliases of its domain), a wildcard above the hierarchical name (`*/Sales/Acme`, `*/Acme`, `*`),
+//! or another group that counts. Mail-only groups give no access and pass none on.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+
+use base::limits::GROUP_DEPTH_MAX;
+use base::{Name, NoteId};
+use notes::Identity;
+
+use crate::address::Address;
+use crate::directory::{Directory, Found};
+use crate::error::{Error, Result};
+use crate::group::Group;
+use crate::index::Lookup;
+use crate::key::Key;
+use crate::limits::GROUPS_PER_IDENTITY_MAX;
+use crate::person::Person;
+use crate::record::Record;
+
+impl Directory {
+    /// Gives the identity of a person, with all groups.
+    pub fn identity(&self, person: &Person) -> Result<Arc<Identity>> {
+        let load = || self.look(|lookup| self.load_identity(lookup, person)).map(Found::Identity);
+        match self.cached(&format!("i{}", person.note), load)? {
+            Found::Identity(identity) => Ok(identity),
+            _ => Err(Error::not_found(person.label())),
+        }
+    }
+
+    fn load_identity(&self, lookup: &Lookup<'_>, person: &Person) -> Result<Arc<Identity>> {
+        let mut keys = person.name_keys();
+        keys.extend(wildcards(&person.name).iter().map(|wildcard| Key::name(wildcard)));
+        keys.extend(address_keys(lookup, &person.addresses)?);
+        let addresses = person.addresses.iter().map(|address| Name::new(&address.key()));
+        let names = person.other_names.iter().chain(&person.short_names).map(|name| Name::new(name));
+        let groups = groups_above(lookup, keys)?;
+        Ok(Arc::new(Identity {
+            name: person.name.clone(),
+            aliases: names.chain(addresses).collect(),
+            groups: groups.into_iter().map(|group| group.name.clone()).collect(),
+            server: false,
+            local: false,
+        }))
+    }
+}
+
+/// Gives the wildcards that cover a hierarchical name, and the one that covers everybody.
+fn wildcards(name: &Name) -> Vec<String> {
+    let above = name.canonical().match_indices('/').map(|(index, _)| format!("*{}", &name.canonical()[index..]));
+    above.chain(["*".to_owned()]).collect()
+}
+
+/// Gives the keys of addresses, also in the aliases of their domains.
+fn address_keys(lookup: &Lookup<'_>, addresses: &[Address]) -> Result<Vec<Key>> {
+    let mut keys = Vec::new();
+    for address in addresses {
+        keys.push(Key::address(address));
+        if let Some(Record::Domain(domain)) = lookup.first(&Key::domain(address.domain()))? {
+            keys.extend(domain.names().map(|name| Key::address(&address.in_domain(name))));
+        }
+    }
+    Ok(keys)
+}
+
+/// Finds the groups that list one of the keys, and the groups that list those.
+fn groups_above(lookup: &Lookup<'_>, keys: Vec<Key>) -> Result<Vec<Arc<Group>>> {
+    let mut met: HashSet<NoteId> = HashSet::new();
+    let mut found = Vec::new();
+    let mut waiting: VecDeque<(Vec<Key>, usize)> = VecDeque::from([(keys, 0)]);
+    while let Some((keys, depth)) = waiting.pop_front() {
+        for note in listing(lookup, &keys)? {
+            if !met.insert(note) {
+                continue;
+            }
+            let Some(Record::Group(group)) = lookup.record(note)? else { continue };
+            if !group.kind.gives_access() {
+                continue;
+            }
+            if depth >= GROUP_DEPTH_MAX {
+                return Err(Error::GroupTooDeep { group: group.name.to_string() });
+            }
+            let mut above = vec![Key::name(group.name.canonical())];
+            above.extend(address_keys(lookup, &group.addresses)?);
+            waiting.push_back((above, depth + 1));
+            found.push(group);
+        }
+        if found.len() > GROUPS_PER_IDENTITY_MAX {
+            return Err(Error::Limit { what: "groups of a person", max: GROUPS_PER_IDENTITY_MAX });
+        }
+    }
+    Ok(found)
+}
+
+fn listing(lookup: &Lookup<'_>, keys: &[Key]) -> Result<Vec<NoteId>> {
+    let mut notes = Vec::new();
+    for key in keys {
+        notes.extend(lookup.holders(&Key::listed_by(key), GROUPS_PER_IDENTITY_MAX)?);
+    }
+    Ok(notes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards_cover_every_level() {
+        let check = |name: &str, expected: &[&str]| assert_eq!(wildcards(&Name::new(name)), expected, "{name}");
+        check("Ann/West/Sales/Acme", &["*/OU=West/OU=Sales/O=Acme", "*/OU=Sales/O=Acme", "*/O=Acme", "*"]);
+        check("Ann", &["*"]);
+    }
+}

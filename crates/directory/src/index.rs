@@ -1,0 +1,319 @@
+//! The index of the directory: from keys ([`crate::key`]) to notes, persistent, in O(log n).
+//!
+//! The index is the collection of one view of `names.nsf`, the hidden view `($Lookup)`; its design note has a UNID of its own, by which
+//! it is found. An entry's key is the text of a [`Key`], a zero byte and the note's number; its value is empty. So
+//! several notes may have one key, as after a replication of two additions; the note with the lowest number counts. Beside
+//! the entries, the table `viewback` holds the keys of each note, so that they can be taken away whatever became of the note.
+//!
+//! The state of the collection is the modseq up to which the index is true. Changes that this room makes move both in one
+//! batch. Changes that somebody else makes leave the index behind; whoever looks up next notices, because the modseq of
+//! the snapshot is greater, and brings it up to date from the order of changes ([`Indexer::catch_up`]).
+//!
+//! The byte-level forms stand in `docs/directory.md`.
+
+use std::collections::HashMap;
+
+use base::codec::{Decoder, Encoder, Truncated};
+use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
+use notes::change::Change;
+use notes::collection::{CollectionId, CountOnly, Reader, Writer};
+use notes::{Item, NewNote, NoteClass, Reading, Transaction};
+use store::engine::prefix_end;
+use store::{Batch, Direction, KeyRange, Read, Store, Table};
+
+use crate::error::{Error, Result};
+use crate::key::Key;
+use crate::limits::CATCH_UP_NOTES_MAX;
+use crate::record::Record;
+
+/// The title of the view.
+const TITLE: &str = "($Lookup)";
+
+/// Version of the records of the index. Another number makes the index be built anew.
+const VERSION: u8 = 1;
+
+/// Gives the UNID of the view's design note, the same in all directories.
+fn design_unid() -> Unid {
+    Unid(*b"Doublet($Lookup)")
+}
+
+/// Gives the view's design note, to be made in a new directory.
+pub(crate) fn design_note() -> NewNote {
+    let items = vec![Item::text(notes::folder::TITLE_ITEM, TITLE), Item::text(notes::folder::FLAGS_ITEM, "Y")];
+    NewNote { unid: Some(design_unid()), ..NewNote::of_class(NoteClass::VIEW, items) }
+}
+
+/// Finds the view of the index.
+pub(crate) fn find_view(reading: &Reading<'_>) -> Result<Option<ViewId>> {
+    Ok(reading.find(design_unid())?.map(|note| ViewId(note.0)))
+}
+
+/// The index as a snapshot shows it.
+pub(crate) struct Lookup<'r> {
+    reading: &'r Reading<'r>,
+    entries: Reader<'r>,
+}
+
+impl<'r> Lookup<'r> {
+    pub(crate) fn open(reading: &'r Reading<'r>, view: ViewId) -> Result<Self> {
+        let id = CollectionId::new(reading.database().number(), view);
+        Ok(Self { reading, entries: Reader::open(reading.snapshot(), id)? })
+    }
+
+    /// Tells whether the index shows all changes that the snapshot shows.
+    pub(crate) fn is_current(&self) -> bool {
+        true_up_to(self.entries.state()) >= self.reading.modseq()
+    }
+
+    /// Gives the notes that have a key, lowest number first, at most `limit`.
+    pub(crate) fn holders(&self, key: &Key, limit: usize) -> Result<Vec<NoteId>> {
+        let mut scan = self.entries.scan(&KeyRange::prefix(&entry_prefix(key)), Direction::Forward)?;
+        let mut found = Vec::new();
+        while found.len() < limit {
+            let Some((entry, _)) = scan.next()? else { break };
+            found.push(note_of(entry)?);
+        }
+        Ok(found)
+    }
+
+    /// Counts the entries whose keys begin with a key, the key of a list for instance.
+    pub(crate) fn count_beginning(&self, key: &Key) -> Result<u64> {
+        let range = KeyRange::prefix(key.text().as_bytes());
+        Ok(self.entries.count_range(&range.start, range.end.as_deref())?)
+    }
+
+    /// Gives a page of the notes whose keys begin with a key, in order.
+    pub(crate) fn page_beginning(&self, key: &Key, position: u64, limit: usize) -> Result<Vec<NoteId>> {
+        let count = self.count_beginning(key)?;
+        let left = usize::try_from(count.saturating_sub(position)).unwrap_or(usize::MAX);
+        let first = self.entries.rank(key.text().as_bytes())?.saturating_add(position);
+        let page = self.entries.page(first, limit.min(left))?;
+        page.iter().map(|entry| note_of(&entry.key)).collect()
+    }
+
+    /// Reads a note.
+    pub(crate) fn record(&self, note: NoteId) -> Result<Option<Record>> {
+        let Some(found) = self.reading.note(note)? else { return Ok(None) };
+        Ok(Record::read(note, found.header.class, &found.items))
+    }
+
+    /// Reads the first of the notes that have a key and can be read.
+    pub(crate) fn first(&self, key: &Key) -> Result<Option<Record>> {
+        let Some(&note) = self.holders(key, 1)?.first() else { return Ok(None) };
+        self.record(note)
+    }
+}
+
+/// The index within a transaction.
+pub(crate) struct Indexer<'t> {
+    store: &'t Store,
+    id: CollectionId,
+    entries: Writer<'t>,
+    /// The keys that this transaction has given to notes.
+    given: HashMap<NoteId, Vec<String>>,
+}
+
+impl<'t> Indexer<'t> {
+    pub(crate) fn open(store: &'t Store, database: DbNumber, view: ViewId) -> Result<Self> {
+        let id = CollectionId::new(database, view);
+        Ok(Self { store, id, entries: Writer::open(store, id, &CountOnly)?, given: HashMap::new() })
+    }
+
+    /// Gives the modseq up to which the index is true.
+    pub(crate) fn true_up_to(&self) -> Modseq {
+        true_up_to(self.entries.state())
+    }
+
+    /// Gives the notes that have a key, changes of this transaction included, lowest number first.
+    pub(crate) fn holders(&self, key: &Key) -> Result<Vec<NoteId>> {
+        self.holders_of_prefix(&entry_prefix(key))
+    }
+
+    /// Gives the notes whose keys begin with a key, in the order of the keys.
+    pub(crate) fn holders_beginning(&self, key: &Key) -> Result<Vec<NoteId>> {
+        self.holders_of_prefix(key.text().as_bytes())
+    }
+
+    /// Makes `keys` the keys of a note; none when it was deleted.
+    pub(crate) fn put(&mut self, batch: &mut Batch, note: NoteId, keys: &[Key]) -> Result<()> {
+        let back = self.back_key(note);
+        let old = match self.given.remove(&note) {
+            Some(given) => given,
+            None => self.stored_keys(note, &back)?,
+        };
+        for key in old.iter().filter(|key| keys.binary_search_by(|new| new.text().cmp(key)).is_err()) {
+            self.entries.remove(&entry_key(key, note))?;
+        }
+        for key in keys {
+            self.entries.put(&entry_key(key.text(), note), &[])?;
+        }
+        if keys.is_empty() {
+            batch.delete(Table::ViewBack, &back);
+        } else {
+            batch.put(Table::ViewBack, &back, &encode_keys(keys));
+        }
+        self.given.insert(note, keys.iter().map(|key| key.text().to_owned()).collect());
+        Ok(())
+    }
+
+    /// Takes in what others have changed, as `reading` shows it. Tells whether that was everything.
+    pub(crate) fn catch_up(&mut self, batch: &mut Batch, reading: &Reading<'_>) -> Result<bool> {
+        let mut changed: Vec<(Modseq, NoteId)> = Vec::new();
+        reading.changes(self.true_up_to(), &mut |entry| {
+            if !matches!(entry.change, Change::Left { .. }) {
+                changed.push((entry.modseq, entry.note));
+            }
+            Ok(())
+        })?;
+        let end = whole_transactions(&changed, CATCH_UP_NOTES_MAX);
+        for (_, note) in &changed[..end] {
+            let keys = match reading.note(*note)? {
+                Some(found) => Record::read(*note, found.header.class, &found.items).map(|record| record.keys()),
+                None => None,
+            };
+            self.put(batch, *note, &keys.unwrap_or_default())?;
+        }
+        let complete = end == changed.len();
+        let upto = if complete { reading.modseq() } else { changed[..end].last().map_or(Modseq(0), |last| last.0) };
+        self.set_true_up_to(upto);
+        Ok(complete)
+    }
+
+    /// Says up to which modseq the index is true.
+    pub(crate) fn set_true_up_to(&mut self, modseq: Modseq) {
+        let mut state = Encoder::with_capacity(9);
+        state.u8(VERSION).u64(modseq.0);
+        self.entries.set_state(&state.finish());
+    }
+
+    /// Writes the changes into the batch.
+    pub(crate) fn finish(self, batch: &mut Batch) -> Result<()> {
+        Ok(self.entries.finish(batch)?)
+    }
+
+    fn holders_of_prefix(&self, prefix: &[u8]) -> Result<Vec<NoteId>> {
+        let mut found = Vec::new();
+        self.entries.visit(prefix, prefix_end(prefix).as_deref(), |entry, _| {
+            found.push(note_of(entry));
+            Ok(())
+        })?;
+        found.into_iter().collect()
+    }
+
+    fn stored_keys(&self, note: NoteId, back: &[u8]) -> Result<Vec<String>> {
+        let stored = self.store.get(Table::ViewBack, back)?;
+        let keys = stored.as_deref().map_or_else(|| Ok(Vec::new()), decode_keys);
+        keys.map_err(|_| Error::Damaged { note, what: "its keys in the index".to_owned() })
+    }
+
+    fn back_key(&self, note: NoteId) -> Vec<u8> {
+        [&back_prefix(self.id)[..], &note.to_key()].concat()
+    }
+}
+
+/// Removes the index, so that it is built anew from the notes.
+pub(crate) fn remove(transaction: &mut Transaction<'_>, view: ViewId) {
+    let id = CollectionId::new(transaction.on(0).database().number(), view);
+    let mut writer = transaction.on(0);
+    let batch = writer.batch();
+    id.remove_all(batch);
+    let prefix = back_prefix(id);
+    let end = prefix_end(&prefix).expect("view numbers end long before the greatest one");
+    batch.delete_range(Table::ViewBack, &prefix, &end);
+}
+
+/// Tells how many of the changes are taken at once: about `limit`, and never a part of a transaction.
+fn whole_transactions(changed: &[(Modseq, NoteId)], limit: usize) -> usize {
+    let Some((last, _)) = limit.checked_sub(1).and_then(|index| changed.get(index)) else { return changed.len() };
+    changed.partition_point(|(modseq, _)| modseq <= last)
+}
+
+fn true_up_to(state: &[u8]) -> Modseq {
+    let mut input = Decoder::new(state);
+    match (input.u8(), input.u64()) {
+        (Ok(VERSION), Ok(modseq)) => Modseq(modseq),
+        _ => Modseq(0),
+    }
+}
+
+fn back_prefix(id: CollectionId) -> [u8; 8] {
+    let mut prefix = [0; 8];
+    prefix[..4].copy_from_slice(&id.database.to_key());
+    prefix[4..].copy_from_slice(&id.view.to_key());
+    prefix
+}
+
+/// Gives what the entries of all notes with that key begin with.
+fn entry_prefix(key: &Key) -> Vec<u8> {
+    [key.text().as_bytes(), &[0]].concat()
+}
+
+fn entry_key(key: &str, note: NoteId) -> Vec<u8> {
+    [key.as_bytes(), &[0], &note.to_key()].concat()
+}
+
+fn note_of(entry: &[u8]) -> Result<NoteId> {
+    let note = entry.last_chunk::<4>().copied().map(NoteId::from_key);
+    note.ok_or_else(|| Error::Damaged { note: NoteId(0), what: "an entry of the index has no note".to_owned() })
+}
+
+fn encode_keys(keys: &[Key]) -> Vec<u8> {
+    let mut out = Encoder::new();
+    out.u8(VERSION).varint(keys.len() as u64);
+    for key in keys {
+        out.text(key.text());
+    }
+    out.finish()
+}
+
+fn decode_keys(bytes: &[u8]) -> std::result::Result<Vec<String>, Truncated> {
+    let mut input = Decoder::new(bytes);
+    if input.u8()? != VERSION {
+        return Err(Truncated);
+    }
+    let count = input.count()?;
+    (0..count).map(|_| Ok(input.text()?.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_of_a_note_read_back() {
+        let keys = [Key::name("ann"), Key::domain("acme.test")];
+        let texts: Vec<String> = keys.iter().map(|key| key.text().to_owned()).collect();
+        assert_eq!(decode_keys(&encode_keys(&keys)), Ok(texts));
+        assert_eq!(decode_keys(&[9, 0]), Err(Truncated));
+        assert_eq!(decode_keys(&[1, 200, 1]), Err(Truncated));
+    }
+
+    #[test]
+    fn a_transaction_is_never_taken_in_part() {
+        let changed: Vec<(Modseq, NoteId)> =
+            [1, 1, 2, 2, 2, 3].iter().zip(0..).map(|(&modseq, note)| (Modseq(modseq), NoteId(note))).collect();
+        let check = |limit, expected| assert_eq!(whole_transactions(&changed, limit), expected, "limit {limit}");
+        check(1, 2);
+        check(2, 2);
+        check(3, 5);
+        check(6, 6);
+        check(100, 6);
+        assert_eq!(whole_transactions(&[], 10), 0);
+    }
+
+    #[test]
+    fn an_index_of_another_version_is_true_of_nothing() {
+        assert_eq!(true_up_to(&[]), Modseq(0));
+        assert_eq!(true_up_to(&[1, 0, 0, 0, 0, 0, 0, 0, 7]), Modseq(7));
+        assert_eq!(true_up_to(&[2, 0, 0, 0, 0, 0, 0, 0, 7]), Modseq(0));
+    }
+
+    #[test]
+    fn entries_end_with_their_note() {
+        let key = Key::name("ann");
+        let entry = entry_key(key.text(), NoteId(0x0100));
+        assert!(entry.starts_with(&entry_prefix(&key)));
+        assert_eq!(note_of(&entry).ok(), Some(NoteId(0x0100)));
+        assert!(note_of(&[1]).is_err());
+    }
+}

@@ -1,0 +1,89 @@
+//! The names of items in directory notes, and small steps on lists of items.
+//!
+//! The names are those of the original where it has one (`docs/directory.md` lists all). Items that this room does not know
+//! are kept when a note is changed.
+
+use notes::item::find;
+use notes::{Item, ItemFlags, Value};
+
+pub(crate) const FORM: &str = "Form";
+pub(crate) const TYPE: &str = "Type";
+
+pub(crate) const FULL_NAME: &str = "FullName";
+pub(crate) const FIRST_NAME: &str = "FirstName";
+pub(crate) const LAST_NAME: &str = "LastName";
+pub(crate) const SHORT_NAME: &str = "ShortName";
+pub(crate) const INTERNET_ADDRESS: &str = "InternetAddress";
+pub(crate) const MAIL_FILE: &str = "MailFile";
+pub(crate) const MAIL_SERVER: &str = "MailServer";
+pub(crate) const MAIL_ADDRESS: &str = "MailAddress";
+pub(crate) const MAIL_QUOTA: &str = "MailQuota";
+pub(crate) const DISABLED: &str = "Disabled";
+pub(crate) const HTTP_PASSWORD: &str = "HTTPPassword";
+pub(crate) const SCRAM_SHA_256: &str = "$ScramSHA256";
+
+pub(crate) const LIST_NAME: &str = "ListName";
+pub(crate) const LIST_DESCRIPTION: &str = "ListDescription";
+pub(crate) const GROUP_TYPE: &str = "GroupType";
+pub(crate) const MEMBERS: &str = "Members";
+
+pub(crate) const DOMAIN_NAME: &str = "DomainName";
+pub(crate) const DOMAIN_ALIASES: &str = "DomainAliases";
+pub(crate) const CATCH_ALL: &str = "CatchAll";
+pub(crate) const POSTMASTER: &str = "Postmaster";
+
+pub(crate) const SERVER_NAME: &str = "ServerName";
+pub(crate) const SUBJECT: &str = "Subject";
+
+/// Gives the first text of an item; an empty one counts as none.
+pub(crate) fn text<'a>(items: &'a [Item], name: &str) -> Option<&'a str> {
+    find(items, name)?.value.text().filter(|text| !text.trim().is_empty())
+}
+
+/// Gives the texts of an item, empty ones left out.
+pub(crate) fn texts<'a>(items: &'a [Item], name: &str) -> impl Iterator<Item = &'a str> {
+    let values = find(items, name).map_or(&[][..], |item| item.value.texts());
+    values.iter().map(String::as_str).filter(|text| !text.trim().is_empty())
+}
+
+/// Gives the first number of an item as a count of bytes or the like.
+pub(crate) fn count(items: &[Item], name: &str) -> Option<u64> {
+    let number = find(items, name)?.value.number()?;
+    // The cast saturates at both ends, and numbers that large are no counts anyway.
+    (number.is_finite() && number >= 0.0).then_some(number as u64)
+}
+
+/// Replaces all items of that name by one, or by none.
+pub(crate) fn set(items: &mut Vec<Item>, name: &str, item: Option<Item>) {
+    items.retain(|known| !known.is_named(name));
+    items.extend(item);
+}
+
+/// Sets an item to one text, or removes it.
+pub(crate) fn set_text(items: &mut Vec<Item>, name: &str, value: Option<&str>) {
+    set(items, name, value.map(|value| Item::text(name, value)));
+}
+
+/// Sets an item to a list of texts; an empty list removes it.
+pub(crate) fn set_texts(items: &mut Vec<Item>, name: &str, values: &[String]) {
+    let item = (!values.is_empty()).then(|| Item::summary(name, Value::TextList(values.to_vec())));
+    set(items, name, item);
+}
+
+/// Sets an item to a list of hierarchical names.
+pub(crate) fn set_names(items: &mut Vec<Item>, name: &str, values: &[String]) {
+    set_texts(items, name, values);
+    items.iter_mut().filter(|item| item.is_named(name)).for_each(|item| item.flags = item.flags.with(ItemFlags::NAMES));
+}
+
+/// Sets an item that is kept out of the summary, so that no view and no search shows it; an absent one is removed.
+pub(crate) fn set_secret(items: &mut Vec<Item>, name: &str, value: Option<String>) {
+    let secret = |value| Item { flags: ItemFlags::PROTECTED, ..Item::body(name, Value::Text(value)) };
+    set(items, name, value.map(secret));
+}
+
+/// Sets an item to a number, or removes it.
+pub(crate) fn set_count(items: &mut Vec<Item>, name: &str, value: Option<u64>) {
+    // Counts of bytes stay far below 2^53, up to which a double is exact.
+    set(items, name, value.map(|value| Item::summary(name, Value::Number(value as f64))));
+}

@@ -1,0 +1,156 @@
+//! The keys under which notes are found: normalised names, addresses, memberships.
+//!
+//! A [`Key`] is a letter that says what kind of key it is, and a text. The index holds one entry for each key of
+//! each note.
+//!
+//! | letter | text | found by it |
+//! |---|---|---|
+//! | `a` | address, domain first: `acme.test@ann` | who has the address |
+//! | `n` | name, folded: `cn=ann smith/o=acme`, `ann` | the person, group or server of that name |
+//! | `d` | domain, in ASCII | the domain, by name or alias |
+//! | `f` | path of a mail file, folded | whose mail file it is |
+//! | `m` | `a` or `n` and the member as above | the groups that list the member |
+//! | `l` | letter of the kind of note, sort text | all notes of a kind, in order |
+//! | `s` | subject of a settings note | the note |
+
+use base::Name;
+
+use crate::address::{Address, fold};
+use crate::limits::KEY_TEXT_BYTES_MAX;
+
+/// A normalised name, address or the like, under which a note is found.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key(String);
+
+impl Key {
+    /// Makes the key of an address.
+    #[must_use]
+    pub fn address(address: &Address) -> Self {
+        Self::new('a', &address.domain_first_key())
+    }
+
+    /// Makes the key that all addresses of a domain begin with.
+    pub(crate) fn addresses_of(domain: &str) -> Self {
+        Self::new('a', &format!("{domain}@"))
+    }
+
+    /// Makes the key of a name of a person, group or server.
+    #[must_use]
+    pub fn name(name: &str) -> Self {
+        Self::new('n', &fold_name(name))
+    }
+
+    /// Makes the key of whatever somebody may log in with, or a group may list: an address, or else a name.
+    #[must_use]
+    pub fn address_or_name(text: &str) -> Self {
+        match Address::parse(text.trim()) {
+            Ok(address) => Self::address(&address),
+            Err(_) => Self::name(text),
+        }
+    }
+
+    /// Makes the key of a domain in ASCII form.
+    #[must_use]
+    pub fn domain(domain: &str) -> Self {
+        Self::new('d', domain)
+    }
+
+    pub(crate) fn mail_file(path: &str) -> Self {
+        Self::new('f', &fold(path))
+    }
+
+    pub(crate) fn settings(subject: &str) -> Self {
+        Self::new('s', &fold(subject))
+    }
+
+    /// Makes the key under which the groups are found that list whatever `member` finds.
+    pub(crate) fn listed_by(member: &Self) -> Self {
+        Self::new('m', &member.0)
+    }
+
+    pub(crate) fn list(kind: char, sort: &str) -> Self {
+        Self::new('l', &format!("{kind}{}", fold(sort)))
+    }
+
+    /// Gives the whole key as a text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Gives the value without the letter.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        self.0.get(1..).unwrap_or_default()
+    }
+
+    /// Gives kind and value as people read them, for messages.
+    pub(crate) fn describe(&self) -> String {
+        let value = self.value();
+        match (self.0.chars().next(), value.split_once('@')) {
+            (Some('a'), Some((domain, local))) => format!("address {local}@{domain}"),
+            (Some('d'), _) => format!("domain {value}"),
+            (Some('f'), _) => format!("mail file {value}"),
+            (Some('n'), _) => format!("name {}", Name::new(value)),
+            _ => value.to_owned(),
+        }
+    }
+
+    /// Control characters cannot occur in what is looked up; a zero byte would end the key within the index.
+    fn new(letter: char, text: &str) -> Self {
+        let mut key = String::with_capacity(1 + text.len());
+        key.push(letter);
+        key.extend(text.chars().map(|character| if character.is_control() { ' ' } else { character }));
+        key.truncate(key.floor_char_boundary(KEY_TEXT_BYTES_MAX));
+        Self(key)
+    }
+}
+
+/// Folds a name for comparison: canonical form, runs of blanks as one, lower case.
+fn fold_name(name: &str) -> String {
+    let blanks_joined = name.split_whitespace().collect::<Vec<_>>().join(" ");
+    fold(Name::new(&blanks_joined).canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(Key::address_or_name(text).text(), expected, "{text}");
+    }
+
+    #[test]
+    fn addresses_and_names_are_normalised() {
+        check("Ann@ACME.test", "aacme.test@ann");
+        check(" Ann   Smith / Acme ", "ncn=ann smith/o=acme");
+        check("CN=Ann Smith/O=Acme", "ncn=ann smith/o=acme");
+        check("SALES", "nsales");
+        check("no@address@at all", "nno@address@at all");
+        check("with\u{0}zero", "nwith zero");
+    }
+
+    #[test]
+    fn different_kinds_of_keys_never_meet() {
+        let keys = [Key::name("x"), Key::domain("x"), Key::mail_file("x"), Key::settings("x"), Key::list('p', "x")];
+        for (index, key) in keys.iter().enumerate() {
+            assert!(!keys[..index].contains(key), "{key:?}");
+        }
+        assert_eq!(Key::listed_by(&Key::name("X")).text(), "mnx");
+        assert_eq!(Key::name("x").value(), "x");
+    }
+
+    #[test]
+    fn keys_can_be_described() {
+        assert_eq!(Key::address_or_name("Ann@Acme.test").describe(), "address ann@acme.test");
+        assert_eq!(Key::name("CN=Ann/O=Acme").describe(), "name ann/acme");
+        assert_eq!(Key::mail_file("mail/A.nsf").describe(), "mail file mail/a.nsf");
+        assert_eq!(Key::domain("acme.test").describe(), "domain acme.test");
+    }
+
+    #[test]
+    fn keys_are_bounded() {
+        let key = Key::name(&"ä".repeat(10_000));
+        assert!(key.text().len() <= KEY_TEXT_BYTES_MAX);
+    }
+}

@@ -1,0 +1,277 @@
+//! Logging in: with a password, or through SCRAM-SHA-256.
+//!
+//! Every way in goes through the same gate, in this order: throttling for account and address, the proof, and only then
+//! whether the account is disabled; so a peer that cannot prove anything learns nothing. A name that does not exist costs the
+//! same time, is throttled the same way and gets the same salt each time.
+//!
+//! A failed login tells the peer an [`AuthError`]; the name that was tried is for the caller to log.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use base::{Clock, Random};
+
+use crate::address::fold;
+use crate::directory::{Directory, Options};
+use crate::error::{AuthError, Error, Result};
+use crate::limits::{LOGIN_BYTES_MAX, PASSWORD_BYTES_MAX, SCRAM_ITERATIONS_DEFAULT};
+use crate::password::{self, Decoy, Turnstile};
+use crate::person::Person;
+use crate::scram::{self, Challenged, Keys, Opened, ScramError};
+use crate::throttle::{Network, Throttle, Throttled};
+use crate::verified::{Proof, Verified};
+
+/// What logging in needs beside the directory.
+pub(crate) struct Credentials {
+    throttle: Arc<Throttle>,
+    verified: Verified<Verdict>,
+    decoy: Decoy,
+    /// Makes the salts of unknown accounts.
+    scram_secret: [u8; 32],
+    scram_iterations: u32,
+    turnstile: Turnstile,
+    counts: Arc<Counts>,
+}
+
+/// What became of the logins since the directory was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoginStatistics {
+    /// Logins that succeeded.
+    pub succeeded: u64,
+    /// Logins with an unknown name or a wrong proof, or against the rules of SCRAM.
+    pub refused: u64,
+    /// Logins that were not tried, because there had been too many failures.
+    pub throttled: u64,
+    /// Logins to disabled accounts.
+    pub disabled: u64,
+    /// Logins that could not be checked.
+    pub unavailable: u64,
+    /// Password hashes that were computed; logins less these were answered from memory.
+    pub hashes: u64,
+}
+
+/// Counts logins.
+#[derive(Debug, Default)]
+struct Counts {
+    succeeded: AtomicU64,
+    refused: AtomicU64,
+    throttled: AtomicU64,
+    disabled: AtomicU64,
+    unavailable: AtomicU64,
+    hashes: AtomicU64,
+}
+
+impl Counts {
+    fn add<T>(&self, outcome: &Result<T, AuthError>) {
+        let count = match outcome {
+            Ok(_) => &self.succeeded,
+            Err(AuthError::Refused | AuthError::Protocol(_)) => &self.refused,
+            Err(AuthError::Throttled { .. }) => &self.throttled,
+            Err(AuthError::Disabled) => &self.disabled,
+            Err(AuthError::Unavailable(_)) => &self.unavailable,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> LoginStatistics {
+        let value = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        LoginStatistics {
+            succeeded: value(&self.succeeded),
+            refused: value(&self.refused),
+            throttled: value(&self.throttled),
+            disabled: value(&self.disabled),
+            unavailable: value(&self.unavailable),
+            hashes: value(&self.hashes),
+        }
+    }
+}
+
+/// What became of checking a password.
+#[derive(Debug, Clone)]
+enum Verdict {
+    Right,
+    Wrong,
+    Throttled(Duration),
+    Broken(Error),
+}
+
+impl Credentials {
+    pub(crate) fn new(options: &Options, clock: &Arc<dyn Clock>, random: &dyn Random) -> Result<Self> {
+        Ok(Self {
+            throttle: Arc::new(Throttle::new(options.throttle, Arc::clone(clock))),
+            verified: Verified::new(options.verified, Arc::clone(clock), random),
+            decoy: Decoy::new(&options.passwords, random)?,
+            scram_secret: [0; 32],
+            scram_iterations: options.passwords.scram_iterations.unwrap_or(SCRAM_ITERATIONS_DEFAULT),
+            turnstile: Turnstile::new(options.passwords.at_once_max),
+            counts: Arc::default(),
+        })
+    }
+
+    pub(crate) fn set_scram_secret(&mut self, secret: [u8; 32]) {
+        self.scram_secret = secret;
+    }
+
+    fn check_password(&self, account: &str, stored: Option<&str>, password: &[u8], from: IpAddr) -> Verdict {
+        let attempt = match self.throttle.begin(account, from) {
+            Ok(attempt) => attempt,
+            Err(Throttled { retry_after }) => return Verdict::Throttled(retry_after),
+        };
+        let _turn = self.turnstile.enter();
+        self.counts.hashes.fetch_add(1, Ordering::Relaxed);
+        let Some(stored) = stored else {
+            self.decoy.waste_time(password);
+            return Verdict::Wrong;
+        };
+        match password::verify(stored, password) {
+            Ok(true) => {
+                attempt.succeeded();
+                Verdict::Right
+            }
+            Ok(false) => {
+                attempt.failed();
+                Verdict::Wrong
+            }
+            Err(error) => {
+                attempt.withdrawn();
+                Verdict::Broken(error.into())
+            }
+        }
+    }
+}
+
+impl Directory {
+    /// Logs somebody in with a password. Takes the time of an argon2 hash, unless the same login succeeded lately.
+    pub fn authenticate(&self, login: &str, password: &[u8], from: IpAddr) -> Result<Arc<Person>, AuthError> {
+        let outcome = self.check_login(login, password, from);
+        self.credentials().counts.add(&outcome);
+        outcome
+    }
+
+    fn check_login(&self, login: &str, password: &[u8], from: IpAddr) -> Result<Arc<Person>, AuthError> {
+        if login.len() > LOGIN_BYTES_MAX || password.len() > PASSWORD_BYTES_MAX {
+            return Err(AuthError::Refused);
+        }
+        let person = self.person(login)?;
+        let account = account_of(person.as_deref(), login);
+        let credentials = self.credentials();
+        credentials.throttle.check(&account, from).map_err(throttled)?;
+        let stored = person.as_ref().and_then(|person| person.password_hash.as_deref());
+        let proof = credentials.verified.proof(&account, password, Network::of(from), stored.unwrap_or_default());
+        let verdict = if credentials.verified.contains(&proof) {
+            Verdict::Right
+        } else {
+            let check = || credentials.check_password(&account, stored, password, from);
+            credentials.verified.judge(proof, || self.remember(proof, check()))
+        };
+        match (verdict, person) {
+            (Verdict::Right, Some(person)) => admit(person),
+            (Verdict::Right | Verdict::Wrong, _) => Err(AuthError::Refused),
+            (Verdict::Throttled(retry_after), _) => Err(AuthError::Throttled { retry_after }),
+            (Verdict::Broken(error), _) => Err(AuthError::Unavailable(error)),
+        }
+    }
+
+    /// Begins a login through SCRAM-SHA-256 with the client's first message; gives the server's.
+    pub fn scram_begin(&self, client_first: &[u8], from: IpAddr) -> Result<(ScramLogin, String), AuthError> {
+        let outcome = self.open_scram(client_first, from);
+        if outcome.is_err() {
+            self.credentials().counts.add(&outcome);
+        }
+        outcome
+    }
+
+    fn open_scram(&self, client_first: &[u8], from: IpAddr) -> Result<(ScramLogin, String), AuthError> {
+        let opened = Opened::read(client_first)?;
+        let person = self.person(opened.username())?;
+        let account = account_of(person.as_deref(), opened.username());
+        let credentials = self.credentials();
+        credentials.throttle.check(&account, from).map_err(throttled)?;
+        let authorized = match (opened.authorization(), &person) {
+            (Some(authorization), Some(person)) => self.is_name_of(authorization, person)?,
+            _ => true,
+        };
+        let known = person.as_ref().filter(|_| authorized).and_then(|person| person.scram.clone());
+        let keys = known.unwrap_or_else(|| {
+            Keys::decoy(&credentials.scram_secret, &fold(opened.username()), credentials.scram_iterations)
+        });
+        let (exchange, server_first) = opened.challenge(keys, &scram::nonce(self.random()));
+        let (throttle, counts) = (Arc::clone(&credentials.throttle), Arc::clone(&credentials.counts));
+        Ok((ScramLogin { exchange, person, account, from, throttle, counts }, server_first))
+    }
+
+    /// Gives the keys with which SCRAM proofs of an account are checked, where there are any.
+    pub fn scram_sha_256(&self, login: &str) -> Result<Option<Keys>> {
+        Ok(self.person(login)?.and_then(|person| person.scram.clone()))
+    }
+
+    /// Tells whether a text is a name, login or address of a person.
+    pub fn is_name_of(&self, text: &str, person: &Person) -> Result<bool> {
+        Ok(self.person(text)?.is_some_and(|other| other.note == person.note))
+    }
+
+    /// Tells what became of the logins so far.
+    pub fn login_statistics(&self) -> LoginStatistics {
+        self.credentials().counts.read()
+    }
+
+    fn remember(&self, proof: Proof, verdict: Verdict) -> Verdict {
+        if matches!(verdict, Verdict::Right) {
+            self.credentials().verified.remember(proof);
+        }
+        verdict
+    }
+}
+
+/// A login through SCRAM that waits for the client's proof.
+pub struct ScramLogin {
+    exchange: Challenged,
+    person: Option<Arc<Person>>,
+    account: String,
+    from: IpAddr,
+    throttle: Arc<Throttle>,
+    counts: Arc<Counts>,
+}
+
+impl ScramLogin {
+    /// Checks the client's final message; gives who it is, and the server's final message for the client.
+    pub fn finish(self, client_final: &[u8]) -> Result<(Arc<Person>, String), AuthError> {
+        let counts = Arc::clone(&self.counts);
+        let outcome = self.check(client_final);
+        counts.add(&outcome);
+        outcome
+    }
+
+    fn check(self, client_final: &[u8]) -> Result<(Arc<Person>, String), AuthError> {
+        let attempt = self.throttle.begin(&self.account, self.from).map_err(throttled)?;
+        match (self.exchange.finish(client_final), self.person) {
+            (Ok(server_final), Some(person)) => {
+                attempt.succeeded();
+                Ok((admit(person)?, server_final))
+            }
+            (Ok(_) | Err(ScramError::Proof), _) => {
+                attempt.failed();
+                Err(AuthError::Refused)
+            }
+            (Err(error), _) => {
+                attempt.failed();
+                Err(AuthError::Protocol(error))
+            }
+        }
+    }
+}
+
+/// Gives the name under which failures are counted: one for all logins of a person.
+fn account_of(person: Option<&Person>, login: &str) -> String {
+    person.map_or_else(|| fold(login.trim()), |person| fold(person.name.canonical()))
+}
+
+fn admit(person: Arc<Person>) -> Result<Arc<Person>, AuthError> {
+    if person.disabled { Err(AuthError::Disabled) } else { Ok(person) }
+}
+
+fn throttled(throttled: Throttled) -> AuthError {
+    AuthError::Throttled { retry_after: throttled.retry_after }
+}

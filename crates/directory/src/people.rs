@@ -1,0 +1,345 @@
+//! Adding, changing and removing people.
+//!
+//! What is not said is chosen: the hierarchical name from first and last name and the domain, the short name from the address, the
+//! mail file from the short name. A chosen name gives way when it is taken; a name that was asked for is an error then.
+//! The mail database itself is made by the mail room, at the path that the person note names.
+
+use std::sync::Arc;
+
+use base::{Name, NoteId};
+
+use crate::address::{Address, fold};
+use crate::directory::Directory;
+use crate::edit::Edit;
+use crate::error::{Error, Result};
+use crate::key::Key;
+use crate::limits::MAIL_FILE_NUMBERS_MAX;
+use crate::password::{self, Secrets};
+use crate::person::{Person, push_address};
+use crate::record::{Kind, Record};
+
+/// A person to be added.
+#[derive(Debug, Clone, Default)]
+pub struct NewUser {
+    /// The mail address; its domain must be local.
+    pub address: String,
+    /// Further addresses.
+    pub aliases: Vec<String>,
+    /// First name.
+    pub first_name: String,
+    /// Last name.
+    pub last_name: String,
+    /// The hierarchical name, if it shall not be chosen.
+    pub full_name: Option<String>,
+    /// The name for logging in, if it shall not be chosen.
+    pub short_name: Option<String>,
+    /// The password; without one nobody can log in.
+    pub password: Option<Vec<u8>>,
+    /// Bytes that the mail may take.
+    pub quota_bytes: Option<u64>,
+    /// The path of the mail database, if it shall not be chosen.
+    pub mail_file: Option<String>,
+    /// Where mail goes instead.
+    pub forward: Option<String>,
+}
+
+impl NewUser {
+    /// Describes a person of whom only the address is known.
+    #[must_use]
+    pub fn new(address: &str) -> Self {
+        Self { address: address.to_owned(), ..Self::default() }
+    }
+}
+
+/// What to change about a person; what is `None` or empty stays.
+#[derive(Debug, Clone, Default)]
+pub struct UserChange {
+    /// First name.
+    pub first_name: Option<String>,
+    /// Last name.
+    pub last_name: Option<String>,
+    /// The address that mail is sent from; added where it is new.
+    pub primary_address: Option<String>,
+    /// Addresses to add.
+    pub addresses_add: Vec<String>,
+    /// Addresses to take away.
+    pub addresses_remove: Vec<String>,
+    /// Short names to add.
+    pub short_names_add: Vec<String>,
+    /// Short names to take away.
+    pub short_names_remove: Vec<String>,
+    /// Bytes that the mail may take; `Some(None)` is no limit.
+    pub quota_bytes: Option<Option<u64>>,
+    /// Whether the account is disabled.
+    pub disabled: Option<bool>,
+    /// Where mail goes instead; `Some(None)` is the mail file again.
+    pub forward: Option<Option<String>>,
+}
+
+impl Directory {
+    /// Adds a person.
+    pub fn user_add(&self, new: &NewUser) -> Result<Arc<Person>> {
+        let secrets = new.password.as_ref().map(|password| self.protect(password)).transpose()?;
+        let mut person = self.draft(new)?;
+        set_secrets(&mut person, secrets);
+        let mut edit = self.edit()?;
+        person.addresses = parse_addresses(&edit, std::iter::once(&new.address).chain(&new.aliases))?;
+        person.note = edit.save(&Record::Person(Arc::new(person.clone())))?;
+        self.finish(edit)?;
+        Ok(Arc::new(person))
+    }
+
+    /// Changes a person.
+    pub fn user_set(&self, login: &str, change: &UserChange) -> Result<Arc<Person>> {
+        let mut edit = self.edit()?;
+        let mut person = find_person(&mut edit, login)?;
+        change_names(&mut person, change);
+        change_addresses(&edit, &mut person, change)?;
+        person.quota_bytes = change.quota_bytes.unwrap_or(person.quota_bytes);
+        person.disabled = change.disabled.unwrap_or(person.disabled);
+        if let Some(forward) = &change.forward {
+            person.forward.clone_from(forward);
+        }
+        self.save_person(edit, person)
+    }
+
+    /// Sets a person's password.
+    pub fn password_set(&self, login: &str, password: &[u8]) -> Result<Arc<Person>> {
+        let secrets = self.protect(password)?;
+        let mut edit = self.edit()?;
+        let mut person = find_person(&mut edit, login)?;
+        set_secrets(&mut person, Some(secrets));
+        self.save_person(edit, person)
+    }
+
+    /// Sets a person's password to one of which only the argon2 hash is known. There are no SCRAM keys then.
+    pub fn password_hash_set(&self, login: &str, hash: &str) -> Result<Arc<Person>> {
+        password::is_usable(hash)?;
+        let mut edit = self.edit()?;
+        let mut person = find_person(&mut edit, login)?;
+        set_secrets(&mut person, Some(Secrets { hash: hash.to_owned(), scram: None }));
+        self.save_person(edit, person)
+    }
+
+    /// Takes a person's password away, so that nobody can log in.
+    pub fn password_remove(&self, login: &str) -> Result<Arc<Person>> {
+        let mut edit = self.edit()?;
+        let mut person = find_person(&mut edit, login)?;
+        set_secrets(&mut person, None);
+        self.save_person(edit, person)
+    }
+
+    /// Removes a person, also from the groups that list them; gives what was removed. The mail database stays.
+    pub fn user_remove(&self, login: &str) -> Result<Arc<Person>> {
+        let mut edit = self.edit()?;
+        let person = find_person(&mut edit, login)?;
+        let record = Record::Person(Arc::new(person.clone()));
+        require_unreferenced(&mut edit, &record)?;
+        remove_from_groups(&mut edit, &record)?;
+        edit.remove(person.note)?;
+        self.finish(edit)?;
+        Ok(Arc::new(person))
+    }
+
+    fn protect(&self, password: &[u8]) -> Result<Secrets> {
+        Ok(password::protect(password, &self.options().passwords, self.random())?)
+    }
+
+    fn save_person(&self, mut edit: Edit<'_>, person: Person) -> Result<Arc<Person>> {
+        let person = Arc::new(person);
+        edit.save(&Record::Person(Arc::clone(&person)))?;
+        self.finish(edit)?;
+        Ok(person)
+    }
+
+    /// Makes a person of what was said and what is chosen. The choice is checked when the person is saved.
+    fn draft(&self, new: &NewUser) -> Result<Person> {
+        let address = parse_address(&new.address)?;
+        let short_name = self.choose_short_name(new, &address)?;
+        let (name, other_names) = self.choose_names(new, &address, &short_name)?;
+        let mail_file = match &new.mail_file {
+            Some(path) => path.clone(),
+            None => self.choose_mail_file(&short_name)?,
+        };
+        Ok(Person {
+            note: NoteId(0),
+            name,
+            other_names,
+            first_name: new.first_name.clone(),
+            last_name: new.last_name.clone(),
+            short_names: vec![short_name],
+            addresses: Vec::new(),
+            mail_file,
+            mail_server: self.options().server.canonical().to_owned(),
+            quota_bytes: new.quota_bytes,
+            disabled: false,
+            forward: new.forward.clone(),
+            password_hash: None,
+            scram: None,
+        })
+    }
+
+    fn choose_short_name(&self, new: &NewUser, address: &Address) -> Result<String> {
+        if let Some(short_name) = &new.short_name {
+            return Ok(short_name.clone());
+        }
+        self.choose_plain_name(&fold(address.local()), address)
+    }
+
+    /// Gives a name made of a local part: alone, or together with the domain where somebody has it already.
+    pub(crate) fn choose_plain_name(&self, local: &str, address: &Address) -> Result<String> {
+        let plain = |text: &str| text.replace(['@', '/', '*', '='], "-");
+        let alone = plain(local);
+        if self.find(&Key::name(&alone))?.is_none() {
+            return Ok(alone);
+        }
+        Ok(plain(&format!("{local}.{}", address.domain())))
+    }
+
+    /// Gives the hierarchical name and, where nobody has it yet, the common name as a second one.
+    fn choose_names(&self, new: &NewUser, address: &Address, short: &str) -> Result<(Name, Vec<String>)> {
+        if let Some(full_name) = &new.full_name {
+            return Ok((Name::new(full_name), Vec::new()));
+        }
+        let called = format!("{} {}", new.first_name.trim(), new.last_name.trim()).replace(['/', '='], "-");
+        let called = if called.trim().is_empty() { short } else { called.trim() };
+        let name = |common: &str| Name::new(&format!("CN={common}/O={}", address.domain()));
+        let mut chosen = name(called);
+        if self.find(&Key::name(chosen.canonical()))?.is_some() {
+            chosen = name(&format!("{called} ({short})"));
+        }
+        let common = Key::name(called);
+        let free = common != Key::name(short) && self.find(&common)?.is_none();
+        Ok((chosen, if free { vec![called.to_owned()] } else { Vec::new() }))
+    }
+
+    /// Finds a path that no person has and where no database is: a new user must not get the mail of a former one.
+    fn choose_mail_file(&self, short_name: &str) -> Result<String> {
+        let letter = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
+        let stem: String = fold(short_name).chars().map(letter).collect();
+        let stem = stem.trim_start_matches('.');
+        for number in 1..=MAIL_FILE_NUMBERS_MAX {
+            let path = if number == 1 { format!("mail/{stem}.nsf") } else { format!("mail/{stem}-{number}.nsf") };
+            if self.find(&Key::mail_file(&path))?.is_none() && !self.database_exists(&path)? {
+                return Ok(path);
+            }
+        }
+        Err(Error::Limit { what: "mail files of like names", max: MAIL_FILE_NUMBERS_MAX as usize })
+    }
+
+    fn database_exists(&self, path: &str) -> Result<bool> {
+        match self.notes().database_open(path) {
+            Ok(_) => Ok(true),
+            Err(notes::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Reads addresses that somebody shall have: valid, local, each once.
+pub(crate) fn parse_addresses<'a>(edit: &Edit<'_>, texts: impl Iterator<Item = &'a String>) -> Result<Vec<Address>> {
+    let mut addresses = Vec::new();
+    for text in texts {
+        let address = parse_address(text)?;
+        edit.require_local(&address)?;
+        push_address(&mut addresses, &address.to_string());
+    }
+    Ok(addresses)
+}
+
+/// Takes addresses away and adds others.
+pub(crate) fn exchange_addresses(
+    edit: &Edit<'_>,
+    addresses: &mut Vec<Address>,
+    (remove, add): (&[String], &[String]),
+) -> Result<()> {
+    for text in remove {
+        let key = parse_address(text)?.key();
+        let before = addresses.len();
+        addresses.retain(|address| address.key() != key);
+        if addresses.len() == before {
+            return Err(Error::not_found(format!("address {text} of this entry")));
+        }
+    }
+    for address in parse_addresses(edit, add.iter())? {
+        push_address(addresses, &address.to_string());
+    }
+    Ok(())
+}
+
+/// Fails when a domain sends its unclaimed mail to this person or group.
+pub(crate) fn require_unreferenced(edit: &mut Edit<'_>, record: &Record) -> Result<()> {
+    let own = record.unique_keys();
+    for note in edit.find_beginning(&Key::list(Kind::Domain.letter(), ""))? {
+        let Some(Record::Domain(domain)) = edit.record(note)? else { continue };
+        for (role, target) in [("catch-all", &domain.catch_all), ("postmaster", &domain.postmaster)] {
+            let refers = target.as_ref().is_some_and(|target| own.contains(&Key::address_or_name(target)));
+            if refers {
+                return Err(Error::Referenced { what: record.label(), role, holder: domain.label() });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes a person or group out of the groups that list it.
+pub(crate) fn remove_from_groups(edit: &mut Edit<'_>, record: &Record) -> Result<()> {
+    let own = record.unique_keys();
+    let mut groups = Vec::new();
+    for key in &own {
+        groups.extend(edit.holders(&Key::listed_by(key))?);
+    }
+    groups.sort_unstable();
+    groups.dedup();
+    for note in groups.into_iter().filter(|note| *note != record.note()) {
+        let Some(Record::Group(group)) = edit.record(note)? else { continue };
+        let mut group = group.as_ref().clone();
+        group.members.retain(|member| !own.contains(&Key::address_or_name(member)));
+        edit.save(&Record::Group(Arc::new(group)))?;
+    }
+    Ok(())
+}
+
+/// Reads an address; what is wrong with it is an error that quotes it.
+pub(crate) fn parse_address(text: &str) -> Result<Address> {
+    Address::parse(text.trim()).map_err(|why| Error::address(text, why))
+}
+
+fn find_person(edit: &mut Edit<'_>, login: &str) -> Result<Person> {
+    match edit.find_named(login)? {
+        Some(Record::Person(person)) => Ok(person.as_ref().clone()),
+        _ => Err(Error::not_found(format!("user {login}"))),
+    }
+}
+
+fn set_secrets(person: &mut Person, secrets: Option<Secrets>) {
+    let (hash, scram) = secrets.map_or((None, None), |secrets| (Some(secrets.hash), secrets.scram));
+    person.password_hash = hash;
+    person.scram = scram;
+}
+
+fn change_names(person: &mut Person, change: &UserChange) {
+    if let Some(first_name) = &change.first_name {
+        person.first_name.clone_from(first_name);
+    }
+    if let Some(last_name) = &change.last_name {
+        person.last_name.clone_from(last_name);
+    }
+    let removed = |name: &String| change.short_names_remove.iter().any(|gone| Key::name(gone) == Key::name(name));
+    person.short_names.retain(|name| !removed(name));
+    for name in &change.short_names_add {
+        if !person.short_names.iter().any(|known| Key::name(known) == Key::name(name)) {
+            person.short_names.push(name.clone());
+        }
+    }
+}
+
+fn change_addresses(edit: &Edit<'_>, person: &mut Person, change: &UserChange) -> Result<()> {
+    exchange_addresses(edit, &mut person.addresses, (&change.addresses_remove, &change.addresses_add))?;
+    if let Some(primary) = &change.primary_address {
+        let primary = parse_addresses(edit, std::iter::once(primary))?;
+        let rest = std::mem::replace(&mut person.addresses, primary);
+        rest.iter().for_each(|address| push_address(&mut person.addresses, &address.to_string()));
+    }
+    Ok(())
+}

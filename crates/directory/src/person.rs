@@ -1,0 +1,336 @@
+//! People: the person note as a value, and back into items.
+//!
+//! Reading is tolerant, because notes may come from elsewhere: addresses may stand in `FullName` and `ShortName` too, as they do
+//! in the original, and what cannot be an address is left out. Writing is strict: names, counts and targets are checked.
+
+use base::{Name, NoteId};
+use notes::Item;
+
+use crate::address::Address;
+use crate::cache::Weigh;
+use crate::error::{Error, Result};
+use crate::items;
+use crate::key::Key;
+use crate::limits::{NAME_BYTES_MAX, NAMES_PER_NOTE_MAX};
+use crate::scram::Keys;
+
+/// The form of person notes.
+pub(crate) const FORM: &str = "Person";
+
+/// A person, as the directory knows them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Person {
+    /// The note; zero before it is stored.
+    pub note: NoteId,
+    /// The hierarchical name: the first of `FullName`.
+    pub name: Name,
+    /// Further names.
+    pub other_names: Vec<String>,
+    /// First name.
+    pub first_name: String,
+    /// Last name.
+    pub last_name: String,
+    /// Names for logging in, the first also for the mail file.
+    pub short_names: Vec<String>,
+    /// Mail addresses, the first is the one that mail is sent from.
+    pub addresses: Vec<Address>,
+    /// Path of the mail database, such as `mail/ann.nsf`.
+    pub mail_file: String,
+    /// The server that holds the mail database.
+    pub mail_server: String,
+    /// Bytes that the mail may take.
+    pub quota_bytes: Option<u64>,
+    /// May not log in, gets no mail.
+    pub disabled: bool,
+    /// Where mail goes instead of into the mail file.
+    pub forward: Option<String>,
+    pub(crate) password_hash: Option<String>,
+    pub(crate) scram: Option<Keys>,
+}
+
+impl Person {
+    /// Gives the address that mail is sent from.
+    #[must_use]
+    pub fn address(&self) -> Option<&Address> {
+        self.addresses.first()
+    }
+
+    /// Gives everything that may be logged in with, short names first.
+    #[must_use]
+    pub fn logins(&self) -> Vec<String> {
+        let addresses = self.addresses.iter().map(ToString::to_string);
+        self.short_names.iter().cloned().chain(addresses).collect()
+    }
+
+    /// Tells whether a password is set.
+    #[must_use]
+    pub fn has_password(&self) -> bool {
+        self.password_hash.is_some()
+    }
+
+    /// Tells whether SCRAM can be used.
+    #[must_use]
+    pub fn has_scram(&self) -> bool {
+        self.scram.is_some()
+    }
+
+    /// Gives what people call the person: first and last name, or else the common name.
+    #[must_use]
+    pub fn display_name(&self) -> String {
+        let full = format!("{} {}", self.first_name, self.last_name);
+        match full.trim() {
+            "" => self.name.common().to_owned(),
+            full => full.to_owned(),
+        }
+    }
+
+    /// Gives kind and name, for messages.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self.address() {
+            Some(address) => format!("user {address}"),
+            None => format!("user {}", self.name),
+        }
+    }
+
+    pub(crate) fn read(note: NoteId, items: &[Item]) -> Option<Self> {
+        let full_names: Vec<&str> = items::texts(items, items::FULL_NAME).collect();
+        let (mut names, mut addresses) = (Vec::new(), Vec::new());
+        let declared = items::texts(items, items::INTERNET_ADDRESS);
+        for text in declared.chain(full_names.iter().copied()).chain(items::texts(items, items::SHORT_NAME)) {
+            push_address(&mut addresses, text);
+        }
+        names.extend(full_names.into_iter().filter(|name| !name.contains('@')).map(str::to_owned));
+        if names.is_empty() {
+            return None;
+        }
+        let own = |name: &str| items::text(items, name).unwrap_or_default().to_owned();
+        let short_names = items::texts(items, items::SHORT_NAME).filter(|name| !name.contains('@'));
+        Some(Self {
+            note,
+            name: Name::new(&names.remove(0)),
+            other_names: names,
+            first_name: own(items::FIRST_NAME),
+            last_name: own(items::LAST_NAME),
+            short_names: short_names.map(str::to_owned).collect(),
+            addresses,
+            mail_file: own(items::MAIL_FILE),
+            mail_server: own(items::MAIL_SERVER),
+            quota_bytes: items::count(items, items::MAIL_QUOTA),
+            disabled: items::text(items, items::DISABLED) == Some("1"),
+            forward: items::text(items, items::MAIL_ADDRESS).map(str::to_owned),
+            password_hash: items::text(items, items::HTTP_PASSWORD).map(str::to_owned),
+            scram: items::text(items, items::SCRAM_SHA_256).and_then(Keys::from_text),
+        })
+    }
+
+    pub(crate) fn write(&self, items: &mut Vec<Item>) {
+        items::set_text(items, items::FORM, Some(FORM));
+        items::set_text(items, items::TYPE, Some(FORM));
+        let full_names: Vec<String> =
+            std::iter::once(self.name.canonical().to_owned()).chain(self.other_names.iter().cloned()).collect();
+        items::set_names(items, items::FULL_NAME, &full_names);
+        items::set_text(items, items::FIRST_NAME, filled(&self.first_name));
+        items::set_text(items, items::LAST_NAME, filled(&self.last_name));
+        items::set_texts(items, items::SHORT_NAME, &self.short_names);
+        let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
+        items::set_texts(items, items::INTERNET_ADDRESS, &addresses);
+        items::set_text(items, items::MAIL_FILE, filled(&self.mail_file));
+        items::set_text(items, items::MAIL_SERVER, filled(&self.mail_server));
+        items::set_count(items, items::MAIL_QUOTA, self.quota_bytes);
+        items::set_text(items, items::DISABLED, self.disabled.then_some("1"));
+        items::set_text(items, items::MAIL_ADDRESS, self.forward.as_deref());
+        items::set_secret(items, items::HTTP_PASSWORD, self.password_hash.clone());
+        items::set_secret(items, items::SCRAM_SHA_256, self.scram.as_ref().map(Keys::to_text));
+    }
+
+    /// Checks what will be written.
+    pub(crate) fn check(&self) -> Result<()> {
+        // Short names first: the others may be made of them, and the message shall name what was given.
+        let names = std::iter::once(self.name.canonical()).chain(self.other_names.iter().map(String::as_str));
+        self.short_names.iter().map(String::as_str).chain(names).try_for_each(check_name)?;
+        for text in [&self.first_name, &self.last_name] {
+            check_text(text)?;
+        }
+        check_count("names of a person", self.other_names.len() + self.short_names.len())?;
+        check_count("addresses of a person", self.addresses.len())?;
+        notes::catalog::check_path(&self.mail_file)?;
+        match &self.forward {
+            Some(text) => Address::parse(text).map(drop).map_err(|why| Error::address(text, why)),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the keys that nobody else may have.
+    pub(crate) fn unique_keys(&self) -> Vec<Key> {
+        let mut keys = self.name_keys();
+        keys.extend(self.addresses.iter().map(Key::address));
+        if !self.mail_file.is_empty() {
+            keys.push(Key::mail_file(&self.mail_file));
+        }
+        keys
+    }
+
+    /// Gives the keys of the names, addresses not included.
+    pub(crate) fn name_keys(&self) -> Vec<Key> {
+        let names = std::iter::once(self.name.canonical()).chain(self.other_names.iter().map(String::as_str));
+        let mut keys: Vec<Key> = names.chain(self.short_names.iter().map(String::as_str)).map(Key::name).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// Gives the text by which people are listed.
+    pub(crate) fn sort_text(&self) -> String {
+        self.address().map_or_else(|| self.name.abbreviated(), ToString::to_string)
+    }
+}
+
+impl Weigh for Person {
+    fn bytes(&self) -> usize {
+        let texts = [&self.first_name, &self.last_name, &self.mail_file, &self.mail_server];
+        let lists = self.other_names.iter().chain(&self.short_names).map(|text| text.len() + size_of::<String>());
+        let addresses = self.addresses.iter().map(|a| a.local().len() + a.domain().len() + size_of::<Address>());
+        let secrets = self.password_hash.as_ref().map_or(0, String::len) + self.forward.as_ref().map_or(0, String::len);
+        size_of::<Self>()
+            + self.name.canonical().len()
+            + secrets
+            + texts.iter().map(|text| text.len()).sum::<usize>()
+            + lists.sum::<usize>()
+            + addresses.sum::<usize>()
+    }
+}
+
+/// Adds an address, unless the text is none or the address is there already.
+pub(crate) fn push_address(addresses: &mut Vec<Address>, text: &str) {
+    let Ok(address) = Address::parse(text.trim()) else { return };
+    if !addresses.iter().any(|known| known.key() == address.key()) {
+        addresses.push(address);
+    }
+}
+
+fn filled(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// Checks a name of a person, group or server.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    check_text(name)?;
+    if name.trim().is_empty() {
+        return Err(Error::name(name, "it is empty"));
+    }
+    if name.contains('@') {
+        return Err(Error::name(name, "it holds an @ and would be taken for an address"));
+    }
+    if name.starts_with('*') {
+        return Err(Error::name(name, "it begins with a * and would be taken for a wildcard"));
+    }
+    Ok(())
+}
+
+/// Checks a text that people read.
+pub(crate) fn check_text(text: &str) -> Result<()> {
+    if text.len() > NAME_BYTES_MAX {
+        return Err(Error::name(text, "it is too long"));
+    }
+    if text.chars().any(char::is_control) {
+        return Err(Error::name(text, "it holds control characters"));
+    }
+    Ok(())
+}
+
+/// Checks how many values a list has.
+pub(crate) fn check_count(what: &'static str, count: usize) -> Result<()> {
+    if count > NAMES_PER_NOTE_MAX { Err(Error::Limit { what, max: NAMES_PER_NOTE_MAX }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use notes::Value;
+
+    use super::*;
+
+    fn ann() -> Person {
+        Person {
+            note: NoteId(7),
+            name: Name::new("Ann Smith/Acme"),
+            other_names: vec!["Ann Smith".to_owned()],
+            first_name: "Ann".to_owned(),
+            last_name: "Smith".to_owned(),
+            short_names: vec!["ann".to_owned(), "asmith".to_owned()],
+            addresses: ["ann@acme.test", "Ann.Smith@acme.test"].map(|text| text.parse().expect("valid")).to_vec(),
+            mail_file: "mail/ann.nsf".to_owned(),
+            mail_server: "CN=hub/O=Acme".to_owned(),
+            quota_bytes: Some(1 << 40),
+            disabled: true,
+            forward: Some("ann@home.test".to_owned()),
+            password_hash: Some("$argon2id$…".to_owned()),
+            scram: Some(Keys::derive(b"pencil", b"salt", 4_096)),
+        }
+    }
+
+    #[test]
+    fn a_person_reads_back_from_its_items() {
+        let mut items = Vec::new();
+        ann().write(&mut items);
+        assert_eq!(Person::read(NoteId(7), &items), Some(ann()));
+        let sparse = Person { quota_bytes: None, disabled: false, forward: None, scram: None, ..ann() };
+        sparse.write(&mut items);
+        assert_eq!(Person::read(NoteId(7), &items), Some(sparse));
+    }
+
+    #[test]
+    fn items_of_others_are_kept() {
+        let mut items = vec![Item::text("OfficePhone", "1"), Item::text("firstname", "Anna")];
+        ann().write(&mut items);
+        assert_eq!(items::text(&items, "OfficePhone"), Some("1"));
+        assert_eq!(items.iter().filter(|item| item.is_named(items::FIRST_NAME)).count(), 1);
+    }
+
+    #[test]
+    fn secrets_stay_out_of_the_summary() {
+        let mut items = Vec::new();
+        ann().write(&mut items);
+        let in_summary =
+            |name| items.iter().any(|item| item.is_named(name) && item.flags.has(notes::ItemFlags::SUMMARY));
+        assert!(!in_summary(items::HTTP_PASSWORD) && !in_summary(items::SCRAM_SHA_256));
+        assert!(in_summary(items::FULL_NAME));
+    }
+
+    #[test]
+    fn addresses_among_the_names_are_addresses() {
+        let list = |values: &[&str]| Value::TextList(values.iter().map(|&value| value.to_owned()).collect());
+        let items = vec![
+            Item::summary(items::FULL_NAME, list(&["CN=Ann/O=Acme", "ann@acme.test", "Ann"])),
+            Item::summary(items::SHORT_NAME, list(&["ann", "A@acme.test"])),
+            Item::text(items::INTERNET_ADDRESS, "ANN@acme.test"),
+        ];
+        let person = Person::read(NoteId(1), &items).expect("a person");
+        let addresses: Vec<String> = person.addresses.iter().map(ToString::to_string).collect();
+        assert_eq!(addresses, ["ANN@acme.test", "A@acme.test"]);
+        assert_eq!((person.other_names, person.short_names), (vec!["Ann".to_owned()], vec!["ann".to_owned()]));
+    }
+
+    #[test]
+    fn a_note_without_a_name_is_nobody() {
+        assert_eq!(Person::read(NoteId(1), &[Item::text(items::FULL_NAME, " ")]), None);
+    }
+
+    #[test]
+    fn unfit_names_are_refused() {
+        let check = |change: fn(&mut Person)| {
+            let mut person = ann();
+            change(&mut person);
+            person.check().map_err(|error| error.to_string())
+        };
+        assert_eq!(check(|_| ()), Ok(()));
+        assert!(check(|person| person.short_names.push("a@b".to_owned())).is_err());
+        assert!(check(|person| person.short_names.push(String::new())).is_err());
+        assert!(check(|person| person.name = Name::new("*/Acme")).is_err());
+        assert!(check(|person| person.first_name = "a\nb".to_owned()).is_err());
+        assert!(check(|person| person.last_name = "x".repeat(300)).is_err());
+        assert!(check(|person| person.forward = Some("nowhere".to_owned())).is_err());
+        assert!(check(|person| person.mail_file = "../x.nsf".to_owned()).is_err());
+        assert!(check(|person| person.other_names = vec!["x".to_owned(); NAMES_PER_NOTE_MAX]).is_err());
+    }
+}

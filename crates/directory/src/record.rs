@@ -1,0 +1,138 @@
+//! The notes of the directory, whatever their kind, as values.
+
+use std::sync::Arc;
+
+use base::NoteId;
+use notes::{Item, NoteClass};
+
+use crate::domain::{self, Domain};
+use crate::error::Result;
+use crate::group::{self, Group};
+use crate::items;
+use crate::key::Key;
+use crate::person::{self, Person};
+use crate::settings::{self, Server, Settings};
+
+/// What kind of note it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Person,
+    Group,
+    Domain,
+    Server,
+    Settings,
+}
+
+impl Kind {
+    /// Gives the letter that stands for the kind in keys.
+    pub(crate) const fn letter(self) -> char {
+        match self {
+            Self::Person => 'p',
+            Self::Group => 'g',
+            Self::Domain => 'd',
+            Self::Server => 's',
+            Self::Settings => 'c',
+        }
+    }
+}
+
+/// A note of the directory.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Record {
+    Person(Arc<Person>),
+    Group(Arc<Group>),
+    Domain(Arc<Domain>),
+    Server(Arc<Server>),
+    Settings(Arc<Settings>),
+}
+
+impl Record {
+    /// Reads a note; nothing when it is no note of the directory, or lacks what makes it one.
+    pub(crate) fn read(note: NoteId, class: NoteClass, items: &[Item]) -> Option<Self> {
+        if !class.is_document() {
+            return None;
+        }
+        Some(match items::text(items, items::FORM)? {
+            person::FORM => Self::Person(Arc::new(Person::read(note, items)?)),
+            group::FORM => Self::Group(Arc::new(Group::read(note, items)?)),
+            domain::FORM => Self::Domain(Arc::new(Domain::read(note, items)?)),
+            settings::SERVER_FORM => Self::Server(Arc::new(Server::read(note, items)?)),
+            settings::SETTINGS_FORM => Self::Settings(Arc::new(Settings::read(note, items)?)),
+            _ => return None,
+        })
+    }
+
+    /// Puts the record into a note's items; items that it does not know stay.
+    pub(crate) fn write(&self, items: &mut Vec<Item>) {
+        match self {
+            Self::Person(person) => person.write(items),
+            Self::Group(group) => group.write(items),
+            Self::Domain(domain) => domain.write(items),
+            Self::Server(server) => server.write(items),
+            Self::Settings(settings) => settings.write(items),
+        }
+    }
+
+    /// Checks what will be written.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self {
+            Self::Person(person) => person.check(),
+            Self::Group(group) => group.check(),
+            Self::Domain(domain) => domain.check(),
+            Self::Server(server) => person::check_name(server.name.canonical()),
+            Self::Settings(settings) => person::check_text(&settings.subject),
+        }
+    }
+
+    /// Gives the note.
+    pub(crate) fn note(&self) -> NoteId {
+        match self {
+            Self::Person(person) => person.note,
+            Self::Group(group) => group.note,
+            Self::Domain(domain) => domain.note,
+            Self::Server(server) => server.note,
+            Self::Settings(settings) => settings.note,
+        }
+    }
+
+    /// Gives kind and name, for messages.
+    pub(crate) fn label(&self) -> String {
+        match self {
+            Self::Person(person) => person.label(),
+            Self::Group(group) => group.label(),
+            Self::Domain(domain) => domain.label(),
+            Self::Server(server) => format!("server {}", server.name),
+            Self::Settings(settings) => format!("settings {}", settings.subject),
+        }
+    }
+
+    /// Gives the keys that no other note may have.
+    pub(crate) fn unique_keys(&self) -> Vec<Key> {
+        match self {
+            Self::Person(person) => person.unique_keys(),
+            Self::Group(group) => group.unique_keys(),
+            Self::Domain(domain) => domain.unique_keys(),
+            Self::Server(server) => server.unique_keys(),
+            Self::Settings(settings) => settings.unique_keys(),
+        }
+    }
+
+    /// Gives all keys under which the note is found, sorted, each once.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        let mut keys = self.unique_keys();
+        let (kind, sort) = match self {
+            Self::Person(person) => (Kind::Person, person.sort_text()),
+            Self::Group(group) => {
+                keys.extend(group.member_keys());
+                (Kind::Group, group.sort_text())
+            }
+            Self::Domain(domain) => (Kind::Domain, domain.name.clone()),
+            Self::Server(server) => (Kind::Server, server.name.abbreviated()),
+            Self::Settings(settings) => (Kind::Settings, settings.subject.clone()),
+        };
+        keys.push(Key::list(kind.letter(), &sort));
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+}

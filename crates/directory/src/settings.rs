@@ -1,0 +1,128 @@
+//! Servers and settings: the notes that say what else a server must know.
+//!
+//! A *settings* note (the original: a configuration document) has a subject and any items; other rooms keep there what belongs
+//! into the directory rather than into the configuration file, because the program makes it: signing keys, secrets. Values
+//! are kept out of the summary, so that no view shows them.
+
+use base::{Name, NoteId};
+use notes::Item;
+
+use crate::cache::Weigh;
+use crate::items;
+use crate::key::Key;
+
+/// The form of server notes.
+pub(crate) const SERVER_FORM: &str = "Server";
+
+/// The form of settings notes.
+pub(crate) const SETTINGS_FORM: &str = "ServerConfig";
+
+/// A server, as the directory knows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// The note; zero before it is stored.
+    pub note: NoteId,
+    /// The hierarchical name.
+    pub name: Name,
+}
+
+impl Server {
+    pub(crate) fn read(note: NoteId, items: &[Item]) -> Option<Self> {
+        Some(Self { note, name: Name::new(items::text(items, items::SERVER_NAME)?) })
+    }
+
+    pub(crate) fn write(&self, items: &mut Vec<Item>) {
+        items::set_text(items, items::FORM, Some(SERVER_FORM));
+        items::set_text(items, items::TYPE, Some(SERVER_FORM));
+        items::set_names(items, items::SERVER_NAME, &[self.name.canonical().to_owned()]);
+    }
+
+    pub(crate) fn unique_keys(&self) -> Vec<Key> {
+        vec![Key::name(self.name.canonical())]
+    }
+}
+
+/// Named values that belong together.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// The note; zero before it is stored.
+    pub note: NoteId,
+    /// What they are about, such as `Domain acme.test`.
+    pub subject: String,
+    /// Name and value, in the order in which they were set.
+    pub values: Vec<(String, String)>,
+}
+
+/// Stands before the names of values, so that they never meet the names of other items.
+const VALUE_PREFIX: &str = "Value.";
+
+impl Settings {
+    /// Gives a value.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.values.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn set(&mut self, name: &str, value: Option<&str>) {
+        self.values.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.values.extend(value.map(|value| (name.to_owned(), value.to_owned())));
+    }
+
+    pub(crate) fn read(note: NoteId, items: &[Item]) -> Option<Self> {
+        let subject = items::text(items, items::SUBJECT)?.to_owned();
+        let value = |item: &Item| {
+            let name = item.name.strip_prefix(VALUE_PREFIX)?;
+            Some((name.to_owned(), item.value.text()?.to_owned()))
+        };
+        Some(Self { note, subject, values: items.iter().filter_map(value).collect() })
+    }
+
+    pub(crate) fn write(&self, items: &mut Vec<Item>) {
+        items.retain(|item| !item.name.starts_with(VALUE_PREFIX));
+        items::set_text(items, items::FORM, Some(SETTINGS_FORM));
+        items::set_text(items, items::TYPE, Some(SETTINGS_FORM));
+        items::set_text(items, items::SUBJECT, Some(&self.subject));
+        for (name, value) in &self.values {
+            items::set_secret(items, &format!("{VALUE_PREFIX}{name}"), Some(value.clone()));
+        }
+    }
+
+    pub(crate) fn unique_keys(&self) -> Vec<Key> {
+        vec![Key::settings(&self.subject)]
+    }
+}
+
+impl Weigh for Settings {
+    fn bytes(&self) -> usize {
+        let values = self.values.iter().map(|(name, value)| name.len() + value.len() + 2 * size_of::<String>());
+        size_of::<Self>() + self.subject.len() + values.sum::<usize>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_read_back_from_their_items() {
+        let mut settings = Settings { note: NoteId(1), subject: "Domain acme.test".to_owned(), values: Vec::new() };
+        settings.set("DkimKey", Some("old"));
+        settings.set("dkimkey", Some("new"));
+        settings.set("Gone", Some("x"));
+        let mut items = vec![Item::text("Comment", "kept")];
+        settings.write(&mut items);
+        settings.set("Gone", None);
+        settings.write(&mut items);
+        assert_eq!(Settings::read(NoteId(1), &items), Some(settings.clone()));
+        assert_eq!((settings.value("DKIMKEY"), settings.value("Gone")), (Some("new"), None));
+        assert_eq!(items::text(&items, "Comment"), Some("kept"));
+    }
+
+    #[test]
+    fn a_server_reads_back_from_its_items() {
+        let server = Server { note: NoteId(1), name: Name::new("hub/Acme") };
+        let mut items = Vec::new();
+        server.write(&mut items);
+        assert_eq!(Server::read(NoteId(1), &items), Some(server));
+    }
+}

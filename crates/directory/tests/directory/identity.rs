@@ -1,0 +1,82 @@
+//! The names and groups with which access control lists are asked.
+
+use directory::{GroupChange, UserChange};
+
+use crate::fixture::World;
+
+const ACME: &str = "domain acme.test alias acme.example
+    user ann@acme.test full Ann_Smith/West/Acme short asmith
+    user bob@acme.test
+    group by-name: Ann Smith/West/Acme
+    group by-short-name: ASMITH
+    group by-address: ann@acme.test
+    group by-alias-domain: ann@acme.example
+    group by-unit: */West/Acme
+    group by-organisation: */Acme
+    group everybody: *
+    group east: */East/Acme
+    group nested: by-name
+    group nested-by-address@acme.test: nested
+    group top: nested-by-address@acme.example, top
+    group letters mail: ann@acme.test
+    group above-letters: letters
+    group deny deny-list: ann@acme.test";
+
+fn groups_of(world: &World, login: &str) -> String {
+    let person = world.directory.person(login).expect("readable").expect("exists");
+    let identity = world.directory.identity(&person).expect("readable");
+    let mut names: Vec<String> = identity.groups.iter().map(ToString::to_string).collect();
+    names.sort();
+    names.join(" ")
+}
+
+#[test]
+fn all_groups_are_found_nested_ones_too() {
+    let world = World::new(ACME);
+    assert_eq!(
+        groups_of(&world, "asmith"),
+        "by-address by-alias-domain by-name by-organisation by-short-name by-unit deny everybody nested nested-by-address top"
+    );
+    assert_eq!(groups_of(&world, "bob"), "everybody");
+}
+
+#[test]
+fn the_identity_has_all_names() {
+    let world = World::new(ACME);
+    let ann = world.directory.person("asmith").expect("readable").expect("exists");
+    let identity = world.directory.identity(&ann).expect("readable");
+    assert_eq!(identity.name.canonical(), "CN=Ann Smith/OU=West/O=Acme");
+    let aliases: Vec<&str> = identity.aliases.iter().map(base::Name::canonical).collect();
+    assert_eq!(aliases, ["asmith", "ann@acme.test"]);
+    assert!(!identity.server && !identity.local);
+}
+
+#[test]
+fn a_change_of_groups_or_names_is_seen_at_once() {
+    let world = World::new(ACME);
+    let add = |member: &str| GroupChange { members_add: vec![member.to_owned()], ..GroupChange::default() };
+    assert_eq!(groups_of(&world, "bob"), "everybody");
+    world.directory.group_set("nested", &add("bob")).expect("possible");
+    assert_eq!(groups_of(&world, "bob"), "everybody nested nested-by-address top");
+    world.directory.group_remove("nested-by-address@acme.test").expect("exists");
+    assert_eq!(groups_of(&world, "bob"), "everybody nested");
+    world.directory.group_set("east", &add("robert")).expect("possible");
+    let change = UserChange { short_names_add: vec!["robert".into()], ..UserChange::default() };
+    world.directory.user_set("bob", &change).expect("possible");
+    assert_eq!(groups_of(&world, "bob"), "east everybody nested");
+}
+
+#[test]
+fn too_deep_nesting_is_an_error() {
+    let world = World::new("domain acme.test\nuser ann@acme.test");
+    let mut below = "ann".to_owned();
+    for level in 0..=base::limits::GROUP_DEPTH_MAX {
+        let name = format!("g{level}");
+        let group = directory::NewGroup { name: name.clone(), members: vec![below], ..Default::default() };
+        world.directory.group_add(&group).expect("free");
+        below = name;
+    }
+    let ann = world.directory.person("ann").expect("readable").expect("exists");
+    let outcome = world.directory.identity(&ann);
+    assert_eq!(outcome.expect_err("too deep").to_string(), "groups are nested too deep at g32");
+}

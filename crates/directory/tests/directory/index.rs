@@ -1,0 +1,199 @@
+//! The index and the cache: never stale, whoever makes the change, and equal to an index that is built anew.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base::NoteId;
+use directory::{NewUser, UserChange};
+use notes::{Access, Identity, Item, NewNote, level};
+
+use crate::fixture::World;
+
+const ACME: &str = "domain acme.test
+    user ann@acme.test
+    user bob@acme.test
+    group sales@acme.test: ann";
+
+/// Changes the directory behind its back, as replication does.
+fn change_directly(world: &World, change: impl FnOnce(&mut notes::Writer<'_, '_>)) {
+    let identity = Arc::new(Identity::local_server("replicator/Acme"));
+    let access: Access<level::Depositor> = world.directory.database().authorize(&identity).expect("a server may");
+    let accesses = [&access];
+    let mut transaction = world.notes.transaction(&accesses).expect("possible");
+    change(&mut transaction.on(0));
+    transaction.commit().expect("possible");
+}
+
+fn person_items(name: &str, address: &str) -> Vec<Item> {
+    let texts = [("Form", "Person"), ("FullName", name), ("InternetAddress", address)];
+    texts.iter().map(|(item, value)| Item::text(*item, *value)).collect()
+}
+
+fn note_of(world: &World, text: &str) -> Option<NoteId> {
+    world.directory.person(text).expect("readable").map(|person| person.note)
+}
+
+#[test]
+fn the_second_look_up_comes_from_the_cache() {
+    let world = World::new(ACME);
+    assert!(note_of(&world, "ann").is_some());
+    let before = world.directory.cache_statistics();
+    assert!(note_of(&world, "ann").is_some() && note_of(&world, "ann").is_some());
+    let after = world.directory.cache_statistics();
+    assert_eq!((after.hits - before.hits, after.misses), (2, before.misses));
+    assert!(after.bytes > 0 && after.bytes <= after.bytes_max && after.bytes_max == 16 << 20);
+}
+
+#[test]
+fn what_does_not_exist_is_remembered_until_it_does() {
+    let world = World::new(ACME);
+    for _ in 0..2 {
+        assert_eq!(note_of(&world, "carl@acme.test"), None);
+    }
+    let carl = world.directory.user_add(&NewUser::new("carl@acme.test")).expect("free");
+    assert_eq!(note_of(&world, "carl@acme.test"), Some(carl.note));
+}
+
+#[test]
+fn changes_by_others_are_seen_at_the_next_look_up() {
+    let world = World::new(ACME);
+    assert_eq!(note_of(&world, "zoe@acme.test"), None);
+    let mut zoe = NoteId(0);
+    change_directly(&world, |writer| {
+        zoe = writer.note_create(NewNote::document(person_items("Zoe/Acme", "zoe@acme.test"))).expect("possible");
+    });
+    assert_eq!(note_of(&world, "zoe@acme.test"), Some(zoe));
+    change_directly(&world, |writer| {
+        writer.note_update(zoe, 1, &person_items("Zoe/Acme", "zed@acme.test"), &[]).expect("possible");
+    });
+    assert_eq!((note_of(&world, "zoe@acme.test"), note_of(&world, "zed@acme.test")), (None, Some(zoe)));
+    change_directly(&world, |writer| assert!(writer.note_delete(zoe).expect("possible")));
+    assert_eq!((note_of(&world, "zed@acme.test"), note_of(&world, "Zoe/Acme")), (None, None));
+    assert_eq!(world.directory.users(0, 10).expect("readable").total, 2);
+}
+
+#[test]
+fn changes_by_others_are_seen_by_changes() {
+    let world = World::new(ACME);
+    change_directly(&world, |writer| {
+        writer.note_create(NewNote::document(person_items("Zoe/Acme", "zoe@acme.test"))).expect("possible");
+    });
+    let outcome = world.directory.user_add(&NewUser::new("zoe@acme.test"));
+    assert_eq!(outcome.expect_err("taken").to_string(), "address zoe@acme.test is taken already by user zoe@acme.test");
+}
+
+#[test]
+fn of_two_with_the_same_address_the_older_note_counts() {
+    let world = World::new(ACME);
+    change_directly(&world, |writer| {
+        for name in ["Zoe/Acme", "Zed/Acme"] {
+            writer.note_create(NewNote::document(person_items(name, "z@acme.test"))).expect("possible");
+        }
+    });
+    let found = world.directory.person("z@acme.test").expect("readable").expect("exists");
+    assert_eq!(found.name.to_string(), "Zoe/Acme");
+    world.directory.user_remove("Zoe/Acme").expect("exists");
+    let found = world.directory.person("z@acme.test").expect("readable").expect("exists");
+    assert_eq!(found.name.to_string(), "Zed/Acme");
+}
+
+#[test]
+fn notes_that_make_no_sense_are_passed_over() {
+    let world = World::new(ACME);
+    change_directly(&world, |writer| {
+        let bad = [
+            vec![Item::text("Form", "Person")],
+            vec![Item::text("Form", "Group"), Item::text("ListName", "")],
+            vec![Item::text("Form", "Domain"), Item::text("DomainName", "not a domain")],
+            vec![Item::text("Form", "Memo"), Item::text("FullName", "ann")],
+            vec![Item::text("FullName", "ann")],
+            person_items(&"x".repeat(5_000), "with\u{0}zero@acme.test"),
+        ];
+        for items in bad {
+            writer.note_create(NewNote::document(items)).expect("possible");
+        }
+    });
+    assert!(note_of(&world, "ann").is_some());
+    assert_eq!(world.directory.users(0, 10).expect("readable").total, 3);
+    assert!(note_of(&world, &"x".repeat(400)).is_none());
+}
+
+#[test]
+fn items_of_others_survive_a_change() {
+    let world = World::new(ACME);
+    let ann = note_of(&world, "ann").expect("exists");
+    let read = |name: &str| {
+        let identity = Arc::new(Identity::local_server("reader/Acme"));
+        let access: Access<level::Reader> = world.directory.database().authorize(&identity).expect("a server may");
+        let note = access.read().expect("readable").note(ann).expect("readable").expect("exists");
+        note.text(name).map(str::to_owned)
+    };
+    change_directly(&world, |writer| {
+        let mut note = writer.note(ann).expect("readable").expect("exists");
+        note.items.push(Item::text("OfficePhone", "123"));
+        writer.note_update(ann, note.header.sequence, &note.items, &[]).expect("possible");
+    });
+    let change = UserChange { first_name: Some("Anna".into()), ..UserChange::default() };
+    world.directory.user_set("ann", &change).expect("exists");
+    assert_eq!((read("OfficePhone").as_deref(), read("FirstName").as_deref()), (Some("123"), Some("Anna")));
+}
+
+#[test]
+fn an_index_built_anew_is_the_same() {
+    let world = World::new(ACME);
+    world.directory.user_remove("bob").expect("exists");
+    let before = (note_of(&world, "ann@acme.test"), world.directory.users(0, 10).expect("readable"));
+    world.directory.index_rebuild().expect("possible");
+    let after = (note_of(&world, "ann@acme.test"), world.directory.users(0, 10).expect("readable"));
+    assert_eq!(before, after);
+    assert_eq!(note_of(&world, "bob"), None);
+    assert_eq!(world.directory.groups(0, 10).expect("readable").total, 1);
+}
+
+#[test]
+fn readers_never_see_less_than_was_committed_before_they_asked() {
+    let world = World::new(ACME);
+    let committed = std::sync::atomic::AtomicU64::new(0);
+    let done = AtomicBool::new(false);
+    let quota = |value| UserChange { quota_bytes: Some(Some(value)), ..UserChange::default() };
+    world.directory.user_set("ann", &quota(0)).expect("exists");
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Ordering::SeqCst) {
+                    let owed = committed.load(Ordering::SeqCst);
+                    let ann = world.directory.person("ann@acme.test").expect("readable").expect("exists");
+                    let read = ann.quota_bytes.expect("always set");
+                    assert!(read >= owed, "read {read}, owed {owed}");
+                }
+            });
+        }
+        for value in 1..=200 {
+            world.directory.user_set("ann", &quota(value)).expect("exists");
+            committed.store(value, Ordering::SeqCst);
+        }
+        done.store(true, Ordering::SeqCst);
+    });
+}
+
+#[test]
+fn thousands_of_users_are_found() {
+    let world = World::new("domain acme.test");
+    change_directly(&world, |writer| {
+        for number in 0..12_000 {
+            let items = person_items(&format!("User {number}/Acme"), &format!("user{number}@acme.test"));
+            writer.note_create(NewNote::document(items)).expect("possible");
+        }
+    });
+    change_directly(&world, |writer| {
+        for number in 12_000..12_010 {
+            let items = person_items(&format!("User {number}/Acme"), &format!("user{number}@acme.test"));
+            writer.note_create(NewNote::document(items)).expect("possible");
+        }
+    });
+    for number in [0, 7_777, 12_009] {
+        assert!(note_of(&world, &format!("user{number}@acme.test")).is_some(), "{number}");
+    }
+    let page = world.directory.users(12_000, 100).expect("readable");
+    assert_eq!((page.total, page.entries.len()), (12_010, 10));
+}

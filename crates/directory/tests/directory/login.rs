@@ -1,0 +1,244 @@
+//! Logging in with passwords and through SCRAM, right and wrong, often and too often.
+
+use std::time::Duration;
+
+use base64ct::{Base64, Encoding};
+use directory::limits::{ACCOUNT_FAILURES_FREE, VERIFIED_TTL};
+use directory::{AuthError, LoginStatistics, UserChange};
+use hmac::{Hmac, Mac};
+use sha2::{Digest, Sha256};
+
+use crate::fixture::{World, elsewhere, home, password_of};
+
+const ACME: &str = "domain acme.test
+    user ann@acme.test
+    user bob@acme.test
+    user carl@acme.test disabled";
+
+const ANN: &str = "ann@acme.test";
+
+/// Writes the outcome of a login in a word.
+fn show<T>(outcome: &Result<T, AuthError>) -> String {
+    match outcome {
+        Ok(_) => "welcome".to_owned(),
+        Err(AuthError::Throttled { retry_after }) => format!("wait {}", retry_after.as_secs()),
+        Err(AuthError::Refused) => "refused".to_owned(),
+        Err(AuthError::Disabled) => "disabled".to_owned(),
+        Err(AuthError::Protocol(error)) => error.to_string(),
+        Err(AuthError::Unavailable(error)) => format!("unavailable: {error}"),
+    }
+}
+
+fn check(world: &World, login: &str, password: &[u8], expected: &str) {
+    let outcome = world.directory.authenticate(login, password, home());
+    assert_eq!(show(&outcome), expected, "{login}");
+}
+
+fn fail(world: &World, times: u32, login: &str) {
+    for number in 0..times {
+        let password = format!("wrong password {number}");
+        check(world, login, password.as_bytes(), "refused");
+    }
+}
+
+#[test]
+fn the_right_password_lets_in() {
+    let world = World::new(ACME);
+    for login in ["ann", "ANN@acme.test", "ann/acme.test"] {
+        check(&world, login, &password_of(ANN), "welcome");
+        check(&world, login, b"wrong", "refused");
+    }
+    check(&world, "nobody", &password_of(ANN), "refused");
+    check(&world, "", b"", "refused");
+    check(&world, &"x".repeat(100_000), b"x", "refused");
+}
+
+#[test]
+fn a_disabled_account_is_told_only_to_who_knows_the_password() {
+    let world = World::new(ACME);
+    check(&world, "carl", b"wrong", "refused");
+    check(&world, "carl", &password_of("carl@acme.test"), "disabled");
+}
+
+#[test]
+fn disabling_an_account_ends_its_remembered_logins() {
+    let world = World::new(ACME);
+    check(&world, "ann", &password_of(ANN), "welcome");
+    let disable = UserChange { disabled: Some(true), ..UserChange::default() };
+    world.directory.user_set("ann", &disable).expect("exists");
+    check(&world, "ann", &password_of(ANN), "disabled");
+}
+
+#[test]
+fn a_changed_password_counts_at_once() {
+    let world = World::new(ACME);
+    check(&world, "ann", &password_of(ANN), "welcome");
+    world.directory.password_set("ann", b"another password").expect("acceptable");
+    check(&world, "ann", &password_of(ANN), "refused");
+    check(&world, "ann", b"another password", "welcome");
+    world.directory.password_remove("ann").expect("exists");
+    check(&world, "ann", b"another password", "refused");
+}
+
+#[test]
+fn a_hash_from_elsewhere_can_be_used() {
+    let world = World::new(ACME);
+    let hash = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
+    let bob = world.directory.password_hash_set("bob", hash).expect("usable");
+    assert!(!bob.has_scram());
+    check(&world, "bob", b"password", "welcome");
+    assert!(world.directory.password_hash_set("bob", "secret").is_err());
+}
+
+#[test]
+fn guessing_is_slowed_down() {
+    let world = World::new(ACME);
+    fail(&world, ACCOUNT_FAILURES_FREE + 1, "ann");
+    check(&world, "ann", &password_of(ANN), "wait 1");
+    check(&world, "Ann@acme.test", &password_of(ANN), "wait 1");
+    check(&world, "bob", b"wrong", "refused");
+    world.clock.advance(Duration::from_secs(1));
+    check(&world, "ann", &password_of(ANN), "welcome");
+    fail(&world, ACCOUNT_FAILURES_FREE, "ann");
+}
+
+#[test]
+fn an_unknown_account_is_slowed_down_like_a_known_one() {
+    let world = World::new(ACME);
+    fail(&world, ACCOUNT_FAILURES_FREE + 1, "nobody");
+    check(&world, "nobody", b"wrong", "wait 1");
+}
+
+#[test]
+fn a_remembered_password_is_no_oracle_for_strangers() {
+    let world = World::new(ACME);
+    check(&world, "ann", &password_of(ANN), "welcome");
+    let guess = |password: &[u8]| show(&world.directory.authenticate("ann", password, elsewhere()));
+    for number in 0..=ACCOUNT_FAILURES_FREE {
+        assert_eq!(guess(&[b'x', number as u8]), "refused");
+    }
+    assert_eq!(guess(&password_of(ANN)), "wait 1");
+    check(&world, "ann", &password_of(ANN), "welcome");
+}
+
+#[test]
+fn a_remembered_password_is_forgotten_after_a_while() {
+    let world = World::new(ACME);
+    check(&world, "ann", &password_of(ANN), "welcome");
+    world.clock.advance(VERIFIED_TTL);
+    check(&world, "ann", &password_of(ANN), "welcome");
+    check(&world, "ann", b"wrong", "refused");
+}
+
+#[test]
+fn logins_are_counted() {
+    let world = World::new(ACME);
+    for _ in 0..3 {
+        check(&world, "ann", &password_of(ANN), "welcome");
+    }
+    check(&world, "ann", b"wrong", "refused");
+    check(&world, "nobody", b"wrong", "refused");
+    check(&world, "carl", &password_of("carl@acme.test"), "disabled");
+    check_scram(&world, "bob", &password_of("bob@acme.test"), "welcome");
+    check_scram(&world, "bob", b"wrong", "refused");
+    assert!(world.directory.scram_begin(b"nonsense", home()).is_err());
+    let counted = world.directory.login_statistics();
+    let expected = LoginStatistics { succeeded: 4, refused: 4, disabled: 1, hashes: 4, ..LoginStatistics::default() };
+    assert_eq!(counted, expected);
+}
+
+fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
+    let mut mac = <Hmac<Sha256> as Mac>::new_from_slice(key).expect("keys of every length");
+    mac.update(message);
+    mac.finalize().into_bytes().to_vec()
+}
+
+/// Gives a client's final message.
+fn client_final(first_bare: &str, server_first: &str, password: &[u8], gs2_header: &str) -> String {
+    let attribute = |name: &str| {
+        let found = server_first.split(',').find_map(|attribute| attribute.strip_prefix(name));
+        found.expect("the server sends it").to_owned()
+    };
+    let salt = Base64::decode_vec(&attribute("s=")).expect("base64");
+    let iterations = attribute("i=").parse().expect("a number");
+    let salted = pbkdf2::pbkdf2_hmac_array::<Sha256, 32>(password, &salt, iterations);
+    let client_key = hmac(&salted, b"Client Key");
+    let without_proof = format!("c={},r={}", Base64::encode_string(gs2_header.as_bytes()), attribute("r="));
+    let signature =
+        hmac(&Sha256::digest(&client_key), format!("{first_bare},{server_first},{without_proof}").as_bytes());
+    let proof: Vec<u8> = client_key.iter().zip(&signature).map(|(key, mask)| key ^ mask).collect();
+    format!("{without_proof},p={}", Base64::encode_string(&proof))
+}
+
+/// Plays a client of SCRAM.
+fn scram(world: &World, login: &str, password: &[u8], gs2_header: &str) -> Result<String, AuthError> {
+    let first_bare = format!("n={login},r=client-nonce");
+    let client_first = format!("{gs2_header}{first_bare}");
+    let (exchange, server_first) = world.directory.scram_begin(client_first.as_bytes(), home())?;
+    let message = client_final(&first_bare, &server_first, password, gs2_header);
+    let (person, server_final) = exchange.finish(message.as_bytes())?;
+    assert!(server_final.starts_with("v="));
+    Ok(person.short_names[0].clone())
+}
+
+fn check_scram(world: &World, login: &str, password: &[u8], expected: &str) {
+    assert_eq!(show(&scram(world, login, password, "n,,")), expected, "{login}");
+}
+
+#[test]
+fn scram_lets_in_whom_the_password_lets_in() {
+    let world = World::new(ACME);
+    check_scram(&world, "ann", &password_of(ANN), "welcome");
+    check_scram(&world, "ann@acme.test", &password_of(ANN), "welcome");
+    check_scram(&world, "ann", b"wrong", "refused");
+    check_scram(&world, "nobody", b"wrong", "refused");
+    check_scram(&world, "carl", &password_of("carl@acme.test"), "disabled");
+    world.directory.password_set("ann", b"another password").expect("acceptable");
+    check_scram(&world, "ann", &password_of(ANN), "refused");
+    check_scram(&world, "ann", b"another password", "welcome");
+    assert!(world.directory.scram_sha_256("ann").expect("readable").is_some());
+}
+
+#[test]
+fn nobody_acts_as_somebody_else_through_scram() {
+    let world = World::new(ACME);
+    let act_as = |authorization: &str| show(&scram(&world, "ann", &password_of(ANN), &format!("n,a={authorization},")));
+    assert_eq!(act_as("Ann@acme.test"), "welcome");
+    assert_eq!(act_as("bob"), "refused");
+    assert_eq!(act_as("nobody"), "refused");
+}
+
+#[test]
+fn guessing_through_scram_is_slowed_down_too() {
+    let world = World::new(ACME);
+    for _ in 0..=ACCOUNT_FAILURES_FREE {
+        check_scram(&world, "ann", b"wrong", "refused");
+    }
+    check_scram(&world, "ann", &password_of(ANN), "wait 1");
+    check(&world, "ann", &password_of(ANN), "wait 1");
+}
+
+#[test]
+fn exchanges_that_are_left_open_lock_nobody_out() {
+    let world = World::new(ACME);
+    let open = || world.directory.scram_begin(b"n,,n=ann,r=client-nonce", elsewhere());
+    let left_open: Vec<_> = (0..100).map(|_| open().map(|(exchange, _)| exchange)).collect();
+    assert!(left_open.iter().all(Result::is_ok));
+    check(&world, "ann", &password_of(ANN), "welcome");
+}
+
+#[test]
+fn the_salt_of_an_unknown_account_never_changes() {
+    let world = World::new(ACME);
+    let salt = |world: &World, login: &str| {
+        let message = format!("n,,n={login},r=client-nonce");
+        let (_, server_first) = world.directory.scram_begin(message.as_bytes(), home()).expect("well formed");
+        server_first.split(',').filter(|attribute| !attribute.starts_with("r=")).collect::<Vec<_>>().join(",")
+    };
+    let (nobody, ann) = (salt(&world, "nobody"), salt(&world, "ann"));
+    assert_eq!(salt(&world, "NOBODY"), nobody);
+    assert_eq!(nobody.len(), ann.len());
+    assert_ne!(nobody, ann);
+    let world = world.crash();
+    assert_eq!((salt(&world, "nobody"), salt(&world, "ann")), (nobody, ann));
+}
