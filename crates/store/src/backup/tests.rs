@@ -1,1 +1,299 @@
-//! Tests of this module.
+//! Backup: what was durable is in it, unchanged files are not copied again, and damage is told before it is restored.
+
+use std::fs;
+
+use base::{DbNumber, NoteId};
+use proptest::prelude::*;
+
+use super::manifest::ManifestError;
+use super::*;
+use crate::batch::Batch;
+use crate::blob::{BlobId, BlobOwner};
+use crate::engine::tests::{scan_all, small};
+use crate::engine::{Direction, KeyRange, Read, Table};
+use crate::memory::Memory;
+use crate::rocks::Options;
+
+struct World {
+    folder: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn store(&self) -> Store {
+        Store::open(&self.path("store"), &small()).expect("a store")
+    }
+
+    fn backup(&self, store: &Store) -> Backup {
+        backup(store, &self.path("backup"), &mut |_| {}).expect("backed up")
+    }
+
+    fn restore(&self, number: Option<u32>, name: &str) -> Result<Store> {
+        let folder = self.path(name);
+        let destination = Destination { folder: &folder, wal_folder: None };
+        restore(&self.path("backup"), number, destination, &mut |_| {})?;
+        Store::open(&folder, &small())
+    }
+
+    fn objects(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.path("backup").join(OBJECTS)).expect("a folder");
+        entries.map(|entry| entry.expect("an entry").path()).collect()
+    }
+}
+
+/// Writes note `number` with an attachment, and waits.
+fn fill(store: &Store, number: u32) -> BlobId {
+    let writer = store.blobs().writer();
+    let mut batch = Batch::new();
+    let mut content = vec![0; 20_000];
+    blake3::Hasher::new().update(&number.to_be_bytes()).finalize_xof().fill(&mut content);
+    let owner = BlobOwner { database: DbNumber(1), note: NoteId(number) };
+    let id = writer.put(&mut batch, owner, &content).expect("put");
+    batch.put(Table::Summary, &number.to_be_bytes(), &content[..500]);
+    let ticket = store.commit(&batch).expect("written");
+    drop(writer);
+    store.durable(ticket).wait().expect("durable");
+    id
+}
+
+fn fill_all(store: &Store, mut numbers: std::ops::RangeInclusive<u32>) {
+    assert!(numbers.all(|number| fill(store, number) != BlobId([0; 32])));
+}
+
+fn all(reader: &dyn Read) -> Vec<Vec<(Vec<u8>, Vec<u8>)>> {
+    Table::ALL.iter().map(|table| scan_all(reader, *table, &KeyRange::all(), Direction::Forward)).collect()
+}
+
+#[test]
+fn a_restored_store_is_equal() {
+    let world = World::new();
+    let store = world.store();
+    let ids: Vec<_> = (1..=50).map(|number| fill(&store, number)).collect();
+    let mut steps = Vec::new();
+    let done = backup(&store, &world.path("backup"), &mut |step| steps.push(step)).expect("backed up");
+    assert_eq!((done.number, done.copied_bytes), (1, done.bytes));
+    let last = steps.last().expect("progress is told");
+    assert_eq!((last.files, last.bytes), (last.files_total, last.bytes_total));
+    assert_eq!((last.files, last.bytes), (done.files, done.bytes));
+    assert_eq!(verify(&world.path("backup"), None, &mut |_| {}).expect("sound").bytes, done.bytes);
+    let restored = world.restore(None, "restored").expect("restored");
+    assert_eq!(all(&restored), all(&store));
+    for id in ids {
+        assert_eq!(restored.blobs().read(&restored, &id).expect("there").len(), 20_000);
+    }
+    fill(&restored, 51);
+    assert!(!world.path("store").join(crate::rocks::CHECKPOINT_FOLDER).exists());
+}
+
+#[test]
+fn unchanged_files_are_not_copied_again() {
+    let world = World::new();
+    let store = world.store();
+    fill_all(&store, 1..=200);
+    let first = world.backup(&store);
+    fill_all(&store, 201..=205);
+    let second = world.backup(&store);
+    assert!(first.bytes > 4_000_000 && second.bytes > first.bytes);
+    assert!(second.copied_bytes < first.bytes / 4, "{} of {}", second.copied_bytes, second.bytes);
+    let numbers: Vec<_> = list(&world.path("backup")).expect("listed").iter().map(|each| each.number).collect();
+    assert_eq!(numbers, [1, 2]);
+    let count = |number, name| {
+        let store = world.restore(Some(number), name).expect("restored");
+        scan_all(&store, Table::Summary, &KeyRange::all(), Direction::Forward).len()
+    };
+    assert_eq!((count(1, "one"), count(2, "two")), (200, 205));
+}
+
+#[test]
+fn a_restored_store_is_backed_up_into_the_same_target() {
+    let world = World::new();
+    let store = world.store();
+    fill_all(&store, 1..=20);
+    world.backup(&store);
+    fill_all(&store, 21..=40);
+    let restored = world.restore(None, "restored").expect("restored");
+    fill_all(&restored, 61..=70);
+    world.backup(&store);
+    world.backup(&restored);
+    let contents = |number, name| all(&world.restore(Some(number), name).expect("restored"));
+    assert_eq!(contents(2, "two"), all(&store));
+    assert_eq!(contents(3, "three"), all(&restored), "equal file names of another history are not mixed up");
+}
+
+#[test]
+fn everything_durable_is_in_a_backup_of_a_busy_store() {
+    let world = World::new();
+    let store = world.store();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let durable = std::sync::atomic::AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in 1.. {
+                fill(&store, number);
+                durable.store(number, std::sync::atomic::Ordering::SeqCst);
+                if stop.load(std::sync::atomic::Ordering::SeqCst) {
+                    break;
+                }
+            }
+        });
+        for round in 1..=3 {
+            let least = durable.load(std::sync::atomic::Ordering::SeqCst) as usize;
+            world.backup(&store);
+            let restored = world.restore(Some(round), &format!("restored-{round}")).expect("restored");
+            let found = scan_all(&restored, Table::Summary, &KeyRange::all(), Direction::Forward);
+            assert!(found.len() >= least, "{} of {least}", found.len());
+            for (index, (key, _)) in found.iter().enumerate() {
+                assert_eq!(*key, (index as u32 + 1).to_be_bytes(), "no hole");
+            }
+            assert_eq!(restored.blobs().report(&restored).expect("sound").count, found.len() as u64);
+        }
+        stop.store(true, std::sync::atomic::Ordering::SeqCst);
+    });
+}
+
+#[test]
+fn a_log_goes_where_the_store_will_look_for_it() {
+    let world = World::new();
+    let store = world.store();
+    fill(&store, 1);
+    world.backup(&store);
+    let (folder, wal_folder) = (world.path("restored"), world.path("log"));
+    let destination = Destination { folder: &folder, wal_folder: Some(&wal_folder) };
+    restore(&world.path("backup"), None, destination, &mut |_| {}).expect("restored");
+    let options = Options { wal_folder: Some(wal_folder), ..small() };
+    let restored = Store::open(&folder, &options).expect("opened");
+    assert_eq!(all(&restored), all(&store));
+}
+
+fn check_refused<T>(outcome: Result<T>, expected: &str) {
+    let Err(error) = outcome else { panic!("refused: {expected}") };
+    assert!(matches!(error, Error::Unusable { .. }), "{error}");
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
+#[test]
+fn damage_is_told_before_and_while_restoring() {
+    let world = World::new();
+    let store = world.store();
+    fill_all(&store, 1..=20);
+    world.backup(&store);
+    let object = world.objects().into_iter().max_by_key(|path| fs::metadata(path).map_or(0, |data| data.len()));
+    let object = object.expect("an object");
+    let sound = fs::read(&object).expect("read");
+    let target = world.path("backup");
+    let mut broken = sound.clone();
+    broken[100] ^= 1;
+    for wrong in [&broken[..], &sound[..50]] {
+        fs::write(&object, wrong).expect("written");
+        check_refused(verify(&target, None, &mut |_| {}), "use another backup");
+        let name = format!("restored-{}", wrong.len());
+        check_refused(world.restore(None, &name).map(drop), "use another backup");
+    }
+    fs::write(&object, &sound).expect("written");
+    assert!(verify(&target, None, &mut |_| {}).is_ok());
+    fs::remove_file(&object).expect("removed");
+    assert!(verify(&target, None, &mut |_| {}).is_err());
+    assert_eq!(world.backup(&store).number, 2, "a missing object is copied again");
+    assert!(verify(&target, None, &mut |_| {}).is_ok());
+}
+
+#[test]
+fn refusals_tell_the_next_step() {
+    let world = World::new();
+    check_refused(list(&world.path("nothing")), "name the folder that `backup` was given");
+    let store = world.store();
+    fill(&store, 1);
+    world.backup(&store);
+    let target = world.path("backup");
+    check_refused(verify(&target, Some(7), &mut |_| {}), "no backup 7 in it, but 1");
+    let destination = Destination { folder: &world.path("store"), wal_folder: None };
+    check_refused(restore(&target, None, destination, &mut |_| {}), "restore into a new folder");
+    let manifest = target.join(BACKUPS).join("000001");
+    fs::write(&manifest, b"doubletb\x01").expect("written");
+    check_refused(verify(&target, None, &mut |_| {}), "use another backup");
+    fs::remove_file(&manifest).expect("removed");
+    check_refused(verify(&target, None, &mut |_| {}), "run `backup` again");
+}
+
+#[test]
+fn old_backups_and_what_only_they_need_are_pruned() {
+    let world = World::new();
+    let store = world.store();
+    for round in 0..4_u32 {
+        fill_all(&store, round * 100 + 1..=round * 100 + 20);
+        if round == 2 {
+            store.engine().compact(Table::Blob, &KeyRange::all()).expect("compacted");
+        }
+        world.backup(&store);
+    }
+    let target = world.path("backup");
+    fs::write(target.join(OBJECTS).join("copy.tmp"), [0; 1_000]).expect("what a crash leaves");
+    let before = world.objects().len();
+    assert!(prune(&target, 2).expect("pruned") > 1_000);
+    assert!(world.objects().len() < before);
+    let numbers: Vec<_> = list(&target).expect("listed").iter().map(|each| each.number).collect();
+    assert_eq!(numbers, [3, 4]);
+    for number in numbers {
+        verify(&target, Some(number), &mut |_| {}).expect("sound");
+    }
+    prune(&target, 0).expect("pruned");
+    assert_eq!(list(&target).expect("listed").len(), 1, "the last one stays");
+    assert_eq!(world.backup(&store).number, 5);
+}
+
+#[test]
+fn the_engine_in_memory_is_backed_up_too() {
+    let world = World::new();
+    let store = Store::over(std::sync::Arc::new(Memory::new(1)), &Options::default()).expect("a store");
+    fill(&store, 1);
+    world.backup(&store);
+    let folder = world.path("restored");
+    let destination = Destination { folder: &folder, wal_folder: None };
+    restore(&world.path("backup"), None, destination, &mut |_| {}).expect("restored");
+    assert_eq!(all(&Memory::open(&folder, 2).expect("opened")), all(&store));
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    ("[a-z0-9.-]{1,20}", any::<u64>(), any::<i64>(), any::<[u8; 32]>())
+        .prop_filter("a plain name", |(name, ..)| name != "." && name != "..")
+        .prop_map(|(name, length, modified_ns, hash)| Entry { name, length, modified_ns, hash })
+}
+
+proptest! {
+    #[test]
+    fn a_manifest_reads_back(files in prop::collection::vec(entry(), 0..20), place: prop::sample::Index, bit in 0_u8..8) {
+        let manifest = Manifest { files };
+        let bytes = manifest.encode();
+        prop_assert_eq!(decode_manifest(&bytes), Ok(manifest));
+        let mut broken = bytes.clone();
+        broken[place.index(bytes.len())] ^= 1 << bit;
+        prop_assert!(decode_manifest(&broken).is_err());
+        prop_assert!(decode_manifest(&bytes[..place.index(bytes.len())]).is_err());
+    }
+
+    #[test]
+    fn the_manifest_decoder_takes_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        let _ = decode_manifest(&bytes);
+        let mut framed = b"doubletb\x01".to_vec();
+        framed.extend_from_slice(&bytes);
+        let hash = *blake3::hash(&framed).as_bytes();
+        framed.extend_from_slice(&hash);
+        let _ = decode_manifest(&framed);
+    }
+}
+
+#[test]
+fn a_manifest_names_no_path() {
+    for name in ["..", ".", "a/b", "/etc/passwd", "a\\b", "a\0b", ""] {
+        let entry = Entry { name: name.into(), length: 0, modified_ns: 0, hash: [0; 32] };
+        let bytes = Manifest { files: vec![entry] }.encode();
+        assert_eq!(decode_manifest(&bytes), Err(ManifestError::Damaged), "{name}");
+    }
+}
