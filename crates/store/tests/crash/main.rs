@@ -1,0 +1,174 @@
+//! The store is killed while it works, and keeps what it has acknowledged.
+//!
+//! The test starts itself as a child process that writes from several threads and reports each batch over a pipe once it is durable.
+//! The parent kills the child with SIGKILL after a random number of reports, opens the store and looks: each thread's batches are there without a
+//! hole, at least as many as were reported; attachments are whole. Then the next child goes on with the same store.
+//!
+//! What a power failure does (lost and torn writes) is tested over the engine in memory, where it can be arranged; SIGKILL leaves what was
+//! handed to the system. `DOUBLET_SOAK=1` runs fifty rounds instead of three.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use base::sim::SeededRandom;
+use base::{DbNumber, NoteId, Random, Timestamp};
+use store::{Batch, BlobId, BlobOptions, BlobOwner, Options, Read, Store, Table};
+
+const THREADS: u32 = 6;
+/// Names the folder to the child; without it the child's test does nothing.
+const FOLDER: &str = "DOUBLET_CRASH_FOLDER";
+
+fn options() -> Options {
+    let blobs = BlobOptions { encryption_key: Some([3; 32]), grace: Duration::ZERO, ..BlobOptions::default() };
+    // Small memtables, so that flushes and compactions are killed too.
+    Options {
+        memtable_bytes: 2 << 20,
+        cache_bytes: 4 << 20,
+        max_wal_bytes: Some(4 << 20),
+        reserve_bytes: 0,
+        blobs,
+        ..Options::default()
+    }
+}
+
+fn key(thread: u32, number: u32) -> Vec<u8> {
+    [thread.to_be_bytes(), number.to_be_bytes()].concat()
+}
+
+fn count_key(thread: u32) -> Vec<u8> {
+    [&thread.to_be_bytes()[..], b"count"].concat()
+}
+
+/// The attachment of a batch; every fourth is shared with the other threads.
+fn content(thread: u32, number: u32) -> Vec<u8> {
+    let author = if number.is_multiple_of(4) { 0 } else { thread };
+    let mut content = vec![0; 3_000 + 40 * (number as usize % 100)];
+    SeededRandom::new(u64::from(author) << 32 | u64::from(number)).fill(&mut content);
+    content
+}
+
+fn owner(thread: u32, number: u32) -> BlobOwner {
+    BlobOwner { database: DbNumber(thread), note: NoteId(number) }
+}
+
+/// Tells how many batches of a thread are there.
+fn count(store: &Store, thread: u32) -> u32 {
+    let bytes = store.get(Table::Meta, &count_key(thread)).expect("sound");
+    bytes.map_or(0, |bytes| u32::from_be_bytes(bytes.try_into().expect("four bytes")))
+}
+
+/// Writes until it is killed. Every batch touches four tables; each tenth removes an older attachment.
+fn write(store: &Store, thread: u32, report: &dyn Fn(u32)) {
+    for number in count(store, thread) + 1.. {
+        let writer = store.blobs().writer();
+        let mut batch = Batch::new();
+        let id = writer.put(&mut batch, owner(thread, number), &content(thread, number)).expect("put");
+        batch.put(Table::Summary, &key(thread, number), &id.0);
+        batch.put(Table::Body, &key(thread, number), &[7; 300]);
+        batch.put(Table::Meta, &count_key(thread), &number.to_be_bytes());
+        if number.is_multiple_of(10) {
+            let old = number - 5;
+            let id = store.blobs().id_of(&content(thread, old));
+            writer.release(&mut batch, owner(thread, old), &id, Timestamp(0));
+            batch.delete(Table::Summary, &key(thread, old));
+        }
+        let ticket = store.commit(&batch).expect("written");
+        drop(writer);
+        store.durable(ticket).wait().expect("durable");
+        report(number);
+        if thread == 1 && number.is_multiple_of(20) {
+            store.blobs().collect(store, Timestamp(1), 100).expect("collected");
+        }
+    }
+}
+
+/// The child. As a test on its own it does nothing.
+#[test]
+fn child() {
+    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let store = Store::open(Path::new(&folder), &options()).expect("opened");
+    std::thread::scope(|scope| {
+        for thread in 1..=THREADS {
+            let store = &store;
+            scope.spawn(move || {
+                write(store, thread, &|number| {
+                    let line = format!("acknowledged {thread} {number}\n");
+                    // One call, so that lines of different threads do not mix.
+                    let _ = std::io::stdout().lock().write_all(line.as_bytes());
+                });
+            });
+        }
+    });
+}
+
+/// Runs a child until it has reported `reports` times, kills it, and gives the last number reported by each thread.
+fn run_and_kill(folder: &Path, reports: u64) -> Vec<u32> {
+    let program = std::env::current_exe().expect("a program");
+    let mut child = Command::new(program)
+        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+        .env(FOLDER, folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut acknowledged = vec![0; THREADS as usize + 1];
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let mut seen = 0;
+    while seen < reports {
+        let line = lines.next().expect("the child goes on until it is killed").expect("text");
+        seen += u64::from(note(&line, &mut acknowledged));
+    }
+    child.kill().expect("killed");
+    // What it had reported before it died counts too.
+    for line in lines.map_while(Result::ok) {
+        note(&line, &mut acknowledged);
+    }
+    child.wait().expect("gone");
+    acknowledged
+}
+
+fn note(line: &str, acknowledged: &mut [u32]) -> bool {
+    let Some((_, report)) = line.split_once("acknowledged ") else { return false };
+    let mut numbers = report.split(' ').map_while(|number| number.parse::<u32>().ok());
+    let (Some(thread), Some(number)) = (numbers.next(), numbers.next()) else { return false };
+    acknowledged[thread as usize] = number;
+    true
+}
+
+fn check(folder: &Path, acknowledged: &[u32], seed: u64) {
+    let store = Store::open(folder, &options()).expect("opened again");
+    for thread in 1..=THREADS {
+        let there = count(&store, thread);
+        let told = acknowledged[thread as usize];
+        assert!(there >= told, "SEED={seed}: {told} of thread {thread} were acknowledged, {there} are there");
+        for number in 1..=there + 3 {
+            let released = number % 10 == 5 && number + 5 <= there;
+            let id = store.get(Table::Summary, &key(thread, number)).expect("sound");
+            assert_eq!(id.is_some(), number <= there && !released, "SEED={seed}: {thread}/{number} of {there}");
+            assert_eq!(store.get(Table::Body, &key(thread, number)).expect("sound").is_some(), number <= there);
+            let Some(id) = id else { continue };
+            let id = BlobId(id.try_into().expect("an id"));
+            let found = store.blobs().read(&store, &id).expect("the attachment is there");
+            assert_eq!(found, content(thread, number), "SEED={seed}: attachment of {thread}/{number}");
+        }
+    }
+    let report = store.blobs().report(&store).expect("sound");
+    assert_eq!(report.missing_count, 0, "SEED={seed}");
+    store.engine().verify(&mut |_| {}).expect("sound");
+}
+
+#[test]
+fn what_was_acknowledged_survives_being_killed() {
+    let rounds = if std::env::var_os("DOUBLET_SOAK").is_some() { 50 } else { 3 };
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let random = SeededRandom::new(1);
+    let mut before = vec![0; THREADS as usize + 1];
+    for round in 0..rounds {
+        let acknowledged = run_and_kill(folder.path(), 20 + random.below(400));
+        check(folder.path(), &acknowledged, round);
+        let progress = acknowledged.iter().zip(&before).any(|(now, before)| now > before);
+        assert!(progress, "round {round} got on from {before:?} to {acknowledged:?}");
+        before = acknowledged;
+    }
+}
