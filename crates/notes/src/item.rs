@@ -4,7 +4,7 @@
 //! (rich text in pieces, one `$FILE` per attachment). *Summary* items are kept together in one small record that
 //! views, lists and envelopes read; the others lie in the body, each on its own.
 //!
-//! Format of an item (`docs/store-format.md`): name (text), flags (u16), type (u8), value.
+//! Format of an item (`docs/note-format.md`): name (text), flags (u16), type (u8), value.
 
 use base::codec::{Decoder, Encoder, Truncated};
 use base::limits::{ITEM_NAME_BYTES_MAX, ITEMS_PER_NOTE_MAX};

@@ -16,7 +16,7 @@
 //!
 //! Promises: one transaction is one atomic batch; writers to one database queue and never see a conflict that they did
 //! not ask for; readers never wait; nothing is reached without an [`access::Access`]. The stored forms stand in
-//! `docs/store-format.md`. No file, no clock and no randomness of its own, and no tokio.
+//! `docs/note-format.md`. No file, no clock and no randomness of its own, and no tokio.
 
 pub mod access;
 pub mod acl;

@@ -2,7 +2,7 @@
 //!
 //! A note is stored as a *header* record (small, rewritten when flags or folders change), a *summary* record (summary
 //! items, the directory of body items and the blobs that the note uses) and one or more records per body item. The
-//! byte-level forms stand in `docs/store-format.md`; each begins with a version byte.
+//! byte-level forms stand in `docs/note-format.md`; each begins with a version byte.
 //!
 //! A deleted note leaves a *stub*: a header with [`NoteFlags::STUB`] and nothing else, kept for the purge interval so
 //! that replicas and IMAP clients learn of the deletion.

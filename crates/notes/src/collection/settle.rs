@@ -116,7 +116,7 @@ impl Writer<'_> {
             let wanted = Wanted::of(self.node(ROOT), 0);
             self.load(wanted)?;
             let node = self.node(wanted.number).clone();
-            if node.bytes().len() > self.tuning.root_bytes_max as usize / 2 {
+            if node.len() > 2 && node.bytes().len() > self.tuning.root_bytes_max as usize / 2 {
                 break;
             }
             self.free(wanted.number);
@@ -232,7 +232,9 @@ impl Writer<'_> {
         if self.is_too_large(level, &children) {
             return self.cut_node(level, &children, growth, Some(number));
         }
-        if children.len() < self.node(number).len() && children.len() < self.tuning.node_children_max as usize / 4 {
+        if children.len() < self.node(number).len()
+            && children.len() < (self.tuning.node_children_max as usize / 4).max(2)
+        {
             self.shrunk.insert(number);
         }
         let pointer = Child { fence: first.fence.clone(), below: number, totals: self.total(number, &children)? };
@@ -289,8 +291,10 @@ impl Writer<'_> {
         }
         let mut children = self.children(left.below, &left.fence)?;
         children.extend(self.children(right.below, &right.fence)?);
-        let small = children.len() <= self.tuning.node_children_max as usize / 2
-            && Node::size_bytes(level, self.weigh.sums(), &children) <= self.tuning.node_bytes_max as usize / 2;
+        let size = Node::size_bytes(level, self.weigh.sums(), &children);
+        let small = children.len() <= 2
+            || children.len() <= self.tuning.node_children_max as usize / 2
+                && size <= self.tuning.node_bytes_max as usize / 2;
         if !small {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ use store::{Read, Result};
 
 use super::CollectionId;
 use super::node::Node;
-use super::root::{Root, Wanted, load_node};
+use super::root::{ROOT, Root, Wanted, damaged, load_node};
 
 /// The size of a tree.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -28,6 +28,7 @@ pub fn shape(reader: &dyn Read, id: CollectionId) -> Result<Shape> {
     let mut shape = Shape::default();
     let Some(root) = Root::load(reader, id)? else { return Ok(shape) };
     shape.levels = u64::from(root.node.level()) + 1;
+    shape.entries = root.totals().map_err(|why| damaged(id, ROOT, why))?.count;
     let mut waiting: Vec<Node> = vec![root.node];
     while let Some(node) = waiting.pop() {
         shape.nodes += 1;
@@ -37,7 +38,6 @@ pub fn shape(reader: &dyn Read, id: CollectionId) -> Result<Shape> {
                 waiting.push(load_node(reader, id, root.sums, Wanted::of(&node, index))?);
             } else {
                 shape.blocks += 1;
-                shape.entries += node.count(index);
             }
         }
     }
