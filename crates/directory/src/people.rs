@@ -35,6 +35,8 @@ pub struct NewUser {
     pub short_name: Option<String>,
     /// The password; without one nobody can log in.
     pub password: Option<Vec<u8>>,
+    /// The argon2 hash of the password, where only that is known; there are no SCRAM keys then.
+    pub password_hash: Option<String>,
     /// Bytes that the mail may take.
     pub quota_bytes: Option<u64>,
     /// The path of the mail database, if it shall not be chosen.
@@ -79,7 +81,11 @@ pub struct UserChange {
 impl Directory {
     /// Adds a person.
     pub fn user_add(&self, new: &NewUser) -> Result<Arc<Person>> {
-        let secrets = new.password.as_ref().map(|password| self.protect(password)).transpose()?;
+        let secrets = match (&new.password, &new.password_hash) {
+            (Some(password), _) => Some(self.protect(password)?),
+            (None, Some(hash)) => Some(known_hash(hash)?),
+            (None, None) => None,
+        };
         let mut person = self.draft(new)?;
         set_secrets(&mut person, secrets);
         let mut edit = self.edit()?;
@@ -114,10 +120,10 @@ impl Directory {
 
     /// Sets a person's password to one of which only the argon2 hash is known. There are no SCRAM keys then.
     pub fn password_hash_set(&self, login: &str, hash: &str) -> Result<Arc<Person>> {
-        password::is_usable(hash)?;
+        let secrets = known_hash(hash)?;
         let mut edit = self.edit()?;
         let mut person = find_person(&mut edit, login)?;
-        set_secrets(&mut person, Some(Secrets { hash: hash.to_owned(), scram: None }));
+        set_secrets(&mut person, Some(secrets));
         self.save_person(edit, person)
     }
 
@@ -310,6 +316,11 @@ fn find_person(edit: &mut Edit<'_>, login: &str) -> Result<Person> {
         Some(Record::Person(person)) => Ok(person.as_ref().clone()),
         _ => Err(Error::not_found(format!("user {login}"))),
     }
+}
+
+fn known_hash(hash: &str) -> Result<Secrets> {
+    password::is_usable(hash)?;
+    Ok(Secrets { hash: hash.to_owned(), scram: None })
 }
 
 fn set_secrets(person: &mut Person, secrets: Option<Secrets>) {

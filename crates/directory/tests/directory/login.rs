@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64ct::{Base64, Encoding};
 use directory::limits::{ACCOUNT_FAILURES_FREE, VERIFIED_TTL};
-use directory::{AuthError, LoginStatistics, UserChange};
+use directory::{AuthError, LoginStatistics, NewUser, UserChange};
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
@@ -88,6 +88,9 @@ fn a_hash_from_elsewhere_can_be_used() {
     assert!(!bob.has_scram());
     check(&world, "bob", b"password", "welcome");
     assert!(world.directory.password_hash_set("bob", "secret").is_err());
+    let new = NewUser { password_hash: Some(hash.to_owned()), ..NewUser::new("dora@acme.test") };
+    world.directory.user_add(&new).expect("usable");
+    check(&world, "dora", b"password", "welcome");
 }
 
 #[test]
