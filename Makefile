@@ -17,7 +17,7 @@ build: ## compile the program
 	$(CARGO) build --release --locked --package server
 
 run: build ## start a demo server: domain demo.test with users and mail (DATA=folder)
-	scripts/demo "$(DOUBLET)" "$(DATA)"
+	"$(DOUBLET)" demo --data "$(DATA)"
 
 test: build ## run every test in its short form
 	@scripts/need test
