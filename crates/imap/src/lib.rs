@@ -4,6 +4,7 @@
 //! * [`codec`] turns bytes into commands and writes responses. Pure and incremental.
 //! * [`message`] renders messages and matches them against searches. Pure.
 //! * [`session`] is the state of one connection, [`cmd`] what its commands do, one file a verb. Pure.
+//! * [`conn`] is the task of one connection, the only tokio.
 //! * [`error`] is what can go wrong.
 //! * [`limits`] names every maximum that a client can meet.
 //!
@@ -12,7 +13,10 @@
 pub mod backend;
 pub mod cmd;
 pub mod codec;
+pub mod conn;
 pub mod error;
 pub mod limits;
 pub mod message;
 pub mod session;
+
+pub use conn::{Service, serve};

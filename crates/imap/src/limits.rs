@@ -3,6 +3,8 @@
 //! Sizes are bytes, counts are items. A limit that the operator may change has its default here and is carried in a
 //! configuration value.
 
+use std::time::Duration;
+
 /// Longest command without its literals.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 
@@ -86,3 +88,24 @@ pub const SLICE_CONTENTS: usize = 64;
 
 /// So many messages are changed by one transaction of STORE.
 pub const STORE_MESSAGES_PER_TRANSACTION: usize = 1_000;
+
+/// So long a client may be silent after login (RFC 9051 §5.4: at least 30 minutes).
+pub const SILENCE_TIME_MAX: Duration = Duration::from_secs(30 * 60);
+
+/// So long a client may be silent before login.
+pub const LOGIN_TIME_MAX: Duration = Duration::from_secs(3 * 60);
+
+/// So long a client may take to take one slice of an answer.
+pub const WRITE_TIME_MAX: Duration = Duration::from_secs(5 * 60);
+
+/// After so much silence a compressed connection gives memory back.
+pub const RELAX_TIME: Duration = Duration::from_secs(5);
+
+/// Most decoded bytes of one part in which SEARCH looks.
+pub const SEARCH_PART_BYTES_MAX: usize = 32 << 20;
+
+/// Most ids of one References field that THREAD follows; the last ones count.
+pub const REFERENCES_MAX: usize = 1_000;
+
+/// Longest message id that THREAD knows.
+pub const MESSAGE_ID_BYTES_MAX: usize = 998;

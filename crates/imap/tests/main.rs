@@ -29,4 +29,4 @@ macro_rules! dialogues {
     };
 }
 
-dialogues!(login, noop);
+dialogues!(append, condstore, copy, enable, login, mailboxes, noop, numbers, qresync, store, syntax);

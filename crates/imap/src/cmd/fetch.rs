@@ -7,13 +7,13 @@
 use std::ops::{ControlFlow, RangeInclusive};
 
 use base::{Modseq, Uid};
-use mail::mailbox::{FlagChange, Flags, MailFile, MailView, flags};
+use mail::mailbox::{Changes, FlagChange, Flags, MailFile, MailView, flags};
 use notes::{Entry, Marks};
 
 use super::copy::updates_of;
 use super::{content, select};
 use crate::codec::Writer;
-use crate::codec::ast::{FetchAttribute, FetchCommand, Numbering};
+use crate::codec::ast::{FetchAttribute, FetchCommand, MessageSet, Numbering};
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::session::roster::ranges_of;
@@ -34,7 +34,13 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
     begin(session, &view, fetch.numbering, out)?;
     let mut ranges = session.selected()?.resolve(&view, &fetch.set, fetch.numbering)?;
     if let Some(since) = fetch.changed_since {
-        ranges = changed(session, &view, (&ranges, Modseq(since), fetch.vanished), out)?;
+        let selected = session.selected()?;
+        let changes = view.changes(selected.folder, Modseq(since)).map_err(gone)?;
+        if fetch.vanished {
+            tell_vanished(selected, &view, (&fetch.set, &changes), out)?;
+        }
+        let uids = changes.changed.iter().map(|entry| entry.uid.0);
+        ranges = ranges_of(uids.filter(|uid| select::contains(&ranges, *uid)));
     }
     let mut job = FetchJob::new(fetch, ranges);
     match job.slice(session, &file, &view, out)? {
@@ -51,27 +57,28 @@ pub fn begin(session: &mut Session, view: &MailView<'_>, numbering: Numbering, o
     session.selected()?.look(view)
 }
 
-/// Gives the UIDs in the ranges that changed since; tells those that vanished when that is wanted.
-fn changed(
-    session: &mut Session,
+/// Tells which of the UIDs asked for vanished. `*` means the last UID that there ever was, not the last that is left.
+fn tell_vanished(
+    selected: &Selected,
     view: &MailView<'_>,
-    (ranges, since, vanished): (&[RangeInclusive<u32>], Modseq, bool),
+    (set, changes): (&MessageSet, &Changes),
     out: &mut Writer,
-) -> Result<Vec<RangeInclusive<u32>>> {
-    let selected = session.selected()?;
-    let changes = view.changes(selected.folder, since).map_err(gone)?;
-    let is_meant = |uid: &u32| select::contains(ranges, *uid);
-    if vanished {
-        let vanished = if changes.complete {
-            ranges_of(changes.vanished.iter().map(|uid| uid.0).filter(is_meant))
-        } else {
-            select::missing(view, selected, ranges)?
-        };
-        if !vanished.is_empty() {
-            out.untagged().text("VANISHED (EARLIER) ").ranges(vanished).crlf();
+) -> Result<()> {
+    let ranges = match set {
+        MessageSet::Numbers(numbers) => {
+            selected.known_uids(numbers.resolve(selected.roster.uid_next().saturating_sub(1)))
         }
+        MessageSet::Saved => selected.saved.clone(),
+    };
+    let vanished = if changes.complete {
+        ranges_of(changes.vanished.iter().map(|uid| uid.0).filter(|uid| select::contains(&ranges, *uid)))
+    } else {
+        select::missing(view, selected, &ranges)?
+    };
+    if !vanished.is_empty() {
+        out.untagged().text("VANISHED (EARLIER) ").ranges(vanished).crlf();
     }
-    Ok(ranges_of(changes.changed.iter().map(|entry| entry.uid.0).filter(is_meant)))
+    Ok(())
 }
 
 /// A FETCH that is being answered.

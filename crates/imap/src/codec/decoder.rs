@@ -129,6 +129,11 @@ impl Decoder {
         self.input.extend_from_slice(bytes);
     }
 
+    /// Gives the buffer that bytes from the network may be appended to, which is the same as feeding them.
+    pub fn input(&mut self) -> &mut Vec<u8> {
+        &mut self.input
+    }
+
     /// Gives the buffer of the large literal that is being collected and how many bytes it still misses.
     ///
     /// There is none while fed bytes wait to be decoded. Bytes appended to the buffer need not be fed.
@@ -155,13 +160,6 @@ impl Decoder {
         self.consumed = 0;
         self.searched = 0;
         count
-    }
-
-    /// Takes the fed bytes that are not decoded yet, for a layer that comes between (COMPRESS).
-    pub fn take_input(&mut self) -> Vec<u8> {
-        let rest = self.input.split_off(self.consumed.min(self.input.len()));
-        self.discard_input();
-        rest
     }
 
     /// Gives the next command, or says what is missing. To be called until it says [`Decoded::Incomplete`].

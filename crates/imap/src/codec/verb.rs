@@ -84,6 +84,14 @@ const fn verb(name: &'static str, allowed: Allowed, parse: ArgumentParser) -> Ve
 }
 
 impl Verb {
+    /// Whether executing it needs no disk, besides telling what other sessions did.
+    #[must_use]
+    pub fn is_light(&self) -> bool {
+        const LIGHT: [&str; 9] =
+            ["NOOP", "CAPABILITY", "IDLE", "LOGOUT", "ID", "NAMESPACE", "UNSELECT", "CHECK", "STARTTLS"];
+        LIGHT.contains(&self.name)
+    }
+
     const fn alone(mut self) -> Self {
         self.flow = Alone;
         self

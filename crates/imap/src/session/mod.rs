@@ -200,6 +200,19 @@ impl Session {
         Some(self.account.as_ref()?.file.listen())
     }
 
+    /// Whether there is nothing to tell the client at present, so that telling it needs no disk.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        let (Some(selected), Some(account)) = (&self.selected, &self.account) else { return true };
+        selected.has_told(account.file.database().modseq())
+    }
+
+    /// Makes a session in the place of one that was lost, which can only say good-bye.
+    #[must_use]
+    pub fn successor(&self) -> Self {
+        Self::new(Arc::clone(&self.site), self.peer)
+    }
+
     /// Gives what must be ready before the output written so far is sent; nothing when it already is.
     #[must_use]
     pub fn take_durable(&mut self) -> Option<store::Durable> {

@@ -83,6 +83,12 @@ impl Selected {
         self.keywords_told = view.keywords().names().len();
     }
 
+    /// Whether the client knows everything up to a mod-sequence of the mail file.
+    #[must_use]
+    pub fn has_told(&self, modseq: Modseq) -> bool {
+        self.told == modseq && self.untold.is_empty() && !self.roster.has_gone()
+    }
+
     /// Whether the mailbox was selected and not examined.
     #[must_use]
     pub fn is_writable(&self) -> bool {

@@ -39,13 +39,10 @@ pub enum Told {
 impl Session {
     /// Tells what other sessions did since the last time, as far as allowed.
     pub(crate) fn tell(&mut self, updates: Updates, out: &mut Writer) -> Result<Told> {
-        let Some(selected) = self.selected.as_ref().filter(|_| updates != Updates::None) else { return Ok(Told::All) };
-        let file = self.file()?;
-        let unchanged = file.database().modseq() == selected.told;
-        let nothing_left = selected.untold.is_empty() && !(updates == Updates::All && selected.roster.has_gone());
-        if unchanged && nothing_left {
+        if updates == Updates::None || self.is_quiet() {
             return Ok(Told::All);
         }
+        let file = self.file()?;
         let view = file.view()?;
         self.wait_for(view.ticket());
         self.tell_from(&view, updates, out)
