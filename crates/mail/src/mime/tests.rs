@@ -45,7 +45,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         "aGVsbG8g\r\n",
         "<p>x</p>&amp;",
         "caf\u{e9}",
-        "stray line\n",
+        "stray line\n", "\x0c", "\x01", "(", ")", ";", "Content-Location: ", "Content-Language: ", "Content-ID: ",
         ": ",
         "\u{feff}",
     ]);

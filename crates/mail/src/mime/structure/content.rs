@@ -130,7 +130,7 @@ impl Content {
             md5: text(ContentField::Md5).filter(|md5| !md5.is_empty()),
             disposition: value(ContentField::Disposition).and_then(parse_disposition),
             languages: value(ContentField::Language).map(parse_languages).unwrap_or_default(),
-            location: text(ContentField::Location).filter(|location| !location.is_empty()),
+            location: value(ContentField::Location).and_then(parse_location),
             encoding,
         }
     }
@@ -305,6 +305,24 @@ fn parse_disposition(value: &[u8]) -> Option<Disposition> {
     Some(Disposition { kind, parameters })
 }
 
+/// Reads an address: blanks in it come from folding (RFC 2557 §4.4.2), comments do not belong to it.
+fn parse_location(value: &[u8]) -> Option<Text> {
+    let mut tokens = Tokens::of(value);
+    let mut location = tokens.quoted().unwrap_or_default();
+    location.retain(|byte| !is_blank(*byte));
+    if location.is_empty() {
+        tokens.skip_blanks();
+        while !tokens.rest.is_empty() {
+            let length = tokens.rest.iter().position(|byte| is_blank(*byte)).unwrap_or(tokens.rest.len());
+            let (piece, rest) = tokens.rest.split_at(length);
+            location.extend_from_slice(piece);
+            tokens.rest = rest;
+            tokens.skip_blanks();
+        }
+    }
+    (!location.is_empty()).then(|| Text::of(cut(&location)))
+}
+
 fn parse_languages(value: &[u8]) -> Vec<Text> {
     let mut tokens = Tokens::of(value);
     let mut languages = Vec::new();
@@ -318,6 +336,11 @@ fn parse_languages(value: &[u8]) -> Vec<Text> {
         }
     }
     languages
+}
+
+/// Tells what stands between tokens. Other controls are part of them.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
 /// Where a token ends besides at blanks.
@@ -344,7 +367,7 @@ impl<'a> Tokens<'a> {
         let mut depth = 0_usize;
         while let Some((byte, rest)) = self.rest.split_first() {
             match byte {
-                b' ' | b'\t' | b'\r' | b'\n' => {}
+                byte if is_blank(*byte) => {}
                 b'(' => depth += 1,
                 _ if depth == 0 => return,
                 b')' => depth -= 1,
@@ -374,7 +397,8 @@ impl<'a> Tokens<'a> {
     fn token(&mut self, stop: Stop) -> &'a [u8] {
         self.skip_blanks();
         let ends = |byte: &u8| match byte {
-            b' ' | b'\t' | b'\r' | b'\n' | b';' => true,
+            byte if is_blank(*byte) => true,
+            b';' => true,
             b'(' | b')' | b'<' | b'>' | b'@' | b',' | b':' | b'\\' | b'"' | b'/' | b'[' | b']' | b'?' | b'=' => {
                 stop == Stop::AtPunctuation
             }

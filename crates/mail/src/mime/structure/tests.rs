@@ -192,7 +192,7 @@ fn media_types_are_read_as_they_come() {
 #[test]
 fn the_other_fields_are_read_as_they_come() {
     let content = content_of(
-        "Content-ID: <1@x>\nContent-Description: two\n words\nContent-MD5: abc=\nContent-Location: a\n b\n\
+        "Content-ID: <1@x>\nContent-Description: two\n words\nContent-MD5: abc=\nContent-Location: (c) http://a/(1)\n b (d)\n\
          Content-Language: de, en-US (c) ,\nContent-Transfer-Encoding: Quoted-Printable\n\
          Content-Disposition: attachment; filename=\"x.txt\"\nContent-ID: <2@x>",
     );
@@ -200,7 +200,7 @@ fn the_other_fields_are_read_as_they_come() {
     assert_eq!(text(&content.id).as_deref(), Some("<1@x>"));
     assert_eq!(text(&content.description).as_deref(), Some("two words"));
     assert_eq!(text(&content.md5).as_deref(), Some("abc="));
-    assert_eq!(text(&content.location).as_deref(), Some("a b"));
+    assert_eq!(text(&content.location).as_deref(), Some("http://a/(1)b"));
     assert_eq!(content.languages, [Text::of(b"de"), Text::of(b"en-US")]);
     assert_eq!(content.encoding, Encoding::QuotedPrintable);
     assert_eq!(content.file_name().as_deref(), Some("x.txt"));
