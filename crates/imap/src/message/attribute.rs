@@ -1,0 +1,191 @@
+//! The attributes of FETCH that are about a message's contents, name and value.
+//!
+//! FLAGS, UID and MODSEQ are not here: the session knows what it tells of them and when.
+
+use mail::mime::text;
+
+use super::binary::{Decoded, binary};
+use super::entry::{Entry, Stored};
+use super::envelope::envelope;
+use super::section::{Octets, origin, path, section_name};
+use super::structure::{Detail, body_structure};
+use crate::codec::Writer;
+use crate::codec::ast::{FetchAttribute, PartPath, Partial, Section, SectionText};
+
+/// What became of an attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was written.
+    Written,
+    /// Nothing was written: it is not about contents.
+    NotHere,
+    /// Nothing was written: the transfer encoding of the part is unknown (`NO [UNKNOWN-CTE]`).
+    UnknownEncoding,
+}
+
+/// Appends an attribute that the folder's entry answers.
+pub fn write_entry_attribute(attribute: &FetchAttribute, entry: &impl Entry, out: &mut Writer) -> Outcome {
+    match attribute {
+        FetchAttribute::InternalDate => out.raw(b"INTERNALDATE ").date_time(entry.received().seconds()),
+        FetchAttribute::Rfc822Size => out.raw(b"RFC822.SIZE ").number(entry.size()),
+        FetchAttribute::SaveDate => match entry.saved() {
+            Some(saved) => out.raw(b"SAVEDATE ").date_time(saved.seconds()),
+            None => out.raw(b"SAVEDATE NIL"),
+        },
+        _ => return Outcome::NotHere,
+    };
+    Outcome::Written
+}
+
+/// Appends an attribute that needs the message.
+///
+/// # Errors
+///
+/// Those of the message; what was written before stays in the writer.
+pub fn write_attribute<M: Stored>(
+    attribute: &FetchAttribute,
+    message: &M,
+    out: &mut Writer,
+) -> Result<Outcome, M::Error> {
+    match attribute {
+        FetchAttribute::Binary { part, partial, .. } => return write_binary(message, part, *partial, out),
+        FetchAttribute::BinarySize(part) => return write_binary_size(message, part, out),
+        FetchAttribute::Body => body_structure(message, Detail::Basic, out.raw(b"BODY "))?,
+        FetchAttribute::BodyStructure => body_structure(message, Detail::Extended, out.raw(b"BODYSTRUCTURE "))?,
+        FetchAttribute::EmailId => {
+            out.raw(b"EMAILID (").text(&message.email_id()).byte(b')');
+        }
+        FetchAttribute::Envelope => envelope(message.header(), out.raw(b"ENVELOPE ")),
+        FetchAttribute::Preview { .. } => {
+            let preview = text::preview(message)?;
+            out.raw(b"PREVIEW ").string(preview.as_bytes());
+        }
+        FetchAttribute::ThreadId => match message.thread_id()? {
+            Some(id) => {
+                out.raw(b"THREADID (").text(&id).byte(b')');
+            }
+            None => {
+                out.raw(b"THREADID NIL");
+            }
+        },
+        _ => match octets(attribute, message)? {
+            Some(octets) => {
+                octets_name(attribute, out);
+                octets.write(message, out.space())?;
+            }
+            None => return Ok(Outcome::NotHere),
+        },
+    }
+    Ok(Outcome::Written)
+}
+
+/// Finds the octets of `BODY[...]` and of the `RFC822` attributes that give octets; none for any other attribute.
+///
+/// With [`octets_name`], for callers that send large octets in pieces.
+///
+/// # Errors
+///
+/// Those of the message.
+pub fn octets<M: Stored>(attribute: &FetchAttribute, message: &M) -> Result<Option<Octets>, M::Error> {
+    let whole = |text| Section { part: PartPath::default(), text };
+    let section = match attribute {
+        FetchAttribute::BodySection { section, partial, .. } => {
+            return Ok(Some(Octets::of_section(message, section)?.cut(*partial)));
+        }
+        FetchAttribute::Rfc822 => whole(SectionText::Whole),
+        FetchAttribute::Rfc822Header => whole(SectionText::Header),
+        FetchAttribute::Rfc822Text => whole(SectionText::Text),
+        _ => return Ok(None),
+    };
+    Octets::of_section(message, &section).map(Some)
+}
+
+/// Appends what a response calls an attribute that gives octets.
+pub fn octets_name(attribute: &FetchAttribute, out: &mut Writer) {
+    match attribute {
+        FetchAttribute::BodySection { section, partial, .. } => section_name(section, *partial, out),
+        FetchAttribute::Rfc822 => {
+            out.raw(b"RFC822");
+        }
+        FetchAttribute::Rfc822Header => {
+            out.raw(b"RFC822.HEADER");
+        }
+        FetchAttribute::Rfc822Text => {
+            out.raw(b"RFC822.TEXT");
+        }
+        _ => {}
+    }
+}
+
+fn write_binary<M: Stored>(
+    message: &M,
+    part: &PartPath,
+    partial: Option<Partial>,
+    out: &mut Writer,
+) -> Result<Outcome, M::Error> {
+    let Decoded::Octets(octets) = binary(message, part, partial)? else { return Ok(Outcome::UnknownEncoding) };
+    out.raw(b"BINARY[");
+    path(part, out);
+    out.byte(b']');
+    origin(partial, out);
+    let bytes = octets.read(message, 0..octets.length())?;
+    out.space().literal8(&bytes);
+    Ok(Outcome::Written)
+}
+
+fn write_binary_size<M: Stored>(message: &M, part: &PartPath, out: &mut Writer) -> Result<Outcome, M::Error> {
+    let Decoded::Octets(octets) = binary(message, part, None)? else { return Ok(Outcome::UnknownEncoding) };
+    out.raw(b"BINARY.SIZE[");
+    path(part, out);
+    out.raw(b"] ").number(octets.length());
+    Ok(Outcome::Written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::memory;
+
+    const RAW: &str = "Subject: x\r\nContent-Transfer-Encoding: base64\r\n\r\naGkA\r\n";
+
+    fn written(attribute: &FetchAttribute) -> String {
+        let message = memory::Message::of(RAW.as_bytes());
+        let mut out = Writer::new();
+        let outcome = match write_entry_attribute(attribute, &message.entry, &mut out) {
+            Outcome::NotHere => {
+                let Ok(outcome) = write_attribute(attribute, &message, &mut out);
+                outcome
+            }
+            outcome => outcome,
+        };
+        assert_eq!(outcome == Outcome::Written, !out.is_empty());
+        String::from_utf8_lossy(&out.take()).into_owned()
+    }
+
+    #[test]
+    fn attributes_have_name_and_value() {
+        let peek = true;
+        let check = |attribute: FetchAttribute, expected: &str| assert_eq!(written(&attribute), expected);
+        check(FetchAttribute::InternalDate, "INTERNALDATE \" 1-Jan-1970 00:00:00 +0000\"");
+        check(FetchAttribute::SaveDate, "SAVEDATE NIL");
+        check(FetchAttribute::Rfc822Size, "RFC822.SIZE 55");
+        check(FetchAttribute::EmailId, "EMAILID (M1)");
+        check(FetchAttribute::ThreadId, "THREADID NIL");
+        check(FetchAttribute::Preview { lazy: false }, "PREVIEW \"hi\"");
+        check(FetchAttribute::Rfc822Text, "RFC822.TEXT {6}\r\naGkA\r\n");
+        check(
+            FetchAttribute::Rfc822Header,
+            "RFC822.HEADER {49}\r\nSubject: x\r\nContent-Transfer-Encoding: base64\r\n\r\n",
+        );
+        check(FetchAttribute::Binary { part: PartPath(vec![1]), partial: None, peek }, "BINARY[1] ~{3}\r\nhi\0");
+        let partial = Some(Partial { start: 1, length: 1 });
+        check(FetchAttribute::Binary { part: PartPath(vec![1]), partial, peek }, "BINARY[1]<1> {1}\r\ni");
+        check(FetchAttribute::BinarySize(PartPath(vec![1])), "BINARY.SIZE[1] 3");
+        let section = Section { part: PartPath(vec![1]), text: SectionText::Whole };
+        check(FetchAttribute::BodySection { section, partial, peek }, "BODY[1]<1> {1}\r\nG");
+        check(FetchAttribute::Envelope, "ENVELOPE (NIL \"x\" NIL NIL NIL NIL NIL NIL NIL NIL)");
+        check(FetchAttribute::Body, "BODY (\"TEXT\" \"PLAIN\" (\"charset\" \"us-ascii\") NIL NIL \"BASE64\" 6 1)");
+        assert!(written(&FetchAttribute::BodyStructure).ends_with("6 1 NIL NIL NIL NIL)"));
+        check(FetchAttribute::Uid, "");
+    }
+}

@@ -1,0 +1,96 @@
+//! BINARY and BINARY.SIZE (RFC 3516, RFC 9051 §6.4.5): parts without their transfer encoding.
+//!
+//! The decoding is lenient: what a client could make of the part with effort, it is given. Only an encoding that nobody knows
+//! is refused. A part that holds others, and the whole message, have no encoding of their own and are given as they are.
+//! What does not exist is empty.
+
+use std::borrow::Cow;
+
+use mail::mime::structure::Encoding;
+use mail::mime::{Kind, Source, transfer};
+
+use super::section::Octets;
+use crate::codec::ast::{PartPath, Partial};
+
+/// A part without its transfer encoding.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decoded {
+    /// Its octets.
+    Octets(Octets),
+    /// Nobody knows its encoding: `NO [UNKNOWN-CTE]`.
+    UnknownEncoding,
+}
+
+/// Decodes a part, and cuts out what a partial asks for.
+///
+/// # Errors
+///
+/// Those of the source.
+pub fn binary<S: Source + ?Sized>(source: &S, path: &PartPath, partial: Option<Partial>) -> Result<Decoded, S::Error> {
+    if path.0.is_empty() {
+        return Ok(Decoded::Octets(Octets::Range(0..source.structure().length()).cut(partial)));
+    }
+    let structure = source.structure();
+    let Some(part) = structure.find(&path.0).and_then(|index| structure.parts().get(index)) else {
+        return Ok(Decoded::Octets(Octets::NONE));
+    };
+    if part.kind != Kind::Leaf || part.content.encoding.is_identity() {
+        return Ok(Decoded::Octets(Octets::Range(part.body.clone()).cut(partial)));
+    }
+    if let Encoding::Other(_) = part.content.encoding {
+        return Ok(Decoded::UnknownEncoding);
+    }
+    let end = partial.map_or(usize::MAX, |partial| {
+        usize::try_from(partial.start.saturating_add(partial.length)).unwrap_or(usize::MAX)
+    });
+    let body = source.range(part.body.clone())?;
+    match transfer::decode(&part.content.encoding, &body, end) {
+        Some(decoded) => Ok(Decoded::Octets(Octets::Bytes(Cow::into_owned(decoded)).cut(partial))),
+        None => Ok(Decoded::UnknownEncoding),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::memory;
+
+    const RAW: &str = "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Transfer-Encoding: base64\n\naGVs\nbG8=\n--b\n\
+        Content-Transfer-Encoding: quoted-printable\n\na=3Db=\nc\n--b\n\nplain\n--b\nContent-Transfer-Encoding: x-uuencode\n\n#x\n--b--\n";
+
+    fn check(path: &[u32], partial: Option<(u64, u64)>, expected: Option<&str>) {
+        let message = memory::Message::of(RAW.as_bytes());
+        let partial = partial.map(|(start, length)| Partial { start, length });
+        let Ok(decoded) = binary(&message, &PartPath(path.to_vec()), partial);
+        let found = match decoded {
+            Decoded::UnknownEncoding => None,
+            Decoded::Octets(octets) => {
+                let Ok(bytes) = octets.read(&message, 0..octets.length());
+                Some(String::from_utf8_lossy(&bytes).into_owned())
+            }
+        };
+        assert_eq!(found.as_deref(), expected);
+    }
+
+    #[test]
+    fn parts_are_decoded() {
+        check(&[1], None, Some("hello"));
+        check(&[2], None, Some("a=bc"));
+        check(&[3], None, Some("plain"));
+        check(&[], None, Some(RAW));
+        check(&[5], None, Some(""));
+    }
+
+    #[test]
+    fn a_partial_counts_decoded_octets() {
+        check(&[1], Some((1, 3)), Some("ell"));
+        check(&[2], Some((3, 100)), Some("c"));
+        check(&[3], Some((9, 1)), Some(""));
+        check(&[], Some((0, 7)), Some("Content"));
+    }
+
+    #[test]
+    fn an_unknown_encoding_is_told() {
+        check(&[4], None, None);
+    }
+}

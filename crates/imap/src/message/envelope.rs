@@ -1,0 +1,190 @@
+//! ENVELOPE (RFC 9051 §7.5.2): the fields of a header that mail lists show, as the sender wrote them.
+//!
+//! Encoded words stay encoded: clients decode them. A field that is missing is NIL, as is one that says nothing, but for
+//! the subject, which may be empty. Sender and Reply-To are those of From when they are missing. Several fields of
+//! one kind count as one, for addresses; of others the first counts. A mailbox without a domain has an empty host, because
+//! NIL would make it the beginning of a group.
+
+use mail::limits::{ADDRESSES_MAX, FIELD_BYTES_MAX};
+use mail::mime::address::{self, Mailbox};
+use mail::mime::header::{self, Field};
+
+use crate::codec::Writer;
+
+/// Appends the envelope of a header.
+pub fn envelope(header: &[u8], out: &mut Writer) {
+    let envelope = Envelope::of(header);
+    out.byte(b'(');
+    out.nstring(envelope.text(Text::Date).as_deref()).space();
+    match envelope.texts[Text::Subject as usize] {
+        Some(subject) => out.string(&header::unfolded(cut(subject))),
+        None => out.nil(),
+    };
+    let from = &envelope.lists[List::From as usize];
+    for list in [List::From, List::Sender, List::ReplyTo, List::To, List::Cc, List::Bcc] {
+        let entries = &envelope.lists[list as usize];
+        let inherits = entries.is_empty() && matches!(list, List::Sender | List::ReplyTo);
+        addresses(if inherits { from } else { entries }, out.space());
+    }
+    out.space().nstring(envelope.text(Text::InReplyTo).as_deref());
+    out.space().nstring(envelope.text(Text::MessageId).as_deref()).byte(b')');
+}
+
+#[derive(Clone, Copy)]
+enum Text {
+    Date,
+    Subject,
+    InReplyTo,
+    MessageId,
+}
+
+#[derive(Clone, Copy)]
+enum List {
+    From,
+    Sender,
+    ReplyTo,
+    To,
+    Cc,
+    Bcc,
+}
+
+enum Wanted {
+    Text(Text),
+    List(List),
+}
+
+impl Wanted {
+    fn of(name: &[u8]) -> Option<Self> {
+        let (wanted, full): (_, &[u8]) = match name.len() {
+            2 if name[0].eq_ignore_ascii_case(&b't') => (Self::List(List::To), b"to"),
+            2 => (Self::List(List::Cc), b"cc"),
+            3 => (Self::List(List::Bcc), b"bcc"),
+            4 if name[0].eq_ignore_ascii_case(&b'd') => (Self::Text(Text::Date), b"date"),
+            4 => (Self::List(List::From), b"from"),
+            6 => (Self::List(List::Sender), b"sender"),
+            7 => (Self::Text(Text::Subject), b"subject"),
+            8 => (Self::List(List::ReplyTo), b"reply-to"),
+            10 => (Self::Text(Text::MessageId), b"message-id"),
+            11 => (Self::Text(Text::InReplyTo), b"in-reply-to"),
+            _ => return None,
+        };
+        name.eq_ignore_ascii_case(full).then_some(wanted)
+    }
+}
+
+/// The fields of an envelope.
+#[derive(Default)]
+struct Envelope<'a> {
+    texts: [Option<&'a [u8]>; 4],
+    lists: [Vec<address::Entry>; 6],
+}
+
+impl<'a> Envelope<'a> {
+    fn of(header: &'a [u8]) -> Self {
+        let mut envelope = Self::default();
+        for field in header::fields(header) {
+            envelope.take(&field);
+        }
+        envelope
+    }
+
+    fn take(&mut self, field: &Field<'a>) {
+        match Wanted::of(field.name) {
+            Some(Wanted::Text(text)) => {
+                self.texts[text as usize].get_or_insert(field.value);
+            }
+            Some(Wanted::List(list)) if self.lists[list as usize].len() < ADDRESSES_MAX => {
+                self.lists[list as usize].extend(address::parse(field.value));
+            }
+            _ => {}
+        }
+    }
+
+    /// Gives a text on one line; none when it says nothing.
+    fn text(&self, text: Text) -> Option<Vec<u8>> {
+        let value = header::unfolded(cut(self.texts[text as usize]?));
+        (!value.is_empty()).then(|| value.into_owned())
+    }
+}
+
+fn cut(value: &[u8]) -> &[u8] {
+    value.get(..FIELD_BYTES_MAX).unwrap_or(value)
+}
+
+fn addresses(entries: &[address::Entry], out: &mut Writer) {
+    if entries.is_empty() {
+        out.nil();
+        return;
+    }
+    out.byte(b'(');
+    for entry in entries {
+        match entry {
+            address::Entry::Mailbox(mailbox) => self::mailbox(mailbox, out),
+            address::Entry::GroupStart(name) => {
+                out.raw(b"(NIL NIL ").string(name).raw(b" NIL)");
+            }
+            address::Entry::GroupEnd => {
+                out.raw(b"(NIL NIL NIL NIL)");
+            }
+        }
+    }
+    out.byte(b')');
+}
+
+fn mailbox(mailbox: &Mailbox, out: &mut Writer) {
+    let name = mailbox.name.as_deref().filter(|name| !name.is_empty());
+    out.byte(b'(').nstring(name).space().nstring(mailbox.route.as_deref());
+    out.space().string(&mailbox.local).space().string(&mailbox.domain).byte(b')');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(header: &str, expected: &str) {
+        let mut out = Writer::new();
+        envelope(header.as_bytes(), &mut out);
+        assert_eq!(String::from_utf8_lossy(&out.take()), expected, "{header}");
+    }
+
+    #[test]
+    fn the_example_of_the_rfc() {
+        check(
+            "Date: Wed, 17 Jul 1996 02:23:25 -0700 (PDT)\r\nFrom: Terry Gray <gray@cac.washington.edu>\r\n\
+             Subject: IMAP4rev2 WG mtg summary and minutes\r\nTo: imap@cac.washington.edu\r\n\
+             cc: minutes@CNRI.Reston.VA.US, John Klensin <KLENSIN@MIT.EDU>\r\n\
+             Message-Id: <B27397-0100000@cac.washington.edu>\r\nMIME-Version: 1.0\r\n\r\n",
+            "(\"Wed, 17 Jul 1996 02:23:25 -0700 (PDT)\" \"IMAP4rev2 WG mtg summary and minutes\" \
+             ((\"Terry Gray\" NIL \"gray\" \"cac.washington.edu\")) ((\"Terry Gray\" NIL \"gray\" \"cac.washington.edu\")) \
+             ((\"Terry Gray\" NIL \"gray\" \"cac.washington.edu\")) ((NIL NIL \"imap\" \"cac.washington.edu\")) \
+             ((NIL NIL \"minutes\" \"CNRI.Reston.VA.US\")(\"John Klensin\" NIL \"KLENSIN\" \"MIT.EDU\")) NIL NIL \
+             \"<B27397-0100000@cac.washington.edu>\")",
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_nil() {
+        check("", "(NIL NIL NIL NIL NIL NIL NIL NIL NIL NIL)");
+        check("Subject:\nDate: \nTo: ,\nIn-Reply-To:\n", "(NIL \"\" NIL NIL NIL NIL NIL NIL NIL NIL)");
+    }
+
+    #[test]
+    fn groups_have_a_beginning_and_an_end() {
+        check(
+            "To: A Group: a@b, \"C\" <c@d>;, e\nFrom: Undisclosed:;",
+            "(NIL NIL ((NIL NIL \"Undisclosed\" NIL)(NIL NIL NIL NIL)) ((NIL NIL \"Undisclosed\" NIL)(NIL NIL NIL NIL)) \
+             ((NIL NIL \"Undisclosed\" NIL)(NIL NIL NIL NIL)) \
+             ((NIL NIL \"A Group\" NIL)(NIL NIL \"a\" \"b\")(\"C\" NIL \"c\" \"d\")(NIL NIL NIL NIL)(NIL NIL \"e\" \"\")) NIL NIL NIL NIL)",
+        );
+    }
+
+    #[test]
+    fn texts_are_as_the_sender_wrote_them() {
+        check(
+            "Subject: =?utf-8?q?caf=C3=A9?=\r\n\tand \"more\"\r\nSubject: second\r\nTo: =?utf-8?q?J=C3=B6rg?= <j@x>\nTo: <@r:k@y>\n",
+            "(NIL \"=?utf-8?q?caf=C3=A9?=\tand \\\"more\\\"\" NIL NIL NIL \
+             ((\"=?utf-8?q?J=C3=B6rg?=\" NIL \"j\" \"x\")(NIL \"@r\" \"k\" \"y\")) NIL NIL NIL NIL)",
+        );
+        check("Subject: caf\u{e9}\n", "(NIL {5}\r\ncaf\u{e9} NIL NIL NIL NIL NIL NIL NIL NIL)");
+    }
+}

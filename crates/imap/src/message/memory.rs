@@ -1,0 +1,100 @@
+//! A message in memory, for the tests and fuzzers of this folder.
+
+use std::borrow::Cow;
+use std::convert::Infallible;
+use std::ops::Range;
+
+use base::Timestamp;
+use mail::mime::{Source, Structure, Whole, parse};
+
+use super::entry::{Entry, Stored};
+use crate::codec::ast::SystemFlags;
+
+/// What a folder would keep of a message.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    pub uid: u32,
+    pub flags: SystemFlags,
+    pub keywords: Vec<&'static str>,
+    pub recent: bool,
+    pub mod_sequence: u64,
+    pub size: u64,
+    pub received: Timestamp,
+    pub saved: Option<Timestamp>,
+}
+
+impl Entry for Facts {
+    fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    fn flags(&self) -> SystemFlags {
+        self.flags
+    }
+
+    fn has_keyword(&self, keyword: &str) -> bool {
+        self.keywords.iter().any(|own| own.eq_ignore_ascii_case(keyword))
+    }
+
+    fn is_recent(&self) -> bool {
+        self.recent
+    }
+
+    fn mod_sequence(&self) -> u64 {
+        self.mod_sequence
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn received(&self) -> Timestamp {
+        self.received
+    }
+
+    fn saved(&self) -> Option<Timestamp> {
+        self.saved
+    }
+}
+
+/// A message whose bytes are at hand; counts how often they are asked for.
+pub struct Message<'a> {
+    raw: &'a [u8],
+    structure: Structure,
+    pub entry: Facts,
+    pub reads: std::cell::Cell<usize>,
+}
+
+impl<'a> Message<'a> {
+    pub fn of(raw: &'a [u8]) -> Self {
+        let entry = Facts { uid: 1, size: raw.len() as u64, ..Facts::default() };
+        Self { raw, structure: parse(raw), entry, reads: std::cell::Cell::new(0) }
+    }
+}
+
+impl Source for Message<'_> {
+    type Error = Infallible;
+
+    fn header(&self) -> &[u8] {
+        &self.raw[..self.structure.root().header.end as usize]
+    }
+
+    fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
+    fn range(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>, Infallible> {
+        self.reads.set(self.reads.get() + 1);
+        Whole::new(self.raw, &self.structure).range(range).map(|bytes| Cow::Owned(bytes.into_owned()))
+    }
+}
+
+impl Stored for Message<'_> {
+    fn email_id(&self) -> String {
+        format!("M{}", self.entry.uid)
+    }
+
+    fn thread_id(&self) -> Result<Option<String>, Infallible> {
+        Ok((self.entry.uid > 1).then(|| "T1".to_owned()))
+    }
+}

@@ -1,0 +1,247 @@
+//! BODY and BODYSTRUCTURE (RFC 9051 §7.5.2).
+//!
+//! The parts are walked in the order in which they begin, with a list of those that are open: nothing recurses. Types and
+//! encodings are written in upper case, names of parameters in lower case and sorted, because neither case nor order
+//! means anything and clients compare carelessly; values are as the sender wrote them. Text without a character set is
+//! said to be in us-ascii, as the RFCs have it.
+//!
+//! Only for an encapsulated message bytes are read: its header, for its envelope.
+
+use mail::mime::structure::{Content, Parameter, Part, Text};
+use mail::mime::{Kind, Source};
+
+use super::envelope::envelope;
+use crate::codec::Writer;
+
+/// How much is told of the structure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// BODY: without extension data.
+    Basic,
+    /// BODYSTRUCTURE.
+    Extended,
+}
+
+/// Appends the structure of a message.
+///
+/// # Errors
+///
+/// Those of the source.
+pub fn body_structure<S: Source + ?Sized>(source: &S, detail: Detail, out: &mut Writer) -> Result<(), S::Error> {
+    let parts = source.structure().parts();
+    let mut open: Vec<&Part> = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        while let Some(container) = open.pop_if(|container| container.end <= index) {
+            close(container, detail, out);
+        }
+        match part.kind {
+            Kind::Leaf => leaf(part, detail, out),
+            Kind::Multipart => {
+                out.byte(b'(');
+                open.push(part);
+            }
+            Kind::Message => {
+                out.byte(b'(');
+                common(part, out);
+                let header = match parts.get(index + 1) {
+                    Some(root) => source.range(root.header.clone())?,
+                    None => std::borrow::Cow::Borrowed(&b""[..]),
+                };
+                out.space();
+                envelope(&header, out);
+                out.space();
+                open.push(part);
+            }
+        }
+    }
+    while let Some(container) = open.pop() {
+        close(container, detail, out);
+    }
+    Ok(())
+}
+
+fn leaf(part: &Part, detail: Detail, out: &mut Writer) {
+    out.byte(b'(');
+    common(part, out);
+    if part.is_text() {
+        out.space().number(part.lines);
+    }
+    if detail == Detail::Extended {
+        single_extension(&part.content, out);
+    }
+    out.byte(b')');
+}
+
+/// Writes what follows the parts within a part.
+fn close(part: &Part, detail: Detail, out: &mut Writer) {
+    if part.kind == Kind::Message {
+        out.space().number(part.lines);
+        if detail == Detail::Extended {
+            single_extension(&part.content, out);
+        }
+    } else {
+        upper(&part.content.subtype, out.space());
+        if detail == Detail::Extended {
+            parameters(&part.content.parameters, None, out.space());
+            common_extension(&part.content, out);
+        }
+    }
+    out.byte(b')');
+}
+
+/// Writes what all parts but multiparts begin with: type, parameters, id, description, encoding, size.
+fn common(part: &Part, out: &mut Writer) {
+    let (media_type, subtype) = part.media();
+    upper(media_type, out);
+    upper(subtype, out.space());
+    let content = &part.content;
+    // What is shown as something else than it says has no parameters of that.
+    let is_as_declared = media_type.eq_ignore_ascii_case(&content.media_type);
+    let declared = if is_as_declared { &content.parameters[..] } else { &[] };
+    let has_charset = declared.iter().any(|parameter| parameter.name.eq_ignore_ascii_case(b"charset"));
+    let charset = (part.is_text() && !has_charset).then_some(&b"us-ascii"[..]);
+    parameters(declared, charset, out.space());
+    out.space().nstring(content.id.as_deref()).space().nstring(content.description.as_deref()).space();
+    upper(content.encoding.name(), out);
+    out.space().number(part.size());
+}
+
+fn single_extension(content: &Content, out: &mut Writer) {
+    out.space().nstring(content.md5.as_deref());
+    common_extension(content, out);
+}
+
+/// Writes disposition, language and location.
+fn common_extension(content: &Content, out: &mut Writer) {
+    match &content.disposition {
+        Some(disposition) => {
+            out.raw(b" (").string(&disposition.kind).space();
+            parameters(&disposition.parameters, None, out);
+            out.byte(b')');
+        }
+        None => {
+            out.space().nil();
+        }
+    }
+    out.space();
+    match &content.languages[..] {
+        [] => {
+            out.nil();
+        }
+        languages => list(languages.iter().map(|language| -> &[u8] { language }), out),
+    }
+    out.space().nstring(content.location.as_deref());
+}
+
+/// Writes parameters, with a character set that the sender did not name.
+fn parameters(declared: &[Parameter], charset: Option<&[u8]>, out: &mut Writer) {
+    let pair = |parameter: &Parameter| (parameter.name.to_ascii_lowercase(), Text::clone(&parameter.value));
+    let mut pairs: Vec<_> = declared.iter().map(pair).collect();
+    pairs.extend(charset.map(|charset| (b"charset".to_vec(), Text::of(charset))));
+    if pairs.is_empty() {
+        out.nil();
+        return;
+    }
+    pairs.sort_by(|a, b| a.0.cmp(&b.0));
+    list(pairs.iter().flat_map(|(name, value)| [&name[..], value]), out);
+}
+
+fn list<'a>(texts: impl Iterator<Item = &'a [u8]>, out: &mut Writer) {
+    out.byte(b'(');
+    for (index, text) in texts.enumerate() {
+        if index > 0 {
+            out.space();
+        }
+        out.string(text);
+    }
+    out.byte(b')');
+}
+
+fn upper(text: &[u8], out: &mut Writer) {
+    out.string(&text.to_ascii_uppercase());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::memory;
+
+    fn check(raw: &str, detail: Detail, expected: &str) {
+        let mut out = Writer::new();
+        let Ok(()) = body_structure(&memory::Message::of(raw.as_bytes()), detail, &mut out);
+        assert_eq!(String::from_utf8_lossy(&out.take()), expected, "{raw}");
+    }
+
+    #[test]
+    fn a_plain_message_is_text() {
+        check(
+            "Subject: x\r\n\r\nHello\r\n",
+            Detail::Basic,
+            "(\"TEXT\" \"PLAIN\" (\"charset\" \"us-ascii\") NIL NIL \"7BIT\" 7 1)",
+        );
+        check(
+            "Content-Type: Text/Html; Format=flowed; charset=UTF-8\nContent-ID: <1@x>\nContent-Description: what\n\
+             Content-Transfer-Encoding: Base64\nContent-MD5: abc=\nContent-Disposition: inline\nContent-Language: de,en\n\
+             Content-Location: http://x\n\nabc",
+            Detail::Extended,
+            "(\"TEXT\" \"HTML\" (\"charset\" \"UTF-8\" \"format\" \"flowed\") \"<1@x>\" \"what\" \"BASE64\" 3 0 \
+             \"abc=\" (\"inline\" NIL) (\"de\" \"en\") \"http://x\")",
+        );
+        check(
+            "Content-Type: image/png\n\nabc",
+            Detail::Extended,
+            "(\"IMAGE\" \"PNG\" NIL NIL NIL \"7BIT\" 3 NIL NIL NIL NIL)",
+        );
+    }
+
+    #[test]
+    fn a_multipart_holds_its_parts() {
+        // RFC 9051 §7.5.2: a body type of text and an attachment.
+        let raw = "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: TEXT/PLAIN; CHARSET=US-ASCII\n\none\ntwo\n\n--b\n\
+                   Content-Type: TEXT/PLAIN; CHARSET=US-ASCII; NAME=cc.diff\nContent-ID: <960723163407.20117h@cac>\n\
+                   Content-Description: Compiler diff\nContent-Transfer-Encoding: BASE64\n\nYWJj\n--b--\n";
+        let parts = "(\"TEXT\" \"PLAIN\" (\"charset\" \"US-ASCII\") NIL NIL \"7BIT\" 8 2+)\
+                     (\"TEXT\" \"PLAIN\" (\"charset\" \"US-ASCII\" \"name\" \"cc.diff\") \"<960723163407.20117h@cac>\" \
+                     \"Compiler diff\" \"BASE64\" 4 0+)";
+        check(raw, Detail::Basic, &format!("({} \"MIXED\")", parts.replace('+', "")));
+        let extended = parts.replace('+', " NIL NIL NIL NIL");
+        check(raw, Detail::Extended, &format!("({extended} \"MIXED\" (\"boundary\" \"b\") NIL NIL NIL)"));
+    }
+
+    #[test]
+    fn a_message_within_has_its_envelope_and_body() {
+        let raw = "Content-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: message/rfc822\n\nSubject: in\n\nx\n--b\n\ny\n--b--\n";
+        check(
+            raw,
+            Detail::Basic,
+            "((\"MESSAGE\" \"RFC822\" NIL NIL NIL \"7BIT\" 14 (NIL \"in\" NIL NIL NIL NIL NIL NIL NIL NIL) \
+             (\"TEXT\" \"PLAIN\" (\"charset\" \"us-ascii\") NIL NIL \"7BIT\" 1 0) 2)\
+             (\"TEXT\" \"PLAIN\" (\"charset\" \"us-ascii\") NIL NIL \"7BIT\" 1 0) \"MIXED\")",
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_taken_apart_is_one_part() {
+        check(
+            "Content-Type: multipart/mixed; boundary=b; x=y\n\nno boundary\n",
+            Detail::Extended,
+            "(\"TEXT\" \"PLAIN\" (\"charset\" \"us-ascii\") NIL NIL \"7BIT\" 12 1 NIL NIL NIL NIL)",
+        );
+        check(
+            "Content-Type: message/rfc822; x=y\nContent-Transfer-Encoding: base64\n\nabc",
+            Detail::Basic,
+            "(\"APPLICATION\" \"OCTET-STREAM\" NIL NIL NIL \"BASE64\" 3)",
+        );
+    }
+
+    #[test]
+    fn deep_nesting_is_closed_as_often_as_it_is_opened() {
+        let deep = "Content-Type: message/rfc822\n\n".repeat(500);
+        let mut out = Writer::new();
+        let Ok(()) = body_structure(&memory::Message::of(deep.as_bytes()), Detail::Extended, &mut out);
+        let text = out.take();
+        let count = |byte: u8| text.iter().filter(|found| **found == byte).count();
+        assert_eq!(count(b'('), count(b')'));
+        assert!(count(b'(') > 150);
+    }
+}
