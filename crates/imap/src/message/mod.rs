@@ -6,6 +6,8 @@ pub mod attribute;
 pub mod binary;
 pub mod entry;
 pub mod envelope;
+pub mod fold;
+pub mod search;
 pub mod section;
 pub mod structure;
 

@@ -1,0 +1,338 @@
+//! SEARCH (RFC 9051 §6.4.4): which messages match.
+//!
+//! A [`Plan`] is made once of the client's keys. [`Plan::decide`] answers from the folder's entry alone whenever that
+//! settles it; only else the message is opened and [`Plan::matches`] is asked, which looks at the header before the
+//! body, and at the body only as far as it must. Keys are ordered by what they cost; a key whose answer cannot change
+//! the result is not looked at.
+//!
+//! Days are those of UTC, as dates are shown in it. Texts are compared by [`super::fold`]. The BODY of a message
+//! is the decoded text of its parts, the headers of messages within it and the names of its files; of HTML, both
+//! the source and what is read of it. TEXT is the header besides.
+
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use base::Timestamp;
+use mail::mime::{date, header};
+
+use super::entry::{Entry, Stored};
+use super::fold::Needle;
+use crate::codec::ast::{AddressField, Date, MessageSet, SearchKey, SystemFlag};
+use text::Texts;
+
+const DAY_SECONDS: i64 = 86_400;
+
+/// The keys of a search, ready to be matched.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    root: Node,
+    /// How many keys look at bodies.
+    body_keys: usize,
+}
+
+/// What a plan may have to look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Needs {
+    /// Nothing: it matches all messages or none.
+    Nothing,
+    /// The folder's entry.
+    Entry,
+    /// The message's names or its header.
+    Header,
+    /// The body.
+    Body,
+}
+
+#[derive(Debug, Clone)]
+enum Node {
+    Constant(bool),
+    Entry(EntryTest),
+    Content(ContentTest),
+    Not(Box<Node>),
+    And(Vec<Node>),
+    Or(Vec<Node>),
+}
+
+#[derive(Debug, Clone)]
+enum EntryTest {
+    System(SystemFlag),
+    Keyword(String),
+    Recent,
+    Received(Days),
+    Saved(Days),
+    ReceivedUntil(Timestamp),
+    ReceivedFrom(Timestamp),
+    Larger(u64),
+    Smaller(u64),
+    Uid(Vec<RangeInclusive<u32>>),
+    ModSequence(u64),
+}
+
+#[derive(Debug, Clone)]
+enum ContentTest {
+    EmailId(String),
+    ThreadId(String),
+    Sent(Days),
+    Field { name: String, needle: Needle },
+    Body(Needle),
+    Text(Needle),
+}
+
+/// Days before, on, or not before a day.
+#[derive(Debug, Clone, Copy)]
+enum Days {
+    Before(i64),
+    On(i64),
+    Since(i64),
+}
+
+impl Days {
+    fn contain(self, day: i64) -> bool {
+        match self {
+            Self::Before(bound) => day < bound,
+            Self::On(bound) => day == bound,
+            Self::Since(bound) => day >= bound,
+        }
+    }
+
+    fn contain_moment(self, moment: Timestamp) -> bool {
+        self.contain(moment.seconds().div_euclid(DAY_SECONDS))
+    }
+}
+
+impl Plan {
+    /// Makes a plan of keys; `now` is what OLDER and YOUNGER count from.
+    ///
+    /// Sequence numbers and `$` must have been replaced by UIDs; a key that still has them matches nothing.
+    #[must_use]
+    pub fn new(key: &SearchKey, now: Timestamp) -> Self {
+        let root = Node::of(key, now);
+        let body_keys = root.body_keys();
+        Self { root, body_keys }
+    }
+
+    /// Tells what the plan may have to look at.
+    #[must_use]
+    pub fn needs(&self) -> Needs {
+        self.root.needs()
+    }
+
+    /// Gives the UIDs outside of which nothing matches, rising, when the keys say so.
+    #[must_use]
+    pub fn uids(&self) -> Option<&[RangeInclusive<u32>]> {
+        let of = |node: &'_ Node| matches!(node, Node::Entry(EntryTest::Uid(_)));
+        let node = match &self.root {
+            Node::And(nodes) => nodes.iter().find(|node| of(node))?,
+            node => node,
+        };
+        match node {
+            Node::Entry(EntryTest::Uid(ranges)) => Some(ranges),
+            _ => None,
+        }
+    }
+
+    /// Tells whether a message matches, if its entry settles it.
+    pub fn decide(&self, entry: &impl Entry) -> Option<bool> {
+        self.root.decide(entry)
+    }
+
+    /// Tells whether a message matches.
+    ///
+    /// # Errors
+    ///
+    /// Those of the message.
+    pub fn matches<M: Stored>(&self, entry: &impl Entry, message: &M) -> Result<bool, M::Error> {
+        self.root.matches(entry, &mut Texts::new(message, self.body_keys > 1))
+    }
+}
+
+impl Node {
+    fn of(key: &SearchKey, now: Timestamp) -> Self {
+        match key {
+            SearchKey::All | SearchKey::SaveDateSupported => Self::Constant(true),
+            SearchKey::And(keys) => Self::both(keys.iter().map(|key| Self::of(key, now)).collect()),
+            SearchKey::Or(a, b) => Self::either(vec![Self::of(a, now), Self::of(b, now)]),
+            SearchKey::Not(key) => Self::Not(Box::new(Self::of(key, now))),
+            SearchKey::EmailId(id) => Self::Content(ContentTest::EmailId(id.clone())),
+            SearchKey::ThreadId(id) => Self::Content(ContentTest::ThreadId(id.clone())),
+            SearchKey::SentBefore(date) => Self::sent(Days::Before(day(date))),
+            SearchKey::SentOn(date) => Self::sent(Days::On(day(date))),
+            SearchKey::SentSince(date) => Self::sent(Days::Since(day(date))),
+            SearchKey::Address(field, text) => Self::field(address_field(*field), text),
+            SearchKey::Subject(text) => Self::field("Subject", text),
+            SearchKey::Header { name, value } => Self::field(name, value),
+            SearchKey::Body(text) if text.is_empty() => Self::Constant(true),
+            SearchKey::Text(text) if text.is_empty() => Self::Constant(true),
+            SearchKey::Body(text) => Self::Content(ContentTest::Body(Needle::new(text))),
+            SearchKey::Text(text) => Self::Content(ContentTest::Text(Needle::new(text))),
+            _ => EntryTest::of(key, now).map_or(Self::Constant(false), Self::Entry),
+        }
+    }
+
+    fn sent(days: Days) -> Self {
+        Self::Content(ContentTest::Sent(days))
+    }
+
+    fn field(name: &str, text: &str) -> Self {
+        Self::Content(ContentTest::Field { name: name.to_owned(), needle: Needle::new(text) })
+    }
+
+    /// Joins keys that must all match, the cheap ones first.
+    fn both(mut nodes: Vec<Self>) -> Self {
+        nodes.sort_by_key(Self::needs);
+        Self::And(nodes)
+    }
+
+    /// Joins keys of which one must match, the cheap ones first.
+    fn either(mut nodes: Vec<Self>) -> Self {
+        nodes.sort_by_key(Self::needs);
+        Self::Or(nodes)
+    }
+
+    fn needs(&self) -> Needs {
+        match self {
+            Self::Constant(_) => Needs::Nothing,
+            Self::Entry(_) => Needs::Entry,
+            Self::Content(ContentTest::Body(_) | ContentTest::Text(_)) => Needs::Body,
+            Self::Content(_) => Needs::Header,
+            Self::Not(node) => node.needs(),
+            Self::And(nodes) | Self::Or(nodes) => nodes.iter().map(Self::needs).max().unwrap_or(Needs::Nothing),
+        }
+    }
+
+    fn body_keys(&self) -> usize {
+        match self {
+            Self::Content(ContentTest::Body(_) | ContentTest::Text(_)) => 1,
+            Self::Constant(_) | Self::Entry(_) | Self::Content(_) => 0,
+            Self::Not(node) => node.body_keys(),
+            Self::And(nodes) | Self::Or(nodes) => nodes.iter().map(Self::body_keys).sum(),
+        }
+    }
+
+    fn decide(&self, entry: &impl Entry) -> Option<bool> {
+        match self {
+            Self::Constant(matches) => Some(*matches),
+            Self::Entry(test) => Some(test.matches(entry)),
+            Self::Content(_) => None,
+            Self::Not(node) => node.decide(entry).map(|matches| !matches),
+            Self::And(nodes) => settled(nodes, entry, false),
+            Self::Or(nodes) => settled(nodes, entry, true),
+        }
+    }
+
+    fn matches<M: Stored>(&self, entry: &impl Entry, texts: &mut Texts<'_, M>) -> Result<bool, M::Error> {
+        match self {
+            Self::Constant(matches) => Ok(*matches),
+            Self::Entry(test) => Ok(test.matches(entry)),
+            Self::Content(test) => test.matches(texts),
+            Self::Not(node) => node.matches(entry, texts).map(|matches| !matches),
+            Self::And(nodes) => {
+                for node in nodes {
+                    if !node.matches(entry, texts)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Self::Or(nodes) => {
+                for node in nodes {
+                    if node.matches(entry, texts)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// Joins what the entry settles of several keys; one that is `decisive` settles all.
+fn settled(nodes: &[Node], entry: &impl Entry, decisive: bool) -> Option<bool> {
+    let mut all_settled = true;
+    for node in nodes {
+        match node.decide(entry) {
+            Some(matches) if matches == decisive => return Some(decisive),
+            Some(_) => {}
+            None => all_settled = false,
+        }
+    }
+    all_settled.then_some(!decisive)
+}
+
+impl EntryTest {
+    fn of(key: &SearchKey, now: Timestamp) -> Option<Self> {
+        let ago = |seconds: u32| now.before(Duration::from_secs(u64::from(seconds)));
+        Some(match key {
+            SearchKey::System(flag) => Self::System(*flag),
+            SearchKey::Keyword(keyword) => Self::Keyword(keyword.clone()),
+            SearchKey::Recent => Self::Recent,
+            SearchKey::Before(date) => Self::Received(Days::Before(day(date))),
+            SearchKey::On(date) => Self::Received(Days::On(day(date))),
+            SearchKey::Since(date) => Self::Received(Days::Since(day(date))),
+            SearchKey::SavedBefore(date) => Self::Saved(Days::Before(day(date))),
+            SearchKey::SavedOn(date) => Self::Saved(Days::On(day(date))),
+            SearchKey::SavedSince(date) => Self::Saved(Days::Since(day(date))),
+            SearchKey::Older(seconds) => Self::ReceivedUntil(ago(*seconds)),
+            SearchKey::Younger(seconds) => Self::ReceivedFrom(ago(*seconds)),
+            SearchKey::Larger(size) => Self::Larger(*size),
+            SearchKey::Smaller(size) => Self::Smaller(*size),
+            SearchKey::Uid(MessageSet::Numbers(set)) => Self::Uid(set.resolve(u32::MAX)),
+            SearchKey::ModSeq(mod_sequence) => Self::ModSequence(*mod_sequence),
+            _ => return None,
+        })
+    }
+
+    fn matches(&self, entry: &impl Entry) -> bool {
+        match self {
+            Self::System(flag) => entry.flags().contains(*flag),
+            Self::Keyword(keyword) => entry.has_keyword(keyword),
+            Self::Recent => entry.is_recent(),
+            Self::Received(days) => days.contain_moment(entry.received()),
+            Self::Saved(days) => entry.saved().is_some_and(|saved| days.contain_moment(saved)),
+            Self::ReceivedUntil(moment) => entry.received() <= *moment,
+            Self::ReceivedFrom(moment) => entry.received() >= *moment,
+            Self::Larger(size) => entry.size() > *size,
+            Self::Smaller(size) => entry.size() < *size,
+            Self::Uid(ranges) => {
+                let uid = entry.uid();
+                let place = ranges.partition_point(|range| *range.end() < uid);
+                ranges.get(place).is_some_and(|range| range.contains(&uid))
+            }
+            Self::ModSequence(mod_sequence) => entry.mod_sequence() >= *mod_sequence,
+        }
+    }
+}
+
+impl ContentTest {
+    fn matches<M: Stored>(&self, texts: &mut Texts<'_, M>) -> Result<bool, M::Error> {
+        let message = texts.message;
+        Ok(match self {
+            Self::EmailId(id) => message.email_id() == *id,
+            Self::ThreadId(id) => message.thread_id()?.is_some_and(|own| own == *id),
+            Self::Sent(days) => header::first(message.header(), "Date")
+                .and_then(date::Date::parse)
+                .is_some_and(|date| days.contain(date.local_day())),
+            Self::Field { name, needle } => header::fields(message.header())
+                .any(|field| field.is(name) && (needle.is_empty() || needle.is_in(&header::decoded(field.value)))),
+            Self::Body(needle) => texts.body_has(needle)?,
+            Self::Text(needle) => texts.header_has(needle) || texts.body_has(needle)?,
+        })
+    }
+}
+
+fn day(date: &Date) -> i64 {
+    date.days_since_epoch()
+}
+
+fn address_field(field: AddressField) -> &'static str {
+    match field {
+        AddressField::Bcc => "Bcc",
+        AddressField::Cc => "Cc",
+        AddressField::From => "From",
+        AddressField::To => "To",
+    }
+}

@@ -1,0 +1,196 @@
+//! Which keys match which messages, and what they look at.
+
+use super::*;
+use crate::codec::ast::{Bound, SequenceRange, SequenceSet, SystemFlags};
+use crate::message::memory::{Facts, Message};
+
+const RAW: &str = "From: =?utf-8?q?J=C3=B6rg?= <joerg@example.org>\r\nTo: a@b, \"Doe, John\" <c@d>\r\nCc: e@f\r\n\
+    Date: Fri, 21 Nov 1997 23:30:00 -0600\r\nSubject: =?iso-8859-1?q?Gr=FC=DFe?= from\r\n afar\r\nX-Empty:\r\n\
+    Content-Type: multipart/mixed; boundary=b\r\n\r\npreamble\r\n--b\r\nContent-Type: text/plain; charset=iso-8859-1\r\n\
+    Content-Transfer-Encoding: quoted-printable\r\n\r\nein sch=F6ner T=\r\nag\r\n--b\r\nContent-Type: text/html\r\n\
+    Content-Transfer-Encoding: base64\r\n\r\nPGI+VGlzPC9iPmNo\r\n--b\r\nContent-Type: image/png; name=\"kr\u{fc}mel.png\"\r\n\
+    Content-Transfer-Encoding: base64\r\n\r\nc2VjcmV0\r\n--b\r\nContent-Type: message/rfc822\r\n\r\nSubject: inner\r\n\r\ninside\r\n--b--\r\n";
+
+fn boxed(key: SearchKey) -> Box<SearchKey> {
+    Box::new(key)
+}
+
+fn matches(key: &SearchKey) -> bool {
+    let message = Message::of(RAW.as_bytes());
+    let plan = Plan::new(key, Timestamp::default());
+    let Ok(found) = plan.matches(&message.entry, &message);
+    if let Some(decided) = plan.decide(&message.entry) {
+        assert_eq!(decided, found, "{key:?}");
+    }
+    // Twice the same key makes the texts be kept, which must not make a difference.
+    let twice = Plan::new(&SearchKey::Or(boxed(key.clone()), boxed(key.clone())), Timestamp::default());
+    assert_eq!(twice.matches(&message.entry, &message), Ok(found), "{key:?}");
+    found
+}
+
+fn check_texts(make: fn(String) -> SearchKey, found: &[&str], missing: &[&str]) {
+    for text in found {
+        assert!(matches(&make((*text).into())), "{text:?} is there");
+    }
+    for text in missing {
+        assert!(!matches(&make((*text).into())), "{text:?} is not there");
+    }
+}
+
+#[test]
+fn texts_are_found_decoded_and_in_any_case() {
+    check_texts(
+        SearchKey::Subject,
+        &["gr\u{fc}\u{df}e FROM afar", "GR\u{dc}SSE", "", "gru"],
+        &["=?iso", "from afar x"],
+    );
+    check_texts(|text| SearchKey::Address(AddressField::From, text), &["j\u{f6}rg", "EXAMPLE.org", ""], &["a@b"]);
+    check_texts(|text| SearchKey::Address(AddressField::To, text), &["doe, john", "a@b", "c@d"], &["e@f"]);
+    check_texts(|text| SearchKey::Address(AddressField::Bcc, text), &[], &["", "a"]);
+    let body = ["SCH\u{d6}NER tag", "<b>tis", "tisch", "kr\u{fc}mel", "inner", "inside", ""];
+    check_texts(SearchKey::Body, &body, &["secret", "preamble", "sch=F6", "joerg", "boundary"]);
+    check_texts(
+        SearchKey::Text,
+        &[&body[..], &["subject: gr\u{fc}\u{df}e", "joerg@"]].concat(),
+        &["secret", "nowhere"],
+    );
+}
+
+#[test]
+fn header_keys_look_at_all_fields_of_the_name() {
+    let header = |name: &str, value: &str| SearchKey::Header { name: name.into(), value: value.into() };
+    assert!(matches(&header("x-empty", "")));
+    assert!(matches(&header("TO", "john")));
+    assert!(!matches(&header("X-None", "")));
+    assert!(!matches(&header("X-Empty", "a")));
+}
+
+#[test]
+fn sent_dates_are_the_senders_days() {
+    let date = |day| Date::new(1997, 11, day).expect("a day of November");
+    assert!(matches(&SearchKey::SentOn(date(21))));
+    assert!(!matches(&SearchKey::SentOn(date(22))));
+    assert!(matches(&SearchKey::SentBefore(date(22))) && !matches(&SearchKey::SentBefore(date(21))));
+    assert!(matches(&SearchKey::SentSince(date(21))) && !matches(&SearchKey::SentSince(date(22))));
+    let undated = Message::of(b"Date: never\r\n\r\n");
+    let plan = Plan::new(&SearchKey::SentSince(date(1)), Timestamp::default());
+    assert_eq!(plan.matches(&undated.entry, &undated), Ok(false));
+}
+
+fn entry() -> Facts {
+    let mut flags = SystemFlags::NONE;
+    flags.insert(SystemFlag::Seen);
+    Facts {
+        uid: 7,
+        flags,
+        keywords: vec!["$Work"],
+        recent: true,
+        mod_sequence: 50,
+        size: 1_000,
+        received: Timestamp::from_seconds(86_400 * 100 - 1),
+        saved: Some(Timestamp::from_seconds(86_400 * 100)),
+    }
+}
+
+#[test]
+fn what_the_entry_knows_needs_no_message() {
+    let now = Timestamp::from_seconds(86_400 * 100 + 59);
+    let check = |key: SearchKey, expected: bool| {
+        let plan = Plan::new(&key, now);
+        assert_eq!(plan.decide(&entry()), Some(expected), "{key:?}");
+        assert!(plan.needs() <= Needs::Entry, "{key:?}");
+    };
+    // 1970-04-10 is day 99.
+    let day = |day| Date::new(1970, 4, day).expect("a day of April");
+    check(SearchKey::All, true);
+    check(SearchKey::System(SystemFlag::Seen), true);
+    check(SearchKey::Not(boxed(SearchKey::System(SystemFlag::Draft))), true);
+    check(SearchKey::Keyword("$WORK".into()), true);
+    check(SearchKey::Keyword("other".into()), false);
+    check(SearchKey::Recent, true);
+    check(SearchKey::On(day(10)), true);
+    check(SearchKey::Before(day(10)), false);
+    check(SearchKey::Before(day(11)), true);
+    check(SearchKey::Since(day(10)), true);
+    check(SearchKey::Since(day(11)), false);
+    check(SearchKey::SavedOn(day(11)), true);
+    check(SearchKey::SavedBefore(day(11)), false);
+    check(SearchKey::SavedSince(day(11)), true);
+    check(SearchKey::SaveDateSupported, true);
+    check(SearchKey::Older(60), true);
+    check(SearchKey::Younger(60), true);
+    check(SearchKey::Older(61), false);
+    check(SearchKey::Younger(59), false);
+    check(SearchKey::Larger(999), true);
+    check(SearchKey::Larger(1_000), false);
+    check(SearchKey::Smaller(1_001), true);
+    check(SearchKey::ModSeq(50), true);
+    check(SearchKey::ModSeq(51), false);
+    check(SearchKey::Uid(uids(&[(9, 9), (5, 7)])), true);
+    check(SearchKey::Uid(uids(&[(8, 9), (1, 6)])), false);
+    check(SearchKey::Sequence(uids(&[(1, 9)])), false);
+}
+
+fn uids(ranges: &[(u32, u32)]) -> MessageSet {
+    let range = |&(first, last): &(u32, u32)| SequenceRange { first: Bound::Number(first), last: Bound::Number(last) };
+    MessageSet::Numbers(SequenceSet { ranges: ranges.iter().map(range).collect() })
+}
+
+#[test]
+fn a_message_is_opened_only_when_its_entry_does_not_settle_it() {
+    let seen = || SearchKey::System(SystemFlag::Seen);
+    let unseen = || SearchKey::Not(boxed(seen()));
+    let body = || SearchKey::Body("x".into());
+    let check = |key: SearchKey, expected: Option<bool>| {
+        assert_eq!(Plan::new(&key, Timestamp::default()).decide(&entry()), expected)
+    };
+    check(SearchKey::And(vec![body(), unseen()]), Some(false));
+    check(SearchKey::And(vec![body(), seen()]), None);
+    check(SearchKey::Or(boxed(body()), boxed(seen())), Some(true));
+    check(SearchKey::Or(boxed(body()), boxed(unseen())), None);
+    check(SearchKey::Not(boxed(SearchKey::And(vec![unseen(), body()]))), Some(true));
+}
+
+#[test]
+fn a_body_is_read_only_when_the_header_does_not_settle_it() {
+    let message = Message::of(RAW.as_bytes());
+    let check = |key: SearchKey, expected: bool, reads: bool| {
+        message.reads.set(0);
+        let plan = Plan::new(&key, Timestamp::default());
+        assert_eq!(plan.matches(&message.entry, &message), Ok(expected), "{key:?}");
+        assert_eq!(message.reads.get() > 0, reads, "{key:?}");
+    };
+    let body = || SearchKey::Body("inside".into());
+    check(SearchKey::And(vec![body(), SearchKey::Subject("nowhere".into())]), false, false);
+    check(SearchKey::Or(boxed(body()), boxed(SearchKey::Subject("afar".into()))), true, false);
+    check(SearchKey::And(vec![body(), SearchKey::Subject("afar".into())]), true, true);
+    check(SearchKey::Text("afar".into()), true, false);
+    check(SearchKey::EmailId("M1".into()), true, false);
+    check(SearchKey::ThreadId("T1".into()), false, false);
+    check(SearchKey::Body(String::new()), true, false);
+}
+
+#[test]
+fn each_part_is_read_once_however_many_keys_look_at_it() {
+    let message = Message::of(RAW.as_bytes());
+    let keys = (0..20).map(|number| SearchKey::Not(boxed(SearchKey::Body(format!("nowhere{number}"))))).collect();
+    let plan = Plan::new(&SearchKey::And(keys), Timestamp::default());
+    assert_eq!(plan.matches(&message.entry, &message), Ok(true));
+    assert!(message.reads.get() <= message_parts(&message), "{} reads", message.reads.get());
+}
+
+fn message_parts(message: &Message<'_>) -> usize {
+    mail::mime::Source::structure(message).parts().len()
+}
+
+#[test]
+fn a_plan_knows_outside_of_which_uids_nothing_matches() {
+    let check = |key: SearchKey, expected: Option<&[RangeInclusive<u32>]>| {
+        assert_eq!(Plan::new(&key, Timestamp::default()).uids(), expected);
+    };
+    let set = || SearchKey::Uid(uids(&[(9, 9), (5, 7)]));
+    check(set(), Some(&[5..=7, 9..=9]));
+    check(SearchKey::And(vec![SearchKey::Body("x".into()), set(), SearchKey::Recent]), Some(&[5..=7, 9..=9]));
+    check(SearchKey::Not(boxed(set())), None);
+    check(SearchKey::Or(boxed(set()), boxed(SearchKey::Recent)), None);
+}
