@@ -1,0 +1,164 @@
+//! SORT (RFC 5256, RFC 5957): messages in the order of their criteria.
+//!
+//! Each message is reduced to a [`Record`] with one key a criterion; then the records are sorted. What two messages have in
+//! common is decided by their UIDs, which are in the order of the mailbox. Texts are compared folded; an address is its
+//! mailbox, without the domain; the date sent is the internal date when the Date field is missing or broken.
+
+use std::cmp::Ordering;
+
+use base::Timestamp;
+use mail::mime::address::{self, Mailbox};
+use mail::mime::{date, header, word};
+
+use super::entry::Entry;
+use super::fold::fold;
+use super::subject::BaseSubject;
+use crate::codec::ast::{SortCriterion, SortKey};
+
+/// Criteria, ready to sort by.
+#[derive(Debug, Clone)]
+pub struct Sorter {
+    criteria: Vec<SortCriterion>,
+}
+
+/// What a message is sorted by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    uid: u32,
+    keys: Vec<Key>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Number(i128),
+    Text(Box<str>),
+}
+
+impl Sorter {
+    /// Takes the criteria, the most important first.
+    #[must_use]
+    pub fn new(criteria: &[SortCriterion]) -> Self {
+        Self { criteria: criteria.to_vec() }
+    }
+
+    /// Tells whether records need the headers of messages.
+    #[must_use]
+    pub fn needs_header(&self) -> bool {
+        self.criteria.iter().any(|criterion| !matches!(criterion.key, SortKey::Arrival | SortKey::Size))
+    }
+
+    /// Reduces a message to what it is sorted by; the header may be empty when [`Sorter::needs_header`] says so.
+    pub fn record(&self, entry: &impl Entry, header: &[u8]) -> Record {
+        let keys = self.criteria.iter().map(|criterion| key(criterion.key, entry, header)).collect();
+        Record { uid: entry.uid(), keys }
+    }
+
+    /// Sorts records and gives the UIDs in their order.
+    #[must_use]
+    pub fn sort(&self, mut records: Vec<Record>) -> Vec<u32> {
+        records.sort_unstable_by(|a, b| self.compare(a, b));
+        records.into_iter().map(|record| record.uid).collect()
+    }
+
+    fn compare(&self, a: &Record, b: &Record) -> Ordering {
+        let keys = a.keys.iter().zip(&b.keys).zip(&self.criteria);
+        keys.map(|((a, b), criterion)| if criterion.reverse { b.cmp(a) } else { a.cmp(b) })
+            .find(|ordering| ordering.is_ne())
+            .unwrap_or_else(|| a.uid.cmp(&b.uid))
+    }
+}
+
+fn key(key: SortKey, entry: &impl Entry, header: &[u8]) -> Key {
+    let text = |text: String| Key::Text(text.into_boxed_str());
+    match key {
+        SortKey::Arrival => Key::Number(i128::from(entry.received().0)),
+        SortKey::Date => Key::Number(i128::from(sent(header, entry.received()).0)),
+        SortKey::Size => Key::Number(i128::from(entry.size())),
+        SortKey::Subject => text(BaseSubject::of(header::first(header, "Subject")).text),
+        SortKey::From => text(local_part(header, "From")),
+        SortKey::To => text(local_part(header, "To")),
+        SortKey::Cc => text(local_part(header, "Cc")),
+        SortKey::DisplayFrom => text(display(header, "From")),
+        SortKey::DisplayTo => text(display(header, "To")),
+    }
+}
+
+/// Gives the moment when a message was sent.
+pub(super) fn sent(header: &[u8], received: Timestamp) -> Timestamp {
+    header::first(header, "Date").and_then(date::Date::parse).map_or(received, |date| date.timestamp)
+}
+
+/// Gives the mailbox of the first address: its local part, or the name of a group.
+fn local_part(header: &[u8], name: &str) -> String {
+    match first_address(header, name) {
+        Some(address::Entry::Mailbox(mailbox)) => fold(&String::from_utf8_lossy(&mailbox.local)),
+        Some(address::Entry::GroupStart(name)) => fold(&String::from_utf8_lossy(&name)),
+        Some(address::Entry::GroupEnd) | None => String::new(),
+    }
+}
+
+/// Gives what is shown for the first address: its name, or else the address.
+fn display(header: &[u8], name: &str) -> String {
+    let shown =
+        |mailbox: &Mailbox| mailbox.display_name().filter(|name| !name.is_empty()).unwrap_or_else(|| mailbox.address());
+    match first_address(header, name) {
+        Some(address::Entry::Mailbox(mailbox)) => fold(&shown(&mailbox)),
+        Some(address::Entry::GroupStart(name)) => fold(&word::decode(&name)),
+        Some(address::Entry::GroupEnd) | None => String::new(),
+    }
+}
+
+fn first_address(header: &[u8], name: &str) -> Option<address::Entry> {
+    address::parse(header::first(header, name)?).into_iter().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::memory::Facts;
+
+    /// Sorts messages whose UIDs are their places, from 1, and whose sizes and internal dates rise with them.
+    fn check(criteria: &[(SortKey, bool)], headers: &[&str], expected: &[u32]) {
+        let criteria: Vec<_> = criteria.iter().map(|&(key, reverse)| SortCriterion { key, reverse }).collect();
+        let sorter = Sorter::new(&criteria);
+        let record = |(place, header): (usize, &&str)| {
+            let uid = place as u32 + 1;
+            let received = Timestamp::from_seconds(1_000_000_000 + i64::from(uid));
+            sorter.record(&Facts { uid, size: u64::from(uid) * 100, received, ..Facts::default() }, header.as_bytes())
+        };
+        assert_eq!(sorter.sort(headers.iter().enumerate().map(record).collect()), expected, "{criteria:?}");
+    }
+
+    #[test]
+    fn messages_are_in_the_order_of_their_keys() {
+        let subjects = ["Subject: Re: b", "Subject: [x] a", "Subject: B", "Subject: \u{c4}", ""];
+        check(&[(SortKey::Subject, false)], &subjects, &[5, 2, 4, 1, 3]);
+        check(&[(SortKey::Subject, true)], &subjects, &[1, 3, 4, 2, 5]);
+        check(&[(SortKey::Size, true)], &subjects, &[5, 4, 3, 2, 1]);
+        check(&[(SortKey::Arrival, false)], &subjects, &[1, 2, 3, 4, 5]);
+        check(&[(SortKey::Subject, false), (SortKey::Size, true)], &subjects, &[5, 2, 4, 3, 1]);
+    }
+
+    #[test]
+    fn dates_are_moments_and_else_the_internal_date() {
+        let dates = ["Date: Sun, 9 Sep 2001 01:46:45 +0000", "Date: Sun, 9 Sep 2001 00:46:43 -0100", "", "Date: never"];
+        check(&[(SortKey::Date, false)], &dates, &[2, 3, 4, 1]);
+    }
+
+    #[test]
+    fn addresses_are_their_mailboxes_or_what_is_shown() {
+        let from =
+            ["From: Zoe <adam@x>", "From: bert@a", "From: =?utf-8?q?=C3=84nne?= <carl@x>", "From: Anton: zz@x;", ""];
+        check(&[(SortKey::From, false)], &from, &[5, 1, 4, 2, 3]);
+        check(&[(SortKey::DisplayFrom, false)], &from, &[5, 4, 3, 2, 1]);
+        check(&[(SortKey::To, false)], &["To: b@x", "To: a@x"], &[2, 1]);
+        check(&[(SortKey::DisplayTo, false)], &["To: b@a", "To: b@A, c@d", "To: \"\" <a@x>"], &[3, 1, 2]);
+        check(&[(SortKey::Cc, false)], &["Cc: b@x", ""], &[2, 1]);
+    }
+
+    #[test]
+    fn only_some_criteria_need_the_header() {
+        let needs = |key| Sorter::new(&[SortCriterion { key, reverse: false }]).needs_header();
+        assert!(!needs(SortKey::Arrival) && !needs(SortKey::Size) && needs(SortKey::Date) && needs(SortKey::DisplayTo));
+    }
+}

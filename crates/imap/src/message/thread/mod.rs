@@ -1,0 +1,113 @@
+//! THREAD (RFC 5256): messages in threads.
+//!
+//! A [`Threader`] takes the messages one by one, in the order of the mailbox, and keeps of each only what threads are made
+//! of: message ids as numbers, the base subject, the date. [`Threader::finish`] makes the [`Forest`].
+//!
+//! * [`subjects`]: ORDEREDSUBJECT, the poor man's threads;
+//! * [`references`]: REFERENCES, by message ids and then by subject;
+//! * [`forest`]: threads as they are written.
+
+mod forest;
+mod references;
+mod subjects;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use base::Timestamp;
+use mail::limits::FIELD_BYTES_MAX;
+use mail::mime::header;
+
+use super::entry::Entry;
+use super::sort::sent;
+use super::subject::BaseSubject;
+use crate::codec::ast::ThreadAlgorithm;
+use crate::limits::{MESSAGE_ID_BYTES_MAX, REFERENCES_MAX};
+
+pub use forest::Forest;
+
+/// Makes threads of messages.
+#[derive(Debug)]
+pub struct Threader {
+    algorithm: ThreadAlgorithm,
+    letters: Vec<Letter>,
+    /// The numbers of message ids.
+    ids: HashMap<Box<[u8]>, u32>,
+}
+
+/// What threads are made of.
+#[derive(Debug)]
+struct Letter {
+    uid: u32,
+    sent: Timestamp,
+    subject: BaseSubject,
+    id: Option<u32>,
+    references: Vec<u32>,
+}
+
+impl Threader {
+    /// Begins with no messages.
+    #[must_use]
+    pub fn new(algorithm: ThreadAlgorithm) -> Self {
+        Self { algorithm, letters: Vec::new(), ids: HashMap::new() }
+    }
+
+    /// Adds a message; messages come in the order of the mailbox.
+    pub fn add(&mut self, entry: &impl Entry, header: &[u8]) {
+        let mut letter = Letter {
+            uid: entry.uid(),
+            sent: sent(header, entry.received()),
+            subject: BaseSubject::of(header::first(header, "Subject")),
+            id: None,
+            references: Vec::new(),
+        };
+        if self.algorithm == ThreadAlgorithm::References {
+            let id = header::first(header, "Message-ID").and_then(|value| message_ids(value).next());
+            letter.id = id.map(|id| self.number(id));
+            letter.references = self.references(header);
+        }
+        self.letters.push(letter);
+    }
+
+    /// Makes the threads.
+    #[must_use]
+    pub fn finish(self) -> Forest {
+        match self.algorithm {
+            ThreadAlgorithm::OrderedSubject => subjects::threads(&self.letters),
+            ThreadAlgorithm::References => references::threads(&self.letters, self.ids.len()),
+        }
+    }
+
+    /// Gives the ids that a message refers to, the parent last.
+    fn references(&mut self, header: &[u8]) -> Vec<u32> {
+        // The nearest ancestors stand last: of a field that is too long, only its end counts.
+        let end = |value: &'_ [u8]| value.len().saturating_sub(FIELD_BYTES_MAX);
+        let value = header::first(header, "References").map(|value| &value[end(value)..]);
+        let all: Vec<&[u8]> = value.into_iter().flat_map(message_ids).collect();
+        let recent = &all[all.len().saturating_sub(REFERENCES_MAX)..];
+        if !recent.is_empty() {
+            return recent.iter().map(|id| self.number(id)).collect();
+        }
+        let parent = header::first(header, "In-Reply-To").and_then(|value| message_ids(value).next());
+        parent.map(|id| self.number(id)).into_iter().collect()
+    }
+
+    fn number(&mut self, id: &[u8]) -> u32 {
+        if let Some(number) = self.ids.get(id) {
+            return *number;
+        }
+        let number = u32::try_from(self.ids.len()).unwrap_or(u32::MAX);
+        self.ids.insert(id.into(), number);
+        number
+    }
+}
+
+/// Finds the message ids of a field: what stands in angle brackets and has an `@`.
+fn message_ids(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b'>').filter_map(|piece| {
+        let start = memchr::memrchr(b'<', piece)?;
+        let id = piece[start + 1..].trim_ascii();
+        (id.contains(&b'@') && id.len() <= MESSAGE_ID_BYTES_MAX).then_some(id)
+    })
+}

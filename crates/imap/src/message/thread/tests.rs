@@ -1,0 +1,144 @@
+//! Which threads are made of which messages.
+
+use super::*;
+use crate::codec::Writer;
+use crate::message::memory::Facts;
+
+/// Makes threads of headers; UIDs are places from 1, internal dates rise with them.
+fn threads(algorithm: ThreadAlgorithm, headers: &[String]) -> String {
+    let mut threader = Threader::new(algorithm);
+    for (place, header) in headers.iter().enumerate() {
+        let uid = place as u32 + 1;
+        let received = Timestamp::from_seconds(1_000_000_000 + i64::from(uid));
+        threader.add(&Facts { uid, received, ..Facts::default() }, header.as_bytes());
+    }
+    let mut out = Writer::new();
+    threader.finish().write(&mut out, |uid| uid);
+    String::from_utf8_lossy(&out.take()).into_owned()
+}
+
+/// A message: its id, the ids that it refers to, its subject. All may be empty.
+fn letter(id: &str, references: &str, subject: &str) -> String {
+    let list = |ids: &str| ids.split_whitespace().map(|id| format!("<{id}@x>")).collect::<Vec<_>>().join(" ");
+    format!("Message-ID: {}\r\nReferences: {}\r\nSubject: {subject}\r\n\r\n", list(id), list(references))
+}
+
+fn check(letters: &[(&str, &str, &str)], expected: &str) {
+    let headers: Vec<_> = letters.iter().map(|(id, references, subject)| letter(id, references, subject)).collect();
+    assert_eq!(threads(ThreadAlgorithm::References, &headers), expected, "{letters:?}");
+}
+
+#[test]
+fn replies_are_below_what_they_refer_to() {
+    check(&[("a", "", "s"), ("b", "a", "Re: s"), ("c", "a b", "Re: s"), ("d", "", "t")], "(1 2 3)(4)");
+    check(&[("a", "", "s"), ("b", "a", "Re: s"), ("c", "a", "Re: s"), ("d", "a c", "Re: s")], "(1 (2)(3 4))");
+    check(&[("c", "a b", "s"), ("b", "a", "s"), ("a", "", "s")], "(3 2 1)");
+    check(&[], "");
+}
+
+#[test]
+fn missing_messages_hold_their_children_together() {
+    check(&[("b", "a", "s"), ("c", "a", "t")], "((1)(2))");
+    check(&[("b", "a", "s")], "(1)");
+    check(&[("c", "a b", "s"), ("d", "a b", "t"), ("e", "a", "u")], "((1)(2)(3))");
+    check(&[("a", "", "s"), ("d", "a b c", "t"), ("e", "a b", "u")], "(1 (2)(3))");
+}
+
+#[test]
+fn in_reply_to_counts_when_there_are_no_references() {
+    let headers = [
+        "Message-ID: <a@x>\r\nSubject: s\r\n".to_owned(),
+        "Message-ID: <b@x>\r\nIn-Reply-To: your mail of today <a@x> and <z@x>\r\nSubject: t\r\n".to_owned(),
+        "Message-ID: <c@x>\r\nReferences: none\r\nIn-Reply-To: <b@x>\r\nSubject: u\r\n".to_owned(),
+    ];
+    assert_eq!(threads(ThreadAlgorithm::References, &headers), "(1 2 3)");
+}
+
+#[test]
+fn loops_are_not_made() {
+    check(&[("a", "b", "s"), ("b", "a", "t")], "(2 1)");
+    check(&[("a", "a", "s")], "(1)");
+    check(&[("a", "b c a", "s"), ("b", "c", "t"), ("c", "b", "u")], "(1)(3 2)");
+    check(&[("x", "p q p q", "s"), ("y", "q p", "t")], "((1)(2))");
+}
+
+#[test]
+fn a_second_message_of_the_same_id_stands_alone() {
+    check(&[("a", "", "s"), ("a", "", "t"), ("b", "a", "u"), ("", "", "v")], "(1 3)(2)(4)");
+}
+
+#[test]
+fn threads_of_one_subject_are_joined() {
+    check(&[("a", "", "s"), ("b", "", "Re: s")], "(1 2)");
+    check(&[("b", "", "Re: s"), ("a", "", "S")], "(2 1)");
+    check(&[("a", "", "s"), ("b", "", "s")], "((1)(2))");
+    check(&[("a", "", "s"), ("b", "", "s"), ("c", "", "Re: s")], "((1)(2)(3))");
+    check(&[("a", "", "Re: s"), ("b", "", "Re: s")], "((1)(2))");
+    check(&[("a", "", ""), ("b", "", "Re:")], "(1)(2)");
+    // A place takes in messages, and other places.
+    check(&[("b", "a", "s"), ("c", "a", "s"), ("d", "", "s")], "((1)(2)(3))");
+    check(&[("b", "a", "s"), ("c", "a", "s"), ("e", "d", "s"), ("f", "d", "s")], "((1)(2)(3)(4))");
+    check(&[("x", "", "first"), ("a", "", "s"), ("y", "", "last"), ("b", "", "s")], "(1)((2)(4))(3)");
+}
+
+#[test]
+fn siblings_and_threads_are_in_the_order_in_which_they_were_sent() {
+    let dated = |id: &str, references: &str, subject: &str, day: u32| {
+        format!("Date: {day} Jan 2001 00:00:00 +0000\r\n{}", letter(id, references, subject))
+    };
+    let headers = [
+        dated("a", "", "s", 9),
+        dated("b", "a", "s", 8),
+        dated("c", "a", "s", 7),
+        dated("d", "", "t", 6),
+        dated("f", "e", "u", 5),
+        dated("g", "e", "u", 4),
+    ];
+    assert_eq!(threads(ThreadAlgorithm::References, &headers), "((6)(5))(4)(1 (3)(2))");
+}
+
+#[test]
+fn ordered_subject_makes_flat_threads() {
+    let subjects = ["b", "Re: a", "b (fwd)", "a", "c", "[x] B"];
+    let headers: Vec<_> = subjects.iter().map(|subject| letter("", "", subject)).collect();
+    assert_eq!(threads(ThreadAlgorithm::OrderedSubject, &headers), "(1 (3)(6))(2 4)(5)");
+}
+
+#[test]
+fn a_thread_may_be_as_deep_as_the_mailbox_is_long() {
+    let count = 50_000;
+    let id = |number: usize| format!("<{number}@x>");
+    let header = |number: usize| format!("Message-ID: {}\r\nReferences: {}\r\n\r\n", id(number), id(number + 1));
+    // Each refers to the next, so that every link is made below the whole of what hangs together already.
+    let headers: Vec<_> = (0..count).map(header).collect();
+    let text = threads(ThreadAlgorithm::References, &headers);
+    assert!(text.starts_with(&format!("({} {} ", count, count - 1)) && text.ends_with(" 2 1)"));
+    let missing: Vec<_> = (0..count).map(|number| letter("", &format!("m{} m{}", number, number + 1), "")).collect();
+    assert_eq!(threads(ThreadAlgorithm::References, &missing).matches('(').count(), count + 1);
+}
+
+#[test]
+fn each_message_is_told_once_whatever_it_refers_to() {
+    let mut random = 1_u64;
+    let mut next = |bound: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % bound
+    };
+    for _ in 0..2_000 {
+        let count = 1 + next(12);
+        let headers: Vec<_> = (0..count)
+            .map(|_| {
+                let references: Vec<_> = (0..next(4)).map(|_| next(12).to_string()).collect();
+                let subject = ["", "s", "Re: s", "t"][next(4) as usize];
+                letter(&next(12).to_string(), &references.join(" "), subject)
+            })
+            .collect();
+        for algorithm in [ThreadAlgorithm::References, ThreadAlgorithm::OrderedSubject] {
+            let text = threads(algorithm, &headers);
+            let mut told: Vec<u64> = text.split(['(', ')', ' ']).filter_map(|number| number.parse().ok()).collect();
+            told.sort_unstable();
+            assert_eq!(told, (1..=count).collect::<Vec<_>>(), "{text} of {headers:?}");
+            assert_eq!(text.matches('(').count(), text.matches(')').count(), "{text}");
+        }
+    }
+}
