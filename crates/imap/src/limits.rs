@@ -109,12 +109,3 @@ pub const REFERENCES_MAX: usize = 1_000;
 
 /// Longest message id that THREAD knows.
 pub const MESSAGE_ID_BYTES_MAX: usize = 998;
-
-/// Most decoded bytes of one part in which SEARCH looks.
-pub const SEARCH_PART_BYTES_MAX: usize = 32 << 20;
-
-/// Most ids of one References field that THREAD follows; the last ones count.
-pub const REFERENCES_MAX: usize = 1_000;
-
-/// Longest message id that THREAD knows.
-pub const MESSAGE_ID_BYTES_MAX: usize = 998;
