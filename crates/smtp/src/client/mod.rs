@@ -249,25 +249,23 @@ impl Transfer {
             Err(problem) => return vec![problem.outcome(None); outgoing.recipients.len()],
         };
         let key = idle::key(route);
-        let mut outcomes: Vec<Option<Outcome>> = vec![None; outgoing.recipients.len()];
+        let mut attempt = Attempt { outcomes: vec![None; outgoing.recipients.len()], failure: None };
         while let Some(connection) = self.idle.take(&key, self.clock.monotonic()) {
             if let Some(connection) = self.revive(connection).await {
-                self.run(connection, &key, outgoing, &mut outcomes).await;
+                self.run(connection, &key, outgoing, &mut attempt).await;
                 break;
             }
         }
-        let mut last = None;
         for target in targets.iter().take(ADDRESSES_MAX) {
-            if outcomes.iter().all(Option::is_some) {
+            if attempt.is_settled() {
                 break;
             }
             match self.open(target).await {
-                Ok(connection) => self.run(connection, &key, outgoing, &mut outcomes).await,
-                Err(problem) => last = Some(problem.outcome(Some(&target.name))),
+                Ok(connection) => self.run(connection, &key, outgoing, &mut attempt).await,
+                Err(problem) => attempt.failed(&problem, &target.name),
             }
         }
-        let last = last.unwrap_or_else(|| Problem::broken("no server took the message").outcome(None));
-        outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| last.clone())).collect()
+        attempt.finish()
     }
 
     /// Closes idle connections that nobody has used for as long as the options say; `server` calls this now and then.
@@ -310,21 +308,41 @@ impl Transfer {
     /// Runs the transaction for the recipients that have no outcome yet, and keeps the connection if it is still good.
     ///
     /// Recipients stay without an outcome when the connection broke before the server could have taken the message.
-    async fn run(
-        &self,
-        mut connection: Connection,
-        key: &str,
-        outgoing: &Outgoing<'_>,
-        outcomes: &mut [Option<Outcome>],
-    ) {
-        let is_good = transaction::run(&mut connection, &self.options, outgoing, outcomes).await;
-        connection.messages = connection.messages.saturating_add(1);
-        if is_good && connection.messages < self.options.reuse_messages_max && !self.options.reuse.is_zero() {
-            if let Some(oldest) = self.idle.put(key, connection, self.clock.monotonic()) {
-                oldest.quit(&self.options).await;
-            }
-        } else if is_good {
-            connection.quit(&self.options).await;
+    async fn run(&self, mut connection: Connection, key: &str, outgoing: &Outgoing<'_>, attempt: &mut Attempt) {
+        let outcome = transaction::run(&mut connection, &self.options, outgoing, &mut attempt.outcomes).await;
+        if let Err(problem) = outcome {
+            return attempt.failed(&problem, &connection.name);
         }
+        connection.messages = connection.messages.saturating_add(1);
+        if connection.messages >= self.options.reuse_messages_max || self.options.reuse.is_zero() {
+            connection.quit(&self.options).await;
+        } else if let Some(oldest) = self.idle.put(key, connection, self.clock.monotonic()) {
+            oldest.quit(&self.options).await;
+        }
+    }
+}
+
+/// What has come of sending a message so far.
+struct Attempt {
+    outcomes: Vec<Option<Outcome>>,
+    /// What recipients get that no server has said anything about. A temporary failure of one server outweighs what
+    /// the others said: that one may take the message later.
+    failure: Option<Outcome>,
+}
+
+impl Attempt {
+    fn is_settled(&self) -> bool {
+        self.outcomes.iter().all(Option::is_some)
+    }
+
+    fn failed(&mut self, problem: &Problem, host: &str) {
+        if !matches!(self.failure, Some(Outcome::Temporary(_))) {
+            self.failure = Some(problem.outcome(Some(host)));
+        }
+    }
+
+    fn finish(self) -> Vec<Outcome> {
+        let failure = self.failure.unwrap_or_else(|| Problem::broken("no server took the message").outcome(None));
+        self.outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| failure.clone())).collect()
     }
 }

@@ -44,7 +44,7 @@ pub(crate) async fn targets(route: &Route, options: &Options, resolver: &Resolve
             Ok(addresses.into_iter().map(target).collect())
         }
         Route::Domain(domain) => match literal(domain) {
-            Some(address) => Ok(vec![relay(domain, address, options)]),
+            Some(address) => Ok(vec![relay(&address.to_string(), address, options)]),
             None => of_domain(domain, options, resolver).await,
         },
     }
@@ -93,7 +93,10 @@ async fn of_domain(domain: &str, options: &Options, resolver: &Resolver) -> Resu
         }
     }
     match failure {
-        Some(error) if targets.is_empty() => Err(unreachable(error)),
+        Some(error @ LookupError::Temporary(_)) if targets.is_empty() => Err(unreachable(error)),
+        Some(_) if targets.is_empty() => {
+            Err(Problem::permanent(Status(5, 4, 4), "none of the domain's mail exchangers has an address"))
+        }
         _ => Ok(targets),
     }
 }

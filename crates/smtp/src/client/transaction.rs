@@ -17,18 +17,19 @@ use crate::envelope::{Recipient, Return};
 use crate::error::Status;
 use crate::limits::TRANSFER_RECIPIENTS_MAX;
 
-/// Sends a message to the recipients that have no outcome yet; tells whether the connection is good for another one.
+/// Sends a message to the recipients that have no outcome yet. After an error the connection is of no use any more, and
+/// those who still have no outcome may be tried elsewhere.
 pub(crate) async fn run(
     connection: &mut Connection,
     options: &Options,
     outgoing: &Outgoing<'_>,
     outcomes: &mut [Option<Outcome>],
-) -> bool {
+) -> Result<(), Problem> {
     let plan = match Plan::make(connection, options, outgoing) {
         Ok(plan) => plan,
         Err(problem) => {
             settle_all(outcomes, &problem.outcome(Some(&connection.name)));
-            return true;
+            return Ok(());
         }
     };
     let text = stuffed(outgoing.message);
@@ -37,7 +38,7 @@ pub(crate) async fn run(
         let waiting = outcomes.iter().enumerate().filter(|(_, outcome)| outcome.is_none());
         let group: Vec<usize> = waiting.map(|(index, _)| index).take(group_max).collect();
         if group.is_empty() {
-            return true;
+            return Ok(());
         }
         let mut transaction = Transaction { connection, options, outgoing, plan: &plan, outcomes };
         if let Err(Broken { problem, uncertain }) = transaction.send(&group, &text).await {
@@ -46,7 +47,7 @@ pub(crate) async fn run(
                 let outcome = problem.outcome(Some(&connection.name));
                 group.iter().for_each(|index| settle(outcomes, *index, || outcome.clone()));
             }
-            return false;
+            return Err(problem);
         }
     }
 }

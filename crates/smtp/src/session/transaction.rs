@@ -77,7 +77,7 @@ impl Transaction {
         if hops(message.get(trace_bytes..).unwrap_or_default()) > rules.hops_max {
             return Err(Refusal::new(554, Status(5, 4, 6), "Too many hops, this message loops"));
         }
-        if rules.role == Role::Submission {
+        if rules.role == Role::Submission || session.login.is_some() {
             let mending = Mending {
                 hostname: &rules.hostname,
                 id: &self.id,

@@ -1,7 +1,7 @@
 //! A backend in memory: a few users of `b.example`, their passwords, and a list of what was accepted.
 //!
 //! alice and bob live there; carol is switched off, full is over quota, later cannot be looked up. Every password is
-//! `secret`. Mail from `refuse@` is refused, mail of 90,000 bytes or more finds no room, and over LMTP recipients whose
+//! `secret`. Mail from `refuse@` is refused, mail from `lost@` does not become durable, mail of 90,000 bytes or more finds no room, and over LMTP recipients whose
 //! name begins with `late` are refused after the text.
 
 use std::sync::Mutex;
@@ -92,7 +92,9 @@ impl Acceptor for Memory {
         let refused = if envelope.protocol == Protocol::Lmtp { late.map(refuse).collect() } else { Vec::new() };
         let mut accepted = self.accepted.lock().expect("no test panics while it holds this");
         accepted.push((envelope, message));
-        Ok(Accepted { id: format!("Q{}", accepted.len()), durable: Box::pin(async { Ok(()) }), refused })
+        let is_lost = accepted.last().is_some_and(|(envelope, _)| envelope.sender.reverse_path.starts_with("lost@"));
+        let durable = async move { if is_lost { Err(Refusal::later()) } else { Ok(()) } };
+        Ok(Accepted { id: format!("Q{}", accepted.len()), durable: Box::pin(durable), refused })
     }
 
     fn room(&self, size_bytes: u64) -> Result<(), Refusal> {

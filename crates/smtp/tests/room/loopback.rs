@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
+use smtp::auth::verify::{Policy, Verifier};
 use smtp::client::{Dialect, EightBit, Host, Options, Outcome, Outgoing, Route, Security, Transfer};
 use smtp::conn::{Service, serve};
 use smtp::envelope::{Notify, OriginalRecipient, Place, Recipient, Return};
-use smtp::rules::{Encryption, Rules};
+use smtp::rules::{Authentication, Encryption, Rules};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use wire::{Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
+use wire::{ClientTls, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
 
 use crate::backend::Memory;
 use crate::names::Zone;
@@ -42,9 +43,11 @@ fn short(outcomes: &[Outcome]) -> Vec<String> {
     outcomes.iter().map(short).collect()
 }
 
-fn tls() -> Tls {
+/// Gives a certificate for `mx.b.example`: the server's side, and the text that makes a client trust it.
+fn tls() -> (Tls, String) {
     let made = rcgen::generate_simple_self_signed(vec!["mx.b.example".to_owned()]).expect("a certificate");
-    Tls::new(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("they fit")
+    let pem = made.cert.pem();
+    (Tls::new(pem.as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("they fit"), pem)
 }
 
 /// A server of ours on loopback.
@@ -52,34 +55,64 @@ struct Site {
     backend: Arc<Memory>,
     address: SocketAddr,
     shutdown: Shutdown,
+    /// What makes a client trust it.
+    certificate: String,
 }
 
-async fn site(change: impl FnOnce(&mut Rules)) -> Site {
-    let mut rules = Rules::reception("mx.b.example", "b.example");
-    change(&mut rules);
+fn service(rules: Rules, verifier: Option<Arc<Verifier>>) -> (Arc<Service>, Arc<Memory>, String) {
     let backend = Arc::new(Memory::default());
     let clock = Arc::new(SimClock::new());
-    let shutdown = Shutdown::new();
-    let service = Arc::new(Service {
+    let (tls, certificate) = tls();
+    let service = Service {
         rules: Arc::new(rules),
         recipients: backend.clone(),
         credentials: backend.clone(),
         acceptor: backend.clone(),
-        verifier: None,
-        tls: Some(Arc::new(tls())),
+        verifier,
+        tls: Some(Arc::new(tls)),
         pool: Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock.clone()).expect("threads"),
-        shutdown: shutdown.clone(),
+        shutdown: Shutdown::new(),
         clock,
         random: Arc::new(SeededRandom::new(5)),
-    });
+    };
+    (Arc::new(service), backend, certificate)
+}
+
+async fn site(change: impl FnOnce(&mut Rules)) -> Site {
+    listening(change, Handshake::Later).await
+}
+
+/// A server of ours that shakes hands before it greets.
+async fn encrypted_site(change: impl FnOnce(&mut Rules)) -> Site {
+    listening(change, Handshake::First).await
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Handshake {
+    First,
+    Later,
+}
+
+async fn listening(change: impl FnOnce(&mut Rules), handshake: Handshake) -> Site {
+    let mut rules = Rules::reception("mx.b.example", "b.example");
+    change(&mut rules);
+    let (service, backend, certificate) = service(rules, None);
+    let shutdown = service.shutdown.clone();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     tokio::spawn(async move {
         while let Ok((stream, from)) = listener.accept().await {
-            tokio::spawn(serve(Stream::tcp(stream), Peer::network(from), service.clone()));
+            let (service, mut stream) = (service.clone(), Stream::tcp(stream));
+            tokio::spawn(async move {
+                let peer = Peer { tls: handshake == Handshake::First, ..Peer::network(from) };
+                if let Some(tls) = service.tls.as_ref().filter(|_| peer.tls) {
+                    stream = stream.accept_tls(tls).await.map_err(smtp::Error::Connection)?;
+                }
+                serve(stream, peer, service).await
+            });
         }
     });
-    Site { backend, address, shutdown }
+    Site { backend, address, shutdown, certificate }
 }
 
 async fn transfer(zone: Zone, port: u16, change: impl FnOnce(&mut Options)) -> Transfer {
@@ -182,6 +215,65 @@ async fn submission_over_the_network_wants_a_login() {
 }
 
 #[tokio::test]
+async fn certificates_are_checked_where_that_is_asked_for() {
+    let site = encrypted_site(|rules| rules.authentication = Authentication::Offered).await;
+    let zone = zone().host("other.b.example", "127.0.0.1");
+    let transfer = transfer(zone, 25, |_| {}).await;
+    let trust = || Security::Implicit(ClientTls::trusting(site.certificate.as_bytes()).expect("a certificate"));
+    let to = recipients(&["x@elsewhere.example"]);
+    for (name, expected) in [("mx.b.example", "+ 250"), ("other.b.example", "? 4.7.5 TLS failed")] {
+        let login = Some(("a".to_owned(), "secret".to_owned()));
+        let (port, dialect) = (site.address.port(), Dialect::Smtp);
+        let host = Host { name: name.to_owned(), port, security: trust(), login, dialect };
+        let outcomes = short(&transfer.send(&Route::Host(Arc::new(host)), &outgoing(&to, MESSAGE)).await);
+        assert!(outcomes[0].starts_with(expected), "{name}: {outcomes:?}");
+    }
+    let text = String::from_utf8_lossy(&site.backend.take()[0].1).into_owned();
+    assert!(text.contains("with ESMTPSA id "), "{text}");
+    assert!(text.contains("\r\nDate: "), "mended as on submission, because of the login: {text}");
+}
+
+#[tokio::test]
+async fn what_is_not_durable_was_not_accepted() {
+    let site = site(|_| {}).await;
+    let transfer = transfer(zone(), site.address.port(), |_| {}).await;
+    let to = recipients(&["alice@b.example"]);
+    let lost = Outgoing { reverse_path: "lost@c.example", ..outgoing(&to, MESSAGE) };
+    let outcomes = transfer.send(&domain(), &lost).await;
+    assert_eq!(short(&outcomes), ["? 4.3.0 451 4.3.0 Local error, try again later"]);
+}
+
+#[tokio::test]
+async fn results_are_recorded_for_strangers_and_forged_ones_stripped() {
+    let zone = Zone::default().txt("c.example", "v=spf1 ip4:192.0.2.7 -all");
+    let verifier = Verifier::new(zone.serve().await, Policy::Record);
+    let mut rules = Rules::reception("mx.b.example", "b.example");
+    rules.greet_delay = Duration::ZERO;
+    let (service, backend, _) = service(rules, Some(Arc::new(verifier)));
+    let (mut near, far) = Stream::duplex(1 << 16);
+    let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
+    let session = tokio::spawn(serve(far, peer, service));
+    let said = "HELO c.example\r\n|MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\nDATA\r\n|\
+                Authentication-Results: mx.b.example; dkim=pass\r\nFrom: a@c.example\r\n\r\nx\r\n.\r\nQUIT\r\n";
+    let mut heard = Vec::new();
+    for group in said.split('|') {
+        // Each group waits for the last line of the answer to the one before.
+        while !heard.ends_with(b"\r\n") {
+            near.receive(&mut heard).await.expect("the server answers");
+        }
+        near.write_all(group.as_bytes()).await.expect("there is room");
+        heard.clear();
+    }
+    session.await.expect("no panic").expect("the session ends properly");
+    let (_, message) = backend.take().pop().expect("the message was accepted");
+    let text = String::from_utf8_lossy(&message).into_owned();
+    let top = "Authentication-Results: mx.b.example;\r\n\tspf=pass smtp.helo=c.example;\r\n\tspf=pass smtp.mailfrom=a@c.example;\r\n\tdkim=none";
+    assert!(text.starts_with(top), "{text}");
+    assert!(!text.contains("dkim=pass"), "{text}");
+    assert!(text.ends_with("+0000\r\nFrom: a@c.example\r\n\r\nx\r\n"), "{text}");
+}
+
+#[tokio::test]
 async fn lmtp_gives_an_outcome_for_each_recipient() {
     let site = site(|rules| *rules = Rules::lmtp("mx.b.example", "b.example")).await;
     let transfer = transfer(Zone::default(), 25, |_| {}).await;
@@ -218,7 +310,7 @@ async fn where_a_domain_cannot_be_reached_the_reason_is_told() {
         ("missing.example", "! 5.1.2"),
         ("null.example", "! 5.1.10"),
         ("loop.example", "! 5.4.6"),
-        ("empty.example", "! 5.1.2"),
+        ("empty.example", "! 5.4.4"),
         ("x.broken.example", "? 4.4.3"),
         ("closed.example", "? 4.4.1"),
         ("bare.example", "+ 250"),
@@ -235,20 +327,7 @@ async fn where_a_domain_cannot_be_reached_the_reason_is_told() {
 async fn a_stranger_must_not_talk_before_the_greeting() {
     let mut rules = Rules::reception("mx.b.example", "b.example");
     rules.greet_delay = Duration::from_secs(30);
-    let backend = Arc::new(Memory::default());
-    let clock = Arc::new(SimClock::new());
-    let service = Arc::new(Service {
-        rules: Arc::new(rules),
-        recipients: backend.clone(),
-        credentials: backend.clone(),
-        acceptor: backend,
-        verifier: None,
-        tls: None,
-        pool: Pool::new(&PoolOptions::default(), clock.clone()).expect("threads"),
-        shutdown: Shutdown::new(),
-        clock,
-        random: Arc::new(SeededRandom::new(5)),
-    });
+    let (service, _, _) = service(rules, None);
     let (mut near, far) = Stream::duplex(1 << 16);
     near.write_all(b"EHLO early.example\r\n").await.expect("there is room");
     let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
@@ -410,6 +489,16 @@ async fn where_the_connection_breaks_decides_what_is_known() {
     let odd = "> hello\nhang up";
     let (outcomes, _) = send_to(&[odd], &["x@b.example"], MESSAGE, |_| {}).await;
     assert!(outcomes[0].starts_with("? 4.4.2"), "{outcomes:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_may_come_back_outweighs_one_that_refuses() {
+    let (port, _) = scripted(&["> 554 5.7.1 go away\nhang up"]).await;
+    let zone = zone().host("closed.example", "127.0.0.77").mx("b.example", 5, "closed.example");
+    let transfer = transfer(zone, port, |_| {}).await;
+    let to = recipients(&["x@b.example"]);
+    let outcomes = short(&transfer.send(&domain(), &outgoing(&to, MESSAGE)).await);
+    assert!(outcomes[0].starts_with("? 4.4.1"), "{outcomes:?}");
 }
 
 #[tokio::test]
