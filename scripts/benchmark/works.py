@@ -22,18 +22,26 @@ QUIET_S = 3
 
 
 def delivery(server, count, runs=1):
-    """Durable delivery: `smtp-source` hands in messages over 32 sessions to 5,000 users; done when all lie in their mailboxes."""
+    """Durable delivery: `smtp-source` hands in messages over 32 sessions to 5,000 users; done when all lie in their mailboxes.
+
+    That they do is asked of some users over IMAP: each must have one message more for each run.
+    """
+    count = min(count, USERS)
     _source(server, SESSIONS * 4)
     wait_for("the queue to drain", server.idle)
+    sample = random.Random(2).sample(range(1, count + 1), 20)
+    before = [_messages(server, user) for user in sample]
     cpu, start = server.cpu_seconds(), time.monotonic()
     for _ in range(runs):
-        _source(server, min(count, USERS))
+        _source(server, count)
     accepted = time.monotonic() - start
     wait_for("the queue to drain", server.idle, 600)
-    seconds = time.monotonic() - start
-    total = min(count, USERS) * runs
-    return {"messages": total, "per_second": total / seconds, "accepted_per_second": total / accepted,
-            "cpu_ms": 1_000 * (server.cpu_seconds() - cpu) / total}
+    seconds, cpu = time.monotonic() - start, server.cpu_seconds() - cpu
+    more = [_messages(server, user) - old for user, old in zip(sample, before)]
+    if more != [runs] * len(more):
+        raise RuntimeError(f"{server.name}: of {runs} messages each, there are {more}")
+    total = count * runs
+    return {"messages": total, "per_second": total / seconds, "accepted_per_second": total / accepted, "cpu_ms": 1_000 * cpu / total}
 
 
 def mix(server, driver, clients, rounds, login):
@@ -136,6 +144,14 @@ def idle_connections(server, driver, connections):
 def _own(index, numbers):
     lines = "\r\n".join(numbers.randbytes(30).hex() for _ in range(60))
     return f"From: sender@elsewhere.test\r\nSubject: own {index}\r\n\r\n{lines}\r\n"
+
+
+def _messages(server, user):
+    client = imaplib.IMAP4("127.0.0.1", server.port("imap"))
+    client.login(f"{user}bench@bench.test", server.password)
+    count = int(client.select("INBOX", readonly=True)[1][0])
+    client.logout()
+    return count
 
 
 def _with_attachment(index, recipient, content):
