@@ -15,7 +15,7 @@ from harness.processes import Family, wait_for
 
 USERS = 5_000
 DOMAIN = "bench.test"
-PASSWORD = "secret"
+PASSWORD = "bench-secret"
 SMTP_PORT = 22_025
 IMAP_PORT = 22_143
 
