@@ -66,6 +66,7 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
+    /// Takes a message.
     pub fn of(raw: &'a [u8]) -> Self {
         let entry = Facts { uid: 1, size: raw.len() as u64, ..Facts::default() };
         Self { raw, structure: parse(raw), entry, reads: std::cell::Cell::new(0) }
