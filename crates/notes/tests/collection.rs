@@ -6,12 +6,16 @@
 
 use std::collections::BTreeMap;
 
-use base::{DbNumber, ViewId};
-use notes::collection::{Builder, CollectionId, Entry, Reader, Totals, Tuning, Weigh, Weight, Writer, check};
+use base::sim::SeededRandom;
+use base::{DbNumber, Random, ViewId};
+use notes::collection::{
+    Builder, CollectionId, CountOnly, Entry, Finding, Reader, Shape, Totals, Tuning, Weigh, Weight, Writer, check,
+    rebuild, shape,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use store::memory::Memory;
-use store::{Batch, Direction, Engine, KeyRange, Read};
+use store::{Batch, Direction, Engine, KeyRange, Operation, Read, Table};
 
 /// Three sums from the first three bytes of a value: a mark, another mark, and a signed size.
 struct Three;
@@ -38,6 +42,9 @@ const SMALL: Tuning = Tuning {
     recent_max: 4,
     recent_bytes_max: 100,
 };
+
+const MIDDLE: Tuning =
+    Tuning { block_entries_max: 20, node_children_max: 6, recent_max: 30, recent_bytes_max: 400, ..SMALL };
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -283,4 +290,325 @@ proptest! {
         transact(&engine, ID, tuning, &mut model, &steps);
         check_reader(&engine, ID, &model, &[]);
     }
+}
+
+/// Writes entries in transactions of `at_once`.
+fn load(engine: &Memory, tuning: Tuning, numbers: impl IntoIterator<Item = u32>, at_once: usize) {
+    let numbers: Vec<u32> = numbers.into_iter().collect();
+    for some in numbers.chunks(at_once) {
+        let mut writer = Writer::open_tuned(engine, ID, &Three, tuning).unwrap();
+        for number in some {
+            writer.put(&number.to_be_bytes(), &[1, number.to_be_bytes()[3], 0]).unwrap();
+        }
+        commit(engine, writer);
+    }
+}
+
+fn commit(engine: &Memory, writer: Writer<'_>) {
+    let mut batch = Batch::new();
+    writer.finish(&mut batch).unwrap();
+    engine.write(&batch).unwrap();
+    // The engine forgets what a crash can no longer bring back.
+    engine.sync().unwrap();
+}
+
+fn model_of(engine: &Memory) -> Model {
+    let collection = Reader::open(engine, ID).unwrap();
+    let entries = collection.scan(&KeyRange::all(), Direction::Forward).unwrap().take(usize::MAX).unwrap();
+    entries.into_iter().map(|entry| (entry.key, entry.value)).collect()
+}
+
+#[test]
+fn what_grows_at_one_end_fills_its_blocks_and_nodes() {
+    let check = |numbers: &mut dyn Iterator<Item = u32>, at_once| {
+        let engine = Memory::new(1);
+        load(&engine, Tuning::default(), numbers, at_once);
+        let shape = shape(&engine, ID).unwrap();
+        assert_eq!(shape.entries, 20_000);
+        // 78.1 full blocks, in 1.2 full nodes.
+        assert!(shape.blocks <= 80 && shape.nodes <= 4, "{shape:?}");
+    };
+    check(&mut (0..20_000), 1);
+    check(&mut (0..20_000), 300);
+    check(&mut (0..20_000), 20_000);
+    check(&mut (0..20_000).rev(), 1);
+    check(&mut (0..20_000).rev(), 300);
+}
+
+#[test]
+fn a_transaction_writes_each_entry_and_node_once() {
+    let engine = Memory::new(1);
+    load(&engine, Tuning::default(), (0..60_000).map(|number| number * 2), 5_000);
+    let mut writer = Writer::open(&engine, ID, &Three).unwrap();
+    for number in 60_000u32..61_000 {
+        writer.put(&number.to_be_bytes(), &[0, 1, 0]).unwrap();
+        writer.put(&number.to_be_bytes(), &[1, 1, 0]).unwrap();
+    }
+    writer.set_state(b"first");
+    writer.set_state(b"second");
+    let mut batch = Batch::new();
+    writer.finish(&mut batch).unwrap();
+    let keys: Vec<_> = batch.operations().map(|operation| format!("{operation:?}")).collect();
+    let puts_to = |table: &str| keys.iter().filter(|key| key.contains(table) && key.starts_with("Put")).count();
+    assert_eq!((puts_to("View"), keys.len()), (1_000, 1_000 + puts_to("Tree")));
+    assert!(puts_to("Tree") <= 4, "the root, the node of some dozen blocks, perhaps its halves: {}", puts_to("Tree"));
+}
+
+#[test]
+fn what_changes_nothing_writes_nothing() {
+    let engine = Memory::new(1);
+    load(&engine, SMALL, 0..50, 7);
+    let before = Reader::open(&engine, ID).unwrap().totals().unwrap();
+    let mut writer = Writer::open(&engine, ID, &Three).unwrap();
+    assert_eq!(writer.remove(b"nobody").unwrap(), None);
+    assert_eq!(writer.put(&7u32.to_be_bytes(), &[1, 7, 0]).unwrap(), Some(vec![1, 7, 0]));
+    assert_eq!(writer.put(b"passing", &[1, 2, 3]).unwrap(), None);
+    assert_eq!(writer.remove(b"passing").unwrap(), Some(vec![1, 2, 3]));
+    writer.set_state(b"");
+    let mut batch = Batch::new();
+    writer.finish(&mut batch).unwrap();
+    engine.write(&batch).unwrap();
+    assert!(batch.operations().all(|operation| !matches!(operation, Operation::Put { table: Table::View, .. })));
+    assert_eq!(Reader::open(&engine, ID).unwrap().totals().unwrap(), before);
+    // A writer that is dropped leaves nothing either.
+    Writer::open(&engine, ID, &Three).unwrap().put(b"dropped", &[1, 2, 3]).unwrap();
+    assert_eq!(Reader::open(&engine, ID).unwrap().find(b"dropped").unwrap(), None);
+}
+
+#[test]
+fn an_emptied_collection_gives_its_nodes_back() {
+    // Nothing is remembered, so that the tree knows of each removal at once.
+    let tuning = Tuning { recent_max: 0, ..SMALL };
+    for at_once in [1, 7, 600] {
+        let engine = Memory::new(1);
+        load(&engine, tuning, (0..600).rev(), 13);
+        assert!(shape(&engine, ID).unwrap().levels > 4);
+        // From the middle outwards, so that neighbours merge on both sides.
+        let mut numbers: Vec<u32> = (0..600).collect();
+        numbers.sort_by_key(|number| number.abs_diff(300));
+        for some in numbers.chunks(at_once) {
+            let mut writer = Writer::open_tuned(&engine, ID, &Three, tuning).unwrap();
+            for number in some {
+                assert!(writer.remove(&number.to_be_bytes()).unwrap().is_some());
+            }
+            commit(&engine, writer);
+            assert_eq!(check(&engine, ID, &Three).unwrap(), []);
+        }
+        let expected = Shape { levels: 1, nodes: 1, blocks: 1, entries: 0, ..shape(&engine, ID).unwrap() };
+        assert_eq!(shape(&engine, ID).unwrap(), expected);
+        let mut cursor = engine.scan(Table::Tree, &KeyRange::all(), Direction::Forward).unwrap();
+        assert!(cursor.next().unwrap().is_some() && cursor.next().unwrap().is_none(), "only the root record is left");
+    }
+}
+
+#[test]
+fn a_snapshot_keeps_entries_and_counts_together() {
+    let engine = Memory::new(1);
+    load(&engine, SMALL, 0..200, 50);
+    let snapshot = engine.snapshot().unwrap();
+    let model = model_of(&engine);
+    load(&engine, SMALL, 200..400, 3);
+    let mut writer = Writer::open_tuned(&engine, ID, &Three, SMALL).unwrap();
+    (0..100u32).for_each(|number| drop(writer.remove(&number.to_be_bytes()).unwrap()));
+    commit(&engine, writer);
+    check_reader(snapshot.as_ref(), ID, &model, &[]);
+    check_reader(&engine, ID, &model_of(&engine), &[]);
+}
+
+#[test]
+fn long_random_histories_agree_with_the_list() {
+    for (seed, tuning, count) in
+        [(1, SMALL, 3_000), (2, Tuning { recent_max: 16, ..SMALL }, 3_000), (3, MIDDLE, 10_000)]
+    {
+        let (engine, random) = (Memory::new(1), SeededRandom::new(seed));
+        let mut model = Model::new();
+        let mut done = 0;
+        while done < count {
+            let steps: Vec<Step> =
+                (0..1 + random.below(400)).map(|_| random_step(&random, done < count * 2 / 3)).collect();
+            done += steps.len();
+            let mut writer = Writer::open_tuned(&engine, ID, &Three, tuning).unwrap();
+            steps.iter().for_each(|step| apply(&mut writer, &mut model, step));
+            assert_eq!(writer.totals().unwrap(), totals_of(model.iter()));
+            commit(&engine, writer);
+            assert_eq!(check(&engine, ID, &Three).unwrap(), [], "seed {seed}");
+        }
+        let positions: Vec<usize> = (0..100).map(|_| random.below(1 << 20) as usize).collect();
+        check_pages(&engine, &model, &positions);
+        check_reader(&engine, ID, &model, &[]);
+    }
+}
+
+/// Draws a step; more entries come than go while `growing`.
+fn random_step(random: &SeededRandom, growing: bool) -> Step {
+    let key = (random.below(1 << 11) as u32).to_be_bytes().to_vec();
+    let value = random.next_u64().to_be_bytes()[..3].to_vec();
+    let position = random.below(1 << 20) as usize;
+    match random.below(10) {
+        0..3 if growing => Step::Put(key, value),
+        0..3 => Step::RemoveAt(position),
+        3 | 4 => Step::Put(key, value),
+        5 => Step::Remove(key),
+        6 => Step::Move(position, key),
+        7 => Step::RemoveAt(position),
+        _ => Step::Update(position, value),
+    }
+}
+
+#[test]
+fn a_crash_leaves_a_sound_collection_of_some_moment() {
+    for seed in 0..40 {
+        let (engine, random) = (Memory::new(seed), SeededRandom::new(seed));
+        let mut model = Model::new();
+        let mut moments = vec![model.clone()];
+        let mut synced = 0;
+        for moment in 1..30 {
+            let steps: Vec<Step> = (0..random.below(30)).map(|_| random_step(&random, true)).collect();
+            transact(&engine, ID, SMALL, &mut model, &steps);
+            moments.push(model.clone());
+            if random.below(5) == 0 {
+                engine.sync().unwrap();
+                synced = moment;
+            }
+        }
+        let crashed = engine.crash();
+        assert_eq!(check(&crashed, ID, &Three).unwrap(), [], "seed {seed}");
+        let survivor = model_of(&crashed);
+        assert!(moments[synced..].contains(&survivor), "seed {seed}: what was synced is there");
+        check_reader(&crashed, ID, &survivor, &[]);
+        load(&crashed, SMALL, 0..50, 5);
+        check_reader(&crashed, ID, &model_of(&crashed), &[]);
+    }
+}
+
+/// Gives the keys of all records of a table.
+fn keys_of(engine: &Memory, table: Table) -> Vec<Vec<u8>> {
+    let mut cursor = engine.scan(table, &KeyRange::all(), Direction::Forward).unwrap();
+    let mut keys = Vec::new();
+    while let Some((key, _)) = cursor.next().unwrap() {
+        keys.push(key.to_vec());
+    }
+    keys
+}
+
+/// Does everything that a reader and a writer can do; errors are fine, panics are not.
+fn use_damaged(engine: &Memory) {
+    if let Ok(collection) = Reader::open(engine, ID) {
+        let _ = (collection.totals(), collection.count());
+        for number in (0..120u32).step_by(7) {
+            let _ = (collection.rank(&number.to_be_bytes()), collection.page(u64::from(number), 3));
+            let _ = collection.totals_before(&number.to_be_bytes(), &Three);
+            let _ = collection.entry_at_sum(0, u64::from(number), &Three);
+            let _ = collection
+                .scan_at(u64::from(number), Direction::Backward)
+                .map(|scan| scan.map(|mut scan| scan.take(3)));
+        }
+    }
+    for number in (0..120u32).step_by(5) {
+        let Ok(mut writer) = Writer::open_tuned(engine, ID, &Three, SMALL) else { return };
+        let outcome = (number..number + 9).try_for_each(|number| {
+            writer.put(&(number * 3).to_be_bytes(), &[1, 2, 3])?;
+            writer.remove(&(number * 2).to_be_bytes()).map(drop)
+        });
+        let _ = outcome.and_then(|()| writer.finish(&mut Batch::new()));
+    }
+}
+
+#[test]
+fn false_tree_records_never_panic_and_are_rebuilt_from_the_entries() {
+    let mut found = 0;
+    for seed in 0..400 {
+        let engine = Memory::new(seed);
+        load(&engine, SMALL, (0..100).map(|number| number * 3), 9);
+        let model = model_of(&engine);
+        let keys = keys_of(&engine, Table::Tree);
+        for _ in 0..1 + seed % 3 {
+            engine.falsify(Table::Tree, &keys[engine.random().below(keys.len() as u64) as usize]);
+        }
+        found += u32::from(!check(&engine, ID, &Three).unwrap().is_empty());
+        use_damaged(&engine);
+        repair(&engine, &model);
+    }
+    assert!(found > 350, "few flips hit what does not matter, such as the next number: {found}");
+}
+
+fn repair(engine: &Memory, model: &Model) {
+    let mut batch = Batch::new();
+    let rebuilt = rebuild(engine, ID, &Three, b"", &mut batch).unwrap();
+    assert_eq!((rebuilt.totals, rebuilt.removed), (totals_of(model.iter()), Vec::new()));
+    engine.write(&batch).unwrap();
+    check_reader(engine, ID, model, &[]);
+}
+
+#[test]
+fn damage_is_found_and_named() {
+    let node = |number: u32| [ID.prefix().as_slice(), &number.to_be_bytes()].concat();
+    let entry = |number: u32| ID.entry_key(&number.to_be_bytes());
+    let check_damage = |damage: &dyn Fn(&mut Batch), expected: &dyn Fn(&Finding) -> bool| {
+        let engine = Memory::new(1);
+        load(&engine, SMALL, 0..100, 9);
+        let mut batch = Batch::new();
+        damage(&mut batch);
+        engine.write(&batch).unwrap();
+        let findings = check(&engine, ID, &Three).unwrap();
+        assert!(findings.iter().any(expected), "{findings:?}");
+        assert!(findings.iter().all(|finding| !finding.to_string().is_empty()));
+        let mut batch = Batch::new();
+        let rebuilt = rebuild(&engine, ID, &Three, b"", &mut batch).unwrap();
+        engine.write(&batch).unwrap();
+        assert_eq!(check(&engine, ID, &Three).unwrap(), []);
+        rebuilt
+    };
+    check_damage(&|batch| batch.delete(Table::View, &entry(50)), &|f| matches!(f, Finding::TotalsDiffer { .. }));
+    check_damage(&|batch| batch.put(Table::View, &entry(500), &[1, 1, 1]), &|f| {
+        matches!(f, Finding::TotalsDiffer { .. })
+    });
+    check_damage(&|batch| batch.put(Table::View, &entry(7), &[0, 9, 9]), &|f| {
+        matches!(f, Finding::TotalsDiffer { .. })
+    });
+    check_damage(&|batch| batch.put(Table::Tree, &node(9_999), &[1]), &|f| {
+        *f == Finding::NodeOrphaned { number: 9_999 }
+    });
+    check_damage(&|batch| batch.delete(Table::Tree, &node(0)), &|f| *f == Finding::Treeless);
+    check_damage(&|batch| batch.delete(Table::Tree, &node(3)), &|f| *f == Finding::NodeMissing { number: 3 });
+    check_damage(&|batch| batch.put(Table::Tree, &node(3), &[1, 9]), &|f| {
+        matches!(f, Finding::NodeUnreadable { number: 3, .. })
+    });
+    let unreadable = Finding::EntryUnreadable { key: 7u32.to_be_bytes().to_vec() };
+    let rebuilt = check_damage(&|batch| batch.put(Table::View, &entry(7), &[0]), &|f| *f == unreadable);
+    assert_eq!((rebuilt.removed, rebuilt.totals.count), (vec![7u32.to_be_bytes().to_vec()], 99));
+}
+
+#[test]
+fn the_state_survives_a_rebuild_unless_the_root_is_lost() {
+    let engine = Memory::new(1);
+    load(&engine, SMALL, 0..100, 9);
+    let mut writer = Writer::open(&engine, ID, &Three).unwrap();
+    writer.set_state(b"kept");
+    commit(&engine, writer);
+    let rebuilt = |engine: &Memory| {
+        let mut batch = Batch::new();
+        let rebuilt = rebuild(engine, ID, &Three, b"given", &mut batch).unwrap();
+        engine.write(&batch).unwrap();
+        (rebuilt.state_lost, Reader::open(engine, ID).unwrap().state().to_vec())
+    };
+    assert_eq!(rebuilt(&engine), (false, b"kept".to_vec()));
+    assert!(engine.damage(Table::Tree, &[ID.prefix().as_slice(), &[0; 4]].concat()));
+    assert!(Reader::open(&engine, ID).is_err() && Writer::open(&engine, ID, &Three).is_err());
+    assert!(matches!(check(&engine, ID, &Three).unwrap()[..], [Finding::NodeUnreadable { number: 0, .. }]));
+    assert_eq!(rebuilt(&engine), (true, b"given".to_vec()));
+}
+
+#[test]
+fn a_collection_that_keeps_other_sums_is_refused_until_it_is_rebuilt() {
+    let engine = Memory::new(1);
+    load(&engine, SMALL, 0..100, 9);
+    assert!(Writer::open(&engine, ID, &CountOnly).is_err());
+    assert!(Reader::open(&engine, ID).unwrap().totals_before(b"x", &CountOnly).is_err());
+    assert_eq!(check(&engine, ID, &CountOnly).unwrap(), [Finding::OtherSums { found: 3, expected: 0 }]);
+    let mut batch = Batch::new();
+    rebuild(&engine, ID, &CountOnly, b"", &mut batch).unwrap();
+    engine.write(&batch).unwrap();
+    assert_eq!(check(&engine, ID, &CountOnly).unwrap(), []);
+    assert_eq!(Reader::open(&engine, ID).unwrap().totals().unwrap(), Totals { count: 100, sums: Weight::ZERO });
 }
