@@ -218,6 +218,12 @@ impl Engine for Rocks {
         outcome.map_err(|error| failure("take in a sorted file", &error))
     }
 
+    fn flush(&self) -> Result<()> {
+        let families: Vec<&ColumnFamily> = Table::ALL.iter().map(|table| self.family(*table)).collect();
+        let outcome = self.db.flush_cfs_opt(&families, &rocksdb::FlushOptions::default());
+        outcome.map_err(|error| failure("flush", &error))
+    }
+
     fn compact(&self, table: Table, range: &KeyRange) -> Result<()> {
         let mut how = CompactOptions::default();
         how.set_exclusive_manual_compaction(false);

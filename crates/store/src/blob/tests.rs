@@ -420,6 +420,29 @@ fn a_deleted_database_releases_its_attachments() {
 }
 
 #[test]
+fn the_collector_waits_for_a_writer_that_has_found_content() {
+    let mut world = world();
+    let content = text(1, 5_000);
+    let id = world.put(owner(1), &content);
+    world.release(owner(1), &id);
+    world.pass(GRACE * 2);
+    let writer = world.store.blobs().writer();
+    let mut batch = Batch::new();
+    writer.put(&mut batch, owner(2), &content).expect("put");
+    assert_eq!(batch.len(), 1, "the content is there, only a user is added");
+    std::thread::scope(|scope| {
+        let collector = scope.spawn(|| world.collect());
+        // Every chance to be wrong.
+        (0..20_000).for_each(|_| std::thread::yield_now());
+        assert!(!collector.is_finished());
+        world.store.commit(&batch).expect("written");
+        drop(writer);
+        assert_eq!(collector.join().expect("collected").removed, 0);
+    });
+    assert_eq!(world.read(&id).expect("there"), content);
+}
+
+#[test]
 fn writers_and_the_collector_do_not_lose_content() {
     let world = world_over(Arc::new(Memory::new(1)), None).expect("a new store");
     let (store, later) = (&world.store, world.now.after(GRACE * 3));

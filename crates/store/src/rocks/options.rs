@@ -5,7 +5,7 @@
 //!
 //! [`Restart`] is the choice between few checkpoints and a fast restart. Everything that was written since the memtables were last
 //! flushed is replayed from the log at start, so the log's length is the restart time. A short log means frequent flushes of
-//! small files and more compaction. Replay runs at roughly 100 MB a second and core (`docs/store-format.md` has the measurement).
+//! small files and more compaction. Replay runs at 25 to 80 MB a second (`docs/store-format.md`).
 
 use std::path::PathBuf;
 
@@ -20,12 +20,12 @@ use crate::limits;
 /// How often memtables are written out, which decides how much log a restart has to replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Restart {
-    /// Few flushes and up to 1 GiB of log: least work while running, ten seconds or so at start after a crash.
+    /// Few flushes and up to 1 GiB of log: least work while running, 15 to 40 seconds at start after a crash.
     FavorRuntime,
-    /// Up to 256 MiB of log: two or three seconds at start after a crash.
+    /// Up to 256 MiB of log: 3 to 10 seconds at start after a crash.
     #[default]
     Standard,
-    /// Up to 64 MiB of log: less than a second at start after a crash, for some more work while running.
+    /// Up to 64 MiB of log: 1 to 3 seconds at start after a crash, for some more work while running.
     FavorRestart,
 }
 

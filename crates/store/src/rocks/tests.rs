@@ -265,6 +265,23 @@ fn a_dropped_database_gives_its_space_back() {
 }
 
 #[test]
+fn a_flushed_store_has_nothing_to_replay() {
+    let folder = folder();
+    {
+        let rocks = open(folder.path()).expect("a new store");
+        put(&rocks, Table::Meta, b"a", b"1");
+        put(&rocks, Table::Body, b"b", b"2");
+        rocks.flush().expect("flushed");
+    }
+    for log in files(folder.path(), ".log") {
+        fs::remove_file(log).expect("removed");
+    }
+    let rocks = open(folder.path()).expect("opened");
+    assert!(rocks.get(Table::Meta, b"a").expect("sound").is_some());
+    assert!(rocks.get(Table::Body, b"b").expect("sound").is_some());
+}
+
+#[test]
 fn leftovers_of_a_crash_are_removed() {
     let folder = folder();
     drop(open(folder.path()).expect("a new store"));
