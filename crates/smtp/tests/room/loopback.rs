@@ -337,6 +337,32 @@ async fn a_stranger_must_not_talk_before_the_greeting() {
     assert_eq!(said, "521 5.5.1 Protocol error: you must wait for the greeting\r\n");
 }
 
+#[tokio::test(start_paused = true)]
+async fn strangers_wait_for_the_greeting_and_the_silent_are_cut_off() {
+    let check = async |change: fn(&mut Rules), said: &str, seconds: u64| {
+        let mut rules = Rules::reception("mx.b.example", "b.example");
+        rules.greet_delay = Duration::from_secs(7);
+        change(&mut rules);
+        let (service, _, _) = service(rules, None);
+        let (mut near, far) = Stream::duplex(1 << 16);
+        let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
+        let started = tokio::time::Instant::now();
+        let session = tokio::spawn(serve(far, peer, service));
+        let mut heard = Vec::new();
+        near.receive(&mut heard).await.expect("a greeting");
+        assert_eq!(started.elapsed().as_secs(), 7);
+        near.write_all(said.as_bytes()).await.expect("there is room");
+        near.read_to_end(&mut heard).await.expect("the end");
+        assert_eq!(started.elapsed().as_secs(), seconds);
+        let heard = String::from_utf8_lossy(&heard).into_owned();
+        assert!(heard.ends_with("421 4.4.2 Timeout, closing connection\r\n"), "{heard}");
+        session.await.expect("no panic").expect("the session ends properly");
+    };
+    check(|_| {}, "HELO c.example\r\n", 307).await;
+    check(|rules| rules.idle_time_max = Duration::from_secs(10), "HELO", 17).await;
+    check(|rules| rules.session_time_max = Duration::from_secs(20), "NOOP\r\n", 20).await;
+}
+
 #[tokio::test]
 async fn an_idle_session_is_told_that_the_server_ends() {
     let site = site(|_| {}).await;

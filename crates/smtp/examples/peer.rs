@@ -1,0 +1,140 @@
+//! A server and a client without a backend, to try the room against other people's programs by hand.
+//!
+//! `peer serve ADDRESS reception|submission|lmtp` takes everything for `b.example`, knows every login with the password
+//! `secret`, and prints what it accepts. `peer send ADDRESS smtp|lmtp COUNT` sends that many messages.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base::sim::SeededRandom;
+use base::{Clock, Timestamp};
+use smtp::backend::{Accepted, Acceptor, Credentials, Exchange, LoginError, RecipientReply, Recipients};
+use smtp::client::{Dialect, Host, Options, Outgoing, Route, Security, Transfer};
+use smtp::conn::{Service, serve};
+use smtp::dns::Resolver;
+use smtp::envelope::{Envelope, Place, Recipient, Sender};
+use smtp::rules::Rules;
+use smtp::{Refusal, Result};
+use wire::{Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
+
+struct Everything;
+
+impl Recipients for Everything {
+    fn check(&self, _sender: &Sender, address: &str) -> RecipientReply {
+        if address.to_lowercase().ends_with("@b.example") { RecipientReply::Local } else { RecipientReply::Remote }
+    }
+}
+
+impl Credentials for Everything {
+    fn authenticate(&self, _peer: &Peer, login: &str, password: &[u8]) -> std::result::Result<String, LoginError> {
+        if password == b"secret" { Ok(login.to_owned()) } else { Err(LoginError::Wrong) }
+    }
+
+    fn scram_sha_256(&self, _peer: &Peer) -> Option<Box<dyn Exchange>> {
+        None
+    }
+
+    fn may_send_as(&self, _login: &str, _address: &str) -> bool {
+        true
+    }
+}
+
+impl Acceptor for Everything {
+    fn accept(&self, envelope: Envelope, message: Vec<u8>) -> std::result::Result<Accepted, Refusal> {
+        println!("{envelope:?}\n{}", String::from_utf8_lossy(&message));
+        Ok(Accepted { id: envelope.id, durable: Box::pin(async { Ok(()) }), refused: Vec::new() })
+    }
+}
+
+struct Running(Instant);
+
+impl Clock for Running {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_seconds(1_767_225_600).after(self.monotonic())
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["serve", address, role] => listen(address, role).await,
+        ["send", address, dialect, count] => {
+            send(address.parse().expect("an address"), dialect, count.parse().expect("a number")).await
+        }
+        _ => {
+            eprintln!("peer serve ADDRESS reception|submission|lmtp | peer send ADDRESS smtp|lmtp COUNT");
+            Ok(())
+        }
+    }
+}
+
+async fn listen(address: &str, role: &str) -> Result<()> {
+    let rules = match role {
+        "reception" => Rules::reception("mx.b.example", "b.example"),
+        "submission" => Rules::submission("mx.b.example", "b.example"),
+        _ => Rules::lmtp("mx.b.example", "b.example"),
+    };
+    let made = rcgen::generate_simple_self_signed(vec!["mx.b.example".to_owned()]).expect("a certificate");
+    let tls = Tls::new(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("they fit");
+    let clock = Arc::new(Running(Instant::now()));
+    let backend = Arc::new(Everything);
+    let service = Arc::new(Service {
+        rules: Arc::new(rules),
+        recipients: backend.clone(),
+        credentials: backend.clone(),
+        acceptor: backend,
+        verifier: None,
+        tls: Some(Arc::new(tls)),
+        pool: Pool::new(&PoolOptions::default(), clock.clone()).expect("threads"),
+        shutdown: Shutdown::new(),
+        clock,
+        random: Arc::new(SeededRandom::new(1)),
+    });
+    let listener = tokio::net::TcpListener::bind(address).await?;
+    loop {
+        let (stream, from) = listener.accept().await?;
+        let service = service.clone();
+        tokio::spawn(async move {
+            if let Err(error) = serve(Stream::tcp(stream), Peer::network(from), service).await {
+                eprintln!("{from}: {error}");
+            }
+        });
+    }
+}
+
+async fn send(address: SocketAddr, dialect: &str, count: usize) -> Result<()> {
+    let host = Host {
+        name: address.ip().to_string(),
+        port: address.port(),
+        security: Security::Opportunistic,
+        login: None,
+        dialect: if dialect == "lmtp" { Dialect::Lmtp } else { Dialect::Smtp },
+    };
+    let (route, clock) = (Route::Host(Arc::new(host)), Arc::new(Running(Instant::now())));
+    let transfer = Transfer::new(Options::new("out.c.example"), Resolver::asking(&[])?, clock)?;
+    let recipients: Vec<Recipient> = ["alice@b.example", "bob@b.example"]
+        .iter()
+        .map(|address| Recipient { address: (*address).to_owned(), place: Place::Remote, notify: None, original: None })
+        .collect();
+    let message = b"From: a@c.example\r\nSubject: x\r\n\r\n.a line with a dot\nand a bare LF\r\n";
+    for _ in 0..count {
+        let outgoing = Outgoing {
+            reverse_path: "a@c.example",
+            recipients: &recipients,
+            envelope_id: None,
+            ret: None,
+            smtputf8: false,
+            message,
+        };
+        println!("{:?}", transfer.send(&route, &outgoing).await);
+    }
+    transfer.close().await;
+    Ok(())
+}
