@@ -36,8 +36,13 @@ pub struct Service {
 pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>) -> io::Result<()> {
     let session = Session::new(peer, &service.hostname, service.tls.is_some() && !peer.tls);
     let greeting = session.greeting();
+    let shutdown = service.shutdown.clone();
     let mut connection = Connection { stream, session, service, input: Vec::new(), output: greeting.into_bytes() };
-    connection.run().await
+    tokio::select! {
+        biased;
+        () = shutdown.closing() => Ok(()),
+        outcome = connection.run() => outcome,
+    }
 }
 
 struct Connection {

@@ -4,14 +4,24 @@
 //! all other rooms. It opens the store, hands every room what it needs and lets the protocols serve. Administration
 //! has one implementation, [`admin`], whether a command runs by itself or in a running server through [`control`].
 
+pub mod addressing;
 pub mod admin;
 pub mod certificate;
 pub mod cli;
 pub mod config;
 pub mod control;
+pub mod core;
 pub mod data;
+pub mod demo;
 pub mod http;
 pub mod listen;
 pub mod log;
+pub mod logins;
 pub mod metrics;
+pub mod reception;
+pub mod serve;
+pub mod signing;
+pub mod statistics;
 pub mod system;
+pub mod tasks;
+pub mod transfer;

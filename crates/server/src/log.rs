@@ -34,6 +34,12 @@ pub fn start(keys: &LogKeys) -> Result<(), String> {
     Ok(())
 }
 
+/// Starts to write the log of a command that works by itself: warnings, unless the configuration asks for more or less.
+pub fn start_quiet(keys: &LogKeys) -> Result<(), String> {
+    let level = if keys.level == LogLevel::Info { LogLevel::Warn } else { keys.level };
+    start(&LogKeys { level, ..keys.clone() })
+}
+
 fn filter(keys: &LogKeys) -> Result<Targets, String> {
     let level = match keys.level {
         LogLevel::Error => Level::ERROR,

@@ -81,11 +81,13 @@ impl ClientTls {
         Ok(Self { config: Arc::new(builder.with_root_certificates(roots).with_no_client_auth()) })
     }
 
-    /// Trusts the roots in a PEM file.
+    /// Trusts the roots in a PEM file. Those that cannot be read are left out, as long as there are others: the bundles
+    /// of systems have some of them.
     pub fn trusting(roots_pem: &[u8]) -> Result<Self, TlsError> {
         let mut roots = RootCertStore::empty();
-        for certificate in certificates(roots_pem)? {
-            roots.add(certificate)?;
+        let (added, _) = roots.add_parsable_certificates(certificates(roots_pem)?);
+        if added == 0 {
+            return Err(TlsError::Pem("certificate", "none of them can be a root".to_owned()));
         }
         Self::verifying(roots)
     }

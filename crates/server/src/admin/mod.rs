@@ -1,10 +1,152 @@
 //! Administration: one implementation for the command line and for the control socket.
 //!
-//! [`request`] holds the words, [`answer`] what comes back. Whoever executes a [`Request`] gets progress through a closure that may
-//! end the task, and an [`Answer`] or a text that says what to do next.
+//! | module | what it does |
+//! |---|---|
+//! | [`request`], [`answer`] | what can be asked, what comes back |
+//! | [`people`], [`groups`], [`domains`] | the directory |
+//! | [`databases`], [`maintenance`] | databases; fixup, backup, attachments |
+//! | [`queue`] | queued mail |
+//! | [`import`], [`export`] | mail from files and into files |
+//!
+//! Whoever executes a [`Request`] gets progress through a closure that may end the task, and an [`Answer`] or a [`Failure`] whose
+//! text says what to do next. Everything here blocks; nothing here prints.
 
 pub mod answer;
+pub mod databases;
+pub mod domains;
+pub mod export;
+pub mod groups;
+pub mod import;
+pub mod maintenance;
+pub mod people;
+pub mod queue;
 pub mod request;
+pub mod status;
 
 pub use answer::{Answer, Progress, Report, Unit};
 pub use request::Request;
+
+use std::path::{Path, PathBuf};
+
+use crate::core::Core;
+
+/// Why a task failed. For the administrator; the text says what to do next where that is known.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The directory refuses.
+    #[error("{0}{hint}", hint = directory_hint(.0))]
+    Directory(#[from] directory::Error),
+    /// Mail refuses.
+    #[error("{0}{hint}", hint = mail_hint(.0))]
+    Mail(#[from] mail::Error),
+    /// A database refuses.
+    #[error("{0}{hint}", hint = notes_hint(.0))]
+    Notes(#[from] notes::Error),
+    /// The store refuses.
+    #[error("{0}{hint}", hint = store_hint(.0))]
+    Store(#[from] store::Error),
+    /// A domain's keys cannot be made or read.
+    #[error(transparent)]
+    Signing(#[from] crate::signing::SigningError),
+    /// A file cannot be read or written.
+    #[error("{path}: {source}{hint}", path = .path.display(), hint = file_hint(.source))]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// What was asked for makes no sense.
+    #[error("{0}")]
+    Refused(String),
+    /// The closure that hears of progress wanted it to end.
+    #[error("broken off; what was done so far stays")]
+    BrokenOff,
+}
+
+/// The outcome of a task.
+pub type Outcome = Result<Answer, Failure>;
+
+impl Failure {
+    /// Says that something that was named does not exist.
+    #[must_use]
+    pub fn no_such(kind: &str, name: &str) -> Self {
+        Self::Refused(format!("there is no {kind} {name}; `doublet {kind} list` shows all"))
+    }
+
+    /// Makes a failure of a file.
+    pub fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { path, source }
+    }
+}
+
+/// Executes a request on the rooms of a data folder.
+pub fn execute(core: &Core, request: Request, report: &mut Report<'_>) -> Outcome {
+    match request {
+        Request::User(request) => people::execute(core, request),
+        Request::Group(request) => groups::execute(core, request),
+        Request::Domain(request) => domains::execute(core, request),
+        Request::Db(request) => databases::execute(core, request, report),
+        Request::Fixup(request) => maintenance::fixup(core, &request, report),
+        Request::Backup { folder } => maintenance::backup(core, &folder, report),
+        Request::Blobs(request) => maintenance::blobs(core, &request, report),
+        Request::Queue(request) => queue::execute(core, request),
+        Request::Import(request) => import::execute(core, &request, report),
+        Request::Export(request) => export::execute(core, &request, report),
+        Request::Status => status::execute(core),
+        Request::Tls(_) => Err(Failure::Refused(
+            "no server runs on this data folder; the certificate is read when it starts".to_owned(),
+        )),
+    }
+}
+
+/// Reports a step; fails when the listener wants no more.
+pub(crate) fn step(report: &mut Report<'_>, progress: Progress) -> Result<(), Failure> {
+    if report(progress).is_break() { Err(Failure::BrokenOff) } else { Ok(()) }
+}
+
+fn directory_hint(error: &directory::Error) -> &'static str {
+    match error {
+        directory::Error::DomainUnknown { .. } => ": `doublet domain add DOMAIN`",
+        directory::Error::Referenced { .. } => "; `doublet domain set DOMAIN --catch-all none` lets it go",
+        directory::Error::DomainInUse { .. } => "; `doublet user list --domain DOMAIN` shows whose they are",
+        _ => "",
+    }
+}
+
+fn mail_hint(error: &mail::Error) -> &'static str {
+    match error {
+        mail::Error::Damaged(_) => "; `doublet fixup` looks for more damage",
+        mail::Error::OverQuota { .. } => "; `doublet user set WHO --quota SIZE` raises the limit",
+        mail::Error::TooLarge { .. } => "; limits.message_size in the configuration is the limit",
+        mail::Error::Notes(error) => notes_hint(error),
+        _ => "",
+    }
+}
+
+fn notes_hint(error: &notes::Error) -> &'static str {
+    match error {
+        notes::Error::Damaged { .. } => "; `doublet fixup` looks for more damage and repairs what it can",
+        notes::Error::Store(error) => store_hint(error),
+        _ => "",
+    }
+}
+
+fn store_hint(error: &store::Error) -> &'static str {
+    match error {
+        store::Error::Poisoned(_) => "; look at the disk, then restart the server",
+        store::Error::Full(_) => "; free some space on the disk",
+        store::Error::Damaged { .. } => "; restore a backup, or let `doublet fixup` repair what can be derived",
+        _ => "",
+    }
+}
+
+fn file_hint(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => {
+            "; a running server reads and writes files as its own user: make the file accessible to it, or stop the server and run the command again"
+        }
+        _ => "",
+    }
+}

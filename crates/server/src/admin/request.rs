@@ -210,9 +210,9 @@ pub enum DomainRequest {
         /// Who gets mail to addresses that nobody has; none for nobody.
         #[arg(long, value_name = "ADDRESS|none")]
         catch_all: Option<String>,
-        /// Makes a new DKIM key for outgoing mail. Publish the DNS record that is shown before it is used.
-        #[arg(long)]
-        new_dkim_key: bool,
+        /// Who gets mail to postmaster, unless somebody has that address; none for nobody.
+        #[arg(long, value_name = "ADDRESS|none")]
+        postmaster: Option<String>,
     },
     /// Removes a domain. People with addresses in it stay, but get no mail there.
     Remove {

@@ -8,9 +8,14 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::admin::Request;
 use crate::config::{self, Config, Origin};
 
+mod admin_command;
 mod config_command;
+mod demo_command;
+mod restore_command;
+mod serve_command;
 pub mod terminal;
 
 /// Where the configuration and the data are; the same for every command.
@@ -44,9 +49,17 @@ struct CommandLine {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Runs the server.
+    Serve,
+    /// Runs a demo server on unprivileged loopback ports, with users and mail in it.
+    Demo,
     /// Checks, shows or explains the configuration.
     #[command(subcommand)]
     Config(config_command::ConfigCommand),
+    /// Brings a backup back into a new data folder.
+    Restore(restore_command::RestoreCommand),
+    #[command(flatten)]
+    Admin(Request),
 }
 
 /// Why a command failed; the text is for the person at the terminal and says what to do.
@@ -76,7 +89,11 @@ pub fn run() -> ExitCode {
 
 fn dispatch(place: &Place, command: Command) -> Result<(), Failure> {
     match command {
+        Command::Serve => serve_command::run(place),
+        Command::Demo => demo_command::run(place),
         Command::Config(command) => config_command::run(place, &command),
+        Command::Restore(command) => restore_command::run(place, &command),
+        Command::Admin(request) => admin_command::run(place, request),
     }
 }
 

@@ -19,6 +19,9 @@ use crate::system::SystemClock;
 /// Time between lines of progress where there is no terminal.
 const STEP: Duration = Duration::from_secs(5);
 
+/// Characters from which a list of a record is shown with a line for each member.
+const LIST_WIDTH: usize = 80;
+
 /// Gives an answer as people read it.
 #[must_use]
 pub fn human(answer: &Answer) -> String {
@@ -28,7 +31,7 @@ pub fn human(answer: &Answer) -> String {
             let width = fields.keys().map(|name| title(name).chars().count()).max().unwrap_or(0);
             let mut lines = String::new();
             for (name, value) in fields {
-                let _ = writeln!(lines, "{:width$}  {}", title(name), cell(name, value));
+                let _ = writeln!(lines, "{:width$}  {}", title(name), field(name, value));
             }
             lines
         }
@@ -46,6 +49,17 @@ pub fn human(answer: &Answer) -> String {
 pub fn json(answer: &Answer) -> String {
     let value = if answer.data.is_null() { serde_json::json!({ "says": answer.says }) } else { answer.data.clone() };
     format!("{value}\n")
+}
+
+/// Gives the value of a record's field; a long list has a line for each member.
+fn field(name: &str, value: &Value) -> String {
+    let flat = cell(name, value);
+    match value {
+        Value::Array(members) if members.len() > 1 && flat.chars().count() > LIST_WIDTH => {
+            members.iter().map(|member| format!("\n  {}", cell(name, member))).collect()
+        }
+        _ => flat,
+    }
 }
 
 fn table(records: &[Value]) -> String {

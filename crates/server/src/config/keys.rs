@@ -8,7 +8,8 @@ use std::path::PathBuf;
 
 use super::raw::{Raw, RawValue, Source};
 use super::setting::{
-    AuthenticationPolicy, AutoCount, Favor, Listen, ListenPath, LogFormat, LogLevel, OptionalPath, Setting, SyncMode,
+    AuthenticationPolicy, AutoCount, AutoSize, DamagedLog, Favor, Listen, ListenPath, LogFormat, LogLevel,
+    OptionalPath, Setting, SyncMode,
 };
 use super::units::{ByteSize, Span};
 use super::{Problem, suggest};
@@ -178,8 +179,8 @@ configuration! {
     store: StoreKeys {
         /// The folder of the transaction log; best on a device of its own. Empty: in the data folder.
         log_folder: OptionalPath = "";
-        /// How large the log may grow before the store writes a checkpoint.
-        log_size_max: ByteSize = "1GiB" in ["64MiB", "1TiB"];
+        /// How large the log may grow before the store writes a checkpoint. `auto` leaves it to `favor`: 1 GiB, 256 MiB or 64 MiB.
+        log_size_max: AutoSize = "auto" in ["16MiB", "1TiB"];
         /// When a change counts as done. Anything but `group` is for comparisons.
         sync: SyncMode = "group";
         /// Whether the store favours work (`runtime`) or a fast start after a crash (`restart`).
@@ -187,7 +188,13 @@ configuration! {
         /// Memory for blocks of the store that were read lately.
         cache: ByteSize = "256MiB" in ["8MiB", "1TiB"];
         /// Memory for changes that are in the log but not yet in a table.
-        write_buffer: ByteSize = "64MiB" in ["4MiB", "16GiB"];
+        write_buffer: ByteSize = "192MiB" in ["12MiB", "64GiB"];
+        /// Files of the store that are held open at most.
+        open_files: u64 = "512" in ["64", "100000"];
+        /// What to do when the log is damaged so that acknowledged changes are lost: `refuse` to start, or start without them (`drop-tail`), when there is no backup to go back to.
+        damaged_log: DamagedLog = "refuse";
+        /// Free space below which changes are refused, so that the store can still tidy up.
+        disk_reserve: ByteSize = "256MiB" in ["0B", "1TiB"];
     }
     /// Attachments and other large parts, kept once each.
     blobs: BlobKeys {
@@ -199,8 +206,8 @@ configuration! {
         key_file: OptionalPath = "";
         /// How long content stays after its last user has gone.
         grace: Span = "1w" in ["0s", "52w"];
-        /// How hard content is compressed (Zstandard level); 0 leaves it as it is.
-        compression: u64 = "3" in ["0", "19"];
+        /// How hard content is compressed (Zstandard level), where that pays.
+        compression: u64 = "1" in ["1", "19"];
     }
     /// What one peer, or all together, may demand.
     limits: LimitKeys {
@@ -212,8 +219,6 @@ configuration! {
         message_size: ByteSize = "64MiB" in ["64KiB", "256MiB"];
         /// The most recipients of one message.
         recipients: u64 = "1000" in ["100", "100000"];
-        /// Free space on the data folder's device below which mail from others is put off.
-        disk_free: ByteSize = "256MiB" in ["0B", "1TiB"];
     }
     /// People and their passwords.
     directory: DirectoryKeys {
@@ -223,9 +228,13 @@ configuration! {
         password_memory: ByteSize = "19MiB" in ["8KiB", "4GiB"];
         /// Rounds of the computation of one password hash (argon2id).
         password_rounds: u64 = "2" in ["1", "100"];
-        /// Failed logins of one account or address before it has to wait.
-        login_failures: u64 = "10" in ["1", "10000"];
-        /// The longest time that it has to wait.
+        /// The shortest password that can be set, in characters.
+        password_length: u64 = "8" in ["1", "128"];
+        /// Failed logins of one account that cost it no waiting. From then on the wait doubles with each.
+        login_failures: u64 = "10" in ["1", "1000000"];
+        /// Failed logins from one address (IPv6: one /64) that cost it no waiting.
+        login_failures_per_address: u64 = "50" in ["1", "1000000"];
+        /// The longest time that an account or address has to wait.
         login_wait: Span = "15min" in ["1s", "1d"];
     }
     /// SMTP and LMTP.
@@ -244,11 +253,13 @@ configuration! {
     /// The router: delivery and the queue.
     router: RouterKeys {
         /// The number of mail.box databases that share the queue.
-        mailboxes: u64 = "1" in ["1", "10"];
+        mailboxes: u64 = "2" in ["1", "16"];
         /// Queued messages from which mail from others is put off.
         queue: u64 = "100000" in ["10", "10000000"];
-        /// Pauses between attempts to reach another server; the last one repeats.
-        retry: Vec<Span> = "5min, 15min, 30min, 1h, 2h, 4h" in ["1s", "1w"];
+        /// The pause after the first failed attempt to reach another server. Each further one is twice as long.
+        retry_first: Span = "5min" in ["1s", "1d"];
+        /// The longest pause between two attempts.
+        retry_max: Span = "4h" in ["1s", "1w"];
         /// How long delivery is tried before the sender gets the message back.
         expiry: Span = "5d" in ["1min", "30d"];
         /// How long delivery fails before the sender is told of the delay; 0 tells nobody.
@@ -259,8 +270,10 @@ configuration! {
         smart_host_user: String = "";
         /// The file with the password for the smart host.
         smart_host_password_file: OptionalPath = "";
-        /// Whether mail to the smart host may only go encrypted and to a server with a valid certificate.
+        /// Whether mail to the smart host may only go encrypted and to a server with a valid certificate. Not asked of one on this machine.
         smart_host_verify: bool = "true";
+        /// The certificates that are trusted for that, in one PEM file.
+        roots: PathBuf = "/etc/ssl/certs/ca-certificates.crt";
         /// Outgoing connections at a time.
         connections: u64 = "50" in ["1", "10000"];
         /// Outgoing connections to one destination at a time.
@@ -288,8 +301,8 @@ configuration! {
     tasks: TaskKeys {
         /// Pause between searches for content that nobody uses any more.
         blob_collection: Span = "1h" in ["1min", "1w"];
-        /// Pause between purges of old deletion stubs.
-        stub_purge: Span = "1d" in ["1min", "30d"];
+        /// Pause between looks for open databases that nobody uses; closing them gives memory back.
+        idle_databases: Span = "10min" in ["1s", "1d"];
     }
 }
 

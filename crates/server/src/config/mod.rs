@@ -147,8 +147,8 @@ fn contradictions(config: &Config) -> Vec<Problem> {
     if tls.certificate.0.is_some() != tls.key.0.is_some() {
         problems.push(Problem::about("tls", "certificate and key belong together: set both or neither"));
     }
-    if config.router.retry.is_empty() {
-        problems.push(Problem::about("router.retry", "at least one pause is needed"));
+    if config.router.retry_first > config.router.retry_max {
+        problems.push(Problem::about("router.retry_first", "may not be longer than router.retry_max"));
     }
     if !config.router.smart_host_user.is_empty() && config.router.smart_host_password_file.0.is_none() {
         problems.push(Problem::about("router.smart_host_user", "set smart_host_password_file as well"));

@@ -109,30 +109,6 @@ impl Setting for Span {
     }
 }
 
-impl Setting for Vec<Span> {
-    const KIND: &'static str = "list of durations";
-
-    fn read(text: &str) -> Result<Self, String> {
-        text.split(',').map(Span::parse).collect()
-    }
-
-    fn read_list(texts: &[String]) -> Result<Self, String> {
-        match texts {
-            [one] => Self::read(one),
-            _ => texts.iter().map(|text| Span::parse(text)).collect(),
-        }
-    }
-
-    fn show(&self) -> String {
-        self.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    }
-
-    fn extent(&self) -> Option<(u128, u128)> {
-        let millis = || self.iter().map(|span| span.0.as_millis());
-        Some((millis().min()?, millis().max()?))
-    }
-}
-
 /// A number that the machine's size decides unless it is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AutoCount {
@@ -172,6 +148,26 @@ impl Setting for AutoCount {
             Self::Auto => None,
             Self::Set(count) => count.extent(),
         }
+    }
+}
+
+/// A size that another key decides unless it is set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AutoSize(pub Option<ByteSize>);
+
+impl Setting for AutoSize {
+    const KIND: &'static str = "size or auto";
+
+    fn read(text: &str) -> Result<Self, String> {
+        if text == "auto" { Ok(Self(None)) } else { ByteSize::parse(text).map(|size| Self(Some(size))) }
+    }
+
+    fn show(&self) -> String {
+        self.0.map_or_else(|| "auto".to_owned(), |size| size.to_string())
+    }
+
+    fn extent(&self) -> Option<(u128, u128)> {
+        self.0.and_then(|size| size.extent())
     }
 }
 
@@ -373,6 +369,16 @@ words!(
         Standard = "standard",
         /// Many checkpoints; a restart after a crash is fast.
         Restart = "restart",
+    }
+);
+
+words!(
+    /// What to do when the log has lost acknowledged changes.
+    DamagedLog {
+        /// The server does not start.
+        Refuse = "refuse",
+        /// It starts without what lies behind the damage.
+        DropTail = "drop-tail",
     }
 );
 

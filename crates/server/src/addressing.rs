@@ -1,0 +1,65 @@
+//! What an address stands for, as the router asks it: the directory's answer in the router's words.
+
+use std::sync::Arc;
+
+use directory::{Directory, Person, Resolution};
+use mail::router::{Addressing, LocalMailbox, Target};
+
+/// Answers the router from the directory.
+pub struct DirectoryAddressing {
+    directory: Arc<Directory>,
+}
+
+impl DirectoryAddressing {
+    /// Makes it.
+    #[must_use]
+    pub fn new(directory: Arc<Directory>) -> Self {
+        Self { directory }
+    }
+}
+
+impl Addressing for DirectoryAddressing {
+    fn targets(&self, address: &str) -> mail::Result<Vec<Target>> {
+        let undeliverable = |reply: &str| vec![Target::Undeliverable(format!("{reply}: {address}"))];
+        let found = self.directory.resolve(address).map_err(as_mail_error)?;
+        Ok(match found {
+            Resolution::Local(recipients) => {
+                let people = recipients.people.iter().map(|person| local(person, address));
+                people.chain(recipients.remote.iter().map(|address| Target::Remote(address.to_string()))).collect()
+            }
+            Resolution::Remote(address) => vec![Target::Remote(address.to_string())],
+            Resolution::Unknown => undeliverable("550 5.1.1 no such user here"),
+            Resolution::Disabled => undeliverable("550 5.2.1 the mailbox is disabled"),
+            Resolution::Invalid(why) => undeliverable(&format!("553 5.1.3 {why}")),
+            Resolution::Nobody => undeliverable("550 5.2.4 nobody gets mail at this address"),
+            Resolution::NotForMail { why } => undeliverable(&format!("550 5.2.4 {why}")),
+        })
+    }
+}
+
+/// Gives the mailbox of a person as the router wants it.
+#[must_use]
+pub fn mailbox_of(person: &Person) -> LocalMailbox {
+    LocalMailbox {
+        mail_file: person.mail_file.clone(),
+        title: person.display_name(),
+        owner: person.name.clone(),
+        quota_bytes: person.quota_bytes,
+    }
+}
+
+/// Puts a failure of the directory into the words of mail.
+#[must_use]
+pub fn as_mail_error(error: directory::Error) -> mail::Error {
+    match error {
+        directory::Error::Notes(error) => mail::Error::Notes(error),
+        other => mail::Error::Notes(notes::Error::invalid("directory", other.to_string())),
+    }
+}
+
+fn local(person: &Person, address: &str) -> Target {
+    if person.mail_file.is_empty() {
+        return Target::Undeliverable(format!("550 5.2.0 the user has no mailbox here: {address}"));
+    }
+    Target::Local(mailbox_of(person))
+}

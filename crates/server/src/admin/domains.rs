@@ -1,0 +1,108 @@
+//! `doublet domain`: the domains whose mail is delivered here.
+
+use std::sync::Arc;
+
+use directory::{Domain, DomainChange};
+use serde_json::json;
+
+use super::answer::record;
+use super::request::DomainRequest;
+use super::{Answer, Failure, Outcome};
+use crate::core::Core;
+
+/// Domains that are read from the directory at once.
+const PAGE: usize = 500;
+
+pub(super) fn execute(core: &Core, request: DomainRequest) -> Outcome {
+    match request {
+        DomainRequest::Add { domain, alias_of: Some(target), catch_all: _ } => {
+            find(core, &target)?;
+            let change = DomainChange { aliases_add: vec![domain.clone()], ..DomainChange::default() };
+            core.directory.domain_set(&target, &change)?;
+            Ok(Answer::say(format!("Addresses of {domain} now stand for those of {target}.")))
+        }
+        DomainRequest::Add { domain, alias_of: None, catch_all } => add(core, &domain, catch_all),
+        DomainRequest::List => list(core),
+        DomainRequest::Show { domain } => show(core, &domain),
+        DomainRequest::Set { domain, catch_all, postmaster } => {
+            find(core, &domain)?;
+            let change = DomainChange {
+                catch_all: catch_all.map(or_none),
+                postmaster: postmaster.map(or_none),
+                ..DomainChange::default()
+            };
+            core.directory.domain_set(&domain, &change)?;
+            Ok(Answer::say(format!("domain {domain} was changed.")))
+        }
+        DomainRequest::Remove { domain } => remove(core, &domain),
+    }
+}
+
+/// Adds a domain.
+pub(crate) fn add(core: &Core, name: &str, catch_all: Option<String>) -> Outcome {
+    let domain = core.directory.domain_add(name, &[])?;
+    if let Some(address) = catch_all {
+        let change = DomainChange { catch_all: Some(Some(address)), ..DomainChange::default() };
+        core.directory.domain_set(name, &change)?;
+    }
+    core.signing.make_keys(&domain.name, core.random.as_ref())?;
+    Ok(Answer::say(format!(
+        "{} was added; `doublet domain show {name}` prints the DNS records it should have.",
+        domain.label()
+    )))
+}
+
+fn list(core: &Core) -> Outcome {
+    let mut rows = Vec::new();
+    let mut position = 0;
+    loop {
+        let page = core.directory.domains(position, PAGE)?;
+        if page.entries.is_empty() {
+            return Ok(Answer::list(rows));
+        }
+        position += page.entries.len() as u64;
+        rows.extend(page.entries.iter().map(|domain| {
+            record(vec![
+                ("domain", json!(domain.name)),
+                ("aliases", json!(domain.aliases)),
+                ("catch_all", json!(domain.catch_all)),
+                ("postmaster", json!(domain.postmaster)),
+            ])
+        }));
+    }
+}
+
+fn show(core: &Core, name: &str) -> Outcome {
+    let domain = find(core, name)?;
+    let (host, own) = (&core.hostname, &domain.name);
+    let mut records = vec![format!("{own}. IN MX 10 {host}.")];
+    records.extend(core.signing.records(own, host)?);
+    records.push(format!("_imaps._tcp.{own}. IN SRV 0 1 993 {host}."));
+    records.push(format!("_submissions._tcp.{own}. IN SRV 0 1 465 {host}."));
+    Ok(Answer::record(vec![
+        ("domain", json!(domain.name)),
+        ("aliases", json!(domain.aliases)),
+        ("catch_all", json!(domain.catch_all)),
+        ("postmaster", json!(domain.postmaster)),
+        ("dns_records", json!(records)),
+    ]))
+}
+
+fn remove(core: &Core, name: &str) -> Outcome {
+    let domain = find(core, name)?;
+    if domain.name.eq_ignore_ascii_case(name) {
+        core.directory.domain_remove(name)?;
+        return Ok(Answer::say(format!("domain {name} was removed.")));
+    }
+    let change = DomainChange { aliases_remove: vec![name.to_owned()], ..DomainChange::default() };
+    core.directory.domain_set(&domain.name, &change)?;
+    Ok(Answer::say(format!("{name} stands no longer for {}.", domain.name)))
+}
+
+fn find(core: &Core, name: &str) -> Result<Arc<Domain>, Failure> {
+    core.directory.domain(name)?.ok_or_else(|| Failure::no_such("domain", name))
+}
+
+fn or_none(text: String) -> Option<String> {
+    (text != "none").then_some(text)
+}

@@ -1,0 +1,121 @@
+//! `doublet queue`: mail that waits for another server, or for somebody to decide.
+
+use mail::router::{QueueEntry, QueueKey, RecipientState};
+use serde_json::{Value, json};
+use store::Ticket;
+
+use super::answer::{moment, record};
+use super::request::{QueueRequest, QueueSelection, QueueState};
+use super::{Answer, Failure, Outcome};
+use crate::core::Core;
+
+pub(super) fn execute(core: &Core, request: QueueRequest) -> Outcome {
+    match request {
+        QueueRequest::List { state } => Ok(list(core, state)),
+        QueueRequest::Show { id } => show(core, &id),
+        QueueRequest::Retry { which } => change(core, &which, "will be tried now", |key| core.router.retry(key)),
+        QueueRequest::Hold { which } => change(core, &which, "held", |key| core.router.hold(key)),
+        QueueRequest::Release { which } => change(core, &which, "released", |key| core.router.release(key)),
+        QueueRequest::Remove { which } => change(core, &which, "removed", |key| core.router.remove(key)),
+    }
+}
+
+fn list(core: &Core, wanted: Option<QueueState>) -> Answer {
+    let entries = core.router.list();
+    let of_state = entries.iter().filter(|(_, entry)| wanted.is_none_or(|state| has_state(entry, state)));
+    Answer::list(of_state.map(|(key, entry)| row(*key, entry)).collect())
+}
+
+fn row(key: QueueKey, entry: &QueueEntry) -> Value {
+    let last = entry.recipients.iter().map(|queued| queued.last_reply.as_str()).find(|reply| !reply.is_empty());
+    record(vec![
+        ("id", json!(key.to_string())),
+        ("state", json!(state_name(entry))),
+        ("arrived_at", moment(Some(entry.arrived))),
+        ("next_attempt_at", moment(entry.next_attempt())),
+        ("size_bytes", json!(entry.size)),
+        ("sender", json!(sender(entry))),
+        ("recipients", json!(entry.recipients.iter().map(|queued| &queued.recipient.address).collect::<Vec<_>>())),
+        ("last_reply", json!(last)),
+    ])
+}
+
+fn show(core: &Core, id: &str) -> Outcome {
+    let key = parse(id)?;
+    let Some((_, entry)) = core.router.list().into_iter().find(|(known, _)| *known == key) else {
+        return Err(Failure::no_such("queue", id));
+    };
+    let recipients: Vec<Value> = entry
+        .recipients
+        .iter()
+        .map(|queued| {
+            record(vec![
+                ("address", json!(queued.recipient.address)),
+                ("state", json!(recipient_state(queued.state))),
+                ("attempts", json!(queued.attempts)),
+                ("next_attempt_at", moment(Some(queued.next_attempt))),
+                ("last_reply", json!(queued.last_reply)),
+            ])
+        })
+        .collect();
+    let raw = core.router.content(key)?;
+    let text = String::from_utf8_lossy(&raw);
+    let header: Vec<&str> = text.lines().take_while(|line| !line.is_empty()).collect();
+    Ok(Answer::record(vec![
+        ("id", json!(id)),
+        ("message_id", json!(entry.envelope.id)),
+        ("sender", json!(sender(&entry))),
+        ("arrived_at", moment(Some(entry.arrived))),
+        ("size_bytes", json!(entry.size)),
+        ("recipients", Value::Array(recipients)),
+        ("header", json!(header)),
+    ]))
+}
+
+fn change(core: &Core, which: &QueueSelection, what: &str, act: impl Fn(QueueKey) -> mail::Result<Ticket>) -> Outcome {
+    let keys = if which.all {
+        core.router.list().into_iter().map(|(key, _)| key).collect()
+    } else {
+        which.ids.iter().map(|id| parse(id)).collect::<Result<Vec<_>, _>>()?
+    };
+    let mut last = Ticket::NONE;
+    for key in &keys {
+        last = last.max(act(*key)?);
+    }
+    core.store.durable(last).wait()?;
+    Ok(Answer::say(format!("{} messages: {what}.", keys.len())))
+}
+
+fn parse(id: &str) -> Result<QueueKey, Failure> {
+    id.parse().map_err(|text: String| Failure::Refused(format!("{text}; `doublet queue list` shows all")))
+}
+
+fn sender(entry: &QueueEntry) -> &str {
+    if entry.envelope.reverse_path.is_empty() { "<>" } else { &entry.envelope.reverse_path }
+}
+
+fn has_state(entry: &QueueEntry, state: QueueState) -> bool {
+    let wanted = match state {
+        QueueState::Waiting => RecipientState::Pending,
+        QueueState::Held => RecipientState::Held,
+        QueueState::Dead => RecipientState::Dead,
+    };
+    entry.recipients.iter().any(|queued| queued.state == wanted)
+}
+
+fn state_name(entry: &QueueEntry) -> &'static str {
+    let most_urgent = [QueueState::Dead, QueueState::Held].into_iter().find(|state| has_state(entry, *state));
+    match most_urgent {
+        Some(QueueState::Dead) => "dead",
+        Some(QueueState::Held) => "held",
+        _ => "waiting",
+    }
+}
+
+fn recipient_state(state: RecipientState) -> &'static str {
+    match state {
+        RecipientState::Pending => "waiting",
+        RecipientState::Held => "held",
+        RecipientState::Dead => "dead",
+    }
+}

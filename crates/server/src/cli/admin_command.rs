@@ -1,0 +1,84 @@
+//! Commands of the administration: in this process when no server runs on the data folder, else through its control socket.
+//!
+//! Which of the two it is, the lock of the data folder decides. There is no difference in what the commands do.
+
+use std::io::BufRead;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::terminal::{Meter, human, json};
+use super::{Failure, Place, print};
+use crate::admin::request::{PasswordArgument, Secret, UserRequest};
+use crate::admin::{self, Answer, Progress, Request};
+use crate::config::Config;
+use crate::control::client;
+use crate::core::Core;
+use crate::data::{DataError, DataFolder};
+
+/// Longest password line.
+const PASSWORD_LINE_BYTES_MAX: u64 = 4_096;
+
+/// Runs a request and prints its answer.
+pub fn run(place: &Place, mut request: Request) -> Result<(), Failure> {
+    read_password(&mut request)?;
+    make_paths_absolute(&mut request)?;
+    let config = Arc::new(place.load()?);
+    let answer = ask(&config, request)?;
+    print(&if place.json { json(&answer) } else { human(&answer) });
+    Ok(())
+}
+
+/// Has a request executed by whoever has the data folder.
+fn ask(config: &Arc<Config>, request: Request) -> Result<Answer, Failure> {
+    let data = DataFolder::new(&config.server.data);
+    let mut meter = Meter::new();
+    let mut report = |progress: Progress| -> ControlFlow<()> { meter.step(&progress) };
+    match data.lock() {
+        Ok(lock) => {
+            crate::log::start_quiet(&config.log).map_err(Failure)?;
+            let core = Core::open_locked(Arc::clone(config), data, lock).map_err(Failure::of)?;
+            admin::execute(&core, request, &mut report).map_err(Failure::of)
+        }
+        Err(DataError::InUse(_)) => client::call(&data.control_socket(), request, &mut report).map_err(Failure),
+        Err(error) => Err(Failure(format!("{error}\nIs --data the folder of the server, and may you open it?"))),
+    }
+}
+
+/// Reads the password that an option announces.
+fn read_password(request: &mut Request) -> Result<(), Failure> {
+    let argument = match request {
+        Request::User(UserRequest::Add { password, .. }) => password,
+        Request::User(UserRequest::Set(change)) => &mut change.password,
+        _ => return Ok(()),
+    };
+    if argument.password_stdin {
+        *argument = PasswordArgument { password_stdin: true, password: Some(Secret(first_line()?)) };
+    }
+    Ok(())
+}
+
+fn first_line() -> Result<String, Failure> {
+    use std::io::Read;
+    let mut line = String::new();
+    let mut input = std::io::BufReader::new(std::io::stdin().lock().take(PASSWORD_LINE_BYTES_MAX));
+    input.read_line(&mut line).map_err(|error| Failure(format!("cannot read the password: {error}")))?;
+    let password = line.trim_end_matches(['\r', '\n']);
+    if password.is_empty() {
+        return Err(Failure("standard input has no password: write it as the first line".to_owned()));
+    }
+    Ok(password.to_owned())
+}
+
+/// Paths are meant from where the command was given, not from where the server runs.
+fn make_paths_absolute(request: &mut Request) -> Result<(), Failure> {
+    let paths: Vec<&mut std::path::PathBuf> = match request {
+        Request::Backup { folder } => vec![folder],
+        Request::Import(import) => import.files.iter_mut().collect(),
+        Request::Export(export) => vec![&mut export.to],
+        _ => Vec::new(),
+    };
+    for path in paths {
+        *path = std::path::absolute(&*path).map_err(|error| Failure(format!("{}: {error}", path.display())))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! `doublet demo`: what `make run` calls.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use super::{Failure, Place, print};
+use crate::config::{self, Origin};
+use crate::core::Core;
+use crate::listen::Bound;
+use crate::{demo, log, serve};
+
+/// Sets the demo up on its first start and serves it.
+pub fn run(place: &Place) -> Result<(), Failure> {
+    let preset = demo::PRESET.iter().map(|text| (*text).to_owned()).collect();
+    let config = Arc::new(config::load(&Origin { preset, ..place.origin() }).map_err(Failure::of)?);
+    log::start(&config.log).map_err(Failure)?;
+    let core = Core::open(config).map_err(Failure::of)?;
+    let logins = demo::set_up(&core).map_err(Failure::of)?;
+    let kept = core.data.demo_passwords();
+    serve::run_with(core, |bound| print(&welcome(bound, &logins, &kept))).map_err(Failure::of)
+}
+
+fn welcome(bound: &[Bound], logins: &[(String, String)], kept: &std::path::Path) -> String {
+    let mut text = format!("\nDoublet's demo: domain {}, group team@{0}.\n\n", demo::DOMAIN);
+    for (login, password) in logins {
+        let _ = writeln!(text, "  {login:18} {password}");
+    }
+    let _ = writeln!(text, "\nThe passwords are kept in {}.\n", kept.display());
+    for listener in bound {
+        let _ = writeln!(text, "  {:16} {}", listener.protocol.name(), listener.address);
+    }
+    text.push_str(
+        "\nThe certificate is signed by nobody; mail for other domains stays in the queue. Ctrl-C ends the server.\n\n",
+    );
+    text
+}

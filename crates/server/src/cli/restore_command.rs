@@ -1,0 +1,98 @@
+//! `doublet restore`: a backup into a new data folder.
+//!
+//! It works without a server and never over existing data: the store's folder must be empty or missing.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use serde_json::json;
+use store::backup::{self, Destination};
+
+use super::terminal::{Meter, human, json as as_json};
+use super::{Failure, Place, print};
+use crate::admin::Answer;
+use crate::admin::answer::record;
+use crate::admin::maintenance::bytes_done;
+use crate::core::{Core, server_name};
+use crate::data::DataFolder;
+
+/// What to restore.
+#[derive(Debug, Args)]
+pub struct RestoreCommand {
+    /// The folder of the backups.
+    pub folder: PathBuf,
+    /// The number of the backup. Default: the last one.
+    #[arg(long, value_name = "NUMBER")]
+    pub backup: Option<u32>,
+    /// Lists the backups and restores nothing.
+    #[arg(long, conflicts_with = "verify")]
+    pub list: bool,
+    /// Reads the backup and compares every byte with its hash; restores nothing.
+    #[arg(long)]
+    pub verify: bool,
+}
+
+/// Runs the command.
+pub fn run(place: &Place, command: &RestoreCommand) -> Result<(), Failure> {
+    let answer = if command.list {
+        list(command)?
+    } else if command.verify {
+        verify(command)?
+    } else {
+        restore(place, command)?
+    };
+    print(&if place.json { as_json(&answer) } else { human(&answer) });
+    Ok(())
+}
+
+fn list(command: &RestoreCommand) -> Result<Answer, Failure> {
+    let backups = backup::list(&command.folder).map_err(Failure::of)?;
+    let row = |backup: &backup::Backup| {
+        record(vec![
+            ("backup", json!(backup.number)),
+            ("files", json!(backup.files)),
+            ("size_bytes", json!(backup.bytes)),
+        ])
+    };
+    Ok(Answer::list(backups.iter().map(row).collect()))
+}
+
+fn verify(command: &RestoreCommand) -> Result<Answer, Failure> {
+    let mut meter = Meter::new();
+    let checked = backup::verify(&command.folder, command.backup, &mut |progress| {
+        let _: ControlFlow<()> = meter.step(&bytes_done("verifying", progress));
+    });
+    let checked = checked.map_err(Failure::of)?;
+    Ok(Answer::say(format!("Backup {} is whole: {} files, {} bytes.", checked.number, checked.files, checked.bytes)))
+}
+
+fn restore(place: &Place, command: &RestoreCommand) -> Result<Answer, Failure> {
+    let config = Arc::new(place.load()?);
+    let data = DataFolder::new(&config.server.data);
+    let lock = data
+        .lock()
+        .map_err(|error| Failure(format!("{error}; stop the server first, or name a new folder with --data")))?;
+    let log_folder = config.store.log_folder.0.as_ref().map(|folder| data.resolve(folder));
+    let store = data.store();
+    let mut meter = Meter::new();
+    let destination = Destination { folder: &store, wal_folder: log_folder.as_deref() };
+    let restored = backup::restore(&command.folder, command.backup, destination, &mut |progress| {
+        let _: ControlFlow<()> = meter.step(&bytes_done("restoring", progress));
+    });
+    let restored = restored.map_err(Failure::of)?;
+    drop(meter);
+    // Opening it is the proof that it can be served from.
+    let core = Core::open_locked(Arc::clone(&config), data, lock).map_err(Failure::of)?;
+    let databases = core.notes.database_list().map_err(Failure::of)?.len();
+    Ok(Answer::record(vec![
+        ("backup", json!(restored.number)),
+        ("files", json!(restored.files)),
+        ("size_bytes", json!(restored.bytes)),
+        ("databases", json!(databases)),
+        ("data", json!(config.server.data.display().to_string())),
+        ("server", json!(server_name(&config))),
+    ])
+    .and("The store was restored. Keys and certificates are not part of a backup: copy `keys` and `tls` yourself."))
+}

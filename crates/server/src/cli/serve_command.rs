@@ -1,0 +1,13 @@
+//! `doublet serve`.
+
+use std::sync::Arc;
+
+use super::{Failure, Place};
+use crate::{log, serve};
+
+/// Runs the server until it is told to end.
+pub fn run(place: &Place) -> Result<(), Failure> {
+    let config = Arc::new(place.load()?);
+    log::start(&config.log).map_err(Failure)?;
+    serve::run(config).map_err(Failure::of)
+}

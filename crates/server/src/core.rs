@@ -1,0 +1,252 @@
+//! The rooms of one data folder, opened and connected: store, notes, directory, mail, router.
+//!
+//! A [`Core`] is what a running server serves from and what an administration command works on when no server runs. It holds the
+//! lock of the data folder, so there is one at a time. Everything in it is plain blocking code.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base::{Clock, Name, Random};
+use directory::Directory;
+use mail::mailbox::{Mail, MailOptions};
+use mail::router::{Router, RouterOptions, Schedule};
+use notes::Notes;
+use store::{BlobOptions, Store};
+
+use crate::addressing::DirectoryAddressing;
+use crate::config::Config;
+use crate::config::setting::{DamagedLog, Favor, SyncMode};
+use crate::data::{DataError, DataFolder, DataLock, create_private_folder, read_limited, write_private};
+use crate::signing::Signing;
+use crate::system::{SystemClock, SystemRandom, host_name};
+
+/// Bytes of the key of encrypted attachments.
+const BLOB_KEY_BYTES: usize = 32;
+
+/// Everything that works on one data folder.
+pub struct Core {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// The server's name, fully qualified.
+    pub hostname: String,
+    /// The machine's clock.
+    pub clock: Arc<dyn Clock>,
+    /// The machine's randomness.
+    pub random: Arc<dyn Random>,
+    /// The router with its queue.
+    pub router: Arc<Router>,
+    /// The mail files.
+    pub mail: Arc<Mail>,
+    /// DKIM keys, and signing with them.
+    pub signing: Arc<Signing>,
+    /// People, groups, domains.
+    pub directory: Arc<Directory>,
+    /// The databases.
+    pub notes: Arc<Notes>,
+    /// The store.
+    pub store: Arc<Store>,
+    /// The paths.
+    pub data: DataFolder,
+    /// Released last, when everything else is closed.
+    _lock: DataLock,
+}
+
+/// Why the data folder cannot be worked on. For the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum CoreError {
+    /// The folder cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The store does not open.
+    #[error("cannot open the store: {0}")]
+    Store(#[from] store::Error),
+    /// The directory does not open.
+    #[error("cannot open the directory: {0}")]
+    Directory(#[from] directory::Error),
+    /// Mail does not open.
+    #[error("cannot open the mail queue: {0}")]
+    Mail(#[from] mail::Error),
+    /// The key of encrypted attachments is not one.
+    #[error("{0} is not a key of {BLOB_KEY_BYTES} bytes in hexadecimal digits")]
+    BlobKey(std::path::PathBuf),
+}
+
+impl Core {
+    /// Opens the data folder, or makes it.
+    pub fn open(config: Arc<Config>) -> Result<Self, CoreError> {
+        let data = DataFolder::new(&config.server.data);
+        let lock = data.lock()?;
+        Self::open_locked(config, data, lock)
+    }
+
+    /// Opens the data folder that is locked already.
+    pub fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, CoreError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let random: Arc<dyn Random> = Arc::new(SystemRandom);
+        let hostname = server_name(&config);
+        let options = store_options(&config, &data, random.as_ref())?;
+        let folder = data.store();
+        create_private_folder(&folder)?;
+        let store = Arc::new(Store::open(&folder, &options)?);
+        let notes = Notes::open(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random));
+        let directory = Arc::new(Directory::open(&notes, directory_options(&config, &hostname), &clock)?);
+        let mail = Mail::new(Arc::clone(&notes), mail_options(&config));
+        let addressing = Arc::new(DirectoryAddressing::new(Arc::clone(&directory)));
+        let router = Router::open(Arc::clone(&mail), addressing, router_options(&config, &hostname))?;
+        let signing = Signing::new(Arc::clone(&directory));
+        Ok(Self { config, hostname, clock, random, router, mail, signing, directory, notes, store, data, _lock: lock })
+    }
+}
+
+/// Gives the name by which the server introduces itself.
+#[must_use]
+pub fn server_name(config: &Config) -> String {
+    match config.server.name.as_str() {
+        "" | "auto" => host_name(),
+        name => name.to_ascii_lowercase(),
+    }
+}
+
+/// Gives the options under which the store of a data folder is opened.
+pub fn store_options(config: &Config, data: &DataFolder, random: &dyn Random) -> Result<store::Options, CoreError> {
+    let (keys, blobs) = (&config.store, &config.blobs);
+    let log_folder = keys.log_folder.0.as_ref().map(|folder| data.resolve(folder));
+    if let Some(folder) = &log_folder {
+        create_private_folder(folder)?;
+    }
+    let encryption_key = if blobs.encryption {
+        let path = blobs.key_file.0.as_ref().map_or_else(|| data.blob_key(), |path| data.resolve(path));
+        Some(blob_key(&path, random)?)
+    } else {
+        None
+    };
+    Ok(store::Options {
+        wal_folder: log_folder,
+        max_wal_bytes: keys.log_size_max.0.map(|size| size.0),
+        restart: match keys.favor {
+            Favor::Runtime => store::rocks::Restart::FavorRuntime,
+            Favor::Standard => store::rocks::Restart::Standard,
+            Favor::Restart => store::rocks::Restart::FavorRestart,
+        },
+        cache_bytes: keys.cache.as_usize(),
+        memtable_bytes: keys.write_buffer.as_usize(),
+        reserve_bytes: keys.disk_reserve.0,
+        open_files_max: u32::try_from(keys.open_files).unwrap_or(u32::MAX),
+        sync: match keys.sync {
+            SyncMode::Group => store::SyncMode::Group,
+            SyncMode::Each => store::SyncMode::Each,
+            SyncMode::Off => store::SyncMode::Off,
+        },
+        blobs: BlobOptions {
+            encryption_key,
+            compression_level: i32::try_from(blobs.compression).unwrap_or(1),
+            grace: blobs.grace.0,
+        },
+        damaged_log: match keys.damaged_log {
+            DamagedLog::Refuse => store::rocks::DamagedLog::Refuse,
+            DamagedLog::DropTail => store::rocks::DamagedLog::DropTail,
+        },
+    })
+}
+
+/// Reads the key of encrypted attachments; makes it when there is none.
+fn blob_key(path: &Path, random: &dyn Random) -> Result<[u8; BLOB_KEY_BYTES], CoreError> {
+    if !path.exists() {
+        let mut key = [0; BLOB_KEY_BYTES];
+        random.fill(&mut key);
+        let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        write_private(path, format!("{text}\n").as_bytes())?;
+        tracing::warn!(file = %path.display(), "made the key of encrypted attachments; keep a copy of it elsewhere");
+    }
+    let text = read_limited(path, 1_024)?;
+    let text = String::from_utf8_lossy(&text);
+    parse_key(text.trim()).ok_or_else(|| CoreError::BlobKey(path.to_owned()))
+}
+
+fn parse_key(text: &str) -> Option<[u8; BLOB_KEY_BYTES]> {
+    if text.len() != BLOB_KEY_BYTES * 2 || !text.is_ascii() {
+        return None;
+    }
+    let mut key = [0; BLOB_KEY_BYTES];
+    for (index, byte) in key.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(index * 2..index * 2 + 2)?, 16).ok()?;
+    }
+    Some(key)
+}
+
+fn directory_options(config: &Config, hostname: &str) -> directory::Options {
+    let keys = &config.directory;
+    let number = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    let name = Name::new(&format!("CN={hostname}/O={}", config.server.organization));
+    let mut options = directory::Options::new(name);
+    options.cache_bytes = keys.name_cache.0;
+    options.passwords.memory_kib = number(keys.password_memory.0 / 1_024);
+    options.passwords.passes = number(keys.password_rounds);
+    options.passwords.characters_min = usize::try_from(keys.password_length).unwrap_or(usize::MAX);
+    options.throttle.account.failures_free = number(keys.login_failures);
+    options.throttle.account.delay_max = keys.login_wait.0;
+    options.throttle.address.failures_free = number(keys.login_failures_per_address);
+    options.throttle.address.delay_max = keys.login_wait.0;
+    options
+}
+
+fn mail_options(config: &Config) -> MailOptions {
+    MailOptions {
+        separate_bytes_min: config.blobs.threshold.as_usize(),
+        message_bytes_max: config.limits.message_size.0,
+    }
+}
+
+fn router_options(config: &Config, hostname: &str) -> RouterOptions {
+    let keys = &config.router;
+    let never = std::time::Duration::MAX;
+    RouterOptions {
+        server: hostname.to_owned(),
+        mailboxes: u16::try_from(keys.mailboxes).unwrap_or(1),
+        schedule: Schedule {
+            retry_first: keys.retry_first.0,
+            retry_max: keys.retry_max.0,
+            warn_after: if keys.delay_warning.0.is_zero() { never } else { keys.delay_warning.0 },
+            expire_after: keys.expiry.0,
+        },
+        queue_messages_max: usize::try_from(keys.queue).unwrap_or(usize::MAX),
+        transfers_per_domain_max: usize::try_from(keys.connections_per_destination).unwrap_or(usize::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Origin, load};
+
+    fn config(folder: &Path, assignments: &[&str]) -> Arc<Config> {
+        let overrides = assignments.iter().map(|text| (*text).to_owned()).collect();
+        Arc::new(load(&Origin { data: Some(folder.to_owned()), overrides, ..Origin::default() }).expect("it is valid"))
+    }
+
+    #[test]
+    fn a_data_folder_opens_again_and_for_one_at_a_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let config = config(folder.path(), &["server.name=Mail.Acme.Test", "store.log_folder=log"]);
+        let core = Core::open(Arc::clone(&config)).expect("it is made");
+        assert_eq!(core.hostname, "mail.acme.test");
+        assert!(matches!(Core::open(Arc::clone(&config)), Err(CoreError::Data(DataError::InUse(_)))));
+        core.directory.domain_add("acme.test", &[]).expect("it is new");
+        drop(core);
+        let core = Core::open(config).expect("it is there");
+        assert!(core.directory.domain_is_local("acme.test").expect("a look"));
+        assert!(folder.path().join("log").is_dir());
+    }
+
+    #[test]
+    fn the_key_of_attachments_is_made_once_and_a_broken_one_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("keys/blobs.key");
+        let key = blob_key(&path, &SystemRandom).expect("it is made");
+        assert_eq!(blob_key(&path, &SystemRandom).expect("it is there"), key);
+        for broken in ["", "00", &"g".repeat(64), &"é".repeat(32)] {
+            std::fs::write(&path, broken).expect("it can be written");
+            assert!(matches!(blob_key(&path, &SystemRandom), Err(CoreError::BlobKey(_))), "{broken:?}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! What SMTP and LMTP ask: who lives here, and who takes a message. The directory's and the router's answers in SMTP's words.
+//!
+//! A message is accepted in one batch by the router; the reply waits until that batch is durable. Outgoing mail of local
+//! domains is signed on the way in, so that the queue holds what will be sent.
+
+use std::sync::Arc;
+
+use directory::{Directory, Resolution};
+use mail::mailbox::Mail;
+use mail::router::{self, Router};
+use smtp::backend::{Accepted, Acceptor, Durable, RecipientReply, Recipients};
+use smtp::envelope::{Body, Envelope, Protocol, Recipient, Return, Sender};
+use smtp::{Refusal, Status};
+use tokio::sync::Notify;
+
+use crate::core::Core;
+use crate::signing::Signing;
+
+/// Answers SMTP.
+pub struct Reception {
+    directory: Arc<Directory>,
+    mail: Arc<Mail>,
+    router: Arc<Router>,
+    signing: Arc<Signing>,
+    /// Woken when the queue has something new.
+    queued: Arc<Notify>,
+}
+
+impl Reception {
+    /// Makes it; `queued` is woken whenever a message goes into the queue.
+    #[must_use]
+    pub fn new(core: &Core, queued: &Arc<Notify>) -> Arc<Self> {
+        Arc::new(Self {
+            directory: Arc::clone(&core.directory),
+            mail: Arc::clone(&core.mail),
+            router: Arc::clone(&core.router),
+            signing: Arc::clone(&core.signing),
+            queued: Arc::clone(queued),
+        })
+    }
+
+    /// Tells whether a message is one of our users' and goes to somebody elsewhere, directly or through a group.
+    fn leaves_signed(&self, envelope: &Envelope) -> bool {
+        let is_ours = envelope.sender.login.is_some() && envelope.protocol != Protocol::Lmtp;
+        let leaves = |recipient: &Recipient| match self.directory.resolve(&recipient.address) {
+            Ok(Resolution::Local(recipients)) => !recipients.remote.is_empty(),
+            Ok(Resolution::Remote(_)) => true,
+            _ => false,
+        };
+        is_ours && envelope.recipients.iter().any(leaves)
+    }
+
+    fn is_full(&self, mail_file: &str) -> bool {
+        let quota = self.mail.open_as_server(mail_file).and_then(|file| file.quota());
+        quota.is_ok_and(|quota| quota.limit_bytes.is_some_and(|limit| quota.used_bytes >= limit))
+    }
+}
+
+impl Recipients for Reception {
+    fn check(&self, _sender: &Sender, address: &str) -> RecipientReply {
+        let refused = |code, status, text: String| RecipientReply::Refused(Refusal::new(code, status, text));
+        match self.directory.resolve(address) {
+            Ok(Resolution::Local(recipients)) => match recipients.people.as_slice() {
+                [person]
+                    if recipients.remote.is_empty()
+                        && person.quota_bytes.is_some()
+                        && self.is_full(&person.mail_file) =>
+                {
+                    RecipientReply::OverQuota
+                }
+                _ => RecipientReply::Local,
+            },
+            Ok(Resolution::Remote(_)) => RecipientReply::Remote,
+            Ok(Resolution::Unknown) => RecipientReply::Unknown,
+            Ok(Resolution::Disabled) => RecipientReply::Disabled,
+            Ok(Resolution::Invalid(why)) => refused(553, Status(5, 1, 3), why.to_string()),
+            Ok(Resolution::Nobody) => refused(550, Status(5, 2, 4), "Nobody gets mail at this address".to_owned()),
+            Ok(Resolution::NotForMail { why }) => refused(550, Status(5, 2, 4), why),
+            Err(error) => {
+                tracing::error!(target: "smtp", address, %error, "cannot look up a recipient");
+                RecipientReply::Unavailable
+            }
+        }
+    }
+
+    fn expand(&self, _sender: &Sender, list: &str) -> Option<Vec<String>> {
+        let group = self.directory.group(list).ok()??;
+        Some(group.members.clone())
+    }
+}
+
+impl Acceptor for Reception {
+    fn accept(&self, envelope: Envelope, message: Vec<u8>) -> Result<Accepted, Refusal> {
+        let message = if self.leaves_signed(&envelope) { self.signing.sign(&envelope, message) } else { message };
+        let ours = router_envelope(&envelope);
+        let taken = self.router.accept(&ours, &message).map_err(|error| refusal(&error))?;
+        tracing::info!(
+            target: "mail",
+            id = envelope.id,
+            from = envelope.sender.reverse_path,
+            peer = %envelope.sender.peer,
+            size = message.len(),
+            delivered = taken.delivered,
+            queued = taken.queued,
+            "accepted"
+        );
+        if taken.queued > 0 {
+            self.queued.notify_one();
+        }
+        let durable = self.mail.notes().store().durable(taken.ticket);
+        let durable: Durable = Box::pin(async move { durable.await.map_err(|error| refusal(&error.into())) });
+        Ok(Accepted { id: envelope.id, durable, refused: Vec::new() })
+    }
+
+    fn room(&self, _size_bytes: u64) -> Result<(), Refusal> {
+        let poisoned = self.mail.notes().store().committer().poisoned();
+        if self.router.has_room() && poisoned.is_none() { Ok(()) } else { Err(Refusal::no_room()) }
+    }
+}
+
+fn router_envelope(envelope: &Envelope) -> router::Envelope {
+    let recipients = envelope.recipients.iter().map(|recipient| router::Recipient {
+        address: recipient.address.clone(),
+        notify: recipient.notify.map(|notify| router::Notify {
+            success: notify.success,
+            failure: notify.failure,
+            delay: notify.delay,
+        }),
+        original: recipient.original.as_ref().map(|original| format!("{};{}", original.kind, original.address)),
+    });
+    router::Envelope {
+        id: envelope.id.clone(),
+        reverse_path: envelope.sender.reverse_path.clone(),
+        recipients: recipients.collect(),
+        envelope_id: envelope.envelope_id.clone(),
+        return_content: match envelope.ret {
+            None => router::ReturnContent::Unspecified,
+            Some(Return::Full) => router::ReturnContent::Full,
+            Some(Return::Headers) => router::ReturnContent::Headers,
+        },
+        smtputf8: envelope.smtputf8,
+        eight_bit: envelope.body == Body::EightBitMime,
+    }
+}
+
+/// Puts a failure into SMTP's words. What really happened is logged.
+fn refusal(error: &mail::Error) -> Refusal {
+    tracing::error!(target: "smtp", %error, "cannot take a message");
+    match error {
+        mail::Error::TooLarge { .. } => Refusal::new(552, Status(5, 3, 4), "The message is too large"),
+        mail::Error::OverQuota { .. } => Refusal::new(452, Status(4, 2, 2), "Mailbox full"),
+        mail::Error::Notes(notes::Error::Store(store::Error::Full(_))) => Refusal::no_room(),
+        _ => Refusal::later(),
+    }
+}

@@ -1,0 +1,317 @@
+//! The running server: everything opened, bound, started, and ended in order.
+//!
+//! Start: lock and open the data folder, load the certificate, bind every listener, write `listeners.json`, then accept. End (SIGTERM or
+//! SIGINT): take no new connection, let those that are there finish for `server.shutdown_time`, close the rest, end the
+//! transfers and the pool, close the store. A second signal skips the waiting. SIGHUP reads the certificate again.
+//!
+//! Each protocol's connections are tasks of their own kind, so that an idle IMAP connection is not as large as the largest of all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use wire::{ConnectionLimits, Connections, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
+
+use crate::admin::request::TlsRequest;
+use crate::admin::{self, Answer, Report, Request};
+use crate::certificate::CertificateFiles;
+use crate::config::Config;
+use crate::control;
+use crate::core::Core;
+use crate::listen::{self, Acceptor, Bound, Protocol, Serve, Socket, Traffic};
+use crate::logins::Logins;
+use crate::statistics::Statistics;
+use crate::system::processors;
+use crate::tasks;
+
+mod rooms;
+
+use rooms::Rooms;
+
+/// How long the last work may take when the server has closed all connections.
+const LAST_WORK: Duration = Duration::from_secs(10);
+
+/// Why the server does not run. For the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The data folder cannot be opened.
+    #[error(transparent)]
+    Core(#[from] crate::core::CoreError),
+    /// There is no certificate.
+    #[error(transparent)]
+    Certificate(#[from] crate::certificate::CertificateError),
+    /// An address cannot be listened at.
+    #[error(transparent)]
+    Listen(#[from] listen::ListenError),
+    /// The addresses cannot be written down.
+    #[error(transparent)]
+    Data(#[from] crate::data::DataError),
+    /// The workers cannot be started.
+    #[error(transparent)]
+    Pool(#[from] wire::PoolError),
+    /// Sending mail to others cannot be set up.
+    #[error("cannot set up the transfer of mail: {0}")]
+    Transfer(String),
+    /// The system refuses something basic.
+    #[error("cannot {0}: {1}")]
+    System(&'static str, std::io::Error),
+}
+
+/// Runs the server until it is told to end.
+pub fn run(config: Arc<Config>) -> Result<(), ServeError> {
+    run_with(Core::open(config)?, |_| {})
+}
+
+/// Runs the server on an open data folder; `started` hears the addresses when they are bound.
+pub fn run_with(core: Core, started: impl FnOnce(&[Bound])) -> Result<(), ServeError> {
+    raise_file_limit();
+    let threads = core.config.server.network_threads.or_else(processors);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name("network")
+        .enable_all()
+        .build()
+        .map_err(|error| ServeError::System("start the network threads", error))?;
+    let outcome = runtime.block_on(serve(core, started));
+    runtime.shutdown_timeout(LAST_WORK);
+    outcome
+}
+
+async fn serve(core: Core, started: impl FnOnce(&[Bound])) -> Result<(), ServeError> {
+    let core = Arc::new(core);
+    let files = CertificateFiles::of(&core.config, &core.data, &core.hostname);
+    let tls = Arc::new(files.load()?);
+    let shutdown = Shutdown::new();
+    let mut signals = Signals::new()?;
+    let bound = listen::bind_all(&core.config.listen, &core.data)?;
+    let control = listen::bind_local(Protocol::Admin, &core.data.control_socket())?;
+    listen::write_addresses(&bound, &core.data.listeners())?;
+    for listener in &bound {
+        tracing::info!(target: "doublet", listener = listener.protocol.name(), address = listener.address, "listening");
+    }
+    started(&bound);
+    let server = Server::new(core, tls, files, shutdown)?;
+    let mut tasks = JoinSet::new();
+    server.start(bound, control, &mut tasks)?;
+    tracing::info!(target: "doublet", version = env!("CARGO_PKG_VERSION"), server = server.core.hostname, "ready");
+    server.wait_for_end(&mut signals).await;
+    server.end(&mut signals, tasks).await;
+    Ok(())
+}
+
+/// Everything that runs.
+struct Server {
+    core: Arc<Core>,
+    pool: Pool,
+    tls: Arc<Tls>,
+    files: CertificateFiles,
+    shutdown: Shutdown,
+    connections: Arc<Connections>,
+    traffic: BTreeMap<Protocol, Arc<Traffic>>,
+    queued: Arc<Notify>,
+}
+
+impl Server {
+    fn new(
+        core: Arc<Core>,
+        tls: Arc<Tls>,
+        files: CertificateFiles,
+        shutdown: Shutdown,
+    ) -> Result<Arc<Self>, ServeError> {
+        let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+        let (keys, limits) = (&core.config.server, &core.config.limits);
+        let options = PoolOptions {
+            name: "worker".to_owned(),
+            workers: keys.pool_tasks.or_else(|| processors().saturating_mul(2).max(4)),
+            queue_max: count(keys.pool_queue),
+        };
+        let pool = Pool::new(&options, Arc::clone(&core.clock))?;
+        let connections = Connections::new(ConnectionLimits {
+            total_max: count(limits.connections),
+            per_address_max: count(limits.connections_per_address),
+        });
+        let protocols = [
+            Protocol::Smtp,
+            Protocol::Submission,
+            Protocol::SubmissionTls,
+            Protocol::Imap,
+            Protocol::ImapTls,
+            Protocol::Pop3,
+            Protocol::Pop3Tls,
+            Protocol::Lmtp,
+        ];
+        let traffic = protocols.into_iter().map(|protocol| (protocol, Arc::default())).collect();
+        let queued = Arc::new(Notify::new());
+        Ok(Arc::new(Self { core, pool, tls, files, shutdown, connections, traffic, queued }))
+    }
+
+    /// Starts everything that accepts or runs by itself.
+    fn start(self: &Arc<Self>, bound: Vec<Bound>, control: Bound, running: &mut JoinSet<()>) -> Result<(), ServeError> {
+        let logins = Logins::new(Arc::clone(&self.core.directory), Arc::clone(&self.core.mail));
+        let rooms = Rooms::new(self, &logins)?;
+        let agent = rooms.agent(self)?;
+        running.spawn(agent.run());
+        for task in tasks::all(&self.core) {
+            running.spawn(tasks::run(task, Arc::clone(&self.core), self.shutdown.clone()));
+        }
+        if let Socket::Unix(listener, file) = control.socket {
+            let (server, shutdown) = (Arc::clone(self), self.shutdown.clone());
+            running.spawn(async move {
+                control::server::serve(listener, server, shutdown).await;
+                drop(file);
+            });
+        }
+        for listener in bound {
+            if listener.protocol == Protocol::Admin {
+                self.start_admin_port(listener, running);
+            } else {
+                let serve = rooms.serve(listener.protocol, self);
+                running.spawn(self.acceptor(listener, serve).run());
+            }
+        }
+        Ok(())
+    }
+
+    fn start_admin_port(self: &Arc<Self>, bound: Bound, running: &mut JoinSet<()>) {
+        let Socket::Tcp(listener) = bound.socket else {
+            return;
+        };
+        let statistics = Arc::new(Statistics {
+            core: Arc::clone(&self.core),
+            pool: self.pool.clone(),
+            connections: Arc::clone(&self.connections),
+            traffic: self.traffic.clone(),
+            shutdown: self.shutdown.clone(),
+        });
+        let shutdown = self.shutdown.clone();
+        running.spawn(async move {
+            if let Err(error) = crate::http::serve(listener, statistics, shutdown).await {
+                tracing::error!(target: "doublet", %error, "the administration port ended");
+            }
+        });
+    }
+
+    fn acceptor(&self, bound: Bound, serve: Serve) -> Acceptor {
+        let traffic = self.traffic.get(&bound.protocol).cloned().unwrap_or_default();
+        let (connections, shutdown) = (Arc::clone(&self.connections), self.shutdown.clone());
+        Acceptor { bound, connections, traffic, serve, shutdown }
+    }
+
+    /// Waits for the signal to end; reads the certificate again when it is told to.
+    async fn wait_for_end(&self, signals: &mut Signals) {
+        loop {
+            tokio::select! {
+                () = signals.end.arrived() => return,
+                _ = signals.reload.recv() => match self.files.reload(&self.tls) {
+                    Ok(()) => tracing::info!(target: "doublet", "the certificate was read again"),
+                    Err(error) => tracing::error!(target: "doublet", %error, "the old certificate stays"),
+                },
+            }
+        }
+    }
+
+    async fn end(&self, signals: &mut Signals, mut running: JoinSet<()>) {
+        tracing::info!(target: "doublet", connections = self.connections.count(), "ending");
+        self.shutdown.drain();
+        let patience = self.core.config.server.shutdown_time.0;
+        tokio::select! {
+            () = self.connections.emptied() => {}
+            () = tokio::time::sleep(patience) => {
+                tracing::warn!(target: "doublet", connections = self.connections.count(), "closing connections that did not end");
+            }
+            () = signals.end.arrived() => tracing::warn!(target: "doublet", "told again, closing at once"),
+        }
+        self.shutdown.close();
+        let last_work = async {
+            self.connections.emptied().await;
+            while running.join_next().await.is_some() {}
+        };
+        if tokio::time::timeout(LAST_WORK, last_work).await.is_err() {
+            tracing::warn!(target: "doublet", "some work did not end in time");
+            running.abort_all();
+        }
+        let pool = self.pool.clone();
+        // Jobs that hang must not keep the store from its last sync: everything acknowledged is durable already.
+        let _ = tokio::time::timeout(LAST_WORK, tokio::task::spawn_blocking(move || pool.close())).await;
+        let _ = std::fs::remove_file(self.core.data.listeners());
+        tracing::info!(target: "doublet", "ended");
+    }
+}
+
+impl control::server::Execute for Server {
+    fn execute(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, String> {
+        let changes_queue = matches!(request, Request::Queue(_));
+        let outcome = match request {
+            Request::Tls(TlsRequest::Reload) => match self.files.reload(&self.tls) {
+                Ok(()) => Ok(Answer::say("The certificate was read again; new connections get it.")),
+                Err(error) => return Err(format!("{error}; the old certificate stays")),
+            },
+            Request::Tls(TlsRequest::Show) => {
+                Ok(Answer::say(format!("The certificate is {}.", self.files.chain().display())))
+            }
+            request => admin::execute(&self.core, request, report),
+        };
+        if changes_queue {
+            self.queued.notify_one();
+        }
+        outcome.map_err(|failure| failure.to_string())
+    }
+}
+
+/// The signals that the server listens to.
+struct Signals {
+    end: EndSignals,
+    reload: Signal,
+}
+
+/// Those that end it.
+struct EndSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, ServeError> {
+        let listen = |kind| signal(kind).map_err(|error| ServeError::System("listen to signals", error));
+        Ok(Self {
+            end: EndSignals {
+                terminate: listen(SignalKind::terminate())?,
+                interrupt: listen(SignalKind::interrupt())?,
+            },
+            reload: listen(SignalKind::hangup())?,
+        })
+    }
+}
+
+impl EndSignals {
+    async fn arrived(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// Lets the process have as many files and sockets as the system allows it.
+fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        // Where this is refused the server works, with fewer connections.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    }
+}
+
+/// Shakes hands where TLS comes first.
+async fn encrypt(stream: Stream, peer: Peer, tls: &Tls) -> Option<(Stream, Peer)> {
+    match stream.accept_tls(tls).await {
+        Ok(stream) => Some((stream, peer.encrypted())),
+        Err(error) => {
+            tracing::debug!(target: "wire", %peer, %error, "no TLS handshake");
+            None
+        }
+    }
+}

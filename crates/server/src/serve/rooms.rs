@@ -1,0 +1,247 @@
+//! The protocol rooms of a running server: what each of them is handed, and what serves a connection.
+
+use std::sync::Arc;
+
+use mail::router::Router;
+use smtp::auth::verify::{Policy, Verifier};
+use smtp::client::{Dialect, Host, Options, Route, Security, Transfer};
+use smtp::dns::Resolver;
+use smtp::rules::{Encryption, Rules};
+use wire::{Admission, ClientTls, Peer, Stream};
+
+use super::{ServeError, Server, encrypt};
+use crate::config::Config;
+use crate::config::setting::AuthenticationPolicy;
+use crate::data::read_limited;
+use crate::listen::{Protocol, Serve};
+use crate::logins::Logins;
+use crate::reception::Reception;
+use crate::transfer::Agent;
+
+/// Largest file of trusted certificates or of a password.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The services of all rooms.
+pub(super) struct Rooms {
+    reception: Arc<smtp::conn::Service>,
+    submission: Arc<smtp::conn::Service>,
+    lmtp: Arc<smtp::conn::Service>,
+    pop3: Arc<pop3::Service>,
+}
+
+impl Rooms {
+    pub(super) fn new(server: &Server, logins: &Arc<Logins>) -> Result<Self, ServeError> {
+        let (core, config) = (&server.core, &server.core.config);
+        let reception = Reception::new(core, &server.queued);
+        let hostname = core.hostname.as_str();
+        let verifier = verifier(config)?;
+        let smtp = |rules: Rules, verifier: Option<&Arc<Verifier>>| {
+            let tls = (rules.encryption != Encryption::Off).then(|| Arc::clone(&server.tls));
+            Arc::new(smtp::conn::Service {
+                rules: Arc::new(rules),
+                recipients: reception.clone(),
+                credentials: Arc::clone(logins) as Arc<dyn smtp::backend::Credentials>,
+                acceptor: reception.clone(),
+                verifier: verifier.cloned(),
+                tls,
+                pool: server.pool.clone(),
+                shutdown: server.shutdown.clone(),
+                clock: Arc::clone(&core.clock),
+                random: Arc::clone(&core.random),
+            })
+        };
+        let domain = hostname;
+        Ok(Self {
+            reception: smtp(rules(config, Rules::reception(hostname, domain)), verifier.as_ref()),
+            submission: smtp(rules(config, Rules::submission(hostname, domain)), None),
+            lmtp: smtp(lmtp_rules(config, Rules::lmtp(hostname, domain)), None),
+            pop3: Arc::new(pop3::Service {
+                credentials: Arc::clone(logins) as Arc<dyn pop3::backend::Credentials>,
+                pool: server.pool.clone(),
+                tls: Some(Arc::clone(&server.tls)),
+                hostname: hostname.to_owned(),
+                idle_time_max: config.pop3.idle_timeout.0,
+                shutdown: server.shutdown.clone(),
+            }),
+        })
+    }
+
+    /// Gives what serves the connections of a listener.
+    pub(super) fn serve(&self, protocol: Protocol, server: &Server) -> Serve {
+        match protocol {
+            Protocol::Smtp => serve_smtp(&self.reception),
+            Protocol::Submission => serve_smtp(&self.submission),
+            Protocol::Lmtp => serve_smtp(&self.lmtp),
+            Protocol::Pop3 => serve_pop3(&self.pop3),
+            Protocol::SubmissionTls => after_handshake(server, serve_smtp(&self.submission)),
+            Protocol::Pop3Tls => after_handshake(server, serve_pop3(&self.pop3)),
+            Protocol::Imap | Protocol::ImapTls => Arc::new(|_, _, _| {}),
+            Protocol::Admin => Arc::new(|_, _, _| {}),
+        }
+    }
+
+    /// Gives what works the queue off.
+    pub(super) fn agent(&self, server: &Server) -> Result<Arc<Agent>, ServeError> {
+        let (core, keys) = (&server.core, &server.core.config.router);
+        let router: Arc<Router> = Arc::clone(&core.router);
+        let transfer = if keys.outbound { Some(Arc::new(transfer(server)?)) } else { None };
+        Ok(Arc::new(Agent {
+            router,
+            transfer,
+            smart_host: smart_host(&core.config)?,
+            pool: server.pool.clone(),
+            queued: Arc::clone(&server.queued),
+            shutdown: server.shutdown.clone(),
+            jobs_max: usize::try_from(keys.connections).unwrap_or(usize::MAX),
+        }))
+    }
+}
+
+fn serve_smtp(service: &Arc<smtp::conn::Service>) -> Serve {
+    let service = Arc::clone(service);
+    Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
+        let service = Arc::clone(&service);
+        tokio::spawn(async move {
+            if let Err(error) = smtp::conn::serve(stream, peer, service).await {
+                tracing::debug!(target: "smtp", %peer, %error, "the session ended early");
+            }
+            drop(admission);
+        });
+    })
+}
+
+fn serve_pop3(service: &Arc<pop3::Service>) -> Serve {
+    let service = Arc::clone(service);
+    Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
+        let service = Arc::clone(&service);
+        tokio::spawn(async move {
+            if let Err(error) = pop3::serve(stream, peer, service).await {
+                tracing::debug!(target: "pop3", %peer, %error, "the session ended early");
+            }
+            drop(admission);
+        });
+    })
+}
+
+/// Shakes hands in a task of its own and then lets `serve` go on, so that the handshake's state is not part of a session's.
+fn after_handshake(server: &Server, serve: Serve) -> Serve {
+    let (tls, shutdown) = (Arc::clone(&server.tls), server.shutdown.clone());
+    Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
+        let (tls, shutdown, serve) = (Arc::clone(&tls), shutdown.clone(), Arc::clone(&serve));
+        tokio::spawn(async move {
+            tokio::select! {
+                encrypted = encrypt(stream, peer, &tls) => if let Some((stream, peer)) = encrypted {
+                    serve(stream, peer, admission);
+                },
+                () = shutdown.closing() => {}
+            }
+        });
+    })
+}
+
+fn rules(config: &Config, rules: Rules) -> Rules {
+    let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    let keys = &config.smtp;
+    let is_reception = rules.role == smtp::rules::Role::Reception;
+    Rules {
+        message_bytes_max: config.limits.message_size.as_usize(),
+        recipients_max: count(config.limits.recipients),
+        errors_max: u32::try_from(keys.errors).unwrap_or(u32::MAX),
+        messages_max: keys.messages_per_connection,
+        greet_delay: if is_reception { keys.greet_delay.0 } else { rules.greet_delay },
+        idle_time_max: keys.idle_timeout.0,
+        ..rules
+    }
+}
+
+fn lmtp_rules(config: &Config, rules: Rules) -> Rules {
+    let recipients_max = usize::try_from(config.limits.recipients).unwrap_or(usize::MAX);
+    Rules { message_bytes_max: config.limits.message_size.as_usize(), recipients_max, ..rules }
+}
+
+fn verifier(config: &Config) -> Result<Option<Arc<Verifier>>, ServeError> {
+    let policy = match config.smtp.authentication {
+        AuthenticationPolicy::Off => return Ok(None),
+        AuthenticationPolicy::Record => Policy::Record,
+        AuthenticationPolicy::Enforce => Policy::Reject,
+    };
+    Ok(Some(Arc::new(Verifier::new(resolver()?, policy))))
+}
+
+fn resolver() -> Result<Resolver, ServeError> {
+    Resolver::system().map_err(|error| ServeError::Transfer(error.to_string()))
+}
+
+fn transfer(server: &Server) -> Result<Transfer, ServeError> {
+    let keys = &server.core.config.router;
+    let mut options = Options::new(&server.core.hostname);
+    options.port = u16::try_from(keys.port).unwrap_or(25);
+    Transfer::new(options, resolver()?, Arc::clone(&server.core.clock))
+        .map_err(|error| ServeError::Transfer(error.to_string()))
+}
+
+fn smart_host(config: &Config) -> Result<Option<Route>, ServeError> {
+    let keys = &config.router;
+    if keys.smart_host.is_empty() {
+        return Ok(None);
+    }
+    let (name, port) = split_host(&keys.smart_host)
+        .ok_or_else(|| ServeError::Transfer(format!("router.smart_host {:?} is no host", keys.smart_host)))?;
+    let is_local = name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    let security = match (keys.smart_host_verify && !is_local, port) {
+        (false, 465) => Security::Implicit(anyone()?),
+        (false, _) => Security::Opportunistic,
+        (true, 465) => Security::Implicit(trusted(config)?),
+        (true, _) => Security::Verified(trusted(config)?),
+    };
+    let login = match (&keys.smart_host_user, &keys.smart_host_password_file.0) {
+        (user, Some(file)) if !user.is_empty() => {
+            let password = read_limited(file, FILE_BYTES_MAX)?;
+            Some((user.clone(), String::from_utf8_lossy(&password).trim_end_matches(['\r', '\n']).to_owned()))
+        }
+        _ => None,
+    };
+    Ok(Some(Route::Host(Arc::new(Host { name, port, security, login, dialect: Dialect::Smtp }))))
+}
+
+fn anyone() -> Result<ClientTls, ServeError> {
+    ClientTls::opportunistic().map_err(|error| ServeError::Transfer(error.to_string()))
+}
+
+fn trusted(config: &Config) -> Result<ClientTls, ServeError> {
+    let roots = read_limited(&config.router.roots, FILE_BYTES_MAX)?;
+    ClientTls::trusting(&roots)
+        .map_err(|error| ServeError::Transfer(format!("router.roots {}: {error}", config.router.roots.display())))
+}
+
+/// Takes `host`, `host:port`, `[address]` or `[address]:port` apart; the port is 25 unless it is said.
+fn split_host(text: &str) -> Option<(String, u16)> {
+    let (name, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (address, port) = rest.split_once(']')?;
+            (address, port.strip_prefix(':').unwrap_or(if port.is_empty() { "25" } else { "" }))
+        }
+        None => text.split_once(':').unwrap_or((text, "25")),
+    };
+    let port = port.parse().ok()?;
+    (!name.is_empty() && !name.contains(' ')).then(|| (name.to_owned(), port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smart_hosts_come_apart() {
+        let check = |text: &str, expected: Option<(&str, u16)>| {
+            assert_eq!(split_host(text), expected.map(|(name, port)| (name.to_owned(), port)), "{text}");
+        };
+        check("smtp.example.net", Some(("smtp.example.net", 25)));
+        check("smtp.example.net:587", Some(("smtp.example.net", 587)));
+        check("[2001:db8::1]", Some(("2001:db8::1", 25)));
+        check("[2001:db8::1]:465", Some(("2001:db8::1", 465)));
+        for text in ["", ":25", "host:port", "[::1", "[::1]x", "a b:25"] {
+            check(text, None);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! DKIM keys of local domains, and signing what users send.
+//!
+//! A domain gets its keys (RSA for everybody, Ed25519 for those who know it) when they are first asked for; they lie in the
+//! directory's settings under the subject `DKIM example.org`. Mail is signed from then on, which is harmless before the DNS records are
+//! published: a signature whose key nobody finds counts as none.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base::Random;
+use directory::Directory;
+use smtp::auth::key::{Algorithm, PrivateKey, key_record, policy_records};
+use smtp::auth::sign::Signer;
+use smtp::envelope::Envelope;
+
+/// The selectors under which keys are published, and their kinds.
+const SELECTORS: [(&str, Algorithm); 2] = [("doublet-r", Algorithm::Rsa), ("doublet-e", Algorithm::Ed25519)];
+
+/// Signs messages.
+pub struct Signing {
+    directory: Arc<Directory>,
+    /// By domain: what signs its mail, or nothing where it has no keys. Forgotten when a key is made.
+    signers: Mutex<HashMap<String, Option<Arc<Signer>>>>,
+}
+
+/// Why a domain has no keys. For the operator.
+#[derive(Debug, thiserror::Error)]
+pub enum SigningError {
+    /// The directory refuses.
+    #[error(transparent)]
+    Directory(#[from] directory::Error),
+    /// The keys cannot be used.
+    #[error(transparent)]
+    Key(#[from] smtp::Error),
+}
+
+impl Signing {
+    /// Makes it.
+    #[must_use]
+    pub fn new(directory: Arc<Directory>) -> Arc<Self> {
+        Arc::new(Self { directory, signers: Mutex::default() })
+    }
+
+    /// Signs a message if its sender's domain is local and has keys; anything else passes as it is.
+    #[must_use]
+    pub fn sign(&self, envelope: &Envelope, message: Vec<u8>) -> Vec<u8> {
+        let Some((_, domain)) = envelope.sender.reverse_path.rsplit_once('@') else {
+            return message;
+        };
+        let Some(signer) = self.signer(&domain.to_ascii_lowercase()) else {
+            return message;
+        };
+        match signer.sign(&message) {
+            Ok(fields) => [fields.into_bytes(), message].concat(),
+            Err(error) => {
+                tracing::error!(target: "smtp", domain, %error, "cannot sign a message; it goes out unsigned");
+                message
+            }
+        }
+    }
+
+    /// Gives a domain its keys, unless it has them.
+    pub fn make_keys(&self, domain: &str, random: &dyn Random) -> Result<(), SigningError> {
+        for (selector, algorithm) in SELECTORS {
+            if self.stored(domain, selector)?.is_none() {
+                let key = PrivateKey::generate(algorithm, random)?;
+                self.directory.settings_set(&subject(domain), selector, Some(&key.to_pem()?))?;
+            }
+        }
+        self.signers.lock().unwrap_or_else(PoisonError::into_inner).remove(domain);
+        Ok(())
+    }
+
+    /// Gives the DNS records that a domain should have.
+    pub fn records(&self, domain: &str, hostname: &str) -> Result<Vec<String>, SigningError> {
+        let mut records: Vec<String> = policy_records(domain, hostname).iter().map(ToString::to_string).collect();
+        for (selector, _) in SELECTORS {
+            if let Some(key) = self.stored(domain, selector)? {
+                records.push(key_record(domain, selector, &key).to_string());
+            }
+        }
+        Ok(records)
+    }
+
+    fn signer(&self, domain: &str) -> Option<Arc<Signer>> {
+        if let Some(known) = self.signers.lock().unwrap_or_else(PoisonError::into_inner).get(domain) {
+            return known.clone();
+        }
+        let made = self.load(domain).unwrap_or_else(|error| {
+            tracing::error!(target: "smtp", domain, %error, "the domain's keys cannot be used; its mail goes out unsigned");
+            None
+        });
+        self.signers.lock().unwrap_or_else(PoisonError::into_inner).insert(domain.to_owned(), made.clone());
+        made
+    }
+
+    fn load(&self, domain: &str) -> Result<Option<Arc<Signer>>, SigningError> {
+        if !self.directory.domain_is_local(domain)? {
+            return Ok(None);
+        }
+        let mut keys = Vec::new();
+        for (selector, _) in SELECTORS {
+            keys.extend(self.stored(domain, selector)?.map(|key| (selector, key)));
+        }
+        if keys.is_empty() {
+            return Ok(None);
+        }
+        let signer = Signer::new(domain, keys.iter().map(|(selector, key)| (*selector, key)))?;
+        Ok(Some(Arc::new(signer)))
+    }
+
+    fn stored(&self, domain: &str, selector: &str) -> Result<Option<PrivateKey>, SigningError> {
+        let Some(settings) = self.directory.settings(&subject(domain))? else {
+            return Ok(None);
+        };
+        Ok(settings.value(selector).map(PrivateKey::from_pem).transpose()?)
+    }
+}
+
+fn subject(domain: &str) -> String {
+    format!("DKIM {domain}")
+}

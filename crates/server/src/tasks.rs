@@ -1,0 +1,67 @@
+//! Background work on a schedule: each task runs, pauses, and runs again, one thread of its own at a time.
+//!
+//! A task is plain blocking code that gets a [`Report`] closure; the closure says *break* when the server drains, so that long
+//! tasks end early. A failure is logged and does not end the schedule. The pause begins when the task has ended.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wire::Shutdown;
+
+use crate::admin::{Failure, Report};
+use crate::core::Core;
+
+/// What a task does; the text is for the log, when there is something to tell.
+type Run = fn(&Core, &mut Report<'_>) -> Result<Option<String>, Failure>;
+
+/// A task and its pause.
+#[derive(Debug, Clone, Copy)]
+pub struct Task {
+    /// Its name in the log.
+    pub name: &'static str,
+    /// Between two runs.
+    pub pause: Duration,
+    run: Run,
+}
+
+/// Lists the tasks of a server.
+#[must_use]
+pub fn all(core: &Core) -> Vec<Task> {
+    let keys = &core.config.tasks;
+    vec![
+        Task { name: "blob collection", pause: keys.blob_collection.0, run: collect_blobs },
+        Task { name: "idle databases", pause: keys.idle_databases.0, run: close_idle },
+    ]
+}
+
+/// Runs a task on its schedule until the server drains.
+pub async fn run(task: Task, core: Arc<Core>, shutdown: Shutdown) {
+    loop {
+        tokio::select! {
+            () = shutdown.draining() => return,
+            () = tokio::time::sleep(task.pause) => {}
+        }
+        let (core, stop) = (Arc::clone(&core), shutdown.clone());
+        let done = tokio::task::spawn_blocking(move || {
+            let mut report = |_| if stop.is_draining() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+            (task.run)(&core, &mut report)
+        });
+        match done.await {
+            Ok(Ok(Some(text))) => tracing::info!(target: "tasks", task = task.name, "{text}"),
+            Ok(Ok(None) | Err(Failure::BrokenOff)) => {}
+            Ok(Err(error)) => tracing::error!(target: "tasks", task = task.name, %error, "failed; it is tried again"),
+            Err(error) => tracing::error!(target: "tasks", task = task.name, %error, "broke off"),
+        }
+    }
+}
+
+fn collect_blobs(core: &Core, report: &mut Report<'_>) -> Result<Option<String>, Failure> {
+    let (count, bytes) = crate::admin::maintenance::collect(core, report)?;
+    Ok((count > 0).then(|| format!("removed {count} attachments without users, {bytes} bytes")))
+}
+
+fn close_idle(core: &Core, _report: &mut Report<'_>) -> Result<Option<String>, Failure> {
+    let closed = core.notes.close_idle();
+    Ok((closed > 0).then(|| format!("closed {closed} databases that nobody uses")))
+}

@@ -1,0 +1,183 @@
+//! The transfer agent: takes due jobs from the router, sends them on or delivers them here, and tells the router what became of them.
+//!
+//! The router decides what is due and keeps the truth; this only runs it. Jobs for mailboxes here go to the pool, those for
+//! elsewhere through [`smtp::client::Transfer`]. At most `jobs_max` run at a time. A job that is under way when the server ends is
+//! given back untried.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mail::router::{Job, Notify as WantedReports, ReturnContent, Router, TransferOutcome};
+use smtp::client::{Outcome, Outgoing, Route, Transfer};
+use smtp::envelope;
+use tokio::sync::{Notify, Semaphore};
+use wire::{Pool, Shutdown};
+
+/// Longest pause between two looks at the queue. What is due earlier and announced through `queued` does not wait.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Runs the queue.
+pub struct Agent {
+    /// The queue.
+    pub router: Arc<Router>,
+    /// Sends to other servers; nothing while mail for others is to stay in the queue.
+    pub transfer: Option<Arc<Transfer>>,
+    /// The operator's smart host; without one every domain is looked up.
+    pub smart_host: Option<Route>,
+    /// Runs what blocks.
+    pub pool: Pool,
+    /// Woken when the queue has something new.
+    pub queued: Arc<Notify>,
+    /// Ends the agent.
+    pub shutdown: Shutdown,
+    /// Jobs that run at a time.
+    pub jobs_max: usize,
+}
+
+impl Agent {
+    /// Runs until the server drains; jobs under way end by themselves or when it closes.
+    pub async fn run(self: Arc<Self>) {
+        let places = Arc::new(Semaphore::new(self.jobs_max));
+        loop {
+            let started = self.start_due(&places).await;
+            if let Some(transfer) = &self.transfer {
+                transfer.close_idle().await;
+            }
+            // As long as there are places and work, there may be more work than one look gives.
+            if started > 0 && places.available_permits() > 0 && !self.shutdown.is_draining() {
+                continue;
+            }
+            tokio::select! {
+                () = self.shutdown.draining() => break,
+                () = self.queued.notified() => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+        // All places are free when the last job has ended.
+        let all = u32::try_from(self.jobs_max).unwrap_or(u32::MAX);
+        tokio::select! {
+            _ = places.acquire_many(all) => {}
+            () = self.shutdown.closing() => {}
+        }
+        if let Some(transfer) = &self.transfer {
+            transfer.close().await;
+        }
+    }
+
+    /// Starts what is due, as far as there are places; tells how many jobs that was.
+    async fn start_due(self: &Arc<Self>, places: &Arc<Semaphore>) -> usize {
+        let free = places.available_permits();
+        let router = Arc::clone(&self.router);
+        let jobs =
+            if free == 0 { Vec::new() } else { self.pool.run(move || router.due(free)).await.unwrap_or_default() };
+        let mut started = 0;
+        for job in jobs {
+            if !job.domain.is_empty() && self.transfer.is_none() {
+                self.router.abandon(&job);
+                continue;
+            }
+            let Ok(place) = Arc::clone(places).acquire_owned().await else {
+                return started;
+            };
+            started += 1;
+            let agent = Arc::clone(self);
+            tokio::spawn(async move {
+                agent.work_off(job).await;
+                drop(place);
+            });
+        }
+        started
+    }
+
+    async fn work_off(&self, job: Job) {
+        if job.domain.is_empty() {
+            let router = Arc::clone(&self.router);
+            let done = self.pool.run(move || router.deliver_here(&job)).await;
+            if let Ok(Err(error)) = done {
+                tracing::error!(target: "mail", %error, "cannot deliver queued mail here; it is tried again");
+            }
+            return;
+        }
+        tokio::select! {
+            outcomes = self.send(&job) => self.settle(job, outcomes).await,
+            () = self.shutdown.closing() => self.router.abandon(&job),
+        }
+    }
+
+    /// Sends a job; gives an outcome for each recipient.
+    async fn send(&self, job: &Job) -> Vec<TransferOutcome> {
+        let temporary =
+            |reply: &str| vec![TransferOutcome::Temporary { reply: reply.to_owned() }; job.recipients.len()];
+        let Some(transfer) = &self.transfer else {
+            return temporary("451 4.3.2 mail for other servers is held back");
+        };
+        let (router, key) = (Arc::clone(&self.router), job.key);
+        let message = match self.pool.run(move || router.content(key)).await {
+            Ok(Ok(message)) => message,
+            Ok(Err(error)) => {
+                tracing::error!(target: "mail", id = %job.key, %error, "cannot read a queued message");
+                return temporary("451 4.3.0 the message cannot be read");
+            }
+            Err(error) => return temporary(&format!("451 4.3.0 {error}")),
+        };
+        let recipients: Vec<envelope::Recipient> =
+            job.recipients.iter().map(|queued| recipient(&queued.recipient)).collect();
+        let route = self.smart_host.clone().unwrap_or_else(|| Route::Domain(job.domain.clone()));
+        let outgoing = Outgoing {
+            reverse_path: &job.envelope.reverse_path,
+            recipients: &recipients,
+            envelope_id: job.envelope.envelope_id.as_deref(),
+            ret: match job.envelope.return_content {
+                ReturnContent::Unspecified => None,
+                ReturnContent::Full => Some(envelope::Return::Full),
+                ReturnContent::Headers => Some(envelope::Return::Headers),
+            },
+            smtputf8: job.envelope.smtputf8,
+            message: &message,
+        };
+        let outcomes = transfer.send(&route, &outgoing).await;
+        outcomes.into_iter().map(outcome).collect()
+    }
+
+    async fn settle(&self, job: Job, outcomes: Vec<TransferOutcome>) {
+        for (queued, outcome) in job.recipients.iter().zip(&outcomes) {
+            let (what, reply) = match outcome {
+                TransferOutcome::Delivered { reply, .. } => ("sent", reply),
+                TransferOutcome::Temporary { reply } => ("put off", reply),
+                TransferOutcome::Permanent { reply } => ("failed", reply),
+            };
+            tracing::info!(target: "mail", id = job.envelope.id, queue = %job.key, to = queued.recipient.address, reply, "{what}");
+        }
+        let router = Arc::clone(&self.router);
+        let done = self.pool.run(move || router.finish(&job, &outcomes)).await;
+        if let Ok(Err(error)) = done {
+            tracing::error!(target: "mail", %error, "cannot write down what became of a transfer; it is repeated");
+        }
+    }
+}
+
+fn recipient(recipient: &mail::router::Recipient) -> envelope::Recipient {
+    let original = recipient
+        .original
+        .as_deref()
+        .and_then(|text| text.split_once(';'))
+        .map(|(kind, address)| envelope::OriginalRecipient { kind: kind.to_owned(), address: address.to_owned() });
+    let notify =
+        recipient.notify.map(|WantedReports { success, failure, delay }| envelope::Notify { success, failure, delay });
+    envelope::Recipient { address: recipient.address.clone(), place: envelope::Place::Remote, notify, original }
+}
+
+fn outcome(outcome: Outcome) -> TransferOutcome {
+    let reply = |failure: smtp::client::Failure| match failure.code {
+        Some(code) => format!("{code} {failure}"),
+        None => failure.to_string(),
+    };
+    match outcome {
+        Outcome::Delivered(delivery) => TransferOutcome::Delivered {
+            reply: format!("{}: {}", delivery.host, delivery.reply),
+            reports: delivery.reports,
+        },
+        Outcome::Temporary(failure) => TransferOutcome::Temporary { reply: reply(failure) },
+        Outcome::Permanent(failure) => TransferOutcome::Permanent { reply: reply(failure) },
+    }
+}
