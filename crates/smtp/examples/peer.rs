@@ -5,7 +5,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use base::sim::SeededRandom;
 use base::{Clock, Timestamp};
@@ -16,6 +16,7 @@ use smtp::dns::Resolver;
 use smtp::envelope::{Envelope, Place, Recipient, Sender};
 use smtp::rules::Rules;
 use smtp::{Refusal, Result};
+use tokio::time::Instant;
 use wire::{Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
 
 struct Everything;
