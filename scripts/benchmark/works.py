@@ -115,11 +115,12 @@ def shared_attachments(server, messages):
 
     (In one transaction with 20 recipients Dovecot links the copies of the whole message; a forwarded file it cannot share.)
     """
+    server.settle()
     before = server.disk_bytes()
     numbers = random.Random(5)
-    with smtplib.SMTP("127.0.0.1", server.port("smtp")) as client:
-        for index in range(messages):
-            content = base64.encodebytes(numbers.randbytes(300_000)).decode().replace("\n", "\r\n")
+    for index in range(messages):
+        content = base64.encodebytes(numbers.randbytes(300_000)).decode().replace("\n", "\r\n")
+        with smtplib.SMTP("127.0.0.1", server.port("smtp")) as client:
             for user in range(1, SHARERS + 1):
                 recipient = f"{user}bench@bench.test"
                 client.sendmail("sender@elsewhere.test", [recipient], _with_attachment(index, recipient, content).encode())
