@@ -191,5 +191,6 @@ macro_rules! serve_room {
     };
 }
 
+serve_room!(imap, Malformed);
 serve_room!(pop3, Malformed);
 serve_room!(smtp, Wrong);

@@ -26,6 +26,7 @@ pub(super) struct Rooms {
     reception: Arc<smtp::conn::Service>,
     submission: Arc<smtp::conn::Service>,
     lmtp: Arc<smtp::conn::Service>,
+    imap: Arc<imap::Service>,
     pop3: Arc<pop3::Service>,
 }
 
@@ -55,6 +56,7 @@ impl Rooms {
             reception: smtp(rules(config, Rules::reception(hostname, domain)), verifier.as_ref()),
             submission: smtp(rules(config, Rules::submission(hostname, domain)), None),
             lmtp: smtp(lmtp_rules(config, Rules::lmtp(hostname, domain)), None),
+            imap: imap_service(server, logins),
             pop3: Arc::new(pop3::Service {
                 credentials: Arc::clone(logins) as Arc<dyn pop3::backend::Credentials>,
                 pool: server.pool.clone(),
@@ -75,7 +77,8 @@ impl Rooms {
             Protocol::Pop3 => serve_pop3(&self.pop3),
             Protocol::SubmissionTls => after_handshake(server, serve_smtp(&self.submission)),
             Protocol::Pop3Tls => after_handshake(server, serve_pop3(&self.pop3)),
-            Protocol::Imap | Protocol::ImapTls => Arc::new(|_, _, _| {}),
+            Protocol::Imap => serve_imap(&self.imap),
+            Protocol::ImapTls => after_handshake(server, serve_imap(&self.imap)),
             Protocol::Admin => Arc::new(|_, _, _| {}),
         }
     }
@@ -95,6 +98,34 @@ impl Rooms {
             jobs_max: usize::try_from(keys.connections).unwrap_or(usize::MAX),
         }))
     }
+}
+
+fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::Service> {
+    let options = imap::session::site::Options {
+        append_bytes_max: server.core.config.limits.message_size.as_usize(),
+        starttls: true,
+        ..imap::session::site::Options::default()
+    };
+    let credentials = Arc::clone(logins) as Arc<dyn imap::backend::Credentials>;
+    Arc::new(imap::Service {
+        site: Arc::new(imap::session::Site::new(credentials, Arc::clone(&server.core.clock), options)),
+        tls: Some(Arc::clone(&server.tls)),
+        pool: server.pool.clone(),
+        shutdown: server.shutdown.clone(),
+    })
+}
+
+fn serve_imap(service: &Arc<imap::Service>) -> Serve {
+    let service = Arc::clone(service);
+    Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
+        let service = Arc::clone(&service);
+        tokio::spawn(async move {
+            if let Err(error) = imap::serve(stream, peer, service).await {
+                tracing::debug!(target: "imap", %peer, %error, "the session ended early");
+            }
+            drop(admission);
+        });
+    })
 }
 
 fn serve_smtp(service: &Arc<smtp::conn::Service>) -> Serve {
