@@ -21,6 +21,7 @@ pub use manifest::{Entry, Manifest, decode_manifest};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::rocks::make_folder;
 use crate::store::Store;
 
 /// The folder of the contents.
@@ -59,6 +60,8 @@ pub struct Backup {
 /// Everything that was durable when this was called is in the backup.
 pub fn backup(store: &Store, target: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Backup> {
     let target = Target::make(target)?;
+    let _lock = files::lock(&target.folder)?;
+    let _turn = store.checkpoint_turn();
     let engine = store.engine();
     let parent = engine.folder().unwrap_or(&target.folder);
     let checkpoint = Checkpoint::make(engine, &parent.join(crate::rocks::CHECKPOINT_FOLDER))?;
@@ -157,6 +160,7 @@ pub fn restore(
 /// Removes all but the last `keep` backups, and what no backup needs any more; gives the bytes freed.
 pub fn prune(target: &Path, keep: usize) -> Result<u64> {
     let target = Target::open(target)?;
+    let _lock = files::lock(&target.folder)?;
     let numbers = target.numbers()?;
     let (old, kept) = numbers.split_at(numbers.len().saturating_sub(keep.max(1)));
     let mut needed = HashSet::new();
@@ -175,8 +179,8 @@ struct Target {
 
 impl Target {
     fn make(folder: &Path) -> Result<Self> {
-        files::make(&folder.join(OBJECTS))?;
-        files::make(&folder.join(BACKUPS))?;
+        make_folder(&folder.join(OBJECTS))?;
+        make_folder(&folder.join(BACKUPS))?;
         files::sync_folder(folder)?;
         Ok(Self { folder: folder.to_path_buf() })
     }

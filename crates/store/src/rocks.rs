@@ -22,11 +22,12 @@ mod space;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rocksdb::{BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, ErrorKind};
 
 pub use options::{DamagedLog, Options, Restart};
-pub(crate) use placement::CHECKPOINT_FOLDER;
+pub(crate) use placement::{CHECKPOINT_FOLDER, make_folder};
 
 use crate::batch::{Batch, Operation};
 use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Read, Table};
@@ -53,6 +54,8 @@ pub struct Rocks {
     synced: AtomicU64,
     /// The log broke off when it was opened.
     was_torn: bool,
+    /// Held by the one who makes a sorted file; there is one name for it.
+    ingestion: Mutex<()>,
 }
 
 impl Rocks {
@@ -73,6 +76,7 @@ impl Rocks {
             space,
             synced: AtomicU64::new(0),
             was_torn,
+            ingestion: Mutex::new(()),
         };
         rocks.check_format()?;
         Ok(rocks)
@@ -127,7 +131,7 @@ fn open_tables(folder: &Path, tuning: &Tuning) -> Result<DB> {
     let families = known.chain(foreign.map(|name| ColumnFamilyDescriptor::new(name, rocksdb::Options::default())));
     DB::open_cf_descriptors(&tuning.database, folder, families).map_err(|error| {
         let text = error.to_string();
-        if text.contains("LOCK") || text.contains("lock hold by current process") {
+        if text.contains("lock hold by current process") || text.contains("LOCK: Resource temporarily unavailable") {
             Error::Locked { path: folder.to_path_buf() }
         } else {
             failure("open the store", &error)
@@ -197,6 +201,7 @@ impl Engine for Rocks {
     }
 
     fn ingest(&self, table: Table, pairs: &mut dyn Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<()> {
+        let _turn = self.ingestion.lock().unwrap_or_else(PoisonError::into_inner);
         let file = self.folder.join(placement::INGEST_FILE);
         let options = self.tuning.table(table);
         let mut writer = rocksdb::SstFileWriter::create(&options);

@@ -1,7 +1,7 @@
 //! The store as the rooms above see it: an engine, its committer and its blobs.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::batch::Batch;
 use crate::blob::Blobs;
@@ -18,6 +18,8 @@ pub struct Store {
     committer: Committer,
     blobs: Blobs,
     engine: Arc<dyn Engine>,
+    /// Held by the one who makes a checkpoint for a backup; there is one place for it.
+    checkpoint: Mutex<()>,
 }
 
 impl Store {
@@ -31,7 +33,7 @@ impl Store {
     pub fn over(engine: Arc<dyn Engine>, options: &Options) -> Result<Self> {
         let committer = Committer::start(Arc::clone(&engine), options.sync)?;
         let blobs = Blobs::open(Arc::clone(&engine), &options.blobs)?;
-        Ok(Self { committer, blobs, engine })
+        Ok(Self { committer, blobs, engine, checkpoint: Mutex::new(()) })
     }
 
     /// Applies a batch: visible to all at once, durable when the ticket is.
@@ -59,6 +61,10 @@ impl Store {
     #[must_use]
     pub fn engine(&self) -> &dyn Engine {
         self.engine.as_ref()
+    }
+
+    pub(crate) fn checkpoint_turn(&self) -> MutexGuard<'_, ()> {
+        self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives the committer, for statistics and health.

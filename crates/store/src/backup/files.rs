@@ -3,7 +3,7 @@
 //! Every function names the path in its error, and the next step where there is one.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::Entry;
 use crate::error::{Error, Result, hex};
 use crate::limits;
+use crate::rocks::make_folder;
 
 /// Bytes that are read, hashed and written at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -89,14 +90,23 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Makes a folder, with those above it.
-pub(super) fn make(folder: &Path) -> Result<()> {
-    at(folder, fs::create_dir_all(folder))
+/// Keeps others from changing a backup target.
+pub(super) fn lock(folder: &Path) -> Result<File> {
+    let path = folder.join("lock");
+    let file = at(&path, File::options().create(true).truncate(false).write(true).open(&path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let why = "another backup into it is running; wait until that has ended".into();
+            Err(Error::Unusable { path: folder.to_path_buf(), why })
+        }
+        Err(TryLockError::Error(error)) => at(&path, Err(error)),
+    }
 }
 
 /// Makes a folder, or makes sure that it is empty.
 pub(super) fn make_empty(folder: &Path) -> Result<()> {
-    make(folder)?;
+    make_folder(folder)?;
     if names(folder)?.is_empty() {
         return Ok(());
     }

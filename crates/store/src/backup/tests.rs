@@ -161,7 +161,8 @@ fn everything_durable_is_in_a_backup_of_a_busy_store() {
 #[test]
 fn a_log_goes_where_the_store_will_look_for_it() {
     let world = World::new();
-    let store = world.store();
+    let apart = Options { wal_folder: Some(world.path("store-log")), ..small() };
+    let store = Store::open(&world.path("store"), &apart).expect("a store");
     fill(&store, 1);
     world.backup(&store);
     let (folder, wal_folder) = (world.path("restored"), world.path("log"));
@@ -220,6 +221,20 @@ fn refusals_tell_the_next_step() {
     check_refused(verify(&target, None, &mut |_| {}), "use another backup");
     fs::remove_file(&manifest).expect("removed");
     check_refused(verify(&target, None, &mut |_| {}), "run `backup` again");
+}
+
+#[test]
+fn only_one_backup_goes_into_a_target_at_a_time() {
+    let world = World::new();
+    let store = world.store();
+    world.backup(&store);
+    let target = world.path("backup");
+    let lock = files::lock(&target).expect("nobody else");
+    check_refused(backup(&store, &target, &mut |_| {}), "another backup into it is running");
+    check_refused(prune(&target, 1), "another backup into it is running");
+    assert!(verify(&target, None, &mut |_| {}).is_ok(), "reading goes on");
+    drop(lock);
+    assert_eq!(world.backup(&store).number, 2);
 }
 
 #[test]

@@ -83,6 +83,8 @@ impl Blobs {
     }
 
     /// Makes the reference table agree with the uses that the caller found in the notes.
+    ///
+    /// `uses` must not wait for anybody who holds a [`super::BlobWriter`]: it reads snapshots, it takes no database's lock.
     pub fn rebuild(
         &self,
         store: &Store,

@@ -36,7 +36,7 @@ pub struct Collected {
 impl Blobs {
     /// Removes content without users, looking at no more than `budget` releases.
     pub fn collect(&self, store: &Store, now: Timestamp, budget: usize) -> Result<Collected> {
-        let due = KeyRange::between(Vec::new(), free_key(now.before(self.grace), &BlobId([0xFF; 32])));
+        let mut due = KeyRange::between(Vec::new(), free_key(now.before(self.grace), &BlobId([0xFF; 32])));
         let mut collected = Collected::default();
         let mut rest = budget;
         while rest > 0 {
@@ -47,6 +47,8 @@ impl Blobs {
                 return Ok(collected);
             }
             rest -= keys.len();
+            // On from here, not over what was just deleted.
+            due.start = keys.last().map_or(due.start, |key| [key, &[0][..]].concat());
         }
         collected.more = !first_keys(store, &due, 1)?.is_empty();
         Ok(collected)

@@ -130,6 +130,8 @@ impl Tuning {
             options.set_compression_type(DBCompressionType::Lz4);
             options.set_bottommost_compression_type(DBCompressionType::Zstd);
             options.set_bottommost_compression_options(-14, 1, 0, 0, true);
+            // Queues are read from the front over what was removed there: files full of removals are compacted soon.
+            options.add_compact_on_deletion_collector_factory(1_024, 512, 0.5);
         }
         options
     }

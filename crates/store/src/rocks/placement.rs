@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
@@ -45,10 +46,14 @@ pub(super) fn settle(folder: &Path, wal_folder: Option<&Path>) -> Result<()> {
     let place = wal_folder.map(absolute).transpose()?;
     record_wal_folder(folder, place.as_deref())?;
     remove_if_there(&folder.join(INGEST_FILE))?;
-    match fs::remove_dir_all(folder.join(CHECKPOINT_FOLDER)) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(unusable(folder, &error)),
-        _ => Ok(()),
+    // The engine makes a checkpoint under a longer name before it gives it the one that was asked for.
+    for leftover in [CHECKPOINT_FOLDER.to_owned(), format!("{CHECKPOINT_FOLDER}.tmp")] {
+        match fs::remove_dir_all(folder.join(leftover)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(unusable(folder, &error)),
+            _ => {}
+        }
     }
+    Ok(())
 }
 
 /// Removes a file that may be there.
@@ -59,8 +64,10 @@ pub(super) fn remove_if_there(file: &Path) -> Result<()> {
     }
 }
 
-fn make_folder(folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).map_err(|error| unusable(folder, &error))
+/// Makes a folder that nobody else may look into; one that exists keeps its permissions.
+pub(crate) fn make_folder(folder: &Path) -> Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(folder).map_err(|error| unusable(folder, &error))
 }
 
 fn absolute(folder: &Path) -> Result<PathBuf> {

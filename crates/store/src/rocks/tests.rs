@@ -77,6 +77,15 @@ fn a_store_that_is_open_is_locked() {
 }
 
 #[test]
+fn nobody_else_may_look_into_a_new_store() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = folder();
+    let place = folder.path().join("deep/store");
+    drop(open(&place).expect("a new store"));
+    assert_eq!(fs::metadata(&place).expect("a folder").permissions().mode() & 0o777, 0o700);
+}
+
+#[test]
 fn a_log_in_another_place_is_refused() {
     let (folder, logs) = (folder(), folder());
     let wal_folder = logs.path().join("log");
@@ -287,6 +296,7 @@ fn leftovers_of_a_crash_are_removed() {
     drop(open(folder.path()).expect("a new store"));
     fs::write(folder.path().join(placement::INGEST_FILE), b"half").expect("written");
     fs::create_dir(folder.path().join(placement::CHECKPOINT_FOLDER)).expect("made");
+    fs::create_dir(folder.path().join("checkpoint.tmp.tmp")).expect("made");
     drop(open(folder.path()).expect("opened"));
     assert!(files(folder.path(), ".tmp").is_empty());
 }
