@@ -23,6 +23,9 @@ pub enum Error {
     /// The selected mailbox was deleted by another session; the connection must end.
     #[error("the selected mailbox was deleted")]
     MailboxGone,
+    /// A message was deleted while it was being sent; the connection must end, as a literal cannot.
+    #[error("the message was deleted while it was being sent")]
+    ContentsGone,
     /// Mail failed; see there who must act.
     #[error(transparent)]
     Mail(#[from] mail::Error),
@@ -37,6 +40,7 @@ impl Error {
             Self::No(text) => (Status::No, text),
             Self::NoTarget => (Status::No, "[TRYCREATE] there is no such mailbox"),
             Self::MailboxGone => (Status::No, "[NONEXISTENT] the mailbox was deleted"),
+            Self::ContentsGone => (Status::No, "[EXPUNGEISSUED] the message was deleted"),
             Self::Mail(error) => (Status::No, told_of_mail(error)),
         }
     }

@@ -86,6 +86,9 @@ pub const SLICE_MESSAGES: usize = 4_096;
 /// So many messages whose contents are read one worker takes for one command before others have their turn.
 pub const SLICE_CONTENTS: usize = 64;
 
+/// A section of a message that is larger is sent in pieces of this size.
+pub const PIECE_BYTES: u64 = 256 << 10;
+
 /// So many messages are changed by one transaction of STORE.
 pub const STORE_MESSAGES_PER_TRANSACTION: usize = 1_000;
 

@@ -1,6 +1,8 @@
-//! The IMAP room from outside: dialogues as text files, played against real sessions over an in-memory store.
+//! The IMAP room from outside: dialogues as text files, played against real sessions over an in-memory store, and
+//! whole connections over loopback sockets.
 
 mod dialogue;
+mod sockets;
 mod world;
 
 use std::collections::BTreeSet;
@@ -29,4 +31,4 @@ macro_rules! dialogues {
     };
 }
 
-dialogues!(append, condstore, copy, enable, login, mailboxes, noop, numbers, qresync, store, syntax);
+dialogues!(append, condstore, copy, enable, fetch, login, mailboxes, noop, numbers, qresync, search, store, syntax);

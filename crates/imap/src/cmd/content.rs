@@ -1,33 +1,101 @@
-//! What FETCH writes of a message's contents: the attributes that the folder's entry does not hold.
+//! Messages as rendering and matching see them: an entry with what the session adds to it, and an opened message.
 
-use mail::mailbox::Message;
+use std::borrow::Cow;
+use std::ops::Range;
 
-use crate::codec::Writer;
-use crate::codec::ast::FetchAttribute;
-use crate::error::Result;
+use base::Timestamp;
+use mail::mailbox::{MailView, Message};
+use mail::mime::{Source, Structure};
+use notes::{Entry, Marks};
 
-/// Writes an attribute's name and value.
-pub fn write(attribute: &FetchAttribute, message: &Message<'_>, out: &mut Writer) -> Result<()> {
-    match attribute {
-        FetchAttribute::Rfc822 => {
-            out.text("RFC822 ").literal(&message.raw()?);
-        }
-        FetchAttribute::BodySection { .. } => {
-            out.text("BODY[] ").literal(&message.raw()?);
-        }
-        FetchAttribute::EmailId => {
-            out.text("EMAILID (M").text(&message.unid().to_string()).byte(b')');
-        }
-        FetchAttribute::ThreadId => {
-            out.text("THREADID ");
-            match message.thread_id()? {
-                Some(id) => out.byte(b'(').text(&id).byte(b')'),
-                None => out.nil(),
-            };
-        }
-        _ => {
-            out.text("BODY NIL");
-        }
+use crate::codec::ast::{SystemFlag, SystemFlags};
+use crate::message;
+use crate::session::Selected;
+
+/// What is known of a message without opening it.
+pub struct Facts<'e> {
+    /// The folder's entry.
+    pub entry: &'e Entry,
+    /// The snapshot, which knows the names of keywords.
+    pub view: &'e MailView<'e>,
+    /// The session's view of the mailbox, which knows what is recent.
+    pub selected: &'e Selected,
+}
+
+const FLAGS: [(Marks, SystemFlag); 5] = [
+    (Marks::SEEN, SystemFlag::Seen),
+    (Marks::ANSWERED, SystemFlag::Answered),
+    (Marks::FLAGGED, SystemFlag::Flagged),
+    (Marks::DELETED, SystemFlag::Deleted),
+    (Marks::DRAFT, SystemFlag::Draft),
+];
+
+impl message::Entry for Facts<'_> {
+    fn uid(&self) -> u32 {
+        self.entry.uid.0
     }
-    Ok(())
+
+    fn flags(&self) -> SystemFlags {
+        let mut flags = SystemFlags::NONE;
+        for (mark, flag) in FLAGS {
+            if self.entry.marks.has(mark) {
+                flags.insert(flag);
+            }
+        }
+        flags
+    }
+
+    fn has_keyword(&self, keyword: &str) -> bool {
+        !self.entry.keywords.is_empty()
+            && self.view.keywords().find(keyword).is_some_and(|known| self.entry.keywords.contains(&known))
+    }
+
+    fn is_recent(&self) -> bool {
+        self.selected.is_recent(self.entry.uid.0)
+    }
+
+    fn mod_sequence(&self) -> u64 {
+        self.entry.modseq.0
+    }
+
+    fn size(&self) -> u64 {
+        self.entry.size
+    }
+
+    fn received(&self) -> Timestamp {
+        self.entry.received
+    }
+
+    fn saved(&self) -> Option<Timestamp> {
+        Some(self.entry.saved)
+    }
+}
+
+/// A message that was opened.
+pub struct Opened<'v>(pub Message<'v>);
+
+impl Source for Opened<'_> {
+    type Error = mail::Error;
+
+    fn header(&self) -> &[u8] {
+        self.0.header()
+    }
+
+    fn structure(&self) -> &Structure {
+        self.0.structure()
+    }
+
+    fn range(&self, range: Range<u64>) -> mail::Result<Cow<'_, [u8]>> {
+        self.0.range(range)
+    }
+}
+
+impl message::Stored for Opened<'_> {
+    fn email_id(&self) -> String {
+        format!("M{}", self.0.unid())
+    }
+
+    fn thread_id(&self) -> mail::Result<Option<String>> {
+        self.0.thread_id()
+    }
 }

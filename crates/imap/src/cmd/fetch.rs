@@ -2,20 +2,23 @@
 //!
 //! Messages are taken in slices. What stands in the folder's entry (flags, dates, sizes, mod-sequences) is written
 //! while the index is scanned; attributes that need the message are written for a batch of messages at a time, and
-//! `\Seen` is set for a whole batch by one transaction before it is written.
+//! `\Seen` is set for a whole batch by one transaction before it is written. Large sections go out in pieces.
 
+use std::collections::VecDeque;
 use std::ops::{ControlFlow, RangeInclusive};
 
-use base::{Modseq, Uid};
+use base::Modseq;
 use mail::mailbox::{Changes, FlagChange, Flags, MailFile, MailView, flags};
 use notes::{Entry, Marks};
 
+use super::content::Opened;
 use super::copy::updates_of;
-use super::{content, select};
+use super::select;
 use crate::codec::Writer;
 use crate::codec::ast::{FetchAttribute, FetchCommand, MessageSet, Numbering};
 use crate::error::{Error, Result};
 use crate::limits;
+use crate::message::{self, Octets, Outcome};
 use crate::session::roster::ranges_of;
 use crate::session::selected::{gone, uid_set};
 use crate::session::walk::Walk;
@@ -88,6 +91,35 @@ struct FetchJob {
     walk: Walk,
     reads_contents: bool,
     marks_seen: bool,
+    /// Messages whose turn is next; only where contents are read.
+    batch: VecDeque<Picked>,
+    /// How far the first of the batch has been written.
+    piece: Option<Piece>,
+    /// Whether a part had an encoding that nobody knows.
+    unknown_encoding: bool,
+}
+
+/// A message whose turn is next.
+struct Picked {
+    number: u32,
+    entry: Entry,
+    /// Whether its flags are told because it was marked as seen.
+    tells_flags: bool,
+}
+
+/// Octets that are sent in pieces.
+struct Piece {
+    /// Which attribute they are of.
+    attribute: usize,
+    octets: Octets,
+    written: u64,
+}
+
+/// Whether a message was written to its end.
+#[derive(PartialEq, Eq)]
+enum Written {
+    All,
+    Part,
 }
 
 impl Job for FetchJob {
@@ -115,6 +147,9 @@ impl FetchJob {
             attributes,
             numbering: fetch.numbering,
             walk: Walk::new(ranges),
+            batch: VecDeque::new(),
+            piece: None,
+            unknown_encoding: false,
         }
     }
 
@@ -126,12 +161,15 @@ impl FetchJob {
         out: &mut Writer,
     ) -> Result<Option<Reply>> {
         if self.reads_contents {
-            self.write_batch(session, file, view, out)?;
+            self.write_contents(session, file, view, out)?;
         } else {
             self.write_entries(session.selected()?, view, out)?;
         }
-        if !self.walk.is_done() {
+        if !self.walk.is_done() || !self.batch.is_empty() {
             return Ok(None);
+        }
+        if self.unknown_encoding {
+            return Err(Error::No("[UNKNOWN-CTE] the encoding of a part is not known"));
         }
         let reply = Reply::completed().telling(updates_of(self.numbering));
         let missed = self.numbering == Numbering::Sequence && self.walk.missed();
@@ -153,83 +191,132 @@ impl FetchJob {
         })
     }
 
-    /// Writes a batch of messages whose contents are read.
-    fn write_batch(
+    /// Writes messages whose contents are read, until the slice is full or the batch is done.
+    fn write_contents(
         &mut self,
         session: &mut Session,
         file: &MailFile,
         view: &MailView<'_>,
         out: &mut Writer,
     ) -> Result<()> {
-        let mut batch: Vec<(u32, Entry)> = Vec::new();
-        let mut bytes = 0_u64;
-        self.walk.visit(session.selected()?, view, limits::SLICE_CONTENTS, &mut |number, entry| {
-            bytes = bytes.saturating_add(entry.size);
-            batch.push((number, entry));
-            let full = bytes >= limits::SLICE_BYTES as u64;
-            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })?;
-        let newly_seen = if self.marks_seen { mark_seen(session, file, &mut batch)? } else { Vec::new() };
-        for (number, entry) in &batch {
-            let tells_flags = newly_seen.contains(&entry.uid);
-            self.write_message(session, view, (*number, entry, tells_flags), out)?;
+        if self.batch.is_empty() {
+            self.pick(session, file, view)?;
+        }
+        while let Some(picked) = self.batch.pop_front() {
+            let written = self.write_message(session, view, &picked, out)?;
+            if written == Written::Part {
+                self.batch.push_front(picked);
+            }
+            if written == Written::Part || is_full(out) {
+                break;
+            }
         }
         Ok(())
     }
 
+    /// Takes the messages whose turn is next, and marks them as seen where that is due.
+    fn pick(&mut self, session: &mut Session, file: &MailFile, view: &MailView<'_>) -> Result<()> {
+        let mut bytes = 0_u64;
+        let batch = &mut self.batch;
+        self.walk.visit(session.selected()?, view, limits::SLICE_CONTENTS, &mut |number, entry| {
+            bytes = bytes.saturating_add(entry.size);
+            batch.push_back(Picked { number, entry, tells_flags: false });
+            let full = bytes >= limits::SLICE_BYTES as u64;
+            Ok(if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })?;
+        if self.marks_seen { mark_seen(session, file, &mut self.batch) } else { Ok(()) }
+    }
+
     fn write_message(
-        &self,
+        &mut self,
         session: &mut Session,
         view: &MailView<'_>,
-        (number, entry, tells_flags): (u32, &Entry, bool),
+        picked: &Picked,
         out: &mut Writer,
-    ) -> Result<()> {
-        let Some(message) = view.message(entry.note)? else { return Ok(()) };
+    ) -> Result<Written> {
+        let Some(message) = view.message(picked.entry.note)?.map(Opened) else {
+            // In the middle of a literal there is nothing that could be said.
+            return if self.piece.is_some() { Err(Error::ContentsGone) } else { Ok(Written::All) };
+        };
         let condstore = session.enabled.condstore;
-        let selected = session.selected()?;
-        write_head(number, out);
-        for (index, attribute) in self.attributes.iter().enumerate() {
+        let entry = (&*session.selected()?, view, &picked.entry);
+        let mut next = 0;
+        if let Some(piece) = self.piece.take() {
+            next = piece.attribute + 1;
+            if self.write_piece(piece, &message, out)? == Written::Part {
+                return Ok(Written::Part);
+            }
+        } else {
+            write_head(picked.number, out);
+        }
+        for index in next..self.attributes.len() {
+            let attribute = &self.attributes[index];
+            let before = out.len();
             if index > 0 {
                 out.space();
             }
             if attribute.needs_entry_only() {
-                write_of_entry(attribute, (selected, view, entry), out);
-            } else {
-                content::write(attribute, &message, out)?;
+                write_of_entry(attribute, entry, out);
+                continue;
+            }
+            match message::octets(attribute, &message)? {
+                Some(octets) if octets.length() > limits::PIECE_BYTES => {
+                    message::octets_name(attribute, out);
+                    out.text(" {").number(octets.length()).byte(b'}').crlf();
+                    let piece = Piece { attribute: index, octets, written: 0 };
+                    if self.write_piece(piece, &message, out)? == Written::Part {
+                        return Ok(Written::Part);
+                    }
+                }
+                _ if message::write_attribute(attribute, &message, out)? != Outcome::Written => {
+                    self.unknown_encoding = true;
+                    out.truncate(before);
+                }
+                _ => {}
             }
         }
-        if tells_flags {
+        if picked.tells_flags {
             let also = [(FetchAttribute::Flags, true), (FetchAttribute::ModSeq, condstore)];
             for (attribute, _) in also.iter().filter(|(also, wanted)| *wanted && !self.attributes.contains(also)) {
                 out.space();
-                write_of_entry(attribute, (selected, view, entry), out);
+                write_of_entry(attribute, entry, out);
             }
         }
         out.byte(b')').crlf();
-        Ok(())
+        Ok(Written::All)
+    }
+
+    /// Writes the next octets of a large section.
+    fn write_piece(&mut self, mut piece: Piece, message: &Opened<'_>, out: &mut Writer) -> Result<Written> {
+        let end = piece.octets.length().min(piece.written.saturating_add(limits::PIECE_BYTES));
+        out.raw(&piece.octets.read(message, piece.written..end)?);
+        piece.written = end;
+        if end == piece.octets.length() {
+            return Ok(Written::All);
+        }
+        self.piece = Some(piece);
+        Ok(Written::Part)
     }
 }
 
-/// Sets `\Seen` on those of a batch that lack it; gives their UIDs.
-fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut [(u32, Entry)]) -> Result<Vec<Uid>> {
+/// Sets `\Seen` on those of a batch that lack it.
+fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<Picked>) -> Result<()> {
     let selected = session.selected()?;
-    if !selected.is_writable() {
-        return Ok(Vec::new());
-    }
-    let unseen = batch.iter().filter(|(_, entry)| !entry.marks.has(Marks::SEEN)).map(|(_, entry)| entry.uid.0);
+    let unseen = batch.iter().filter(|picked| !picked.entry.marks.has(Marks::SEEN)).map(|picked| picked.entry.uid.0);
     let unseen = uid_set(&ranges_of(unseen));
-    if unseen.is_empty() {
-        return Ok(Vec::new());
+    if unseen.is_empty() || !selected.is_writable() {
+        return Ok(());
     }
     let change = FlagChange::Add(Flags::of(Marks::SEEN));
     let outcome = file.store(selected.folder, &unseen, &change, None)?;
     selected.told_change(outcome.modseq);
-    for (_, entry) in batch.iter_mut().filter(|(_, entry)| outcome.changed.contains(&entry.uid)) {
-        entry.marks = entry.marks.with(Marks::SEEN);
-        entry.modseq = outcome.modseq;
+    for picked in batch.iter_mut().filter(|picked| outcome.changed.binary_search(&picked.entry.uid).is_ok()) {
+        picked.entry.marks = picked.entry.marks.with(Marks::SEEN);
+        picked.entry.modseq = outcome.modseq;
+        picked.tells_flags = true;
     }
     session.wait_for(outcome.ticket);
-    Ok(outcome.changed)
+    Ok(())
 }
 
 /// Writes a FETCH that tells flags, unasked or after STORE.

@@ -20,6 +20,7 @@ pub mod list;
 pub mod login;
 pub mod logout;
 pub mod lsub;
+pub mod matching;
 pub mod move_;
 pub mod namespace;
 pub mod noop;

@@ -1,11 +1,207 @@
-//! Search.
+//! SEARCH (RFC 9051 §6.4.4) with ESEARCH (RFC 4731), SEARCHRES (RFC 5182) and MODSEQ (RFC 7162), and the answers that
+//! SORT shares with it.
 
+use std::ops::RangeInclusive;
+
+use super::copy::updates_of;
+use super::matching::{Matched, Matching, Opens, asks_modseq};
 use crate::codec::Writer;
-use crate::codec::ast::SearchCommand;
-use crate::error::{Error, Result};
-use crate::session::{Next, Session};
+use crate::codec::ast::{Numbering, SearchCommand, SearchReturns};
+use crate::error::Result;
+use crate::session::{Job, Next, Reply, Session};
 
-/// Not there yet.
-pub fn search(_session: &mut Session, _command: SearchCommand, _out: &mut Writer) -> Result<Next> {
-    Err(Error::No("[CANNOT] not there yet"))
+/// Begins a SEARCH.
+pub fn search(session: &mut Session, search: SearchCommand, out: &mut Writer) -> Result<Next> {
+    let matching = Matching::begin(session, (&search.key, Opens::WhenNeeded), search.numbering, out)?;
+    forget_saved(session, search.returns)?;
+    // IMAP4rev2 knows only the extended answer.
+    let plain = SearchReturns { all: true, ..SearchReturns::default() };
+    let returns = search.returns.or(session.enabled.rev2.then_some(plain));
+    let tells_modseq = asks_modseq(&search.key);
+    let answer = Answer { name: "SEARCH", numbering: search.numbering, returns, tells_modseq };
+    Ok(Next::Job(Box::new(SearchJob { matching, answer, found: Found::default() })))
+}
+
+/// Empties the saved result when a new one is being made: it stays empty if that fails (RFC 5182 §2.1).
+pub fn forget_saved(session: &mut Session, returns: Option<SearchReturns>) -> Result<()> {
+    if returns.is_some_and(|returns| returns.save) {
+        session.selected()?.saved = Vec::new();
+    }
+    Ok(())
+}
+
+/// A SEARCH that is being made.
+struct SearchJob {
+    matching: Matching,
+    answer: Answer,
+    found: Found,
+}
+
+impl Job for SearchJob {
+    fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
+        let (found, numbering) = (&mut self.found, self.answer.numbering);
+        if !self.matching.slice(session, &mut |matched| found.add(matched, numbering))? {
+            return Ok(None);
+        }
+        self.answer.save(session, &self.found)?;
+        self.answer.write(&session.tag, &self.found, out);
+        Ok(Some(Reply::completed().telling(updates_of(numbering))))
+    }
+}
+
+/// What matched, in the order of the mailbox.
+#[derive(Debug, Default)]
+pub struct Found {
+    uids: Vec<RangeInclusive<u32>>,
+    /// The same, as the client numbers them; empty when it numbers by UID.
+    numbers: Vec<RangeInclusive<u32>>,
+    count: u32,
+    /// The mod-sequences of the first, the last and the latest.
+    modseqs: Option<[u64; 3]>,
+}
+
+impl Found {
+    /// Adds a message; messages come in the order of the mailbox.
+    pub fn add(&mut self, matched: &Matched<'_>, numbering: Numbering) {
+        let entry = matched.facts.entry;
+        extend(&mut self.uids, entry.uid.0);
+        if numbering == Numbering::Sequence {
+            extend(&mut self.numbers, matched.number);
+        }
+        self.count = self.count.saturating_add(1);
+        let modseq = entry.modseq.0;
+        self.modseqs = match self.modseqs {
+            Some([first, _, latest]) => Some([first, modseq, latest.max(modseq)]),
+            None => Some([modseq; 3]),
+        };
+    }
+
+    fn shown(&self, numbering: Numbering) -> &[RangeInclusive<u32>] {
+        match numbering {
+            Numbering::Sequence => &self.numbers,
+            Numbering::Uid => &self.uids,
+        }
+    }
+}
+
+fn extend(ranges: &mut Vec<RangeInclusive<u32>>, number: u32) {
+    match ranges.last_mut() {
+        Some(last) if last.end().checked_add(1) == Some(number) => *last = *last.start()..=number,
+        _ => ranges.push(number..=number),
+    }
+}
+
+/// How SEARCH and SORT answer.
+pub struct Answer {
+    /// The name of the plain answer.
+    pub name: &'static str,
+    /// How messages are numbered.
+    pub numbering: Numbering,
+    /// The RETURN options; none for the plain answer.
+    pub returns: Option<SearchReturns>,
+    /// Whether mod-sequences were asked for.
+    pub tells_modseq: bool,
+}
+
+impl Answer {
+    /// Saves what was found for `$`, when that was asked for.
+    pub fn save(&self, session: &mut Session, found: &Found) -> Result<()> {
+        let Some(returns) = self.returns.filter(|returns| returns.save) else { return Ok(()) };
+        let ends_only = (returns.min || returns.max) && !returns.all && !returns.count;
+        let saved = &mut session.selected()?.saved;
+        if !ends_only {
+            *saved = found.uids.clone();
+            return Ok(());
+        }
+        let first = found.uids.first().map(|range| *range.start()).filter(|_| returns.min);
+        let last = found.uids.last().map(|range| *range.end()).filter(|_| returns.max);
+        *saved = Vec::new();
+        first.into_iter().chain(last).for_each(|uid| {
+            if saved.last().is_none_or(|range| *range.end() != uid) {
+                extend(saved, uid);
+            }
+        });
+        Ok(())
+    }
+
+    /// Writes the answer of SEARCH.
+    pub fn write(&self, tag: &str, found: &Found, out: &mut Writer) {
+        let shown = found.shown(self.numbering);
+        let Some(returns) = self.returns else {
+            return self.write_plain(shown.iter().cloned().flatten(), found, out);
+        };
+        let ends = shown.first().map(|range| *range.start()).zip(shown.last().map(|range| *range.end()));
+        self.write_extended(tag, (returns, found), ends, out, |out| {
+            out.ranges(shown.iter().cloned());
+        });
+    }
+
+    /// Writes the answer of SORT; the numbers are in their order.
+    pub fn write_sorted(&self, tag: &str, sorted: &[u32], found: &Found, out: &mut Writer) {
+        let Some(returns) = self.returns else {
+            return self.write_plain(sorted.iter().copied(), found, out);
+        };
+        let ends = sorted.first().copied().zip(sorted.last().copied());
+        self.write_extended(tag, (returns, found), ends, out, |out| {
+            out.ranges(sorted.iter().map(|number| *number..=*number));
+        });
+    }
+
+    fn write_plain(&self, numbers: impl Iterator<Item = u32>, found: &Found, out: &mut Writer) {
+        out.untagged().text(self.name);
+        for number in numbers {
+            out.space().number(u64::from(number));
+        }
+        if let Some([_, _, latest]) = found.modseqs.filter(|_| self.tells_modseq) {
+            out.text(" (MODSEQ ").number(latest).byte(b')');
+        }
+        out.crlf();
+    }
+
+    fn write_extended(
+        &self,
+        tag: &str,
+        (returns, found): (SearchReturns, &Found),
+        ends: Option<(u32, u32)>,
+        out: &mut Writer,
+        write_all: impl FnOnce(&mut Writer),
+    ) {
+        if returns == (SearchReturns { save: true, ..SearchReturns::default() }) {
+            return;
+        }
+        out.untagged().text("ESEARCH (TAG ").string(tag.as_bytes()).byte(b')');
+        if self.numbering == Numbering::Uid {
+            out.text(" UID");
+        }
+        if let Some((first, last)) = ends {
+            for (name, number) in [(" MIN ", returns.min.then_some(first)), (" MAX ", returns.max.then_some(last))] {
+                if let Some(number) = number {
+                    out.text(name).number(u64::from(number));
+                }
+            }
+            if returns.all {
+                out.text(" ALL ");
+                write_all(out);
+            }
+        }
+        if returns.count {
+            out.text(" COUNT ").number(u64::from(found.count));
+        }
+        if let Some(modseq) = self.modseq(returns, found) {
+            out.text(" MODSEQ ").number(modseq);
+        }
+        out.crlf();
+    }
+
+    /// Gives the mod-sequence that goes with what is told: that of the ends when only those are (RFC 4731 §3.2).
+    fn modseq(&self, returns: SearchReturns, found: &Found) -> Option<u64> {
+        let [first, last, latest] = found.modseqs.filter(|_| self.tells_modseq)?;
+        Some(match (returns.min, returns.max) {
+            _ if returns.all || returns.count => latest,
+            (true, false) => first,
+            (false, true) => last,
+            (true, true) => first.max(last),
+            (false, false) => latest,
+        })
+    }
 }

@@ -1,11 +1,68 @@
-//! Sort.
+//! SORT (RFC 5256, RFC 5957) with the extended answer of ESORT (RFC 5267).
 
+use std::collections::HashMap;
+
+use mail::mime::Source;
+
+use super::copy::updates_of;
+use super::matching::{Matching, Opens, asks_modseq};
+use super::search::{self, Answer, Found};
 use crate::codec::Writer;
-use crate::codec::ast::SortCommand;
-use crate::error::{Error, Result};
-use crate::session::{Next, Session};
+use crate::codec::ast::{Numbering, SortCommand};
+use crate::error::Result;
+use crate::message::{Sorter, sort::Record};
+use crate::session::{Job, Next, Reply, Session};
 
-/// Not there yet.
-pub fn sort(_session: &mut Session, _command: SortCommand, _out: &mut Writer) -> Result<Next> {
-    Err(Error::No("[CANNOT] not there yet"))
+/// Begins a SORT.
+pub fn sort(session: &mut Session, sort: SortCommand, out: &mut Writer) -> Result<Next> {
+    let sorter = Sorter::new(&sort.criteria);
+    let opens = if sorter.needs_header() { Opens::Matching } else { Opens::WhenNeeded };
+    let matching = Matching::begin(session, (&sort.key, opens), sort.numbering, out)?;
+    search::forget_saved(session, sort.returns)?;
+    let tells_modseq = asks_modseq(&sort.key);
+    let answer = Answer { name: "SORT", numbering: sort.numbering, returns: sort.returns, tells_modseq };
+    Ok(Next::Job(Box::new(SortJob {
+        matching,
+        answer,
+        sorter,
+        found: Found::default(),
+        records: Vec::new(),
+        numbers: HashMap::new(),
+    })))
+}
+
+/// A SORT that is being made.
+struct SortJob {
+    matching: Matching,
+    answer: Answer,
+    sorter: Sorter,
+    found: Found,
+    records: Vec<Record>,
+    /// The client's numbers by UID; empty when it numbers by UID.
+    numbers: HashMap<u32, u32>,
+}
+
+impl Job for SortJob {
+    fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
+        let numbering = self.answer.numbering;
+        let Self { matching, found, sorter, records, numbers, .. } = self;
+        let done = matching.slice(session, &mut |matched| {
+            found.add(matched, numbering);
+            let header = matched.message.map_or(&[][..], |message| message.header());
+            records.push(sorter.record(matched.facts, header));
+            if numbering == Numbering::Sequence {
+                numbers.insert(matched.facts.entry.uid.0, matched.number);
+            }
+        })?;
+        if !done {
+            return Ok(None);
+        }
+        self.answer.save(session, &self.found)?;
+        let mut sorted = self.sorter.sort(std::mem::take(&mut self.records));
+        if numbering == Numbering::Sequence {
+            sorted.iter_mut().for_each(|uid| *uid = self.numbers.get(uid).copied().unwrap_or(*uid));
+        }
+        self.answer.write_sorted(&session.tag, &sorted, &self.found, out);
+        Ok(Some(Reply::completed().telling(updates_of(numbering))))
+    }
 }

@@ -1,11 +1,58 @@
-//! Thread.
+//! THREAD (RFC 5256).
 
+use std::collections::HashMap;
+
+use mail::mime::Source;
+
+use super::copy::updates_of;
+use super::matching::{Matching, Opens};
 use crate::codec::Writer;
-use crate::codec::ast::ThreadCommand;
-use crate::error::{Error, Result};
-use crate::session::{Next, Session};
+use crate::codec::ast::{Numbering, ThreadCommand};
+use crate::error::Result;
+use crate::message::Threader;
+use crate::session::{Job, Next, Reply, Session};
 
-/// Not there yet.
-pub fn thread(_session: &mut Session, _command: ThreadCommand, _out: &mut Writer) -> Result<Next> {
-    Err(Error::No("[CANNOT] not there yet"))
+/// Begins a THREAD.
+pub fn thread(session: &mut Session, thread: ThreadCommand, out: &mut Writer) -> Result<Next> {
+    let matching = Matching::begin(session, (&thread.key, Opens::Matching), thread.numbering, out)?;
+    Ok(Next::Job(Box::new(ThreadJob {
+        matching,
+        numbering: thread.numbering,
+        threader: Some(Threader::new(thread.algorithm)),
+        numbers: HashMap::new(),
+    })))
+}
+
+/// A THREAD that is being made.
+struct ThreadJob {
+    matching: Matching,
+    numbering: Numbering,
+    /// Taken when all messages have been added.
+    threader: Option<Threader>,
+    /// The client's numbers by UID; empty when it numbers by UID.
+    numbers: HashMap<u32, u32>,
+}
+
+impl Job for ThreadJob {
+    fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
+        let Self { matching, numbering, threader, numbers } = self;
+        let done = matching.slice(session, &mut |matched| {
+            if let (Some(threader), Some(message)) = (threader.as_mut(), matched.message) {
+                threader.add(matched.facts, message.header());
+            }
+            if *numbering == Numbering::Sequence {
+                numbers.insert(matched.facts.entry.uid.0, matched.number);
+            }
+        })?;
+        if !done {
+            return Ok(None);
+        }
+        out.untagged().text("THREAD");
+        if let Some(forest) = self.threader.take().map(Threader::finish).filter(|forest| !forest.is_empty()) {
+            out.space();
+            forest.write(out, |uid| self.numbers.get(&uid).copied().unwrap_or(uid));
+        }
+        out.crlf();
+        Ok(Some(Reply::completed().telling(updates_of(self.numbering))))
+    }
 }

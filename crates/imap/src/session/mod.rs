@@ -289,6 +289,7 @@ impl Session {
     fn proceed(&mut self, next: Result<Next>, out: &mut Writer) -> Effect {
         let task = match next {
             Ok(Next::Reply(reply)) => return self.finish(reply, out),
+            Err(error @ (Error::ContentsGone | Error::MailboxGone)) => return self.part(&error, out),
             Err(error) => {
                 if error.is_ours() {
                     self.fault = Some(error.to_string());
@@ -335,6 +336,9 @@ impl Session {
             self.fault = Some(error.to_string());
         }
         self.task = None;
+        if matches!(error, Error::ContentsGone) {
+            return Effect::Close;
+        }
         out.untagged_status(Status::Bye, error.told().1);
         Effect::Close
     }

@@ -201,6 +201,24 @@ impl Selected {
         }
     }
 
+    /// Like [`Selected::resolve`], but numbers that no message has are left out silently, as in searches.
+    pub fn resolve_existing(
+        &self,
+        view: &MailView<'_>,
+        set: &MessageSet,
+        numbering: Numbering,
+    ) -> Result<Vec<RangeInclusive<u32>>> {
+        match self.resolve(view, set, numbering) {
+            Err(Error::Bad(_)) => {
+                let MessageSet::Numbers(numbers) = set else { return Ok(Vec::new()) };
+                let place = self.place(view);
+                let count = self.roster.count(&place)?;
+                Ok(self.roster.uids_of(&place, &numbers.resolve(count))?)
+            }
+            resolved => resolved,
+        }
+    }
+
     /// Cuts ranges of UIDs to those that the client knows.
     #[must_use]
     pub fn known_uids(&self, ranges: Vec<RangeInclusive<u32>>) -> Vec<RangeInclusive<u32>> {

@@ -1,0 +1,211 @@
+//! Whole connections over loopback sockets: pipelining, literals, IDLE, COMPRESS, slow readers, shutdown.
+
+use std::sync::Arc;
+
+use base::sim::SimClock;
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
+use imap::Service;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use wire::{Peer, Pool, PoolOptions, Shutdown, Stream};
+
+use crate::world::World;
+
+struct Server {
+    address: std::net::SocketAddr,
+    shutdown: Shutdown,
+}
+
+/// Serves a new world on a port of the machine's choice.
+async fn server() -> Server {
+    let world = World::new();
+    let clock = Arc::new(SimClock::new());
+    let pool = Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads start");
+    let shutdown = Shutdown::new();
+    let service = Arc::new(Service { site: world.site, tls: None, pool, shutdown: shutdown.clone() });
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be bound");
+    let address = listener.local_addr().expect("a bound socket has an address");
+    tokio::spawn(async move {
+        while let Ok((stream, address)) = listener.accept().await {
+            let service = Arc::clone(&service);
+            tokio::spawn(imap::serve(Stream::tcp(stream), Peer::network(address), service));
+        }
+    });
+    Server { address, shutdown }
+}
+
+struct Client {
+    stream: TcpStream,
+    received: Vec<u8>,
+    deflate: Option<(Compress, Decompress)>,
+}
+
+impl Client {
+    async fn connect(server: &Server) -> Self {
+        let stream = TcpStream::connect(server.address).await.expect("the server listens");
+        let mut client = Self { stream, received: Vec::new(), deflate: None };
+        assert!(client.until("\r\n").await.starts_with("* OK [CAPABILITY IMAP4rev1"));
+        client
+    }
+
+    async fn logged_in(server: &Server) -> Self {
+        let mut client = Self::connect(server).await;
+        client.command("l LOGIN alice secret").await;
+        client
+    }
+
+    async fn send(&mut self, bytes: &[u8]) {
+        let bytes = match &mut self.deflate {
+            None => bytes.to_vec(),
+            Some((compress, _)) => {
+                let mut out = Vec::with_capacity(bytes.len() + 1_024);
+                compress.compress_vec(bytes, &mut out, FlushCompress::Sync).expect("compressing works");
+                out
+            }
+        };
+        self.stream.write_all(&bytes).await.expect("the server reads");
+    }
+
+    /// Takes what the server says up to a text, which must come.
+    async fn until(&mut self, end: &str) -> String {
+        loop {
+            let found = self.received.windows(end.len()).position(|window| window == end.as_bytes());
+            if let Some(place) = found {
+                let rest = self.received.split_off(place + end.len());
+                let said = std::mem::replace(&mut self.received, rest);
+                return String::from_utf8_lossy(&said).into_owned();
+            }
+            let mut fresh = Vec::with_capacity(1 << 16);
+            let count = self.stream.read_buf(&mut fresh).await.expect("the server writes");
+            assert!(count > 0, "the server closed; it said {}", String::from_utf8_lossy(&self.received));
+            self.take(&fresh);
+        }
+    }
+
+    fn take(&mut self, fresh: &[u8]) {
+        let Some((_, decompress)) = &mut self.deflate else { return self.received.extend_from_slice(fresh) };
+        let mut plain = Vec::with_capacity(1 << 20);
+        decompress.decompress_vec(fresh, &mut plain, FlushDecompress::Sync).expect("the server compresses well");
+        self.received.extend_from_slice(&plain);
+    }
+
+    /// Sends a command without literals and takes everything up to its tagged line.
+    async fn command(&mut self, line: &str) -> String {
+        self.send(format!("{line}\r\n").as_bytes()).await;
+        let tag = line.split(' ').next().unwrap_or_default();
+        let mut said = self.until(&format!("{tag} OK ")).await;
+        said.push_str(&self.until("\r\n").await);
+        said
+    }
+
+    async fn closed(&mut self) -> bool {
+        self.stream.read_to_end(&mut self.received).await.is_ok()
+    }
+}
+
+#[tokio::test]
+async fn pipelined_commands_are_answered_in_order() {
+    let server = server().await;
+    let mut client = Client::connect(&server).await;
+    let message = "Subject: piped\r\n\r\nbody\r\n";
+    let append = format!("b APPEND INBOX {{{}+}}\r\n{message}\r\n", message.len());
+    let rest = "c SELECT INBOX\r\nd FETCH 1 (UID BODY.PEEK[TEXT])\r\ne STORE 1 +FLAGS.SILENT (\\Seen)\r\nf LOGOUT\r\n";
+    client.send(format!("a LOGIN alice secret\r\n{append}{rest}").as_bytes()).await;
+    let said = client.until("f OK LOGOUT completed\r\n").await;
+    let tags: Vec<&str> = said.lines().filter_map(|line| line.split_once(" OK").map(|(tag, _)| tag)).collect();
+    let tagged: Vec<&str> = tags.into_iter().filter(|tag| tag.len() == 1 && *tag != "*").collect();
+    assert_eq!(tagged, ["a", "b", "c", "d", "e", "f"]);
+    assert!(said.contains("* 1 FETCH (UID 1 BODY[TEXT] {6}\r\nbody\r\n)\r\n"), "{said}");
+    assert!(client.closed().await);
+}
+
+#[tokio::test]
+async fn a_large_message_comes_back_in_pieces_and_whole() {
+    let server = server().await;
+    let mut client = Client::logged_in(&server).await;
+    let line = "0123456789 abcdefghijklmnopqrstuvwxyz\r\n";
+    let message = format!("Subject: large\r\n\r\n{}", line.repeat(25_000));
+    client.send(format!("a APPEND INBOX {{{}}}\r\n", message.len()).as_bytes()).await;
+    client.until("+ go on\r\n").await;
+    client.send(format!("{message}\r\n").as_bytes()).await;
+    client.until("a OK ").await;
+    client.until("\r\n").await;
+    client.command("b SELECT INBOX").await;
+    let said = client.command("c FETCH 1 (UID BODY[] RFC822.SIZE)").await;
+    let head = format!("* 1 FETCH (UID 1 BODY[] {{{}}}\r\n", message.len());
+    let tail = format!(" RFC822.SIZE {} FLAGS (\\Seen))\r\nc OK FETCH completed\r\n", message.len());
+    assert_eq!(said, format!("{head}{message}{tail}"));
+}
+
+#[tokio::test]
+async fn an_idle_client_hears_of_what_others_do() {
+    let server = server().await;
+    let (mut idle, mut other) = (Client::logged_in(&server).await, Client::logged_in(&server).await);
+    idle.command("a SELECT INBOX").await;
+    idle.send(b"b IDLE\r\n").await;
+    idle.until("+ idling\r\n").await;
+    for number in 1..=3 {
+        other.send(b"a APPEND INBOX {1+}\r\nx\r\n").await;
+        other.until("a OK ").await;
+        other.until("\r\n").await;
+        assert_eq!(idle.until("EXISTS\r\n").await.lines().last(), Some(format!("* {number} EXISTS").as_str()));
+        idle.until("RECENT\r\n").await;
+    }
+    idle.send(b"DONE\r\nc NOOP\r\n").await;
+    assert_eq!(idle.until("c OK NOOP completed\r\n").await, "b OK IDLE completed\r\nc OK NOOP completed\r\n");
+}
+
+#[tokio::test]
+async fn a_compressed_connection_works_on() {
+    let server = server().await;
+    let mut client = Client::logged_in(&server).await;
+    client.command("a COMPRESS DEFLATE").await;
+    client.deflate = Some((Compress::new(Compression::fast(), false), Decompress::new(false)));
+    assert!(client.command("b SELECT INBOX").await.contains("* 0 EXISTS\r\n"));
+    client.send(b"c APPEND INBOX {20000}\r\n").await;
+    client.until("+ go on\r\n").await;
+    client.send(&[b"y".repeat(20_000), b"\r\n".to_vec()].concat()).await;
+    client.until("c OK ").await;
+    client.until("\r\n").await;
+    assert!(client.command("d FETCH 1 BODY.PEEK[]").await.contains(&"y".repeat(20_000)));
+}
+
+#[tokio::test]
+async fn a_client_that_reads_late_gets_everything() {
+    let server = server().await;
+    let mut client = Client::logged_in(&server).await;
+    let appends = "x APPEND INBOX {1+}\r\nx".to_owned() + &" {1+}\r\nx".repeat(999) + "\r\n";
+    for _ in 0..5 {
+        client.send(appends.as_bytes()).await;
+        client.until("x OK ").await;
+        client.until("\r\n").await;
+    }
+    client.command("a SELECT INBOX").await;
+    client.send(b"b UID FETCH 1:* (FLAGS MODSEQ INTERNALDATE)\r\nc NOOP\r\n").await;
+    let said = client.until("c OK NOOP completed\r\n").await;
+    assert_eq!(said.lines().filter(|line| line.contains(" FETCH (UID ")).count(), 5_000);
+    assert!(said.contains("* 5000 FETCH (UID 5000 FLAGS ("));
+}
+
+#[tokio::test]
+async fn clients_are_told_when_the_server_ends() {
+    let server = server().await;
+    let mut waiting = Client::logged_in(&server).await;
+    let mut idle = Client::logged_in(&server).await;
+    idle.send(b"a IDLE\r\n").await;
+    idle.until("+ idling\r\n").await;
+    server.shutdown.drain();
+    for client in [&mut waiting, &mut idle] {
+        assert_eq!(client.until("\r\n").await, "* BYE [UNAVAILABLE] the server ends\r\n");
+        assert!(client.closed().await);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_skipped_ends_the_connection() {
+    let server = server().await;
+    let mut client = Client::connect(&server).await;
+    client.send(b"a LOGIN {99999+}\r\n").await;
+    assert!(client.until("\r\n").await.starts_with("* BYE [TOOBIG]"));
+    assert!(client.closed().await);
+}
