@@ -612,3 +612,22 @@ fn a_collection_that_keeps_other_sums_is_refused_until_it_is_rebuilt() {
     assert_eq!(check(&engine, ID, &CountOnly).unwrap(), []);
     assert_eq!(Reader::open(&engine, ID).unwrap().totals().unwrap(), Totals { count: 100, sums: Weight::ZERO });
 }
+
+#[test]
+fn remembered_changes_outlive_the_levels_above_them() {
+    let tuning = Tuning { block_entries_max: 4, node_children_max: 4, recent_max: 8, ..SMALL };
+    for count in 10..80u32 {
+        for kept in 1..count.min(12) {
+            let engine = Memory::new(1);
+            load(&engine, tuning, 0..count, 1_000);
+            let mut writer = Writer::open_tuned(&engine, ID, &Three, tuning).unwrap();
+            writer.put(&0u32.to_be_bytes(), &[3, 0, 0]).unwrap();
+            writer.remove(&1u32.to_be_bytes()).unwrap();
+            commit(&engine, writer);
+            let mut writer = Writer::open_tuned(&engine, ID, &Three, tuning).unwrap();
+            (kept..count).for_each(|number| drop(writer.remove(&number.to_be_bytes()).unwrap()));
+            commit(&engine, writer);
+            check_reader(&engine, ID, &model_of(&engine), &[]);
+        }
+    }
+}

@@ -13,7 +13,7 @@
 //! | [`shape`] | how large a tree is |
 //! | [`weight`] | the sums that a collection keeps beside its count |
 //!
-//! Entries are plain keys in [`Table::View`]. *Fences* cut them into blocks of at most some dozen; a small tree over
+//! Entries are plain keys in [`Table::View`]. *Fences* cut them into blocks of at most 256; a small tree over
 //! the fences, in [`Table::Tree`], holds the count and the sums of every block and of every subtree. A read by position goes
 //! down the tree and scans part of one block. A change rewrites the entry and one narrow node a level.
 //!

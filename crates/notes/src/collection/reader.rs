@@ -2,8 +2,8 @@
 //!
 //! A [`Reader`] reads what its `&dyn Read` shows. On a snapshot, everything it gives belongs to one moment; on the
 //! live store it must be made under the database's lock. It keeps the root record that it was opened with and reads
-//! the other nodes when it needs them: one look-up a level, two levels for a million entries, then a scan of at
-//! most one block. To what the tree says it adds the changes that the root remembers.
+//! the other nodes when it needs them: one look-up a level, two or three levels for a million entries, then a scan of at
+//! most half a block. To what the tree says it adds the changes that the root remembers.
 //!
 //! Positions count from zero. Keys are the caller's keys, without the collection's prefix.
 //!

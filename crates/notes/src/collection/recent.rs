@@ -3,7 +3,7 @@
 //! Writing a node a level for every change would cost several times what the entry itself costs. So the root record, which is
 //! written anyway, keeps the last changes of totals, by key; when they are too many, those below the root's children that have
 //! most of them go down into the tree together. A folder that grows at its end then writes its last node once in
-//! some dozen messages. Readers add what is remembered to what they find.
+//! eight messages or so. Readers add what is remembered to what they find.
 //!
 //! Invariants: keys ascend strictly; no change is nothing; what the tree says of a block, plus the remembered changes of
 //! keys in the block, is what the block's entries add up to.

@@ -67,6 +67,7 @@ impl Root {
 
     pub(super) fn encode(&self) -> Vec<u8> {
         assert!(self.sums <= SUMS_MAX && self.next_number != ROOT && self.state.len() <= STATE_BYTES_MAX);
+        assert!(self.node.level() > 0 || self.recents.list().is_empty(), "what is written can be read");
         let capacity = 16 + self.state.len() + 2 * self.recents.size_bytes() + self.node.bytes().len();
         let mut record = Encoder::with_capacity(capacity);
         record.u8(VERSION).u8(self.sums as u8).u32(self.next_number).bytes(&self.state);

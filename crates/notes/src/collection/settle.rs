@@ -80,7 +80,7 @@ impl Writer<'_> {
         let mut level = self.node(ROOT).level();
         if children.is_empty() {
             self.replace(ROOT, empty_node(sums));
-            return Ok(());
+            return self.lower_root();
         }
         let bytes_max = self.tuning.root_bytes_max as usize;
         while self.is_too_large(level, &children)
@@ -110,7 +110,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Takes levels away as long as the root has but one node below it, and that is small.
+    /// Takes levels away as long as the root has but one node below it, and that is small. A root without nodes below remembers
+    /// nothing; making the changes may leave a block to be cut or merged once more.
     fn lower_root(&mut self) -> Result<()> {
         while self.node(ROOT).level() > 0 && self.node(ROOT).len() == 1 {
             let wanted = Wanted::of(self.node(ROOT), 0);
@@ -121,6 +122,10 @@ impl Writer<'_> {
             }
             self.free(wanted.number);
             self.replace(ROOT, node);
+        }
+        let root = self.node(ROOT).clone();
+        if root.level() == 0 {
+            (0..root.len()).try_for_each(|index| self.apply_below(&root, index))?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@
 //! collection meanwhile. Dropping a writer without finishing it changes nothing.
 //!
 //! `put` and `remove` change the totals on the path to the entry in place, or, where that path has more than the root, remember
-//! the change in the root record until there are some dozen ([`super::recent`]). Blocks that became too large or too small
+//! the change in the root record until there are too many ([`super::recent`]). Blocks that became too large or too small
 //! are cut and merged at the end ([`super::settle`]), so that a block is read at most once a transaction.
 //!
 //! Invariants: a node in memory differs from the stored one only when it is marked changed; the totals of a node's children
@@ -188,10 +188,9 @@ impl<'r> Writer<'r> {
     /// Writes the changes into the batch.
     pub fn finish(mut self, batch: &mut Batch) -> Result<()> {
         assert!(!self.broken, "a transaction whose change failed must not be written");
-        if self.uneven {
+        while self.uneven {
             self.settle()?;
         }
-        assert!(!self.uneven, "everything is settled before it is written");
         for (key, pending) in &self.entries {
             let stored_key = self.id.entry_key(key);
             match &pending.value {
