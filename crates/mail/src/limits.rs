@@ -71,3 +71,6 @@ pub const IMPORT_GROUP_BYTES: usize = 16 << 20;
 
 /// Most imports of one mail file that may be interrupted at a time.
 pub const IMPORT_SOURCES_MAX: usize = 1_000;
+
+/// Messages without `\\Deleted` in a row after which an expunge looks the next one up through the counts.
+pub const DELETED_GAP_MAX: u32 = 256;

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use base::{Modseq, Name, NoteId, Timestamp, Uid, ViewId};
 use event_listener::EventListener;
 use notes::{
-    Access, Acl, Database, DatabaseKind, DatabaseOptions, Identity, Item, NewDatabase, NewNote, NoteClass, Notes,
+    Access, Acl, Database, DatabaseKind, DatabaseOptions, Identity, Item, Marks, NewDatabase, NewNote, NoteClass, Notes,
     Value, Writer, level,
 };
 use store::Ticket;
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    APPEND_MESSAGES_MAX, DELETE_MESSAGES_PER_TRANSACTION, MAILBOX_NAME_BYTES_MAX, SEPARATE_PART_BYTES_MIN,
+    APPEND_MESSAGES_MAX, DELETE_MESSAGES_PER_TRANSACTION, DELETED_GAP_MAX, MAILBOX_NAME_BYTES_MAX, SEPARATE_PART_BYTES_MIN,
     SUBSCRIPTIONS_MAX,
 };
 use crate::mailbox::flags::{FlagChange, Flags};
@@ -417,11 +417,7 @@ impl MailFile {
     pub fn expunge(&self, folder: ViewId, uids: Option<&UidSet>) -> Result<ExpungeOutcome> {
         let database = self.database();
         let ((gone, modseq), ticket) = self.write(|writer| {
-            let mut doomed = Vec::new();
-            let reader = writer.folder_read(folder)?;
-            for position in 0..reader.totals()?.deleted {
-                doomed.extend(reader.deleted_at(position)?);
-            }
+            let mut doomed = deleted_entries(&writer.folder_read(folder)?)?;
             doomed.retain(|entry| uids.is_none_or(|uids| uids.contains(entry.uid)));
             for entry in &doomed {
                 writer.note_delete(entry.note)?;
@@ -576,6 +572,27 @@ fn copy_note(writer: &mut Writer<'_, '_>, entry: &notes::Entry, target: ViewId) 
     };
     writer.note_create(copy)?;
     Ok(uid)
+}
+
+/// Finds the messages with `\Deleted`. They mostly stand side by side, so each that is found through the counts is
+/// followed by those behind it; looking each up by its number would pass over what was deleted before, every time.
+fn deleted_entries(reader: &notes::FolderReader<'_>) -> Result<Vec<notes::Entry>> {
+    let total = reader.totals()?.deleted;
+    let mut found: Vec<notes::Entry> = Vec::new();
+    while (found.len() as u64) < total {
+        let Some(first) = reader.deleted_at(found.len() as u64)? else { break };
+        let mut others = 0;
+        reader.each_entry(first.uid, &mut |entry| {
+            if entry.marks.has(Marks::DELETED) {
+                others = 0;
+                found.push(entry);
+            } else {
+                others += 1;
+            }
+            Ok(others < DELETED_GAP_MAX && (found.len() as u64) < total)
+        })?;
+    }
+    Ok(found)
 }
 
 fn entries_of(writer: &Writer<'_, '_>, folder: ViewId, uids: &UidSet) -> Result<Vec<notes::Entry>> {
