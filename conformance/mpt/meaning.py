@@ -3,7 +3,8 @@
 What counts: the status of a command, response codes that the script asks for, and all data. What does not, because the RFCs leave it to the
 server: the words for people behind a status; NO or BAD for what cannot be done; the order of untagged answers and of the items
 in a FETCH; quotes where an atom would do; the order of flags; \\Recent and RECENT; attributes of LIST beyond the common ones; flags that a
-server offers beyond those expected. Expunges are compared by which messages are gone, because a server may count them from either end.
+server offers beyond those expected. Expunges are compared by which messages are gone and how many are left, because a server may
+count them from either end, and tell of new messages before or after.
 """
 
 import itertools
@@ -13,8 +14,8 @@ LIST_ATTRIBUTES = {"\\noselect", "\\noinferiors", "\\haschildren", "\\hasnochild
 TAGGED = re.compile(r"^([A-Za-z0-9][A-Za-z0-9.\\]*) (OK\b|NO\b|BAD\b|\(\.\)\*|\.\*)(.*)$", re.S)
 STATUS = re.compile(r"^(\\\*|\\\+)( OK| NO| BAD| BYE| PREAUTH|)(?: (\\\[.*?\\\]))?", re.S)
 # Answers that a server may give beyond the expected ones.
-WELCOME = re.compile(r"\* (OK \[|CAPABILITY |FLAGS |\d+ RECENT|ENABLED|(LIST|LSUB|XLIST) \([^)]*\) \S+ \"?(Sent|Drafts|Trash|Junk|Archive|Outbox)\b)", re.I)
-PERMUTED_ITEMS_MAX = 5
+WELCOME = re.compile(r"\* (OK \[|CAPABILITY |FLAGS |\d+ RECENT|ENABLED|((LIST|LSUB|XLIST) \([^)]*\) \S+|STATUS) \"?(Sent|Drafts|Trash|Junk|Archive|Outbox)\b)", re.I)
+PERMUTED_ITEMS_MAX = 6
 
 
 class Unlike(Exception):
@@ -44,8 +45,9 @@ def compare(expected, actual):
     if expected == [[".*"]]:
         return
     expected = [answer for answer in expected if not re.match(r"\\\* \S+ RECENT", answer[0])]
-    wanted = [answer for answer in expected if not is_expunge(answer[0])]
-    given = [answer for answer in actual if not is_expunge(answer)]
+    counted = any(is_expunge(answer[0]) for answer in expected)
+    wanted = [answer for answer in expected if not is_expunge(answer[0]) and not (counted and is_exists(answer[0]))]
+    given = [answer for answer in actual if not is_expunge(answer) and not (counted and is_exists(answer))]
     fitting = [[i for i, one in enumerate(given) if matcher(one)] for matcher in map(matcher_for, wanted)]
     taken = pair_up(fitting)
     for answer, choices in zip(wanted, fitting):
@@ -57,6 +59,8 @@ def compare(expected, actual):
     more = [one for one in given if not WELCOME.match(one)]
     if more:
         raise Unlike(f"not expected: {shown(more)}")
+    if counted and None not in (final_size(a[0] for a in expected), final_size(actual)) and final_size(a[0] for a in expected) != final_size(actual):
+        raise Unlike(f"the mailbox has {final_size(actual)} messages, and not {final_size(a[0] for a in expected)}")
     gone_expected = gone([a[0] for a in expected if is_expunge(a[0])])
     gone_actual = gone([a for a in actual if is_expunge(a)])
     if gone_expected != gone_actual:
@@ -84,6 +88,22 @@ def pair_up(fitting):
 def is_expunge(line):
     """Tells whether a line, expected or given, is an EXPUNGE."""
     return re.match(r"\\?\* \d+ EXPUNGE", line, re.I) is not None
+
+
+def is_exists(line):
+    """Tells whether a line, expected or given, is an EXISTS with a number."""
+    return re.match(r"\\?\* \d+ EXISTS", line, re.I) is not None
+
+
+def final_size(lines):
+    """Gives how many messages there are after a row of EXISTS and EXPUNGE answers, if it says so."""
+    size = None
+    for line in lines:
+        if is_exists(line):
+            size = int(re.search(r"\d+", line).group())
+        elif is_expunge(line) and size is not None:
+            size -= 1
+    return size
 
 
 def gone(lines):
@@ -141,6 +161,7 @@ def status_pattern(line):
 def data_pattern(line):
     """Makes quotes optional and takes \\Recent out."""
     line = re.sub(r" ?\\\\Recent(?= |\\\))", "", line).replace("\\( ", "\\(")
+    line = re.sub(r"(?<=RECENT )\d+", r"\\d+", line)
     return re.sub(r'\\?"', '"?', line)
 
 

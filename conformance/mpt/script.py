@@ -55,22 +55,23 @@ def parse(text, separator="."):
 
 
 def names_sent(line, separator):
-    """Rewrites the mailbox names of a command."""
-    found = re.match(rf"(\S+ (?:UID )?(?:{NAMING_COMMANDS}) )(.*)$", line, re.I)
-    if separator == "." or not found:
+    """Rewrites the mailbox names of a command, and takes out spaces that the grammar does not have (RFC 9051 section 9)."""
+    found = re.match(rf"(\S+ (?:UID )?(?:{NAMING_COMMANDS}|STORE|SEARCH) +)(.*)$", line, re.I)
+    if not found:
         return line
     head, rest = found.groups()
-    tail = ""
-    if " APPEND " in head.upper() + " ":
-        name, space, tail = rest.partition(" ")
-        rest, tail = name, space + tail
-    rest = re.sub(r'(?<=[\w%*&"-])\.(?=[\w%*&"-])', separator, rest)
-    return head + re.sub(r'(?<=\w)\.(?=[\s"]|$)', separator, rest) + tail
+    quoted = rest.split('"')
+    quoted[::2] = [re.sub(r"(?<=\() +| +(?=\))", "", re.sub(r"  +", " ", plain)) for plain in quoted[::2]]
+    rest = '"'.join(quoted)
+    if separator == "." or re.search(" (STORE|SEARCH) ", head, re.I):
+        return head + rest
+    name, space, tail = rest.partition(" ") if " APPEND " in head.upper() else (rest, "", "")
+    return head + name.replace(".", separator).replace("&AC4-", "&AC8-") + space + tail
 
 
 def names_expected(line, separator):
     """Rewrites the mailbox names of an answer."""
     if separator == "." or not re.match(r"\\\* (LIST|LSUB|XLIST|STATUS|QUOTAROOT|ACL|MYRIGHTS) ", line):
         return line
-    line = re.sub(r'"\\?\."', f'"{separator}"', line)
-    return re.sub(r"(?<=[\w-])\\?\.(?=[\w-])", separator, line)
+    line = re.sub(r'(\\?")\\?\.(\\?")', rf"\1{separator}\2", line)
+    return re.sub(r"\\\.|(?<=[\w-])\.(?=[\w-])", separator, line)
