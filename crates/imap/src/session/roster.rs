@@ -116,10 +116,19 @@ impl Roster {
 
     /// Forgets what is gone and calls `each` with the number to report for it, one EXPUNGE after the other.
     pub fn report_expunged<P: Positions>(&mut self, folder: &P, mut each: impl FnMut(u32)) -> Result<(), P::Error> {
-        // The smaller ones have been reported when a UID's turn comes, so only the folder's own count below it.
-        let gone = std::mem::take(&mut self.gone);
-        for uid in gone {
-            each(folder.rank(uid)?.saturating_add(1));
+        // The smaller ones have been reported when a UID's turn comes, so only the folder's own count below it. Those that
+        // stood side by side share it: they are told apart by the next UID that is still there.
+        let mut last = None;
+        for uid in std::mem::take(&mut self.gone) {
+            let rank = match last {
+                Some((rank, next)) if uid < next => rank,
+                _ => {
+                    let rank = folder.rank(uid)?;
+                    last = Some((rank, folder.uid_at(rank)?.unwrap_or(u32::MAX)));
+                    rank
+                }
+            };
+            each(rank.saturating_add(1));
         }
         Ok(())
     }
