@@ -73,6 +73,8 @@ enum Step {
     Update(usize, Vec<u8>),
     RemoveAt(usize),
     State(Vec<u8>),
+    /// Removes some entries in a row, from a position on.
+    RemoveRange(usize, usize),
 }
 
 fn apply(writer: &mut Writer<'_>, model: &mut Model, step: &Step) {
@@ -98,6 +100,10 @@ fn apply(writer: &mut Writer<'_>, model: &mut Model, step: &Step) {
             assert_eq!(writer.remove(&key).unwrap(), model.remove(&key));
         }
         Step::State(state) => writer.set_state(state),
+        Step::RemoveRange(position, count) => {
+            let keys: Vec<_> = model.keys().skip(position % model.len().max(1)).take(*count).cloned().collect();
+            keys.iter().for_each(|key| assert_eq!(writer.remove(key).unwrap(), model.remove(key)));
+        }
     }
 }
 
@@ -206,6 +212,7 @@ fn some_step() -> impl Strategy<Value = Step> {
         2 => (any::<usize>(), some_value()).prop_map(|(position, value)| Step::Update(position, value)),
         3 => any::<usize>().prop_map(Step::RemoveAt),
         1 => vec(any::<u8>(), 0..20).prop_map(Step::State),
+        1 => (any::<usize>(), 0usize..40).prop_map(|(position, count)| Step::RemoveRange(position, count)),
     ]
 }
 
