@@ -1,0 +1,125 @@
+//! Commands of the administration without a server, and that they do the same with one.
+
+use serde_json::json;
+
+use crate::Place;
+
+/// Runs the same commands in the same order, whoever executes them.
+fn check_people(place: &Place) {
+    place.check_fails(
+        &["user", "add", "ann@acme.test"],
+        "acme.test is not a domain of this server; add it first: `doublet domain add DOMAIN`",
+    );
+    place.check(&["domain", "add", "acme.test"], "domain acme.test was added");
+    place.check(
+        &["user", "add", "ann@acme.test", "--name", "Ann Archer", "--alias", "a@acme.test", "--quota", "2GiB"],
+        "Nobody can log in yet",
+    );
+    place.check_input(&["user", "set", "ann@acme.test", "--password-stdin"], "sesame street\n", "was changed");
+    place.check_input(&["user", "add", "bob@acme.test", "--password-stdin"], "sesame street\n", "mail/bob.nsf");
+    place.check_fails(&["user", "add", "a@acme.test"], "is taken already by");
+    place.check_fails(&["user", "set", "bob@acme.test", "--password-stdin"], "standard input has no password");
+    let people = place.json(&["user", "list"]);
+    assert_eq!(people[0]["address"], "ann@acme.test");
+    assert_eq!((&people[0]["aliases"], &people[0]["quota_bytes"]), (&json!(["a@acme.test"]), &json!(2u64 << 30)));
+    assert_eq!((&people[1]["address"], &people[1]["password"]), (&json!("bob@acme.test"), &json!(true)));
+    place
+        .check(&["user", "set", "ann", "--quota", "none", "--remove-alias", "a@acme.test", "--disable"], "was changed");
+    let ann = place.json(&["user", "show", "ann@acme.test"]);
+    assert_eq!((&ann["quota_bytes"], &ann["disabled"], &ann["aliases"]), (&json!(null), &json!(true), &json!([])));
+    place.check(&["user", "set", "ann", "--enable", "--forward", "bob@acme.test"], "was changed");
+    place.check_fails(&["user", "set", "ann", "--forward", "nonsense"], "nonsense");
+    assert_eq!(place.json(&["user", "show", "ann"])["forward"], "bob@acme.test");
+}
+
+fn check_groups_and_domains(place: &Place) {
+    place.check(
+        &["group", "add", "team@acme.test", "--member", "ann@acme.test", "--member", "nobody@acme.test"],
+        "nobody here: nobody@acme.test",
+    );
+    place.check(
+        &["group", "set", "team@acme.test", "--add-member", "bob@acme.test", "--remove-member", "nobody@acme.test"],
+        "2 members",
+    );
+    assert_eq!(place.json(&["group", "show", "team@acme.test"])["members"], json!(["ann@acme.test", "bob@acme.test"]));
+    assert_eq!(place.json(&["group", "list"])[0]["members"], 2);
+    place.check(&["domain", "set", "acme.test", "--catch-all", "bob@acme.test"], "was changed");
+    place.check_fails(&["user", "remove", "bob@acme.test"], "--catch-all none");
+    place.check(&["domain", "add", "acme.example", "--alias-of", "acme.test"], "stand for those of acme.test");
+    let domain = place.json(&["domain", "show", "acme.test"]);
+    assert_eq!((&domain["aliases"], &domain["catch_all"]), (&json!(["acme.example"]), &json!("bob@acme.test")));
+    let records = domain["dns_records"].to_string();
+    for wanted in ["IN MX 10 mail.acme.test.", "v=spf1", "v=DMARC1", "v=DKIM1; k=rsa", "v=DKIM1; k=ed25519"] {
+        assert!(records.contains(wanted), "{wanted}: {records}");
+    }
+    place.check_fails(&["domain", "remove", "acme.test"], "still in use");
+    place.check(&["domain", "remove", "acme.example"], "no longer");
+    place.check(&["domain", "set", "acme.test", "--catch-all", "none"], "was changed");
+    place.check(&["group", "remove", "team@acme.test"], "was removed");
+    place.check_fails(&["group", "show", "team@acme.test"], "`doublet group list` shows all");
+    place.check(&["user", "remove", "bob@acme.test", "--delete-mail"], "mail/bob.nsf was deleted");
+    place.check_fails(&["user", "show", "bob@acme.test"], "`doublet user list` shows all");
+}
+
+fn check_databases(place: &Place) {
+    place.check(&["db", "create", "projects/plan.nsf", "--title", "The plan"], "was made");
+    place.check_fails(&["db", "create", "../plan.nsf"], "path");
+    place.check(&["db", "rename", "projects/plan.nsf", "plan.nsf"], "is now plan.nsf");
+    let plan = place.json(&["db", "show", "plan.nsf"]);
+    assert_eq!((&plan["title"], &plan["kind"]), (&json!("The plan"), &json!("standard")));
+    place.check(&["db", "compact", "plan.nsf"], "1 databases were compacted");
+    place.check(&["db", "delete", "plan.nsf"], "was deleted");
+    place.check_fails(&["db", "show", "plan.nsf"], "`doublet db list` shows all");
+    let paths = place.json(&["db", "list"]).to_string();
+    assert!(paths.contains("names.nsf") && paths.contains("mail/ann.nsf") && !paths.contains("bob"), "{paths}");
+    place.check(&["fixup"], "No damage");
+    assert_eq!(place.json(&["blobs", "--collect"])["missing"], 0);
+    assert_eq!(place.json(&["status"])["people"], 1);
+    place.check_fails(&["queue", "show", "9-9"], "`doublet queue list` shows all");
+    place.check_fails(&["queue", "retry", "nonsense"], "no queue id");
+    assert_eq!(place.json(&["queue", "list"]), json!([]));
+}
+
+#[test]
+fn the_administration_works_without_a_server() {
+    let place = Place::new();
+    check_people(&place);
+    check_groups_and_domains(&place);
+    check_databases(&place);
+    place.check_fails(&["tls", "reload"], "no server runs");
+}
+
+#[test]
+fn the_administration_works_through_a_running_server() {
+    let place = Place::new();
+    let server = place.serve();
+    check_people(&place);
+    check_groups_and_domains(&place);
+    check_databases(&place);
+    place.check(&["tls", "show"], "tls/certificate.pem");
+    place.check(&["tls", "reload"], "read again");
+    server.stop();
+}
+
+#[test]
+fn the_configuration_can_be_checked_and_shown() {
+    let place = Place::new();
+    place.check(&["config", "check"], "is valid");
+    let shown = place.json(&["config", "show"]);
+    assert_eq!(shown["listen.imap"], json!({ "value": "127.0.0.1:0", "source": "command line" }));
+    assert_eq!(shown["store.cache"], json!({ "value": "256MiB", "source": "default" }));
+    std::fs::write(place.path("broken.toml"), "[imap]\nidle_timout = 1\n").expect("the folder is writable");
+    place.check_fails(
+        &["config", "check", "--config", "broken.toml"],
+        "line 2: imap.idle_timout: there is no such key; did you mean imap.idle_timeout?",
+    );
+    place.check_fails(&["serve", "--config", "missing.toml"], "cannot be read");
+}
+
+#[test]
+fn a_second_server_is_refused() {
+    let place = Place::new();
+    let server = place.serve();
+    place.check_fails(&["serve"], "in use by another doublet");
+    server.stop();
+}

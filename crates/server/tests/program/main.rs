@@ -1,0 +1,249 @@
+//! The program as a whole: commands over a temporary data folder, with and without a running server.
+//!
+//! Servers listen on loopback with port 0 and are found through `listeners.json`. Nothing sleeps: a test waits for a line of the
+//! server's log, for a reply, or for the end of a process.
+
+mod commands;
+mod serving;
+mod transport;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// A data folder and the options that every command gets.
+struct Place {
+    folder: tempfile::TempDir,
+    options: Vec<String>,
+}
+
+const LISTENERS: [&str; 8] = ["smtp", "submission", "submission_tls", "imap", "imap_tls", "pop3", "pop3_tls", "admin"];
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut options = vec!["--data".to_owned(), folder.path().join("data").display().to_string()];
+        let listeners = LISTENERS.iter().map(|name| format!("listen.{name}=127.0.0.1:0"));
+        // Hashing passwords well is not what these tests are about.
+        let cheap = ["directory.password_memory=8KiB", "directory.password_rounds=1", "server.name=mail.acme.test"];
+        for assignment in listeners.chain(cheap.iter().map(|text| (*text).to_owned())) {
+            options.extend(["--set".to_owned(), assignment]);
+        }
+        Self { folder, options }
+    }
+
+    /// Makes a place with a domain and people whose password is `sesame street`.
+    fn with_people(addresses: &[&str]) -> Self {
+        let place = Self::new();
+        place.check(&["domain", "add", "acme.test"], "domain acme.test was added");
+        for address in addresses {
+            place.check_input(&["user", "add", address, "--password-stdin"], "sesame street\n", "was added");
+        }
+        place
+    }
+
+    fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_doublet"));
+        command.args(words).args(&self.options).current_dir(self.folder.path());
+        command
+    }
+
+    fn run(&self, words: &[&str], input: &str) -> Output {
+        let mut child = self
+            .command(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let mut stdin = child.stdin.take().expect("it is piped");
+        // A command that reads no input may have ended already.
+        let _ = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        child.wait_with_output().expect("the program ends")
+    }
+
+    /// Runs a command that must succeed and say `expected` somewhere; gives what it said.
+    fn check(&self, words: &[&str], expected: &str) -> String {
+        self.check_input(words, "", expected)
+    }
+
+    fn check_input(&self, words: &[&str], input: &str, expected: &str) -> String {
+        let output = self.run(words, input);
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
+        assert!(said.contains(expected), "{words:?}: expected {expected:?}, got {said:?}");
+        said
+    }
+
+    /// Runs a command that must fail with `expected` in its complaint.
+    fn check_fails(&self, words: &[&str], expected: &str) {
+        let output = self.run(words, "");
+        let complaint = text(&output.stderr);
+        assert!(!output.status.success(), "{words:?} succeeded: {}", text(&output.stdout));
+        assert!(complaint.contains(expected), "{words:?}: expected {expected:?}, got {complaint:?}");
+    }
+
+    /// Runs a command with `--json` and gives what it says.
+    fn json(&self, words: &[&str]) -> Value {
+        let said = self.check(&[words, &["--json"]].concat(), "");
+        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{words:?}: {error} in {said:?}"))
+    }
+
+    /// Starts a server and waits until it is ready.
+    fn serve(&self) -> Server {
+        let mut child =
+            self.command(&["serve"]).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
+        let log = BufReader::new(child.stderr.take().expect("it is piped"));
+        let mut server = Server { child, log, listeners: BTreeMap::new() };
+        server.wait_for_log(" ready ");
+        server.listeners = listeners(&self.data());
+        server
+    }
+}
+
+/// A running server; killed when dropped.
+struct Server {
+    child: Child,
+    log: BufReader<std::process::ChildStderr>,
+    listeners: BTreeMap<String, String>,
+}
+
+impl Server {
+    fn wait_for_log(&mut self, wanted: &str) -> String {
+        let mut seen = String::new();
+        loop {
+            let mut line = String::new();
+            let length = self.log.read_line(&mut line).expect("the log is text");
+            assert_ne!(length, 0, "the server ended without saying {wanted:?}:\n{seen}");
+            if line.contains(wanted) {
+                return line;
+            }
+            seen.push_str(&line);
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let process = Pid::from_raw(self.child.id().cast_signed()).expect("a process has a number");
+        kill_process(process, signal).expect("the process is there");
+    }
+
+    /// Ends the server in order.
+    fn stop(mut self) {
+        self.signal(Signal::TERM);
+        self.wait_for_log(" ended");
+        let status = self.child.wait().expect("it ends");
+        assert!(status.success(), "{status}");
+    }
+
+    /// Ends the server at once.
+    fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
+    fn dial(&self, listener: &str) -> Dialogue {
+        let address = self.listeners.get(listener).unwrap_or_else(|| panic!("no listener {listener}"));
+        let stream = TcpStream::connect(address).expect("it listens");
+        Dialogue { reader: BufReader::new(stream) }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// One end of a line-based conversation.
+struct Dialogue {
+    reader: BufReader<TcpStream>,
+}
+
+impl Dialogue {
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).expect("the server is there");
+        line.trim_end().to_owned()
+    }
+
+    /// Reads until a line begins with `wanted`.
+    fn expect(&mut self, wanted: &str) -> String {
+        loop {
+            let line = self.line();
+            if line.starts_with(wanted) {
+                return line;
+            }
+            let continues = line.get(3..4) == Some("-") || line.starts_with("* ");
+            assert!(continues, "expected {wanted:?}, heard {line:?}");
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        self.reader.get_mut().write_all(format!("{text}\r\n").as_bytes()).expect("the server is there");
+    }
+
+    /// Says something and expects the reply to begin so.
+    fn ask(&mut self, text: &str, wanted: &str) -> String {
+        self.say(text);
+        self.expect(wanted)
+    }
+}
+
+/// Sends a message to port 25.
+fn deliver(server: &Server, to: &str, text: &str) {
+    let mut smtp = server.dial("smtp");
+    smtp.expect("220 ");
+    smtp.ask("EHLO client.test", "250 ");
+    smtp.ask("MAIL FROM:<dora@elsewhere.test>", "250 ");
+    smtp.ask(&format!("RCPT TO:<{to}>"), "250 ");
+    smtp.ask("DATA", "354 ");
+    smtp.ask(&format!("{text}\r\n."), "250 ");
+    smtp.ask("QUIT", "221 ");
+}
+
+/// Reads the whole maildrop.
+fn collect(server: &Server, login: &str) -> Vec<String> {
+    let mut pop3 = server.dial("pop3");
+    pop3.expect("+OK");
+    pop3.ask(&format!("USER {login}"), "+OK");
+    pop3.ask("PASS sesame street", "+OK");
+    let count: usize = pop3.ask("STAT", "+OK").split(' ').nth(1).and_then(|n| n.parse().ok()).expect("a number");
+    let messages = (1..=count).map(|number| {
+        pop3.ask(&format!("RETR {number}"), "+OK");
+        let mut message = String::new();
+        loop {
+            let line = pop3.line();
+            if line == "." {
+                return message;
+            }
+            message.push_str(line.strip_prefix('.').unwrap_or(&line));
+            message.push('\n');
+        }
+    });
+    messages.collect()
+}
+
+fn listeners(data: &Path) -> BTreeMap<String, String> {
+    let told = std::fs::read_to_string(data.join("listeners.json")).expect("a ready server has written it");
+    let told: BTreeMap<String, Vec<String>> = serde_json::from_str(&told).expect("it is JSON");
+    told.into_iter().filter_map(|(name, mut addresses)| Some((name, addresses.pop()?))).collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

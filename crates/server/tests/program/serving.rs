@@ -1,0 +1,152 @@
+//! A running server: mail from end to end, signals, the administration port, and what a kill leaves.
+
+use std::io::Read;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::{Place, collect, deliver};
+
+#[test]
+fn mail_comes_in_and_is_read() {
+    let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
+    place.check(
+        &["group", "add", "team@acme.test", "--member", "ann@acme.test", "--member", "bob@acme.test"],
+        "2 members",
+    );
+    let server = place.serve();
+    deliver(&server, "team@acme.test", "Subject: one\r\n\r\nHello all.");
+    deliver(&server, "ann@acme.test", "Subject: two\r\n\r\n..Hello Ann.");
+    let (ann, bob) = (collect(&server, "ann@acme.test"), collect(&server, "bob"));
+    assert_eq!((ann.len(), bob.len()), (2, 1));
+    assert!(
+        ann[1].starts_with("Return-Path: <dora@elsewhere.test>\n") && ann[1].ends_with("\n\n.Hello Ann.\n"),
+        "{}",
+        ann[1]
+    );
+    let mut imap = server.dial("imap");
+    imap.expect("* OK");
+    imap.ask("a LOGIN ann@acme.test \"sesame street\"", "a OK");
+    imap.say("b SELECT INBOX");
+    assert!((0..9).any(|_| imap.line() == "* 2 EXISTS"));
+    imap.expect("b OK");
+    let mut smtp = server.dial("smtp");
+    smtp.expect("220 mail.acme.test");
+    smtp.ask("EHLO client.test", "250 ");
+    smtp.ask("MAIL FROM:<dora@elsewhere.test>", "250 ");
+    smtp.ask("RCPT TO:<nobody@acme.test>", "550 5.1.1");
+    smtp.ask("RCPT TO:<somebody@elsewhere.test>", "550 5.7.1");
+    server.stop();
+}
+
+#[test]
+fn what_was_acknowledged_survives_a_kill() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    for round in 0..3 {
+        let server = place.serve();
+        assert_eq!(collect(&server, "ann@acme.test").len(), round * 2);
+        deliver(&server, "ann@acme.test", "Subject: before the kill\r\n\r\n");
+        deliver(&server, "ann@acme.test", "Subject: right before the kill\r\n\r\n");
+        server.kill();
+    }
+    place.check(&["fixup"], "No damage");
+    assert_eq!(place.json(&["user", "list"])[0]["address"], "ann@acme.test");
+}
+
+#[test]
+fn queued_mail_can_be_held_released_and_removed() {
+    let mut place = Place::with_people(&["ann@acme.test"]);
+    place.options.extend(["--set".to_owned(), "router.outbound=false".to_owned()]);
+    let server = place.serve();
+    let mut smtp = server.dial("submission");
+    smtp.expect("220 ");
+    smtp.ask("EHLO client.test", "250 ");
+    smtp.ask("AUTH PLAIN AGFubkBhY21lLnRlc3QAc2VzYW1lIHN0cmVldA==", "235 ");
+    smtp.ask("MAIL FROM:<bob@acme.test>", "5");
+    smtp.ask("MAIL FROM:<ann@acme.test>", "250 ");
+    smtp.ask("RCPT TO:<dora@elsewhere.test>", "250 ");
+    smtp.ask("DATA", "354 ");
+    smtp.ask("From: ann@acme.test\r\nSubject: away\r\nBcc: eve@elsewhere.test\r\n\r\nFar away.\r\n.", "250 ");
+    let queue = place.json(&["queue", "list"]);
+    assert_eq!((&queue[0]["recipients"], &queue[0]["state"]), (&json!(["dora@elsewhere.test"]), &json!("waiting")));
+    let id = queue[0]["id"].as_str().expect("an id");
+    place.check(&["queue", "hold", id], "1 messages: held");
+    assert_eq!(place.json(&["queue", "list", "--state", "held"])[0]["id"], id);
+    let shown = place.json(&["queue", "show", id]);
+    let header = shown["header"].to_string();
+    assert!(
+        header.contains("DKIM-Signature: ") && header.contains("Subject: away") && !header.contains("Bcc"),
+        "{header}"
+    );
+    place.check(&["queue", "release", "--all"], "1 messages: released");
+    place.check(&["queue", "retry", id], "1 messages");
+    server.stop();
+    place.check(&["queue", "remove", id], "1 messages: removed");
+    assert_eq!(place.json(&["queue", "list"]), json!([]));
+}
+
+#[test]
+fn signals_reload_the_certificate_and_end_the_server() {
+    let place = Place::new();
+    let mut server = place.serve();
+    server.signal(Signal::HUP);
+    server.wait_for_log("the certificate was read again");
+    std::fs::write(place.data().join("tls/certificate.pem"), "nonsense").expect("it is ours");
+    server.signal(Signal::HUP);
+    server.wait_for_log("the old certificate stays");
+    let mut idle = server.dial("imap");
+    idle.expect("* OK");
+    server.signal(Signal::TERM);
+    idle.expect("* BYE");
+    server.wait_for_log(" ended");
+    assert!(server.child.wait().expect("it ends").success());
+    assert!(!place.data().join("listeners.json").exists() && !place.data().join("control.sock").exists());
+}
+
+#[test]
+fn health_and_statistics_are_told_on_the_administration_port() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    let server = place.serve();
+    deliver(&server, "ann@acme.test", "Subject: counted\r\n\r\n");
+    let get = |path: &str| {
+        let mut http = server.dial("admin");
+        http.say(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"));
+        let mut answer = String::new();
+        http.reader.read_to_string(&mut answer).expect("text");
+        answer
+    };
+    assert!(get("/health/live").starts_with("HTTP/1.1 200"));
+    assert!(get("/health/ready").ends_with("ready\n"));
+    let metrics = get("/metrics");
+    assert!(metrics.contains("doublet_connections_accepted_total{listener=\"smtp\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("doublet_pool_panicked_total 0\n"), "{metrics}");
+    server.stop();
+}
+
+#[test]
+fn the_demo_serves_what_it_says() {
+    let place = Place::new();
+    let mut child = place
+        .command(&["demo"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let log = std::io::BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut server = crate::Server { child, log, listeners: std::collections::BTreeMap::new() };
+    server.wait_for_log(" ready ");
+    server.listeners = crate::listeners(&place.data());
+    let passwords = std::fs::read_to_string(place.data().join("demo-passwords.txt")).expect("they are kept");
+    let (login, password) = passwords.lines().next().and_then(|line| line.split_once(' ')).expect("a login");
+    assert_eq!(login, "alice@demo.test");
+    let mut pop3 = server.dial("pop3");
+    pop3.expect("+OK");
+    pop3.ask(&format!("USER {login}"), "+OK");
+    pop3.ask(&format!("PASS {password}"), "+OK 9 messages");
+    assert_eq!(place.json(&["group", "show", "team@demo.test"])["members"].as_array().map(Vec::len), Some(3));
+    server.signal(Signal::INT);
+    server.wait_for_log(" ended");
+    let mut said = String::new();
+    server.child.stdout.take().expect("it is piped").read_to_string(&mut said).expect("text");
+    assert!(said.contains(password), "{said}");
+}

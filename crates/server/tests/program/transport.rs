@@ -1,0 +1,99 @@
+//! Mail from files and into files, backups and restoring them.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::{Place, collect};
+
+const MBOX: &str = "From dora@elsewhere.test Sat Jan  3 01:05:34 2026\nFrom: Dora <dora@elsewhere.test>\nSubject: one\n\nHello.\n>From here on it is quoted.\n\n\
+                    From eve@elsewhere.test Sat Jan  3 01:06:34 2026\nReturn-Path: <eve@elsewhere.test>\nSubject: two\n\nBye.\n\n";
+
+#[test]
+fn an_mbox_comes_in_and_goes_out_the_same() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    fs::write(place.path("old.mbox"), MBOX).expect("the folder is writable");
+    let done = place.json(&["import", "mbox", "old.mbox", "--user", "ann@acme.test", "--folder", "Old/2026"]);
+    assert_eq!((&done["messages"], &done["duplicates"]), (&json!(2), &json!(0)));
+    let again =
+        place.json(&["import", "mbox", "old.mbox", "--user", "ann", "--folder", "Old/2026", "--skip-duplicates"]);
+    assert_eq!((&again["messages"], &again["duplicates"]), (&json!(0), &json!(2)));
+    let out = place.json(&["export", "mbox", "out", "--user", "ann", "--folder", "Old/2026"]);
+    assert_eq!((&out["messages"], &out["folders"]), (&json!(2), &json!(["Old/2026"])));
+    assert_eq!(fs::read_to_string(place.path("out/Old.2026.mbox")).expect("it was written"), MBOX);
+    place.check_fails(&["export", "mbox", "out", "--user", "ann", "--folder", "Old/2026"], "Old.2026.mbox");
+    place.check_fails(&["import", "mbox", "missing.mbox", "--user", "ann"], "missing.mbox");
+    place.check_fails(&["import", "mbox", "old.mbox", "--user", "nobody"], "`doublet user list` shows all");
+}
+
+#[test]
+fn a_maildir_keeps_its_flags_and_folders() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    for folder in ["in/cur", "in/new", "in/.Work.2026/cur"] {
+        fs::create_dir_all(place.path(folder)).expect("the folder is writable");
+    }
+    let letter = |name: &str, subject: &str| {
+        fs::write(place.path(name), format!("Subject: {subject}\n\ntext\n")).expect("the folder is writable");
+    };
+    letter("in/cur/1700000001.a:2,FS", "seen");
+    letter("in/new/1700000002.b", "new");
+    letter("in/.Work.2026/cur/1700000003.c:2,R", "work");
+    let done = place.json(&["import", "maildir", "in", "--user", "ann"]);
+    assert_eq!(done["messages"], 3);
+    place.check(&["export", "maildir", "out", "--user", "ann"], "");
+    let names = |folder: &str| -> Vec<String> {
+        let entries = fs::read_dir(place.path(folder)).expect("it was made");
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    };
+    let inbox = names("out/cur");
+    assert_eq!(inbox.len(), 2);
+    assert!(inbox[0].starts_with("1700000001.") && inbox[0].ends_with(":2,FS"), "{inbox:?}");
+    assert!(inbox[1].starts_with("1700000002.") && inbox[1].ends_with(":2,"), "{inbox:?}");
+    let work = names("out/.Work.2026/cur");
+    assert!(work[0].ends_with(":2,R"), "{work:?}");
+    let text = fs::read_to_string(place.path("out/.Work.2026/cur").join(&work[0])).expect("it was written");
+    assert_eq!(text, "Subject: work\n\ntext\n");
+    place.check_fails(&["import", "maildir", "out/cur", "--user", "ann"], "is no Maildir");
+}
+
+#[test]
+fn single_files_come_in_through_a_running_server() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    fs::create_dir_all(place.path("letters/sub")).expect("the folder is writable");
+    fs::write(place.path("letters/a.eml"), "Subject: a\r\n\r\n").expect("the folder is writable");
+    fs::write(place.path("letters/sub/b.eml"), "Subject: b\r\n\r\n").expect("the folder is writable");
+    fs::write(place.path("broken.eml"), [0xFF, 0, b'\n', 0x80]).expect("the folder is writable");
+    let server = place.serve();
+    assert_eq!(place.json(&["import", "eml", "letters", "--user", "ann"])["messages"], 2);
+    assert_eq!(place.json(&["import", "eml", "broken.eml", "--user", "ann", "--folder", "Odd"])["messages"], 1);
+    assert_eq!(collect(&server, "ann"), ["Subject: a\n\n"]);
+    place.check(&["export", "eml", "out", "--user", "ann", "--folder", "sub", "--folder", "Odd"], "");
+    let written = |name: &str| fs::read(place.path(name)).expect("it was written");
+    assert_eq!(written("out/sub/00000001.eml"), b"Subject: b\r\n\r\n");
+    assert_eq!(written("out/Odd/00000001.eml"), [0xFF, 0, b'\r', b'\n', 0x80]);
+    server.stop();
+}
+
+#[test]
+fn a_backup_of_a_running_server_is_restored() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    fs::write(place.path("old.mbox"), MBOX).expect("the folder is writable");
+    let server = place.serve();
+    place.check(&["import", "mbox", "old.mbox", "--user", "ann"], "");
+    let first = place.json(&["backup", "saved"]);
+    assert_eq!(first["backup"], 1);
+    let second = place.json(&["backup", "saved"]);
+    assert!(second["copied_bytes"].as_u64() < first["copied_bytes"].as_u64(), "{first} {second}");
+    server.kill();
+    place.check_fails(&["restore", "saved"], "");
+    place.check(&["restore", "saved", "--verify"], "is whole");
+    assert_eq!(place.json(&["restore", "saved", "--list"]).as_array().map(Vec::len), Some(2));
+    fs::remove_dir_all(place.data()).expect("it is ours");
+    assert_eq!(place.json(&["restore", "saved", "--backup", "1"])["backup"], 1);
+    let server = place.serve();
+    assert_eq!(collect(&server, "ann@acme.test").len(), 2);
+    server.stop();
+}
