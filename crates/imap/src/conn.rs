@@ -232,7 +232,8 @@ impl Connection {
     /// Reads what comes next into the decoder.
     async fn read(&mut self, shutdown: &Shutdown, woken: impl Future<Output = ()>) -> io::Result<Result<(), Silence>> {
         let logged_in = self.work.session.login().is_some();
-        let time_max = if logged_in { limits::SILENCE_TIME_MAX } else { limits::LOGIN_TIME_MAX };
+        let options = &self.service.site.options;
+        let time_max = if logged_in { options.silence_time_max } else { options.login_time_max };
         let stream = self.stream.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         tokio::select! {
             biased;

@@ -92,10 +92,10 @@ pub const PIECE_BYTES: u64 = 256 << 10;
 /// So many messages are changed by one transaction of STORE.
 pub const STORE_MESSAGES_PER_TRANSACTION: usize = 1_000;
 
-/// So long a client may be silent after login (RFC 9051 §5.4: at least 30 minutes).
+/// So long a client may be silent after login (RFC 9051 §5.4: at least 30 minutes), unless the configuration says other.
 pub const SILENCE_TIME_MAX: Duration = Duration::from_secs(30 * 60);
 
-/// So long a client may be silent before login.
+/// So long a client may be silent before login, unless the configuration says other.
 pub const LOGIN_TIME_MAX: Duration = Duration::from_secs(3 * 60);
 
 /// So long a client may take to take one slice of an answer.

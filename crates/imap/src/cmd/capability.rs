@@ -23,7 +23,7 @@ pub fn write(session: &Session, out: &mut Writer) {
     }
     out.text(" APPENDLIMIT=").number(session.site.options.append_bytes_max as u64);
     if session.account.is_some() {
-        if !session.compressed {
+        if !session.compressed && session.site.options.compression {
             out.text(" COMPRESS=DEFLATE");
         }
         return;

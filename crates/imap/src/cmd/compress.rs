@@ -8,6 +8,9 @@ pub fn compress(session: &mut Session, algorithm: &str) -> Result<Next> {
     if algorithm != "DEFLATE" {
         return Err(Error::Bad("DEFLATE is the only algorithm"));
     }
+    if !session.site.options.compression {
+        return Err(Error::No("[CANNOT] compression is switched off"));
+    }
     if session.compressed {
         return Err(Error::No("[COMPRESSIONACTIVE] the connection is compressed already"));
     }

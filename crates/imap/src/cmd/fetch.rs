@@ -319,17 +319,17 @@ fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<Picked
     Ok(())
 }
 
-/// Writes a FETCH that tells flags, unasked or after STORE.
+/// Writes a FETCH that tells flags, unasked or after STORE; always with the UID when the command numbers by UID.
 pub fn write_flags(
     session: &mut Session,
     view: &MailView<'_>,
-    (number, entry): (u32, &Entry),
+    (number, entry, numbering): (u32, &Entry, Numbering),
     out: &mut Writer,
 ) -> Result<()> {
     let (condstore, rev2) = (session.enabled.condstore, session.enabled.rev2);
     let selected = session.selected()?;
     write_head(number, out);
-    if condstore || rev2 {
+    if condstore || rev2 || numbering == Numbering::Uid {
         write_of_entry(&FetchAttribute::Uid, (selected, view, entry), out);
         out.space();
     }

@@ -134,7 +134,7 @@ impl StoreJob {
             let selected = session.selected()?;
             let Some(entry) = view.entry(selected.folder, Uid(uid)).map_err(gone)? else { continue };
             let number = selected.roster.number_of(&selected.place(&view), uid)?;
-            fetch::write_flags(session, &view, (number, &entry), out)?;
+            fetch::write_flags(session, &view, (number, &entry, self.numbering), out)?;
             if is_full(out) {
                 break;
             }

@@ -56,6 +56,11 @@ impl<'f> Scanner<'f> {
         self.expect(b' ', "a space")
     }
 
+    /// Takes spaces, if any; tells whether there were.
+    pub fn spaces(&mut self) -> bool {
+        !self.bytes_while(|byte| byte == b' ').is_empty()
+    }
+
     /// Takes the end of the command; spaces before it are forgiven.
     pub fn end(&mut self) -> Parsed<()> {
         while self.take(b' ') {}
@@ -187,7 +192,8 @@ impl<'f> Scanner<'f> {
         self.literal().map(Cow::into_owned)
     }
 
-    /// Takes a list in parentheses, each element taken by `element`; it may be empty.
+    /// Takes a list in parentheses, each element taken by `element`; it may be empty. More spaces than one are forgiven,
+    /// and spaces inside of the parentheses.
     pub fn list<T>(
         &mut self,
         count_max: usize,
@@ -196,16 +202,19 @@ impl<'f> Scanner<'f> {
     ) -> Parsed<Vec<T>> {
         self.expect(b'(', "a list in parentheses")?;
         let mut elements = Vec::new();
-        while !self.take(b')') {
-            if !elements.is_empty() {
-                self.space()?;
+        loop {
+            let separated = self.spaces();
+            if self.take(b')') {
+                return Ok(elements);
+            }
+            if !elements.is_empty() && !separated {
+                return Err(SyntaxError::Expected("a space"));
             }
             if elements.len() >= count_max {
                 return Err(SyntaxError::Limit(what));
             }
             elements.push(element(self)?);
         }
-        Ok(elements)
     }
 
     /// Takes a sequence set, or `$`.

@@ -1,8 +1,8 @@
 //! Which messages are recent: new since the last session that could claim them (RFC 3501 §2.3.2).
 //!
 //! IMAP4rev2 has no `\Recent` and hardly a client of IMAP4rev1 looks at it, so it is not worth a write at every SELECT. The
-//! book is kept in memory: for each mailbox the first UID that no session has claimed yet. After a restart every
-//! message that is there counts as claimed; what comes later is recent for one session.
+//! book is kept in memory: for each mailbox the first UID that no session has claimed yet. What is in a mailbox when
+//! somebody first asks after a restart counts as claimed; what comes later is recent for one session.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -20,21 +20,24 @@ pub struct RecentBook {
 impl RecentBook {
     /// Claims every UID below `uid_next`; gives the first one that nobody had claimed before.
     pub fn claim(&self, mailbox: (DbNumber, ViewId), uid_next: u32) -> u32 {
+        self.look_up(mailbox, uid_next, |first| *first = uid_next.max(*first))
+    }
+
+    /// Gives the first UID that nobody has claimed, without claiming.
+    pub fn peek(&self, mailbox: (DbNumber, ViewId), uid_next: u32) -> u32 {
+        self.look_up(mailbox, uid_next, |_| {})
+    }
+
+    fn look_up(&self, mailbox: (DbNumber, ViewId), uid_next: u32, change: impl FnOnce(&mut u32)) -> u32 {
         let mut unclaimed = self.unclaimed.lock().unwrap_or_else(PoisonError::into_inner);
         if unclaimed.len() >= RECENT_MAILBOXES_MAX && !unclaimed.contains_key(&mailbox) {
             // Forgetting makes messages not recent, which is always allowed.
             unclaimed.clear();
         }
         let first = unclaimed.entry(mailbox).or_insert(uid_next);
-        let claimed_from = *first;
-        *first = uid_next.max(claimed_from);
-        claimed_from.min(uid_next)
-    }
-
-    /// Gives the first UID that nobody has claimed, without claiming.
-    pub fn peek(&self, mailbox: (DbNumber, ViewId), uid_next: u32) -> u32 {
-        let unclaimed = self.unclaimed.lock().unwrap_or_else(PoisonError::into_inner);
-        unclaimed.get(&mailbox).copied().unwrap_or(uid_next).min(uid_next)
+        let before = *first;
+        change(first);
+        before.min(uid_next)
     }
 }
 
@@ -46,7 +49,8 @@ mod tests {
     fn a_message_is_recent_for_one_session() {
         let book = RecentBook::default();
         let mailbox = (DbNumber(1), ViewId(2));
-        assert_eq!(book.claim(mailbox, 10), 10, "what was there when the program started is claimed");
+        assert_eq!(book.peek(mailbox, 10), 10, "what was there when somebody first asked is claimed");
+        assert_eq!(book.claim(mailbox, 10), 10);
         assert_eq!(book.peek(mailbox, 12), 10);
         assert_eq!(book.claim(mailbox, 12), 10);
         assert_eq!(book.claim(mailbox, 12), 12);

@@ -10,7 +10,7 @@ use base::{Modseq, Uid, ViewId};
 use mail::mailbox::{MailView, UidSet};
 
 use super::roster::{Positions, Roster};
-use crate::codec::ast::{Bound, MessageSet, Numbering, SelectMode};
+use crate::codec::ast::{Bound, MessageSet, Numbering, SelectMode, SequenceRange};
 use crate::error::{Error, Result};
 
 /// The selected mailbox of a session.
@@ -189,7 +189,12 @@ impl Selected {
                 let place = self.place(view);
                 let count = self.roster.count(&place)?;
                 let beyond = |bound| matches!(bound, Bound::Number(number) if number > count);
-                if numbers.ranges.iter().any(|range| beyond(range.first) && beyond(range.last)) {
+                let is_wrong = |range: &SequenceRange| match (range.first, range.last) {
+                    // `1:*` means everything, also in an empty mailbox.
+                    (Bound::Last, Bound::Number(1)) | (Bound::Number(1), Bound::Last) => false,
+                    (first, last) => beyond(first) || beyond(last),
+                };
+                if numbers.ranges.iter().any(is_wrong) {
                     return Err(Error::Bad("there is no message with that number"));
                 }
                 if count == 0 {

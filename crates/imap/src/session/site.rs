@@ -1,6 +1,7 @@
 //! What all sessions share: accounts, the clock, options.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::Clock;
 
@@ -15,6 +16,12 @@ pub struct Options {
     pub append_bytes_max: usize,
     /// Whether STARTTLS is offered on connections without encryption.
     pub starttls: bool,
+    /// Whether COMPRESS=DEFLATE is offered.
+    pub compression: bool,
+    /// So long a client may be silent after login; IDLE is silence too.
+    pub silence_time_max: Duration,
+    /// So long a client may be silent before login.
+    pub login_time_max: Duration,
     /// What the server says about itself in ID: names and values.
     pub identification: Vec<(String, String)>,
 }
@@ -25,7 +32,14 @@ impl Default for Options {
             ("name".to_owned(), "Doublet".to_owned()),
             ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         ];
-        Self { append_bytes_max: limits::APPEND_BYTES_MAX, starttls: false, identification }
+        Self {
+            append_bytes_max: limits::APPEND_BYTES_MAX,
+            starttls: false,
+            compression: true,
+            silence_time_max: limits::SILENCE_TIME_MAX,
+            login_time_max: limits::LOGIN_TIME_MAX,
+            identification,
+        }
     }
 }
 

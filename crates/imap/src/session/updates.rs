@@ -13,6 +13,7 @@ use notes::Entry;
 
 use super::{Session, is_full, selected};
 use crate::cmd::fetch;
+use crate::codec::ast::Numbering;
 use crate::codec::{Status, Writer};
 use crate::error::Result;
 
@@ -131,7 +132,7 @@ impl Session {
             let selected = self.selected()?;
             let Some(entry) = view.entry(selected.folder, Uid(uid))? else { continue };
             let number = selected.roster.number_of(&selected.place(view), uid)?;
-            fetch::write_flags(self, view, (number, &entry), out)?;
+            fetch::write_flags(self, view, (number, &entry, Numbering::Sequence), out)?;
             if is_full(out) {
                 break;
             }

@@ -115,7 +115,8 @@ pub fn fetch(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<CommandB
     let set = scanner.message_set()?;
     scanner.space()?;
     let attributes = if scanner.peek() == Some(b'(') {
-        scanner.list(limits::FETCH_ATTRIBUTES_MAX, "attributes", fetch_attribute)?
+        // A macro within parentheses is not in the grammar, but there are clients that send it.
+        scanner.list(limits::FETCH_ATTRIBUTES_MAX, "attributes", macro_or_attribute)?.concat()
     } else {
         macro_or_attribute(scanner)?
     };

@@ -161,12 +161,18 @@ impl Keys<'_, '_> {
 
     fn group(&mut self, depth: usize) -> Parsed<SearchKey> {
         self.scanner.expect(b'(', "keys in parentheses")?;
+        self.scanner.spaces();
         let mut all = vec![self.key(depth + 1)?];
-        while !self.scanner.take(b')') {
-            self.scanner.space()?;
+        loop {
+            let separated = self.scanner.spaces();
+            if self.scanner.take(b')') {
+                return Ok(and(all));
+            }
+            if !separated {
+                return Err(SyntaxError::Expected("a space"));
+            }
             all.push(self.key(depth + 1)?);
         }
-        Ok(and(all))
     }
 
     fn flag_key(&self, name: &[u8]) -> Option<SearchKey> {
