@@ -8,15 +8,15 @@ use std::sync::Arc;
 use base::{Modseq, Name, NoteId, Timestamp, Uid, ViewId};
 use event_listener::EventListener;
 use notes::{
-    Access, Acl, Database, DatabaseKind, DatabaseOptions, Identity, Item, Marks, NewDatabase, NewNote, NoteClass, Notes,
-    Value, Writer, level,
+    Access, Acl, Database, DatabaseKind, DatabaseOptions, Identity, Item, Marks, NewDatabase, NewNote, NoteClass,
+    Notes, Value, Writer, level,
 };
 use store::Ticket;
 
 use crate::error::{Error, Result};
 use crate::limits::{
-    APPEND_MESSAGES_MAX, DELETE_MESSAGES_PER_TRANSACTION, DELETED_GAP_MAX, MAILBOX_NAME_BYTES_MAX, SEPARATE_PART_BYTES_MIN,
-    SUBSCRIPTIONS_MAX,
+    APPEND_MESSAGES_MAX, DELETE_MESSAGES_PER_TRANSACTION, DELETED_GAP_MAX, MAILBOX_NAME_BYTES_MAX,
+    SEPARATE_PART_BYTES_MIN, SUBSCRIPTIONS_MAX,
 };
 use crate::mailbox::flags::{FlagChange, Flags};
 use crate::mailbox::uids::UidSet;
