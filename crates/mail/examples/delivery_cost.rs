@@ -49,6 +49,7 @@ fn cpu_seconds() -> f64 {
     ticks / 100.0
 }
 
+#[expect(clippy::disallowed_methods, reason = "this program measures time")]
 fn main() {
     let (messages, threads, users) = (argument(1, 20_000), argument(2, 32), argument(3, 5_000));
     let folder = std::env::temp_dir().join(format!("delivery-cost-{}", std::process::id()));

@@ -174,8 +174,8 @@ proptest! {
             ["A", "B", "C"].into_iter().map(|name| writer.folder_create(name, &[])).collect::<notes::Result<Vec<_>>>()
         }).unwrap();
         drop(database);
-        let mut model = Model::default();
-        model.folders = views.into_iter().map(|view| (view, BTreeMap::new(), 1)).collect();
+        let folders = views.into_iter().map(|view| (view, BTreeMap::new(), 1)).collect();
+        let mut model = Model { folders, ..Model::default() };
         for step in &steps {
             if matches!(step, Step::Restart) {
                 world = world.restarted();
