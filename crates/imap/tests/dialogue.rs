@@ -12,12 +12,11 @@
 //!
 //! Every line that the server says must be expected, before the next line is sent on that connection.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use imap::codec::{Decoded, Decoder, Writer};
-use imap::session::{Effect, Session};
 use wire::Peer;
 
+use crate::connection::Connection;
 use crate::world::World;
 
 /// Plays a dialogue.
@@ -38,14 +37,6 @@ struct Player {
     world: World,
     connections: BTreeMap<u32, Connection>,
     words: BTreeMap<String, String>,
-}
-
-struct Connection {
-    session: Session,
-    decoder: Decoder,
-    out: Writer,
-    effect: Effect,
-    said: VecDeque<String>,
 }
 
 impl Player {
@@ -105,81 +96,6 @@ impl Player {
 
     fn finish(&self) -> Result<(), String> {
         self.connections.values().try_for_each(Connection::nothing_unexpected)
-    }
-}
-
-impl Connection {
-    fn new(world: &World, peer: Peer) -> Self {
-        let session = Session::new(std::sync::Arc::clone(&world.site), peer);
-        let decoder = Decoder::new(session.mode());
-        Self { session, decoder, out: Writer::new(), effect: Effect::Ready, said: VecDeque::new() }
-    }
-
-    fn nothing_unexpected(&self) -> Result<(), String> {
-        let said: Vec<&str> = self.said.iter().map(String::as_str).collect();
-        if said.is_empty() { Ok(()) } else { Err(format!("not expected:\n  {}", said.join("\n  "))) }
-    }
-
-    fn receive(&mut self, bytes: &[u8]) {
-        self.decoder.feed(bytes);
-        loop {
-            self.decoder.set_mode(self.session.mode());
-            if matches!(self.effect, Effect::Line | Effect::Idle) {
-                let Some(line) = self.decoder.decode_line() else { break };
-                let line = line.expect("lines of dialogues are short");
-                let effect = self.session.answer(&line, &mut self.out);
-                self.settle(effect);
-                continue;
-            }
-            let effect = match self.decoder.decode() {
-                Decoded::Incomplete => break,
-                Decoded::Continue => {
-                    self.out.continuation("go on");
-                    Effect::Ready
-                }
-                Decoded::Command(verb, command) => self.session.execute(verb, command, &mut self.out),
-                Decoded::Refused { tag, error } => self.session.refuse(tag.as_deref(), error, &mut self.out),
-                Decoded::Fatal(error) => {
-                    self.out.untagged_line(&format!("BYE {error}"));
-                    Effect::Close
-                }
-            };
-            self.settle(effect);
-        }
-        self.collect();
-    }
-
-    /// Does what the connection's task would do after an effect.
-    fn settle(&mut self, mut effect: Effect) {
-        while effect == Effect::Unfinished {
-            self.collect();
-            effect = self.session.resume(&mut self.out);
-        }
-        if effect == Effect::StartTls {
-            self.session.encrypted();
-        }
-        self.effect = effect;
-    }
-
-    /// Tells an idle client what another one did.
-    fn wake(&mut self) {
-        if self.effect == Effect::Idle {
-            let effect = self.session.resume(&mut self.out);
-            self.settle(effect);
-            self.collect();
-        }
-    }
-
-    fn collect(&mut self) {
-        if let Some(durable) = self.session.take_durable() {
-            durable.wait().expect("the store works");
-        }
-        if let Some(fault) = self.session.take_fault() {
-            panic!("a fault of ours: {fault}");
-        }
-        let bytes = self.out.take();
-        let text = String::from_utf8_lossy(&bytes);
-        self.said.extend(text.split_terminator("\r\n").map(str::to_owned));
     }
 }
 

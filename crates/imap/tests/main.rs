@@ -1,7 +1,9 @@
-//! The IMAP room from outside: dialogues as text files, played against real sessions over an in-memory store, and
-//! whole connections over loopback sockets.
+//! The IMAP room from outside: dialogues as text files, played against real sessions over an in-memory store, several
+//! clients against a model, and whole connections over loopback sockets.
 
+mod connection;
 mod dialogue;
+mod model;
 mod sockets;
 mod world;
 

@@ -27,7 +27,11 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Re
     let file = session.file()?;
     let view = file.view()?;
     session.wait_for(view.ticket());
-    fetch::begin(session, &view, store.numbering, out)?;
+    if store.numbering == Numbering::Uid {
+        // Flags are told behind the change only: before it they would undo in the client's eyes what it did silently.
+        session.tell_messages(&view, out)?;
+    }
+    session.selected()?.look(&view)?;
     let ranges = session.selected()?.resolve(&view, &store.set, store.numbering)?;
     let flags = flags_of(&store.flags);
     let change = match store.action {
@@ -89,7 +93,6 @@ impl StoreJob {
             batch.push(entry.uid.0);
             Ok(ControlFlow::Continue(()))
         })?;
-        let before = view.modseq();
         drop(view);
         if batch.is_empty() {
             return Ok(());
@@ -100,7 +103,7 @@ impl StoreJob {
         let selected = session.selected()?;
         if !outcome.changed.is_empty() {
             if self.silent && !condstore {
-                selected.own_change(before, outcome.modseq);
+                selected.own_change(outcome.modseq);
             } else {
                 selected.told_change(outcome.modseq);
             }

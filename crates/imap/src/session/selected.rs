@@ -111,12 +111,13 @@ impl Selected {
         Ok(())
     }
 
-    /// Notes a change of this session's own, made right after a snapshot; the client need not be told of it.
+    /// Notes a silent change of this session's own; the client need not be told of it.
     ///
-    /// When somebody else changed the mail file in between, the client is told all the same: the messages may have
-    /// changed in ways that it cannot know.
-    pub fn own_change(&mut self, before: Modseq, modseq: Modseq) {
-        if before.next() == modseq {
+    /// When somebody else changed the mail file since the client was told everything, it is told all the same: the
+    /// messages may have changed in ways that it cannot know.
+    pub fn own_change(&mut self, modseq: Modseq) {
+        let known = self.own.last().copied().unwrap_or(self.told);
+        if known.next() == modseq {
             self.own.push(modseq);
         }
     }

@@ -59,6 +59,13 @@ impl Session {
         self.tell_flags(view, out)
     }
 
+    /// Tells which messages a snapshot lacks and which it has that the client does not know; no flags.
+    pub(crate) fn tell_messages(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
+        self.notice(view)?;
+        self.tell_gone(view, out)?;
+        self.tell_new(view, out)
+    }
+
     /// Notes what changed up to a snapshot.
     fn notice(&mut self, view: &MailView<'_>) -> Result<()> {
         let selected = self.selected()?;

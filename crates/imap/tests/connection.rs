@@ -1,0 +1,98 @@
+//! A connection without a socket: the session, and what its task would do around it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use imap::codec::{Decoded, Decoder, Writer};
+use imap::session::{Effect, Session};
+use wire::Peer;
+
+use crate::world::World;
+
+/// A client's end that is fed with bytes and keeps what the server says, line by line.
+pub struct Connection {
+    session: Session,
+    decoder: Decoder,
+    out: Writer,
+    effect: Effect,
+    /// What the server said and nobody has taken yet.
+    pub said: VecDeque<String>,
+}
+
+impl Connection {
+    /// Connects.
+    pub fn new(world: &World, peer: Peer) -> Self {
+        let session = Session::new(Arc::clone(&world.site), peer);
+        let decoder = Decoder::new(session.mode());
+        Self { session, decoder, out: Writer::new(), effect: Effect::Ready, said: VecDeque::new() }
+    }
+
+    /// Complains when something was said that nobody has taken.
+    pub fn nothing_unexpected(&self) -> Result<(), String> {
+        let said: Vec<&str> = self.said.iter().map(String::as_str).collect();
+        if said.is_empty() { Ok(()) } else { Err(format!("not expected:\n  {}", said.join("\n  "))) }
+    }
+
+    /// Takes bytes of the client and answers them.
+    pub fn receive(&mut self, bytes: &[u8]) {
+        self.decoder.feed(bytes);
+        loop {
+            self.decoder.set_mode(self.session.mode());
+            if matches!(self.effect, Effect::Line | Effect::Idle) {
+                let Some(line) = self.decoder.decode_line() else { break };
+                let line = line.expect("lines of dialogues are short");
+                let effect = self.session.answer(&line, &mut self.out);
+                self.settle(effect);
+                continue;
+            }
+            let effect = match self.decoder.decode() {
+                Decoded::Incomplete => break,
+                Decoded::Continue => {
+                    self.out.continuation("go on");
+                    Effect::Ready
+                }
+                Decoded::Command(verb, command) => self.session.execute(verb, command, &mut self.out),
+                Decoded::Refused { tag, error } => self.session.refuse(tag.as_deref(), error, &mut self.out),
+                Decoded::Fatal(error) => {
+                    self.out.untagged_line(&format!("BYE {error}"));
+                    Effect::Close
+                }
+            };
+            self.settle(effect);
+        }
+        self.collect();
+    }
+
+    /// Does what the connection's task would do after an effect.
+    fn settle(&mut self, mut effect: Effect) {
+        while effect == Effect::Unfinished {
+            self.collect();
+            effect = self.session.resume(&mut self.out);
+        }
+        if effect == Effect::StartTls {
+            self.session.encrypted();
+        }
+        self.effect = effect;
+    }
+
+    /// Tells an idle client what another one did.
+    pub fn wake(&mut self) {
+        if self.effect == Effect::Idle {
+            let effect = self.session.resume(&mut self.out);
+            self.settle(effect);
+            self.collect();
+        }
+    }
+
+    fn collect(&mut self) {
+        if let Some(durable) = self.session.take_durable() {
+            durable.wait().expect("the store works");
+        }
+        if let Some(fault) = self.session.take_fault() {
+            panic!("a fault of ours: {fault}");
+        }
+        let bytes = self.out.take();
+        let text = String::from_utf8_lossy(&bytes);
+        self.said.extend(text.split_terminator("\r\n").map(str::to_owned));
+    }
+}
