@@ -169,8 +169,12 @@ impl Writer<'_> {
         let mut cut = Vec::new();
         for (index, child) in old.iter().enumerate() {
             let next = old.get(index + 1).map(|next| next.fence.as_slice()).or(high);
-            let changed = self.nodes.get(&child.below).is_some_and(|slot| slot.changed);
-            let settled = if changed { self.settle_node(child.below, &child.fence, next)? } else { None };
+            let slot = self.nodes.get(&child.below).filter(|slot| slot.changed);
+            let settled = match slot.map(|slot| slot.node.level()) {
+                None => None,
+                Some(below) if below + 1 == level => self.settle_node(child.below, &child.fence, next)?,
+                Some(_) => return Err(damaged(self.id, child.below, "it is not one level below its parent")),
+            };
             let Some(settled) = settled else {
                 children.push(child.clone());
                 continue;
@@ -356,6 +360,11 @@ impl Writer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::collection::root::{Root, load_node};
+    use crate::collection::{CollectionId, CountOnly, Tuning};
+    use base::{DbNumber, ViewId};
+    use store::memory::Memory;
+    use store::{Batch, Engine, Error, Table};
 
     #[test]
     fn pieces_are_full_where_nothing_more_is_expected() {
@@ -401,5 +410,35 @@ mod tests {
         check(&[0, 4], 5, Growth::Middle);
         check(&[0], 1, Growth::End);
         check(&[], 5, Growth::Middle);
+    }
+
+    /// Puts the number of a node above level 0 where the number of its first child was. Gives the fence of the second.
+    fn tie_a_knot(engine: &Memory, id: CollectionId) -> Vec<u8> {
+        let root = Root::load(engine, id).expect("the engine reads").expect("it was written");
+        let wanted = Wanted::of(&root.node, 0);
+        let node = load_node(engine, id, 0, wanted).expect("the tree is sound");
+        assert!(node.level() > 0 && node.len() > 1, "the test needs three levels");
+        let mut children = node.children(&[]).expect("the tree is sound");
+        children[0].below = wanted.number;
+        let mut batch = Batch::new();
+        batch.put(Table::Tree, &id.node_key(wanted.number), Node::encode(node.level(), 0, &children).bytes());
+        engine.write(&batch).expect("the engine writes");
+        children[1].fence.clone()
+    }
+
+    #[test]
+    fn a_node_below_itself_is_damage_and_no_endless_descent() {
+        let (engine, id) = (Memory::new(1), CollectionId::new(DbNumber(1), ViewId(1)));
+        let small = Tuning { block_entries_max: 2, node_children_max: 3, recent_max: 0, ..Tuning::default() };
+        let fill = |start: &[u8], count: u8| {
+            let mut writer = Writer::open_tuned(&engine, id, &CountOnly, small)?;
+            (0..count).try_for_each(|last| writer.put(&[start, &[last]].concat(), b"").map(drop))?;
+            let mut batch = Batch::new();
+            writer.finish(&mut batch)?;
+            engine.write(&batch)
+        };
+        assert!(fill(b"", 200).is_ok());
+        let fence = tie_a_knot(&engine, id);
+        assert!(matches!(fill(&fence, 5), Err(Error::Damaged { table: Table::Tree, .. })));
     }
 }
