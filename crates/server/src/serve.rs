@@ -252,6 +252,9 @@ impl control::server::Execute for Server {
             Request::Tls(TlsRequest::Show) => {
                 Ok(Answer::say(format!("The certificate is {}.", self.files.chain().display())))
             }
+            Request::Blobs(request) if request.rebuild => {
+                return Err("the table of uses is rebuilt only while no server runs: stop it first".to_owned());
+            }
             request => admin::execute(&self.core, request, report),
         };
         if changes_queue {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use wire::Shutdown;
 
-use crate::admin::{Failure, Report};
+use crate::admin::{Failure, Progress, Report, Unit, step};
 use crate::core::Core;
 
 /// What a task does; the text is for the log, when there is something to tell.
@@ -31,6 +31,7 @@ pub fn all(core: &Core) -> Vec<Task> {
     let keys = &core.config.tasks;
     vec![
         Task { name: "blob collection", pause: keys.blob_collection.0, run: collect_blobs },
+        Task { name: "stub purge", pause: keys.stub_purge.0, run: purge_stubs },
         Task { name: "idle databases", pause: keys.idle_databases.0, run: close_idle },
     ]
 }
@@ -59,6 +60,28 @@ pub async fn run(task: Task, core: Arc<Core>, shutdown: Shutdown) {
 fn collect_blobs(core: &Core, report: &mut Report<'_>) -> Result<Option<String>, Failure> {
     let (count, bytes) = crate::admin::maintenance::collect(core, report)?;
     Ok((count > 0).then(|| format!("removed {count} attachments without users, {bytes} bytes")))
+}
+
+fn purge_stubs(core: &Core, report: &mut Report<'_>) -> Result<Option<String>, Failure> {
+    let databases = core.notes.database_list()?;
+    let total = Some(databases.len() as u64);
+    let mut removed = 0;
+    for (done, facts) in (0..).zip(databases) {
+        step(report, Progress { what: "purging stubs".to_owned(), done, total, unit: Unit::Databases })?;
+        let database = match core.notes.database_open(&facts.path) {
+            // It was deleted or renamed since.
+            Err(notes::Error::NotFound { .. }) => continue,
+            other => other?,
+        };
+        loop {
+            let count = notes::purge::purge(&database)?;
+            removed += count;
+            if count == 0 {
+                break;
+            }
+        }
+    }
+    Ok((removed > 0).then(|| format!("purged {removed} deletion stubs")))
 }
 
 fn close_idle(core: &Core, _report: &mut Report<'_>) -> Result<Option<String>, Failure> {

@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::answer::record;
 use super::request::{BlobRequest, FixupRequest};
 use super::{Answer, Failure, Outcome, Progress, Report, Unit, step};
 use crate::core::Core;
@@ -34,33 +35,92 @@ pub(crate) fn bytes_done(what: &str, progress: store::backup::Progress) -> Progr
     Progress { what: what.to_owned(), done: progress.bytes, total: Some(progress.bytes_total), unit: Unit::Bytes }
 }
 
-pub(super) fn fixup(core: &Core, _request: &FixupRequest, report: &mut Report<'_>) -> Outcome {
-    let mut flow = ControlFlow::Continue(());
-    core.store.engine().verify(&mut |bytes| {
-        if flow.is_continue() {
-            flow =
-                report(Progress { what: "reading the store".to_owned(), done: bytes, total: None, unit: Unit::Bytes });
-        }
-    })?;
-    let damage = core.store.blobs().verify_all(core.store.as_ref(), &mut |bytes| {
-        if flow.is_continue() {
-            flow = report(Progress {
-                what: "reading attachments".to_owned(),
-                done: bytes,
-                total: None,
-                unit: Unit::Bytes,
-            });
-        }
-    })?;
-    if !damage.is_empty() {
-        let lines: Vec<String> = damage.iter().map(|error| format!("  {error}")).collect();
-        return Err(Failure::Refused(format!(
-            "{} attachments are damaged:\n{}\nRestore a backup to get them back.",
-            damage.len(),
-            lines.join("\n")
-        )));
+pub(super) fn fixup(core: &Core, request: &FixupRequest, report: &mut Report<'_>) -> Outcome {
+    let mut found = Findings::default();
+    found.databases(core, request, report)?;
+    if request.paths.is_empty() {
+        found.store(core, report)?;
     }
-    Ok(Answer::say("No damage was found."))
+    let rows = found.rows;
+    match (rows.len(), found.lost) {
+        (0, _) => Ok(Answer::say("No damage was found.")),
+        (count, 0) => Ok(Answer::list(rows).and(format!("{count} findings, all of them mended."))),
+        (count, lost) => {
+            let lines: Vec<String> =
+                rows.iter().map(|row| format!("  {}: {}", row["database"], row["finding"])).collect();
+            let next = if request.check_only {
+                "`doublet fixup` without --check-only mends what can be derived."
+            } else {
+                "Restore a backup for what could not be mended."
+            };
+            Err(Failure::Refused(format!("{count} findings, {lost} of them not mended:\n{}\n{next}", lines.join("\n"))))
+        }
+    }
+}
+
+/// What a fixup has found so far.
+#[derive(Default)]
+struct Findings {
+    rows: Vec<Value>,
+    /// Findings that are still there.
+    lost: usize,
+}
+
+impl Findings {
+    fn databases(&mut self, core: &Core, request: &FixupRequest, report: &mut Report<'_>) -> Result<(), Failure> {
+        let paths = if request.paths.is_empty() {
+            core.notes.database_list()?.into_iter().map(|record| record.path).collect()
+        } else {
+            request.paths.clone()
+        };
+        let total = Some(paths.len() as u64);
+        for (done, path) in (0..).zip(&paths) {
+            step(report, Progress { what: "checking databases".to_owned(), done, total, unit: Unit::Databases })?;
+            let database = match core.notes.database_open(path) {
+                Err(notes::Error::NotFound { .. }) => return Err(Failure::no_such("db", path)),
+                other => other?,
+            };
+            let checked =
+                if request.check_only { notes::fixup::check(&database) } else { notes::fixup::repair(&database) };
+            match checked {
+                Ok(result) => {
+                    for finding in &result.findings {
+                        self.add(path, &finding.to_string(), result.repaired && finding.is_repairable());
+                    }
+                }
+                Err(error) => self.add(path, &error.to_string(), false),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads every byte of the store and of the attachments.
+    fn store(&mut self, core: &Core, report: &mut Report<'_>) -> Result<(), Failure> {
+        let mut flow = ControlFlow::Continue(());
+        let mut read = |what: &str, done| {
+            if flow.is_continue() {
+                flow = report(Progress { what: what.to_owned(), done, total: None, unit: Unit::Bytes });
+            }
+        };
+        if let Err(error) = core.store.engine().verify(&mut |bytes| read("reading the store", bytes)) {
+            self.add("store", &error.to_string(), false);
+        }
+        let damage =
+            core.store.blobs().verify_all(core.store.as_ref(), &mut |bytes| read("reading attachments", bytes))?;
+        for error in damage {
+            self.add("attachments", &error.to_string(), false);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, database: &str, finding: &str, mended: bool) {
+        self.lost += usize::from(!mended);
+        self.rows.push(record(vec![
+            ("database", json!(database)),
+            ("finding", json!(finding)),
+            ("mended", json!(mended)),
+        ]));
+    }
 }
 
 pub(super) fn blobs(core: &Core, request: &BlobRequest, report: &mut Report<'_>) -> Outcome {
@@ -68,6 +128,9 @@ pub(super) fn blobs(core: &Core, request: &BlobRequest, report: &mut Report<'_>)
     if request.collect {
         let (count, bytes) = collect(core, report)?;
         says.push(format!("{count} attachments without users were removed ({bytes} bytes)."));
+    }
+    if request.rebuild {
+        says.push(rebuild(core)?);
     }
     let found = core.store.blobs().report(core.store.as_ref())?;
     let mut answer = Answer::record(vec![
@@ -83,6 +146,21 @@ pub(super) fn blobs(core: &Core, request: &BlobRequest, report: &mut Report<'_>)
     ]);
     answer.says = says;
     Ok(answer)
+}
+
+/// Makes the table of who uses which attachment anew. Only while nobody else works on the data folder: what was added
+/// between the look at the databases and the rebuild would lose its reference.
+fn rebuild(core: &Core) -> Result<String, Failure> {
+    let mut uses = Vec::new();
+    for facts in core.notes.database_list()? {
+        let database = core.notes.database_open(&facts.path)?;
+        notes::fixup::blob_uses(&database, &mut |owner, blob| uses.push(Ok((owner, blob))))?;
+    }
+    let rebuilt = core.store.blobs().rebuild(&core.store, &mut uses.into_iter(), core.clock.now())?;
+    Ok(format!(
+        "The table of uses was rebuilt: {} were missing, {} were wrong, {} attachments have no user.",
+        rebuilt.added, rebuilt.removed, rebuilt.orphaned
+    ))
 }
 
 /// Removes content that nobody uses, step by step; gives how many and how many bytes.

@@ -275,7 +275,7 @@ pub struct BlobRequest {
     /// Removes content that nobody has used for longer than the grace period, now.
     #[arg(long)]
     pub collect: bool,
-    /// Rebuilds the catalog of who uses what from the databases.
+    /// Rebuilds the catalog of who uses what from the databases. Only while no server runs.
     #[arg(long)]
     pub rebuild: bool,
 }

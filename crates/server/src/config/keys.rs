@@ -288,7 +288,7 @@ configuration! {
         /// How long a peer that has logged in may be silent. IDLE counts as silence unless the client renews it.
         idle_timeout: Span = "30min" in ["1min", "1d"];
         /// How long a peer may take to log in.
-        login_timeout: Span = "1min" in ["5s", "1h"];
+        login_timeout: Span = "3min" in ["5s", "1h"];
         /// Whether COMPRESS=DEFLATE is offered.
         compression: bool = "true";
     }
@@ -301,6 +301,8 @@ configuration! {
     tasks: TaskKeys {
         /// Pause between searches for content that nobody uses any more.
         blob_collection: Span = "1h" in ["1min", "1w"];
+        /// Pause between purges of deletion stubs that are older than their database's purge interval.
+        stub_purge: Span = "1d" in ["1min", "30d"];
         /// Pause between looks for open databases that nobody uses; closing them gives memory back.
         idle_databases: Span = "10min" in ["1s", "1d"];
     }

@@ -101,9 +101,13 @@ impl Rooms {
 }
 
 fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::Service> {
+    let keys = &server.core.config.imap;
     let options = imap::session::site::Options {
         append_bytes_max: server.core.config.limits.message_size.as_usize(),
         starttls: true,
+        compression: keys.compression,
+        silence_time_max: keys.idle_timeout.0,
+        login_time_max: keys.login_timeout.0,
         ..imap::session::site::Options::default()
     };
     let credentials = Arc::clone(logins) as Arc<dyn imap::backend::Credentials>;

@@ -73,6 +73,8 @@ fn check_databases(place: &Place) {
     let paths = place.json(&["db", "list"]).to_string();
     assert!(paths.contains("names.nsf") && paths.contains("mail/ann.nsf") && !paths.contains("bob"), "{paths}");
     place.check(&["fixup"], "No damage");
+    place.check(&["fixup", "names.nsf", "--check-only"], "No damage");
+    place.check_fails(&["fixup", "plan.nsf"], "`doublet db list` shows all");
     assert_eq!(place.json(&["blobs", "--collect"])["missing"], 0);
     assert_eq!(place.json(&["status"])["people"], 1);
     place.check_fails(&["queue", "show", "9-9"], "`doublet queue list` shows all");
@@ -87,6 +89,7 @@ fn the_administration_works_without_a_server() {
     check_groups_and_domains(&place);
     check_databases(&place);
     place.check_fails(&["tls", "reload"], "no server runs");
+    place.check(&["blobs", "--rebuild"], "0 were missing, 0 were wrong");
 }
 
 #[test]
@@ -98,6 +101,7 @@ fn the_administration_works_through_a_running_server() {
     check_databases(&place);
     place.check(&["tls", "show"], "tls/certificate.pem");
     place.check(&["tls", "reload"], "read again");
+    place.check_fails(&["blobs", "--rebuild"], "stop it first");
     server.stop();
 }
 
