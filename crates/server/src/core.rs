@@ -107,6 +107,19 @@ pub fn server_name(config: &Config) -> String {
     }
 }
 
+impl Core {
+    /// Gives the mail domain of addresses that name none.
+    pub fn default_domain(&self) -> Result<String, directory::Error> {
+        match self.config.server.domain.as_str() {
+            "" | "auto" => {
+                let first = self.directory.domains(0, 1)?.entries.first().map(|domain| domain.name.clone());
+                Ok(first.unwrap_or_else(|| self.hostname.clone()))
+            }
+            domain => Ok(domain.to_ascii_lowercase()),
+        }
+    }
+}
+
 /// Gives the options under which the store of a data folder is opened.
 pub fn store_options(config: &Config, data: &DataFolder, random: &dyn Random) -> Result<store::Options, CoreError> {
     let (keys, blobs) = (&config.store, &config.blobs);

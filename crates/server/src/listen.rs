@@ -26,6 +26,12 @@ const BACKLOG: u32 = 1_024;
 /// Pause after an error of `accept`.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// The mode of the control socket: its owner and root may do anything, others nothing.
+pub const MODE_OF_CONTROL: u32 = 0o600;
+
+/// The mode of the LMTP socket: its folder decides who may deliver, because mail servers run as users of their own.
+pub const MODE_OF_LMTP: u32 = 0o666;
+
 /// What is spoken at a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
@@ -152,7 +158,7 @@ pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<Bound>, List
         }
     }
     if let Some(path) = &keys.lmtp.0 {
-        bound.push(bind_local(Protocol::Lmtp, &data.resolve(path))?);
+        bound.push(bind_local(Protocol::Lmtp, &data.resolve(path), MODE_OF_LMTP)?);
     }
     Ok(bound)
 }
@@ -167,8 +173,8 @@ pub fn write_addresses(bound: &[Bound], file: &Path) -> Result<(), DataError> {
     write_private(file, format!("{text:#}\n").as_bytes())
 }
 
-/// Binds a local socket, for its owner only. A socket file without a server behind it is replaced.
-pub fn bind_local(protocol: Protocol, path: &Path) -> Result<Bound, ListenError> {
+/// Binds a local socket. A socket file without a server behind it is replaced.
+pub fn bind_local(protocol: Protocol, path: &Path, mode: u32) -> Result<Bound, ListenError> {
     use std::os::unix::fs::PermissionsExt;
     let refuse = |source| ListenError::Bind {
         name: protocol.name(),
@@ -182,7 +188,7 @@ pub fn bind_local(protocol: Protocol, path: &Path) -> Result<Bound, ListenError>
     }
     let listener = UnixListener::bind(path).map_err(refuse)?;
     let file = SocketFile(path.to_owned());
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).map_err(refuse)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).map_err(refuse)?;
     Ok(Bound { protocol, address: path.display().to_string(), socket: Socket::Unix(listener, file) })
 }
 
@@ -352,8 +358,8 @@ mod tests {
         let path = folder.path().join("socket");
         drop(std::os::unix::net::UnixListener::bind(&path).expect("the path is free"));
         assert!(path.exists());
-        let live = bind_local(Protocol::Lmtp, &path).expect("nobody is behind it");
-        assert!(bind_local(Protocol::Lmtp, &path).is_err());
+        let live = bind_local(Protocol::Lmtp, &path, MODE_OF_LMTP).expect("nobody is behind it");
+        assert!(bind_local(Protocol::Lmtp, &path, MODE_OF_LMTP).is_err());
         drop(live);
     }
 

@@ -87,7 +87,7 @@ async fn serve(core: Core, started: impl FnOnce(&[Bound])) -> Result<(), ServeEr
     let shutdown = Shutdown::new();
     let mut signals = Signals::new()?;
     let bound = listen::bind_all(&core.config.listen, &core.data)?;
-    let control = listen::bind_local(Protocol::Admin, &core.data.control_socket())?;
+    let control = listen::bind_local(Protocol::Admin, &core.data.control_socket(), listen::MODE_OF_CONTROL)?;
     listen::write_addresses(&bound, &core.data.listeners())?;
     for listener in &bound {
         tracing::info!(target: "doublet", listener = listener.protocol.name(), address = listener.address, "listening");
@@ -241,6 +241,20 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Adds to what the data folder tells what only a running server knows.
+    fn status(&self, report: &mut Report<'_>) -> admin::Outcome {
+        let mut answer = admin::execute(&self.core, Request::Status { running: false }, report)?;
+        if let Some(fields) = answer.data.as_object_mut() {
+            let pool = self.pool.report();
+            fields.insert("running".to_owned(), true.into());
+            fields.insert("connections".to_owned(), self.connections.count().into());
+            fields.insert("waiting_transactions".to_owned(), pool.depth.into());
+        }
+        Ok(answer)
+    }
+}
+
 impl control::server::Execute for Server {
     fn execute(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, String> {
         let changes_queue = matches!(request, Request::Queue(_));
@@ -255,6 +269,7 @@ impl control::server::Execute for Server {
             Request::Blobs(request) if request.rebuild => {
                 return Err("the table of uses is rebuilt only while no server runs: stop it first".to_owned());
             }
+            Request::Status { .. } => self.status(report),
             request => admin::execute(&self.core, request, report),
         };
         if changes_queue {

@@ -49,7 +49,8 @@ pub(crate) fn add(core: &Core, name: &str, catch_all: Option<String>) -> Outcome
     Ok(Answer::say(format!(
         "{} was added; `doublet domain show {name}` prints the DNS records it should have.",
         domain.label()
-    )))
+    ))
+    .and(format!("Nobody gets mail to postmaster@{name} yet: `doublet domain set {name} --postmaster ADDRESS`.")))
 }
 
 fn list(core: &Core) -> Outcome {

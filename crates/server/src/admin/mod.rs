@@ -94,7 +94,8 @@ pub fn execute(core: &Core, request: Request, report: &mut Report<'_>) -> Outcom
         Request::Queue(request) => queue::execute(core, request),
         Request::Import(request) => import::execute(core, &request, report),
         Request::Export(request) => export::execute(core, &request, report),
-        Request::Status => status::execute(core),
+        Request::Status { running: true } => Err(Failure::Refused("no server runs on this data folder".to_owned())),
+        Request::Status { running: false } => status::execute(core),
         Request::Tls(_) => Err(Failure::Refused(
             "no server runs on this data folder; the certificate is read when it starts".to_owned(),
         )),

@@ -42,7 +42,11 @@ pub enum Request {
     /// Writes a mailbox to files.
     Export(ExportRequest),
     /// Shows how the server is doing.
-    Status,
+    Status {
+        /// Fails unless a server runs on the data folder.
+        #[arg(long)]
+        running: bool,
+    },
     /// Shows or reloads the certificate.
     #[command(subcommand)]
     Tls(TlsRequest),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::terminal::{Meter, human, json};
 use super::{Failure, Place, print};
-use crate::admin::request::{PasswordArgument, Secret, UserRequest};
+use crate::admin::request::{DbRequest, DomainRequest, GroupRequest, PasswordArgument, Secret, UserRequest};
 use crate::admin::{self, Answer, Progress, Request};
 use crate::config::Config;
 use crate::control::client;
@@ -33,6 +33,12 @@ fn ask(config: &Arc<Config>, request: Request) -> Result<Answer, Failure> {
     let data = DataFolder::new(&config.server.data);
     let mut meter = Meter::new();
     let mut report = |progress: Progress| -> ControlFlow<()> { meter.step(&progress) };
+    if !data.store().exists() && !makes_data(&request) {
+        return Err(Failure(format!(
+            "there is no data in {}; is --data right? `doublet serve` or `doublet domain add` makes a new data folder",
+            data.path().display()
+        )));
+    }
     match data.lock() {
         Ok(lock) => {
             crate::log::start_quiet(&config.log).map_err(Failure)?;
@@ -41,6 +47,17 @@ fn ask(config: &Arc<Config>, request: Request) -> Result<Answer, Failure> {
         }
         Err(DataError::InUse(_)) => client::call(&data.control_socket(), request, &mut report).map_err(Failure),
         Err(error) => Err(Failure(format!("{error}\nIs --data the folder of the server, and may you open it?"))),
+    }
+}
+
+/// Tells whether a request may begin a new data folder, rather than one that was meant to be there.
+fn makes_data(request: &Request) -> bool {
+    match request {
+        Request::Domain(request) => matches!(request, DomainRequest::Add { .. }),
+        Request::User(request) => matches!(request, UserRequest::Add { .. }),
+        Request::Group(request) => matches!(request, GroupRequest::Add { .. }),
+        Request::Db(request) => matches!(request, DbRequest::Create { .. }),
+        _ => false,
     }
 }
 

@@ -125,6 +125,8 @@ configuration! {
     server: ServerKeys {
         /// The name by which the server introduces itself to others, fully qualified. `auto` takes the machine's name.
         name: String = "auto";
+        /// The mail domain of addresses that name none, such as a bare `postmaster`. `auto` takes the first domain of the directory.
+        domain: String = "auto";
         /// The organisation (`O=`) in the names of people and servers that are made here.
         organization: String = "Doublet";
         /// The folder of everything that the server keeps. `--data` says it on the command line.
@@ -163,7 +165,7 @@ configuration! {
         pop3: Listen = "*:110";
         /// POP3 (TLS from the first byte).
         pop3_tls: Listen = "*:995";
-        /// LMTP over a local socket, for another mail server on this machine. A relative path lies in the data folder.
+        /// LMTP over a local socket, for another mail server on this machine. A relative path lies in the data folder. Who can reach the socket's folder may deliver.
         lmtp: ListenPath = "off";
         /// Health and statistics over HTTP. There is no authentication: keep it on loopback.
         admin: Listen = "127.0.0.1:8080";

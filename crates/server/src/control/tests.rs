@@ -18,7 +18,7 @@ struct Counting {
 
 impl Execute for Counting {
     fn execute(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, String> {
-        if !matches!(request, Request::Status) {
+        if !matches!(request, Request::Status { .. }) {
             return Err("only status; try `doublet status`".to_owned());
         }
         for done in 1..=10 {
@@ -65,7 +65,7 @@ async fn call(socket: &std::path::Path, request: Request) -> (Result<Answer, Str
 #[tokio::test]
 async fn progress_and_the_answer_come_back() {
     let running = start();
-    let (answer, steps) = call(&running.socket, Request::Status).await;
+    let (answer, steps) = call(&running.socket, Request::Status { running: false }).await;
     assert_eq!(answer, Ok(Answer::say("counted")));
     assert_eq!(steps, (1..=10).collect::<Vec<_>>());
     running.shutdown.close();
@@ -94,6 +94,6 @@ async fn nonsense_is_answered_not_obeyed() {
 #[tokio::test]
 async fn without_a_server_the_client_says_so() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (answer, _) = call(&folder.path().join("none.sock"), Request::Status).await;
+    let (answer, _) = call(&folder.path().join("none.sock"), Request::Status { running: false }).await;
     assert!(answer.expect_err("nobody is there").contains("cannot be opened"));
 }

@@ -7,7 +7,7 @@
 pub mod letters;
 
 use base::Random;
-use directory::NewUser;
+use directory::{DomainChange, NewUser};
 use mail::router::{Envelope, Recipient};
 
 use crate::admin::{Failure, domains, groups, people};
@@ -78,6 +78,9 @@ pub fn set_up(core: &Core) -> Result<Vec<(String, String)>, DemoError> {
             people::add(core, &new)?;
         }
     }
+    let postmaster =
+        DomainChange { postmaster: Some(Some(letters::PEOPLE[0].0.to_owned())), ..DomainChange::default() };
+    core.directory.domain_set(DOMAIN, &postmaster)?;
     post(core)?;
     // The group comes last: it tells that everything before it is done.
     let members = letters::PEOPLE.iter().map(|(address, _)| (*address).to_owned()).collect();

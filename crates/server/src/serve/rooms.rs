@@ -51,7 +51,8 @@ impl Rooms {
                 random: Arc::clone(&core.random),
             })
         };
-        let domain = hostname;
+        let domain = core.default_domain().map_err(crate::core::CoreError::from)?;
+        let domain = domain.as_str();
         Ok(Self {
             reception: smtp(rules(config, Rules::reception(hostname, domain)), verifier.as_ref()),
             submission: smtp(rules(config, Rules::submission(hostname, domain)), None),

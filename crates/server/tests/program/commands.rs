@@ -89,6 +89,7 @@ fn the_administration_works_without_a_server() {
     check_groups_and_domains(&place);
     check_databases(&place);
     place.check_fails(&["tls", "reload"], "no server runs");
+    place.check_fails(&["status", "--running"], "no server runs");
     place.check(&["blobs", "--rebuild"], "0 were missing, 0 were wrong");
 }
 
@@ -102,7 +103,18 @@ fn the_administration_works_through_a_running_server() {
     place.check(&["tls", "show"], "tls/certificate.pem");
     place.check(&["tls", "reload"], "read again");
     place.check_fails(&["blobs", "--rebuild"], "stop it first");
+    assert_eq!(place.json(&["status", "--running"])["running"], true);
     server.stop();
+}
+
+#[test]
+fn a_data_folder_is_not_made_by_mistake() {
+    let place = Place::new();
+    place.check_fails(&["user", "list"], "there is no data in");
+    place.check_fails(&["import", "eml", "x.eml", "--user", "ann"], "is --data right?");
+    assert!(!place.data().exists());
+    place.check(&["domain", "add", "acme.test"], "--postmaster ADDRESS");
+    place.check(&["user", "list"], "(none)");
 }
 
 #[test]
