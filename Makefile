@@ -28,7 +28,7 @@ check: ## format, lints, docs, licences and house rules, a short fuzz
 	@scripts/need test
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --locked --workspace --no-deps --document-private-items --quiet
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --release --locked --workspace --no-deps --quiet
 	$(CARGO) test --release --locked --package base --test tidy
 	$(CARGO) run --release --locked --package fuzz -- --iterations 20000
 
