@@ -87,7 +87,12 @@ pub fn check(database: &Database) -> Result<FixupReport> {
     database.refuse_when_dropped()?;
     let snapshot = database.store.snapshot()?;
     let mut survey = Survey::new(database, &snapshot);
-    survey.run()?;
+    if let Err(error) = survey.run() {
+        // A database that is being deleted is not damaged; its deleter holds the lock until it is known to be gone.
+        drop(database.lock());
+        database.refuse_when_dropped()?;
+        return Err(error);
+    }
     Ok(survey.report)
 }
 

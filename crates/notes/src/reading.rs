@@ -37,8 +37,8 @@ impl<'d> Reading<'d> {
     pub(crate) fn begin(database: &'d Database, grant: Arc<Grant>) -> Result<Self> {
         database.refuse_when_dropped()?;
         let snapshot = database.store.snapshot()?;
-        let counters = load_counters(&snapshot, database.number)?;
-        let ticket = ticket_for(database, counters.modseq);
+        let counters = counters_of(database, &snapshot)?;
+        let ticket = ticket_for(database, counters.modseq)?;
         Ok(Self { database, grant, snapshot, counters, ticket })
     }
 
@@ -199,19 +199,38 @@ impl<'d> Reading<'d> {
     }
 }
 
+/// Reads the counters of a snapshot. They are gone when the database was deleted since it was found to exist; its deleter
+/// holds the lock until that can be known.
+fn counters_of(database: &Database, snapshot: &Snapshot<'_>) -> Result<Counters> {
+    load_counters(snapshot, database.number).or_else(|error| {
+        drop(database.lock());
+        database.refuse_when_dropped()?;
+        refuse_when_poisoned(database)?;
+        Err(error)
+    })
+}
+
 /// Finds the ticket that makes a snapshot durable.
 ///
 /// A writer may be between making its batch visible and publishing its ticket; it holds the lock then, so waiting for
-/// the lock (microseconds) is waiting for the ticket.
-fn ticket_for(database: &Database, modseq: Modseq) -> Ticket {
+/// the lock (microseconds) is waiting for the ticket. A writer whose sync failed never publishes: what it wrote is visible and
+/// will never be durable, so nobody may be told of it.
+fn ticket_for(database: &Database, modseq: Modseq) -> Result<Ticket> {
     let (published, ticket) = database.last();
     if published >= modseq {
-        return ticket;
+        return Ok(ticket);
     }
     drop(database.lock());
     let (published, ticket) = database.last();
+    if published < modseq {
+        refuse_when_poisoned(database)?;
+    }
     assert!(published >= modseq, "what is visible was published before its writer let go of the lock");
-    ticket
+    Ok(ticket)
+}
+
+fn refuse_when_poisoned(database: &Database) -> Result<()> {
+    database.store.committer().poisoned().map_or(Ok(()), |why| Err(store::Error::Poisoned(why).into()))
 }
 
 /// A folder's index in a snapshot.
