@@ -128,6 +128,7 @@ impl Notes {
         catalog::check_path(path)?;
         let mut open = self.lock_open();
         let database = access.database();
+        database.refuse_when_dropped()?;
         let old = database.path();
         let same = old.to_lowercase() == path.to_lowercase();
         if !same && self.record(path)?.is_some() {
@@ -150,6 +151,7 @@ impl Notes {
         access.grant()?;
         let _open = self.lock_open();
         let database = access.database();
+        database.refuse_when_dropped()?;
         let record = DatabaseRecord { title: title.to_owned(), options, ..database.record().as_ref().clone() };
         let mut batch = Batch::new();
         batch.put(Table::Catalog, &catalog::path_key(&record.path), &record.encode());
@@ -163,16 +165,18 @@ impl Notes {
         access.grant()?;
         let mut open = self.lock_open();
         let database = access.database();
+        database.refuse_when_dropped()?;
         // The gate before the lock, like every transaction: the other order could wait for a collector that waits for us.
         let gate = self.store.blobs().writer();
         let counters = database.lock();
-        database.dropped.store(true, Ordering::SeqCst);
         let mut batch = Batch::new();
         batch.delete(Table::Catalog, &catalog::path_key(&database.path()));
         batch.delete(Table::Catalog, &catalog::number_key(database.number));
         crate::drop::release_blobs(self, database, &gate, &mut batch)?;
         crate::drop::delete_tables(database.number, &mut batch);
         self.commit_now(&batch)?;
+        // Not before: a database that could not be deleted, for want of space for instance, goes on.
+        database.dropped.store(true, Ordering::SeqCst);
         drop(counters);
         drop(gate);
         open.remove(&database.path().to_lowercase());

@@ -1,0 +1,589 @@
+//! Databases under many threads: nobody waits for ever, nobody sees half of a transaction, nobody misses a change, and
+//! what goes away goes away whole.
+//!
+//! The engine is the one in memory with the log's own thread, as on a server. Iterations are bounded, nothing waits for time; a
+//! promise that is broken shows as a failed assertion, a missed wake-up or a deadlock as a test that does not end.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use base::sim::{SeededRandom, SimClock};
+use base::{Clock, Modseq, Name, NoteId, Random, Uid, ViewId};
+use event_listener::Listener;
+use notes::catalog::DatabaseOptions;
+use notes::change::Change;
+use notes::{
+    Access, Acl, Database, DatabaseKind, Error, Identity, Item, Marks, NewDatabase, NewNote, Notes, Value, Writer,
+    fixup, level,
+};
+use store::memory::Memory;
+use store::{Direction, KeyRange, Options, Read, Store, SyncMode, Table};
+
+const OWNER: &str = "Ann/Acme";
+
+/// How often something is tried: so many times, or twenty times as often with `DOUBLET_SOAK`.
+fn rounds(count: u64) -> u64 {
+    if std::env::var_os("DOUBLET_SOAK").is_some() { count * 20 } else { count }
+}
+
+struct World {
+    memory: Arc<Memory>,
+    clock: Arc<SimClock>,
+    notes: Arc<Notes>,
+}
+
+impl World {
+    fn new(sync: SyncMode) -> Self {
+        Self::over(Arc::new(Memory::new(5)), sync)
+    }
+
+    fn over(memory: Arc<Memory>, sync: SyncMode) -> Self {
+        let clock = Arc::new(SimClock::new());
+        let engine: Arc<dyn store::Engine> = memory.clone();
+        let store = Store::over(engine, &Options { sync, ..Options::default() }).expect("a store in memory opens");
+        let notes = Notes::open(Arc::new(store), clock.clone(), Arc::new(SeededRandom::new(9)));
+        Self { memory, clock, notes }
+    }
+
+    fn database(&self, path: &str) -> Arc<Database> {
+        self.notes.database_create(&new_database(path)).expect("the database is made")
+    }
+
+    fn store(&self) -> &Arc<Store> {
+        self.notes.store()
+    }
+}
+
+fn new_database(path: &str) -> NewDatabase {
+    NewDatabase::new(path, "Shared", DatabaseKind::Standard, Acl::private(&Name::new(OWNER)))
+}
+
+fn access<L: notes::Level>(database: &Arc<Database>) -> Access<L> {
+    database.authorize(&Arc::new(Identity::person(OWNER))).expect("the owner may do everything")
+}
+
+fn write<T>(
+    notes: &Notes,
+    database: &Arc<Database>,
+    change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>,
+) -> notes::Result<T> {
+    let access = access::<level::Depositor>(database);
+    let accesses = [&access];
+    let mut transaction = notes.transaction(&accesses)?;
+    let outcome = change(&mut transaction.on(0))?;
+    let ticket = transaction.commit()?;
+    notes.store().durable(ticket).wait()?;
+    Ok(outcome)
+}
+
+fn number(value: i64) -> Vec<Item> {
+    vec![Item::summary("Number", Value::Number(value as f64))]
+}
+
+fn number_of(note: &notes::Note) -> i64 {
+    match note.item("Number").map(|item| &item.value) {
+        Some(Value::Number(number)) => *number as i64,
+        other => panic!("a number was put in, {other:?} came out"),
+    }
+}
+
+fn assert_sound(database: &Database) {
+    assert_eq!(fixup::check(database).expect("a check runs").findings, [], "nothing is wrong");
+}
+
+/// The first note after the ACL.
+const NOTE: NoteId = NoteId(2);
+
+/// Moves an amount from the first of some databases to the others, in one transaction.
+fn shift(notes: &Notes, databases: &[&Arc<Database>], amount: i64) -> notes::Result<()> {
+    let accesses: Vec<_> = databases.iter().map(|database| access::<level::Depositor>(database)).collect();
+    let accesses: Vec<&Access<_>> = accesses.iter().collect();
+    let mut transaction = notes.transaction(&accesses)?;
+    let others = databases.len() as i64 - 1;
+    for index in 0..databases.len() {
+        let mut writer = transaction.on(index);
+        let note = writer.note(NOTE)?.expect("it was made at the start");
+        let more = if index == 0 { -amount * others } else { amount };
+        writer.note_update(NOTE, note.header.sequence, &number(number_of(&note) + more), &[])?;
+    }
+    transaction.commit().map(drop)
+}
+
+/// Adds up all databases, if nothing changed while that was done.
+fn sum(databases: &[Arc<Database>]) -> Option<i64> {
+    let accesses: Vec<_> = databases.iter().map(|database| access::<level::Reader>(database)).collect();
+    let readings: Vec<_> = accesses.iter().map(|access| access.read().expect("a snapshot")).collect();
+    let unchanged = |(access, reading): (&Access<level::Reader>, &notes::Reading<'_>)| {
+        access.read().expect("a snapshot").modseq() == reading.modseq()
+    };
+    let same = accesses.iter().zip(&readings).all(unchanged);
+    let total = readings.iter().map(|reading| number_of(&reading.note(NOTE).expect("sound").expect("there"))).sum();
+    same.then_some(total)
+}
+
+#[test]
+fn transactions_over_overlapping_databases_end_and_are_seen_whole() {
+    let world = World::new(SyncMode::Group);
+    let databases: Vec<_> = (0..5).map(|index| world.database(&format!("d{index}.nsf"))).collect();
+    for database in &databases {
+        write(&world.notes, database, |writer| writer.note_create(NewNote::document(number(100)))).unwrap();
+    }
+    let done = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let (world, databases, done) = (&world, &databases, &done);
+            scope.spawn(move || {
+                let random = SeededRandom::new(thread);
+                for _ in 0..rounds(300) {
+                    let mut chosen: Vec<&Arc<Database>> = databases.iter().collect();
+                    for index in 0..chosen.len() {
+                        let other = random.below(chosen.len() as u64) as usize;
+                        chosen.swap(index, other);
+                    }
+                    chosen.truncate(2 + random.below(3) as usize);
+                    shift(&world.notes, &chosen, random.below(10) as i64).unwrap();
+                }
+                done.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        while done.load(Ordering::SeqCst) < 4 {
+            assert!(sum(&databases).is_none_or(|sum| sum == 500), "a transaction is seen whole or not at all");
+        }
+    });
+    assert_eq!(sum(&databases), Some(500));
+    databases.iter().for_each(|database| assert_sound(database));
+}
+
+#[test]
+fn of_two_savers_the_first_wins() {
+    let world = World::new(SyncMode::Group);
+    let database = world.database("d.nsf");
+    write(&world.notes, &database, |writer| writer.note_create(NewNote::document(number(0)))).unwrap();
+    let saved = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..rounds(200) {
+                    let read = access::<level::Reader>(&database).read().unwrap().note(NOTE).unwrap().expect("there");
+                    let more = number(number_of(&read) + 1);
+                    match write(&world.notes, &database, |w| w.note_update(NOTE, read.header.sequence, &more, &[])) {
+                        Ok(_) => drop(saved.fetch_add(1, Ordering::SeqCst)),
+                        Err(Error::Conflict { .. }) => {}
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+            });
+        }
+    });
+    let note = access::<level::Reader>(&database).read().unwrap().note(NOTE).unwrap().expect("there");
+    assert_eq!(number_of(&note) as u64, saved.into_inner(), "no save was lost");
+}
+
+/// What a reader sees of a folder.
+type Seen = BTreeMap<Uid, (NoteId, Marks, Modseq)>;
+
+/// Reads a folder and checks its counts against its entries.
+fn see(reading: &notes::Reading<'_>, folder: ViewId) -> Seen {
+    let reader = reading.folder(folder).expect("the folder is there");
+    let mut seen = Seen::new();
+    let mut entries = Vec::new();
+    reader
+        .each_entry(Uid(0), &mut |entry| {
+            seen.insert(entry.uid, (entry.note, entry.marks, entry.modseq));
+            entries.push(entry);
+            Ok(true)
+        })
+        .expect("entries can be read");
+    let totals = reader.totals().expect("counts can be read");
+    assert_eq!(totals.count, entries.len() as u64);
+    let having = |mark: Marks| entries.iter().filter(|entry| entry.marks.has(mark)).count() as u64;
+    assert_eq!((totals.unseen, totals.deleted), (totals.count - having(Marks::SEEN), having(Marks::DELETED)));
+    assert_eq!(totals.size, entries.iter().map(|entry| entry.size).sum::<u64>());
+    if let Some(entry) = entries.last() {
+        assert_eq!(reader.rank(entry.uid).unwrap(), totals.count - 1);
+        assert_eq!(reader.uid_at(totals.count - 1).unwrap(), Some(entry.uid));
+        let header = reading.header(entry.note).unwrap().expect("an entry has its note");
+        assert_eq!((header.marks, header.uid_in(folder)), (entry.marks, Some(entry.uid)));
+    }
+    assert!(reader.state().highest_modseq <= reading.modseq());
+    seen
+}
+
+/// Applies the order of changes since `since` to what was seen then.
+fn follow(reading: &notes::Reading<'_>, folder: ViewId, since: Modseq, mut seen: Seen) -> Seen {
+    let reader = reading.folder(folder).expect("the folder is there");
+    reading
+        .changes(since, &mut |entry| {
+            let places = match &entry.change {
+                Change::Changed { folders } | Change::Deleted { folders, .. } => folders.clone(),
+                Change::Left { from, .. } => vec![*from],
+            };
+            for place in places.iter().filter(|place| place.folder == folder) {
+                seen.remove(&place.uid);
+                if let Some(now) = reader.entry(place.uid)? {
+                    seen.insert(now.uid, (now.note, now.marks, now.modseq));
+                }
+            }
+            Ok(())
+        })
+        .expect("the order of changes can be read");
+    seen
+}
+
+/// One change of a folder, drawn.
+fn stir(writer: &mut Writer<'_, '_>, random: &SeededRandom, folders: [ViewId; 2], thread: u64) -> notes::Result<()> {
+    let from = folders[random.below(2) as usize];
+    let mut notes = Vec::new();
+    writer.folder_read(from)?.each_entry(Uid(0), &mut |entry| {
+        notes.push(entry.note);
+        Ok(true)
+    })?;
+    let choice = if notes.len() < 5 { 0 } else { random.below(4) };
+    let victim = if notes.is_empty() { NoteId(0) } else { notes[random.below(notes.len() as u64) as usize] };
+    match choice {
+        0 => {
+            let marks = Marks(random.below(16) as u8);
+            let new = NewNote { folders: vec![from], marks, ..NewNote::document(number(random.below(1 << 40) as i64)) };
+            writer.note_create(new).map(drop)
+        }
+        1 => writer.note_delete(victim).map(drop),
+        2 => {
+            let keyword = format!("Key{thread}-{}", random.below(8));
+            writer.marks_set(victim, Marks(random.below(16) as u8), &[keyword]).map(drop)
+        }
+        _ => {
+            writer.folder_remove(victim, from)?;
+            writer.folder_add(victim, folders[random.below(2) as usize]).map(drop)
+        }
+    }
+}
+
+#[test]
+fn readers_see_consistent_snapshots_and_can_follow_the_changes() {
+    let world = World::new(SyncMode::Group);
+    let database = world.database("d.nsf");
+    let create = |name| write(&world.notes, &database, |writer| writer.folder_create(name, &[])).unwrap();
+    let folders = [create("A"), create("B")];
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|thread| {
+                let (world, database) = (&world, &database);
+                scope.spawn(move || {
+                    let random = SeededRandom::new(thread);
+                    for _ in 0..rounds(300) {
+                        write(&world.notes, database, |writer| stir(writer, &random, folders, thread)).unwrap();
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let access = access::<level::Reader>(&database);
+                let mut known = (Modseq(0), Seen::new());
+                while !stop.load(Ordering::SeqCst) {
+                    let reading = access.read().unwrap();
+                    let keywords = database.keywords();
+                    assert!(reading.modseq() >= known.0, "time does not run backwards");
+                    let seen = see(&reading, folders[0]);
+                    assert_eq!(follow(&reading, folders[0], known.0, known.1), seen);
+                    for (note, ..) in seen.values() {
+                        let header = reading.header(*note).unwrap().expect("an entry has its note");
+                        assert!(header.keywords.iter().all(|keyword| keywords.name(*keyword).is_some()));
+                    }
+                    known = (reading.modseq(), seen);
+                }
+            });
+        }
+        scope.spawn(|| {
+            while !stop.load(Ordering::SeqCst) {
+                assert_sound(&database);
+                assert!(!fixup::repair(&database).unwrap().repaired);
+                notes::purge::purge(&database).unwrap();
+            }
+        });
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        stop.store(true, Ordering::SeqCst);
+    });
+    assert_sound(&database);
+}
+
+#[test]
+fn what_a_snapshot_shows_counts_only_when_its_ticket_is_durable() {
+    let world = World::new(SyncMode::Group);
+    let database = world.database("d.nsf");
+    let access = access::<level::Reader>(&database);
+    world.memory.faults().hold_syncs();
+    let depositor = self::access::<level::Depositor>(&database);
+    let accesses = [&depositor];
+    let mut transaction = world.notes.transaction(&accesses).unwrap();
+    transaction.on(0).note_create(NewNote::document(number(1))).unwrap();
+    transaction.commit().unwrap();
+    let reading = access.read().unwrap();
+    assert!(reading.note(NOTE).unwrap().is_some(), "it is visible");
+    let mut durable = pin!(world.store().durable(reading.ticket()));
+    assert!(durable.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending(), "and not durable");
+    world.memory.faults().release_syncs();
+    assert!(matches!(poll_to_end(durable), Ok(())));
+    assert_eq!(reopened(&world).modseq(), reading.modseq());
+}
+
+fn poll_to_end<F: Future>(mut future: std::pin::Pin<&mut F>) -> F::Output {
+    loop {
+        if let Poll::Ready(outcome) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return outcome;
+        }
+        thread::yield_now();
+    }
+}
+
+fn reopened(world: &World) -> Arc<Database> {
+    let left = World::over(Arc::new(world.memory.crash_losing_all()), SyncMode::Each);
+    left.notes.database_open("d.nsf").expect("a crash leaves the database")
+}
+
+#[test]
+fn what_a_reader_waited_for_survives_a_crash() {
+    let world = World::new(SyncMode::Group);
+    let database = world.database("d.nsf");
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(|| {
+                    for value in 0..rounds(100) as i64 {
+                        write(&world.notes, &database, |writer| writer.note_create(NewNote::document(number(value))))
+                            .unwrap();
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            let access = access::<level::Reader>(&database);
+            while !stop.load(Ordering::SeqCst) {
+                let reading = access.read().unwrap();
+                world.store().durable(reading.ticket()).wait().unwrap();
+                assert!(reopened(&world).modseq() >= reading.modseq(), "it was told, so it lasts");
+            }
+        });
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        stop.store(true, Ordering::SeqCst);
+    });
+    assert_sound(&reopened(&world));
+}
+
+/// Waits until the number in the note is right, without ever looking twice for nothing.
+fn wait_for(database: &Arc<Database>, is_right: impl Fn(i64) -> bool) -> i64 {
+    let access = access::<level::Reader>(database);
+    loop {
+        let listener = database.listen();
+        let reading = access.read().unwrap();
+        let number = number_of(&reading.note(NOTE).unwrap().expect("there"));
+        if is_right(number) {
+            return number;
+        }
+        drop(reading);
+        listener.wait();
+    }
+}
+
+#[test]
+fn who_listens_before_looking_misses_nothing() {
+    const PLAYERS: i64 = 3;
+    let rounds = rounds(200);
+    let world = World::new(SyncMode::Group);
+    let database = world.database("d.nsf");
+    write(&world.notes, &database, |writer| writer.note_create(NewNote::document(number(0)))).unwrap();
+    thread::scope(|scope| {
+        for player in 0..PLAYERS {
+            let (world, database) = (&world, &database);
+            scope.spawn(move || {
+                for _ in 0..rounds {
+                    // Everybody waits for the one before; one lost wake-up stops all.
+                    let found = wait_for(database, |number| number % PLAYERS == player);
+                    write(&world.notes, database, |writer| {
+                        let sequence = writer.note(NOTE)?.expect("there").header.sequence;
+                        writer.note_update(NOTE, sequence, &number(found + 1), &[])
+                    })
+                    .unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(wait_for(&database, |_| true), PLAYERS * rounds as i64);
+}
+
+#[test]
+fn content_is_not_collected_while_somebody_adds_it_again() {
+    let world = World::new(SyncMode::Group);
+    let databases = [world.database("a.nsf"), world.database("b.nsf")];
+    let contents: Vec<Vec<u8>> = (0u8..3).map(|content| vec![content; 10_000]).collect();
+    let later = world.clock.now().after(std::time::Duration::from_hours(100));
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|thread| {
+                let (world, databases, contents) = (&world, &databases, &contents);
+                scope.spawn(move || {
+                    let random = SeededRandom::new(thread);
+                    for _ in 0..rounds(300) {
+                        let content = &contents[random.below(3) as usize];
+                        come_and_go(world, &databases[random.below(2) as usize], content);
+                    }
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !stop.load(Ordering::SeqCst) {
+                world.store().blobs().collect(world.store(), later, 3).unwrap();
+            }
+        });
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        stop.store(true, Ordering::SeqCst);
+    });
+    world.store().blobs().collect(world.store(), later, usize::MAX).unwrap();
+    let report = world.store().blobs().report(world.store().as_ref()).unwrap();
+    assert_eq!(report, store::blob::Report::default(), "nobody uses anything any more");
+    databases.iter().for_each(|database| assert_sound(database));
+}
+
+/// Makes a note with a content, reads it, and deletes the note.
+fn come_and_go(world: &World, database: &Arc<Database>, content: &[u8]) {
+    let (note, blob) = write(&world.notes, database, |writer| {
+        let blob = writer.blob_put(content)?;
+        let new = NewNote { blobs: vec![blob], ..NewNote::document(number(1)) };
+        Ok((writer.note_create(new)?, blob))
+    })
+    .unwrap();
+    let access = access::<level::Reader>(database);
+    assert_eq!(access.read().unwrap().blob(&blob).unwrap(), content);
+    write(&world.notes, database, |writer| writer.note_delete(note)).unwrap();
+}
+
+/// Whether an error is what somebody must expect whose database may go away at any time.
+fn is_gone(error: &Error) -> bool {
+    matches!(error, Error::NotFound { .. })
+}
+
+/// Uses a database that others make and delete meanwhile.
+fn use_briefly(world: &World, path: &str) -> notes::Result<()> {
+    let database = world.notes.database_open(path)?;
+    let who = Arc::new(Identity::person(OWNER));
+    let access: Access<level::Reader> = database.authorize(&who)?;
+    write(&world.notes, &database, |writer| {
+        let blob = writer.blob_put(&[7; 5_000])?;
+        let new = NewNote { blobs: vec![blob], ..NewNote::document(number(1)) };
+        writer.note_create(new)
+    })?;
+    for _ in 0..20 {
+        let reading = access.read()?;
+        let mut notes = 0;
+        reading.each_note(NoteId(0), &mut |_| {
+            notes += 1;
+            Ok(true)
+        })?;
+        assert!(notes >= 2, "a snapshot is not disturbed by a deletion");
+        assert_eq!(fixup::check(&database)?.findings, []);
+    }
+    Ok(())
+}
+
+#[test]
+fn databases_come_and_go_under_those_who_use_them() {
+    let world = World::new(SyncMode::Group);
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let makers: Vec<_> = (0..2)
+            .map(|_| {
+                scope.spawn(|| {
+                    for _ in 0..rounds(200) {
+                        match world.notes.database_create(&new_database("d.nsf")) {
+                            Ok(_) | Err(Error::Exists { .. }) => {}
+                            Err(other) => panic!("{other}"),
+                        }
+                        let deleted = world.notes.database_open("d.nsf").and_then(|database| {
+                            let manager = database.authorize(&Arc::new(Identity::person(OWNER)))?;
+                            world.notes.database_delete(&manager)
+                        });
+                        assert!(deleted.as_ref().err().is_none_or(is_gone), "{deleted:?}");
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::SeqCst) {
+                    let used = use_briefly(&world, "d.nsf");
+                    assert!(used.as_ref().err().is_none_or(is_gone), "{used:?}");
+                    world.notes.close_idle();
+                }
+            });
+        }
+        makers.into_iter().for_each(|maker| maker.join().unwrap());
+        stop.store(true, Ordering::SeqCst);
+    });
+    assert_eq!(world.notes.database_list().unwrap(), []);
+    for table in [Table::Summary, Table::Body, Table::Unid, Table::Bymod, Table::View, Table::Tree, Table::Meta] {
+        let mut cursor = world.store().scan(table, &KeyRange::all(), Direction::Forward).unwrap();
+        assert_eq!(cursor.next().unwrap(), None, "{table:?} has something left");
+    }
+    let report = world.store().blobs().report(world.store().as_ref()).unwrap();
+    assert_eq!(report.references, 0);
+}
+
+#[test]
+fn a_database_that_is_gone_is_gone_for_its_managers_too() {
+    let world = World::new(SyncMode::Each);
+    let manager = access::<level::Manager>(&world.database("d.nsf"));
+    world.notes.database_delete(&manager).unwrap();
+    let next = world.database("d.nsf");
+    let refused = [
+        world.notes.database_rename(&manager, "e.nsf"),
+        world.notes.database_set(&manager, "Ghost", DatabaseOptions::default()),
+        world.notes.database_delete(&manager),
+    ];
+    assert!(refused.iter().all(|outcome| outcome.as_ref().is_err_and(is_gone)), "{refused:?}");
+    let listed: Vec<String> = world.notes.database_list().unwrap().into_iter().map(|record| record.title).collect();
+    assert_eq!(listed, ["Shared"], "the one that came after it is untouched");
+    assert_sound(&next);
+}
+
+#[test]
+fn a_database_that_could_not_be_deleted_goes_on() {
+    let world = World::new(SyncMode::Each);
+    let database = world.database("d.nsf");
+    write(&world.notes, &database, |writer| {
+        let blobs = vec![writer.blob_put(&[1; 5_000])?];
+        writer.note_create(NewNote { blobs, ..NewNote::document(number(1)) })
+    })
+    .unwrap();
+    world.memory.faults().set_capacity(0);
+    let manager = access::<level::Manager>(&database);
+    let refused = world.notes.database_delete(&manager);
+    assert!(matches!(refused, Err(Error::Store(store::Error::Full(_)))), "{refused:?}");
+    world.memory.faults().free_disk();
+    write(&world.notes, &database, |writer| writer.note_create(NewNote::document(number(2)))).unwrap();
+    assert_sound(&world.notes.database_open("d.nsf").unwrap());
+    world.notes.database_delete(&manager).unwrap();
+    assert!(world.notes.database_open("d.nsf").is_err());
+}
+
+#[test]
+fn readers_are_told_that_the_store_failed() {
+    for sync in [SyncMode::Each, SyncMode::Group] {
+        let world = World::new(sync);
+        let database = world.database("d.nsf");
+        world.memory.faults().fail_next_sync();
+        let failed = write(&world.notes, &database, |writer| writer.note_create(NewNote::document(number(1))));
+        assert!(matches!(failed, Err(Error::Store(store::Error::Poisoned(_)))), "{failed:?}");
+        let access = access::<level::Reader>(&database);
+        let told = access.read().and_then(|reading| Ok(world.store().durable(reading.ticket()).wait()?));
+        assert!(matches!(told, Err(Error::Store(store::Error::Poisoned(_)))), "{sync:?}: {told:?}");
+        assert_sound(&reopened(&world));
+    }
+}
