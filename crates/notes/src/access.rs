@@ -5,8 +5,8 @@
 //! forgotten. The level is part of the type: reading wants [`AtLeast<Reader>`], changing the ACL [`AtLeast<Manager>`].
 //!
 //! An `Access` notices when the ACL changed since it was made: it is evaluated anew before the next use, and a right
-//! that was taken away is gone at once. Readers and Authors items refine it per note: [`Access::may_read`],
-//! [`Access::may_edit`].
+//! that was taken away is gone at once. Readers and Authors items refine it per note: [`Grant::may_read`],
+//! [`Grant::may_edit`].
 
 use std::collections::HashSet;
 use std::marker::PhantomData;

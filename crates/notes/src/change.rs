@@ -4,7 +4,7 @@
 //! update removes the earlier one. Beside them, a note that left a folder without being deleted leaves a
 //! *left* record. Views, replication, CONDSTORE and QRESYNC (RFC 7162) read this order.
 //!
-//! Deleted and left records are purged with the deletion stubs; [`Changes::complete`] is false when a caller asks
+//! Deleted and left records are purged with the deletion stubs; [`crate::reading::Reading::is_complete_since`] is false when a caller asks
 //! for a time before that.
 
 use base::codec::{Decoder, Encoder, Truncated};

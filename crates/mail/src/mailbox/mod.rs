@@ -2,7 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`file`] | [`Mail`], all mail files of a server; [`MailFile`], one that is open; folders; changes of messages |
+//! | [`mod@file`] | [`Mail`], all mail files of a server; [`MailFile`], one that is open; folders; changes of messages |
 //! | [`view`] | [`MailView`]: a snapshot of it: counts, positions, entries, changes, messages |
 //! | [`message`] | [`Message`]: one stored message, byte for byte |
 //! | [`flags`] | flags and keywords by name |

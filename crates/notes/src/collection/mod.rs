@@ -9,8 +9,8 @@
 //! | [`reader`] | [`Reader`]: look-ups, positions, pages, counts, on a snapshot |
 //! | [`writer`] | [`Writer`]: the changes of one transaction, written into its batch at the end |
 //! | [`builder`] | [`Builder`]: a tree from sorted entries, for imports and repair |
-//! | [`check`] | comparing the tree with the entries, and building it again from them |
-//! | [`shape`] | how large a tree is |
+//! | [`mod@check`] | comparing the tree with the entries, and building it again from them |
+//! | [`mod@shape`] | how large a tree is |
 //! | [`weight`] | the sums that a collection keeps beside its count |
 //!
 //! Entries are plain keys in [`Table::View`]. *Fences* cut them into blocks of at most 256; a small tree over
