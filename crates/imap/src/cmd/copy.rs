@@ -9,7 +9,7 @@ use crate::codec::Writer;
 use crate::codec::ast::{MailboxName, Numbering, TransferCommand};
 use crate::error::{Error, Result};
 use crate::session::roster::ranges_of;
-use crate::session::selected::uid_set;
+use crate::session::selected::{uid_set, uids_of};
 use crate::session::{Next, Reply, Session, Updates};
 
 /// Copies messages in one transaction: all or none.
@@ -43,7 +43,7 @@ impl Transfer {
         let target = target(&view, &transfer.mailbox)?;
         let selected = session.selected()?;
         selected.look(&view)?;
-        let uids = uid_set(&selected.resolve(&view, &transfer.set, transfer.numbering)?);
+        let uids = uid_set(&uids_of(selected.resolve(&view, &transfer.set, transfer.numbering)?));
         drop(view);
         Ok(Self { file, uids, target })
     }

@@ -3,7 +3,7 @@
 use crate::codec::Writer;
 use crate::codec::ast::{MessageSet, Numbering};
 use crate::error::Result;
-use crate::session::selected::uid_set;
+use crate::session::selected::{uid_set, uids_of};
 use crate::session::{Next, Reply, Session};
 
 /// Removes the messages with `\Deleted`, or those of them that are in the set.
@@ -16,7 +16,7 @@ pub fn expunge(session: &mut Session, set: Option<&MessageSet>, _out: &mut Write
         Some(set) => {
             let view = file.view()?;
             selected.look(&view)?;
-            Some(uid_set(&selected.resolve(&view, set, Numbering::Uid)?))
+            Some(uid_set(&uids_of(selected.resolve(&view, set, Numbering::Uid)?)))
         }
         None => None,
     };

@@ -5,7 +5,7 @@
 //! `\Seen` is set for a whole batch by one transaction before it is written. Large sections go out in pieces.
 
 use std::collections::VecDeque;
-use std::ops::{ControlFlow, RangeInclusive};
+use std::ops::ControlFlow;
 
 use base::Modseq;
 use mail::mailbox::{Changes, FlagChange, Flags, MailFile, MailView, flags};
@@ -19,8 +19,8 @@ use crate::codec::ast::{FetchAttribute, FetchCommand, MessageSet, Numbering};
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::message::{self, Octets, Outcome};
-use crate::session::roster::ranges_of;
-use crate::session::selected::{gone, uid_set};
+use crate::session::roster::{Stretch, ranges_of};
+use crate::session::selected::{gone, uid_set, uids_of};
 use crate::session::walk::Walk;
 use crate::session::{Job, Next, Reply, Selected, Session, Updates, is_full};
 
@@ -35,17 +35,19 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
     let view = file.view()?;
     session.wait_for(view.ticket());
     begin(session, &view, fetch.numbering, out)?;
-    let mut ranges = session.selected()?.resolve(&view, &fetch.set, fetch.numbering)?;
+    let mut stretches = session.selected()?.resolve(&view, &fetch.set, fetch.numbering)?;
     if let Some(since) = fetch.changed_since {
         let selected = session.selected()?;
         let changes = view.changes(selected.folder, Modseq(since)).map_err(gone)?;
         if fetch.vanished {
             tell_vanished(selected, &view, (&fetch.set, &changes), out)?;
         }
+        let meant = uids_of(stretches);
         let uids = changes.changed.iter().map(|entry| entry.uid.0);
-        ranges = ranges_of(uids.filter(|uid| select::contains(&ranges, *uid)));
+        let ranges = ranges_of(uids.filter(|uid| select::contains(&meant, *uid)));
+        stretches = ranges.into_iter().map(Stretch::from).collect();
     }
-    let mut job = FetchJob::new(fetch, ranges);
+    let mut job = FetchJob::new(fetch, Walk::new(stretches, &view));
     match job.slice(session, &file, &view, out)? {
         Some(reply) => Ok(reply.into()),
         None => Ok(Next::Job(Box::new(job))),
@@ -133,7 +135,7 @@ impl Job for FetchJob {
 }
 
 impl FetchJob {
-    fn new(fetch: FetchCommand, ranges: Vec<RangeInclusive<u32>>) -> Self {
+    fn new(fetch: FetchCommand, walk: Walk) -> Self {
         let mut attributes = fetch.attributes;
         if fetch.numbering == Numbering::Uid && !attributes.contains(&FetchAttribute::Uid) {
             attributes.insert(0, FetchAttribute::Uid);
@@ -146,7 +148,7 @@ impl FetchJob {
             marks_seen: attributes.iter().any(FetchAttribute::marks_seen),
             attributes,
             numbering: fetch.numbering,
-            walk: Walk::new(ranges),
+            walk,
             batch: VecDeque::new(),
             piece: None,
             unknown_encoding: false,

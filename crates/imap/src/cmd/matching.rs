@@ -14,6 +14,8 @@ use crate::codec::ast::{MessageSet, Numbering, SearchKey, SequenceSet};
 use crate::error::Result;
 use crate::limits;
 use crate::message::Plan;
+use crate::session::roster::Stretch;
+use crate::session::selected::uids_of;
 use crate::session::walk::Walk;
 use crate::session::{Selected, Session};
 
@@ -62,7 +64,8 @@ impl Matching {
         let plan = Plan::new(&resolved(key, selected, &view)?, now);
         let last = selected.roster.uid_next().saturating_sub(1);
         let ranges = plan.uids().map_or_else(|| vec![1..=last], <[_]>::to_vec);
-        Ok(Self { plan, walk: Walk::new(selected.known_uids(ranges)), opens })
+        let stretches = selected.known_uids(ranges).into_iter().map(Stretch::from).collect();
+        Ok(Self { plan, walk: Walk::new(stretches, &view), opens })
     }
 
     /// Calls `each` for the messages that match in the next slice; tells whether it was the last one.
@@ -112,8 +115,8 @@ pub fn asks_modseq(key: &SearchKey) -> bool {
 fn resolved(key: &SearchKey, selected: &Selected, view: &MailView<'_>) -> Result<SearchKey> {
     let resolve = |key: &SearchKey| resolved(key, selected, view);
     Ok(match key {
-        SearchKey::Sequence(set) => uids(selected.resolve_existing(view, set, Numbering::Sequence)?),
-        SearchKey::Uid(set) => uids(selected.resolve_existing(view, set, Numbering::Uid)?),
+        SearchKey::Sequence(set) => uids(uids_of(selected.resolve_existing(view, set, Numbering::Sequence)?)),
+        SearchKey::Uid(set) => uids(uids_of(selected.resolve_existing(view, set, Numbering::Uid)?)),
         SearchKey::And(keys) => SearchKey::And(keys.iter().map(resolve).collect::<Result<_>>()?),
         SearchKey::Or(one, other) => SearchKey::Or(Box::new(resolve(one)?), Box::new(resolve(other)?)),
         SearchKey::Not(key) => SearchKey::Not(Box::new(resolve(key)?)),

@@ -1,14 +1,16 @@
 //! REPLACE (RFC 8508): APPEND, and the old message gone, in one transaction.
 
-use std::ops::RangeInclusive;
+use std::ops::{ControlFlow, RangeInclusive};
 
 use base::Uid;
+use mail::mailbox::MailView;
 
 use super::{append, copy};
 use crate::codec::Writer;
 use crate::codec::ast::{MessageSet, ReplaceCommand, SequenceRange, SequenceSet};
 use crate::error::{Error, Result};
-use crate::session::{Next, Reply, Session};
+use crate::session::selected::uids_of;
+use crate::session::{Next, Reply, Selected, Session};
 
 /// Puts a new message in the place of an old one. APPENDUID comes untagged before the old one is gone.
 pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Writer) -> Result<Next> {
@@ -18,16 +20,26 @@ pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Writer)
     selected.look(&view)?;
     let only = SequenceRange { first: replace.target, last: replace.target };
     let set = MessageSet::Numbers(SequenceSet { ranges: vec![only] });
-    let ranges = selected.resolve(&view, &set, replace.numbering)?;
-    let old = ranges.first().map(RangeInclusive::start).copied();
-    let old = old.ok_or(Error::No("[NONEXISTENT] there is no such message"))?;
+    let uids = uids_of(selected.resolve(&view, &set, replace.numbering)?);
+    let old = existing(&view, selected, &uids)?.ok_or(Error::No("[NONEXISTENT] there is no such message"))?;
     let target = copy::target(&view, &replace.mailbox)?;
     let message = append::new_message(replace.message)?;
     let folder = selected.folder;
     drop(view);
-    let (uid_validity, uid, ticket) = file.replace(folder, Uid(old), target, &message)?;
+    let (uid_validity, uid, ticket) = file.replace(folder, old, target, &message)?;
     session.wait_for(ticket);
     out.untagged().text("OK [APPENDUID ").number(u64::from(uid_validity)).space().number(u64::from(uid.0));
     out.text("] the new message is there").crlf();
     Ok(Reply::completed().into())
+}
+
+/// Gives the message that is meant by a set of one: the last that exists in its range, which may reach back to UID 1.
+fn existing(view: &MailView<'_>, selected: &Selected, uids: &[RangeInclusive<u32>]) -> Result<Option<Uid>> {
+    let Some(range) = uids.first() else { return Ok(None) };
+    let mut found = None;
+    view.entries(selected.folder, Uid(*range.start())..=Uid(*range.end()), &mut |entry| {
+        found = Some(entry.uid);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    Ok(found)
 }

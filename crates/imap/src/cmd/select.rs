@@ -35,7 +35,7 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut Writer) -
         return Err(Error::No("[NONEXISTENT] that is a level of the hierarchy and no mailbox"));
     }
     let status = view.status(folder.id)?;
-    let mut selected = Selected::new(folder.id, folder.name, select.mode, status.uid_next.0);
+    let mut selected = Selected::new(&folder, select.mode, &status);
     selected.know(&view);
     let mailbox = (file.database().number(), folder.id);
     let recent = &session.site.recent;

@@ -32,7 +32,7 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Re
         session.tell_messages(&view, out)?;
     }
     session.selected()?.look(&view)?;
-    let ranges = session.selected()?.resolve(&view, &store.set, store.numbering)?;
+    let stretches = session.selected()?.resolve(&view, &store.set, store.numbering)?;
     let flags = flags_of(&store.flags);
     let change = match store.action {
         StoreAction::Add => FlagChange::Add(flags),
@@ -44,7 +44,7 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Re
         numbering: store.numbering,
         silent: store.silent,
         unchanged_since: store.unchanged_since.map(Modseq),
-        walk: Walk::new(ranges),
+        walk: Walk::new(stretches, &view),
         untold: Vec::new(),
         modified: Vec::new(),
     })))

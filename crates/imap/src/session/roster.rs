@@ -2,12 +2,13 @@
 //!
 //! A client numbers messages from 1 in the order of their UIDs, and that numbering must not move before the server
 //! has said so (RFC 9051 §5.5, §7.5.1): other sessions expunge and deliver meanwhile. Keeping the UIDs of a large mailbox for
-//! every connection would cost megabytes. The roster keeps two things instead: the first UID that the client has
-//! not been told of, and the UIDs that are gone but not yet reported. Everything else comes from the counted
-//! index of the folder ([`Positions`]), which tells ranks and positions in logarithmic time.
+//! every connection would cost megabytes. The roster keeps three things instead: how many messages the client was told
+//! of, the first UID that it has not been told of, and the UIDs that are gone but not yet reported. Everything else
+//! comes from the counted index of the folder ([`Positions`]), which tells ranks and positions in logarithmic time; it
+//! is not asked for what follows from the number alone, as with `1:*`.
 //!
 //! Invariants: `gone` is strictly rising, lies below `uid_next`, and holds no UID that the folder still has. So the
-//! client's list is the folder's UIDs below `uid_next` merged with `gone`.
+//! client's list is the folder's UIDs below `uid_next` merged with `gone`, and `count` is its length.
 //!
 //! Pure: the folder is a parameter of every call, always a snapshot that [`Roster::vanish`] has been told of.
 
@@ -29,14 +30,31 @@ pub trait Positions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Roster {
     uid_next: u32,
+    count: u32,
     gone: Vec<u32>,
 }
 
+/// UIDs from one to another, with gaps, as a command means them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stretch {
+    /// The first and the last.
+    pub uids: RangeInclusive<u32>,
+    /// How many messages have smaller UIDs than the first, when that is known.
+    pub rank: Option<u32>,
+}
+
+impl From<RangeInclusive<u32>> for Stretch {
+    fn from(uids: RangeInclusive<u32>) -> Self {
+        let rank = (*uids.start() <= 1).then_some(0);
+        Self { uids, rank }
+    }
+}
+
 impl Roster {
-    /// Begins with the mailbox as SELECT reports it: every UID below `uid_next` that the folder has.
+    /// Begins with the mailbox as SELECT reports it: the `count` messages that the folder has, all below `uid_next`.
     #[must_use]
-    pub fn new(uid_next: u32) -> Self {
-        Self { uid_next, gone: Vec::new() }
+    pub fn new(uid_next: u32, count: u32) -> Self {
+        Self { uid_next, count, gone: Vec::new() }
     }
 
     /// Gives the first UID that the client does not know of.
@@ -68,8 +86,9 @@ impl Roster {
     }
 
     /// Tells how many messages the client counts.
-    pub fn count<P: Positions>(&self, folder: &P) -> Result<u32, P::Error> {
-        Ok(folder.rank(self.uid_next)?.saturating_add(self.gone_below(u32::MAX)))
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.count
     }
 
     /// Gives the client's number of a UID that the folder has, or that is gone.
@@ -96,22 +115,28 @@ impl Roster {
         Ok(uid.filter(|uid| *uid < self.uid_next))
     }
 
-    /// Turns ranges of numbers, sorted and merged, into ranges of UIDs; numbers beyond the last are left out.
-    pub fn uids_of<P: Positions>(
-        &self,
-        folder: &P,
-        numbers: &[RangeInclusive<u32>],
-    ) -> Result<Vec<RangeInclusive<u32>>, P::Error> {
-        let count = self.count(folder)?;
-        let mut ranges: Vec<RangeInclusive<u32>> = Vec::with_capacity(numbers.len());
-        for range in numbers.iter().take_while(|range| *range.start() <= count) {
-            let first = self.uid_of(folder, *range.start())?;
-            let last = if range.start() == range.end() { first } else { self.uid_of(folder, count.min(*range.end()))? };
-            if let (Some(first), Some(last)) = (first, last) {
-                ranges.push(first..=last);
-            }
+    /// Turns ranges of numbers, sorted and merged, into stretches of UIDs; numbers beyond the last are left out.
+    pub fn uids_of<P: Positions>(&self, folder: &P, numbers: &[RangeInclusive<u32>]) -> Result<Vec<Stretch>, P::Error> {
+        let mut stretches = Vec::with_capacity(numbers.len());
+        for range in numbers.iter().take_while(|range| *range.start() <= self.count) {
+            stretches.extend(self.stretch_of(folder, range)?);
         }
-        Ok(ranges)
+        Ok(stretches)
+    }
+
+    /// Turns a range of numbers, the first of which exists, into UIDs.
+    fn stretch_of<P: Positions>(&self, folder: &P, numbers: &RangeInclusive<u32>) -> Result<Option<Stretch>, P::Error> {
+        let (start, end) = (*numbers.start(), *numbers.end());
+        let whole_end = self.uid_next.saturating_sub(1);
+        let first = if start <= 1 { Some(1) } else { self.uid_of(folder, start)? };
+        let Some(first) = first else { return Ok(None) };
+        let last = match end {
+            _ if end >= self.count => Some(whole_end),
+            _ if end == start && start > 1 => Some(first),
+            _ => self.uid_of(folder, end)?,
+        };
+        let rank = start.saturating_sub(1).checked_sub(self.gone_below(first));
+        Ok(last.map(|last| Stretch { uids: first..=last, rank }))
     }
 
     /// Forgets what is gone and calls `each` with the number to report for it, one EXPUNGE after the other.
@@ -119,7 +144,9 @@ impl Roster {
         // The smaller ones have been reported when a UID's turn comes, so only the folder's own count below it. Those that
         // stood side by side share it: they are told apart by the next UID that is still there.
         let mut last = None;
-        for uid in std::mem::take(&mut self.gone) {
+        let gone = std::mem::take(&mut self.gone);
+        self.count = self.count.saturating_sub(narrow(gone.len()));
+        for uid in gone {
             let rank = match last {
                 Some((rank, next)) if uid < next => rank,
                 _ => {
@@ -135,12 +162,15 @@ impl Roster {
 
     /// Forgets what is gone and gives it as ranges of UIDs, for VANISHED.
     pub fn take_vanished(&mut self) -> Vec<RangeInclusive<u32>> {
-        ranges_of(std::mem::take(&mut self.gone))
+        let gone = std::mem::take(&mut self.gone);
+        self.count = self.count.saturating_sub(narrow(gone.len()));
+        ranges_of(gone)
     }
 
-    /// Lets the client know every UID below `uid_next`.
-    pub fn grow(&mut self, uid_next: u32) {
+    /// Lets the client know the `count` messages that the folder has, all below `uid_next`.
+    pub fn grow(&mut self, uid_next: u32, count: u32) {
         self.uid_next = self.uid_next.max(uid_next);
+        self.count = count.saturating_add(narrow(self.gone.len()));
     }
 
     /// Counts the gone messages with smaller UIDs: what the client's number of a UID is above its rank.
@@ -238,7 +268,7 @@ mod tests {
     impl Session {
         fn new(folder: &Folder) -> Self {
             let client = folder.uids.iter().copied().collect();
-            Self { roster: Roster::new(folder.uid_next), client, unseen: Vec::new() }
+            Self { roster: Roster::new(folder.uid_next, narrow(folder.uids.len())), client, unseen: Vec::new() }
         }
 
         fn look(&mut self) {
@@ -263,14 +293,14 @@ mod tests {
 
         fn report_new(&mut self, folder: &Folder) {
             let known = self.roster.uid_next();
-            self.roster.grow(folder.uid_next);
+            self.roster.grow(folder.uid_next, narrow(folder.uids.len()));
             self.client.extend(folder.uids.range(known..));
         }
 
         /// The roster must agree with the client about every number.
         fn check(&self, folder: &Folder) {
             let roster = &self.roster;
-            assert_eq!(ok(roster.count(folder)) as usize, self.client.len());
+            assert_eq!(roster.count() as usize, self.client.len());
             for (index, uid) in self.client.iter().enumerate() {
                 let number = narrow(index + 1);
                 assert_eq!(ok(roster.uid_of(folder, number)), Some(*uid), "number {number}");
@@ -278,10 +308,23 @@ mod tests {
             }
             assert_eq!(ok(roster.uid_of(folder, 0)), None);
             assert_eq!(ok(roster.uid_of(folder, narrow(self.client.len() + 1))), None);
-            let (third, last) = (narrow(self.client.len() / 3 + 1), narrow(self.client.len()));
-            let ranges = ok(roster.uids_of(folder, &[third..=last.saturating_add(5)]));
-            let expected = self.client.get(third as usize - 1).zip(self.client.last()).map(|(a, b)| *a..=*b);
-            assert_eq!(ranges, Vec::from_iter(expected));
+            for (start, end) in [(1, u32::MAX), (1, 1), (2, 2), (2, 4), (narrow(self.client.len() / 3 + 1), u32::MAX)] {
+                self.check_stretch(folder, start, end);
+            }
+        }
+
+        /// A stretch must hold exactly the messages that are meant and still there, and know its rank.
+        fn check_stretch(&self, folder: &Folder, start: u32, end: u32) {
+            let stretches = ok(self.roster.uids_of(folder, &[start..=end]));
+            let mut held = Vec::new();
+            for stretch in &stretches {
+                assert_eq!(stretch.rank, Some(ok(folder.rank(*stretch.uids.start()))), "{start}:{end} {stretch:?}");
+                held.extend(folder.uids.range(stretch.uids.clone()).copied());
+            }
+            let meant = self.client.iter().skip(start as usize - 1).take((end - start) as usize + 1);
+            let there: Vec<u32> = meant.copied().filter(|uid| folder.uids.contains(uid)).collect();
+            // What came since the client was told has larger UIDs and is not meant.
+            assert_eq!(held, there, "{start}:{end}");
         }
     }
 
@@ -317,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_message_that_came_and_went_unseen_is_never_mentioned() {
-        let mut roster = Roster::new(5);
+        let mut roster = Roster::new(5, 4);
         roster.vanish([7, 3, 3]);
         assert_eq!(roster.gone(), [3]);
         assert_eq!(roster.take_vanished(), [3..=3]);

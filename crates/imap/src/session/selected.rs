@@ -7,10 +7,10 @@
 use std::ops::RangeInclusive;
 
 use base::{Modseq, Uid, ViewId};
-use mail::mailbox::{MailView, UidSet};
+use mail::mailbox::{Folder, FolderStatus, MailView, UidSet};
 
-use super::roster::{Positions, Roster};
-use crate::codec::ast::{Bound, MessageSet, Numbering, SelectMode, SequenceRange};
+use super::roster::{Positions, Roster, Stretch};
+use crate::codec::ast::{Bound, MessageSet, Numbering, SelectMode, SequenceRange, SequenceSet};
 use crate::error::{Error, Result};
 
 /// The selected mailbox of a session.
@@ -25,6 +25,8 @@ pub struct Selected {
     pub roster: Roster,
     pub(super) looked: Modseq,
     pub(super) told: Modseq,
+    /// Up to here the client knows of new messages.
+    pub(super) counted: Modseq,
     /// Mod-sequences of own changes after `told`.
     pub(super) own: Vec<Modseq>,
     /// UIDs whose flags the client is still to be told, falling.
@@ -60,14 +62,15 @@ impl Positions for Place<'_, '_> {
 impl Selected {
     /// Selects a folder as a snapshot shows it.
     #[must_use]
-    pub fn new(folder: ViewId, name: String, mode: SelectMode, uid_next: u32) -> Self {
+    pub fn new(folder: &Folder, mode: SelectMode, status: &FolderStatus) -> Self {
         Self {
-            folder,
-            name,
+            folder: folder.id,
+            name: folder.name.clone(),
             mode,
-            roster: Roster::new(uid_next),
+            roster: Roster::new(status.uid_next.0, status.messages),
             looked: Modseq(0),
             told: Modseq(0),
+            counted: Modseq(0),
             own: Vec::new(),
             untold: Vec::new(),
             keywords_told: 0,
@@ -80,13 +83,14 @@ impl Selected {
     pub fn know(&mut self, view: &MailView<'_>) {
         self.looked = view.modseq();
         self.told = view.modseq();
+        self.counted = view.modseq();
         self.keywords_told = view.keywords().names().len();
     }
 
     /// Whether the client knows everything up to a mod-sequence of the mail file.
     #[must_use]
     pub fn has_told(&self, modseq: Modseq) -> bool {
-        self.told == modseq && self.untold.is_empty() && !self.roster.has_gone()
+        self.told == modseq && self.counted == modseq && self.untold.is_empty() && !self.roster.has_gone()
     }
 
     /// Whether the mailbox was selected and not examined.
@@ -168,27 +172,16 @@ impl Selected {
         Ok(count)
     }
 
-    /// Gives the largest UID that the client knows, or 0 in an empty mailbox.
-    pub fn last_uid(&self, view: &MailView<'_>) -> Result<u32> {
-        let place = self.place(view);
-        let count = self.roster.count(&place)?;
-        Ok(self.roster.uid_of(&place, count)?.unwrap_or(0))
-    }
-
-    /// Turns the set of a command into ranges of UIDs that the client knows, rising; they may hold gaps.
+    /// Turns the set of a command into stretches of UIDs that the client knows, rising.
     ///
     /// The roster must have looked at the snapshot. A sequence number that no message has is the client's fault.
-    pub fn resolve(
-        &self,
-        view: &MailView<'_>,
-        set: &MessageSet,
-        numbering: Numbering,
-    ) -> Result<Vec<RangeInclusive<u32>>> {
-        let MessageSet::Numbers(numbers) = set else { return Ok(self.saved.clone()) };
+    pub fn resolve(&self, view: &MailView<'_>, set: &MessageSet, numbering: Numbering) -> Result<Vec<Stretch>> {
+        let MessageSet::Numbers(numbers) = set else {
+            return Ok(self.saved.iter().cloned().map(Stretch::from).collect());
+        };
         match numbering {
             Numbering::Sequence => {
-                let place = self.place(view);
-                let count = self.roster.count(&place)?;
+                let count = self.roster.count();
                 let beyond = |bound| matches!(bound, Bound::Number(number) if number > count);
                 let is_wrong = |range: &SequenceRange| match (range.first, range.last) {
                     // `1:*` means everything, also in an empty mailbox.
@@ -198,12 +191,12 @@ impl Selected {
                 if numbers.ranges.iter().any(is_wrong) {
                     return Err(Error::Bad("there is no message with that number"));
                 }
-                if count == 0 {
-                    return Ok(Vec::new());
-                }
-                Ok(self.roster.uids_of(&place, &numbers.resolve(count))?)
+                self.resolve_numbers(view, numbers)
             }
-            Numbering::Uid => Ok(self.known_uids(numbers.resolve(self.last_uid(view)?))),
+            Numbering::Uid => {
+                let ranges = self.known_uids(numbers.resolve(self.last_uid(view, numbers)?));
+                Ok(ranges.into_iter().map(Stretch::from).collect())
+            }
         }
     }
 
@@ -213,16 +206,33 @@ impl Selected {
         view: &MailView<'_>,
         set: &MessageSet,
         numbering: Numbering,
-    ) -> Result<Vec<RangeInclusive<u32>>> {
-        match self.resolve(view, set, numbering) {
-            Err(Error::Bad(_)) => {
-                let MessageSet::Numbers(numbers) = set else { return Ok(Vec::new()) };
-                let place = self.place(view);
-                let count = self.roster.count(&place)?;
-                Ok(self.roster.uids_of(&place, &numbers.resolve(count))?)
-            }
-            resolved => resolved,
+    ) -> Result<Vec<Stretch>> {
+        match (set, numbering) {
+            (MessageSet::Numbers(numbers), Numbering::Sequence) => self.resolve_numbers(view, numbers),
+            _ => self.resolve(view, set, numbering),
         }
+    }
+
+    fn resolve_numbers(&self, view: &MailView<'_>, numbers: &SequenceSet) -> Result<Vec<Stretch>> {
+        match self.roster.count() {
+            0 => Ok(Vec::new()),
+            count => Ok(self.roster.uids_of(&self.place(view), &numbers.resolve(count))?),
+        }
+    }
+
+    /// Gives what `*` stands for in a set of UIDs: the last UID, or 0 in an empty mailbox.
+    ///
+    /// Where any larger number would mean the same messages, the index is not asked.
+    fn last_uid(&self, view: &MailView<'_>, numbers: &SequenceSet) -> Result<u32> {
+        let harmless = |range: &SequenceRange| {
+            let starts_low = |bound| matches!(bound, Bound::Number(number) if number <= 1);
+            let is_star = |bound| bound == Bound::Last;
+            !(is_star(range.first) || is_star(range.last)) || starts_low(range.first) || starts_low(range.last)
+        };
+        if numbers.ranges.iter().all(harmless) {
+            return Ok(self.roster.uid_next().saturating_sub(1));
+        }
+        Ok(self.roster.uid_of(&self.place(view), self.roster.count())?.unwrap_or(0))
     }
 
     /// Cuts ranges of UIDs to those that the client knows.
@@ -232,6 +242,12 @@ impl Selected {
         let cut = |range: RangeInclusive<u32>| (*range.start()).max(1)..=(*range.end()).min(last);
         ranges.into_iter().map(cut).filter(|range| !range.is_empty()).collect()
     }
+}
+
+/// Gives the UIDs of stretches.
+#[must_use]
+pub fn uids_of(stretches: Vec<Stretch>) -> Vec<RangeInclusive<u32>> {
+    stretches.into_iter().map(|stretch| stretch.uids).collect()
 }
 
 /// Makes the set that the mail room takes.

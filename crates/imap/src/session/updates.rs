@@ -104,25 +104,28 @@ impl Session {
         let (rev2, site) = (self.enabled.rev2, std::sync::Arc::clone(&self.site));
         let mailbox = self.mailbox_key()?;
         let selected = self.selected()?;
-        let uid_next = view.status(selected.folder).map_err(selected::gone)?.uid_next.0;
-        let known = selected.roster.uid_next();
+        if view.modseq() <= selected.counted {
+            return Ok(());
+        }
+        selected.counted = view.modseq();
+        let status = view.status(selected.folder).map_err(selected::gone)?;
+        let (known, uid_next) = (selected.roster.uid_next(), status.uid_next.0);
         if uid_next <= known {
             return Ok(());
         }
-        let before = selected.roster.count(&selected.place(view))?;
-        selected.roster.grow(uid_next);
-        let count = selected.roster.count(&selected.place(view))?;
+        let before = selected.roster.count();
+        selected.roster.grow(uid_next, status.messages);
         let unclaimed = if selected.is_writable() {
             site.recent.claim(mailbox, uid_next)
         } else {
             site.recent.peek(mailbox, uid_next)
         };
         selected.add_recent(unclaimed.max(known)..uid_next);
-        if count == before {
+        if selected.roster.count() == before {
             // What came has gone again.
             return Ok(());
         }
-        out.untagged_number(u64::from(count), "EXISTS");
+        out.untagged_number(u64::from(selected.roster.count()), "EXISTS");
         if !rev2 {
             out.untagged_number(u64::from(selected.count_recent(view)?), "RECENT");
         }

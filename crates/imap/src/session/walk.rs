@@ -1,38 +1,41 @@
 //! A walk over the messages of a command, in slices.
 //!
 //! The messages are ranges of UIDs; a slice visits those that exist, with their entries and the numbers that the client
-//! gives them, and leaves the rest for the next one. A number costs one look-up a range, not one a message.
+//! gives them, and leaves the rest for the next one. A number costs one look-up a range at most, not one a message: a
+//! rank that is known from a snapshot of the same mod-sequence is not looked up again.
 
 use std::ops::{ControlFlow, RangeInclusive};
 
-use base::Uid;
+use base::{Modseq, Uid};
 use mail::mailbox::MailView;
 use notes::Entry;
 
-use super::roster::Positions;
+use super::roster::{Positions, Stretch};
 use super::selected::{Selected, gone};
 use crate::error::Result;
 
 /// What is left to visit.
 #[derive(Debug)]
 pub struct Walk {
-    /// The first range last.
-    ranges: Vec<RangeInclusive<u32>>,
+    /// The first one last.
+    stretches: Vec<Stretch>,
+    /// The snapshot in which the ranks hold.
+    ranked_at: Modseq,
     missed: bool,
 }
 
 impl Walk {
-    /// Begins a walk over rising ranges of UIDs.
+    /// Begins a walk over rising stretches of UIDs, made with this snapshot.
     #[must_use]
-    pub fn new(mut ranges: Vec<RangeInclusive<u32>>) -> Self {
-        ranges.reverse();
-        Self { ranges, missed: false }
+    pub fn new(mut stretches: Vec<Stretch>, view: &MailView<'_>) -> Self {
+        stretches.reverse();
+        Self { stretches, ranked_at: view.modseq(), missed: false }
     }
 
     /// Whether everything was visited.
     #[must_use]
     pub fn is_done(&self) -> bool {
-        self.ranges.is_empty()
+        self.stretches.is_empty()
     }
 
     /// Whether messages were passed that are gone without the client knowing.
@@ -51,14 +54,16 @@ impl Walk {
         each: &mut dyn FnMut(u32, Entry) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let mut slice = Slice { left: count_max, flow: ControlFlow::Continue(()), failed: None };
-        while let Some(range) = self.ranges.pop() {
-            self.missed |= has_gone(selected, &range);
-            let last = *range.end();
-            let resume_at = slice.visit_range(selected, view, range, each)?;
-            if let Some(uid) = resume_at {
-                self.ranges.push(uid..=last);
-            }
-            if resume_at.is_some() || slice.flow.is_break() {
+        let ranks_hold = std::mem::replace(&mut self.ranked_at, view.modseq()) == view.modseq();
+        if !ranks_hold {
+            self.stretches.iter_mut().for_each(|stretch| stretch.rank = None);
+        }
+        while let Some(stretch) = self.stretches.pop() {
+            self.missed |= has_gone(selected, &stretch.uids);
+            let rest = slice.visit_stretch(selected, view, stretch, each)?;
+            let finished = rest.is_none() && slice.flow.is_continue();
+            self.stretches.extend(rest);
+            if !finished {
                 break;
             }
         }
@@ -73,19 +78,22 @@ struct Slice {
 }
 
 impl Slice {
-    /// Visits a range; gives the UID at which to go on when it was not finished.
-    fn visit_range(
+    /// Visits a stretch; gives what is left of it when it was not finished.
+    fn visit_stretch(
         &mut self,
         selected: &Selected,
         view: &MailView<'_>,
-        range: RangeInclusive<u32>,
+        Stretch { uids, rank }: Stretch,
         each: &mut dyn FnMut(u32, Entry) -> Result<ControlFlow<()>>,
-    ) -> Result<Option<u32>> {
-        let mut rank = selected.place(view).rank(*range.start()).map_err(gone)?;
-        let mut resume_at = None;
-        view.entries(selected.folder, Uid(*range.start())..=Uid(*range.end()), &mut |entry| {
+    ) -> Result<Option<Stretch>> {
+        let mut rank = match rank {
+            Some(rank) => rank,
+            None => selected.place(view).rank(*uids.start()).map_err(gone)?,
+        };
+        let mut rest = None;
+        view.entries(selected.folder, Uid(*uids.start())..=Uid(*uids.end()), &mut |entry| {
             if self.left == 0 || self.flow.is_break() {
-                resume_at = Some(entry.uid.0);
+                rest = Some(Stretch { uids: entry.uid.0..=*uids.end(), rank: Some(rank) });
                 return Ok(ControlFlow::Break(()));
             }
             self.left -= 1;
@@ -102,7 +110,7 @@ impl Slice {
         .map_err(gone)?;
         match self.failed.take() {
             Some(error) => Err(error),
-            None => Ok(resume_at),
+            None => Ok(rest),
         }
     }
 }
