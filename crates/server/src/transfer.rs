@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mail::router::{Job, Notify as WantedReports, ReturnContent, Router, TransferOutcome};
-use smtp::client::{Outcome, Outgoing, Route, Transfer};
+use smtp::client::{Failure, Outcome, Outgoing, Route, Transfer};
 use smtp::envelope;
 use tokio::sync::{Notify, Semaphore};
 use wire::{Pool, Shutdown};
@@ -148,10 +148,15 @@ impl Agent {
             };
             tracing::info!(target: "mail", id = job.envelope.id, queue = %job.key, to = queued.recipient.address, reply, "{what}");
         }
-        let router = Arc::clone(&self.router);
-        let done = self.pool.run(move || router.finish(&job, &outcomes)).await;
-        if let Ok(Err(error)) = done {
-            tracing::error!(target: "mail", %error, "cannot write down what became of a transfer; it is repeated");
+        let (router, key) = (Arc::clone(&self.router), job.key);
+        match self.pool.run(move || router.finish(&job, &outcomes)).await {
+            Ok(Ok(_)) => tracing::debug!(target: "mail", queue = %key, "settled"),
+            Ok(Err(error)) => {
+                tracing::error!(target: "mail", queue = %key, %error, "cannot write down what became of a transfer; it is repeated");
+            }
+            Err(error) => {
+                tracing::error!(target: "mail", queue = %key, %error, "what became of a transfer is lost; it is repeated")
+            }
         }
     }
 }
@@ -168,16 +173,62 @@ fn recipient(recipient: &mail::router::Recipient) -> envelope::Recipient {
 }
 
 fn outcome(outcome: Outcome) -> TransferOutcome {
-    let reply = |failure: smtp::client::Failure| match failure.code {
-        Some(code) => format!("{code} {failure}"),
-        None => failure.to_string(),
-    };
     match outcome {
-        Outcome::Delivered(delivery) => TransferOutcome::Delivered {
-            reply: format!("{}: {}", delivery.host, delivery.reply),
-            reports: delivery.reports,
-        },
-        Outcome::Temporary(failure) => TransferOutcome::Temporary { reply: reply(failure) },
-        Outcome::Permanent(failure) => TransferOutcome::Permanent { reply: reply(failure) },
+        Outcome::Delivered(delivery) => {
+            let reply = said_by(&delivery.reply, Some(&delivery.host));
+            TransferOutcome::Delivered { reply, reports: delivery.reports }
+        }
+        Outcome::Temporary(failure) => TransferOutcome::Temporary { reply: reply_of(&failure) },
+        Outcome::Permanent(failure) => TransferOutcome::Permanent { reply: reply_of(&failure) },
+    }
+}
+
+/// Gives a failure as a reply: what a server said begins with its codes, what happened to us gets our status before it.
+fn reply_of(failure: &Failure) -> String {
+    let text = match failure.code {
+        Some(_) => failure.text.clone(),
+        None => format!("{} {}", failure.status, failure.text),
+    };
+    said_by(&text, failure.host.as_deref())
+}
+
+fn said_by(text: &str, host: Option<&str>) -> String {
+    match host {
+        Some(host) => format!("{text} ({host})"),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use smtp::Status;
+
+    use super::*;
+
+    fn check(code: Option<u16>, text: &str, host: Option<&str>, expected: &str) {
+        let failure = Failure { code, status: Status(5, 1, 1), text: text.to_owned(), host: host.map(str::to_owned) };
+        assert_eq!(reply_of(&failure), expected);
+    }
+
+    #[test]
+    fn failures_read_like_replies() {
+        check(Some(550), "550 5.1.1 User unknown", Some("mx.test"), "550 5.1.1 User unknown (mx.test)");
+        check(None, "no route to host", Some("mx.test"), "5.1.1 no route to host (mx.test)");
+        check(None, "no such domain", None, "5.1.1 no such domain");
+    }
+
+    #[test]
+    fn what_the_sender_asked_for_reaches_the_next_server() {
+        let ours = mail::router::Recipient {
+            address: "dora@other.test".to_owned(),
+            notify: Some(WantedReports { success: true, failure: false, delay: false }),
+            original: Some("rfc822;d@other.test".to_owned()),
+        };
+        let theirs = recipient(&ours);
+        assert_eq!(theirs.notify.map(|notify| notify.to_string()).as_deref(), Some("SUCCESS"));
+        assert_eq!(
+            theirs.original.map(|original| (original.kind, original.address)),
+            Some(("rfc822".into(), "d@other.test".into()))
+        );
     }
 }

@@ -39,8 +39,12 @@ impl Place {
 
     /// Makes a place with a domain and people whose password is `sesame street`.
     fn with_people(addresses: &[&str]) -> Self {
+        Self::with_people_of("acme.test", addresses)
+    }
+
+    fn with_people_of(domain: &str, addresses: &[&str]) -> Self {
         let place = Self::new();
-        place.check(&["domain", "add", "acme.test"], "domain acme.test was added");
+        place.check(&["domain", "add", domain], "was added");
         for address in addresses {
             place.check_input(&["user", "add", address, "--password-stdin"], "sesame street\n", "was added");
         }

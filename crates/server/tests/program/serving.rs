@@ -150,3 +150,39 @@ fn the_demo_serves_what_it_says() {
     server.child.stdout.take().expect("it is piped").read_to_string(&mut said).expect("text");
     assert!(said.contains(password), "{said}");
 }
+
+#[test]
+fn mail_goes_on_to_another_server_and_failures_come_back() {
+    let mut other = Place::with_people_of("other.test", &["dora@other.test"]);
+    // A server that calls itself like us would be us: a loop.
+    other.options.extend(["--set".to_owned(), "server.name=mail.other.test".to_owned()]);
+    let there = other.serve();
+    let mut place = Place::with_people(&["ann@acme.test"]);
+    let smart_host = format!("router.smart_host={}", there.listeners["smtp"]);
+    place.options.extend(["--set".to_owned(), smart_host, "--set".to_owned(), "log.filter=mail=debug".to_owned()]);
+    let mut here = place.serve();
+    let mut smtp = here.dial("submission");
+    smtp.expect("220 ");
+    smtp.ask("EHLO client.test", "250 ");
+    smtp.ask("AUTH PLAIN AGFubkBhY21lLnRlc3QAc2VzYW1lIHN0cmVldA==", "235 ");
+    smtp.ask("MAIL FROM:<ann@acme.test>", "250 ");
+    smtp.ask("RCPT TO:<dora@other.test>", "250 ");
+    smtp.ask("RCPT TO:<nobody@other.test>", "250 ");
+    smtp.ask("DATA", "354 ");
+    smtp.ask("From: ann@acme.test\r\nSubject: over there\r\n\r\nHello Dora.\r\n.", "250 ");
+    let settled = here.wait_for_log("settled");
+    let arrived = collect(&there, "dora@other.test");
+    assert!(
+        arrived.len() == 1 && arrived[0].contains("DKIM-Signature: "),
+        "{arrived:?} {settled} {:?}",
+        place.json(&["queue", "list"])
+    );
+    let reports = collect(&here, "ann@acme.test");
+    assert!(
+        reports.len() == 1 && reports[0].contains("nobody@other.test") && reports[0].contains("550"),
+        "{reports:?}"
+    );
+    assert_eq!(place.json(&["queue", "list"]), json!([]));
+    here.stop();
+    there.stop();
+}
