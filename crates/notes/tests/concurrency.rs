@@ -116,7 +116,7 @@ fn shift(notes: &Notes, databases: &[&Arc<Database>], amount: i64) -> notes::Res
 
 /// Adds up all databases, if nothing changed while that was done.
 fn sum(databases: &[Arc<Database>]) -> Option<i64> {
-    let accesses: Vec<_> = databases.iter().map(|database| access::<level::Reader>(database)).collect();
+    let accesses: Vec<_> = databases.iter().map(access::<level::Reader>).collect();
     let readings: Vec<_> = accesses.iter().map(|access| access.read().expect("a snapshot")).collect();
     let unchanged = |(access, reading): (&Access<level::Reader>, &notes::Reading<'_>)| {
         access.read().expect("a snapshot").modseq() == reading.modseq()

@@ -84,6 +84,12 @@ impl QueuedRecipient {
         }
     }
 
+    /// Tells whether this is the same recipient. All mailboxes that a group stands for have the group's address.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.recipient.address == other.recipient.address && self.mail_file == other.mail_file
+    }
+
     /// Gives the domain to which the message goes, in lower case; empty for local recipients.
     #[must_use]
     pub fn domain(&self) -> String {

@@ -3,6 +3,9 @@
 //! The truth lies in the `mail.box` databases; this keeps an index of it in memory, read once at the start and changed
 //! after every transaction that changes a state.
 //!
+//! Whoever changes a queued message reads its state, decides, and writes the state back as a whole. They take turns ([`Queue::turn`]), so that
+//! transfers of one message to several domains, which end whenever they end, do not undo each other.
+//!
 //! A [`Job`] is one message for one domain. While it is under way no second job of that message for that domain is
 //! given out, so nothing is sent twice as long as the server lives; a crash between the remote server's reply and our
 //! commit repeats that one transfer, which SMTP cannot exclude (RFC 1047).
@@ -15,7 +18,7 @@ use notes::Value;
 use store::Ticket;
 
 use crate::error::{Error, Result};
-use crate::limits::QUEUE_SCAN_MAX;
+use crate::limits::{LOCAL_DELIVERIES_PER_TRANSACTION_MAX, QUEUE_SCAN_MAX};
 use crate::mailbox::Message;
 use crate::router::accept::{LocalMailbox, MailBox, Posting, QUEUE_ITEM, Router, Target, Update};
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
@@ -59,9 +62,15 @@ pub struct QueueCounts {
     pub active: usize,
 }
 
+/// How many queued messages can be changed at a time. Those whose numbers differ by a multiple of this wait for each other.
+const TURNS: usize = 64;
+
 /// The index of the queue.
 pub(crate) struct Queue {
     state: Mutex<State>,
+    /// One is held by whoever changes a message, from the look at its state until the new one is in `state`. Taken before the
+    /// locks of databases.
+    turns: [Mutex<()>; TURNS],
     per_domain_max: usize,
 }
 
@@ -77,7 +86,8 @@ struct State {
 impl Queue {
     /// Reads the states of all queued messages.
     pub(crate) fn load(boxes: &[MailBox], per_domain_max: usize) -> Result<Self> {
-        let queue = Self { state: Mutex::default(), per_domain_max: per_domain_max.max(1) };
+        let turns = std::array::from_fn(|_| Mutex::default());
+        let queue = Self { state: Mutex::default(), turns, per_domain_max: per_domain_max.max(1) };
         for (mailbox, of_box) in (1u16..).zip(boxes) {
             let reading = of_box.reader.read()?;
             reading.each_note(NoteId(0), &mut |header| {
@@ -120,6 +130,11 @@ impl Queue {
     pub(crate) fn counts(&self) -> QueueCounts {
         let state = self.lock();
         QueueCounts { messages: state.entries.len(), pending: state.due.len(), active: state.active.len() }
+    }
+
+    /// Waits until nobody else changes a message.
+    fn turn(&self, key: QueueKey) -> MutexGuard<'_, ()> {
+        self.turns[key.note.0 as usize % TURNS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn get(&self, key: QueueKey) -> Option<QueueEntry> {
@@ -258,12 +273,14 @@ impl Router {
 
     /// Removes a message from the queue; nobody is told.
     pub fn remove(&self, key: QueueKey) -> Result<Ticket> {
+        let _turn = self.queue.turn(key);
         let mut entry = self.require(key)?;
         entry.recipients.clear();
         self.post(Vec::new(), vec![Update { key, entry }], self.mail.notes().clock().now())
     }
 
     fn change(&self, key: QueueKey, change: impl Fn(&mut QueuedRecipient)) -> Result<Ticket> {
+        let _turn = self.queue.turn(key);
         let mut entry = self.require(key)?;
         entry.recipients.iter_mut().for_each(change);
         self.post(Vec::new(), vec![Update { key, entry }], self.mail.notes().clock().now())
@@ -274,47 +291,42 @@ impl Router {
     }
 
     fn settle_here(&self, job: &Job) -> Result<Ticket> {
+        // More mailboxes than one transaction takes stay due.
+        let served = job.recipients.len().min(LOCAL_DELIVERIES_PER_TRANSACTION_MAX);
+        let job = &Job { recipients: job.recipients[..served].to_vec(), ..job.clone() };
         let mut posting = Posting { envelope: job.envelope.clone(), raw: self.content(job.key)?, ..Posting::default() };
+        let size = posting.raw.len() as u64 + 1_024;
+        let mut outcomes = Vec::with_capacity(job.recipients.len());
         for queued in &job.recipients {
-            let mail_file = queued.mail_file.clone().unwrap_or_default();
-            posting.local.push((self.mailbox_of(&queued.recipient.address, mail_file)?, queued.recipient.clone()));
-        }
-        let room = self.with_room(&mut posting)?;
-        let refused = |address: &str| !room.iter().any(|known| known == address);
-        let outcomes: Vec<TransferOutcome> = job
-            .recipients
-            .iter()
-            .map(|queued| {
-                if refused(&queued.recipient.address) {
-                    TransferOutcome::Temporary { reply: "452 4.2.2 mailbox full".into() }
-                } else {
+            let mailbox = self.mailbox_of(queued)?;
+            outcomes.push(match self.obstacle(&mailbox, size)? {
+                Some(reply) => TransferOutcome::Temporary { reply: reply.into() },
+                None => {
+                    posting.local.push((mailbox, queued.recipient.clone()));
                     TransferOutcome::Delivered { reply: "250 2.0.0 delivered".into(), reports: false }
                 }
-            })
-            .collect();
+            });
+        }
         self.settle(job, &outcomes, vec![posting])
     }
 
-    /// Leaves only the mailboxes that have room in a posting; gives their recipients.
-    fn with_room(&self, posting: &mut Posting) -> Result<Vec<String>> {
-        let size = posting.raw.len() as u64 + 1_024;
-        let mut kept = Vec::new();
-        for (mailbox, recipient) in std::mem::take(&mut posting.local) {
-            let quota = match self.mail.open_as_server(&mailbox.mail_file) {
-                Ok(file) => file.quota()?,
-                Err(Error::Notes(notes::Error::NotFound { .. })) => continue,
-                Err(error) => return Err(error),
-            };
-            if quota.limit_bytes.is_none_or(|limit| quota.used_bytes.saturating_add(size) <= limit) {
-                kept.push(recipient.address.clone());
-                posting.local.push((mailbox, recipient));
+    /// Tells why a mailbox does not take a message now.
+    fn obstacle(&self, mailbox: &LocalMailbox, size: u64) -> Result<Option<&'static str>> {
+        let quota = match self.mail.open_as_server(&mailbox.mail_file) {
+            Ok(file) => file.quota()?,
+            // One that still belongs to somebody is made by the delivery.
+            Err(Error::Notes(notes::Error::NotFound { .. })) => {
+                return Ok(mailbox.owner.canonical().is_empty().then_some("450 4.2.0 there is no such mailbox"));
             }
-        }
-        Ok(kept)
+            Err(error) => return Err(error),
+        };
+        let fits = quota.limit_bytes.is_none_or(|limit| quota.used_bytes.saturating_add(size) <= limit);
+        Ok((!fits).then_some("452 4.2.2 mailbox full"))
     }
 
-    fn mailbox_of(&self, address: &str, mail_file: String) -> Result<LocalMailbox> {
-        let found = self.targets(address)?.into_iter().find_map(|target| match target {
+    fn mailbox_of(&self, queued: &QueuedRecipient) -> Result<LocalMailbox> {
+        let mail_file = queued.mail_file.clone().unwrap_or_default();
+        let found = self.targets(&queued.recipient.address)?.into_iter().find_map(|target| match target {
             Target::Local(mailbox) if mailbox.mail_file.eq_ignore_ascii_case(&mail_file) => Some(mailbox),
             _ => None,
         });
@@ -330,12 +342,11 @@ impl Router {
     fn settle(&self, job: &Job, outcomes: &[TransferOutcome], mut postings: Vec<Posting>) -> Result<Ticket> {
         assert_eq!(outcomes.len(), job.recipients.len(), "every recipient has an outcome");
         let now = self.mail.notes().clock().now();
+        let _turn = self.queue.turn(job.key);
         let Some(mut entry) = self.queue.get(job.key) else { return Ok(Ticket::NONE) };
         let (mut relayed, mut late, mut failed) = (Vec::new(), Vec::new(), Vec::new());
         for (tried, outcome) in job.recipients.iter().zip(outcomes) {
-            let position =
-                entry.recipients.iter().position(|queued| queued.recipient.address == tried.recipient.address);
-            let Some(position) = position else { continue };
+            let Some(position) = entry.recipients.iter().position(|queued| queued.is_same(tried)) else { continue };
             let queued = &mut entry.recipients[position];
             match outcome {
                 TransferOutcome::Delivered { reply, reports } => {

@@ -1,0 +1,365 @@
+//! What users do with their mail files, and what they may expect of it: a naive model of mailboxes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{Modseq, Timestamp, Uid};
+use mail::mailbox::{FlagChange, Flags, NewMessage, SpecialUse, UidSet};
+use mail::transport::{ImportOptions, ImportedMessage, Importer};
+use notes::Marks;
+
+use crate::content::Content;
+use crate::state::{File, Shown};
+use crate::world::World;
+
+/// Something that a user does.
+#[derive(Clone, Debug)]
+pub enum FileOperation {
+    Append {
+        folder: String,
+        letters: Vec<Letter>,
+    },
+    Replace {
+        folder: String,
+        uid: Uid,
+        target: String,
+        letter: Letter,
+    },
+    Flag {
+        folder: String,
+        uids: Vec<Uid>,
+        change: FlagChange,
+        unchanged_since: Option<Modseq>,
+    },
+    Expunge {
+        folder: String,
+        uids: Option<Vec<Uid>>,
+    },
+    Copy {
+        folder: String,
+        uids: Vec<Uid>,
+        target: String,
+    },
+    Move {
+        folder: String,
+        uids: Vec<Uid>,
+        target: String,
+    },
+    Create {
+        name: String,
+        special: Option<SpecialUse>,
+    },
+    Rename {
+        from: String,
+        to: String,
+    },
+    Delete {
+        name: String,
+    },
+    Subscribe {
+        name: String,
+        wanted: bool,
+    },
+    /// Each letter with its mailbox.
+    Import {
+        source: String,
+        letters: Vec<(String, Letter)>,
+    },
+}
+
+/// A message that a user brings.
+#[derive(Clone, Debug)]
+pub struct Letter {
+    pub content: Content,
+    pub flags: Flags,
+    pub received: Option<Timestamp>,
+}
+
+impl Letter {
+    fn new_message(&self) -> NewMessage {
+        NewMessage { raw: self.content.0.to_vec(), flags: self.flags.clone(), received: self.received }
+    }
+
+    /// Gives what is shown of it once it is there.
+    fn shown(&self, now: Timestamp) -> Shown {
+        Shown {
+            content: self.content.clone(),
+            marks: self.flags.marks,
+            keywords: lower(&self.flags.keywords),
+            received: self.received.unwrap_or(now),
+        }
+    }
+}
+
+/// A mail file as its owner sees it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Model {
+    pub folders: BTreeMap<String, ModelFolder>,
+    pub subscriptions: BTreeSet<String>,
+}
+
+/// A mailbox as its owner sees it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ModelFolder {
+    pub special: Option<SpecialUse>,
+    pub selectable: bool,
+    pub uid_next: Uid,
+    pub messages: BTreeMap<Uid, Shown>,
+}
+
+impl Model {
+    /// Takes from a file what its owner sees.
+    pub fn of(file: &File) -> Self {
+        let folder = |folder: &crate::state::Folder| ModelFolder {
+            special: folder.special,
+            selectable: folder.selectable,
+            uid_next: folder.uid_next,
+            messages: folder.messages.iter().map(|(uid, message)| (*uid, message.shown.clone())).collect(),
+        };
+        let folders = file.folders.iter().map(|(name, known)| (name.clone(), folder(known))).collect();
+        Self { folders, subscriptions: file.subscriptions.clone() }
+    }
+
+    fn folder(&mut self, name: &str) -> &mut ModelFolder {
+        self.folders.get_mut(name).unwrap_or_else(|| panic!("there is a mailbox {name}"))
+    }
+
+    fn put(&mut self, folder: &str, message: Shown) -> Uid {
+        let folder = self.folder(folder);
+        let uid = folder.uid_next;
+        folder.uid_next = uid.next();
+        folder.messages.insert(uid, message);
+        uid
+    }
+
+    fn create(&mut self, name: &str, special: Option<SpecialUse>) {
+        for (index, _) in name.match_indices('/') {
+            self.folders.entry(name[..index].to_owned()).or_insert_with(|| ModelFolder::empty(None));
+        }
+        self.folders.entry(name.to_owned()).or_insert_with(|| ModelFolder::empty(special)).selectable = true;
+    }
+
+    fn rename(&mut self, from: &str, to: &str) {
+        if from == "INBOX" {
+            self.create(to, None);
+            let all = std::mem::take(&mut self.folder("INBOX").messages);
+            for message in all.into_values() {
+                self.put(to, message);
+            }
+            return;
+        }
+        for (index, _) in to.match_indices('/') {
+            self.folders.entry(to[..index].to_owned()).or_insert_with(|| ModelFolder::empty(None));
+        }
+        let below = format!("{from}/");
+        let moving: Vec<String> =
+            self.folders.keys().filter(|name| *name == from || name.starts_with(&below)).cloned().collect();
+        for name in moving {
+            let folder = self.folders.remove(&name).expect("it was just listed");
+            self.folders.insert(format!("{to}{}", &name[from.len()..]), folder);
+        }
+    }
+
+    fn delete(&mut self, name: &str) {
+        let below = format!("{name}/");
+        if self.folders.keys().any(|other| other.starts_with(&below)) {
+            let folder = self.folder(name);
+            folder.messages.clear();
+            folder.selectable = false;
+        } else {
+            self.folders.remove(name);
+        }
+    }
+}
+
+impl ModelFolder {
+    fn empty(special: Option<SpecialUse>) -> Self {
+        Self { special, selectable: true, uid_next: Uid(1), messages: BTreeMap::new() }
+    }
+}
+
+impl FileOperation {
+    /// Does it; checks what the user is told.
+    pub fn perform(&self, world: &World, path: &str, before: &File) -> mail::Result<()> {
+        let file = world.file(path);
+        let id = |name: &str| before.folders[name].id;
+        match self {
+            Self::Append { folder, letters } => {
+                let messages: Vec<NewMessage> = letters.iter().map(Letter::new_message).collect();
+                let (validity, uids, _) = file.append(id(folder), &messages)?;
+                assert_eq!(validity, before.folders[folder].uid_validity);
+                let first = before.folders[folder].uid_next.0;
+                assert_eq!(uids, (first..).map(Uid).take(messages.len()).collect::<Vec<_>>());
+            }
+            Self::Replace { folder, uid, target, letter } => {
+                let (_, new, _) = file.replace(id(folder), *uid, id(target), &letter.new_message())?;
+                assert_eq!(new, before.folders[target].uid_next);
+            }
+            Self::Flag { folder, uids, change, unchanged_since } => {
+                let outcome = file.store(id(folder), &set(uids), change, *unchanged_since)?;
+                let failed: Vec<Uid> =
+                    uids.iter().filter(|uid| is_modified(before, folder, **uid, *unchanged_since)).copied().collect();
+                assert_eq!(outcome.modified, failed, "UNCHANGEDSINCE");
+            }
+            Self::Expunge { folder, uids } => {
+                file.expunge(id(folder), uids.as_deref().map(set).as_ref())?;
+            }
+            Self::Copy { folder, uids, target } => {
+                let outcome = file.copy(id(folder), &set(uids), id(target))?;
+                check_pairs(&outcome.pairs, uids, before.folders[target].uid_next);
+            }
+            Self::Move { folder, uids, target } => {
+                let outcome = file.move_to(id(folder), &set(uids), id(target))?;
+                check_pairs(&outcome.pairs, uids, before.folders[target].uid_next);
+            }
+            Self::Create { name, special } => drop(file.folder_create(name, *special)?),
+            Self::Rename { from, to } => drop(file.folder_rename(from, to)?),
+            Self::Delete { name } => drop(file.folder_delete(name)?),
+            Self::Subscribe { name, wanted: true } => drop(file.folder_subscribe(name)?),
+            Self::Subscribe { name, wanted: false } => drop(file.folder_unsubscribe(name)?),
+            Self::Import { source, letters } => {
+                let mut importer = Importer::new(&file, source, ImportOptions::default())?;
+                for (position, (mailbox, letter)) in (1..).zip(letters) {
+                    let NewMessage { raw, flags, received } = letter.new_message();
+                    let mailbox = mailbox.clone();
+                    importer.add(ImportedMessage { mailbox, raw, flags, received, next_position: position })?;
+                }
+                assert_eq!(importer.finish()?.messages, letters.len() as u64);
+            }
+        }
+        Ok(())
+    }
+
+    /// Says what the owner of the file sees afterwards.
+    pub fn predict(&self, before: &File, now: Timestamp) -> Model {
+        let mut model = Model::of(before);
+        match self {
+            Self::Append { folder, letters } => {
+                for letter in letters {
+                    model.put(folder, letter.shown(now));
+                }
+            }
+            Self::Replace { folder, uid, target, letter } => {
+                model.put(target, letter.shown(now));
+                model.folder(folder).messages.remove(uid);
+            }
+            Self::Flag { folder, uids, change, unchanged_since } => {
+                for uid in uids.iter().filter(|uid| !is_modified(before, folder, **uid, *unchanged_since)) {
+                    apply(model.folder(folder).messages.get_mut(uid).expect("it is there"), change);
+                }
+            }
+            Self::Expunge { folder, uids } => {
+                let doomed = |uid: &Uid, message: &Shown| {
+                    message.marks.has(Marks::DELETED) && uids.as_ref().is_none_or(|uids| uids.contains(uid))
+                };
+                model.folder(folder).messages.retain(|uid, message| !doomed(uid, message));
+            }
+            Self::Copy { folder, uids, target } => {
+                for uid in uids {
+                    let copy = model.folder(folder).messages[uid].clone();
+                    model.put(target, copy);
+                }
+            }
+            Self::Move { folder, uids, target } => {
+                for uid in uids {
+                    let moved = model.folder(folder).messages.remove(uid).expect("it is there");
+                    model.put(target, moved);
+                }
+            }
+            Self::Create { name, special } => model.create(name, *special),
+            Self::Rename { from, to } => model.rename(from, to),
+            Self::Delete { name } => model.delete(name),
+            Self::Subscribe { name, wanted: true } => drop(model.subscriptions.insert(name.clone())),
+            Self::Subscribe { name, wanted: false } => drop(model.subscriptions.remove(name)),
+            Self::Import { letters, .. } => {
+                for (mailbox, letter) in letters {
+                    model.create(mailbox, None);
+                    model.put(mailbox, letter.shown(now));
+                }
+            }
+        }
+        model
+    }
+
+    /// Tells whether the file may refuse it, for what the user asked or for lack of room.
+    pub fn is_refused(&self, before: &File) -> bool {
+        let selectable = |name: &str| before.folders.get(name).is_some_and(|folder| folder.selectable);
+        let has_children = |name: &str| before.folders.keys().any(|other| other.starts_with(&format!("{name}/")));
+        match self {
+            Self::Create { name, .. } => selectable(name),
+            Self::Rename { from, to } if from == "INBOX" => selectable(to),
+            Self::Rename { from, to } => before.folders.contains_key(to) || to.starts_with(&format!("{from}/")),
+            Self::Delete { name } => name == "INBOX" || (has_children(name) && !selectable(name)),
+            _ => false,
+        }
+    }
+
+    /// Tells whether it takes room, which a quota may refuse.
+    pub fn takes_room(&self) -> bool {
+        matches!(self, Self::Append { .. } | Self::Replace { .. } | Self::Copy { .. } | Self::Import { .. })
+    }
+
+    /// Tells whether it waits until it is durable.
+    pub fn waits(&self) -> bool {
+        matches!(self, Self::Import { .. })
+    }
+
+    /// Tells whether a crash or a full disk between its transactions may leave the file like this. Most have only one.
+    pub fn may_stop_at(&self, before: &File, found: &File) -> bool {
+        let mut before = Model::of(before);
+        let mut found = Model::of(found);
+        let made: Vec<&String> = match self {
+            Self::Delete { name } => {
+                before.folders.entry(name.clone()).and_modify(|folder| folder.messages.clear());
+                Vec::new()
+            }
+            Self::Rename { from, to } if from == "INBOX" => vec![to],
+            Self::Import { letters, .. } => letters.iter().map(|(mailbox, _)| mailbox).collect(),
+            _ => return false,
+        };
+        for name in made {
+            // A mailbox that held no messages may hold some already.
+            for model in [&mut before, &mut found] {
+                model.folders.entry(name.clone()).and_modify(|folder| folder.selectable = true);
+            }
+        }
+        let is_new = |name: &str| !before.folders.contains_key(name);
+        let new_ones_are_empty = found.folders.iter().all(|(name, new)| !is_new(name) || new.messages.is_empty());
+        found.folders.retain(|name, _| !is_new(name));
+        new_ones_are_empty && found == before
+    }
+}
+
+fn set(uids: &[Uid]) -> UidSet {
+    uids.iter().copied().collect()
+}
+
+fn is_modified(file: &File, folder: &str, uid: Uid, unchanged_since: Option<Modseq>) -> bool {
+    unchanged_since.is_some_and(|since| file.folders[folder].messages[&uid].modseq > since)
+}
+
+fn apply(message: &mut Shown, change: &FlagChange) {
+    match change {
+        FlagChange::Add(Flags { marks, keywords }) => {
+            message.marks = message.marks.with(*marks);
+            message.keywords.extend(lower(keywords));
+        }
+        FlagChange::Remove(Flags { marks, keywords }) => {
+            message.marks = message.marks.without(*marks);
+            let gone = lower(keywords);
+            message.keywords.retain(|keyword| !gone.contains(keyword));
+        }
+        FlagChange::Replace(Flags { marks, keywords }) => {
+            message.marks = *marks;
+            message.keywords = lower(keywords);
+        }
+    }
+}
+
+fn lower(keywords: &[String]) -> BTreeSet<String> {
+    keywords.iter().map(|keyword| keyword.to_lowercase()).collect()
+}
+
+fn check_pairs(pairs: &[(Uid, Uid)], uids: &[Uid], first: Uid) {
+    let expected: Vec<_> = uids.iter().copied().zip((first.0..).map(Uid)).collect();
+    assert_eq!(pairs, expected, "old and new UIDs");
+}

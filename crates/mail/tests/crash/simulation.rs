@@ -1,0 +1,406 @@
+//! The mail server's life in one thread: operations, syncs, crashes, full disks and failing syncs, in an order drawn from a seed.
+//!
+//! Every batch that reaches the engine has a number. The simulation remembers the state after each operation under the number of
+//! its last batch, and up to which number everything was acknowledged. A crash keeps a prefix of the batches, at least the
+//! acknowledged ones; what is found afterwards must be the very state that belongs to the last batch kept.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mail::router::Job;
+use notes::{Access, Identity, level};
+
+use crate::files::{FileOperation, Model};
+use crate::generate::Dice;
+use crate::queue::{Circumstances, QueueOperation};
+use crate::seeds::each_seed;
+use crate::sound::{assert_blobs, assert_changes, assert_sound};
+use crate::state::{State, continuity, difference, observe};
+use crate::world::{Syncing, World, local};
+
+/// Names of everybody with a mail file, sooner or later.
+const NAMES: [&str; 5] = ["ann", "bob", "cy", "tiny", "small"];
+
+/// Something that happens.
+#[derive(Clone, Debug)]
+enum Operation {
+    File { path: String, operation: FileOperation },
+    Queue(QueueOperation),
+    Purge { path: String },
+    Collect { budget: usize },
+    DeleteFile { path: String },
+}
+
+/// A state that was reached, and how.
+struct Step {
+    /// Its first batch.
+    first: u64,
+    /// Its last batch; less than the first when it wrote nothing.
+    last: u64,
+    /// What was done.
+    operation: Operation,
+    given: Circumstances,
+    before: State,
+    /// Unknown when the store failed meanwhile.
+    after: Option<State>,
+}
+
+struct Simulation {
+    world: World,
+    dice: Dice,
+    syncing: Syncing,
+    /// What the world holds now, as far as it was seen.
+    state: State,
+    /// The state after the last crash, and the number of its last batch.
+    base: (u64, State),
+    steps: Vec<Step>,
+    /// The last batch that somebody was told is durable.
+    acknowledged: u64,
+    /// Jobs under way.
+    jobs: Vec<Job>,
+}
+
+#[test]
+fn a_crash_keeps_a_prefix_of_what_was_done() {
+    each_seed("a_crash_keeps_a_prefix_of_what_was_done", 200, 4_000, |seed| live(seed, Syncing::Late));
+}
+
+#[test]
+fn what_each_writer_was_told_survives_a_crash() {
+    each_seed("what_each_writer_was_told_survives_a_crash", 100, 2_000, |seed| live(seed, Syncing::Each));
+}
+
+#[test]
+fn what_the_group_was_told_survives_a_crash() {
+    each_seed("what_the_group_was_told_survives_a_crash", 100, 2_000, |seed| live(seed, Syncing::Group));
+}
+
+fn live(seed: u64, syncing: Syncing) {
+    let mut simulation = Simulation::start(seed, syncing);
+    for _ in 0..40 + simulation.dice.below(40) {
+        simulation.turn();
+    }
+    simulation.crash();
+    assert_blobs(&simulation.world);
+    assert_sound(&simulation.world);
+}
+
+impl Operation {
+    fn perform(&self, world: &World, before: &State) -> mail::Result<()> {
+        match self {
+            Self::File { path, operation } => operation.perform(world, path, &before.files[path]),
+            Self::Queue(operation) => operation.perform(world),
+            Self::Purge { path } => {
+                let database = world.notes().database_open(path)?;
+                Ok(notes::purge::purge(&database).map(drop)?)
+            }
+            Self::Collect { budget } => {
+                Ok(world.store().blobs().collect(world.store(), world.now(), *budget).map(drop)?)
+            }
+            Self::DeleteFile { path } => {
+                let database = world.notes().database_open(path)?;
+                let itself = Arc::new(Identity::local_server(""));
+                let access: Access<level::Manager> = database.authorize(&itself)?;
+                Ok(world.notes().database_delete(&access)?)
+            }
+        }
+    }
+
+    /// Says what is wrong with the state afterwards, if anything is.
+    fn check(&self, before: &State, after: &State, given: Circumstances) -> Result<(), String> {
+        let mut expected = before.clone();
+        match self {
+            Self::Queue(operation) => return operation.check(before, after, given),
+            Self::File { path, operation } => {
+                let model = operation.predict(&before.files[path], given.now);
+                let found = after.files.get(path).ok_or("the file is gone")?;
+                if model != Model::of(found) {
+                    return Err(format!("{path} is {:?}\ninstead of {model:?}", Model::of(found)));
+                }
+                expected.files.insert(path.clone(), Arc::clone(found));
+            }
+            Self::Purge { .. } | Self::Collect { .. } => {}
+            Self::DeleteFile { path } => drop(expected.files.remove(path)),
+        }
+        difference(&expected, after).map_or(Ok(()), Err)
+    }
+
+    /// Tells whether a state may be found when only some of its transactions happened.
+    fn may_stop_at(&self, before: &State, found: &State) -> bool {
+        match self {
+            Self::Queue(operation) => operation.may_stop_at(before, found),
+            Self::File { path, operation } => {
+                let Some(stopped) = found.files.get(path) else { return false };
+                let mut expected = before.clone();
+                expected.files.insert(path.clone(), Arc::clone(stopped));
+                expected == *found && operation.may_stop_at(&before.files[path], stopped)
+            }
+            Self::Purge { .. } | Self::Collect { .. } | Self::DeleteFile { .. } => false,
+        }
+    }
+
+    /// Tells whether it may be refused for what it asks.
+    fn is_refused(&self, before: &State) -> bool {
+        match self {
+            Self::File { path, operation } => operation.is_refused(&before.files[path]),
+            Self::Queue(QueueOperation::Accept { .. }) => false,
+            // The message may have been removed meanwhile.
+            Self::Queue(QueueOperation::DeliverHere { job }) => !before.queue.contains_key(&job.key),
+            Self::Queue(_) | Self::Purge { .. } | Self::Collect { .. } | Self::DeleteFile { .. } => false,
+        }
+    }
+
+    /// Tells whether it waits until something is durable.
+    fn waits(&self, before: &State) -> bool {
+        match self {
+            Self::File { operation, .. } => operation.waits(),
+            Self::Queue(_) => before.files.len() < NAMES.len(),
+            Self::Collect { .. } => false,
+            Self::Purge { .. } | Self::DeleteFile { .. } => true,
+        }
+    }
+}
+
+fn is_over_quota(error: &mail::Error) -> bool {
+    matches!(error, mail::Error::OverQuota { .. })
+}
+
+fn is_full(error: &mail::Error) -> bool {
+    matches!(error, mail::Error::Notes(notes::Error::Store(store::Error::Full(_))))
+}
+
+fn is_poisoned(error: &mail::Error) -> bool {
+    matches!(error, mail::Error::Notes(notes::Error::Store(store::Error::Poisoned(_))))
+}
+
+impl Simulation {
+    fn start(seed: u64, syncing: Syncing) -> Self {
+        let world = World::new(seed, syncing);
+        for name in ["ann", "bob", "tiny"] {
+            let mailbox = local(name);
+            world.mail.create(&mailbox.mail_file, name, &mailbox.owner, mailbox.quota_bytes).expect("it is made");
+        }
+        world.settle().expect("nothing fails yet");
+        let state = observe(&world, &State::default()).expect("it can be read");
+        let written = world.written();
+        let base = (written, state.clone());
+        let dice = Dice::new(seed);
+        Self { world, dice, syncing, state, base, steps: Vec::new(), acknowledged: written, jobs: Vec::new() }
+    }
+
+    fn turn(&mut self) {
+        match self.dice.below(100) {
+            0..=69 => self.operate(false),
+            70..=79 => self.settle(),
+            80..=86 => self.pass_time(),
+            87..=89 => self.operate(true),
+            90..=92 => self.fail(),
+            93..=94 => assert_sound(&self.world),
+            _ => self.crash(),
+        }
+    }
+
+    fn pass_time(&mut self) {
+        let minutes = *self.dice.pick(&[1, 1, 7, 7, 70, 400, 9_000, 150_000]);
+        self.world.clock.advance(Duration::from_secs(60 * self.dice.below(minutes)));
+    }
+
+    fn settle(&mut self) {
+        self.world.settle().expect("the disk is sound");
+        self.acknowledged = self.world.written();
+    }
+
+    /// Does one thing, on a disk that may be full.
+    fn operate(&mut self, full: bool) {
+        let operation = self.draw();
+        if full {
+            let figures = store::Engine::figures(self.world.memory.as_ref());
+            let written = figures.iter().find(|(name, _)| name == "written-bytes").expect("it is counted").1;
+            self.world.memory.faults().set_capacity(written + self.dice.below(6_000));
+        }
+        let mut step = self.begin(operation, full);
+        let outcome = self.perform(&step);
+        self.world.memory.faults().free_disk();
+        let after = observe(&self.world, &step.before).expect("it can be read");
+        step.last = self.world.written();
+        match outcome {
+            Ok(()) => step.assert_done(&after),
+            Err(error) => step.assert_refused(&error, &after),
+        }
+        continuity(&step.before, &after).unwrap_or_else(|why| panic!("{why}\nafter {:?}", step.operation));
+        step.after = Some(after.clone());
+        self.state = after;
+        if self.syncing == Syncing::Each || step.operation.waits(&step.before) {
+            self.settle();
+        }
+        self.steps.push(step);
+    }
+
+    /// Lets the store fail during an operation. Nothing is written any more, reading does not panic, and a crash follows.
+    fn fail(&mut self) {
+        if self.syncing == Syncing::Late {
+            return;
+        }
+        let operation = self.draw();
+        let mut step = self.begin(operation, false);
+        if self.dice.chance(50) {
+            self.world.memory.faults().fail_next_sync();
+        } else {
+            self.world.memory.faults().fail_writes(1_000);
+        }
+        let outcome = self.perform(&step).and_then(|()| Ok(self.world.settle()?));
+        step.last = self.world.written();
+        let failed = outcome.is_err();
+        self.steps.push(step);
+        if failed && self.world.store().committer().poisoned().is_some() {
+            self.assert_poisoned();
+        }
+        self.world.memory.faults().fail_writes(0);
+        self.crash();
+    }
+
+    fn assert_poisoned(&self) {
+        let operation = FileOperation::Create { name: "Never".into(), special: None };
+        for (path, file) in self.state.files.iter().take(1) {
+            let error = operation.perform(&self.world, path, file).expect_err("nothing is written any more");
+            assert!(is_poisoned(&error), "{error:?}");
+            assert!(error.to_string().contains("refuses writes"), "it says what to do: {error}");
+        }
+        // Reading may be refused, because what is visible may not last; it must not panic.
+        if let Err(error) = observe(&self.world, &State::default()) {
+            assert!(is_poisoned(&error), "{error:?}");
+        }
+    }
+
+    fn begin(&self, operation: Operation, disk_full: bool) -> Step {
+        let given = Circumstances { now: self.world.now(), disk_full };
+        let first = self.world.written() + 1;
+        Step { first, last: first - 1, operation, given, before: self.state.clone(), after: None }
+    }
+
+    fn perform(&self, step: &Step) -> mail::Result<()> {
+        if !step.operation.waits(&step.before) {
+            self.world.close_door();
+        } else {
+            self.world.open_door();
+        }
+        step.operation.perform(&self.world, &step.before)
+    }
+
+    /// Cuts the power, opens what is left, and compares.
+    fn crash(&mut self) {
+        let world = self.world.crashed();
+        let kept = world.memory.sequences().0;
+        assert!(kept >= self.acknowledged, "batch {} was acknowledged, {kept} are left", self.acknowledged);
+        let found = observe(&world, &State::default()).expect("what a crash leaves can be read");
+        self.assert_was(kept, &found);
+        assert_sound(&world);
+        if let Some(old) = self.dice.pick_of(self.states_until(kept)) {
+            assert_changes(&world, old, &found);
+        }
+        if self.dice.chance(30) {
+            assert_blobs(&world);
+        }
+        self.world = world;
+        self.steps.clear();
+        self.jobs.clear();
+        self.settle();
+        self.base = (self.world.written(), found.clone());
+        self.state = found;
+    }
+
+    fn states_until(&self, kept: u64) -> impl Iterator<Item = &State> {
+        let steps = self.steps.iter().filter(move |step| step.last <= kept);
+        steps.filter_map(|step| step.after.as_ref()).chain([&self.base.1])
+    }
+
+    /// Asserts that a state is the one that belongs to a batch.
+    fn assert_was(&self, kept: u64, found: &State) {
+        if let Some(step) = self.steps.iter().find(|step| (step.first..=step.last).contains(&kept))
+            && (kept < step.last || step.after.is_none())
+        {
+            let done = || step.operation.check(&step.before, found, step.given);
+            let stopped = step.before == *found || step.operation.may_stop_at(&step.before, found);
+            assert!(stopped || done().is_ok(), "half of {:?}: {:?}", step.operation, done());
+            return continuity(&step.before, found).unwrap_or_else(|why| panic!("{why}"));
+        }
+        let settled = self.steps.iter().rev().filter(|step| step.last <= kept);
+        let expected = settled.filter_map(|step| step.after.as_ref()).next().unwrap_or(&self.base.1);
+        if let Some(difference) = difference(expected, found) {
+            panic!("after batch {kept} (acknowledged: {}):\n{difference}", self.acknowledged);
+        }
+    }
+
+    fn draw(&mut self) -> Operation {
+        let path = self.dice.path(&self.state);
+        match (self.dice.below(100), path) {
+            (0..=54, Some(path)) => {
+                let file = Arc::clone(&self.state.files[&path]);
+                let operation = self.dice.file_operation(&file, self.world.now());
+                Operation::File { path, operation }
+            }
+            (55..=58, Some(path)) => Operation::Purge { path },
+            (59..=60, Some(path)) => Operation::DeleteFile { path },
+            (61..=64, _) => Operation::Collect { budget: self.dice.below(40) as usize },
+            (65..=84, _) => Operation::Queue(self.job().unwrap_or_else(|| self.accept())),
+            (85..=88, _) => Operation::Queue(self.operator().unwrap_or_else(|| self.accept())),
+            _ => Operation::Queue(self.accept()),
+        }
+    }
+
+    fn accept(&mut self) -> QueueOperation {
+        let (envelope, content) = self.dice.envelope();
+        QueueOperation::Accept { envelope, content }
+    }
+
+    /// Takes what is due, and finishes one of the jobs under way.
+    fn job(&mut self) -> Option<QueueOperation> {
+        for job in self.world.router.due(3) {
+            let twice = self.jobs.iter().any(|other| other.key == job.key && other.domain == job.domain);
+            assert!(!twice, "a job is given out once");
+            self.jobs.push(job);
+        }
+        if self.jobs.is_empty() {
+            return None;
+        }
+        let job = self.jobs.swap_remove(self.dice.below(self.jobs.len() as u64) as usize);
+        if job.domain.is_empty() {
+            return Some(QueueOperation::DeliverHere { job });
+        }
+        let outcomes = job.recipients.iter().map(|_| self.dice.outcome()).collect();
+        Some(QueueOperation::Finish { job, outcomes })
+    }
+
+    fn operator(&mut self) -> Option<QueueOperation> {
+        let key = self.dice.pick_of(self.state.queue.keys().copied())?;
+        Some(match self.dice.below(4) {
+            0 => QueueOperation::Hold { key },
+            1 => QueueOperation::Release { key },
+            2 => QueueOperation::Retry { key },
+            _ => QueueOperation::Remove { key },
+        })
+    }
+}
+
+impl Step {
+    fn assert_done(&self, after: &State) {
+        assert!(!self.operation.is_refused(&self.before), "must be refused: {:?}", self.operation);
+        let check = self.operation.check(&self.before, after, self.given);
+        check.unwrap_or_else(|why| panic!("{why}\nafter {:?}", self.operation));
+    }
+
+    /// Asserts that there was a reason, and that nothing happened, or not more than a crash could have left.
+    fn assert_refused(&self, error: &mail::Error, after: &State) {
+        let quota = matches!(&self.operation, Operation::File { operation, .. } if operation.takes_room());
+        let excused = self.operation.is_refused(&self.before)
+            || (quota && is_over_quota(error))
+            || (self.given.disk_full && is_full(error));
+        assert!(excused, "{error:?} from {:?}", self.operation);
+        if self.operation.may_stop_at(&self.before, after) {
+            return;
+        }
+        if let Some(difference) = difference(&self.before, after) {
+            panic!("{error} and yet:\n{difference}\nafter {:?}", self.operation);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Many threads on one mail server: what one does is not undone by another, and a crash in the middle of it loses nothing that
+//! was acknowledged.
+//!
+//! These do not repeat from a seed; they have failed when what they say does not hold once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use base::sim::SeededRandom;
+use base::{Random, Uid};
+use mail::mailbox::{FlagChange, Flags, MailFile, NewMessage, UidSet};
+use mail::router::{Envelope, Job, Recipient, TransferOutcome};
+use notes::Marks;
+
+use crate::content::{self, Content};
+use crate::sound::{assert_blobs, assert_sound};
+use crate::state::{State, observe};
+use crate::world::{Syncing, World};
+
+/// How often something is done: so many times, or ten times as often with `DOUBLET_SOAK`.
+fn rounds(count: u64) -> u64 {
+    if std::env::var_os("DOUBLET_SOAK").is_some() { count * 10 } else { count }
+}
+
+fn envelope(serial: u64, to: &[&str]) -> Envelope {
+    let recipients = to.iter().map(|address| Recipient::new(address)).collect();
+    Envelope { id: format!("T{serial}"), reverse_path: "peer@far.test".into(), recipients, ..Envelope::default() }
+}
+
+fn group_world() -> World {
+    let world = World::new(1, Syncing::Group);
+    for name in ["ann", "bob", "cy"] {
+        let mailbox = crate::world::local(name);
+        world.mail.create(&mailbox.mail_file, name, &mailbox.owner, None).expect("it is made");
+    }
+    world
+}
+
+fn sent() -> TransferOutcome {
+    TransferOutcome::Delivered { reply: "250 ok".into(), reports: true }
+}
+
+/// Runs all jobs, each in a thread of its own, all at the same moment.
+fn at_once<'w>(world: &'w World, jobs: &'w [Job], run: impl Fn(&Job) + Sync) {
+    let start = std::sync::Barrier::new(jobs.len());
+    thread::scope(|scope| {
+        for job in jobs {
+            let (start, run) = (&start, &run);
+            scope.spawn(move || {
+                start.wait();
+                run(job);
+            });
+        }
+    });
+    assert_eq!(world.router.counts().active, 0);
+}
+
+#[test]
+fn transfers_of_one_message_end_independently() {
+    let world = group_world();
+    for serial in 0..rounds(30) {
+        let to: Vec<String> = (0..6).map(|domain| format!("x@d{domain}.test")).collect();
+        let to: Vec<&str> = to.iter().map(String::as_str).collect();
+        let raw = content::message(serial, None, 10);
+        world.router.accept(&envelope(serial, &to), &raw).unwrap();
+        let jobs = world.router.due(10);
+        assert_eq!(jobs.len(), 6, "one for each domain");
+        at_once(&world, &jobs, |job| {
+            world.router.finish(job, &[sent()]).unwrap();
+        });
+        assert_eq!(world.router.list(), [], "nobody's message waits any more");
+    }
+    assert_sound(&world);
+}
+
+#[test]
+fn an_operator_and_transfers_do_not_undo_each_other() {
+    let world = group_world();
+    for serial in 0..rounds(30) {
+        let raw = content::message(serial, None, 10);
+        world.router.accept(&envelope(serial, &["x@a.test", "x@b.test", "x@c.test"]), &raw).unwrap();
+        let key = world.router.list()[0].0;
+        let jobs = world.router.due(10);
+        thread::scope(|scope| {
+            for job in &jobs {
+                scope.spawn(|| world.router.finish(job, &[sent()]).unwrap());
+            }
+            // The message may be done already.
+            scope.spawn(|| (0..3).for_each(|_| drop(world.router.hold(key).and_then(|_| world.router.release(key)))));
+        });
+        assert_eq!(world.router.list(), [], "what was sent is not queued again");
+    }
+    assert_sound(&world);
+}
+
+/// What threads know to be true: messages by content.
+#[derive(Default)]
+struct Ledger {
+    issued: BTreeSet<Content>,
+    acknowledged: BTreeSet<Content>,
+}
+
+/// Delivers and changes mail; notes what was acknowledged.
+fn work(world: &World, thread: u64, ledger: &Mutex<Ledger>) {
+    let random = SeededRandom::new(thread);
+    for round in 0..rounds(40) {
+        let serial = thread * 1_000_000 + round;
+        let attachment = (random.below(2) == 0).then(|| random.below(4));
+        let raw = content::message(serial, attachment, random.below(600) as usize);
+        let delivered = Content::new(raw.clone()).delivered("peer@far.test");
+        ledger.lock().unwrap().issued.insert(delivered.clone());
+        let accepted = world.router.accept(&envelope(serial, &["ann@acme.test", "bob@acme.test"]), &raw).unwrap();
+        assert_eq!(accepted.delivered, 2);
+        world.store().durable(accepted.ticket).wait().unwrap();
+        ledger.lock().unwrap().acknowledged.insert(delivered);
+        stir(&world.file("mail/cy.nsf"), &random, serial);
+        if round % 8 == 0 {
+            world.store().blobs().collect(world.store(), world.now().after(crate::world::GRACE), 10).unwrap();
+        }
+    }
+}
+
+/// Changes somebody's mailbox, as one of several sessions.
+fn stir(file: &MailFile, random: &SeededRandom, serial: u64) {
+    let view = file.view().unwrap();
+    let inbox = view.folder("INBOX").unwrap().expect("there is one").id;
+    let trash = view.folder("Trash").unwrap().expect("there is one").id;
+    let all = UidSet::from_ranges([(Uid(1), Uid(u32::MAX))]);
+    drop(view);
+    match random.below(6) {
+        0 => drop(file.store(inbox, &all, &FlagChange::Add(Flags::of(Marks::DELETED)), None).unwrap()),
+        1 => drop(file.expunge(inbox, None).unwrap()),
+        2 => drop(file.copy(inbox, &all, trash).unwrap()),
+        3 => drop(file.move_to(inbox, &all, trash).unwrap()),
+        4 => {
+            file.store(trash, &all, &FlagChange::Replace(Flags::of(Marks::DELETED)), None).unwrap();
+            file.expunge(trash, None).unwrap();
+        }
+        _ => {
+            let raw = content::message(serial, Some(random.below(4)), 100);
+            let new = NewMessage { raw, flags: Flags::none(), received: None };
+            file.append(inbox, std::slice::from_ref(&new)).unwrap();
+        }
+    }
+}
+
+/// Counts the copies of every message in a mailbox.
+fn inbox(state: &State, name: &str) -> BTreeMap<Content, usize> {
+    let mut copies = BTreeMap::new();
+    for message in state.files[&format!("mail/{name}.nsf")].folders["INBOX"].messages.values() {
+        *copies.entry(message.shown.content.clone()).or_default() += 1;
+    }
+    copies
+}
+
+/// Cuts the power while others work, and compares what is left with what was acknowledged before.
+fn crash_and_compare(world: &World, ledger: &Mutex<Ledger>) {
+    let acknowledged = ledger.lock().unwrap().acknowledged.clone();
+    let left = world.crashed();
+    let issued = ledger.lock().unwrap().issued.clone();
+    let state = observe(&left, &State::default()).expect("what a crash leaves can be read");
+    let (ann, bob) = (inbox(&state, "ann"), inbox(&state, "bob"));
+    assert_eq!(ann, bob, "a message is delivered to both or to none");
+    assert!(ann.values().all(|count| *count == 1), "and once");
+    assert!(acknowledged.iter().all(|content| ann.contains_key(content)), "what was acknowledged is there");
+    assert!(ann.keys().all(|content| issued.contains(content)), "nothing is made up");
+    assert_sound(&left);
+    assert_blobs(&left);
+}
+
+#[test]
+fn a_crash_under_load_loses_nothing_acknowledged() {
+    let world = group_world();
+    let ledger = Mutex::new(Ledger::default());
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..3)
+            .map(|thread| {
+                let (world, ledger) = (&world, &ledger);
+                scope.spawn(move || work(world, thread, ledger))
+            })
+            .collect();
+        scope.spawn(|| {
+            while !stop.load(Ordering::SeqCst) {
+                crash_and_compare(&world, &ledger);
+            }
+        });
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        stop.store(true, Ordering::SeqCst);
+    });
+    crash_and_compare(&world, &ledger);
+    assert_eq!(ledger.into_inner().unwrap().acknowledged.len() as u64, 3 * rounds(40));
+    assert_sound(&world);
+}
+
+#[test]
+fn a_mailbox_is_deleted_while_mail_comes_into_it() {
+    let world = group_world();
+    let file = world.file("mail/ann.nsf");
+    for serial in 0..rounds(200) {
+        let (folder, _) = file.folder_create("Busy", None).unwrap();
+        thread::scope(|scope| {
+            let writers: Vec<_> = (0..2)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let raw = content::message(serial, Some(1), 100);
+                        let new = [NewMessage { raw, flags: Flags::none(), received: None }];
+                        // Until the mailbox is gone.
+                        while file.append(folder, &new).is_ok() {}
+                    })
+                })
+                .collect();
+            file.folder_delete("Busy").expect("who deletes a mailbox is not told that others use it");
+            writers.into_iter().for_each(|writer| writer.join().unwrap());
+        });
+    }
+    assert_sound(&world);
+    assert_blobs(&world);
+}

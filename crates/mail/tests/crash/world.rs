@@ -1,0 +1,189 @@
+//! A mail server without sockets: notes, mail files and router over one engine in memory.
+//!
+//! How writes become durable differs, because each way has its own moments at which a crash can come: see [`Syncing`]. In all of
+//! them a single thread decides when the disk is synced, so that a run repeats from its seed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::sim::{SeededRandom, SimClock};
+use base::{Clock, Name};
+use mail::mailbox::{Mail, MailFile, MailOptions};
+use mail::router::{Addressing, LocalMailbox, Router, RouterOptions, Target};
+use notes::Notes;
+use store::blob::BlobOptions;
+use store::memory::Memory;
+use store::{Options, Store, SyncMode};
+
+/// How long content without users is kept.
+pub const GRACE: Duration = Duration::from_hours(1);
+
+/// When writes become durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Syncing {
+    /// When the simulation says so; until then many batches may be lost, in the order in which they were written.
+    Late,
+    /// Each batch by itself, before its writer goes on.
+    Each,
+    /// By the log's own thread, which stands at a closed door until the simulation waits for it.
+    Group,
+}
+
+impl Syncing {
+    fn mode(self) -> SyncMode {
+        match self {
+            Self::Late => SyncMode::Off,
+            Self::Each => SyncMode::Each,
+            Self::Group => SyncMode::Group,
+        }
+    }
+}
+
+/// A mail server.
+pub struct World {
+    pub memory: Arc<Memory>,
+    pub clock: Arc<SimClock>,
+    pub mail: Arc<Mail>,
+    pub router: Arc<Router>,
+    syncing: Syncing,
+}
+
+impl World {
+    /// Starts on an empty disk.
+    pub fn new(seed: u64, syncing: Syncing) -> Self {
+        let memory = Arc::new(Memory::new(seed));
+        Self::open(memory, Arc::new(SimClock::new()), syncing).expect("an empty disk can be used")
+    }
+
+    /// Starts on what a disk holds.
+    pub fn open(memory: Arc<Memory>, clock: Arc<SimClock>, syncing: Syncing) -> mail::Result<Self> {
+        // Other identifiers than before the crash, as from a real generator.
+        let random = SeededRandom::new(base::Random::next_u64(memory.random()));
+        let mail = open_mail(&memory, clock.clone(), syncing, random)?;
+        let options = RouterOptions { server: "mx.acme.test".into(), ..RouterOptions::default() };
+        let router = Router::open(Arc::clone(&mail), Arc::new(Acme), options)?;
+        Ok(Self { memory, clock, mail, router, syncing })
+    }
+
+    /// Starts on what is left of this world's disk after a power failure now.
+    pub fn crashed(&self) -> Self {
+        let memory = Arc::new(self.memory.crash());
+        Self::open(memory, Arc::clone(&self.clock), self.syncing).expect("what a crash leaves can be opened")
+    }
+
+    pub fn notes(&self) -> &Arc<Notes> {
+        self.mail.notes()
+    }
+
+    pub fn store(&self) -> &Arc<Store> {
+        self.notes().store()
+    }
+
+    pub fn now(&self) -> base::Timestamp {
+        self.clock.now()
+    }
+
+    /// Opens a mail file that exists.
+    pub fn file(&self, path: &str) -> MailFile {
+        self.mail.open_as_server(path).expect("the mail file can be opened")
+    }
+
+    /// Gives the number of the last batch.
+    pub fn written(&self) -> u64 {
+        self.memory.sequences().0
+    }
+
+    /// Keeps syncs from happening until [`World::settle`]. Whoever waits for one meanwhile waits for ever.
+    pub fn close_door(&self) {
+        if self.syncing == Syncing::Group {
+            self.memory.faults().hold_syncs();
+        }
+    }
+
+    /// Lets syncs happen at any time.
+    pub fn open_door(&self) {
+        self.memory.faults().release_syncs();
+    }
+
+    /// Makes everything durable that was written: after this it counts as acknowledged.
+    pub fn settle(&self) -> store::Result<()> {
+        match self.syncing {
+            Syncing::Late => self.store().engine().sync(),
+            Syncing::Each => Ok(()),
+            Syncing::Group => {
+                self.open_door();
+                self.store().durable(self.store().committer().last()).wait()
+            }
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        // The log's thread is joined when the store is dropped.
+        self.open_door();
+    }
+}
+
+fn open_mail(
+    memory: &Arc<Memory>,
+    clock: Arc<SimClock>,
+    syncing: Syncing,
+    random: SeededRandom,
+) -> mail::Result<Arc<Mail>> {
+    let blobs = BlobOptions { grace: GRACE, ..BlobOptions::default() };
+    let options = Options { sync: syncing.mode(), blobs, ..Options::default() };
+    let engine: Arc<dyn store::Engine> = memory.clone();
+    let store = Arc::new(Store::over(engine, &options)?);
+    let notes = Notes::open(store, clock, Arc::new(random));
+    Ok(Mail::new(notes, MailOptions { separate_bytes_min: 256, ..MailOptions::default() }))
+}
+
+/// How many members the group `crowd` has: more than one transaction takes.
+pub const CROWD: usize = 1_700;
+
+/// Who lives at acme.test: everybody but `gone`; `team`, `all`, `full` and `crowd` are groups; `tiny` and `small` have little room.
+pub struct Acme;
+
+impl Addressing for Acme {
+    fn targets(&self, address: &str) -> mail::Result<Vec<Target>> {
+        Ok(targets(address))
+    }
+}
+
+/// Gives what an address stands for.
+pub fn targets(address: &str) -> Vec<Target> {
+    let Some(name) = address.strip_suffix("@acme.test") else { return vec![Target::Remote(address.into())] };
+    let several = |names: &[&str]| names.iter().flat_map(|name| targets(name)).collect();
+    match name {
+        "team" => several(&["ann@acme.test", "bob@acme.test", "carl@away.test"]),
+        "all" => several(&["team@acme.test", "cy@acme.test", "tiny@acme.test", "dora@far.test", "ann@acme.test"]),
+        "full" => several(&["small@acme.test", "tiny@acme.test"]),
+        "crowd" => (0..CROWD).map(|number| Target::Local(local(&format!("member{number}")))).collect(),
+        "gone" => vec![Target::Undeliverable("550 5.1.1 no such user".into())],
+        name => vec![Target::Local(local(name))],
+    }
+}
+
+/// Gives the mailbox of somebody at acme.test.
+pub fn local(name: &str) -> LocalMailbox {
+    LocalMailbox {
+        mail_file: format!("mail/{name}.nsf"),
+        title: name.to_owned(),
+        owner: Name::new(&format!("{name}@acme.test")),
+        quota_bytes: quota_of(name),
+    }
+}
+
+fn quota_of(name: &str) -> Option<u64> {
+    match name {
+        "tiny" => Some(6_000),
+        "small" => Some(20_000),
+        _ => None,
+    }
+}
+
+/// Tells whether a mail file may be full.
+pub fn has_quota(mail_file: &str) -> bool {
+    mail_file.trim_start_matches("mail/").strip_suffix(".nsf").and_then(quota_of).is_some()
+}
