@@ -6,6 +6,9 @@
 //! Whoever changes a queued message reads its state, decides, and writes the state back as a whole. They take turns ([`Queue::turn`]), so that
 //! transfers of one message to several domains, which end whenever they end, do not undo each other.
 //!
+//! What a transfer did elsewhere cannot be undone. If it cannot be written down, because the disk is full for instance, it is kept here and written later;
+//! until then nothing else is sent.
+//!
 //! A [`Job`] is one message for one domain. While it is under way no second job of that message for that domain is
 //! given out, so nothing is sent twice as long as the server lives; a crash between the remote server's reply and our
 //! commit repeats that one transfer, which SMTP cannot exclude (RFC 1047).
@@ -80,6 +83,10 @@ struct State {
     /// Messages by the time of their next attempt.
     due: BTreeSet<(Timestamp, QueueKey)>,
     active: HashSet<(QueueKey, String)>,
+    /// Jobs that are still active because it could not be written down what became of them.
+    unwritten: Vec<(Job, Vec<TransferOutcome>)>,
+    /// When a job may be given out again that failed for a reason of ours.
+    paused: HashMap<(QueueKey, String), Timestamp>,
     per_domain: HashMap<String, usize>,
 }
 
@@ -151,7 +158,8 @@ impl Queue {
             for (domain, recipients) in due_by_domain(entry, now) {
                 let busy = state.per_domain.get(&domain).copied().unwrap_or(0);
                 let work = (*key, domain);
-                if jobs.len() >= jobs_max || busy >= self.per_domain_max || state.active.contains(&work) {
+                let waits = state.active.contains(&work) || state.paused.get(&work).is_some_and(|until| *until > now);
+                if jobs.len() >= jobs_max || busy >= self.per_domain_max || waits {
                     continue;
                 }
                 *state.per_domain.entry(work.1.clone()).or_default() += 1;
@@ -173,7 +181,9 @@ impl Queue {
 
     fn release(&self, key: QueueKey, domain: &str) {
         let mut state = self.lock();
-        state.active.remove(&(key, domain.to_owned()));
+        let work = (key, domain.to_owned());
+        state.active.remove(&work);
+        state.paused.remove(&work);
         if let Some(busy) = state.per_domain.get_mut(domain) {
             *busy = busy.saturating_sub(1);
             if *busy == 0 {
@@ -199,9 +209,12 @@ fn due_by_domain(entry: &QueueEntry, now: Timestamp) -> BTreeMap<String, Vec<Que
 
 impl Router {
     /// Gives jobs that are due, at most so many. Each must be given back with [`Router::finish`] or
-    /// [`Router::deliver_here`].
+    /// [`Router::deliver_here`]. None are given while the store takes nothing: whatever was sent then would be sent again.
     #[must_use]
     pub fn due(&self, jobs_max: usize) -> Vec<Job> {
+        if !self.write_down() {
+            return Vec::new();
+        }
         self.queue.take_due(self.mail.notes().clock().now(), jobs_max)
     }
 
@@ -221,17 +234,48 @@ impl Router {
     }
 
     /// Takes back a job with what became of each of its recipients, in their order.
+    ///
+    /// After an error the job is not given out again: [`Router::due`] goes on trying to write down what became of it, until the
+    /// server ends.
     pub fn finish(&self, job: &Job, outcomes: &[TransferOutcome]) -> Result<Ticket> {
         let outcome = self.settle(job, outcomes, Vec::new());
-        self.queue.release(job.key, &job.domain);
+        if outcome.is_err() {
+            self.queue.lock().unwritten.push((job.clone(), outcomes.to_vec()));
+        } else {
+            self.queue.release(job.key, &job.domain);
+        }
         outcome
     }
 
-    /// Does a job whose recipients are mailboxes here: delivery and the end of the entry are one transaction.
+    /// Does a job whose recipients are mailboxes here: delivery and the end of the entry are one transaction. After an error
+    /// it is tried again, but not at once.
     pub fn deliver_here(&self, job: &Job) -> Result<Ticket> {
         let outcome = self.settle_here(job);
         self.queue.release(job.key, &job.domain);
+        if outcome.is_err() {
+            let until = self.mail.notes().clock().now().after(self.options.schedule.retry_first);
+            self.queue.lock().paused.insert((job.key, job.domain.clone()), until);
+        }
         outcome
+    }
+
+    /// Writes down what became of jobs, where that failed before; tells whether the store takes anything.
+    fn write_down(&self) -> bool {
+        if self.mail.notes().store().committer().poisoned().is_some() {
+            return false;
+        }
+        let unwritten = std::mem::take(&mut self.queue.lock().unwritten);
+        let mut takes = true;
+        for (job, outcomes) in unwritten {
+            match self.settle(&job, &outcomes, Vec::new()) {
+                Ok(_) => self.queue.release(job.key, &job.domain),
+                Err(error) => {
+                    takes &= !is_of_store(&error);
+                    self.queue.lock().unwritten.push((job, outcomes));
+                }
+            }
+        }
+        takes
     }
 
     /// Gives a job back untried, for instance at shutdown.
@@ -394,6 +438,12 @@ impl Router {
         queued.next_attempt = self.options.schedule.next(queued.attempts, now);
         false
     }
+}
+
+/// Tells whether it is the store that fails, not one message.
+fn is_of_store(error: &Error) -> bool {
+    use store::Error::{Failed, Full};
+    matches!(error, Error::Notes(notes::Error::Store(Full(_) | Failed { .. })))
 }
 
 fn unknown(key: QueueKey) -> Error {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::Uid;
 use mail::mailbox::{FlagChange, Flags, UidSet};
-use mail::router::{Envelope, Recipient};
+use mail::router::{Envelope, Recipient, TransferOutcome};
 use notes::Marks;
 
 use crate::content::{self, Content};
@@ -105,4 +105,56 @@ fn a_group_with_more_members_than_a_transaction_takes_is_served() {
         assert_eq!(copies(&state, &format!("member{number}"), &content), 1, "member {number}");
     }
     assert_blobs(&world);
+}
+
+#[test]
+fn what_was_sent_is_not_sent_again_while_that_cannot_be_written_down() {
+    let world = World::new(4, Syncing::Each);
+    for (serial, to) in [(1, "x@one.test"), (2, "y@two.test"), (3, "z@three.test")] {
+        send(&world, to, serial, 100);
+    }
+    let jobs = world.router.due(2);
+    let sent = [TransferOutcome::Delivered { reply: "250 ok".into(), reports: true }];
+    world.memory.faults().set_capacity(0);
+    for job in &jobs {
+        let error = world.router.finish(job, &sent).expect_err("the disk is full");
+        assert!(error.to_string().contains("no space left"), "{error}");
+    }
+    assert_eq!((world.router.due(10), world.router.counts().messages), (Vec::new(), 3), "nothing is sent meanwhile");
+    world.memory.faults().free_disk();
+    let rest = world.router.due(10);
+    assert_eq!(rest.len(), 1);
+    assert!(jobs.iter().all(|job| job.domain != rest[0].domain), "what was sent is done");
+    assert_eq!(world.router.counts().messages, 1);
+    assert_sound(&world);
+}
+
+#[test]
+fn nothing_is_sent_once_the_store_has_failed() {
+    let world = World::new(5, Syncing::Each);
+    send(&world, "x@one.test", 1, 100);
+    send(&world, "y@two.test", 2, 100);
+    let jobs = world.router.due(1);
+    world.memory.faults().fail_next_sync();
+    let sent = [TransferOutcome::Delivered { reply: "250 ok".into(), reports: true }];
+    world.router.finish(&jobs[0], &sent).expect_err("the sync failed");
+    assert_eq!(world.router.due(10), []);
+}
+
+#[test]
+fn a_delivery_that_fails_is_not_tried_again_at_once() {
+    let world = World::new(6, Syncing::Each);
+    send(&world, "tiny@acme.test", 1, 4_000);
+    let content = send(&world, "tiny@acme.test", 2, 4_000);
+    empty(&world, "tiny");
+    world.clock.advance(Duration::from_hours(1));
+    let jobs = world.router.due(10);
+    world.memory.faults().set_capacity(0);
+    world.router.deliver_here(&jobs[0]).expect_err("the disk is full");
+    world.memory.faults().free_disk();
+    assert_eq!(world.router.due(10), []);
+    world.clock.advance(Duration::from_mins(6));
+    deliver(&world);
+    assert_eq!(copies(&look(&world), "tiny", &content), 1);
+    assert_sound(&world);
 }

@@ -19,6 +19,8 @@ use crate::world::{World, has_quota, targets};
 pub enum QueueOperation {
     Accept { envelope: Envelope, content: Content },
     Finish { job: Job, outcomes: Vec<TransferOutcome> },
+    /// What became of the job could not be written down before.
+    WriteDown { job: Job, outcomes: Vec<TransferOutcome> },
     DeliverHere { job: Job },
     Hold { key: QueueKey },
     Release { key: QueueKey },
@@ -55,6 +57,7 @@ impl QueueOperation {
         match self {
             Self::Accept { envelope, content } => drop(router.accept(envelope, &content.0)?),
             Self::Finish { job, outcomes } => drop(router.finish(job, outcomes)?),
+            Self::WriteDown { .. } => assert_eq!(router.due(0), []),
             Self::DeliverHere { job } => drop(router.deliver_here(job)?),
             Self::Hold { key } => drop(router.hold(*key)?),
             Self::Release { key } => drop(router.release(*key)?),
@@ -69,7 +72,7 @@ impl QueueOperation {
         let flow = Flow::between(before, after)?;
         match self {
             Self::Accept { envelope, content } => check_accept(envelope, content, (before, after), &flow, given),
-            Self::Finish { job, outcomes } => check_settled(job, outcomes, (before, after), &flow, given),
+            Self::Finish { job, outcomes } | Self::WriteDown { job, outcomes } => check_settled(job, outcomes, (before, after), &flow, given),
             Self::DeliverHere { job } => {
                 let outcomes = arrivals_of(job, before, &flow, given)?;
                 check_settled(job, &outcomes, (before, after), &flow, given)

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mail::router::Job;
+use mail::router::{Job, TransferOutcome};
 use notes::{Access, Identity, level};
 
 use crate::files::{FileOperation, Model};
@@ -58,6 +58,8 @@ struct Simulation {
     acknowledged: u64,
     /// Jobs under way.
     jobs: Vec<Job>,
+    /// What could not be written down of a job.
+    unwritten: Option<(Job, Vec<TransferOutcome>)>,
 }
 
 #[test]
@@ -185,7 +187,7 @@ impl Simulation {
         let written = world.written();
         let base = (written, state.clone());
         let dice = Dice::new(seed);
-        Self { world, dice, syncing, state, base, steps: Vec::new(), acknowledged: written, jobs: Vec::new() }
+        Self { world, dice, syncing, state, base, steps: Vec::new(), acknowledged: written, jobs: Vec::new(), unwritten: None }
     }
 
     fn turn(&mut self) {
@@ -213,6 +215,7 @@ impl Simulation {
     /// Does one thing, on a disk that may be full.
     fn operate(&mut self, full: bool) {
         let operation = self.draw();
+        let full = full && self.unwritten.is_none();
         if full {
             let figures = store::Engine::figures(self.world.memory.as_ref());
             let written = figures.iter().find(|(name, _)| name == "written-bytes").expect("it is counted").1;
@@ -225,7 +228,12 @@ impl Simulation {
         step.last = self.world.written();
         match outcome {
             Ok(()) => step.assert_done(&after),
-            Err(error) => step.assert_refused(&error, &after),
+            Err(error) => {
+                step.assert_refused(&error, &after);
+                if let Operation::Queue(QueueOperation::Finish { job, outcomes }) = &step.operation {
+                    self.unwritten = Some((job.clone(), outcomes.clone()));
+                }
+            }
         }
         continuity(&step.before, &after).unwrap_or_else(|why| panic!("{why}\nafter {:?}", step.operation));
         step.after = Some(after.clone());
@@ -304,6 +312,7 @@ impl Simulation {
         self.world = world;
         self.steps.clear();
         self.jobs.clear();
+        self.unwritten = None;
         self.settle();
         self.base = (self.world.written(), found.clone());
         self.state = found;
@@ -355,6 +364,9 @@ impl Simulation {
 
     /// Takes what is due, and finishes one of the jobs under way.
     fn job(&mut self) -> Option<QueueOperation> {
+        if let Some((job, outcomes)) = self.unwritten.take() {
+            return Some(QueueOperation::WriteDown { job, outcomes });
+        }
         for job in self.world.router.due(3) {
             let twice = self.jobs.iter().any(|other| other.key == job.key && other.domain == job.domain);
             assert!(!twice, "a job is given out once");
