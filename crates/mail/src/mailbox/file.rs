@@ -290,18 +290,27 @@ impl MailFile {
             return Err(Error::MailboxRefused { name: folder.name, why: "the inbox cannot be deleted" });
         }
         let below = format!("{}/", folder.name);
-        let has_children = self.view()?.folders()?.iter().any(|other| other.name.starts_with(&below));
-        if has_children && !folder.selectable {
+        if !folder.selectable && self.view()?.folders()?.iter().any(|other| other.name.starts_with(&below)) {
             return Err(Error::MailboxRefused { name: folder.name, why: "there are mailboxes below it" });
         }
-        while self.delete_some(folder.id)? {}
-        let ((), ticket) = self.write(|writer| {
-            if has_children {
-                return Ok(writer.folder_set(folder.id, NO_SELECT_ITEM, Some("1"))?);
+        loop {
+            while self.delete_some(folder.id)? {}
+            let (is_done, ticket) = self.write(|writer| {
+                // Mail may have come in since.
+                if writer.folder_read(folder.id)?.totals()?.count > 0 {
+                    return Ok(false);
+                }
+                if writer.folders()?.iter().any(|other| other.title.starts_with(&below)) {
+                    writer.folder_set(folder.id, NO_SELECT_ITEM, Some("1"))?;
+                } else {
+                    writer.folder_delete(folder.id)?;
+                }
+                Ok(true)
+            })?;
+            if is_done {
+                return Ok(ticket);
             }
-            Ok(writer.folder_delete(folder.id)?)
-        })?;
-        Ok(ticket)
+        }
     }
 
     /// Gives a mailbox and those below it another name. The inbox stays; its messages go to the new mailbox.
