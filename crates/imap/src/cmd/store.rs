@@ -6,7 +6,7 @@
 use std::ops::ControlFlow;
 
 use base::{Modseq, Uid};
-use mail::mailbox::{FlagChange, StoreOutcome};
+use mail::mailbox::{FlagChange, MailView, StoreOutcome};
 
 use super::append::flags_of;
 use super::copy::{self, updates_of};
@@ -18,7 +18,7 @@ use crate::limits;
 use crate::session::roster::ranges_of;
 use crate::session::selected::{gone, uid_set};
 use crate::session::walk::Walk;
-use crate::session::{Job, Next, Reply, Session, is_full};
+use crate::session::{Job, Next, Reply, Selected, Session, is_full};
 
 /// Begins a STORE.
 pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Result<Next> {
@@ -39,7 +39,7 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Re
         StoreAction::Remove => FlagChange::Remove(flags),
         StoreAction::Replace => FlagChange::Replace(flags),
     };
-    Ok(Next::Job(Box::new(StoreJob {
+    let mut job = StoreJob {
         change,
         numbering: store.numbering,
         silent: store.silent,
@@ -47,7 +47,9 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Re
         walk: Walk::new(stretches, &view),
         untold: Vec::new(),
         modified: Vec::new(),
-    })))
+    };
+    job.change_batch(session, view)?;
+    Ok(Next::Job(Box::new(job)))
 }
 
 /// A STORE that is being done.
@@ -65,8 +67,11 @@ struct StoreJob {
 
 impl Job for StoreJob {
     fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>> {
-        if self.untold.is_empty() {
-            self.change_batch(session)?;
+        if self.untold.is_empty() && !self.walk.is_done() {
+            let file = session.file()?;
+            let view = file.view()?;
+            session.selected()?.look(&view)?;
+            self.change_batch(session, view)?;
         }
         self.tell(session, out)?;
         if !self.untold.is_empty() || !self.walk.is_done() {
@@ -83,16 +88,10 @@ impl Job for StoreJob {
 
 impl StoreJob {
     /// Changes the next messages in one transaction.
-    fn change_batch(&mut self, session: &mut Session) -> Result<()> {
+    fn change_batch(&mut self, session: &mut Session, view: MailView<'_>) -> Result<()> {
         let file = session.file()?;
-        let view = file.view()?;
         let selected = session.selected()?;
-        selected.look(&view)?;
-        let mut batch = Vec::new();
-        self.walk.visit(selected, &view, limits::STORE_MESSAGES_PER_TRANSACTION, &mut |_, entry| {
-            batch.push(entry.uid.0);
-            Ok(ControlFlow::Continue(()))
-        })?;
+        let batch = self.take_batch(selected, &view)?;
         drop(view);
         if batch.is_empty() {
             return Ok(());
@@ -111,6 +110,20 @@ impl StoreJob {
         self.note(batch, &outcome, condstore);
         session.wait_for(outcome.ticket);
         Ok(())
+    }
+
+    /// Takes the UIDs whose turn is next; of few it is not asked whether they exist.
+    fn take_batch(&mut self, selected: &Selected, view: &MailView<'_>) -> Result<Vec<u32>> {
+        let count_max = limits::STORE_MESSAGES_PER_TRANSACTION;
+        if let Some(few) = self.walk.take_few(selected, count_max) {
+            return Ok(few);
+        }
+        let mut batch = Vec::new();
+        self.walk.visit(selected, view, count_max, &mut |_, entry| {
+            batch.push(entry.uid.0);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(batch)
     }
 
     /// Notes what is to be told: everything that was asked for; when silent, the new mod-sequences only.

@@ -144,7 +144,7 @@ pub static VERBS: &[Verb] = &[
     verb("NAMESPACE", AfterLogin, |_, _| Ok(CommandBody::Namespace)).gives(&["NAMESPACE"]),
     verb("STARTTLS", BeforeLogin, |_, _| Ok(CommandBody::StartTls)).alone(),
     verb("COMPRESS", AfterLogin, access::compress).alone(),
-    verb("GETQUOTA", AfterLogin, mailbox::get_quota).gives(&["QUOTA", "QUOTA=RES-STORAGE", "QUOTA=RES-MESSAGE"]),
+    verb("GETQUOTA", AfterLogin, mailbox::get_quota).gives(&["QUOTA", "QUOTA=RES-STORAGE"]),
     verb("GETQUOTAROOT", AfterLogin, mailbox::get_quota_root),
     verb("SETQUOTA", AfterLogin, mailbox::set_quota),
 ];

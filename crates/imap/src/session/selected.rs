@@ -93,6 +93,16 @@ impl Selected {
         self.told == modseq && self.counted == modseq && self.untold.is_empty() && !self.roster.has_gone()
     }
 
+    /// Notes that the client knows everything up to a mod-sequence when only this session's own changes of flags led
+    /// there, so that nothing has to be looked up.
+    pub fn settle_own_changes(&mut self, modseq: Modseq) {
+        let every_one = modseq.0.checked_sub(self.told.0) == Some(self.own.len() as u64);
+        if every_one && self.own.last() == Some(&modseq) && self.counted == self.told {
+            self.own.clear();
+            (self.looked, self.told, self.counted) = (modseq, modseq, modseq);
+        }
+    }
+
     /// Whether the mailbox was selected and not examined.
     #[must_use]
     pub fn is_writable(&self) -> bool {

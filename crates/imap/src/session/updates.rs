@@ -40,10 +40,14 @@ pub enum Told {
 impl Session {
     /// Tells what other sessions did since the last time, as far as allowed.
     pub(crate) fn tell(&mut self, updates: Updates, out: &mut Writer) -> Result<Told> {
-        if updates == Updates::None || self.is_quiet() {
+        if updates == Updates::None || self.selected.is_none() {
             return Ok(Told::All);
         }
         let file = self.file()?;
+        self.selected()?.settle_own_changes(file.database().modseq());
+        if self.is_quiet() {
+            return Ok(Told::All);
+        }
         let view = file.view()?;
         self.wait_for(view.ticket());
         self.tell_from(&view, updates, out)

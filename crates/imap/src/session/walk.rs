@@ -38,6 +38,17 @@ impl Walk {
         self.stretches.is_empty()
     }
 
+    /// Takes everything that is left, when that is at most `count_max` UIDs, without asking which of them exist.
+    pub fn take_few(&mut self, selected: &Selected, count_max: usize) -> Option<Vec<u32>> {
+        let span = |stretch: &Stretch| u64::from(stretch.uids.end().saturating_sub(*stretch.uids.start())) + 1;
+        let count: u64 = self.stretches.iter().map(span).sum();
+        if count > count_max as u64 {
+            return None;
+        }
+        self.missed |= self.stretches.iter().any(|stretch| has_gone(selected, &stretch.uids));
+        Some(std::mem::take(&mut self.stretches).into_iter().rev().flat_map(|stretch| stretch.uids).collect())
+    }
+
     /// Whether messages were passed that are gone without the client knowing.
     #[must_use]
     pub fn missed(&self) -> bool {
@@ -90,10 +101,11 @@ impl Slice {
             Some(rank) => rank,
             None => selected.place(view).rank(*uids.start()).map_err(gone)?,
         };
+        let (first, last) = (Uid(*uids.start()), Uid(*uids.end()));
         let mut rest = None;
-        view.entries(selected.folder, Uid(*uids.start())..=Uid(*uids.end()), &mut |entry| {
+        let mut visit = |entry: Entry| {
             if self.left == 0 || self.flow.is_break() {
-                rest = Some(Stretch { uids: entry.uid.0..=*uids.end(), rank: Some(rank) });
+                rest = Some(Stretch { uids: entry.uid.0..=last.0, rank: Some(rank) });
                 return Ok(ControlFlow::Break(()));
             }
             self.left -= 1;
@@ -106,8 +118,15 @@ impl Slice {
                 }
             }
             Ok(ControlFlow::Continue(()))
-        })
-        .map_err(gone)?;
+        };
+        if first == last {
+            // One message is looked up, which is cheaper than a scan.
+            if let Some(entry) = view.entry(selected.folder, first).map_err(gone)? {
+                let _ = visit(entry)?;
+            }
+        } else {
+            view.entries(selected.folder, first..=last, &mut visit).map_err(gone)?;
+        }
         match self.failed.take() {
             Some(error) => Err(error),
             None => Ok(rest),
