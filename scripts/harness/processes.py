@@ -10,6 +10,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import time
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -17,7 +18,8 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans():
-    """Makes this process the one that inherits the children of dead descendants."""
+    """Makes this process the one that inherits the children of dead descendants, and that stops its servers when it is asked to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
