@@ -63,3 +63,42 @@ fn local(person: &Person, address: &str) -> Target {
     }
     Target::Local(mailbox_of(person))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    fn check(sample: &Sample, address: &str, expected: &[&str]) {
+        let addressing = DirectoryAddressing::new(Arc::clone(&sample.core.directory));
+        let shown = |target: &Target| match target {
+            Target::Local(mailbox) => mailbox.mail_file.clone(),
+            Target::Remote(address) => address.clone(),
+            Target::Undeliverable(reply) => reply.clone(),
+        };
+        let targets = addressing.targets(address).expect("the directory answers");
+        assert_eq!(targets.iter().map(shown).collect::<Vec<_>>(), expected, "{address}");
+    }
+
+    #[test]
+    fn addresses_stand_for_mailboxes_people_elsewhere_or_nothing() {
+        let sample = Sample::new();
+        check(&sample, "ann@acme.test", &["mail/ann.nsf"]);
+        check(&sample, "ANN+lists@Acme.Test", &["mail/ann.nsf"]);
+        check(&sample, "team@acme.test", &["mail/ann.nsf", "mail/bob.nsf", "dora@elsewhere.test"]);
+        check(&sample, "dora@elsewhere.test", &["dora@elsewhere.test"]);
+        check(&sample, "nobody@acme.test", &["550 5.1.1 no such user here: nobody@acme.test"]);
+        check(&sample, "eve@acme.test", &["550 5.2.1 the mailbox is disabled: eve@acme.test"]);
+        let empty = directory::NewGroup { addresses: vec!["empty@acme.test".to_owned()], ..Default::default() };
+        sample.core.directory.group_add(&empty).expect("it is free");
+        check(&sample, "empty@acme.test", &["550 5.2.4 nobody gets mail at this address: empty@acme.test"]);
+    }
+
+    #[test]
+    fn quotas_and_owners_go_with_the_mailbox() {
+        let sample = Sample::new();
+        let bob = sample.core.directory.person("bob@acme.test").expect("a look").expect("he is there");
+        let mailbox = mailbox_of(&bob);
+        assert_eq!((mailbox.quota_bytes, mailbox.owner), (Some(1 << 20), bob.name.clone()));
+    }
+}

@@ -25,3 +25,6 @@ pub mod statistics;
 pub mod system;
 pub mod tasks;
 pub mod transfer;
+
+#[cfg(test)]
+mod sample;

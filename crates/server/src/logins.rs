@@ -194,3 +194,74 @@ macro_rules! serve_room {
 serve_room!(imap, Malformed);
 serve_room!(pop3, Malformed);
 serve_room!(smtp, Wrong);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{PASSWORD, Sample};
+
+    fn logins(sample: &Sample) -> Arc<Logins> {
+        Logins::new(Arc::clone(&sample.core.directory), Arc::clone(&sample.core.mail))
+    }
+
+    #[test]
+    fn logins_are_checked_alike_for_all_rooms() {
+        let sample = Sample::new();
+        let logins = logins(&sample);
+        let check = |login: &str, password: &str, expected: Result<&str, Denied>| {
+            let outcome = logins.check(&Peer::local(), login, password.as_bytes());
+            assert_eq!(outcome.as_deref(), expected.as_ref().map(|name| *name), "{login}");
+        };
+        check("ann@acme.test", PASSWORD, Ok("CN=ann/O=acme.test"));
+        check("ANN", PASSWORD, Ok("CN=ann/O=acme.test"));
+        check("ann", "wrong", Err(Denied::Wrong));
+        check("nobody@acme.test", PASSWORD, Err(Denied::Wrong));
+        check("eve@acme.test", PASSWORD, Err(Denied::Disabled));
+        check("eve@acme.test", "wrong", Err(Denied::Wrong));
+        let pop3: &dyn pop3::backend::Credentials = logins.as_ref();
+        assert_eq!(pop3.authenticate(&Peer::local(), "ann", b"wrong"), Err(pop3::backend::LoginError::Wrong));
+        let smtp: &dyn smtp::backend::Credentials = logins.as_ref();
+        assert_eq!(
+            smtp.authenticate(&Peer::local(), "eve", PASSWORD.as_bytes()),
+            Err(smtp::backend::LoginError::Disabled)
+        );
+    }
+
+    #[test]
+    fn the_mail_file_opens_for_its_owner_and_is_made_when_it_is_missing() {
+        let sample = Sample::new();
+        let logins = logins(&sample);
+        let file = logins.mail_file("CN=ann/O=acme.test").expect("it is there");
+        assert_eq!(file.database().path(), "mail/ann.nsf");
+        drop(file);
+        let access = crate::admin::people::manager(&sample.core, "mail/ann.nsf").expect("it is there");
+        sample.core.notes.database_delete(&access).expect("it can go");
+        assert!(logins.mail_file("ann").expect("it is made again").view().is_ok());
+        assert_eq!(logins.mail_file("eve").err(), Some(Denied::Disabled));
+        assert_eq!(logins.mail_file("nobody").err(), Some(Denied::Wrong));
+    }
+
+    #[test]
+    fn people_send_in_their_own_names_only() {
+        let sample = Sample::new();
+        let logins = logins(&sample);
+        let check = |address: &str, may| assert_eq!(logins.may_send("CN=ann/O=acme.test", address), may, "{address}");
+        check("ann@acme.test", true);
+        check("ann+lists@acme.test", true);
+        check("bob@acme.test", false);
+        check("ann@elsewhere.test", false);
+        assert!(!logins.may_send("eve", "eve@acme.test"));
+    }
+
+    #[test]
+    fn broken_exchanges_are_refused() {
+        let sample = Sample::new();
+        let logins = logins(&sample);
+        assert_eq!(logins.scram(&Peer::local()).turn(b"nonsense").err(), Some(Denied::Malformed));
+        let mut exchange = logins.scram(&Peer::local());
+        assert!(matches!(exchange.turn(b"n,,n=ann,r=abcdefghijkl"), Ok(Turn::Challenge(_))));
+        assert_eq!(exchange.turn(b"c=biws,r=abcdefghijkl,p=AAAA").err(), Some(Denied::Malformed));
+        // A name that does not exist gets a challenge like any other.
+        assert!(matches!(logins.scram(&Peer::local()).turn(b"n,,n=nobody,r=abcdefghijkl"), Ok(Turn::Challenge(_))));
+    }
+}

@@ -153,3 +153,116 @@ fn refusal(error: &mail::Error) -> Refusal {
         _ => Refusal::later(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use base::Timestamp;
+    use smtp::envelope::{OriginalRecipient, Place};
+    use wire::Peer;
+
+    use super::*;
+    use crate::sample::Sample;
+
+    fn sender(login: Option<&str>) -> Sender {
+        let login = login.map(str::to_owned);
+        Sender { peer: Peer::local(), login, reverse_path: "ann@acme.test".to_owned() }
+    }
+
+    fn envelope(to: &[&str], login: Option<&str>) -> Envelope {
+        let recipient = |address: &&str| Recipient {
+            address: (*address).to_owned(),
+            place: Place::Local,
+            notify: None,
+            original: Some(OriginalRecipient { kind: "rfc822".to_owned(), address: "x@y.test".to_owned() }),
+        };
+        Envelope {
+            id: "id-1".to_owned(),
+            sender: sender(login),
+            recipients: to.iter().map(recipient).collect(),
+            envelope_id: Some("env".to_owned()),
+            ret: Some(Return::Full),
+            body: Body::EightBitMime,
+            smtputf8: false,
+            helo: "client.test".to_owned(),
+            protocol: Protocol::Esmtp,
+            received: Timestamp::from_seconds(0),
+        }
+    }
+
+    fn reception(sample: &Sample) -> Arc<Reception> {
+        Reception::new(&sample.core, &Arc::new(Notify::new()))
+    }
+
+    #[test]
+    fn recipients_are_told_apart() {
+        let sample = Sample::new();
+        let reception = reception(&sample);
+        let check = |address: &str, code: Option<u16>| {
+            let reply = reception.check(&sender(None), address);
+            assert_eq!(reply.clone().refusal().map(|refusal| refusal.code), code, "{address}: {reply:?}");
+            reply
+        };
+        assert_eq!(check("ann@acme.test", None), RecipientReply::Local);
+        assert_eq!(check("team@acme.test", None), RecipientReply::Local);
+        assert_eq!(check("dora@elsewhere.test", None), RecipientReply::Remote);
+        assert_eq!(check("nobody@acme.test", Some(550)), RecipientReply::Unknown);
+        assert_eq!(check("eve@acme.test", Some(550)), RecipientReply::Disabled);
+        check("no address", Some(553));
+        assert_eq!(reception.expand(&sender(None), "team@acme.test").map(|members| members.len()), Some(3));
+        assert_eq!(reception.expand(&sender(None), "ann@acme.test"), None);
+    }
+
+    #[test]
+    fn a_full_mailbox_is_told_before_the_message_comes() {
+        let sample = Sample::new();
+        let reception = reception(&sample);
+        assert_eq!(reception.check(&sender(None), "bob@acme.test"), RecipientReply::Local);
+        let large = format!("Subject: large\r\n\r\n{}\r\n", "0123456789\r\n".repeat(80_000));
+        let file = sample.core.mail.open_as_server("mail/bob.nsf").expect("it is there");
+        let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
+        let message = mail::mailbox::NewMessage { raw: large.into_bytes(), flags: Default::default(), received: None };
+        file.append(inbox, &[message]).expect("there is room for one");
+        let bob = sample.core.directory.person("bob@acme.test").expect("a look").expect("he is there");
+        crate::admin::people::set_quota(&sample.core, &bob, Some(1_000)).expect("it can be lowered");
+        assert_eq!(reception.check(&sender(None), "bob@acme.test"), RecipientReply::OverQuota);
+    }
+
+    #[tokio::test]
+    async fn a_message_is_accepted_durably_for_everybody() {
+        let sample = Sample::new();
+        let queued = Arc::new(Notify::new());
+        let reception = Reception::new(&sample.core, &queued);
+        reception.room(1_000).expect("there is room");
+        let accepted = reception.accept(envelope(&["team@acme.test"], None), b"Subject: x\r\n\r\n".to_vec());
+        let accepted = accepted.expect("it is taken");
+        accepted.durable.await.expect("the disk is sound");
+        queued.notified().await;
+        let (_, entry) = sample.core.router.list().pop().expect("one waits for elsewhere");
+        assert_eq!(entry.recipients[0].recipient.address, "dora@elsewhere.test");
+        assert_eq!(entry.recipients[0].recipient.original.as_deref(), Some("rfc822;x@y.test"));
+        assert_eq!((entry.envelope.envelope_id.as_deref(), entry.envelope.eight_bit), (Some("env"), true));
+        assert_eq!(entry.envelope.return_content, router::ReturnContent::Full);
+    }
+
+    #[test]
+    fn only_what_our_users_send_away_is_signed() {
+        let sample = Sample::new();
+        let reception = reception(&sample);
+        let check =
+            |to: &[&str], login, signed| assert_eq!(reception.leaves_signed(&envelope(to, login)), signed, "{to:?}");
+        check(&["dora@elsewhere.test"], Some("ann"), true);
+        check(&["ann@acme.test", "team@acme.test"], Some("ann"), true);
+        check(&["ann@acme.test", "bob@acme.test"], Some("ann"), false);
+        check(&["dora@elsewhere.test"], None, false);
+    }
+
+    #[test]
+    fn failures_are_temporary_unless_the_message_is_at_fault() {
+        let full = store::Error::Full("disk".to_owned());
+        let check = |error: &mail::Error, code| assert_eq!(refusal(error).code, code);
+        check(&mail::Error::TooLarge { size_bytes: 2, max_bytes: 1 }, 552);
+        check(&mail::Error::OverQuota { used_bytes: 2, limit_bytes: 1 }, 452);
+        check(&full.into(), 452);
+        check(&mail::Error::Damaged("note"), 451);
+    }
+}

@@ -120,3 +120,59 @@ impl Signing {
 fn subject(domain: &str) -> String {
     format!("DKIM {domain}")
 }
+
+#[cfg(test)]
+mod tests {
+    use base::Timestamp;
+    use smtp::envelope::{Body, Protocol, Sender};
+    use wire::Peer;
+
+    use super::*;
+    use crate::sample::Sample;
+    use crate::system::SystemRandom;
+
+    fn envelope(reverse_path: &str) -> Envelope {
+        Envelope {
+            id: "id-1".to_owned(),
+            sender: Sender { peer: Peer::local(), login: None, reverse_path: reverse_path.to_owned() },
+            recipients: Vec::new(),
+            envelope_id: None,
+            ret: None,
+            body: Body::SevenBit,
+            smtputf8: false,
+            helo: String::new(),
+            protocol: Protocol::Esmtp,
+            received: Timestamp::from_seconds(0),
+        }
+    }
+
+    #[test]
+    fn a_domain_with_keys_signs_and_others_do_not() {
+        let sample = Sample::new();
+        let signing = Signing::new(Arc::clone(&sample.core.directory));
+        let letter = b"From: ann@acme.test\r\nSubject: x\r\n\r\nHello.\r\n".to_vec();
+        let signatures = |from: &str| {
+            let signed = signing.sign(&envelope(from), letter.clone());
+            assert!(signed.ends_with(&letter));
+            String::from_utf8_lossy(&signed).matches("DKIM-Signature: ").count()
+        };
+        assert_eq!(signatures("ann@acme.test"), 0);
+        assert_eq!(signing.records("acme.test", "mail.acme.test").expect("settings can be read").len(), 2);
+        signing.make_keys("acme.test", &SystemRandom).expect("keys can be made");
+        let records = signing.records("acme.test", "mail.acme.test").expect("settings can be read");
+        signing.make_keys("acme.test", &SystemRandom).expect("they are there");
+        assert_eq!(signing.records("acme.test", "mail.acme.test").expect("settings can be read"), records);
+        assert_eq!((records.len(), signatures("ann@acme.test"), signatures("ann@ACME.test")), (4, 2, 2));
+        assert_eq!((signatures("ann@elsewhere.test"), signatures("")), (0, 0));
+    }
+
+    #[test]
+    fn keys_that_cannot_be_read_do_not_stop_the_mail() {
+        let sample = Sample::new();
+        let directory = &sample.core.directory;
+        directory.settings_set(&subject("acme.test"), SELECTORS[0].0, Some("nonsense")).expect("it can be set");
+        let signing = Signing::new(Arc::clone(directory));
+        assert_eq!(signing.sign(&envelope("ann@acme.test"), b"x".to_vec()), b"x");
+        assert!(signing.records("acme.test", "mail.acme.test").is_err());
+    }
+}

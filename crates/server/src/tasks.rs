@@ -88,3 +88,37 @@ fn close_idle(core: &Core, _report: &mut Report<'_>) -> Result<Option<String>, F
     let closed = core.notes.close_idle();
     Ok((closed > 0).then(|| format!("closed {closed} databases that nobody uses")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    #[test]
+    fn every_task_runs_on_a_sound_server_and_has_nothing_to_tell() {
+        let sample = Sample::new();
+        let mut report = |_| ControlFlow::Continue(());
+        for task in all(&sample.core) {
+            let told = (task.run)(&sample.core, &mut report).expect("nothing is wrong");
+            assert!(told.is_none() || task.name == "idle databases", "{}: {told:?}", task.name);
+            assert!(!task.pause.is_zero());
+        }
+        assert!(sample.core.notes.open_count() < 6, "databases that nobody uses are closed");
+    }
+
+    #[test]
+    fn a_task_ends_early_when_the_server_does() {
+        let sample = Sample::new();
+        let ended = purge_stubs(&sample.core, &mut |_| ControlFlow::Break(()));
+        assert!(matches!(ended, Err(Failure::BrokenOff)));
+    }
+
+    #[tokio::test]
+    async fn a_schedule_ends_with_the_server() {
+        let sample = Sample::new();
+        let shutdown = Shutdown::new();
+        shutdown.drain();
+        let task = Task { name: "never", pause: Duration::from_secs(3_600), run: close_idle };
+        run(task, Arc::new(sample.core), shutdown).await;
+    }
+}

@@ -257,3 +257,99 @@ fn source_name(path: &Path) -> String {
 fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+    use crate::admin::{Request, execute as execute_any};
+    use crate::sample::Sample;
+
+    const COUNT: u64 = 2_000;
+
+    fn request(sample: &Sample, name: &str, format: MailFormat) -> ImportRequest {
+        ImportRequest {
+            format,
+            files: vec![sample.folder.path().join(name)],
+            user: "ann".to_owned(),
+            folder: "INBOX".to_owned(),
+            skip_duplicates: false,
+        }
+    }
+
+    fn count(sample: &Sample) -> u64 {
+        let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+        let view = file.view().expect("a view");
+        let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
+        u64::from(view.status(inbox).expect("a status").messages)
+    }
+
+    /// Breaks an import off at every step that it reports, until it is done.
+    fn check_resumes(sample: &Sample, request: &ImportRequest) {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            assert!(attempts < 100, "the import gets nowhere");
+            let mut steps = 0;
+            let outcome = execute(&sample.core, request, &mut |_| {
+                steps += 1;
+                if steps < 9 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            });
+            match outcome {
+                Ok(_) => break,
+                Err(failure) => assert!(matches!(failure, Failure::BrokenOff), "{failure}"),
+            }
+        }
+        assert!(attempts > 1, "the import was never broken off");
+        assert_eq!(count(sample), COUNT);
+    }
+
+    #[test]
+    fn an_import_of_an_mbox_goes_on_where_it_was_broken_off() {
+        let sample = Sample::new();
+        let text: String =
+            (0..COUNT).map(|n| format!("From a@b.test Sat Jan  3 01:05:34 2026\nSubject: {n}\n\ntext\n\n")).collect();
+        std::fs::write(sample.folder.path().join("big.mbox"), text).expect("the folder is writable");
+        check_resumes(&sample, &request(&sample, "big.mbox", MailFormat::Mbox));
+    }
+
+    #[test]
+    fn an_import_of_files_goes_on_where_it_was_broken_off() {
+        let sample = Sample::new();
+        let folder = sample.folder.path().join("letters");
+        std::fs::create_dir(&folder).expect("the folder is writable");
+        for number in 0..COUNT {
+            std::fs::write(folder.join(format!("{number:05}.eml")), format!("Subject: {number}\r\n\r\n"))
+                .expect("writable");
+        }
+        check_resumes(&sample, &request(&sample, "letters", MailFormat::Eml));
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_named_and_does_not_stop_the_rest() {
+        let sample = Sample::new();
+        let folder = sample.folder.path().join("letters");
+        std::fs::create_dir(&folder).expect("the folder is writable");
+        std::fs::write(folder.join("good.eml"), "Subject: good\r\n\r\n").expect("writable");
+        let large = std::fs::File::create(folder.join("large.eml")).expect("writable");
+        large.set_len(MESSAGE_BYTES_MAX as u64 + 1).expect("a file with a hole");
+        let answer = sample.execute(Request::Import(request(&sample, "letters", MailFormat::Eml))).expect("it goes on");
+        assert_eq!((&answer.data["messages"], answer.data["skipped"].as_array().map(Vec::len)), (&json!(1), Some(1)));
+        assert!(answer.data["skipped"][0].as_str().is_some_and(|text| text.contains("large.eml")));
+        let no_mbox = execute_any(
+            &sample.core,
+            Request::Import(request(&sample, "letters/good.eml", MailFormat::Mbox)),
+            &mut |_| ControlFlow::Continue(()),
+        );
+        assert!(no_mbox.expect_err("no mbox").to_string().contains("no mbox file"));
+    }
+
+    #[test]
+    fn mailboxes_are_named_after_files_and_folders() {
+        let check = |path: &str, expected: &str| assert_eq!(mailbox_of(Path::new("/top"), Path::new(path)), expected);
+        check("/top/Inbox.mbox", "INBOX");
+        check("/top/Work/2026.mbox", "Work/2026");
+        check("/top/Work", "Work");
+    }
+}

@@ -133,7 +133,8 @@ fn set(core: &Core, change: &UserChange) -> Outcome {
     Ok(Answer::say(format!("{} was changed.", person.label())))
 }
 
-fn set_quota(core: &Core, person: &Person, quota_bytes: Option<u64>) -> Result<(), Failure> {
+/// Changes how much a mail file may hold.
+pub(crate) fn set_quota(core: &Core, person: &Person, quota_bytes: Option<u64>) -> Result<(), Failure> {
     core.mail.ensure(&person.mail_file, &person.display_name(), &person.name, quota_bytes)?;
     let access = manager(core, &person.mail_file)?;
     let record = access.database().record();

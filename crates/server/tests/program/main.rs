@@ -4,6 +4,7 @@
 //! server's log, for a reply, or for the end of a process.
 
 mod commands;
+mod edges;
 mod serving;
 mod transport;
 
