@@ -17,15 +17,34 @@ use crate::world::{World, has_quota, targets};
 /// Something that happens to messages on their way.
 #[derive(Clone, Debug)]
 pub enum QueueOperation {
-    Accept { envelope: Envelope, content: Content },
-    Finish { job: Job, outcomes: Vec<TransferOutcome> },
+    Accept {
+        envelope: Envelope,
+        content: Content,
+    },
+    Finish {
+        job: Job,
+        outcomes: Vec<TransferOutcome>,
+    },
     /// What became of the job could not be written down before.
-    WriteDown { job: Job, outcomes: Vec<TransferOutcome> },
-    DeliverHere { job: Job },
-    Hold { key: QueueKey },
-    Release { key: QueueKey },
-    Retry { key: QueueKey },
-    Remove { key: QueueKey },
+    WriteDown {
+        job: Job,
+        outcomes: Vec<TransferOutcome>,
+    },
+    DeliverHere {
+        job: Job,
+    },
+    Hold {
+        key: QueueKey,
+    },
+    Release {
+        key: QueueKey,
+    },
+    Retry {
+        key: QueueKey,
+    },
+    Remove {
+        key: QueueKey,
+    },
 }
 
 /// What decides between outcomes that are both right.
@@ -72,7 +91,9 @@ impl QueueOperation {
         let flow = Flow::between(before, after)?;
         match self {
             Self::Accept { envelope, content } => check_accept(envelope, content, (before, after), &flow, given),
-            Self::Finish { job, outcomes } | Self::WriteDown { job, outcomes } => check_settled(job, outcomes, (before, after), &flow, given),
+            Self::Finish { job, outcomes } | Self::WriteDown { job, outcomes } => {
+                check_settled(job, outcomes, (before, after), &flow, given)
+            }
             Self::DeliverHere { job } => {
                 let outcomes = arrivals_of(job, before, &flow, given)?;
                 check_settled(job, &outcomes, (before, after), &flow, given)

@@ -187,7 +187,17 @@ impl Simulation {
         let written = world.written();
         let base = (written, state.clone());
         let dice = Dice::new(seed);
-        Self { world, dice, syncing, state, base, steps: Vec::new(), acknowledged: written, jobs: Vec::new(), unwritten: None }
+        Self {
+            world,
+            dice,
+            syncing,
+            state,
+            base,
+            steps: Vec::new(),
+            acknowledged: written,
+            jobs: Vec::new(),
+            unwritten: None,
+        }
     }
 
     fn turn(&mut self) {
