@@ -16,8 +16,6 @@ from harness.processes import Family, wait_for
 USERS = 5_000
 DOMAIN = "bench.test"
 PASSWORD = "bench-secret"
-SMTP_PORT = 22_025
-IMAP_PORT = 22_143
 
 DOVECOT = """
 base_dir = {folder}/dovecot-run
@@ -108,6 +106,7 @@ class Peers:
     def __init__(self, folder):
         self.folder = folder
         self.families = []
+        self.ports = dict(zip(("smtp", "imap"), free_ports(2)))
         owner = pwd.getpwnam("nobody")
         os.makedirs(f"{folder}/mail")
         os.chown(f"{folder}/mail", owner.pw_uid, owner.pw_gid)
@@ -136,7 +135,7 @@ class Peers:
         dovecot = Family("dovecot", ["dovecot", "-F", "-c", f"{self.folder}/dovecot.conf"], f"{self.folder}/dovecot.out")
         postfix = Family("postfix", ["postfix", "-c", f"{self.folder}/postfix", "start-fg"], f"{self.folder}/postfix.out")
         self.families = [dovecot, postfix]
-        for port in (IMAP_PORT, SMTP_PORT):
+        for port in self.ports.values():
             wait_for(f"an answer on port {port}", lambda port=port: answers(port), 30)
 
     def start_with_users(self, _users):
@@ -159,7 +158,7 @@ class Peers:
 
     def port(self, protocol):
         """Gives the port of `smtp` or `imap`."""
-        return {"smtp": SMTP_PORT, "imap": IMAP_PORT}[protocol]
+        return self.ports[protocol]
 
     def settle(self):
         """Leaves the mailboxes as they are: there is nothing more to be written."""
@@ -196,7 +195,7 @@ class Peers:
         return int(out.stdout.split()[0])
 
     def _write_dovecot(self, owner):
-        text = DOVECOT.format(folder=self.folder, uid=owner.pw_uid, gid=owner.pw_gid, password=PASSWORD, imap_port=IMAP_PORT)
+        text = DOVECOT.format(folder=self.folder, uid=owner.pw_uid, gid=owner.pw_gid, password=PASSWORD, imap_port=self.port("imap"))
         _write(f"{self.folder}/dovecot.conf", text)
 
     def _write_postfix(self):
@@ -206,17 +205,17 @@ class Peers:
         shutil.chown(f"{folder}/postfix-data", "postfix")
         _write(f"{folder}/postfix/main.cf", POSTFIX.format(folder=folder, domain=DOMAIN))
         _write(f"{folder}/postfix/users", "".join(f"{self.user(n)}@{DOMAIN} ok\n" for n in range(0, USERS + 1)))
-        master = _master()
+        master = _master(self.port("smtp"))
         _write(f"{folder}/postfix/master.cf", master)
 
 
-def _master():
-    """Gives Debian's own master.cf, with our port, without folders of its own to change root to."""
+def _master(smtp_port):
+    """Gives Debian's own master.cf, with that port, without folders of its own to change root to."""
     lines = []
     with open("/usr/share/postfix/master.cf.dist", encoding="ascii") as original:
         for line in original:
             if line.startswith("smtp ") and " inet " in line:
-                line = f"127.0.0.1:{SMTP_PORT} inet n - n - - smtpd\n"
+                line = f"127.0.0.1:{smtp_port} inet n - n - - smtpd\n"
             elif line[:1].isalpha():
                 fields = line.split(None, 7)
                 fields[4] = "n"
@@ -238,6 +237,18 @@ def messages(mbox):
                 current.append(line[1:] if line.startswith(b">From ") else line)
         if current is not None:
             yield b"".join(current[:-1])
+
+
+def free_ports(count):
+    """Finds ports that nobody listens on."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
 
 
 def answers(port):
