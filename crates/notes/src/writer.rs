@@ -16,6 +16,7 @@ use crate::collection;
 use crate::database::{ACL_NOTE, Database, acl_item};
 use crate::error::{Error, Result};
 use crate::folder::{self, Entry, FolderDesign, FolderState, FolderWeigh};
+use crate::folder_reader::FolderReader;
 use crate::item::{self, Item, ItemFlags};
 use crate::keys::{self, Part as Record};
 use crate::limits::{
@@ -251,8 +252,8 @@ impl Writer<'_, '_> {
     }
 
     /// Opens a folder's index, as the last transaction left it.
-    pub fn folder_read(&self, folder: ViewId) -> Result<reading::FolderReader<'_>> {
-        reading::FolderReader::open(self.store, self.number(), folder)
+    pub fn folder_read(&self, folder: ViewId) -> Result<FolderReader<'_>> {
+        FolderReader::open(self.store, self.number(), folder)
     }
 
     /// Gives a folder's UIDVALIDITY and the UID that it gives out next, changes of this transaction included.
