@@ -9,7 +9,8 @@
 //! format is refused ([`Error::Newer`]). When the disk is nearly full ([`Options::reserve_bytes`]) writes are refused before the
 //! engine itself runs into it.
 //!
-//! Before the engine opens the log, it is read once to tell a torn tail, which is in order, from damage ([`DamagedLog`]).
+//! Before the engine opens the log, it is read once to tell a torn tail, which is in order, from damage ([`DamagedLog`]). A store
+//! without its log, or without the file that names the others, is refused and never made anew (`placement`).
 //!
 //! Left out: what the choices mean for speed and restart (see [`Options`]); where the log of a store lies (see `placement`).
 
@@ -27,12 +28,13 @@ use std::sync::{Mutex, PoisonError};
 use rocksdb::{BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, CompactOptions, DB, ErrorKind};
 
 pub use options::{DamagedLog, Options, Restart};
-pub(crate) use placement::{CHECKPOINT_FOLDER, make_folder};
+pub(crate) use placement::{CHECKPOINT_FOLDER, CURRENT_FILE, RESTORING_FOLDER, make_folder, mark_unopened};
 
 use crate::batch::{Batch, Operation};
 use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Read, Table};
 use crate::error::{Error, Result};
 use options::Tuning;
+use placement::{LastLog, Origin};
 use read::{KeyCursor, Reader};
 use space::Space;
 
@@ -56,17 +58,21 @@ pub struct Rocks {
     was_torn: bool,
     /// Held by the one who makes a sorted file; there is one name for it.
     ingestion: Mutex<()>,
+    /// What tells the next start that a log is missing.
+    last_log: Mutex<LastLog>,
 }
 
 impl Rocks {
     /// Opens the database in a folder, or makes one there.
     pub fn open(folder: &Path, options: &Options) -> Result<Self> {
-        placement::prepare(folder, options.wal_folder.as_deref())?;
+        let origin = placement::prepare(folder, options.wal_folder.as_deref(), options.damaged_log)?;
         let wal_folder = options.wal_folder.as_deref().unwrap_or(folder);
         let was_torn = examine_log(wal_folder, options.damaged_log)?;
-        let tuning = Tuning::new(options);
+        let mut tuning = Tuning::new(options);
+        tuning.database.create_if_missing(origin == Origin::New);
         let db = open_tables(folder, &tuning)?;
         placement::settle(folder, options.wal_folder.as_deref())?;
+        let last_log = LastLog::start(folder, options.wal_folder.as_deref())?;
         let space = Space::new(&[folder, wal_folder], options.reserve_bytes);
         let rocks = Self {
             db,
@@ -77,8 +83,10 @@ impl Rocks {
             synced: AtomicU64::new(0),
             was_torn,
             ingestion: Mutex::new(()),
+            last_log: Mutex::new(last_log),
         };
         rocks.check_format()?;
+        placement::mark_opened(folder)?;
         Ok(rocks)
     }
 
@@ -133,6 +141,9 @@ fn open_tables(folder: &Path, tuning: &Tuning) -> Result<DB> {
         let text = error.to_string();
         if text.contains("lock hold by current process") || text.contains("LOCK: Resource temporarily unavailable") {
             Error::Locked { path: folder.to_path_buf() }
+        } else if error.kind() == ErrorKind::Corruption || text.contains("No such file or directory") {
+            let why = format!("a file of the store is missing or damaged; restore a backup into a new folder ({text})");
+            Error::Unusable { path: folder.to_path_buf(), why }
         } else {
             failure("open the store", &error)
         }
@@ -193,6 +204,8 @@ impl Engine for Rocks {
         let sequence = self.db.latest_sequence_number();
         self.db.flush_wal(true).map_err(|error| failure("sync the log", &error))?;
         self.synced.fetch_max(sequence, Ordering::Relaxed);
+        // What was synced is synced; an older number that stays only notices less, and the next sync tries again.
+        let _ = self.last_log.lock().unwrap_or_else(PoisonError::into_inner).update();
         Ok(())
     }
 

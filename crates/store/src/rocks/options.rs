@@ -174,7 +174,6 @@ fn set_separate_values(options: &mut rocksdb::Options) {
 }
 
 fn set_files(database: &mut rocksdb::Options, options: &Options) {
-    database.create_if_missing(true);
     database.create_missing_column_families(true);
     database.set_paranoid_checks(true);
     database.set_max_open_files(i32::try_from(options.open_files_max).unwrap_or(i32::MAX));

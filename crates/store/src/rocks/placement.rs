@@ -1,8 +1,14 @@
 //! Where the files of a store lie, and the order that must be made before the engine opens them.
 //!
-//! The log may lie in a folder of its own. The engine would not notice that it was moved: it would open the store
-//! without the last changes. So the store's folder has a file `wal-folder` that names the log's place, and a store whose log is found in
-//! another place than the one configured is refused with the next step in the message.
+//! The engine forgives too much: it opens a store whose log is gone or was moved, without the last changes, and it makes a new, empty
+//! store where the file `CURRENT` is missing, over whatever else lies there. So we look first, and refuse with the next step in the message:
+//!
+//! - A store is made only in an empty folder, and only when the log folder has no log. While it is made, or after it was restored, until it was
+//!   open once, it has a file `unopened`; only then may its log be missing.
+//! - `wal-folder` names the log's place, when that is not the store's own folder. A log in another place than the one configured is refused.
+//! - `last-log` holds the number of the youngest log that is known to have been there. When neither it nor a younger one is in the log folder, the
+//!   log was lost: its device is not mounted, or somebody removed it. Then the store is refused, unless the operator asks to go on without
+//!   ([`DamagedLog::DropTail`]).
 //!
 //! What a crash during a backup or an ingestion left behind is removed.
 
@@ -12,7 +18,10 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use super::log::log_files;
+use super::options::DamagedLog;
 use crate::error::{Error, Result};
 
 /// Names the place of the log, when that is not the store's own folder.
@@ -22,23 +31,186 @@ pub(super) const INGEST_FILE: &str = "ingest.tmp";
 /// A checkpoint that is being copied into a backup.
 pub(crate) const CHECKPOINT_FOLDER: &str = "checkpoint.tmp";
 
-/// Makes the folders, and refuses a log in the wrong place.
-pub(super) fn prepare(folder: &Path, wal_folder: Option<&Path>) -> Result<()> {
+/// What names the sorted files; without it the engine takes the folder for an empty one.
+pub(crate) const CURRENT_FILE: &str = "CURRENT";
+/// Says that the store was made or restored and not open since.
+const UNOPENED_FILE: &str = "unopened";
+/// The number of the youngest log.
+const LAST_LOG_FILE: &str = "last-log";
+/// Where a restore gathers the files; a folder in the one that they will lie in.
+pub(crate) const RESTORING_FOLDER: &str = "restoring";
+
+/// What [`prepare`] has found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Origin {
+    /// Nothing; the engine may make a store.
+    New,
+    /// A store.
+    Existing,
+}
+
+/// Makes the folders of a new store; refuses one that lacks something and a log in the wrong place.
+pub(super) fn prepare(folder: &Path, wal_folder: Option<&Path>, damaged_log: DamagedLog) -> Result<Origin> {
     make_folder(folder)?;
-    if let Some(wal_folder) = wal_folder {
-        make_folder(wal_folder)?;
+    let logs = wal_folder.unwrap_or(folder);
+    if !is_there(&folder.join(CURRENT_FILE)) {
+        prepare_new(folder, logs)?;
+        return Ok(Origin::New);
     }
-    let wanted = absolute(wal_folder.unwrap_or(folder))?;
+    refuse_log_elsewhere(folder, logs)?;
+    if !is_there(&folder.join(UNOPENED_FILE)) && damaged_log == DamagedLog::Refuse {
+        refuse_missing_log(folder, logs)?;
+    }
+    make_folder(logs)?;
+    Ok(Origin::Existing)
+}
+
+fn prepare_new(folder: &Path, logs: &Path) -> Result<()> {
+    let is_broken_off = is_there(&folder.join(UNOPENED_FILE));
+    let may_be_there = |name: &str| {
+        let is_engines = ["LOCK", "LOG", "lost+found", "unopened.new"].contains(&name) || name.starts_with("LOG.old");
+        let is_half_made = is_broken_off
+            && (["IDENTITY", UNOPENED_FILE].contains(&name)
+                || name.ends_with(".dbtmp")
+                || ["MANIFEST-", "OPTIONS-"].iter().any(|start| name.starts_with(start)));
+        is_engines || is_half_made
+    };
+    let names = names(folder)?;
+    if names.iter().any(|name| name == RESTORING_FOLDER) {
+        let why = "a restore into it was broken off; empty the folder and restore again";
+        return Err(refused(folder, why.into()));
+    }
+    if let Some(name) = names.iter().find(|name| !may_be_there(name)) {
+        let why = format!(
+            "there is `{name}` in it but no file `CURRENT`, so that a store was damaged here or something else lies in this folder; \
+             restore a backup into an empty folder"
+        );
+        return Err(refused(folder, why));
+    }
+    make_folder(logs)?;
+    if let Some(log) = log_files(logs)?.first() {
+        let why = format!(
+            "there is no store in it, but the log of one, {}; is the device of the store mounted?",
+            log.display()
+        );
+        return Err(refused(folder, why));
+    }
+    // What an attempt that was broken off has left, for the engine would go on with it.
+    names
+        .iter()
+        .filter(|name| may_be_there(name) && name.starts_with("MANIFEST-"))
+        .try_for_each(|name| remove_if_there(&folder.join(name)))?;
+    mark_unopened(folder)
+}
+
+/// Notes that the store in a folder was not open yet, so that it may lack a log.
+pub(crate) fn mark_unopened(folder: &Path) -> Result<()> {
+    write_small(folder, UNOPENED_FILE, b"")
+}
+
+/// Notes that the store has all it needs from now on.
+pub(super) fn mark_opened(folder: &Path) -> Result<()> {
+    if !is_there(&folder.join(UNOPENED_FILE)) {
+        return Ok(());
+    }
+    remove_if_there(&folder.join(UNOPENED_FILE))?;
+    sync_folder(folder).map_err(|error| unusable(folder, &error))
+}
+
+fn refuse_log_elsewhere(folder: &Path, logs: &Path) -> Result<()> {
+    let wanted = absolute(logs)?;
     let recorded = recorded_wal_folder(folder)?.map_or_else(|| absolute(folder), Ok)?;
     for elsewhere in [recorded, absolute(folder)?] {
         if elsewhere != wanted && has_log(&elsewhere) {
             let (from, to) = (elsewhere.display(), wanted.display());
             let why =
                 format!("the log of this store lies in {from}, but {to} is configured; move the files *.log there");
-            return Err(Error::Unusable { path: folder.to_path_buf(), why });
+            return Err(refused(folder, why));
         }
     }
     Ok(())
+}
+
+fn refuse_missing_log(folder: &Path, logs: &Path) -> Result<()> {
+    let found = if is_there(logs) { youngest_log(logs)? } else { None };
+    let recorded = recorded_log(folder)?;
+    if found.is_some_and(|found| recorded.is_none_or(|recorded| found >= recorded)) {
+        return Ok(());
+    }
+    let which = recorded.map_or_else(String::new, |number| format!(" {number:06}.log"));
+    let why = format!(
+        "its log{which} is missing from {}, and acknowledged changes with it; mount the device of the log or bring the file back, else restore \
+         a backup, or set store.damaged_log = \"drop-tail\" to go on without them",
+        logs.display()
+    );
+    Err(refused(folder, why))
+}
+
+/// Keeps `last-log` up to date.
+pub(super) struct LastLog {
+    folder: PathBuf,
+    logs: PathBuf,
+    /// The number that was written down, and when the folder of the logs had last changed then.
+    recorded: Option<(u64, SystemTime)>,
+}
+
+impl LastLog {
+    /// Writes down the log that the engine has just begun.
+    pub(super) fn start(folder: &Path, wal_folder: Option<&Path>) -> Result<Self> {
+        let logs = wal_folder.unwrap_or(folder);
+        let mut last = Self { folder: folder.to_path_buf(), logs: logs.to_path_buf(), recorded: None };
+        last.update().map_err(|error| unusable(logs, &error))?;
+        Ok(last)
+    }
+
+    /// Writes the number down when there is a younger log. Costs one look at the folder's time otherwise.
+    pub(super) fn update(&mut self) -> std::io::Result<()> {
+        let changed = fs::metadata(&self.logs)?.modified()?;
+        if self.recorded.is_some_and(|(_, known)| known == changed) {
+            return Ok(());
+        }
+        let failed = |error: Error| std::io::Error::other(error.to_string());
+        let youngest = youngest_log(&self.logs).map_err(failed)?.unwrap_or(0);
+        if self.recorded.is_none_or(|(number, _)| number != youngest) {
+            // The name of the log must not be lost while this survives.
+            sync_folder(&self.logs)?;
+            write_small(&self.folder, LAST_LOG_FILE, youngest.to_string().as_bytes()).map_err(failed)?;
+        }
+        self.recorded = Some((youngest, changed));
+        Ok(())
+    }
+}
+
+fn youngest_log(logs: &Path) -> Result<Option<u64>> {
+    let number = |path: &PathBuf| path.file_stem()?.to_str()?.parse().ok();
+    Ok(log_files(logs)?.last().and_then(number))
+}
+
+fn recorded_log(folder: &Path) -> Result<Option<u64>> {
+    let file = folder.join(LAST_LOG_FILE);
+    match fs::read_to_string(&file) {
+        Ok(text) => match text.trim().parse() {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Err(refused(&file, "this is not the number of a log; restore a backup".into())),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(unusable(&file, &error)),
+    }
+}
+
+fn names(folder: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(folder).map_err(|error| unusable(folder, &error))?;
+    let name = |entry: std::io::Result<fs::DirEntry>| Ok(entry?.file_name().to_string_lossy().into_owned());
+    entries.map(name).collect::<std::io::Result<_>>().map_err(|error| unusable(folder, &error))
+}
+
+fn is_there(path: &Path) -> bool {
+    // What cannot be looked at is there: to take it for missing would make a new store.
+    path.try_exists().unwrap_or(true)
+}
+
+fn refused(path: &Path, why: String) -> Error {
+    Error::Unusable { path: path.to_path_buf(), why }
 }
 
 /// Writes down where the log lies, and removes leftovers. To be called by the one who has the store open, before it is written to.
@@ -97,15 +269,24 @@ fn record_wal_folder(folder: &Path, wal_folder: Option<&Path>) -> Result<()> {
     if recorded_wal_folder(folder)?.as_deref() == Some(wal_folder) {
         return Ok(());
     }
-    let fresh = folder.join("wal-folder.new");
+    write_small(folder, WAL_FOLDER_FILE, wal_folder.as_os_str().as_bytes())
+}
+
+/// Writes a file so that it is there whole or not at all.
+fn write_small(folder: &Path, name: &str, content: &[u8]) -> Result<()> {
+    let (file, fresh) = (folder.join(name), folder.join(format!("{name}.new")));
     let write = || {
         let mut handle = fs::File::create(&fresh)?;
-        handle.write_all(wal_folder.as_os_str().as_bytes())?;
+        handle.write_all(content)?;
         handle.sync_all()?;
         fs::rename(&fresh, &file)?;
-        fs::File::open(folder)?.sync_all()
+        sync_folder(folder)
     };
     write().map_err(|error| unusable(&file, &error))
+}
+
+fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    fs::File::open(folder)?.sync_all()
 }
 
 fn unusable(path: &Path, error: &std::io::Error) -> Error {

@@ -112,6 +112,127 @@ fn a_log_in_another_place_is_refused() {
     }
 }
 
+/// Makes a store with one acknowledged value, and its log apart when told so.
+fn acknowledged(folder: &Path, options: &Options) {
+    let rocks = Rocks::open(folder, options).expect("a new store");
+    put(&rocks, Table::Meta, b"key", b"value");
+    rocks.sync().expect("synced");
+}
+
+fn check_refused(folder: &Path, options: &Options, expected: &[&str]) {
+    for attempt in 1..=3 {
+        let Err(error) = Rocks::open(folder, options) else { panic!("attempt {attempt} is refused") };
+        assert!(matches!(error, Error::Unusable { .. }), "{error}");
+        let text = error.to_string();
+        assert!(expected.iter().all(|part| text.contains(part)), "attempt {attempt}: {text}");
+    }
+}
+
+#[test]
+fn a_store_without_its_log_is_refused() {
+    for is_apart in [true, false] {
+        let (folder, logs) = (folder(), folder());
+        let wal_folder = logs.path().join("log");
+        let options = Options { wal_folder: is_apart.then(|| wal_folder.clone()), ..small() };
+        let place = if is_apart { wal_folder.clone() } else { folder.path().to_path_buf() };
+        acknowledged(folder.path(), &options);
+        let log = files(&place, ".log").pop().expect("a log");
+        let away = logs.path().join("away");
+        fs::rename(&log, &away).expect("moved away");
+        check_refused(folder.path(), &options, &["is missing from", "mount the device of the log"]);
+        if is_apart {
+            fs::remove_dir(&wal_folder).expect("removed");
+            check_refused(folder.path(), &options, &["is missing from", &wal_folder.to_string_lossy()]);
+            assert!(!wal_folder.exists(), "nothing is made in the place of a device that is not mounted");
+            fs::create_dir(&wal_folder).expect("mounted");
+        }
+        fs::write(place.join("000001.log"), b"").expect("an older log does not stand for the one that is missing");
+        check_refused(folder.path(), &options, &["is missing from"]);
+        fs::rename(&away, &log).expect("brought back");
+        let rocks = Rocks::open(folder.path(), &options).expect("nothing was lost");
+        assert_eq!(rocks.get(Table::Meta, b"key").expect("sound"), Some(b"value".to_vec()));
+    }
+}
+
+#[test]
+fn a_store_goes_on_without_its_log_when_the_operator_says_so() {
+    let folder = folder();
+    acknowledged(folder.path(), &small());
+    files(folder.path(), ".log").iter().for_each(|log| fs::remove_file(log).expect("removed"));
+    let options = Options { damaged_log: DamagedLog::DropTail, ..small() };
+    let rocks = Rocks::open(folder.path(), &options).expect("as the operator asked");
+    assert_eq!(rocks.get(Table::Meta, b"key").expect("sound"), None);
+    drop(rocks);
+    assert!(open(folder.path()).is_ok(), "from then on all is well");
+}
+
+#[test]
+fn a_log_that_the_engine_began_while_running_is_missed_too() {
+    let folder = folder();
+    {
+        let rocks = open(folder.path()).expect("a new store");
+        put(&rocks, Table::Meta, b"a", b"1");
+        rocks.flush().expect("flushed");
+        put(&rocks, Table::Meta, b"b", b"2");
+        rocks.sync().expect("synced");
+    }
+    let log = files(folder.path(), ".log").pop().expect("a log");
+    let number = log.file_stem().and_then(|stem| stem.to_str()).expect("a number").to_owned();
+    assert_eq!(fs::read_to_string(folder.path().join("last-log")).expect("read").parse(), number.parse::<u64>());
+    fs::remove_file(&log).expect("removed");
+    check_refused(folder.path(), &small(), &["is missing from", &number]);
+}
+
+#[test]
+fn a_store_is_made_only_in_an_empty_folder() {
+    let folder = folder();
+    acknowledged(folder.path(), &small());
+    let current = folder.path().join("CURRENT");
+    let sound = fs::read(&current).expect("read");
+    fs::remove_file(&current).expect("removed");
+    let before = files(folder.path(), "");
+    check_refused(folder.path(), &small(), &["no file `CURRENT`", "restore a backup"]);
+    assert_eq!(files(folder.path(), ""), before, "nothing was made or removed");
+    fs::write(&current, sound).expect("written");
+    let rocks = open(folder.path()).expect("nothing was lost");
+    assert_eq!(rocks.get(Table::Meta, b"key").expect("sound"), Some(b"value".to_vec()));
+}
+
+#[test]
+fn a_store_that_was_half_made_is_made_again() {
+    let folder = folder();
+    for name in ["unopened", "LOG", "LOCK", "IDENTITY", "MANIFEST-000001", "000001.dbtmp", "unopened.new"] {
+        fs::write(folder.path().join(name), b"half").expect("written");
+    }
+    acknowledged(folder.path(), &small());
+    assert!(!folder.path().join("unopened").exists());
+    assert!(open(folder.path()).is_ok());
+}
+
+#[test]
+fn a_new_store_beside_the_log_of_another_is_refused() {
+    let (folder, logs) = (folder(), folder());
+    let options = Options { wal_folder: Some(logs.path().to_path_buf()), ..small() };
+    acknowledged(&folder.path().join("store"), &options);
+    check_refused(&folder.path().join("other"), &options, &["is the device of the store mounted?"]);
+}
+
+#[test]
+fn a_store_that_lacks_a_file_is_refused_with_advice() {
+    let folder = folder();
+    {
+        let rocks = open(folder.path()).expect("a new store");
+        put(&rocks, Table::Meta, b"a", b"1");
+        rocks.flush().expect("flushed");
+    }
+    for end in [".sst", ""] {
+        let manifest = |path: &PathBuf| path.to_string_lossy().contains("MANIFEST");
+        let victim = files(folder.path(), end).into_iter().find(|path| !end.is_empty() || manifest(path));
+        fs::remove_file(victim.expect("a file")).expect("removed");
+        check_refused(folder.path(), &small(), &["restore a backup into a new folder"]);
+    }
+}
+
 /// Makes a store whose log has batches 0 to `count`, each synced if `sync` says so, and closes it.
 fn fill_log(folder: &Path, count: u32, sync: impl Fn(u32) -> bool) -> PathBuf {
     let rocks = open(folder).expect("a new store");
@@ -285,7 +406,8 @@ fn a_flushed_store_has_nothing_to_replay() {
     for log in files(folder.path(), ".log") {
         fs::remove_file(log).expect("removed");
     }
-    let rocks = open(folder.path()).expect("opened");
+    let options = Options { damaged_log: DamagedLog::DropTail, ..small() };
+    let rocks = Rocks::open(folder.path(), &options).expect("opened");
     assert!(rocks.get(Table::Meta, b"a").expect("sound").is_some());
     assert!(rocks.get(Table::Body, b"b").expect("sound").is_some());
 }
