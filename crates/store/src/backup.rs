@@ -7,7 +7,7 @@
 //!
 //! A backup exists from the moment its manifest has its name; everything that it names was synced before. One that was broken off leaves only
 //! objects that no manifest names, which the next [`prune`] removes. [`verify`] reads every byte of a backup; [`restore`] does so while it copies, and
-//! writes only into an empty folder.
+//! writes only into an empty folder, in which there is no store before everything was copied. A target cannot lie within the store.
 //!
 //! Left out: encryption of backups (attachments are encrypted when the store's are), and schedules.
 
@@ -21,7 +21,7 @@ pub use manifest::{Entry, Manifest, decode_manifest};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::rocks::make_folder;
+use crate::rocks::{CURRENT_FILE, RESTORING_FOLDER, make_folder, mark_unopened};
 use crate::store::Store;
 
 /// The folder of the contents.
@@ -59,6 +59,10 @@ pub struct Backup {
 ///
 /// Everything that was durable when this was called is in the backup.
 pub fn backup(store: &Store, target: &Path, progress: &mut dyn FnMut(Progress)) -> Result<Backup> {
+    if store.engine().folder().is_some_and(|folder| lies_within(target, folder)) {
+        let why = "a backup cannot lie within the store that it is of; name a folder elsewhere, best on another disk";
+        return Err(Error::Unusable { path: target.to_path_buf(), why: why.into() });
+    }
     let target = Target::make(target)?;
     let _lock = files::lock(&target.folder)?;
     let _turn = store.checkpoint_turn();
@@ -131,6 +135,9 @@ pub struct Destination<'a> {
 }
 
 /// Copies a backup (the last one without a number) into an empty folder and compares every byte with its hash.
+///
+/// The files are gathered in a folder of their own within, and take their places when all are there and sound; the one without which there is no
+/// store (`CURRENT`) comes last. A restore that is broken off leaves nothing that could be taken for a store.
 pub fn restore(
     target: &Path,
     number: Option<u32>,
@@ -139,21 +146,14 @@ pub fn restore(
 ) -> Result<Backup> {
     let target = Target::open(target)?;
     let (number, manifest) = target.choose(number)?;
-    files::make_empty(destination.folder)?;
-    let wal_folder = destination.wal_folder.unwrap_or(destination.folder);
-    if destination.wal_folder.is_some() {
-        files::make_empty(wal_folder)?;
-    }
+    let place = Restoring::start(destination)?;
     let mut state = manifest.start();
     for entry in &manifest.files {
-        let is_log = entry.name.ends_with(".log");
-        let folder = if is_log { wal_folder } else { destination.folder };
-        files::copy_checked(&target.object(entry), &folder.join(&entry.name), entry)?;
+        files::copy_checked(&target.object(entry), &place.path_of(&entry.name), entry)?;
         manifest::advance(&mut state, entry);
         progress(state);
     }
-    files::sync_folder(wal_folder)?;
-    files::sync_folder(destination.folder)?;
+    place.finish()?;
     Ok(Backup { number, files: state.files, bytes: state.bytes, copied_bytes: state.bytes })
 }
 
@@ -170,6 +170,12 @@ pub fn prune(target: &Path, keep: usize) -> Result<u64> {
     old.iter().try_for_each(|number| files::remove(&target.manifest_path(*number)))?;
     files::sync_folder(&target.folder.join(BACKUPS))?;
     files::remove_others(&target.folder.join(OBJECTS), &needed)
+}
+
+/// Tells whether a path, which need not exist, lies in a folder or is that folder; symbolic links are followed.
+#[must_use]
+pub fn lies_within(path: &Path, folder: &Path) -> bool {
+    files::resolved(path).starts_with(files::resolved(folder))
 }
 
 /// A backup target.
@@ -238,6 +244,64 @@ impl Target {
 
     fn has(&self, entry: &Entry) -> bool {
         std::fs::metadata(self.object(entry)).is_ok_and(|data| data.len() == entry.length)
+    }
+}
+
+/// The files of a restore on their way; removed when dropped.
+struct Restoring<'d> {
+    folder: &'d Path,
+    wal_folder: Option<&'d Path>,
+    /// The folder of the store was there before.
+    was_there: bool,
+}
+
+impl<'d> Restoring<'d> {
+    fn start(destination: Destination<'d>) -> Result<Self> {
+        let Destination { folder, wal_folder } = destination;
+        let was_there = folder.exists();
+        for folder in wal_folder.into_iter().chain([folder]) {
+            files::make_empty(folder)?;
+        }
+        let place = Self { folder, wal_folder, was_there };
+        for folder in place.folders() {
+            make_folder(&folder.join(RESTORING_FOLDER))?;
+        }
+        Ok(place)
+    }
+
+    /// Gives the folders, that of the store last.
+    fn folders(&self) -> impl Iterator<Item = &'d Path> {
+        self.wal_folder.into_iter().chain([self.folder])
+    }
+
+    /// Gives where a file is gathered.
+    fn path_of(&self, name: &str) -> PathBuf {
+        let folder = if name.ends_with(".log") { self.wal_folder.unwrap_or(self.folder) } else { self.folder };
+        folder.join(RESTORING_FOLDER).join(name)
+    }
+
+    fn finish(self) -> Result<()> {
+        for folder in self.folders() {
+            files::sync_folder(&folder.join(RESTORING_FOLDER))?;
+        }
+        mark_unopened(self.folder)?;
+        for folder in self.folders() {
+            files::move_up(&folder.join(RESTORING_FOLDER), folder, &|name| name != CURRENT_FILE)?;
+        }
+        files::move_up(&self.folder.join(RESTORING_FOLDER), self.folder, &|_| true)
+    }
+}
+
+impl Drop for Restoring<'_> {
+    fn drop(&mut self) {
+        for folder in self.folders() {
+            // What stays behind is told of by the next restore and when the store is opened.
+            let _ = files::remove_folder(&folder.join(RESTORING_FOLDER));
+        }
+        if !self.was_there {
+            // Nothing is to be taken for a new, empty store. A folder with something in it stays.
+            let _ = std::fs::remove_dir(self.folder);
+        }
     }
 }
 

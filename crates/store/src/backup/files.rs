@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::Entry;
 use crate::error::{Error, Result, hex};
 use crate::limits;
-use crate::rocks::make_folder;
+use crate::rocks::{RESTORING_FOLDER, make_folder};
 
 /// Bytes that are read, hashed and written at a time.
 const PIECE_BYTES: usize = 1 << 20;
@@ -107,11 +107,31 @@ pub(super) fn lock(folder: &Path) -> Result<File> {
 /// Makes a folder, or makes sure that it is empty.
 pub(super) fn make_empty(folder: &Path) -> Result<()> {
     make_folder(folder)?;
-    if names(folder)?.is_empty() {
-        return Ok(());
+    // A file system of its own has this folder from the start; the other is what an earlier restore has left.
+    if names(folder)?.iter().all(|name| name == "lost+found" || name == RESTORING_FOLDER) {
+        return remove_folder(&folder.join(RESTORING_FOLDER));
     }
     let why = "it is not empty; restore into a new folder, or move what is there away";
     Err(Error::Unusable { path: folder.to_path_buf(), why: why.into() })
+}
+
+/// Moves files from one folder into another, those that `is_wanted` names, durably.
+pub(super) fn move_up(from: &Path, to: &Path, is_wanted: &dyn Fn(&str) -> bool) -> Result<()> {
+    for name in names(from)?.iter().filter(|name| is_wanted(name)) {
+        at(to, fs::rename(from.join(name), to.join(name)))?;
+    }
+    sync_folder(to)
+}
+
+/// Gives an absolute path without symbolic links, as far as the path exists.
+pub(super) fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    for above in path.ancestors() {
+        if let (Ok(real), Ok(rest)) = (fs::canonicalize(above), path.strip_prefix(above)) {
+            return real.join(rest);
+        }
+    }
+    path
 }
 
 /// Makes the names in a folder durable.

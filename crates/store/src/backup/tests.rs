@@ -196,6 +196,7 @@ fn damage_is_told_before_and_while_restoring() {
         check_refused(verify(&target, None, &mut |_| {}), "use another backup");
         let name = format!("restored-{}", wrong.len());
         check_refused(world.restore(None, &name).map(drop), "use another backup");
+        assert!(!world.path(&name).exists(), "nothing that looks like a store");
     }
     fs::write(&object, &sound).expect("written");
     assert!(verify(&target, None, &mut |_| {}).is_ok());
@@ -203,6 +204,42 @@ fn damage_is_told_before_and_while_restoring() {
     assert!(verify(&target, None, &mut |_| {}).is_err());
     assert_eq!(world.backup(&store).number, 2, "a missing object is copied again");
     assert!(verify(&target, None, &mut |_| {}).is_ok());
+}
+
+#[test]
+fn a_restore_that_was_killed_leaves_no_store() {
+    let world = World::new();
+    let store = world.store();
+    fill_all(&store, 1..=20);
+    world.backup(&store);
+    // As far as a restore gets before the file that makes a store of the others.
+    drop(world.restore(None, "restored").expect("restored"));
+    let folder = world.path("restored");
+    let gathered = folder.join(crate::rocks::RESTORING_FOLDER);
+    fs::create_dir(&gathered).expect("made");
+    fs::rename(folder.join("CURRENT"), gathered.join("CURRENT")).expect("moved back");
+    for _ in 0..2 {
+        check_refused(Store::open(&folder, &small()).map(drop), "a restore into it was broken off");
+        check_refused(world.restore(None, "restored").map(drop), "restore into a new folder");
+    }
+    // Earlier, when everything was still on its way.
+    let folder = world.path("earlier");
+    fs::create_dir_all(folder.join(crate::rocks::RESTORING_FOLDER)).expect("made");
+    fs::write(folder.join(crate::rocks::RESTORING_FOLDER).join("CURRENT"), b"half").expect("written");
+    check_refused(Store::open(&folder, &small()).map(drop), "a restore into it was broken off");
+    assert_eq!(all(&world.restore(None, "earlier").expect("restored again")), all(&store));
+}
+
+#[test]
+fn a_backup_cannot_lie_within_the_store() {
+    let world = World::new();
+    let store = world.store();
+    std::os::unix::fs::symlink(world.path("store"), world.path("link")).expect("linked");
+    for name in ["store", "store/backup", "store/deep/backup", "link/backup", "store/../store/x"] {
+        check_refused(backup(&store, &world.path(name), &mut |_| {}), "name a folder elsewhere");
+        assert!(!world.path("store/backup").exists() && !world.path("store/objects").exists());
+    }
+    assert!(!lies_within(&world.path("store-2"), &world.path("store")));
 }
 
 #[test]
