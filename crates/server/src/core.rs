@@ -16,7 +16,7 @@ use store::{BlobOptions, Store};
 use crate::addressing::DirectoryAddressing;
 use crate::config::Config;
 use crate::config::setting::{DamagedLog, Favor, SyncMode};
-use crate::data::{DataError, DataFolder, DataLock, create_private_folder, read_limited, write_private};
+use crate::data::{DataError, DataFolder, DataLock, read_limited, write_private};
 use crate::signing::Signing;
 use crate::system::{SystemClock, SystemRandom, host_name};
 
@@ -69,6 +69,9 @@ pub enum CoreError {
     /// The key of encrypted attachments is not one.
     #[error("{0} is not a key of {BLOB_KEY_BYTES} bytes in hexadecimal digits")]
     BlobKey(std::path::PathBuf),
+    /// The key of encrypted attachments is gone.
+    #[error("the key of the encrypted attachments, {}, is missing; bring its copy back: without it they cannot be read", .0.display())]
+    BlobKeyMissing(std::path::PathBuf),
 }
 
 impl Core {
@@ -84,9 +87,11 @@ impl Core {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
         let hostname = server_name(&config);
-        let options = store_options(&config, &data, random.as_ref())?;
         let folder = data.store();
-        create_private_folder(&folder)?;
+        let mut options = store_options(&config, &data);
+        if config.blobs.encryption {
+            options.blobs.encryption_key = Some(encryption_key(&config, &data, &options, random.as_ref())?);
+        }
         let store = Arc::new(Store::open(&folder, &options)?);
         let notes = Notes::open(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random));
         let directory = Arc::new(Directory::open(&notes, directory_options(&config, &hostname), &clock)?);
@@ -120,21 +125,12 @@ impl Core {
     }
 }
 
-/// Gives the options under which the store of a data folder is opened.
-pub fn store_options(config: &Config, data: &DataFolder, random: &dyn Random) -> Result<store::Options, CoreError> {
+/// Gives the options under which the store of a data folder is opened, without the key of encrypted attachments.
+#[must_use]
+pub fn store_options(config: &Config, data: &DataFolder) -> store::Options {
     let (keys, blobs) = (&config.store, &config.blobs);
-    let log_folder = keys.log_folder.0.as_ref().map(|folder| data.resolve(folder));
-    if let Some(folder) = &log_folder {
-        create_private_folder(folder)?;
-    }
-    let encryption_key = if blobs.encryption {
-        let path = blobs.key_file.0.as_ref().map_or_else(|| data.blob_key(), |path| data.resolve(path));
-        Some(blob_key(&path, random)?)
-    } else {
-        None
-    };
-    Ok(store::Options {
-        wal_folder: log_folder,
+    store::Options {
+        wal_folder: keys.log_folder.0.as_ref().map(|folder| data.resolve(folder)),
         max_wal_bytes: keys.log_size_max.0.map(|size| size.0),
         restart: match keys.favor {
             Favor::Runtime => store::rocks::Restart::FavorRuntime,
@@ -151,7 +147,7 @@ pub fn store_options(config: &Config, data: &DataFolder, random: &dyn Random) ->
             SyncMode::Off => store::SyncMode::Off,
         },
         blobs: BlobOptions {
-            encryption_key,
+            encryption_key: None,
             compression_level: i32::try_from(blobs.compression).unwrap_or(1),
             grace: blobs.grace.0,
         },
@@ -159,18 +155,38 @@ pub fn store_options(config: &Config, data: &DataFolder, random: &dyn Random) ->
             DamagedLog::Refuse => store::rocks::DamagedLog::Refuse,
             DamagedLog::DropTail => store::rocks::DamagedLog::DropTail,
         },
-    })
+    }
 }
 
-/// Reads the key of encrypted attachments; makes it when there is none.
-fn blob_key(path: &Path, random: &dyn Random) -> Result<[u8; BLOB_KEY_BYTES], CoreError> {
+/// Gives the key of encrypted attachments. One is made only for a store that has no encrypted ones: a new key would not open
+/// what was written with the one that is missing, and would hide that it is.
+fn encryption_key(
+    config: &Config,
+    data: &DataFolder,
+    options: &store::Options,
+    random: &dyn Random,
+) -> Result<[u8; BLOB_KEY_BYTES], CoreError> {
+    let path = config.blobs.key_file.0.as_ref().map_or_else(|| data.blob_key(), |path| data.resolve(path));
     if !path.exists() {
-        let mut key = [0; BLOB_KEY_BYTES];
-        random.fill(&mut key);
-        let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-        write_private(path, format!("{text}\n").as_bytes())?;
-        tracing::warn!(file = %path.display(), "made the key of encrypted attachments; keep a copy of it elsewhere");
+        match Store::open(&data.store(), options) {
+            Err(store::Error::Key(_)) => return Err(CoreError::BlobKeyMissing(path)),
+            unencrypted => drop(unencrypted?),
+        }
+        make_blob_key(&path, random)?;
     }
+    read_blob_key(&path)
+}
+
+fn make_blob_key(path: &Path, random: &dyn Random) -> Result<(), CoreError> {
+    let mut key = [0; BLOB_KEY_BYTES];
+    random.fill(&mut key);
+    let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+    write_private(path, format!("{text}\n").as_bytes())?;
+    tracing::warn!(file = %path.display(), "made the key of encrypted attachments; keep a copy of it elsewhere");
+    Ok(())
+}
+
+fn read_blob_key(path: &Path) -> Result<[u8; BLOB_KEY_BYTES], CoreError> {
     let text = read_limited(path, 1_024)?;
     let text = String::from_utf8_lossy(&text);
     parse_key(text.trim()).ok_or_else(|| CoreError::BlobKey(path.to_owned()))
@@ -252,14 +268,38 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_attachments_is_made_once_and_a_broken_one_is_refused() {
+    fn a_broken_key_of_attachments_is_refused() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("keys/blobs.key");
-        let key = blob_key(&path, &SystemRandom).expect("it is made");
-        assert_eq!(blob_key(&path, &SystemRandom).expect("it is there"), key);
+        make_blob_key(&path, &SystemRandom).expect("it is made");
+        assert!(read_blob_key(&path).is_ok());
         for broken in ["", "00", &"g".repeat(64), &"é".repeat(32)] {
             std::fs::write(&path, broken).expect("it can be written");
-            assert!(matches!(blob_key(&path, &SystemRandom), Err(CoreError::BlobKey(_))), "{broken:?}");
+            assert!(matches!(read_blob_key(&path), Err(CoreError::BlobKey(_))), "{broken:?}");
         }
+    }
+
+    #[test]
+    fn a_key_is_made_only_where_nothing_is_encrypted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let plain = config(folder.path(), &["server.name=a.test"]);
+        let encrypted = config(folder.path(), &["server.name=a.test", "blobs.encryption=true"]);
+        let path = folder.path().join("keys/blobs.key");
+        drop(Core::open(Arc::clone(&plain)).expect("a new store without a key"));
+        assert!(!path.exists());
+        drop(Core::open(Arc::clone(&encrypted)).expect("encryption is switched on"));
+        let key = std::fs::read(&path).expect("it was made");
+        drop(Core::open(Arc::clone(&encrypted)).expect("it is there"));
+        assert_eq!(std::fs::read(&path).expect("it is there"), key, "and it is made once");
+        std::fs::remove_file(&path).expect("lost");
+        for _ in 0..2 {
+            let error = Core::open(Arc::clone(&encrypted)).err().expect("the key is missing");
+            assert!(matches!(error, CoreError::BlobKeyMissing(_)), "{error}");
+            assert!(!path.exists(), "no other key takes its place");
+        }
+        let error = Core::open(plain).err().expect("encryption cannot be switched off");
+        assert!(matches!(error, CoreError::Store(store::Error::Key(_))), "{error}");
+        std::fs::write(&path, key).expect("brought back");
+        drop(Core::open(encrypted).expect("nothing was lost"));
     }
 }

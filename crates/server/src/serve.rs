@@ -2,7 +2,7 @@
 //!
 //! Start: lock and open the data folder, load the certificate, bind every listener, write `listeners.json`, then accept. End (SIGTERM or
 //! SIGINT): take no new connection, let those that are there finish for `server.shutdown_time`, close the rest, end the
-//! transfers and the pool, close the store. A second signal skips the waiting. SIGHUP reads the certificate again.
+//! transfers and the pool, write out what is only in the log, close the store. A second signal skips the waiting. SIGHUP reads the certificate again.
 //!
 //! Each protocol's connections are tasks of their own kind, so that an idle IMAP connection is not as large as the largest of all.
 
@@ -236,6 +236,13 @@ impl Server {
         let pool = self.pool.clone();
         // Jobs that hang must not keep the store from its last sync: everything acknowledged is durable already.
         let _ = tokio::time::timeout(LAST_WORK, tokio::task::spawn_blocking(move || pool.close())).await;
+        let store = Arc::clone(&self.core.store);
+        // So that the next start has no log to replay. Nothing depends on it.
+        match tokio::task::spawn_blocking(move || store.flush()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(target: "doublet", %error, "the log will be replayed at the next start"),
+            Err(error) => tracing::warn!(target: "doublet", %error, "the log will be replayed at the next start"),
+        }
         let _ = std::fs::remove_file(self.core.data.listeners());
         tracing::info!(target: "doublet", "ended");
     }

@@ -7,7 +7,7 @@ use crate::batch::Batch;
 use crate::blob::Blobs;
 use crate::commit::{Committer, Durable, Ticket};
 use crate::engine::{Cursor, Direction, Engine, KeyRange, Read, Table};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::rocks::Rocks;
 
 pub use crate::rocks::Options;
@@ -61,6 +61,15 @@ impl Store {
     #[must_use]
     pub fn engine(&self) -> &dyn Engine {
         self.engine.as_ref()
+    }
+
+    /// Writes out what is only in memory and in the log, so that the next start has nothing to replay. For an orderly stop, when nobody writes any more.
+    pub fn flush(&self) -> Result<()> {
+        if let Some(why) = self.committer.poisoned() {
+            return Err(Error::Poisoned(why));
+        }
+        self.engine.sync()?;
+        self.engine.flush()
     }
 
     pub(crate) fn checkpoint_turn(&self) -> MutexGuard<'_, ()> {

@@ -13,21 +13,40 @@ use crate::core::Core;
 /// Attachments that one step of the collector looks at.
 const COLLECT_STEP: usize = 500;
 
-pub(super) fn backup(core: &Core, folder: &Path, report: &mut Report<'_>) -> Outcome {
+pub(super) fn backup(core: &Core, folder: &Path, keep: Option<u32>, report: &mut Report<'_>) -> Outcome {
+    refuse_within_data(core, folder)?;
     let mut flow = ControlFlow::Continue(());
     let done = store::backup::backup(&core.store, folder, &mut |progress| {
         if flow.is_continue() {
             flow = report(bytes_done("copying", progress));
         }
     })?;
-    Ok(Answer::record(vec![
+    let mut fields = vec![
         ("backup", json!(done.number)),
         ("folder", json!(folder.display().to_string())),
         ("files", json!(done.files)),
         ("size_bytes", json!(done.bytes)),
         ("copied_bytes", json!(done.copied_bytes)),
-    ])
-    .and(format!("`doublet restore {} --data NEW-FOLDER` brings it back.", folder.display())))
+    ];
+    if let Some(keep) = keep {
+        let freed = store::backup::prune(folder, usize::try_from(keep).unwrap_or(usize::MAX))?;
+        fields.push(("freed_bytes", json!(freed)));
+    }
+    Ok(Answer::record(fields).and(format!("`doublet restore {} --data NEW-FOLDER` brings it back.", folder.display())))
+}
+
+/// A backup among the data is lost with them, and could be taken for a part of them.
+fn refuse_within_data(core: &Core, folder: &Path) -> Result<(), Failure> {
+    let log_folder = core.config.store.log_folder.0.as_ref().map(|path| core.data.resolve(path));
+    let places = [Some(core.data.path().to_owned()), log_folder];
+    match places.into_iter().flatten().find(|place| store::backup::lies_within(folder, place)) {
+        None => Ok(()),
+        Some(place) => Err(Failure::Refused(format!(
+            "{} lies in {}, which it is to be a backup of; name a folder elsewhere, best on another disk",
+            folder.display(),
+            place.display()
+        ))),
+    }
 }
 
 /// Puts the store's progress into ours.

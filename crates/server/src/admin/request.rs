@@ -29,8 +29,11 @@ pub enum Request {
     Fixup(FixupRequest),
     /// Copies the whole store into a folder while the server runs. Later backups into the same folder copy only what is new.
     Backup {
-        /// The folder; made when it is missing. May hold any number of backups.
+        /// The folder; made when it is missing. May hold any number of backups. It cannot lie in the data folder.
         folder: PathBuf,
+        /// Removes all but the last so many backups afterwards, and what only they needed. Default: all are kept.
+        #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
+        keep: Option<u32>,
     },
     /// Shows the attachments that are kept apart from messages.
     Blobs(BlobRequest),

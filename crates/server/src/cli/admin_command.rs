@@ -89,7 +89,7 @@ fn first_line() -> Result<String, Failure> {
 /// Paths are meant from where the command was given, not from where the server runs.
 fn make_paths_absolute(request: &mut Request) -> Result<(), Failure> {
     let paths: Vec<&mut std::path::PathBuf> = match request {
-        Request::Backup { folder } => vec![folder],
+        Request::Backup { folder, .. } => vec![folder],
         Request::Import(import) => import.files.iter_mut().collect(),
         Request::Export(export) => vec![&mut export.to],
         _ => Vec::new(),

@@ -193,7 +193,7 @@ configuration! {
         write_buffer: ByteSize = "192MiB" in ["12MiB", "64GiB"];
         /// Files of the store that are held open at most.
         open_files: u64 = "512" in ["64", "100000"];
-        /// What to do when the log is damaged so that acknowledged changes are lost: `refuse` to start, or start without them (`drop-tail`), when there is no backup to go back to.
+        /// What to do when the log is missing, or damaged so that acknowledged changes are lost: `refuse` to start, or start without them (`drop-tail`), when there is no backup to go back to.
         damaged_log: DamagedLog = "refuse";
         /// Free space below which changes are refused, so that the store can still tidy up.
         disk_reserve: ByteSize = "256MiB" in ["0B", "1TiB"];
@@ -202,9 +202,9 @@ configuration! {
     blobs: BlobKeys {
         /// The size from which a part is kept apart from its message.
         threshold: ByteSize = "4KiB" in ["256B", "1GiB"];
-        /// Whether new content is encrypted at rest.
+        /// Whether new content is encrypted at rest. Once switched on it stays on: the store then opens only with its key.
         encryption: bool = "false";
-        /// The file of the encryption key, made when it is missing. Empty: `keys/blobs.key` in the data folder. Without it encrypted content is lost.
+        /// The file of the encryption key. It is made when encryption is switched on, and never when encrypted content is there already. Empty: `keys/blobs.key` in the data folder. Without it encrypted content is lost.
         key_file: OptionalPath = "";
         /// How long content stays after its last user has gone.
         grace: Span = "1w" in ["0s", "52w"];

@@ -74,7 +74,7 @@ async fn progress_and_the_answer_come_back() {
 #[tokio::test]
 async fn failures_come_back_in_their_own_words() {
     let running = start();
-    let request = Request::Backup { folder: "/nowhere".into() };
+    let request = Request::Backup { folder: "/nowhere".into(), keep: None };
     assert_eq!(call(&running.socket, request).await.0, Err("only status; try `doublet status`".to_owned()));
 }
 

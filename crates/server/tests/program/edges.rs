@@ -171,6 +171,14 @@ fn attachments_are_encrypted_when_that_is_wanted_and_lost_without_the_key() {
     assert_eq!(place.json(&["blobs"])["count"], 1);
     place.check(&["export", "eml", "out", "--user", "ann", "--folder", "INBOX"], "");
     assert_eq!(std::fs::read_to_string(place.path("out/INBOX/00000001.eml")).expect("it was written"), letter);
-    std::fs::remove_file(place.data().join("keys/blobs.key")).expect("it was made");
+    let key = place.data().join("keys/blobs.key");
+    std::fs::rename(&key, place.path("away")).expect("it was made");
+    for _ in 0..2 {
+        place.check_fails(&["blobs"], "bring its copy back");
+    }
+    std::fs::write(&key, "7".repeat(64)).expect("another key");
     place.check_fails(&["blobs"], "cannot be decrypted");
+    std::fs::rename(place.path("away"), &key).expect("brought back");
+    place.check_fails(&["blobs", "--set", "blobs.encryption=false"], "none is configured");
+    assert_eq!(place.json(&["blobs"])["count"], 1);
 }

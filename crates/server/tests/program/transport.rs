@@ -88,7 +88,7 @@ fn a_backup_of_a_running_server_is_restored() {
     let second = place.json(&["backup", "saved"]);
     assert!(second["copied_bytes"].as_u64() < first["copied_bytes"].as_u64(), "{first} {second}");
     server.kill();
-    place.check_fails(&["restore", "saved"], "");
+    place.check_fails(&["restore", "saved"], "restore into a new folder");
     place.check(&["restore", "saved", "--verify"], "is whole");
     assert_eq!(place.json(&["restore", "saved", "--list"]).as_array().map(Vec::len), Some(2));
     fs::remove_dir_all(place.data()).expect("it is ours");
@@ -96,4 +96,75 @@ fn a_backup_of_a_running_server_is_restored() {
     let server = place.serve();
     assert_eq!(collect(&server, "ann@acme.test").len(), 2);
     server.stop();
+}
+
+#[test]
+fn backups_are_pruned_and_do_not_lie_among_the_data() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    for words in [&["backup", "saved"][..], &["backup", "saved"], &["backup", "saved", "--keep", "2"]] {
+        place.check(words, "brings it back");
+    }
+    let numbers: Vec<u64> = place
+        .json(&["restore", "saved", "--list"])
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|backup| backup["backup"].as_u64())
+        .collect();
+    assert_eq!(numbers, [2, 3]);
+    for folder in ["data", "data/store", "data/backup", "data/../data/keys"] {
+        place.check_fails(&["backup", folder], "name a folder elsewhere");
+    }
+    assert!(!place.data().join("backup").exists() && !place.data().join("objects").exists());
+    place.check_fails(&["backup", "saved", "--keep", "0"], "0 is not in");
+}
+
+#[test]
+fn a_restore_that_fails_leaves_nothing_to_start_from() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    place.check(&["backup", "saved"], "");
+    for object in fs::read_dir(place.path("saved/objects")).expect("a folder") {
+        let object = object.expect("an entry").path();
+        let mut content = fs::read(&object).expect("read");
+        content.push(0);
+        fs::write(&object, content).expect("written");
+    }
+    fs::remove_dir_all(place.data()).expect("it is ours");
+    place.check_fails(&["restore", "saved"], "use another backup");
+    place.check_fails(&["user", "list"], "there is no data in");
+    place.check_fails(&["restore", "saved"], "use another backup");
+}
+
+#[test]
+fn a_store_without_its_log_or_its_first_file_is_refused_every_time() {
+    let mut place = Place::new();
+    let logs = place.path("log");
+    place.options.extend(["--set".to_owned(), format!("store.log_folder={}", logs.display())]);
+    place.check(&["domain", "add", "acme.test"], "was added");
+    fs::rename(&logs, place.path("away")).expect("not mounted");
+    for words in [["domain", "list"], ["user", "list"], ["domain", "list"]] {
+        place.check_fails(&words, "mount the device of the log");
+    }
+    assert!(!logs.exists());
+    fs::rename(place.path("away"), &logs).expect("mounted");
+    place.check(&["domain", "list"], "acme.test");
+    fs::remove_file(place.data().join("store/CURRENT")).expect("it is there");
+    for _ in 0..3 {
+        place.check_fails(&["domain", "list"], "restore a backup");
+    }
+}
+
+#[test]
+fn an_orderly_stop_leaves_nothing_to_replay() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    let server = place.serve();
+    place.check(&["user", "list"], "ann@acme.test");
+    server.stop();
+    let logs = fs::read_dir(place.data().join("store")).expect("a folder").map(|entry| entry.expect("an entry"));
+    let left: u64 = logs
+        .filter(|entry| entry.path().extension().is_some_and(|end| end == "log"))
+        .map(|entry| entry.metadata().expect("a file").len())
+        .sum();
+    assert_eq!(left, 0);
+    place.check(&["user", "list"], "ann@acme.test");
 }
