@@ -21,6 +21,7 @@ use crate::catalog::{self, DatabaseOptions, DatabaseRecord, NewDatabase};
 use crate::counters::Counters;
 use crate::error::{Error, Result};
 use crate::folder::FolderDesign;
+use crate::folder_image::{Budget, Images};
 use crate::item::{Item, Value};
 use crate::keys;
 use crate::keyword::Keywords;
@@ -41,13 +42,14 @@ pub struct Notes {
     random: Arc<dyn Random>,
     /// Databases that are open, by path in lower case. Also the lock under which the catalog changes.
     open: Mutex<HashMap<String, Arc<Database>>>,
+    folder_images: Budget,
 }
 
 impl Notes {
     /// Takes charge of the databases of a store.
     #[must_use]
     pub fn open(store: Arc<Store>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Arc<Self> {
-        Arc::new(Self { store, clock, random, open: Mutex::default() })
+        Arc::new(Self { store, clock, random, open: Mutex::default(), folder_images: Budget::default() })
     }
 
     /// Gives the store.
@@ -190,11 +192,13 @@ impl Notes {
         Transaction::begin(self, accesses)
     }
 
-    /// Closes databases that nobody uses at the moment, so that their memory is given back; tells how many.
+    /// Closes databases that nobody uses at the moment, so that their memory is given back, and what the others keep in memory
+    /// without having used it since the last call; tells how many were closed.
     pub fn close_idle(&self) -> usize {
         let mut open = self.lock_open();
         let before = open.len();
         open.retain(|_, database| Arc::strong_count(database) > 1);
+        open.values().for_each(|database| database.folder_images.sweep());
         before - open.len()
     }
 
@@ -285,6 +289,7 @@ pub struct Database {
     /// Told after every transaction.
     changed: Event,
     pub(crate) dropped: AtomicBool,
+    pub(crate) folder_images: Images,
 }
 
 impl Database {
@@ -303,6 +308,7 @@ impl Database {
             last: Mutex::new((counters.modseq, Ticket::NONE)),
             changed: Event::new(),
             dropped: AtomicBool::new(false),
+            folder_images: Images::new(Arc::clone(&notes.folder_images)),
         }
     }
 

@@ -109,6 +109,7 @@ pub fn repair(database: &Database) -> Result<FixupReport> {
     let (batch, fixed) = survey.repairs(*counters)?;
     let mut report = survey.report;
     let ticket = database.store.commit(&batch)?;
+    database.folder_images.clear();
     *counters = fixed;
     database.publish(fixed.modseq, ticket);
     drop(counters);

@@ -1,27 +1,37 @@
 //! Reading a folder's index: counts, positions, entries.
 //!
-//! A [`FolderReader`] belongs to one snapshot and agrees with everything else that is read from it.
+//! A [`FolderReader`] belongs to one snapshot and agrees with everything else that is read from it. What is kept in memory
+//! ([`crate::folder_image`]) it takes from there, when that is of the same moment; who reads a small folder as a whole leaves
+//! its entries there for the next.
 
-use base::{DbNumber, Uid, ViewId};
+use std::sync::Arc;
+
+use base::{Uid, ViewId};
 use store::{Direction, Read, Table};
 
 use crate::collection;
-use crate::database::damaged;
+use crate::database::{Database, damaged};
 use crate::error::{Error, Result};
 use crate::folder::{self, Entry, FolderState, FolderTotals};
+use crate::folder_image::Image;
+use crate::limits::FOLDER_IMAGE_ENTRIES_MAX;
 
 /// A folder's index in a snapshot.
 pub struct FolderReader<'r> {
     entries: collection::Reader<'r>,
     state: FolderState,
+    database: &'r Database,
+    view: ViewId,
+    image: Option<Arc<Image>>,
 }
 
 impl<'r> FolderReader<'r> {
-    pub(crate) fn open(reader: &'r dyn Read, database: DbNumber, view: ViewId) -> Result<Self> {
-        let id = folder::collection_id(database, view);
+    pub(crate) fn open(reader: &'r dyn Read, database: &'r Database, view: ViewId) -> Result<Self> {
+        let id = folder::collection_id(database.number, view);
         let entries = collection::Reader::open(reader, id)?;
         let state = FolderState::decode(entries.state()).map_err(|_| Error::not_found(format!("folder {view}")))?;
-        Ok(Self { entries, state })
+        let image = database.folder_images.get(view, state.highest_modseq);
+        Ok(Self { entries, state, database, view, image })
     }
 
     /// Gives UIDVALIDITY, the next UID and the last change.
@@ -39,17 +49,27 @@ impl<'r> FolderReader<'r> {
 
     /// Gives the entry with a UID.
     pub fn entry(&self, uid: Uid) -> Result<Option<Entry>> {
+        if let Some(image) = &self.image {
+            return Ok(image.entry(uid).cloned());
+        }
         let Some(value) = self.entries.find(&uid.to_key())? else { return Ok(None) };
         Entry::decode(uid, &value).map(Some).map_err(|_| damaged(Table::View, &uid.to_key()))
     }
 
     /// Counts the entries with smaller UIDs.
     pub fn rank(&self, uid: Uid) -> Result<u64> {
+        if let Some(image) = &self.image {
+            return Ok(image.rank(uid) as u64);
+        }
         Ok(self.entries.rank(&uid.to_key())?)
     }
 
     /// Gives the UID at a position, counted from 0.
     pub fn uid_at(&self, position: u64) -> Result<Option<Uid>> {
+        if let Some(image) = &self.image {
+            let entry = usize::try_from(position).ok().and_then(|position| image.entries().get(position));
+            return Ok(entry.map(|entry| entry.uid));
+        }
         let Some(entry) = self.entries.entry_at(position)? else { return Ok(None) };
         folder::uid_of_key(&entry.key).map(Some).ok_or_else(|| damaged(Table::View, &entry.key))
     }
@@ -73,15 +93,51 @@ impl<'r> FolderReader<'r> {
 
     /// Calls `each` for the entries from UID `first` on, rising, until it says to stop.
     pub fn each_entry(&self, first: Uid, each: &mut dyn FnMut(Entry) -> Result<bool>) -> Result<()> {
+        if let Some(image) = &self.image {
+            for entry in image.entries_from(first) {
+                if !each(entry.clone())? {
+                    break;
+                }
+            }
+            return Ok(());
+        }
         let range = store::KeyRange { start: first.to_key().to_vec(), end: None };
         let mut scan = self.entries.scan(&range, Direction::Forward)?;
+        let mut album = Album::new(self.entries.count()?);
         while let Some((key, value)) = scan.next()? {
             let uid = folder::uid_of_key(key).ok_or_else(|| damaged(Table::View, key))?;
             let entry = Entry::decode(uid, value).map_err(|_| damaged(Table::View, key))?;
+            album.add(&entry);
             if !each(entry)? {
-                break;
+                return Ok(());
             }
         }
+        if let Some(entries) = album.finish() {
+            self.database.folder_images.keep(self.view, Image::new(self.state.highest_modseq, entries));
+        }
         Ok(())
+    }
+}
+
+/// Collects the entries of a folder that turn out to be all of them.
+struct Album {
+    count: usize,
+    entries: Option<Vec<Entry>>,
+}
+
+impl Album {
+    fn new(count: u64) -> Self {
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        Self { count, entries: (count <= FOLDER_IMAGE_ENTRIES_MAX).then(|| Vec::with_capacity(count)) }
+    }
+
+    fn add(&mut self, entry: &Entry) {
+        if let Some(entries) = &mut self.entries {
+            entries.push(entry.clone());
+        }
+    }
+
+    fn finish(self) -> Option<Vec<Entry>> {
+        self.entries.filter(|entries| entries.len() == self.count)
     }
 }

@@ -40,6 +40,7 @@ pub mod unread;
 pub mod writer;
 
 mod drop;
+mod folder_image;
 mod keys;
 
 pub use access::{Access, AtLeast, Grant, Level, level};

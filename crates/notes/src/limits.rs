@@ -44,3 +44,9 @@ pub const DATABASES_PER_TRANSACTION_MAX: usize = 1_024;
 
 /// Most findings that a check of a database lists.
 pub const FINDINGS_MAX: usize = 10_000;
+
+/// Largest folder, in entries, that is kept in memory as a whole.
+pub const FOLDER_IMAGE_ENTRIES_MAX: usize = 4_096;
+
+/// Most bytes that the folders in memory take, of all databases together.
+pub const FOLDER_IMAGES_BYTES_MAX: usize = 64 << 20;

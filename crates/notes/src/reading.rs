@@ -161,7 +161,7 @@ impl<'d> Reading<'d> {
 
     /// Opens a folder's index.
     pub fn folder(&self, folder: ViewId) -> Result<FolderReader<'_>> {
-        FolderReader::open(&self.snapshot, self.database.number, folder)
+        FolderReader::open(&self.snapshot, self.database, folder)
     }
 
     /// Gives the content of a blob.

@@ -23,6 +23,7 @@ use crate::counters::Counters;
 use crate::database::{Database, Notes};
 use crate::error::{Error, Result};
 use crate::folder::{self, Entry, FolderState, FolderWeigh};
+use crate::folder_image::FolderChange;
 use crate::keys::{self, Part as Record};
 use crate::keyword::Keywords;
 use crate::limits::DATABASES_PER_TRANSACTION_MAX;
@@ -112,6 +113,8 @@ pub(crate) struct Part<'t> {
     pub(crate) modseq: Modseq,
     pub(crate) pending: HashMap<NoteId, Pending>,
     pub(crate) folders: HashMap<ViewId, OpenFolder<'t>>,
+    /// What happened to the folders, once it is in the batch.
+    folder_changes: Vec<(ViewId, FolderChange)>,
     /// The keywords, when this transaction added some.
     pub(crate) keywords: Option<Keywords>,
     /// The ACL, when this transaction replaced it.
@@ -132,6 +135,14 @@ pub(crate) struct Pending {
 pub(crate) struct OpenFolder<'t> {
     pub(crate) entries: collection::Writer<'t>,
     pub(crate) state: FolderState,
+    change: FolderChange,
+}
+
+impl<'t> OpenFolder<'t> {
+    pub(crate) fn new(entries: collection::Writer<'t>, state: FolderState) -> Self {
+        let change = FolderChange { before: state.highest_modseq, entries: Vec::new() };
+        Self { entries, state, change }
+    }
 }
 
 impl<'t> Part<'t> {
@@ -146,6 +157,7 @@ impl<'t> Part<'t> {
             modseq: counters.modseq.next(),
             pending: HashMap::new(),
             folders: HashMap::new(),
+            folder_changes: Vec::new(),
             keywords: None,
             acl: None,
             touched: false,
@@ -178,7 +190,7 @@ impl<'t> Part<'t> {
                 let entries = collection::Writer::open(self.database.store.as_ref(), id, &FolderWeigh)?;
                 let state = FolderState::decode(entries.state())
                     .map_err(|_| Error::not_found(format!("folder {view} of {}", self.database.path())))?;
-                Ok(vacant.insert(OpenFolder { entries, state }))
+                Ok(vacant.insert(OpenFolder::new(entries, state)))
             }
         }
     }
@@ -195,10 +207,11 @@ impl<'t> Part<'t> {
             pending.after.modified = self.now;
             self.flush_note(batch, &pending)?;
         }
-        for (_, mut folder) in self.folders.drain() {
+        for (view, mut folder) in self.folders.drain() {
             folder.state.highest_modseq = self.modseq;
             folder.entries.set_state(&folder.state.encode());
             folder.entries.finish(batch)?;
+            self.folder_changes.push((view, folder.change));
         }
         if let Some(keywords) = &self.keywords {
             batch.put(Table::Meta, &keys::keywords(self.database.number), &keywords.encode());
@@ -223,7 +236,9 @@ impl<'t> Part<'t> {
         }
         let mut left = 0;
         for place in old.iter().filter(|place| !after.folders.contains(place)) {
-            let removed = self.folder(place.folder)?.entries.remove(&place.uid.to_key())?;
+            let folder = self.folder(place.folder)?;
+            let removed = folder.entries.remove(&place.uid.to_key())?;
+            folder.change.entries.push((place.uid, None));
             assert!(removed.is_some(), "every membership has its entry");
             if !after.is_stub() {
                 change::put_left(batch, number, (self.modseq, after.note), self.now, (*place, left));
@@ -247,6 +262,7 @@ impl<'t> Part<'t> {
             entry.saved = old.saved;
         }
         folder.entries.put(&key, &entry.encode())?;
+        folder.change.entries.push((place.uid, Some(entry)));
         Ok(())
     }
 
@@ -260,6 +276,9 @@ impl<'t> Part<'t> {
         }
         if let Some(acl) = self.acl.take() {
             self.database.set_acl(acl);
+        }
+        for (view, change) in self.folder_changes {
+            self.database.folder_images.advance(view, self.counters.modseq, change);
         }
         self.database.publish(self.counters.modseq, ticket);
     }

@@ -253,7 +253,7 @@ impl Writer<'_, '_> {
 
     /// Opens a folder's index, as the last transaction left it.
     pub fn folder_read(&self, folder: ViewId) -> Result<FolderReader<'_>> {
-        FolderReader::open(self.store, self.number(), folder)
+        FolderReader::open(self.store, self.part.database, folder)
     }
 
     /// Gives a folder's UIDVALIDITY and the UID that it gives out next, changes of this transaction included.
@@ -283,7 +283,7 @@ impl Writer<'_, '_> {
         let id = folder::collection_id(self.number(), view);
         let mut entries = collection::Writer::open(self.part.database.store.as_ref(), id, &FolderWeigh)?;
         entries.set_state(&state.encode());
-        self.part.folders.insert(view, OpenFolder { entries, state });
+        self.part.folders.insert(view, OpenFolder::new(entries, state));
         Ok(view)
     }
 

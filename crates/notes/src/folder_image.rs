@@ -1,0 +1,277 @@
+//! Folders in memory: the entries of folders that were lately read as a whole.
+//!
+//! A list of messages, a search or a sequence number in a mailbox of some hundred messages reads all its entries or their
+//! neighbours, over and over. The store finds them by key, newest version first, which for entries whose marks just changed costs more
+//! than using them. An [`Image`] is a folder's entries in an array, as of the folder's last change.
+//!
+//! Invariants: an image that is given out has the same entries as the index of every snapshot with the same
+//! [`crate::FolderState::highest_modseq`], because no transaction changes a folder without raising that. A transaction that changes a
+//! folder moves its image along before it lets go of the database's lock, and so do repairs, which forget it.
+//!
+//! Only folders of at most [`FOLDER_IMAGE_ENTRIES_MAX`] entries are kept, together at most
+//! [`FOLDER_IMAGES_BYTES_MAX`] for a server; those that nobody used for a while go ([`Images::sweep`]).
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::{Modseq, Uid, ViewId};
+
+use crate::folder::Entry;
+use crate::limits::{FOLDER_IMAGE_ENTRIES_MAX, FOLDER_IMAGES_BYTES_MAX};
+
+/// The entries of a folder as of its last change.
+#[derive(Clone, Debug)]
+pub(crate) struct Image {
+    highest_modseq: Modseq,
+    /// By rising UID.
+    entries: Vec<Entry>,
+}
+
+impl Image {
+    /// Makes the image of a folder from all its entries, by rising UID.
+    pub(crate) fn new(highest_modseq: Modseq, entries: Vec<Entry>) -> Self {
+        Self { highest_modseq, entries }
+    }
+
+    /// Gives the entries from a UID on.
+    pub(crate) fn entries_from(&self, first: Uid) -> &[Entry] {
+        &self.entries[self.rank(first)..]
+    }
+
+    /// Gives all entries.
+    pub(crate) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Gives the entry with a UID.
+    pub(crate) fn entry(&self, uid: Uid) -> Option<&Entry> {
+        self.entries.binary_search_by_key(&uid, |entry| entry.uid).ok().map(|index| &self.entries[index])
+    }
+
+    /// Counts the entries with smaller UIDs.
+    pub(crate) fn rank(&self, uid: Uid) -> usize {
+        self.entries.partition_point(|entry| entry.uid < uid)
+    }
+
+    fn apply(&mut self, uid: Uid, entry: Option<Entry>) {
+        match (self.entries.binary_search_by_key(&uid, |entry| entry.uid), entry) {
+            (Ok(index), Some(entry)) => self.entries[index] = entry,
+            (Ok(index), None) => drop(self.entries.remove(index)),
+            (Err(index), Some(entry)) => self.entries.insert(index, entry),
+            (Err(_), None) => {}
+        }
+    }
+
+    fn byte_count(&self) -> usize {
+        self.entries.capacity() * size_of::<Entry>()
+    }
+}
+
+/// What a transaction did to a folder.
+#[derive(Debug)]
+pub(crate) struct FolderChange {
+    /// The folder's last change before.
+    pub(crate) before: Modseq,
+    /// The entries that are new, other or, without one, gone.
+    pub(crate) entries: Vec<(Uid, Option<Entry>)>,
+}
+
+/// How many bytes the images of all databases take.
+pub(crate) type Budget = Arc<AtomicUsize>;
+
+/// The images of one database.
+#[derive(Debug)]
+pub(crate) struct Images {
+    folders: Mutex<HashMap<ViewId, Kept>>,
+    budget: Budget,
+}
+
+#[derive(Debug)]
+struct Kept {
+    image: Arc<Image>,
+    /// What was added to the budget.
+    byte_count: usize,
+    /// Somebody asked for it since the last sweep.
+    used: bool,
+}
+
+impl Images {
+    pub(crate) fn new(budget: Budget) -> Self {
+        Self { folders: Mutex::default(), budget }
+    }
+
+    /// Gives the image of a folder whose last change is `highest_modseq`.
+    pub(crate) fn get(&self, folder: ViewId, highest_modseq: Modseq) -> Option<Arc<Image>> {
+        let mut folders = self.lock();
+        let kept = folders.get_mut(&folder).filter(|kept| kept.image.highest_modseq == highest_modseq)?;
+        kept.used = true;
+        Some(Arc::clone(&kept.image))
+    }
+
+    /// Keeps an image, unless there is a later one or too many.
+    pub(crate) fn keep(&self, folder: ViewId, image: Image) {
+        let mut folders = self.lock();
+        if folders.get(&folder).is_some_and(|kept| kept.image.highest_modseq >= image.highest_modseq) {
+            return;
+        }
+        if let Some(older) = folders.remove(&folder) {
+            self.budget.fetch_sub(older.byte_count, Ordering::Relaxed);
+        }
+        self.insert(&mut folders, folder, Kept { image: Arc::new(image), byte_count: 0, used: true });
+    }
+
+    /// Brings the image of a folder up to date; `after` is the modseq of the transaction. The caller holds the database's lock.
+    pub(crate) fn advance(&self, folder: ViewId, after: Modseq, change: FolderChange) {
+        let mut folders = self.lock();
+        // A reader may have been faster: what the transaction wrote can be read before it says so.
+        if folders.get(&folder).is_none_or(|kept| kept.image.highest_modseq >= after) {
+            return;
+        }
+        let Some(mut kept) = folders.remove(&folder) else { return };
+        self.budget.fetch_sub(kept.byte_count, Ordering::Relaxed);
+        if kept.image.highest_modseq != change.before {
+            return;
+        }
+        let changed = Arc::make_mut(&mut kept.image);
+        for (uid, entry) in change.entries {
+            changed.apply(uid, entry);
+        }
+        changed.highest_modseq = after;
+        self.insert(&mut folders, folder, kept);
+    }
+
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        for (_, kept) in self.lock().drain() {
+            self.budget.fetch_sub(kept.byte_count, Ordering::Relaxed);
+        }
+    }
+
+    /// Forgets what nobody asked for since the last time.
+    pub(crate) fn sweep(&self) {
+        self.lock().retain(|_, kept| {
+            let used = std::mem::take(&mut kept.used);
+            if !used {
+                self.budget.fetch_sub(kept.byte_count, Ordering::Relaxed);
+            }
+            used
+        });
+    }
+
+    fn insert(&self, folders: &mut HashMap<ViewId, Kept>, folder: ViewId, mut kept: Kept) {
+        kept.byte_count = kept.image.byte_count();
+        let fits = kept.image.entries.len() <= FOLDER_IMAGE_ENTRIES_MAX
+            && self.budget.load(Ordering::Relaxed).saturating_add(kept.byte_count) <= FOLDER_IMAGES_BYTES_MAX;
+        if fits {
+            self.budget.fetch_add(kept.byte_count, Ordering::Relaxed);
+            folders.insert(folder, kept);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ViewId, Kept>> {
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Images {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{NoteId, Timestamp};
+
+    use super::*;
+    use crate::note::Marks;
+
+    const FOLDER: ViewId = ViewId(7);
+
+    fn entry(uid: u32) -> Entry {
+        Entry {
+            uid: Uid(uid),
+            note: NoteId(uid),
+            marks: Marks::default(),
+            restricted: false,
+            modseq: Modseq(1),
+            size: 1,
+            received: Timestamp(0),
+            saved: Timestamp(0),
+            keywords: Vec::new(),
+        }
+    }
+
+    fn image(modseq: u64, uids: &[u32]) -> Image {
+        Image::new(Modseq(modseq), uids.iter().copied().map(entry).collect())
+    }
+
+    fn uids(images: &Images, modseq: u64) -> Option<Vec<u32>> {
+        let image = images.get(FOLDER, Modseq(modseq))?;
+        Some(image.entries().iter().map(|entry| entry.uid.0).collect())
+    }
+
+    #[test]
+    fn an_image_moves_with_the_transactions() {
+        let images = Images::new(Budget::default());
+        images.keep(FOLDER, image(5, &[1, 3]));
+        let entries = vec![(Uid(1), None), (Uid(2), Some(entry(2))), (Uid(9), Some(entry(9))), (Uid(8), None)];
+        images.advance(FOLDER, Modseq(6), FolderChange { before: Modseq(5), entries });
+        assert_eq!((uids(&images, 5), uids(&images, 6)), (None, Some(vec![2, 3, 9])));
+    }
+
+    #[test]
+    fn what_missed_a_transaction_is_forgotten() {
+        let images = Images::new(Budget::default());
+        images.keep(FOLDER, image(5, &[1]));
+        images.advance(FOLDER, Modseq(8), FolderChange { before: Modseq(7), entries: Vec::new() });
+        assert_eq!(uids(&images, 8), None);
+        assert_eq!(images.budget.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_reader_may_be_faster_than_the_transaction() {
+        let images = Images::new(Budget::default());
+        images.keep(FOLDER, image(5, &[1]));
+        images.keep(FOLDER, image(6, &[1, 2]));
+        images.advance(FOLDER, Modseq(6), FolderChange { before: Modseq(5), entries: vec![(Uid(2), Some(entry(2)))] });
+        assert_eq!(uids(&images, 6), Some(vec![1, 2]));
+    }
+
+    #[test]
+    fn an_older_image_does_not_replace_a_newer_one() {
+        let images = Images::new(Budget::default());
+        images.keep(FOLDER, image(6, &[1, 2]));
+        images.keep(FOLDER, image(5, &[1]));
+        assert_eq!(uids(&images, 6), Some(vec![1, 2]));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_given_back() {
+        let budget = Budget::default();
+        let images = Images::new(Arc::clone(&budget));
+        let large: Vec<u32> = (1..=u32::try_from(FOLDER_IMAGE_ENTRIES_MAX).unwrap() + 1).collect();
+        images.keep(FOLDER, image(5, &large));
+        assert_eq!(uids(&images, 5), None, "the folder is too large");
+        images.keep(FOLDER, image(5, &[1]));
+        images.sweep();
+        assert!(uids(&images, 5).is_some(), "it was new");
+        images.sweep();
+        images.sweep();
+        assert_eq!((uids(&images, 5), budget.load(Ordering::Relaxed)), (None, 0));
+        budget.store(FOLDER_IMAGES_BYTES_MAX, Ordering::Relaxed);
+        images.keep(FOLDER, image(5, &[1]));
+        assert_eq!(uids(&images, 5), None, "others have everything");
+    }
+
+    #[test]
+    fn a_database_that_goes_takes_its_images_along() {
+        let budget = Budget::default();
+        let images = Images::new(Arc::clone(&budget));
+        images.keep(FOLDER, image(5, &[1, 2, 3]));
+        assert!(budget.load(Ordering::Relaxed) > 0);
+        drop(images);
+        assert_eq!(budget.load(Ordering::Relaxed), 0);
+    }
+}
