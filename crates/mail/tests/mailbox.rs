@@ -70,6 +70,41 @@ fn what_is_appended_comes_out_byte_for_byte() {
     );
 }
 
+#[test]
+fn a_message_that_gets_other_items_is_read_anew() {
+    let mail = mail();
+    let file = ann(&mail);
+    let (inbox, uids) = fill(&file, "INBOX", 2);
+    let header = |uid: Uid| {
+        let view = file.view().unwrap();
+        let entry = view.entry(inbox, uid).unwrap().expect("it is there");
+        let message = view.message_of(&entry).unwrap().expect("it can be read");
+        String::from_utf8(message.header().to_vec()).unwrap()
+    };
+    let before = file.view().unwrap();
+    assert!(header(uids[0]).contains("Subject: message 0"));
+    let raw = b"Subject: another\r\n\r\nanother\r\n";
+    replace_content(&mail, before.entry(inbox, uids[0]).unwrap().expect("it is there").note, raw);
+    assert_eq!(header(uids[0]), "Subject: another\r\n\r\n");
+    assert!(header(uids[1]).contains("Subject: message 1"));
+    let entry = before.entry(inbox, uids[0]).unwrap().expect("the old view has it");
+    let message = before.message_of(&entry).unwrap().expect("it can be read");
+    assert!(message.header().starts_with(b"From: Bob"), "what was seen before stays as it was");
+}
+
+/// Gives a message's note the items of another message.
+fn replace_content(mail: &Mail, note: base::NoteId, raw: &[u8]) {
+    let database = mail.notes().database_open("mail/ann.nsf").unwrap();
+    let itself = Arc::new(notes::Identity::local_server(""));
+    let access: notes::Access<notes::level::Depositor> = database.authorize(&itself).unwrap();
+    let accesses = [&access];
+    let mut transaction = mail.notes().transaction(&accesses).unwrap();
+    let mut writer = transaction.on(0);
+    let new = mail::message::Prepared::new(raw, 4_096).note(&mut writer).unwrap();
+    writer.note_update(note, 1, &new.items, &new.blobs).unwrap();
+    let _ = transaction.commit().unwrap();
+}
+
 fn message_blob(file: &MailFile) -> store::blob::BlobId {
     let database = file.database();
     let identity = Arc::new(notes::Identity::local_server(""));

@@ -290,6 +290,8 @@ pub struct Database {
     changed: Event,
     pub(crate) dropped: AtomicBool,
     pub(crate) folder_images: Images,
+    /// The modseq of a transaction since which no note got other items; never before the database was opened.
+    contents: AtomicU64,
 }
 
 impl Database {
@@ -308,6 +310,7 @@ impl Database {
             last: Mutex::new((counters.modseq, Ticket::NONE)),
             changed: Event::new(),
             dropped: AtomicBool::new(false),
+            contents: AtomicU64::new(counters.modseq.0),
             folder_images: Images::new(Arc::clone(&notes.folder_images)),
         }
     }
@@ -360,6 +363,16 @@ impl Database {
 
     pub(crate) fn acl_version(&self) -> u64 {
         self.acl_version.load(Ordering::SeqCst)
+    }
+
+    /// Gives the modseq since which no note got other items.
+    pub(crate) fn contents_modseq(&self) -> Modseq {
+        Modseq(self.contents.load(Ordering::SeqCst))
+    }
+
+    /// Notes, before it is committed, that a transaction gives notes other items.
+    pub(crate) fn contents_change(&self, modseq: Modseq) {
+        self.contents.store(modseq.0, Ordering::SeqCst);
     }
 
     pub(crate) fn set_acl(&self, new: Acl) {

@@ -159,6 +159,14 @@ impl<'d> Reading<'d> {
         since >= self.counters.purged_modseq
     }
 
+    /// Names the state of the items of all notes, for those who keep something that they made of them: what has been made under the same name
+    /// of the same note is still right, marks and folders aside. `None` when this snapshot is too old to be sure of.
+    #[must_use]
+    pub fn contents_version(&self) -> Option<Modseq> {
+        let version = self.database.contents_modseq();
+        (self.counters.modseq >= version).then_some(version)
+    }
+
     /// Opens a folder's index.
     pub fn folder(&self, folder: ViewId) -> Result<FolderReader<'_>> {
         FolderReader::open(&self.snapshot, self.database, folder)

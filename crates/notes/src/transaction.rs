@@ -121,6 +121,8 @@ pub(crate) struct Part<'t> {
     pub(crate) acl: Option<Acl>,
     /// Something was changed outside `pending`.
     pub(crate) touched: bool,
+    /// A note that exists gets other items.
+    pub(crate) rewrites: bool,
 }
 
 /// A note whose header changes.
@@ -161,6 +163,7 @@ impl<'t> Part<'t> {
             keywords: None,
             acl: None,
             touched: false,
+            rewrites: false,
         }
     }
 
@@ -215,6 +218,9 @@ impl<'t> Part<'t> {
         }
         if let Some(keywords) = &self.keywords {
             batch.put(Table::Meta, &keys::keywords(self.database.number), &keywords.encode());
+        }
+        if self.rewrites {
+            self.database.contents_change(self.modseq);
         }
         self.counters.modseq = self.modseq;
         batch.put(Table::Meta, &keys::counters(self.database.number), &self.counters.encode());

@@ -145,6 +145,7 @@ impl Writer<'_, '_> {
         self.delete_body(note, &summary);
         self.release_blobs(note, summary.blobs.iter().filter(|blob| !blobs.contains(blob)));
         let stored = self.put_items(note, items, blobs)?;
+        self.part.rewrites = true;
         let now = self.part.now;
         let header = &mut self.require(note)?.after;
         header.sequence = header.sequence.saturating_add(1);
@@ -195,7 +196,7 @@ impl Writer<'_, '_> {
     /// Sets the owner's marks and the keywords of a note. Tells whether anything changed.
     pub fn marks_set(&mut self, note: NoteId, marks: Marks, keywords: &[String]) -> Result<bool> {
         self.require_level(AclLevel::Author)?;
-        if self.visible(note)?.is_none() {
+        if !self.is_visible(note)? {
             return Err(Error::not_found(format!("note {note}")));
         }
         let keywords = self.keywords_define(keywords)?;
@@ -363,6 +364,15 @@ impl Writer<'_, '_> {
             return Err(reading::damaged_note(database, note, "summary"));
         };
         Ok(Some(summary).filter(|summary| self.part.grant.may_read(&summary.items)))
+    }
+
+    /// Tells whether there is a note and it may be read; cheaper where no Readers items are.
+    fn is_visible(&mut self, note: NoteId) -> Result<bool> {
+        match self.part.pending(note)? {
+            None => Ok(false),
+            Some(pending) if !pending.after.flags.has(NoteFlags::HAS_READERS) => Ok(true),
+            Some(_) => Ok(self.visible(note)?.is_some()),
+        }
     }
 
     fn editable(&mut self, note: NoteId) -> Result<Summary> {

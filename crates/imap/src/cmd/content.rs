@@ -91,8 +91,8 @@ impl Source for Opened<'_> {
 }
 
 impl message::Stored for Opened<'_> {
-    fn email_id(&self) -> String {
-        format!("M{}", self.0.unid())
+    fn email_id(&self) -> mail::Result<String> {
+        Ok(format!("M{}", self.0.unid()?))
     }
 
     fn thread_id(&self) -> mail::Result<Option<String>> {

@@ -236,7 +236,7 @@ impl FetchJob {
         picked: &Picked,
         out: &mut Writer,
     ) -> Result<Written> {
-        let Some(message) = view.message(picked.entry.note)?.map(Opened) else {
+        let Some(message) = view.message_of(&picked.entry)?.map(Opened) else {
             // In the middle of a literal there is nothing that could be said.
             return if self.piece.is_some() { Err(Error::ContentsGone) } else { Ok(Written::All) };
         };

@@ -82,7 +82,7 @@ impl Matching {
             let opens_it = decided.is_none() || (decided == Some(true) && opens == Opens::Matching);
             let mut message = None;
             if opens_it {
-                message = view.message(entry.note)?.map(Opened);
+                message = view.message_of(&entry)?.map(Opened);
                 opened += 1;
             }
             let matches = match (decided, &message) {

@@ -53,7 +53,7 @@ pub fn write_attribute<M: Stored>(
         FetchAttribute::Body => body_structure(message, Detail::Basic, out.raw(b"BODY "))?,
         FetchAttribute::BodyStructure => body_structure(message, Detail::Extended, out.raw(b"BODYSTRUCTURE "))?,
         FetchAttribute::EmailId => {
-            out.raw(b"EMAILID (").text(&message.email_id()).byte(b')');
+            out.raw(b"EMAILID (").text(&message.email_id()?).byte(b')');
         }
         FetchAttribute::Envelope => envelope(message.header(), out.raw(b"ENVELOPE ")),
         FetchAttribute::Preview { .. } => {

@@ -31,7 +31,7 @@ pub trait Entry {
 /// A message that was opened.
 pub trait Stored: Source {
     /// Gives the EMAILID (RFC 8474).
-    fn email_id(&self) -> String;
+    fn email_id(&self) -> Result<String, Self::Error>;
     /// Gives the THREADID, if there is one.
     fn thread_id(&self) -> Result<Option<String>, Self::Error>;
 }

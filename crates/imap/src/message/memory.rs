@@ -91,8 +91,8 @@ impl Source for Message<'_> {
 }
 
 impl Stored for Message<'_> {
-    fn email_id(&self) -> String {
-        format!("M{}", self.entry.uid)
+    fn email_id(&self) -> Result<String, Infallible> {
+        Ok(format!("M{}", self.entry.uid))
     }
 
     fn thread_id(&self) -> Result<Option<String>, Infallible> {

@@ -19,6 +19,7 @@ use crate::limits::{
     SEPARATE_PART_BYTES_MIN, SUBSCRIPTIONS_MAX,
 };
 use crate::mailbox::flags::{FlagChange, Flags};
+use crate::mailbox::heads::Heads;
 use crate::mailbox::uids::UidSet;
 use crate::mailbox::view::{Folder, MailView, SpecialUse, canonical_name};
 use crate::message::Prepared;
@@ -64,19 +65,24 @@ impl Default for MailOptions {
 pub struct Mail {
     notes: Arc<Notes>,
     options: MailOptions,
+    heads: Heads,
 }
 
 impl Mail {
     /// Takes charge of the mail files among the databases.
     #[must_use]
     pub fn new(notes: Arc<Notes>, options: MailOptions) -> Arc<Self> {
-        Arc::new(Self { notes, options })
+        Arc::new(Self { notes, options, heads: Heads::default() })
     }
 
     /// Gives the databases.
     #[must_use]
     pub fn notes(&self) -> &Arc<Notes> {
         &self.notes
+    }
+
+    pub(crate) fn heads(&self) -> &Heads {
+        &self.heads
     }
 
     /// Gives the options.
@@ -238,7 +244,7 @@ impl MailFile {
 
     /// Freezes the present state for reading.
     pub fn view(&self) -> Result<MailView<'_>> {
-        Ok(MailView::new(self.access.read()?))
+        Ok(MailView::new(self.access.read()?, &self.mail.heads))
     }
 
     /// Gives what is ready after the next change; take it before the view that is compared.

@@ -6,13 +6,15 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::ops::Range;
+use std::sync::Arc;
 
-use base::Unid;
+use base::{NoteId, Unid};
 use notes::{Reading, Value};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result};
-use crate::message::{HEAD_ORDINAL, SKELETON_ORDINAL, decode_head};
+use crate::mailbox::heads::{Head, Heads};
+use crate::message::SKELETON_ORDINAL;
 use crate::mime::skeleton::Skeleton;
 use crate::mime::source::slice;
 use crate::mime::{Source, Structure};
@@ -20,51 +22,41 @@ use crate::mime::{Source, Structure};
 /// A message of a mail file, in a snapshot of it.
 pub struct Message<'v> {
     reading: &'v Reading<'v>,
-    header: notes::Header,
-    structure: Structure,
-    /// The item `$Head`; the header of the message begins at `header_start`.
-    head: Vec<u8>,
-    header_start: usize,
+    note: NoteId,
+    head: Arc<Head>,
     /// The item `$MIME`, once it was needed.
     skeleton: OnceCell<Vec<u8>>,
 }
 
 impl<'v> Message<'v> {
-    pub(crate) fn open(reading: &'v Reading<'v>, header: notes::Header) -> Result<Self> {
-        let head = load(reading, &header, HEAD_ORDINAL)?;
-        let (structure, header_start) = decode_head(&head)?;
-        Ok(Self { reading, header, structure, head, header_start, skeleton: OnceCell::new() })
-    }
-
-    /// Gives the note's header.
-    #[must_use]
-    pub fn note(&self) -> &notes::Header {
-        &self.header
+    /// Opens a message that the reader may see.
+    pub(crate) fn open(reading: &'v Reading<'v>, note: NoteId, heads: &Heads) -> Result<Self> {
+        Ok(Self { reading, note, head: heads.get(reading, note)?, skeleton: OnceCell::new() })
     }
 
     /// Gives the note's universal identifier (RFC 8474: EMAILID).
-    #[must_use]
-    pub fn unid(&self) -> Unid {
-        self.header.unid
+    pub fn unid(&self) -> Result<Unid> {
+        let header = self.reading.header(self.note)?.ok_or(Error::Damaged("message without its note"))?;
+        Ok(header.unid)
     }
 
     /// Gives the name of the message's thread (RFC 8474: THREADID).
     pub fn thread_id(&self) -> Result<Option<String>> {
-        let summary = self.reading.summary(self.header.note)?;
+        let summary = self.reading.summary(self.note)?;
         let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
         Ok(notes::item::find(items, "$ThreadID").and_then(|item| item.value.text()).map(str::to_owned))
     }
 
     /// Gives the whole message.
     pub fn raw(&self) -> Result<Vec<u8>> {
-        Ok(self.range(0..self.structure.length())?.into_owned())
+        Ok(self.range(0..self.head.structure.length())?.into_owned())
     }
 
     fn skeleton(&self) -> Result<&[u8]> {
         if let Some(bytes) = self.skeleton.get() {
             return Ok(bytes);
         }
-        let bytes = load(self.reading, &self.header, SKELETON_ORDINAL)?;
+        let bytes = load_skeleton(self.reading, self.note)?;
         Ok(self.skeleton.get_or_init(|| bytes))
     }
 }
@@ -73,11 +65,11 @@ impl Source for Message<'_> {
     type Error = Error;
 
     fn header(&self) -> &[u8] {
-        &self.head[self.header_start..]
+        self.head.header()
     }
 
     fn structure(&self) -> &Structure {
-        &self.structure
+        &self.head.structure
     }
 
     fn range(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>> {
@@ -101,8 +93,8 @@ impl Source for Message<'_> {
     }
 }
 
-fn load(reading: &Reading<'_>, header: &notes::Header, ordinal: u16) -> Result<Vec<u8>> {
-    match reading.body_item(header.note, ordinal)?.map(|item| item.value) {
+fn load_skeleton(reading: &Reading<'_>, note: NoteId) -> Result<Vec<u8>> {
+    match reading.body_item(note, SKELETON_ORDINAL)?.map(|item| item.value) {
         Some(Value::MimePart(bytes)) => Ok(bytes),
         _ => Err(Error::Damaged("message without its parts")),
     }

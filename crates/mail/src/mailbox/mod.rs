@@ -15,6 +15,7 @@
 
 pub mod file;
 pub mod flags;
+mod heads;
 pub mod message;
 pub mod uids;
 pub mod view;

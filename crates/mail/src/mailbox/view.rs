@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::mailbox::Message;
 use crate::mailbox::file::PROFILE_NOTE;
 use crate::mailbox::flags::Flags;
+use crate::mailbox::heads::Heads;
 
 /// What a mailbox is for (RFC 6154).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -112,12 +113,13 @@ pub struct Changes {
 pub struct MailView<'f> {
     pub(crate) reading: Reading<'f>,
     keywords: Arc<Keywords>,
+    heads: &'f Heads,
 }
 
 impl<'f> MailView<'f> {
-    pub(crate) fn new(reading: Reading<'f>) -> Self {
+    pub(crate) fn new(reading: Reading<'f>, heads: &'f Heads) -> Self {
         let keywords = reading.database().keywords();
-        Self { reading, keywords }
+        Self { reading, keywords, heads }
     }
 
     /// Gives what must be durable before a reply that was made from this leaves.
@@ -251,9 +253,17 @@ impl<'f> MailView<'f> {
     /// Opens a message.
     pub fn message(&self, note: NoteId) -> Result<Option<Message<'_>>> {
         match self.reading.header(note)?.filter(|header| !header.is_stub()) {
-            Some(header) => Message::open(&self.reading, header).map(Some),
+            Some(header) => Message::open(&self.reading, header.note, self.heads).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Opens the message of an entry of this view, which says that it exists and whether Readers items may hide it.
+    pub fn message_of(&self, entry: &Entry) -> Result<Option<Message<'_>>> {
+        if entry.restricted {
+            return self.message(entry.note);
+        }
+        Message::open(&self.reading, entry.note, self.heads).map(Some)
     }
 
     /// Gives the flags of an entry by name.

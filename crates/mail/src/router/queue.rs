@@ -230,7 +230,7 @@ impl Router {
         let of_box = self.boxes.get(usize::from(key.mailbox) - 1).ok_or_else(|| unknown(key))?;
         let reading = of_box.reader.read()?;
         let header = reading.header(entry.message)?.ok_or_else(|| unknown(key))?;
-        Message::open(&reading, header)?.raw()
+        Message::open(&reading, header.note, self.mail.heads())?.raw()
     }
 
     /// Takes back a job with what became of each of its recipients, in their order.

@@ -153,7 +153,7 @@ fn read_messages(
         let keywords = flags.keywords.iter().map(|keyword| keyword.to_lowercase()).collect();
         let shown = Shown { content, marks: flags.marks, keywords, received: entry.received };
         let (modseq, saved) = (entry.modseq, entry.saved);
-        let message = Message { note: entry.note, unid: message.unid(), modseq, saved, shown };
+        let message = Message { note: entry.note, unid: message.unid()?, modseq, saved, shown };
         assert!(messages.insert(entry.uid, message).is_none(), "a UID is there once");
         Ok(ControlFlow::Continue(()))
     })?;

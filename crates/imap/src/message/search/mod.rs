@@ -311,7 +311,7 @@ impl ContentTest {
     fn matches<M: Stored>(&self, texts: &mut Texts<'_, M>) -> Result<bool, M::Error> {
         let message = texts.message;
         Ok(match self {
-            Self::EmailId(id) => message.email_id() == *id,
+            Self::EmailId(id) => message.email_id()? == *id,
             Self::ThreadId(id) => message.thread_id()?.is_some_and(|own| own == *id),
             Self::Sent(days) => header::first(message.header(), "Date")
                 .and_then(date::Date::parse)
