@@ -3,20 +3,16 @@
 use crate::error::Result;
 use crate::session::{Next, Reply, Session, Updates};
 
-/// Expunges without a word, unless the mailbox is read-only, and deselects.
+/// Expunges without a word, unless the mailbox is read-only, and deselects. HIGHESTMODSEQ must not be told (RFC 7162 §3.2.8).
 pub fn close(session: &mut Session) -> Result<Next> {
     let file = session.file()?;
-    let mut reply = Reply::completed().telling(Updates::None);
     let selected = session.selected()?;
     if selected.is_writable() {
         let outcome = file.expunge(selected.folder, None)?;
         session.wait_for(outcome.ticket);
-        if session.enabled.qresync {
-            reply = reply.with_code(format!("HIGHESTMODSEQ {}", outcome.modseq));
-        }
     }
     session.selected = None;
-    Ok(reply.into())
+    Ok(Reply::completed().telling(Updates::None).into())
 }
 
 /// Deselects.
