@@ -6,32 +6,28 @@ use crate::session::{Next, Reply, Session};
 
 /// Switches extensions on and lists those that were off before.
 pub fn enable(session: &mut Session, names: &[String], out: &mut Writer) -> Result<Next> {
-    let before = session.enabled;
-    for name in names {
-        match name.as_str() {
-            "CONDSTORE" => session.enabled.condstore = true,
-            "QRESYNC" => {
-                session.enabled.qresync = true;
-                session.enabled.condstore = true;
-            }
-            "UTF8=ACCEPT" => session.enabled.utf8 = true,
-            "IMAP4REV2" => session.enabled.rev2 = true,
-            _ => {}
-        }
-    }
-    let (now, asked) = (session.enabled, |name: &str| names.iter().any(|asked| asked == name));
+    let (before, asked) = (session.enabled, |name: &str| names.iter().any(|asked| asked == name));
     out.untagged().text("ENABLED");
-    for (name, was, is) in [
-        ("CONDSTORE", before.condstore, now.condstore && asked("CONDSTORE")),
-        ("QRESYNC", before.qresync, now.qresync),
-        ("UTF8=ACCEPT", before.utf8, now.utf8),
-        ("IMAP4rev2", before.rev2, now.rev2),
+    for (name, was) in [
+        ("CONDSTORE", before.condstore),
+        ("QRESYNC", before.qresync),
+        ("UTF8=ACCEPT", before.utf8),
+        ("IMAP4rev2", before.rev2),
     ] {
-        if is && !was {
+        if asked(&name.to_ascii_uppercase()) && !was {
             out.space().text(name);
         }
     }
     out.crlf();
+    if asked("CONDSTORE") || asked("QRESYNC") {
+        let file = session.file()?;
+        let view = file.view()?;
+        session.wait_for(view.ticket());
+        session.enable_condstore(&view, out)?;
+    }
+    session.enabled.qresync |= asked("QRESYNC");
+    session.enabled.utf8 |= asked("UTF8=ACCEPT");
+    session.enabled.rev2 |= asked("IMAP4REV2");
     out.set_encoding(session.encoding());
     Ok(Reply::completed().into())
 }

@@ -30,10 +30,12 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
     if fetch.vanished && !session.enabled.qresync {
         return Err(Error::Bad("QRESYNC was not enabled"));
     }
-    session.enabled.condstore |= wants_modseq;
     let file = session.file()?;
     let view = file.view()?;
     session.wait_for(view.ticket());
+    if wants_modseq {
+        session.enable_condstore(&view, out)?;
+    }
     begin(session, &view, fetch.numbering, out)?;
     let mut stretches = session.selected()?.resolve(&view, &fetch.set, fetch.numbering)?;
     if let Some(since) = fetch.changed_since {

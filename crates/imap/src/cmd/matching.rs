@@ -54,10 +54,12 @@ impl Matching {
         numbering: Numbering,
         out: &mut Writer,
     ) -> Result<Self> {
-        session.enabled.condstore |= asks_modseq(key);
         let file = session.file()?;
         let view = file.view()?;
         session.wait_for(view.ticket());
+        if asks_modseq(key) {
+            session.enable_condstore(&view, out)?;
+        }
         fetch::begin(session, &view, numbering, out)?;
         let now = session.site.clock.now();
         let selected = session.selected()?;

@@ -19,7 +19,9 @@ pub fn status(session: &mut Session, mailbox: &MailboxName, items: &[StatusItem]
     let file = session.file()?;
     let view = file.view()?;
     session.wait_for(view.ticket());
-    session.enabled.condstore |= items.contains(&StatusItem::HighestModSeq);
+    if items.contains(&StatusItem::HighestModSeq) {
+        session.enable_condstore(&view, out)?;
+    }
     write(session, &view, (mailbox.as_str(), items), out)?;
     Ok(Reply::completed().into())
 }

@@ -23,10 +23,12 @@ use crate::session::{Job, Next, Reply, Selected, Session, is_full};
 /// Begins a STORE.
 pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Result<Next> {
     session.selected_writable()?;
-    session.enabled.condstore |= store.unchanged_since.is_some();
     let file = session.file()?;
     let view = file.view()?;
     session.wait_for(view.ticket());
+    if store.unchanged_since.is_some() {
+        session.enable_condstore(&view, out)?;
+    }
     if store.numbering == Numbering::Uid {
         // Flags are told behind the change only: before it they would undo in the client's eyes what it did silently.
         session.tell_messages(&view, out)?;

@@ -70,6 +70,24 @@ impl Session {
         self.tell_new(view, out)
     }
 
+    /// Switches CONDSTORE on; tells a client with a selected mailbox from where on it may count (RFC 7162 §3.1).
+    ///
+    /// That is the last change in the mailbox, unless the client has not been told of it yet.
+    pub(crate) fn enable_condstore(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
+        if std::mem::replace(&mut self.enabled.condstore, true) {
+            return Ok(());
+        }
+        let Some(selected) = self.selected.as_deref() else { return Ok(()) };
+        let status = view.status(selected.folder).map_err(selected::gone)?;
+        let highest = status.highest_modseq.min(selected.told);
+        out.untagged()
+            .text("OK [HIGHESTMODSEQ ")
+            .number(highest.0)
+            .text("] mod-sequences are told from here on")
+            .crlf();
+        Ok(())
+    }
+
     /// Notes what changed up to a snapshot.
     fn notice(&mut self, view: &MailView<'_>) -> Result<()> {
         let selected = self.selected()?;
