@@ -321,7 +321,7 @@ impl Work {
                 self.out.continuation("go on");
                 Effect::Ready
             }
-            Decoded::Refused { tag, error } => self.session.refuse(tag.as_deref(), error, &mut self.out),
+            Decoded::Refused(refusal) => self.session.refuse(&refusal, &mut self.out),
             Decoded::Fatal(error) => {
                 self.out.untagged_status(Status::Bye, &error.to_string());
                 Effect::Close

@@ -98,6 +98,12 @@ pub const SILENCE_TIME_MAX: Duration = Duration::from_secs(30 * 60);
 /// So long a client may be silent before login, unless the configuration says other.
 pub const LOGIN_TIME_MAX: Duration = Duration::from_secs(3 * 60);
 
+/// Most commands in a row that are unknown, malformed or out of place, unless the configuration says other.
+pub const ERRORS_MAX: u32 = 20;
+
+/// Most failed logins of one connection, unless the configuration says other.
+pub const LOGIN_FAILURES_MAX: u32 = 3;
+
 /// So long a client may take to take one slice of an answer.
 pub const WRITE_TIME_MAX: Duration = Duration::from_secs(5 * 60);
 

@@ -52,7 +52,7 @@ impl Connection {
                     Effect::Ready
                 }
                 Decoded::Command(verb, command) => self.session.execute(verb, command, &mut self.out),
-                Decoded::Refused { tag, error } => self.session.refuse(tag.as_deref(), error, &mut self.out),
+                Decoded::Refused(refusal) => self.session.refuse(&refusal, &mut self.out),
                 Decoded::Fatal(error) => {
                     self.out.untagged_line(&format!("BYE {error}"));
                     Effect::Close

@@ -15,7 +15,9 @@ macro_rules! dialogues {
     ($($name:ident),+ $(,)?) => {
         $(#[test]
         fn $name() {
-            dialogue::play(stringify!($name), include_str!(concat!("dialogues/", stringify!($name), ".txt")));
+            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(concat!("tests/dialogues/", stringify!($name), ".txt"));
+            let text = std::fs::read_to_string(path).expect("the dialogue is there");
+            dialogue::play(stringify!($name), &text);
         })+
 
         #[test]

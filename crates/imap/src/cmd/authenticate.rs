@@ -44,6 +44,6 @@ fn step(session: &mut Session, sasl: Sasl, message: &[u8], out: &mut Writer) -> 
             Next::Sasl(sasl)
         }
         Ok(SaslStep::Done(login)) => login::logged_in(session, login),
-        Err(error) => login::failed(error),
+        Err(error) => login::failed(session, error),
     }
 }

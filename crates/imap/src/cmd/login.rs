@@ -13,7 +13,7 @@ pub fn login(session: &mut Session, user: &str, password: &[u8]) -> Result<Next>
     require_privacy(session)?;
     match session.site.credentials.authenticate(&session.peer, user, password) {
         Ok(login) => Ok(logged_in(session, login)),
-        Err(error) => Ok(failed(error)),
+        Err(error) => Ok(failed(session, error)),
     }
 }
 
@@ -32,11 +32,14 @@ pub fn logged_in(session: &mut Session, login: String) -> Next {
             session.account = Some(Account { login, file: Arc::new(file) });
             Reply::ok("you are logged in").with_code(capability::code(session)).into()
         }
-        Err(error) => failed(error),
+        Err(error) => failed(session, error),
     }
 }
 
-/// Ends a failed login.
-pub fn failed(error: LoginError) -> Next {
+/// Ends a failed login. That nobody can be asked is not the client's failure.
+pub fn failed(session: &mut Session, error: LoginError) -> Next {
+    if error != LoginError::Unavailable {
+        session.login_failures = session.login_failures.saturating_add(1);
+    }
     Reply { status: Status::No, ..Reply::ok(error.text()) }.into()
 }

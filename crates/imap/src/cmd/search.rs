@@ -7,13 +7,13 @@ use super::copy::updates_of;
 use super::matching::{Matched, Matching, Opens, asks_modseq};
 use crate::codec::Writer;
 use crate::codec::ast::{Numbering, SearchCommand, SearchReturns};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::session::{Job, Next, Reply, Session};
 
 /// Begins a SEARCH.
 pub fn search(session: &mut Session, search: SearchCommand, out: &mut Writer) -> Result<Next> {
-    let matching = Matching::begin(session, (&search.key, Opens::WhenNeeded), search.numbering, out)?;
-    forget_saved(session, search.returns)?;
+    let matching = Matching::begin(session, (&search.key, Opens::WhenNeeded), search.numbering, out);
+    let matching = forget_saved(session, search.returns, matching)?;
     // IMAP4rev2 knows only the extended answer.
     let plain = SearchReturns { all: true, ..SearchReturns::default() };
     let returns = search.returns.or(session.enabled.rev2.then_some(plain));
@@ -22,12 +22,16 @@ pub fn search(session: &mut Session, search: SearchCommand, out: &mut Writer) ->
     Ok(Next::Job(Box::new(SearchJob { matching, answer, found: Found::default() })))
 }
 
-/// Empties the saved result when a new one is being made: it stays empty if that fails (RFC 5182 §2.1).
-pub fn forget_saved(session: &mut Session, returns: Option<SearchReturns>) -> Result<()> {
-    if returns.is_some_and(|returns| returns.save) {
+/// Empties the saved result when a new one is being made: it stays empty if that fails, unless with BAD (RFC 5182 §2.1).
+pub fn forget_saved(
+    session: &mut Session,
+    returns: Option<SearchReturns>,
+    begun: Result<Matching>,
+) -> Result<Matching> {
+    if returns.is_some_and(|returns| returns.save) && !matches!(begun, Err(Error::Bad(_))) {
         session.selected()?.saved = Vec::new();
     }
-    Ok(())
+    begun
 }
 
 /// A SEARCH that is being made.

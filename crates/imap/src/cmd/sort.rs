@@ -17,8 +17,8 @@ use crate::session::{Job, Next, Reply, Session};
 pub fn sort(session: &mut Session, sort: SortCommand, out: &mut Writer) -> Result<Next> {
     let sorter = Sorter::new(&sort.criteria);
     let opens = if sorter.needs_header() { Opens::Matching } else { Opens::WhenNeeded };
-    let matching = Matching::begin(session, (&sort.key, opens), sort.numbering, out)?;
-    search::forget_saved(session, sort.returns)?;
+    let matching = Matching::begin(session, (&sort.key, opens), sort.numbering, out);
+    let matching = search::forget_saved(session, sort.returns, matching)?;
     let tells_modseq = asks_modseq(&sort.key);
     let answer = Answer { name: "SORT", numbering: sort.numbering, returns: sort.returns, tells_modseq };
     Ok(Next::Job(Box::new(SortJob {

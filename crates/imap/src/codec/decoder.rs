@@ -23,13 +23,15 @@ pub struct Mode {
     pub authenticated: bool,
     /// Whether mailbox names are plain UTF-8 (IMAP4rev2 or UTF8=ACCEPT enabled).
     pub utf8: bool,
+    /// Whether SEARCH must not name a charset (UTF8=ACCEPT enabled, RFC 6855 §3).
+    pub charset_refused: bool,
     /// The largest message.
     pub append_bytes_max: usize,
 }
 
 impl Default for Mode {
     fn default() -> Self {
-        Self { authenticated: false, utf8: false, append_bytes_max: limits::APPEND_BYTES_MAX }
+        Self { authenticated: false, utf8: false, charset_refused: false, append_bytes_max: limits::APPEND_BYTES_MAX }
     }
 }
 
@@ -43,14 +45,20 @@ pub enum Decoded {
     /// A command.
     Command(&'static Verb, Command),
     /// A command that was not understood; the client is told and may go on.
-    Refused {
-        /// The tag, when there was one.
-        tag: Option<String>,
-        /// Why.
-        error: SyntaxError,
-    },
+    Refused(Refusal),
     /// The client does what cannot be skipped; the connection must end.
     Fatal(SyntaxError),
+}
+
+/// Why and how a command was not understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The tag, when there was one.
+    pub tag: Option<String>,
+    /// Why.
+    pub error: SyntaxError,
+    /// Whether it was to save a search result, which is empty when that ends with NO (RFC 5182 §2.1).
+    pub was_to_save: bool,
 }
 
 /// One command as it came: its text, and its large literals by their place in the text.
@@ -81,8 +89,8 @@ pub struct Decoder {
     line_bytes: usize,
     literal_bytes: usize,
     literal_count: usize,
-    /// Set when the command will be refused, but its rest must first be read.
-    refusal: Option<SyntaxError>,
+    /// Set when the command will be refused, but its rest must first be read; with whether it was to save a search result.
+    refusal: Option<(SyntaxError, bool)>,
     mode: Mode,
 }
 
@@ -324,7 +332,9 @@ impl Decoder {
         self.literal_bytes = 0;
         self.literal_count = 0;
         match self.refusal.take() {
-            Some(error) => Decoded::Refused { tag: parse::tag_of(&frame.text), error },
+            Some((error, was_to_save)) => {
+                Decoded::Refused(Refusal { tag: parse::tag_of(&frame.text), error, was_to_save })
+            }
             None => parse::command(frame, self.mode),
         }
     }
@@ -332,7 +342,7 @@ impl Decoder {
     /// Remembers why the command will be refused; the first reason counts. What was collected is dropped.
     fn refuse(&mut self, error: SyntaxError) {
         if self.refusal.is_none() {
-            self.refusal = Some(error);
+            self.refusal = Some((error, parse::saves_result(&self.frame.text)));
             self.frame.literals = Vec::new();
             self.frame.text.truncate(limits::TAG_BYTES_MAX + 1);
         }

@@ -14,7 +14,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use decoder::{Decoded, Decoder, Mode};
+pub use decoder::{Decoded, Decoder, Mode, Refusal};
 pub use error::SyntaxError;
 pub use parse::access::decode_base64;
 pub use verb::{Allowed, Flow, UidForm, VERBS, Verb};
@@ -23,7 +23,7 @@ pub use writer::{Encoding, MONTHS, Status, Writer, is_atom_byte};
 /// Decodes whatever bytes a fuzzer comes up with, in pieces, and panics only when the decoder breaks a promise.
 pub fn fuzz(data: &[u8]) {
     for (authenticated, utf8) in [(false, false), (true, false), (true, true)] {
-        let mode = Mode { authenticated, utf8, append_bytes_max: 1 << 16 };
+        let mode = Mode { authenticated, utf8, charset_refused: utf8, append_bytes_max: 1 << 16 };
         let whole = decode_all(mode, data, data.len().max(1));
         let pieces = decode_all(mode, data, 7);
         assert_eq!(whole, pieces, "the network's pace must not matter");

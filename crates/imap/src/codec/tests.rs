@@ -6,7 +6,7 @@ use super::ast::*;
 use super::*;
 
 fn logged_in() -> Mode {
-    Mode { authenticated: true, utf8: false, append_bytes_max: 1 << 20 }
+    Mode { authenticated: true, utf8: false, charset_refused: false, append_bytes_max: 1 << 20 }
 }
 
 fn decode(mode: Mode, input: &[u8]) -> Vec<Decoded> {
@@ -36,11 +36,14 @@ fn check(text: &str, expected: CommandBody) {
     assert_eq!(body_of(text), expected, "{text}");
 }
 
+fn refused(tag: Option<&str>, error: SyntaxError) -> Decoded {
+    Decoded::Refused(Refusal { tag: tag.map(str::to_owned), error, was_to_save: false })
+}
+
 #[track_caller]
 fn check_refused(text: &str, expected: SyntaxError) {
     let line = format!("a1 {text}\r\n");
-    let refused = Decoded::Refused { tag: Some("a1".into()), error: expected };
-    assert_eq!(decode(logged_in(), line.as_bytes()), [refused], "{text}");
+    assert_eq!(decode(logged_in(), line.as_bytes()), [refused(Some("a1"), expected)], "{text}");
 }
 
 fn inbox() -> MailboxName {
@@ -250,7 +253,7 @@ fn fetch_attributes() {
         ["BODY[MIME]", "BODY[1.]", "BODY[0]", "BODY[", "BODY[]<1>", "BODY[]<1.0>", "()", "FLAGS UID", "BINARY[1.TEXT]"]
     {
         let decoded = decode(logged_in(), format!("a1 FETCH 1 {bad}\r\n").as_bytes());
-        assert!(matches!(decoded.as_slice(), [Decoded::Refused { .. }]), "{bad}: {decoded:?}");
+        assert!(matches!(decoded.as_slice(), [Decoded::Refused(_)]), "{bad}: {decoded:?}");
     }
 }
 
@@ -384,7 +387,7 @@ fn search_keys() {
     );
     for bad in ["", "FROB", "OR ALL", "NOT", "()", "SINCE 31-Feb-2026", "OLDER 0", "(ALL", "CHARSET UTF-8"] {
         let decoded = decode(logged_in(), format!("a1 SEARCH {bad}\r\n").as_bytes());
-        assert!(matches!(decoded.as_slice(), [Decoded::Refused { .. }]), "{bad}: {decoded:?}");
+        assert!(matches!(decoded.as_slice(), [Decoded::Refused(_)]), "{bad}: {decoded:?}");
     }
 }
 
@@ -456,7 +459,7 @@ fn an_unasked_literal_too_large_is_skipped_and_the_next_command_found() {
     let skipped = "z".repeat(1 << 21);
     let input = format!("a APPEND INBOX {{{}+}}\r\n{skipped} {{5+}}\r\nabcde\r\nb NOOP\r\n", skipped.len());
     let decoded = decode_all(logged_in(), input.as_bytes(), 4_099);
-    assert_eq!(decoded[0], Decoded::Refused { tag: Some("a".into()), error: SyntaxError::LiteralTooBig });
+    assert_eq!(decoded[0], refused(Some("a"), SyntaxError::LiteralTooBig));
     assert!(matches!(&decoded[1], Decoded::Command(verb, _) if verb.name == "NOOP"));
     let before_login = Mode { authenticated: false, ..logged_in() };
     assert_eq!(decode(before_login, b"a LOGIN {9999+}\r\n"), [Decoded::Fatal(SyntaxError::LiteralTooBig)]);
@@ -482,12 +485,9 @@ fn a_large_literal_can_be_read_into_its_own_buffer() {
 #[test]
 fn lines_without_a_tag_are_answered_untagged() {
     for (line, expected) in [(&b"\r\n"[..], None), (b" NOOP\r\n", None), (b"+ NOOP\r\n", None), (b"*\r\n", None)] {
-        assert_eq!(decode(logged_in(), line), [Decoded::Refused { tag: expected, error: SyntaxError::NoTag }]);
+        assert_eq!(decode(logged_in(), line), [refused(expected, SyntaxError::NoTag)]);
     }
-    assert_eq!(
-        decode(logged_in(), b"abc\n"),
-        [Decoded::Refused { tag: Some("abc".into()), error: SyntaxError::Expected("a space behind the tag") }]
-    );
+    assert_eq!(decode(logged_in(), b"abc\n"), [refused(Some("abc"), SyntaxError::Expected("a space behind the tag"))]);
 }
 
 #[test]

@@ -32,7 +32,7 @@ use wire::Peer;
 
 use crate::cmd;
 use crate::codec::ast::Command;
-use crate::codec::{Allowed, Encoding, Mode, Status, SyntaxError, Verb, Writer};
+use crate::codec::{Allowed, Encoding, Mode, Refusal, Status, Verb, Writer};
 use crate::error::{Error, Result};
 use crate::limits;
 
@@ -97,6 +97,10 @@ pub struct Session {
     pub(crate) tag: String,
     /// The verb of the present command.
     verb: &'static str,
+    /// How many commands in a row could not be.
+    errors: u32,
+    /// How many logins failed.
+    pub(crate) login_failures: u32,
     /// What is left to do of the present command.
     task: Option<Task>,
     /// A fault of ours that the connection has not logged yet.
@@ -126,6 +130,8 @@ impl Session {
             ticket: Ticket::NONE,
             tag: String::new(),
             verb: "",
+            errors: 0,
+            login_failures: 0,
             task: None,
             fault: None,
         }
@@ -148,13 +154,18 @@ impl Session {
     }
 
     /// Answers a command that could not be understood.
-    pub fn refuse(&mut self, tag: Option<&str>, error: SyntaxError, out: &mut Writer) -> Effect {
-        let text = error.to_string();
-        match tag {
-            Some(tag) => out.tagged(tag, error.status(), &text),
-            None => out.untagged_status(Status::Bad, &text),
+    pub fn refuse(&mut self, refusal: &Refusal, out: &mut Writer) -> Effect {
+        let status = refusal.tag.as_ref().map_or(Status::Bad, |_| refusal.error.status());
+        if let Some(selected) = self.selected.as_deref_mut().filter(|_| refusal.was_to_save && status == Status::No) {
+            selected.saved = Vec::new();
+        }
+        let text = refusal.error.to_string();
+        let effect = self.bear_with(status, out);
+        match &refusal.tag {
+            Some(tag) => out.tagged(tag, status, &text),
+            None => out.untagged_status(status, &text),
         };
-        Effect::Ready
+        effect
     }
 
     /// Goes on with a command that was not finished, or tells an idle client what has changed.
@@ -237,6 +248,7 @@ impl Session {
         Mode {
             authenticated: self.account.is_some(),
             utf8: self.enabled.utf8 || self.enabled.rev2,
+            charset_refused: self.enabled.utf8,
             append_bytes_max: self.site.options.append_bytes_max,
         }
     }
@@ -308,9 +320,10 @@ impl Session {
     fn finish(&mut self, reply: Reply, out: &mut Writer) -> Effect {
         match self.tell(reply.updates, out) {
             Ok(updates::Told::All) => {
+                let effect = self.bear_with(reply.status, out);
                 out.text(&self.tag).space();
                 reply.write(self.verb, out);
-                reply.effect
+                if effect == Effect::Close { effect } else { reply.effect }
             }
             Ok(updates::Told::Part) => {
                 self.task = Some(Task::Finish(reply));
@@ -318,6 +331,25 @@ impl Session {
             }
             Err(error) => self.part(&error, out),
         }
+    }
+
+    /// Counts commands that could not be, in a row, and says good-bye when there were too many of them or of failed logins.
+    fn bear_with(&mut self, status: Status, out: &mut Writer) -> Effect {
+        match status {
+            Status::Bad => self.errors = self.errors.saturating_add(1),
+            Status::Ok if self.account.is_some() => self.errors = 0,
+            _ => {}
+        }
+        let options = &self.site.options;
+        let why = if self.errors >= options.errors_max {
+            "too many commands that cannot be"
+        } else if self.account.is_none() && self.login_failures >= options.login_failures_max {
+            "too many failed logins"
+        } else {
+            return Effect::Ready;
+        };
+        out.untagged_status(Status::Bye, why);
+        Effect::Close
     }
 
     fn idle(&mut self, out: &mut Writer) -> Effect {

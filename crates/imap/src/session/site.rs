@@ -22,6 +22,10 @@ pub struct Options {
     pub silence_time_max: Duration,
     /// So long a client may be silent before login.
     pub login_time_max: Duration,
+    /// After so many commands in a row that could not be, the connection ends.
+    pub errors_max: u32,
+    /// After so many failed logins, the connection ends.
+    pub login_failures_max: u32,
     /// What the server says about itself in ID: names and values.
     pub identification: Vec<(String, String)>,
 }
@@ -38,6 +42,8 @@ impl Default for Options {
             compression: true,
             silence_time_max: limits::SILENCE_TIME_MAX,
             login_time_max: limits::LOGIN_TIME_MAX,
+            errors_max: limits::ERRORS_MAX,
+            login_failures_max: limits::LOGIN_FAILURES_MAX,
             identification,
         }
     }

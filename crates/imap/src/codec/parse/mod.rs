@@ -8,7 +8,7 @@ pub mod message;
 pub mod search;
 
 use super::ast::{Command, Numbering};
-use super::decoder::{Decoded, Frame, Mode};
+use super::decoder::{Decoded, Frame, Mode, Refusal};
 use super::error::SyntaxError;
 use super::scanner::{Parsed, Scanner};
 use super::verb::{self, Verb};
@@ -21,7 +21,7 @@ pub fn command(mut frame: Frame, mode: Mode) -> Decoded {
     let parsed = parse(&mut Scanner::new(&mut frame, mode));
     match (parsed, tag) {
         (Ok((verb, command)), _) => Decoded::Command(verb, command),
-        (Err(error), tag) => Decoded::Refused { tag, error },
+        (Err(error), tag) => Decoded::Refused(Refusal { tag, error, was_to_save: saves_result(&frame.text) }),
     }
 }
 
@@ -41,6 +41,30 @@ pub fn takes_messages(text: &[u8]) -> bool {
         word = words.next().unwrap_or_default();
     }
     word.eq_ignore_ascii_case(b"APPEND") || word.eq_ignore_ascii_case(b"REPLACE")
+}
+
+/// Whether the command that begins like this is a search whose result is to be saved (RFC 5182), well-formed or not.
+pub fn saves_result(text: &[u8]) -> bool {
+    let mut words = text.split(|byte| *byte == b' ').skip(1);
+    let mut word = words.next().unwrap_or_default();
+    if word.eq_ignore_ascii_case(b"UID") {
+        word = words.next().unwrap_or_default();
+    }
+    let searches = word.eq_ignore_ascii_case(b"SEARCH") || word.eq_ignore_ascii_case(b"SORT");
+    if !searches || !words.next().unwrap_or_default().eq_ignore_ascii_case(b"RETURN") {
+        return false;
+    }
+    for word in words {
+        let ends = word.ends_with(b")");
+        let option = word.strip_prefix(b"(").unwrap_or(word);
+        if option.strip_suffix(b")").unwrap_or(option).eq_ignore_ascii_case(b"SAVE") {
+            return true;
+        }
+        if ends {
+            return false;
+        }
+    }
+    false
 }
 
 fn parse(scanner: &mut Scanner<'_>) -> Parsed<(&'static Verb, Command)> {

@@ -22,7 +22,7 @@ pub fn search(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<Command
     let returns = returns(scanner)?;
     let mut charset = UTF_8;
     if scanner.take_word("CHARSET") {
-        if scanner.mode().utf8 {
+        if scanner.mode().charset_refused {
             return Err(SyntaxError::Expected("no CHARSET after UTF8=ACCEPT"));
         }
         scanner.space()?;
