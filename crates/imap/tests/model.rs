@@ -54,7 +54,10 @@ struct Client {
     selected: usize,
     mirror: Vec<Known>,
     uid_validity: u32,
+    /// Up to here the client knows everything.
     highest_modseq: u64,
+    /// The latest of a FETCH. It counts only when nothing can be untold any more: a FETCH may come before the VANISHED of an earlier change.
+    heard_modseq: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -127,7 +130,8 @@ impl Play {
         for kind in [Kind::Plain, Kind::Condstore, Kind::Qresync] {
             let connection = Connection::new(&world, Peer::local());
             let mirror = Vec::new();
-            let mut client = Client { connection, kind, selected: 0, mirror, uid_validity: 0, highest_modseq: 0 };
+            let mut client =
+                Client { connection, kind, selected: 0, mirror, uid_validity: 0, highest_modseq: 0, heard_modseq: 0 };
             client.send("LOGIN alice secret");
             match kind {
                 Kind::Plain => {}
@@ -203,7 +207,15 @@ impl Play {
     fn transfer(&mut self, index: usize, (verb, by_uid): (&str, bool), picks: &[usize], target: usize) {
         let Some((set, uids)) = self.pick(index, picks, by_uid) else { return };
         let uid = if by_uid { "UID " } else { "" };
-        let said = self.command(index, &format!("{uid}{verb} {set} {}", NAMES[target]));
+        let line = format!("{uid}{verb} {set} {}", NAMES[target]);
+        let mailbox = self.selected(index);
+        if !by_uid && uids.iter().any(|uid| !mailbox.messages.contains_key(uid)) {
+            // By number all or none; what the client was not told is gone is no reason to copy the rest.
+            let said = self.clients[index].ask(&line);
+            assert!(said.last().is_some_and(|last| last.starts_with("t NO [EXPUNGEISSUED] ")), "{line}: {said:?}");
+            return self.hear(index, &said);
+        }
+        let said = self.command(index, &line);
         let mailbox = self.selected(index);
         let taken: Vec<(u32, Flags)> =
             uids.iter().filter_map(|uid| Some((*uid, mailbox.messages.get(uid)?.clone()))).collect();
@@ -277,7 +289,8 @@ impl Play {
 
     /// The client was told everything: its mirror must be the mailbox.
     fn check_mirror(&mut self, index: usize) {
-        let client = &self.clients[index];
+        let client = &mut self.clients[index];
+        client.highest_modseq = client.highest_modseq.max(client.heard_modseq);
         let mirror: Vec<(u32, &Flags)> = client.mirror.iter().map(|known| (known.uid, &known.flags)).collect();
         let mailbox = &self.mailboxes[client.selected];
         let expected: Vec<(u32, &Flags)> = mailbox.messages.iter().map(|(uid, flags)| (*uid, flags)).collect();
@@ -296,10 +309,15 @@ impl Play {
 impl Client {
     /// Sends a command and takes the answer; it must end with OK.
     fn send(&mut self, line: &str) -> Vec<String> {
-        self.connection.receive(format!("t {line}\r\n").as_bytes());
-        let said: Vec<String> = self.connection.said.drain(..).collect();
+        let said = self.ask(line);
         assert!(said.last().is_some_and(|last| last.starts_with("t OK ")), "{line}: {said:?}");
         said
+    }
+
+    /// Sends a command and takes the answer, whatever it is.
+    fn ask(&mut self, line: &str) -> Vec<String> {
+        self.connection.receive(format!("t {line}\r\n").as_bytes());
+        self.connection.said.drain(..).collect()
     }
 
     fn begin(&mut self, said: &[String]) {
@@ -369,8 +387,10 @@ impl Client {
         }
         assert!(told.modseq == 0 || told.modseq >= known.modseq, "the mod-sequence fell: {known:?}, {line}");
         known.modseq = known.modseq.max(told.modseq);
-        self.highest_modseq = self.highest_modseq.max(told.modseq);
-        known.flags = told.flags;
+        self.heard_modseq = self.heard_modseq.max(told.modseq);
+        if line.contains("FLAGS (") {
+            known.flags = told.flags;
+        }
     }
 }
 

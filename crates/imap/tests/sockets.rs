@@ -133,7 +133,7 @@ async fn a_large_message_comes_back_in_pieces_and_whole() {
     client.command("b SELECT INBOX").await;
     let said = client.command("c FETCH 1 (UID BODY[] RFC822.SIZE)").await;
     let head = format!("* 1 FETCH (UID 1 BODY[] {{{}}}\r\n", message.len());
-    let tail = format!(" RFC822.SIZE {} FLAGS (\\Seen))\r\nc OK FETCH completed\r\n", message.len());
+    let tail = format!(" RFC822.SIZE {} FLAGS (\\Seen \\Recent))\r\nc OK FETCH completed\r\n", message.len());
     assert_eq!(said, format!("{head}{message}{tail}"));
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::{Uid, ViewId};
 use mail::mailbox::{CopyOutcome, MailFile, UidSet};
 
+use super::select;
 use crate::codec::Writer;
 use crate::codec::ast::{MailboxName, Numbering, TransferCommand};
 use crate::error::{Error, Result};
@@ -43,7 +44,13 @@ impl Transfer {
         let target = target(&view, &transfer.mailbox)?;
         let selected = session.selected()?;
         selected.look(&view)?;
-        let uids = uid_set(&uids_of(selected.resolve(&view, &transfer.set, transfer.numbering)?));
+        let ranges = uids_of(selected.resolve(&view, &transfer.set, transfer.numbering)?);
+        let gone = |uid: &u32| select::contains(&ranges, *uid);
+        if transfer.numbering == Numbering::Sequence && selected.roster.gone().iter().any(gone) {
+            // The client means messages that it believes to be there: all or none (RFC 2180 §4.4.1).
+            return Err(Error::No("[EXPUNGEISSUED] some of these messages are gone"));
+        }
+        let uids = uid_set(&ranges);
         drop(view);
         Ok(Self { file, uids, target })
     }

@@ -244,7 +244,8 @@ impl FetchJob {
         };
         let condstore = session.enabled.condstore;
         let entry = (&*session.selected()?, view, &picked.entry);
-        let mut next = 0;
+        let (start, mut next) = (out.len(), 0);
+        let mut is_empty = self.piece.is_none();
         if let Some(piece) = self.piece.take() {
             next = piece.attribute + 1;
             if self.write_piece(piece, &message, out)? == Written::Part {
@@ -256,9 +257,10 @@ impl FetchJob {
         for index in next..self.attributes.len() {
             let attribute = &self.attributes[index];
             let before = out.len();
-            if index > 0 {
+            if !is_empty {
                 out.space();
             }
+            let was_empty = std::mem::take(&mut is_empty);
             if attribute.needs_entry_only() {
                 write_of_entry(attribute, entry, out);
                 continue;
@@ -275,6 +277,7 @@ impl FetchJob {
                 _ if message::write_attribute(attribute, &message, out)? != Outcome::Written => {
                     self.unknown_encoding = true;
                     out.truncate(before);
+                    is_empty = was_empty;
                 }
                 _ => {}
             }
@@ -282,11 +285,18 @@ impl FetchJob {
         if picked.tells_flags {
             let also = [(FetchAttribute::Flags, true), (FetchAttribute::ModSeq, condstore)];
             for (attribute, _) in also.iter().filter(|(also, wanted)| *wanted && !self.attributes.contains(also)) {
-                out.space();
+                if !std::mem::take(&mut is_empty) {
+                    out.space();
+                }
                 write_of_entry(attribute, entry, out);
             }
         }
-        out.byte(b')').crlf();
+        if is_empty {
+            // The grammar has no FETCH without items.
+            out.truncate(start);
+        } else {
+            out.byte(b')').crlf();
+        }
         Ok(Written::All)
     }
 
@@ -344,6 +354,12 @@ pub fn write_flags(
     }
     out.byte(b')').crlf();
     Ok(())
+}
+
+/// Writes a FETCH that tells the mod-sequence after a silent STORE and nothing of the flags (RFC 7162 §3.1.3).
+pub fn write_modseq(number: u32, entry: &Entry, out: &mut Writer) {
+    write_head(number, out);
+    out.text("UID ").number(u64::from(entry.uid.0)).text(" MODSEQ (").number(entry.modseq.0).text("))").crlf();
 }
 
 /// Writes `* n FETCH (`.

@@ -11,7 +11,7 @@ use crate::session::{Next, Reply, Session};
 
 /// Lists mailboxes.
 pub fn list(session: &mut Session, list: &ListCommand, out: &mut Writer) -> Result<Next> {
-    if !list.extended && list.patterns.iter().all(String::is_empty) {
+    if !list.extended && matches!(list.patterns.as_slice(), [pattern] if pattern.is_empty()) {
         out.untagged_line("LIST (\\Noselect) \"/\" \"\"");
         return Ok(Reply::completed().into());
     }

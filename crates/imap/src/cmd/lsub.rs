@@ -8,7 +8,8 @@ use crate::session::hierarchy::Pattern;
 use crate::session::{Next, Reply, Session};
 
 /// Lists names that are subscribed to.
-pub fn lsub(session: &mut Session, reference: &MailboxName, pattern: &str, out: &mut Writer) -> Result<Next> {
+pub fn lsub(session: &mut Session, reference: &MailboxName, pattern: Option<&str>, out: &mut Writer) -> Result<Next> {
+    let Some(pattern) = pattern else { return Ok(Reply::completed().into()) };
     let file = session.file()?;
     let view = file.view()?;
     session.wait_for(view.ticket());

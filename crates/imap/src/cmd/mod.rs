@@ -65,7 +65,7 @@ pub fn start(session: &mut Session, body: CommandBody, out: &mut Writer) -> Resu
         CommandBody::List(list) => list::list(session, &list, out),
         CommandBody::Login { user, password } => login::login(session, &user, &password),
         CommandBody::Logout => logout::logout(out),
-        CommandBody::Lsub { reference, pattern } => lsub::lsub(session, &reference, &pattern, out),
+        CommandBody::Lsub { reference, pattern } => lsub::lsub(session, &reference, pattern.as_deref(), out),
         CommandBody::Move(transfer) => move_::move_(session, &transfer, out),
         CommandBody::Namespace => namespace::namespace(out),
         CommandBody::Noop => noop::noop(),

@@ -1,6 +1,9 @@
-//! GETQUOTA, GETQUOTAROOT, SETQUOTA (RFC 9208): one quota root, the mail file, with the resource STORAGE.
+//! GETQUOTA, GETQUOTAROOT, SETQUOTA (RFC 9208): one quota root, the mail file, with the resource STORAGE. A mail file without
+//! a limit is no quota root, because a quota names at least one resource.
 //!
 //! Quotas are set by the administrator; SETQUOTA is understood and refused.
+
+use mail::mailbox::Quota;
 
 use crate::codec::Writer;
 use crate::codec::ast::MailboxName;
@@ -12,10 +15,9 @@ const ROOT: &str = "";
 
 /// Tells the quota of a root.
 pub fn get_quota(session: &mut Session, root: &str, out: &mut Writer) -> Result<Next> {
-    if root != ROOT {
+    if root != ROOT || !write(&session.file()?.quota()?, out) {
         return Err(Error::No("[NONEXISTENT] there is no such quota root"));
     }
-    write(session, out)?;
     Ok(Reply::completed().into())
 }
 
@@ -25,8 +27,13 @@ pub fn get_quota_root(session: &mut Session, mailbox: &MailboxName, out: &mut Wr
     let view = file.view()?;
     session.wait_for(view.ticket());
     view.folder(mailbox.as_str())?.ok_or_else(|| mail::Error::NoMailbox(mailbox.as_str().to_owned()))?;
-    out.untagged().text("QUOTAROOT ").mailbox(mailbox.as_str()).space().string(ROOT.as_bytes()).crlf();
-    write(session, out)?;
+    let quota = file.quota()?;
+    out.untagged().text("QUOTAROOT ").mailbox(mailbox.as_str());
+    if quota.limit_bytes.is_some() {
+        out.space().string(ROOT.as_bytes());
+    }
+    out.crlf();
+    write(&quota, out);
     Ok(Reply::completed().into())
 }
 
@@ -35,13 +42,11 @@ pub fn set_quota() -> Result<Next> {
     Err(Error::No("[NOPERM] quotas are set by the administrator"))
 }
 
-fn write(session: &Session, out: &mut Writer) -> Result<()> {
-    let quota = session.file()?.quota()?;
-    out.untagged().text("QUOTA ").string(ROOT.as_bytes()).text(" (");
-    if let Some(limit_bytes) = quota.limit_bytes {
-        // STORAGE counts units of 1024 octets; what is begun counts whole.
-        out.text("STORAGE ").number(quota.used_bytes.div_ceil(1_024)).space().number(limit_bytes / 1_024);
-    }
-    out.byte(b')').crlf();
-    Ok(())
+/// Writes the quota; false when there is none.
+fn write(quota: &Quota, out: &mut Writer) -> bool {
+    let Some(limit_bytes) = quota.limit_bytes else { return false };
+    out.untagged().text("QUOTA ").string(ROOT.as_bytes()).text(" (STORAGE ");
+    // STORAGE counts units of 1024 octets; what is begun counts whole.
+    out.number(quota.used_bytes.div_ceil(1_024)).space().number(limit_bytes / 1_024).byte(b')').crlf();
+    true
 }

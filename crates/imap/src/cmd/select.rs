@@ -42,7 +42,9 @@ pub fn select(session: &mut Session, select: &SelectCommand, out: &mut Writer) -
     let uid_next = status.uid_next.0;
     let unclaimed =
         if selected.is_writable() { recent.claim(mailbox, uid_next) } else { recent.peek(mailbox, uid_next) };
-    selected.add_recent(unclaimed..uid_next);
+    if !session.enabled.rev2 {
+        selected.add_recent(unclaimed..uid_next);
+    }
     write(session, &view, (&selected, &status), out)?;
     if let Some(qresync) = select.qresync.as_ref().filter(|qresync| qresync.uid_validity == status.uid_validity) {
         resynchronise(&mut selected, &view, qresync, out)?;

@@ -33,7 +33,7 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Re
         // Flags are told behind the change only: before it they would undo in the client's eyes what it did silently.
         session.tell_messages(&view, out)?;
     }
-    session.selected()?.look(&view)?;
+    session.notice(&view)?;
     let stretches = session.selected()?.resolve(&view, &store.set, store.numbering)?;
     let flags = flags_of(&store.flags);
     let change = match store.action {
@@ -48,6 +48,7 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Re
         unchanged_since: store.unchanged_since.map(Modseq),
         walk: Walk::new(stretches, &view),
         untold: Vec::new(),
+        modseq: Modseq(0),
         modified: Vec::new(),
     };
     job.change_batch(session, view)?;
@@ -63,6 +64,8 @@ struct StoreJob {
     walk: Walk,
     /// Messages that were changed and not yet told, falling.
     untold: Vec<u32>,
+    /// The mod-sequence that these messages have now, unless somebody else was there since.
+    modseq: Modseq,
     /// Messages that failed UNCHANGEDSINCE, as UIDs.
     modified: Vec<u32>,
 }
@@ -72,7 +75,7 @@ impl Job for StoreJob {
         if self.untold.is_empty() && !self.walk.is_done() {
             let file = session.file()?;
             let view = file.view()?;
-            session.selected()?.look(&view)?;
+            session.notice(&view)?;
             self.change_batch(session, view)?;
         }
         self.tell(session, out)?;
@@ -103,12 +106,13 @@ impl StoreJob {
         let condstore = session.enabled.condstore;
         let selected = session.selected()?;
         if !outcome.changed.is_empty() {
-            if self.silent && !condstore {
+            if self.silent {
                 selected.own_change(outcome.modseq);
             } else {
                 selected.told_change(outcome.modseq);
             }
         }
+        self.modseq = outcome.modseq;
         self.note(batch, &outcome, condstore);
         session.wait_for(outcome.ticket);
         Ok(())
@@ -152,7 +156,11 @@ impl StoreJob {
             let selected = session.selected()?;
             let Some(entry) = view.entry(selected.folder, Uid(uid)).map_err(gone)? else { continue };
             let number = selected.roster.number_of(&selected.place(&view), uid)?;
-            fetch::write_flags(session, &view, (number, &entry, self.numbering), out)?;
+            if self.silent && entry.modseq == self.modseq {
+                fetch::write_modseq(number, &entry, out);
+            } else {
+                fetch::write_flags(session, &view, (number, &entry, self.numbering), out)?;
+            }
             if is_full(out) {
                 break;
             }

@@ -170,11 +170,11 @@ impl<'f> Scanner<'f> {
         text_of(self.string()?).map(Some)
     }
 
-    /// Takes a LIST pattern: like an astring, with wildcards.
-    pub fn list_pattern(&mut self) -> Parsed<String> {
+    /// Takes a LIST pattern: like an astring, with wildcards. One that cannot be decoded is none: it matches nothing.
+    pub fn list_pattern(&mut self) -> Parsed<Option<String>> {
         let bytes = self
             .string_or_bytes(|byte| writer::is_atom_byte(byte) || matches!(byte, b']' | b'%' | b'*') || byte >= 0x80)?;
-        self.decode_name(&bytes)
+        Ok(self.decode_name(&bytes).ok())
     }
 
     /// Takes a mailbox name.

@@ -148,7 +148,7 @@ fn mailbox_verbs_and_names() {
     check("RENAME a ab]", CommandBody::Rename { from: MailboxName::new("a"), to: MailboxName::new("ab]") });
     check("SUBSCRIBE a", CommandBody::Subscribe(MailboxName::new("a")));
     check("UNSUBSCRIBE a", CommandBody::Unsubscribe(MailboxName::new("a")));
-    check("LSUB \"\" %", CommandBody::Lsub { reference: MailboxName::new(""), pattern: "%".into() });
+    check("LSUB \"\" %", CommandBody::Lsub { reference: MailboxName::new(""), pattern: Some("%".into()) });
     check("GETQUOTA \"\"", CommandBody::GetQuota(String::new()));
     check("GETQUOTAROOT INBOX", CommandBody::GetQuotaRoot(inbox()));
     let limits = vec![QuotaLimit { resource: "STORAGE".into(), limit: 512 }];

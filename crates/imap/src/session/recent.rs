@@ -1,8 +1,8 @@
 //! Which messages are recent: new since the last session that could claim them (RFC 3501 §2.3.2).
 //!
 //! IMAP4rev2 has no `\Recent` and hardly a client of IMAP4rev1 looks at it, so it is not worth a write at every SELECT. The
-//! book is kept in memory: for each mailbox the first UID that no session has claimed yet. What is in a mailbox when
-//! somebody first asks after a restart counts as claimed; what comes later is recent for one session.
+//! book is kept in memory: for each mailbox the first UID that no session has claimed yet. After a restart nobody can tell
+//! who has been told of a message, and then it counts as recent, as the RFC asks: for the first session that selects the mailbox.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -31,10 +31,10 @@ impl RecentBook {
     fn look_up(&self, mailbox: (DbNumber, ViewId), uid_next: u32, change: impl FnOnce(&mut u32)) -> u32 {
         let mut unclaimed = self.unclaimed.lock().unwrap_or_else(PoisonError::into_inner);
         if unclaimed.len() >= RECENT_MAILBOXES_MAX && !unclaimed.contains_key(&mailbox) {
-            // Forgetting makes messages not recent, which is always allowed.
+            // Forgetting makes messages recent once more, which is what is right when it is not known.
             unclaimed.clear();
         }
-        let first = unclaimed.entry(mailbox).or_insert(uid_next);
+        let first = unclaimed.entry(mailbox).or_insert(1);
         let before = *first;
         change(first);
         before.min(uid_next)
@@ -49,11 +49,11 @@ mod tests {
     fn a_message_is_recent_for_one_session() {
         let book = RecentBook::default();
         let mailbox = (DbNumber(1), ViewId(2));
-        assert_eq!(book.peek(mailbox, 10), 10, "what was there when somebody first asked is claimed");
-        assert_eq!(book.claim(mailbox, 10), 10);
+        assert_eq!(book.peek(mailbox, 10), 1, "what was there when somebody first asked is claimed by nobody");
+        assert_eq!(book.claim(mailbox, 10), 1);
         assert_eq!(book.peek(mailbox, 12), 10);
         assert_eq!(book.claim(mailbox, 12), 10);
         assert_eq!(book.claim(mailbox, 12), 12);
-        assert_eq!(book.claim((DbNumber(1), ViewId(3)), 5), 5);
+        assert_eq!(book.claim((DbNumber(1), ViewId(3)), 5), 1);
     }
 }

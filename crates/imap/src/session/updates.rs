@@ -88,8 +88,8 @@ impl Session {
         Ok(())
     }
 
-    /// Notes what changed up to a snapshot.
-    fn notice(&mut self, view: &MailView<'_>) -> Result<()> {
+    /// Notes what changed up to a snapshot, and leaves foreign changes of flags to be told.
+    pub(crate) fn notice(&mut self, view: &MailView<'_>) -> Result<()> {
         let selected = self.selected()?;
         if view.modseq() <= selected.told {
             return Ok(());
@@ -142,7 +142,9 @@ impl Session {
         } else {
             site.recent.peek(mailbox, uid_next)
         };
-        selected.add_recent(unclaimed.max(known)..uid_next);
+        if !rev2 {
+            selected.add_recent(unclaimed.max(known)..uid_next);
+        }
         if selected.roster.count() == before {
             // What came has gone again.
             return Ok(());

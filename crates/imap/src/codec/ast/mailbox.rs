@@ -36,7 +36,7 @@ pub struct ListCommand {
     pub selection: ListSelection,
     /// The reference name.
     pub reference: MailboxName,
-    /// The patterns, decoded.
+    /// The patterns, decoded; those that cannot be are left out, for they match nothing.
     pub patterns: Vec<String>,
     /// The return options.
     pub returns: ListReturns,

@@ -98,8 +98,8 @@ pub enum CommandBody {
     Lsub {
         /// The reference name.
         reference: MailboxName,
-        /// The pattern.
-        pattern: String,
+        /// The pattern; none if it cannot be decoded and so matches nothing.
+        pattern: Option<String>,
     },
     /// NAMESPACE
     Namespace,
