@@ -4,6 +4,8 @@
 //! are encoded make no difference. An accent itself does, but a search for `cafe` finds `café`, because the mark
 //! comes after the letter.
 
+use std::borrow::Cow;
+
 use memchr::memmem;
 use unicode_normalization::UnicodeNormalization;
 
@@ -27,17 +29,44 @@ pub fn fold(text: &str) -> String {
     folded
 }
 
+/// Makes every run of blanks one space: how a field was folded into lines makes no difference (RFC 5322 §2.2.3).
+#[must_use]
+pub fn on_one_line(text: &str) -> Cow<'_, str> {
+    let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
+    let bytes = text.as_bytes();
+    let plain = |pair: &[u8]| !is_blank(&pair[0]) || (pair[0] == b' ' && !is_blank(&pair[1]));
+    if bytes.windows(2).all(plain) && bytes.last().is_none_or(|last| *last == b' ' || !is_blank(last)) {
+        return Cow::Borrowed(text);
+    }
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            ' ' | '\t' | '\r' | '\n' if line.ends_with(' ') => {}
+            ' ' | '\t' | '\r' | '\n' => line.push(' '),
+            other => line.push(other),
+        }
+    }
+    Cow::Owned(line)
+}
+
 /// A text to be found in others.
 #[derive(Debug, Clone)]
 pub struct Needle {
     finder: Box<memmem::Finder<'static>>,
+    /// The one for header fields, where it is another.
+    field_finder: Option<Box<memmem::Finder<'static>>>,
 }
 
 impl Needle {
     /// Makes a text ready to be found.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        Self { finder: Box::new(memmem::Finder::new(fold(text).as_bytes()).into_owned()) }
+        let finder = |text: &str| Box::new(memmem::Finder::new(fold(text).as_bytes()).into_owned());
+        let field_finder = match on_one_line(text) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(line) => Some(finder(&line)),
+        };
+        Self { finder: finder(text), field_finder }
     }
 
     /// Tells whether there is nothing to be found, which is everywhere.
@@ -46,10 +75,11 @@ impl Needle {
         self.finder.needle().is_empty()
     }
 
-    /// Tells whether the text is in another.
+    /// Tells whether the text is in a header field's, whichever blanks stand between words there and here.
     #[must_use]
-    pub fn is_in(&self, text: &str) -> bool {
-        self.is_in_folded(&fold(text))
+    pub fn is_in_field(&self, text: &str) -> bool {
+        let finder = self.field_finder.as_ref().unwrap_or(&self.finder);
+        finder.find(fold(&on_one_line(text)).as_bytes()).is_some()
     }
 
     /// Tells whether the text is in another one that was folded.
@@ -80,9 +110,25 @@ mod tests {
 
     #[test]
     fn a_needle_is_found_anywhere() {
-        assert!(Needle::new("M\u{dc}L").is_in("bei m\u{fc}ller"));
-        assert!(Needle::new("cafe").is_in("Caf\u{e9}"));
-        assert!(Needle::new("").is_in("") && Needle::new("").is_empty());
-        assert!(!Needle::new("caf\u{e9}").is_in("cafe"));
+        assert!(Needle::new("M\u{dc}L").is_in_field("bei m\u{fc}ller"));
+        assert!(Needle::new("cafe").is_in_field("Caf\u{e9}"));
+        assert!(Needle::new("").is_in_field("") && Needle::new("").is_empty());
+        assert!(!Needle::new("caf\u{e9}").is_in_field("cafe"));
+    }
+
+    #[test]
+    fn blanks_in_fields_are_all_the_same() {
+        for text in ["a folded subject", "a folded\tsubject", "a folded \t subject\t"] {
+            for needle in ["folded subject", "folded\tsubject", "FOLDED  SUBJECT", " folded"] {
+                assert!(Needle::new(needle).is_in_field(text), "{needle:?} in {text:?}");
+            }
+            assert!(!Needle::new("foldedsubject").is_in_field(text));
+        }
+        for text in ["", " ", "a b", " a b "] {
+            assert!(matches!(on_one_line(text), Cow::Borrowed(_)), "{text:?}");
+        }
+        for (text, line) in [("\t", " "), ("a\t", "a "), ("\tb", " b"), ("  ", " "), ("a\r\n b", "a b")] {
+            assert_eq!(on_one_line(text), line);
+        }
     }
 }

@@ -15,8 +15,10 @@ const PREVIEW_SOURCE_BYTES_MIN: usize = 1 << 10;
 /// About `size_bytes_max` bytes are decoded before the character set is; the text may be longer in UTF-8.
 #[must_use]
 pub fn decode(part: &Part, body: &[u8], size_bytes_max: usize) -> Option<String> {
-    let bytes = transfer::decode(&part.content.encoding, body, size_bytes_max)?;
-    Some(word::cut_to_unicode(part.content.parameter("charset"), bytes.into_owned()))
+    let bytes = transfer::decode(&part.content.encoding, body, size_bytes_max)?.into_owned();
+    let charset = part.content.parameter("charset");
+    let was_cut = bytes.len() >= size_bytes_max || (body.len() as u64) < part.size();
+    Some(if was_cut { word::cut_to_unicode(charset, bytes) } else { word::charset_to_unicode(charset, bytes) })
 }
 
 /// Reads a part, by its index, and decodes it; see [`decode`].
@@ -151,5 +153,26 @@ mod tests {
         let structure = parse(raw.as_bytes());
         assert_eq!(decode(structure.root(), &raw.as_bytes()[1..], 3), Some("\u{e9}".into()));
         assert_eq!(decode(structure.root(), &raw.as_bytes()[1..], 100), Some("\u{e9}\u{e9}\u{e9}".into()));
+    }
+
+    #[test]
+    fn the_last_byte_of_a_part_is_a_character_where_nothing_was_cut() {
+        let check = |charset: &str, byte: u8, size_bytes_max: usize, expected: &str| {
+            let head = format!("Content-Type: text/plain; charset={charset}\n\n");
+            let raw = [head.as_bytes(), b"caf", &[byte]].concat();
+            let structure = parse(&raw);
+            let decoded = decode(structure.root(), &raw[head.len()..], size_bytes_max);
+            assert_eq!(decoded.as_deref(), Some(expected), "{charset} {size_bytes_max}");
+        };
+        // Each of these bytes would begin a character in UTF-8. With 4 the limit may have cut, with 100 it has not.
+        for size_bytes_max in [4, 100] {
+            check("iso-8859-1", 0xe9, size_bytes_max, "caf\u{e9}");
+            check("iso-8859-15", 0xe9, size_bytes_max, "caf\u{e9}");
+            check("windows-1252", 0xe9, size_bytes_max, "caf\u{e9}");
+            check("koi8-r", 0xd1, size_bytes_max, "caf\u{44f}");
+        }
+        check("utf-8", 0xe9, 100, "caf\u{e9}");
+        check("utf-8", 0xe9, 4, "caf");
+        check("x-unknown", 0xe9, 4, "caf");
     }
 }

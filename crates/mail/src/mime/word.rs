@@ -43,11 +43,15 @@ pub fn decode(value: &[u8]) -> String {
 /// Converts text of a named character set to Unicode; a set that is unknown or none is guessed.
 #[must_use]
 pub fn charset_to_unicode(charset: Option<&[u8]>, bytes: Vec<u8>) -> String {
-    let named = charset.map(<[u8]>::trim_ascii).filter(|name| !is_unicode_or_ascii(name)).and_then(charset_decoder);
-    match named {
+    match decoder_of(charset) {
         Some(decode) => decode(&bytes),
         None => guessed(bytes),
     }
+}
+
+/// Gives what decodes a character set; nothing where texts are guessed.
+fn decoder_of(charset: Option<&[u8]>) -> Option<fn(&[u8]) -> String> {
+    charset.map(<[u8]>::trim_ascii).filter(|name| !is_unicode_or_ascii(name)).and_then(charset_decoder)
 }
 
 /// Takes UTF-8 as such and anything else as Windows-1252.
@@ -67,9 +71,10 @@ fn is_unicode_or_ascii(charset: &[u8]) -> bool {
     charset.is_empty() || NAMES.iter().any(|name| charset.eq_ignore_ascii_case(name))
 }
 
-/// Decodes text that is UTF-8 with perhaps a broken character at its end, where a limit has cut it.
+/// Converts text that a limit has cut: where it may be UTF-8, perhaps within its last character.
 pub(crate) fn cut_to_unicode(charset: Option<&[u8]>, mut bytes: Vec<u8>) -> String {
-    if let Err(error) = std::str::from_utf8(&bytes)
+    if decoder_of(charset).is_none()
+        && let Err(error) = std::str::from_utf8(&bytes)
         && error.error_len().is_none()
     {
         bytes.truncate(error.valid_up_to());

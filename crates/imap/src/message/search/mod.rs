@@ -316,8 +316,9 @@ impl ContentTest {
             Self::Sent(days) => header::first(message.header(), "Date")
                 .and_then(date::Date::parse)
                 .is_some_and(|date| days.contain(date.local_day())),
-            Self::Field { name, needle } => header::fields(message.header())
-                .any(|field| field.is(name) && (needle.is_empty() || needle.is_in(&header::decoded(field.value)))),
+            Self::Field { name, needle } => header::fields(message.header()).any(|field| {
+                field.is(name) && (needle.is_empty() || needle.is_in_field(&header::decoded(field.value)))
+            }),
             Self::Body(needle) => texts.body_has(needle)?,
             Self::Text(needle) => texts.header_has(needle) || texts.body_has(needle)?,
         })

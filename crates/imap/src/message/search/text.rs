@@ -88,7 +88,7 @@ impl<'m, M: Stored> Texts<'m, M> {
 }
 
 fn fields_have(header: &[u8], needle: &Needle) -> bool {
-    header::fields(header).any(|field| needle.is_in(&field_text(&field)))
+    header::fields(header).any(|field| needle.is_in_field(&field_text(&field)))
 }
 
 /// Gives a field as people read it: `Name: value`.
