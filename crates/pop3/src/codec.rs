@@ -105,6 +105,16 @@ impl Outgoing {
         Self { raw, offset: 0, end, at_line_start: true, finished: false }
     }
 
+    /// Counts the octets that a client has when the dots are undone: every line ends in CRLF, the last one too.
+    #[must_use]
+    pub fn octets(&self) -> u64 {
+        let raw = self.raw.get(..self.end).unwrap_or_default();
+        let without_cr = |place: &usize| place.checked_sub(1).is_none_or(|before| raw.get(before) != Some(&b'\r'));
+        let bare = memchr::memchr_iter(b'\n', raw).filter(without_cr).count();
+        let open = if raw.is_empty() || raw.ends_with(b"\n") { 0 } else { 2 };
+        raw.len().saturating_add(bare).saturating_add(open) as u64
+    }
+
     /// Starts with the header and the first lines of the body.
     #[must_use]
     pub fn top(raw: Vec<u8>, lines: u32) -> Self {
@@ -234,6 +244,7 @@ mod tests {
             let out = sent(Outgoing::whole(raw.clone()), piece);
             prop_assert!(out == b".\r\n" || out.ends_with(b"\r\n.\r\n"));
             let body = &out[..out.len() - 3];
+            let octets = Outgoing::whole(raw.clone()).octets();
             prop_assert!(!body.windows(5).any(|window| window == b"\r\n.\r\n") && !body.starts_with(b".\r\n"));
             let mut undone = Vec::new();
             for line in body.split_inclusive(|byte| *byte == b'\n') {
@@ -246,6 +257,7 @@ mod tests {
             if !last.is_empty() {
                 expected.push_str(&format!("{last}\r\n"));
             }
+            prop_assert_eq!(octets, undone.len() as u64);
             prop_assert_eq!(String::from_utf8(undone).expect("ASCII"), expected);
         }
 

@@ -131,7 +131,8 @@ impl Session {
                 Step::Reply(format!("+ {}\r\n", BASE64.encode(&last)))
             }
             Outcome::Message(Some(raw), None) => {
-                Step::Message(ok(&format!("{} octets", raw.len())), Outgoing::whole(raw))
+                let outgoing = Outgoing::whole(raw);
+                Step::Message(ok(&format!("{} octets", outgoing.octets())), outgoing)
             }
             Outcome::Message(Some(raw), Some(lines)) => Step::Message(ok("top follows"), Outgoing::top(raw, lines)),
             Outcome::Message(None, _) => Step::Reply(err("this message is gone")),

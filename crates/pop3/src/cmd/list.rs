@@ -1,5 +1,6 @@
 //! `LIST` (RFC 1939 §5): the size of one message, or of all.
-//! The size is that of the stored message.
+//! The size is that of the stored message: to tell how many octets RETR will send of one with bare or missing line ends, which only
+//! APPEND and imports bring, it would have to be read. RETR tells that.
 
 use std::fmt::Write;
 
