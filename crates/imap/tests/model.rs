@@ -1,6 +1,6 @@
 //! Several clients against a model: whatever they do in whatever order, each can follow what happens to its mailbox.
 //!
-//! The model is two mailboxes as plain lists. A client keeps a mirror of the mailbox that it has selected, from nothing but what
+//! The model is three mailboxes as plain lists; the third is deleted, made anew and renamed while it is in use. A client keeps a mirror of the mailbox that it has selected, from nothing but what
 //! the server tells it. After every command, what was told must fit the mirror and the model; after a NOOP the mirror must
 //! be the mailbox, flags included. One client is plain, one knows CONDSTORE, one QRESYNC; the last leaves now and then
 //! and comes back with what it knew.
@@ -11,21 +11,43 @@ use proptest::prelude::*;
 use wire::Peer;
 
 use crate::connection::Connection;
-use crate::world::World;
+use crate::world::{self, World};
 
-const NAMES: [&str; 2] = ["INBOX", "Archive"];
+const NAMES: [&str; 3] = ["INBOX", "Archive", "Plan"];
+/// The mailbox that is not left in peace, and its other name.
+const RESTLESS: usize = 2;
+const OTHER_NAME: &str = "Project";
 const FLAGS: [&str; 4] = ["\\Seen", "\\Deleted", "\\Flagged", "Label"];
 
 type Flags = BTreeSet<String>;
 
 /// A mailbox of the model.
-#[derive(Default)]
 struct Mailbox {
+    name: &'static str,
     messages: BTreeMap<u32, Flags>,
     uid_next: u32,
+    /// Its UIDVALIDITY, once somebody was told.
+    validity: Option<u32>,
+    /// The largest UIDVALIDITY of a mailbox of this name that is gone.
+    past_validity: u32,
 }
 
 impl Mailbox {
+    fn new(name: &'static str) -> Self {
+        Self { name, messages: BTreeMap::new(), uid_next: 0, validity: None, past_validity: 0 }
+    }
+
+    /// Takes a UIDVALIDITY that somebody was told: the same as before, or in a new mailbox a larger one.
+    fn told_validity(&mut self, validity: u32) {
+        assert!(validity > self.past_validity, "{validity} is of the past, as {}", self.past_validity);
+        assert_eq!(*self.validity.get_or_insert(validity), validity);
+    }
+
+    /// The mailbox was deleted and made anew.
+    fn begin_anew(&mut self) {
+        *self = Self { past_validity: self.validity.unwrap_or(self.past_validity), ..Self::new(self.name) };
+    }
+
     fn add(&mut self, flags: Flags) -> u32 {
         self.uid_next += 1;
         self.messages.insert(self.uid_next, flags);
@@ -48,6 +70,12 @@ enum Kind {
     Qresync,
 }
 
+impl Kind {
+    fn attributes(self) -> &'static str {
+        if self == Self::Plain { "UID FLAGS" } else { "UID FLAGS MODSEQ" }
+    }
+}
+
 struct Client {
     connection: Connection,
     kind: Kind,
@@ -62,13 +90,28 @@ struct Client {
 
 #[derive(Clone, Debug)]
 enum Step {
+    /// One message or several.
     Append {
         mailbox: usize,
+        flags: Vec<Vec<usize>>,
+    },
+    /// The router puts a message into the inbox.
+    Deliver,
+    /// The restless mailbox is deleted and made anew; who has it open learns of that with this command.
+    DeleteAndCreate {
+        learns_with: &'static str,
+    },
+    Rename,
+    Replace {
+        by_uid: bool,
+        pick: usize,
+        target: usize,
         flags: Vec<usize>,
     },
-    /// By number or by UID; `+`, `-` or nothing; silent or not.
+    /// By number or by UID; only what is unchanged since the client heard of the first; `+`, `-` or nothing; silent or not.
     Store {
         by_uid: bool,
+        unchanged: bool,
         sign: &'static str,
         silent: bool,
         flags: Vec<usize>,
@@ -104,10 +147,27 @@ fn flags() -> impl Strategy<Value = Vec<usize>> {
 fn step() -> impl Strategy<Value = Step> {
     let sign = prop::sample::select(vec!["+", "-", ""]);
     let verb = prop::sample::select(vec!["COPY", "MOVE"]);
+    let learns_with = prop::sample::select(vec![
+        "NOOP",
+        "FETCH 1:* FLAGS",
+        "UID STORE 1:* +FLAGS (\\Seen)",
+        "SEARCH ALL",
+        "EXPUNGE",
+        "APPEND INBOX {1+}\r\nx",
+        "UID MOVE 1:* Archive",
+    ]);
     prop_oneof![
-        4 => (0..NAMES.len(), flags()).prop_map(|(mailbox, flags)| Step::Append { mailbox, flags }),
-        6 => (any::<bool>(), sign, any::<bool>(), flags(), picks())
-            .prop_map(|(by_uid, sign, silent, flags, picks)| Step::Store { by_uid, sign, silent, flags, picks }),
+        4 => (0..NAMES.len(), prop::collection::vec(flags(), 1..4))
+            .prop_map(|(mailbox, flags)| Step::Append { mailbox, flags }),
+        2 => Just(Step::Deliver),
+        1 => learns_with.prop_map(|learns_with| Step::DeleteAndCreate { learns_with }),
+        1 => Just(Step::Rename),
+        2 => (any::<bool>(), 0_usize..12, 0..NAMES.len(), flags())
+            .prop_map(|(by_uid, pick, target, flags)| Step::Replace { by_uid, pick, target, flags }),
+        6 => (any::<bool>(), any::<bool>(), sign, any::<bool>(), flags(), picks())
+            .prop_map(|(by_uid, unchanged, sign, silent, flags, picks)| {
+                Step::Store { by_uid, unchanged, sign, silent, flags, picks }
+            }),
         2 => Just(Step::Expunge),
         1 => picks().prop_map(|picks| Step::UidExpunge { picks }),
         3 => (verb, any::<bool>(), picks(), 0..NAMES.len())
@@ -119,25 +179,25 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 struct Play {
-    mailboxes: [Mailbox; 2],
+    world: World,
+    mailboxes: [Mailbox; 3],
     clients: Vec<Client>,
+    /// Tells the mod-sequences that messages really have.
+    observer: Connection,
 }
 
 impl Play {
     fn new() -> Self {
         let world = World::new();
-        let mut play = Self { mailboxes: Default::default(), clients: Vec::new() };
+        let mut observer = Connection::new(&world, Peer::local());
+        observer.receive(format!("o LOGIN alice secret\r\no CREATE {}\r\n", NAMES[RESTLESS]).as_bytes());
+        let mut play = Self { world, mailboxes: NAMES.map(Mailbox::new), clients: Vec::new(), observer };
         for kind in [Kind::Plain, Kind::Condstore, Kind::Qresync] {
-            let connection = Connection::new(&world, Peer::local());
+            let connection = Connection::new(&play.world, Peer::local());
             let mirror = Vec::new();
             let mut client =
                 Client { connection, kind, selected: 0, mirror, uid_validity: 0, highest_modseq: 0, heard_modseq: 0 };
-            client.send("LOGIN alice secret");
-            match kind {
-                Kind::Plain => {}
-                Kind::Condstore => drop(client.send("ENABLE CONDSTORE")),
-                Kind::Qresync => drop(client.send("ENABLE QRESYNC")),
-            }
+            client.log_in();
             play.clients.push(client);
             let index = play.clients.len() - 1;
             play.select(index, 0);
@@ -148,16 +208,31 @@ impl Play {
     fn step(&mut self, index: usize, step: &Step) {
         match step {
             Step::Append { mailbox, flags } => {
-                let flags = names(flags);
-                let line = format!("APPEND {} ({}) {{1+}}\r\nx", NAMES[*mailbox], join(&flags));
+                let flags: Vec<Flags> = flags.iter().map(|flags| names(flags)).collect();
+                let messages: String = flags.iter().map(|flags| format!(" ({}) {{1+}}\r\nx", join(flags))).collect();
+                let line = format!("APPEND {}{messages}", self.mailboxes[*mailbox].name);
                 let said = self.command(index, &line);
-                let uid = self.mailboxes[*mailbox].add(flags);
-                let code = format!("[APPENDUID {} {uid}]", self.validity(*mailbox, &said));
-                assert!(said.last().is_some_and(|line| line.contains(&code)), "{said:?} lacks {code}");
+                let new: Vec<u32> = flags.into_iter().map(|flags| self.mailboxes[*mailbox].add(flags)).collect();
+                self.check_new(*mailbox, &said, &new);
                 self.hear(index, &said);
             }
-            Step::Store { by_uid, sign, silent, flags, picks } => {
-                self.store(index, (*by_uid, *silent), sign, &names(flags), picks)
+            Step::Deliver => {
+                world::deliver(&self.world.open_as_server("alice"), b"x");
+                self.mailboxes[0].add(Flags::new());
+            }
+            Step::DeleteAndCreate { learns_with } => self.delete_and_create(index, learns_with),
+            Step::Rename => {
+                let old = self.mailboxes[RESTLESS].name;
+                let new = if old == OTHER_NAME { NAMES[RESTLESS] } else { OTHER_NAME };
+                let said = self.command(index, &format!("RENAME {old} {new}"));
+                self.mailboxes[RESTLESS].name = new;
+                self.hear(index, &said);
+            }
+            Step::Replace { by_uid, pick, target, flags } => {
+                self.replace(index, (*by_uid, *pick), *target, names(flags))
+            }
+            Step::Store { by_uid, unchanged, sign, silent, flags, picks } => {
+                self.store(index, (*by_uid, *unchanged, *silent), sign, &names(flags), picks)
             }
             Step::Expunge => {
                 let said = self.command(index, "EXPUNGE");
@@ -185,10 +260,34 @@ impl Play {
         }
     }
 
-    fn store(&mut self, index: usize, (by_uid, silent): (bool, bool), sign: &str, flags: &Flags, picks: &[usize]) {
-        let Some((set, uids)) = self.pick(index, picks, by_uid) else { return };
+    fn store(
+        &mut self,
+        index: usize,
+        (by_uid, unchanged, silent): (bool, bool, bool),
+        sign: &str,
+        flags: &Flags,
+        picks: &[usize],
+    ) {
+        let Some((set, mut uids)) = self.pick(index, picks, by_uid) else { return };
         let (uid, dot) = (if by_uid { "UID " } else { "" }, if silent { ".SILENT" } else { "" });
-        let said = self.command(index, &format!("{uid}STORE {set} {sign}FLAGS{dot} ({})", join(flags)));
+        let line = |condition: &str| format!("{uid}STORE {set}{condition} {sign}FLAGS{dot} ({})", join(flags));
+        let first =
+            self.clients[index].mirror.iter().find(|known| uids.contains(&known.uid)).map_or(0, |known| known.modseq);
+        let said = if unchanged && first > 0 && self.clients[index].kind != Kind::Plain {
+            let numbers = self.clients[index].numbers();
+            let changed = self.changed_since(self.clients[index].selected, first);
+            let said = self.command(index, &line(&format!(" (UNCHANGEDSINCE {first})")));
+            let failed: BTreeSet<u32> = uids.intersection(&changed).copied().collect();
+            let told =
+                said.last().and_then(|last| last.split_once("[MODIFIED ")).and_then(|(_, rest)| rest.split_once(']'));
+            let told = told.map_or_else(BTreeSet::new, |(set, _)| members(set));
+            let expected = failed.iter().map(|uid| if by_uid { *uid } else { numbers[uid] }).collect();
+            assert_eq!(told, expected, "{said:?}");
+            uids.retain(|uid| !failed.contains(uid));
+            said
+        } else {
+            self.command(index, &line(""))
+        };
         let change = |old: &mut Flags| match sign {
             "+" => old.extend(flags.iter().cloned()),
             "-" => old.retain(|flag| !flags.contains(flag)),
@@ -204,10 +303,90 @@ impl Play {
         }
     }
 
+    /// Puts a message in the place of another one, which may be gone.
+    fn replace(&mut self, index: usize, (by_uid, pick): (bool, usize), target: usize, flags: Flags) {
+        let Some((set, uids)) = self.pick(index, &[pick], by_uid) else { return };
+        let uid = if by_uid { "UID " } else { "" };
+        let line = format!("{uid}REPLACE {set} {} ({}) {{1+}}\r\nx", self.mailboxes[target].name, join(&flags));
+        let old = uids.first().copied().filter(|uid| self.selected(index).messages.contains_key(uid));
+        let Some(old) = old else {
+            let said = self.clients[index].ask(&line);
+            assert!(said.last().is_some_and(|last| last.starts_with("t NO [NONEXISTENT] ")), "{line}: {said:?}");
+            return self.hear(index, &said);
+        };
+        let said = self.command(index, &line);
+        self.selected(index).messages.remove(&old);
+        let new = self.mailboxes[target].add(flags);
+        self.check_new(target, &said, &[new]);
+        self.hear(index, &said);
+    }
+
+    /// Deletes the restless mailbox and makes it anew. Who has it open is told good-bye, and comes back.
+    fn delete_and_create(&mut self, index: usize, learns_with: &str) {
+        let name = self.mailboxes[RESTLESS].name;
+        let said = self.command(index, &format!("DELETE {name}"));
+        self.hear(index, &said);
+        let said = self.command(index, &format!("CREATE {name}"));
+        self.mailboxes[RESTLESS].begin_anew();
+        if self.clients[index].selected == RESTLESS {
+            self.clients[index].mirror.clear();
+            self.clients[index].uid_validity = 0;
+            self.select(index, RESTLESS);
+        } else {
+            self.hear(index, &said);
+        }
+        for other in (0..self.clients.len()).filter(|other| *other != index) {
+            if self.clients[other].selected != RESTLESS {
+                continue;
+            }
+            let said = self.clients[other].ask(learns_with);
+            assert!(said.last().is_some_and(|last| last.starts_with("* BYE ")), "{learns_with}: {said:?}");
+            if learns_with.starts_with("APPEND") {
+                // That was done before anybody asked for the mailbox.
+                self.mailboxes[0].add(Flags::new());
+            }
+            self.come_back_to_new(other);
+        }
+    }
+
+    /// Connects a client again, which believes that it knows the mailbox.
+    fn come_back_to_new(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        client.connection = Connection::new(&self.world, Peer::local());
+        client.log_in();
+        let name = self.mailboxes[RESTLESS].name;
+        if client.kind == Kind::Qresync && client.uid_validity > 0 {
+            let line = format!("SELECT {name} (QRESYNC ({} {}))", client.uid_validity, client.highest_modseq);
+            let said = client.send(&line);
+            assert!(!said.iter().any(|line| line.contains("VANISHED") || line.contains("FETCH")), "{said:?}");
+        }
+        client.uid_validity = 0;
+        self.select(index, RESTLESS);
+    }
+
+    /// Asks which messages of a mailbox have changed since a mod-sequence.
+    fn changed_since(&mut self, mailbox: usize, modseq: u64) -> BTreeSet<u32> {
+        let name = self.mailboxes[mailbox].name;
+        self.observer.said.clear();
+        self.observer.receive(format!("o EXAMINE {name}\r\no UID FETCH 1:* (MODSEQ)\r\n").as_bytes());
+        let said = self.observer.said.drain(..).filter(|line| line.contains(" FETCH (UID"));
+        let changed = said.filter(|line| after(line, "MODSEQ (").is_some_and(|own| own > modseq));
+        changed.map(|line| after(&line, "UID ").map_or(0, narrow)).collect()
+    }
+
+    /// Checks that new messages have the UIDs that they must have, and the UIDVALIDITY of their mailbox.
+    fn check_new(&mut self, mailbox: usize, said: &[String], uids: &[u32]) {
+        let line = said.iter().find(|line| line.contains("[APPENDUID ")).unwrap_or_else(|| panic!("{said:?}"));
+        let (_, code) = line.split_once("[APPENDUID ").unwrap_or_default();
+        let (validity, set) = code.split_once(']').unwrap_or_default().0.split_once(' ').unwrap_or_default();
+        assert_eq!(members(set), uids.iter().copied().collect(), "{line}");
+        self.mailboxes[mailbox].told_validity(validity.parse().expect("UIDVALIDITY is a number"));
+    }
+
     fn transfer(&mut self, index: usize, (verb, by_uid): (&str, bool), picks: &[usize], target: usize) {
         let Some((set, uids)) = self.pick(index, picks, by_uid) else { return };
         let uid = if by_uid { "UID " } else { "" };
-        let line = format!("{uid}{verb} {set} {}", NAMES[target]);
+        let line = format!("{uid}{verb} {set} {}", self.mailboxes[target].name);
         let mailbox = self.selected(index);
         if !by_uid && uids.iter().any(|uid| !mailbox.messages.contains_key(uid)) {
             // By number all or none; what the client was not told is gone is no reason to copy the rest.
@@ -238,18 +417,19 @@ impl Play {
 
     /// Selects a mailbox and reads it; with QRESYNC, and when it is the same as before, from what is known.
     fn select(&mut self, index: usize, mailbox: usize) {
+        let name = self.mailboxes[mailbox].name;
         let client = &mut self.clients[index];
         let comes_back = client.kind == Kind::Qresync && client.selected == mailbox && client.uid_validity > 0;
         if comes_back {
-            let line =
-                format!("SELECT {} (QRESYNC ({} {}))", NAMES[mailbox], client.uid_validity, client.highest_modseq);
+            let line = format!("SELECT {name} (QRESYNC ({} {}))", client.uid_validity, client.highest_modseq);
             let said = client.send(&line);
             client.come_back(&said);
         } else {
             client.selected = mailbox;
-            let said = client.send(&format!("SELECT {}", NAMES[mailbox]));
+            let said = client.send(&format!("SELECT {name}"));
             client.begin(&said);
-            let said = client.send("UID FETCH 1:* (FLAGS)");
+            self.mailboxes[mailbox].told_validity(client.uid_validity);
+            let said = client.send(&format!("UID FETCH 1:* ({})", client.kind.attributes()));
             self.hear(index, &said);
         }
         self.check_mirror(index);
@@ -282,7 +462,7 @@ impl Play {
         let mailbox = &self.mailboxes[client.selected];
         said.iter().for_each(|line| client.hear(line, mailbox));
         if let Some(first) = client.mirror.iter().position(|known| known.uid == 0) {
-            let said = client.send(&format!("FETCH {}:* (UID FLAGS)", first + 1));
+            let said = client.send(&format!("FETCH {}:* ({})", first + 1, client.kind.attributes()));
             self.hear(index, &said);
         }
     }
@@ -296,17 +476,23 @@ impl Play {
         let expected: Vec<(u32, &Flags)> = mailbox.messages.iter().map(|(uid, flags)| (*uid, flags)).collect();
         assert_eq!(mirror, expected, "client {index} ({:?})", client.kind);
     }
-
-    fn validity(&self, mailbox: usize, said: &[String]) -> String {
-        let known = self.clients.iter().find(|client| client.selected == mailbox).map(|client| client.uid_validity);
-        known.filter(|validity| *validity > 0).map_or_else(
-            || after(&said.join("\n"), "[APPENDUID ").unwrap_or_default().to_string(),
-            |validity| validity.to_string(),
-        )
-    }
 }
 
 impl Client {
+    fn log_in(&mut self) {
+        self.send("LOGIN alice secret");
+        match self.kind {
+            Kind::Plain => {}
+            Kind::Condstore => drop(self.send("ENABLE CONDSTORE")),
+            Kind::Qresync => drop(self.send("ENABLE QRESYNC")),
+        }
+    }
+
+    /// Gives the number by which the client calls each UID that it knows.
+    fn numbers(&self) -> BTreeMap<u32, u32> {
+        (1..).zip(&self.mirror).map(|(number, known)| (known.uid, number)).collect()
+    }
+
     /// Sends a command and takes the answer; it must end with OK.
     fn send(&mut self, line: &str) -> Vec<String> {
         let said = self.ask(line);

@@ -8,7 +8,7 @@ use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use imap::backend::{Credentials, Exchange, ExchangeStep, LoginError};
 use imap::session::{Options, Site};
-use mail::mailbox::{Mail, MailFile, MailOptions};
+use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
 use notes::{Identity, Notes};
 use store::memory::Memory;
 use store::{Store, SyncMode};
@@ -20,6 +20,7 @@ pub struct World {
     pub clock: Arc<SimClock>,
     /// What sessions are made with.
     pub site: Arc<Site>,
+    mail: Arc<Mail>,
 }
 
 impl World {
@@ -34,9 +35,23 @@ impl World {
             accounts.ensure(login, quota_bytes);
         }
         let options = Options { starttls: true, append_bytes_max: 1 << 20, ..Options::default() };
+        let mail = Arc::clone(&accounts.mail);
         let site = Arc::new(Site::new(Arc::new(accounts), Arc::clone(&clock) as _, options));
-        Self { clock, site }
+        Self { clock, site, mail }
     }
+
+    /// Opens a mail file as the server does to deliver.
+    pub fn open_as_server(&self, login: &str) -> MailFile {
+        self.mail.open_as_server(&path(login)).expect("the mail file is there")
+    }
+}
+
+/// Puts a message into the inbox, as the router does.
+pub fn deliver(file: &MailFile, raw: &[u8]) {
+    let inbox = file.view().and_then(|view| view.folder("INBOX")).expect("the store works").expect("there is an inbox");
+    let message = NewMessage { raw: raw.to_vec(), flags: Flags::default(), received: None };
+    let (_, _, ticket) = file.append(inbox.id, &[message]).expect("the inbox takes mail");
+    file.durable(ticket).wait().expect("the store works");
 }
 
 struct Accounts {
