@@ -1,10 +1,12 @@
 """Plays all scripts, each in a mailbox of its own, and says how each went.
 
 `scripts.txt` says how a script begins (`connect`: nothing; `greeted`; `login`; `selected`: logged in, with the mailbox that the suite's own
-setup script makes; `inbox`) or why it is skipped. `differences.txt` says which single answers are not compared, and why.
+setup script makes; `inbox`) or why it is skipped. `differences.txt` says which single answers are others here, what they are, and why. A
+difference that is not needed fails, so that none stays when it has gone.
 """
 
 import os
+import re
 
 from . import meaning, play, script
 
@@ -14,29 +16,31 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def plan():
-    """Reads scripts.txt: gives for each script how it begins, and why it is skipped if it is."""
+    """Reads scripts.txt: gives for each script how it begins, why it is skipped if it is, and the commands before it."""
     result = {}
     with open(os.path.join(HERE, "scripts.txt"), encoding="utf-8") as lines:
         for line in lines:
-            if line.strip() and not line.startswith("#"):
+            if line.startswith(" "):
+                result[name][2].append(line.strip())
+            elif line.strip() and not line.startswith("#"):
                 name, how, *reason = line.split(None, 2)
-                result[name] = (how, reason[0].strip() if reason else "")
+                result[name] = (how, reason[0].strip() if reason else "", [])
     return result
 
 
 def differences():
-    """Reads differences.txt: gives the lines of each script whose answers are not compared."""
+    """Reads differences.txt: gives for the lines of each script what is answered here instead."""
     result = {}
     with open(os.path.join(HERE, "differences.txt"), encoding="utf-8") as lines:
         for line in lines:
             if line.strip() and not line.startswith("#"):
-                name, numbers, _reason = line.split(None, 2)
-                result.setdefault(name, set()).update(int(number) for number in numbers.split(","))
+                name, numbers, ours = re.match(r"(\S+) (\S+) /(.*?)/ \S", line).groups()
+                result.setdefault(name, {}).update({int(number): ours for number in numbers.split(",")})
     return result
 
 
 def run_one(folder, name, how, server):
-    """Plays one script; raises `meaning.Unlike`."""
+    """Plays one script; raises `meaning.Unlike`. Gives the lines of the differences that it needed."""
     login = (server["user"], SUITE_PASSWORD) if how in ("login", "selected", "inbox") else None
     player = play.Player(server["address"], {SUITE_USER: server["user"]}, how != "connect", login)
     try:
@@ -44,7 +48,11 @@ def run_one(folder, name, how, server):
             player.play(script.parse(read(folder, "SelectedStateSetup"), server["separator"]))
         if how == "inbox":
             player.play(script.parse("C: abcd SELECT INBOX\nS: .*\n"))
-        player.play(script.parse(read(folder, name), server["separator"]), differences().get(name, set()))
+        if server["before"]:
+            before = "".join(f"C: b{number} {command}\nS: b{number} OK.*\n" for number, command in enumerate(server["before"]))
+            player.play(script.parse(before))
+        player.play(script.parse(read(folder, name), server["separator"]), differences().get(name, {}))
+        return player.needed
     finally:
         player.close()
 
@@ -62,19 +70,22 @@ def run(folder, address, separator, user_for, only=None):
     known = plan()
     passed = failed = skipped = 0
     for name in names:
-        how, reason = known.get(name) or known.get(name.split("/")[0] + "/*") or ("missing", "scripts.txt does not name it")
+        how, reason, before = known.get(name) or known.get(name.split("/")[0] + "/*") or ("missing", "scripts.txt does not name it", [])
         if only and name not in only:
             continue
         if how == "skip":
             skipped += 1
             continue
-        server = {"address": address, "separator": separator}
+        server, needed = {"address": address, "separator": separator, "before": before}, set()
         try:
             if how == "missing":
                 raise meaning.Unlike(reason)
             for beginning in how.split(","):
                 server["user"] = user_for(name)
-                run_one(folder, name, beginning, server)
+                needed |= run_one(folder, name, beginning, server)
+            superfluous = set(differences().get(name, {})) - needed
+            if superfluous:
+                raise meaning.Unlike(f"is answered as expected: the differences at the lines {sorted(superfluous)} are none")
             passed += 1
         except (meaning.Unlike, OSError) as error:
             failed += 1
