@@ -13,6 +13,7 @@ import shutil
 import smtplib
 import ssl
 import subprocess
+import threading
 import time
 import unittest
 
@@ -114,6 +115,51 @@ class ImapSession(Session):
         self.good(imap.thread("ORDEREDSUBJECT", "UTF-8", "ALL"))
         self.good(imap.xatom("SEARCH", "RETURN (MIN MAX COUNT)", "ALL"))
         self.assertIn(b"COUNT 4", imap.response("ESEARCH")[1][0])
+
+    def test_many_writers_to_one_inbox(self):
+        """Five IMAP sessions and two that deliver write to one inbox at once: they wait for each other, and nobody sees a NO or a 4xx."""
+        rounds, troubles, kept = 30, [], []
+
+        def change(number):
+            client = imaplib.IMAP4(*self.server.address("imap"), timeout=PATIENCE_S)
+            self.good(client.login(f"dora@{self.server.domain}", self.server.password))
+            self.good(client.select("INBOX"))
+            for turn in range(rounds):
+                said = self.good(client.append("INBOX", "Label", None, letter(f"writer {number}, {turn}")))
+                uid = said[0].split(b"APPENDUID ")[1].split(b"]")[0].split()[1].decode()
+                self.good(client.uid("store", uid, "+FLAGS", "(\\Flagged)"))
+                self.good(client.uid("store", "1:*", "+FLAGS.SILENT", "(\\Answered)"))
+                self.good(client.uid("copy", uid, "Archive"))
+                if turn % 2:
+                    self.good(client.uid("store", uid, "+FLAGS", "(\\Deleted)"))
+                    self.good(client.uid("expunge", uid))
+                else:
+                    kept.append(uid)
+                self.good(client.noop())
+            client.logout()
+
+        def deliver(number):
+            with smtplib.SMTP(*self.server.address("smtp"), timeout=PATIENCE_S) as client:
+                for turn in range(rounds):
+                    client.sendmail("stranger@elsewhere.test", [f"dora@{self.server.domain}"], letter(f"delivery {number}, {turn}"))
+
+        def attempt(work, number):
+            try:
+                work(number)
+            except Exception as trouble:    # pylint: disable=broad-except   (it is told below)
+                troubles.append(f"{work.__name__} {number}: {trouble!r}")
+
+        threads = [threading.Thread(target=attempt, args=(change, number)) for number in range(5)]
+        threads += [threading.Thread(target=attempt, args=(deliver, number)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(troubles, [])
+        self.assertEqual(len(set(kept)), 5 * rounds // 2)
+        client = self.imap("dora")
+        self.assertEqual(int(self.good(client.select("INBOX"))[0]), 5 * rounds // 2 + 2 * rounds)
+        self.assertEqual(int(self.good(client.select("Archive"))[0]), 5 * rounds)
 
     def test_tls_from_the_first_byte(self):
         client = imaplib.IMAP4_SSL(*self.server.address("imap_tls"), ssl_context=trusting(), timeout=PATIENCE_S)

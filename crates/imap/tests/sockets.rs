@@ -1,4 +1,4 @@
-//! Whole connections over loopback sockets: pipelining, literals, IDLE, COMPRESS, slow readers, shutdown.
+//! Whole connections over loopback sockets: pipelining, literals, IDLE, COMPRESS, slow readers, shutdown, many writers.
 
 use std::sync::Arc;
 
@@ -9,11 +9,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use wire::{Peer, Pool, PoolOptions, Shutdown, Stream};
 
-use crate::world::World;
+use crate::world::{World, deliver};
 
 struct Server {
     address: std::net::SocketAddr,
     shutdown: Shutdown,
+    world: World,
 }
 
 /// Serves a new world on a port of the machine's choice.
@@ -22,7 +23,7 @@ async fn server() -> Server {
     let clock = Arc::new(SimClock::new());
     let pool = Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads start");
     let shutdown = Shutdown::new();
-    let service = Arc::new(Service { site: world.site, tls: None, pool, shutdown: shutdown.clone() });
+    let service = Arc::new(Service { site: Arc::clone(&world.site), tls: None, pool, shutdown: shutdown.clone() });
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be bound");
     let address = listener.local_addr().expect("a bound socket has an address");
     tokio::spawn(async move {
@@ -31,7 +32,7 @@ async fn server() -> Server {
             tokio::spawn(imap::serve(Stream::tcp(stream), Peer::network(address), service));
         }
     });
-    Server { address, shutdown }
+    Server { address, shutdown, world }
 }
 
 struct Client {
@@ -208,4 +209,81 @@ async fn what_cannot_be_skipped_ends_the_connection() {
     client.send(b"a LOGIN {99999+}\r\n").await;
     assert!(client.until("\r\n").await.starts_with("* BYE [TOOBIG]"));
     assert!(client.closed().await);
+}
+
+/// One of many writers: puts messages into the inbox, and changes, copies, moves and expunges those that are its own.
+async fn write_in_company(mut client: Client, writer: usize) -> Vec<u32> {
+    let mut uids = Vec::new();
+    let mut count = 0;
+    let mut ask = async |client: &mut Client, command: &str| {
+        count += 1;
+        let tag = format!("w{writer}c{count}");
+        client.send(format!("{tag} {command}\r\n").as_bytes()).await;
+        client.until(&format!("{tag} ")).await;
+        let status = client.until("\r\n").await;
+        assert!(status.starts_with("OK "), "{command}: {status}");
+        status
+    };
+    ask(&mut client, "SELECT INBOX").await;
+    for round in 0..WRITER_ROUNDS {
+        let said = ask(&mut client, "APPEND INBOX (Label) {1+}\r\nx").await;
+        let code = said.split_once("[APPENDUID ").and_then(|(_, rest)| rest.split_once(']')).expect("UIDPLUS").0;
+        let uid: u32 = code.split_once(' ').and_then(|(_, uid)| uid.parse().ok()).expect("one message has one UID");
+        uids.push(uid);
+        ask(&mut client, &format!("UID STORE {uid} +FLAGS.SILENT (\\Flagged)")).await;
+        ask(&mut client, &format!("UID STORE {uid} (UNCHANGEDSINCE 1) FLAGS (\\Draft)")).await;
+        ask(&mut client, &format!("UID COPY {uid} Archive")).await;
+        ask(&mut client, "UID STORE 1:* +FLAGS.SILENT (\\Answered)").await;
+        match round % 3 {
+            0 => {
+                ask(&mut client, &format!("UID STORE {uid} +FLAGS (\\Deleted)")).await;
+                ask(&mut client, &format!("UID EXPUNGE {uid}")).await;
+            }
+            1 => drop(ask(&mut client, &format!("UID MOVE {uid} Trash")).await),
+            _ => drop(ask(&mut client, &format!("UID FETCH {uid} (FLAGS BODY[])")).await),
+        }
+    }
+    uids
+}
+
+const WRITERS: usize = 5;
+const WRITER_ROUNDS: usize = 24;
+const DELIVERIES: usize = 60;
+
+/// Writers to one mailbox queue: nobody is told to try again, and nothing is lost or done twice.
+#[tokio::test]
+async fn many_writers_to_one_mailbox_wait_for_each_other() {
+    let server = server().await;
+    let routers: Vec<_> = (0..2)
+        .map(|_| {
+            let file = server.world.open_as_server("alice");
+            std::thread::spawn(move || (0..DELIVERIES).for_each(|_| deliver(&file, b"delivered")))
+        })
+        .collect();
+    let mut writers = Vec::new();
+    for writer in 0..WRITERS {
+        writers.push(tokio::spawn(write_in_company(Client::logged_in(&server).await, writer)));
+    }
+    let mut uids = Vec::new();
+    for writer in writers {
+        let own = writer.await.expect("no writer heard of trouble");
+        assert!(own.is_sorted(), "{own:?}");
+        uids.extend(own);
+    }
+    for router in routers {
+        tokio::task::spawn_blocking(|| router.join()).await.expect("waiting works").expect("mail was delivered");
+    }
+    uids.sort_unstable();
+    uids.dedup();
+    assert_eq!(uids.len(), WRITERS * WRITER_ROUNDS, "no UID is given twice");
+    let mut client = Client::logged_in(&server).await;
+    let mut count = async |mailbox: &str| {
+        let said = client.command(&format!("s STATUS {mailbox} (MESSAGES)")).await;
+        said.split_once("MESSAGES ")
+            .and_then(|(_, rest)| rest.split_once(')')?.0.parse::<usize>().ok())
+            .expect("a count")
+    };
+    assert_eq!(count("INBOX").await, WRITERS * WRITER_ROUNDS / 3 + 2 * DELIVERIES);
+    assert_eq!(count("Archive").await, WRITERS * WRITER_ROUNDS);
+    assert_eq!(count("Trash").await, WRITERS * WRITER_ROUNDS / 3);
 }
