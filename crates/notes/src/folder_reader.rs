@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::folder::{self, Entry, FolderState, FolderTotals};
 use crate::folder_image::Image;
 use crate::limits::FOLDER_IMAGE_ENTRIES_MAX;
+use crate::note::Marks;
 
 /// A folder's index in a snapshot.
 pub struct FolderReader<'r> {
@@ -76,15 +77,20 @@ impl<'r> FolderReader<'r> {
 
     /// Finds the entry that is number `position`, counted from 0, among those the owner has not read.
     pub fn unseen_at(&self, position: u64) -> Result<Option<Entry>> {
-        self.nth(0, position)
+        self.nth(0, position, |entry| !entry.marks.has(Marks::SEEN))
     }
 
     /// Finds the entry that is number `position`, counted from 0, among those marked as deleted.
     pub fn deleted_at(&self, position: u64) -> Result<Option<Entry>> {
-        self.nth(1, position)
+        self.nth(1, position, |entry| entry.marks.has(Marks::DELETED))
     }
 
-    fn nth(&self, sum: usize, position: u64) -> Result<Option<Entry>> {
+    /// Finds an entry by its place among those that `counts` in a sum.
+    fn nth(&self, sum: usize, position: u64, counts: impl Fn(&Entry) -> bool) -> Result<Option<Entry>> {
+        if let Some(image) = &self.image {
+            let position = usize::try_from(position).unwrap_or(usize::MAX);
+            return Ok(image.entries().iter().filter(|entry| counts(entry)).nth(position).cloned());
+        }
         let found = self.entries.entry_at_sum(sum, position, &folder::FolderWeigh)?;
         let Some((_, entry)) = found else { return Ok(None) };
         let uid = folder::uid_of_key(&entry.key).ok_or_else(|| damaged(Table::View, &entry.key))?;
