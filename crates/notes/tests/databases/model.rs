@@ -12,12 +12,33 @@ const ANN: &str = "Ann/Acme";
 
 #[derive(Clone, Debug)]
 enum Step {
-    Create { folder: usize, text: u8 },
-    Update { note: usize, text: u8 },
-    Delete { note: usize },
-    Mark { note: usize, marks: u8, keyword: Option<u8> },
-    Move { note: usize, from: usize, to: usize },
-    Add { note: usize, folder: usize },
+    Create {
+        folder: usize,
+        text: u8,
+    },
+    Update {
+        note: usize,
+        text: u8,
+    },
+    Delete {
+        note: usize,
+    },
+    Mark {
+        note: usize,
+        marks: u8,
+        keyword: Option<u8>,
+    },
+    Move {
+        note: usize,
+        from: usize,
+        to: usize,
+    },
+    Add {
+        note: usize,
+        folder: usize,
+    },
+    /// Reads the folders as a whole, so that they are kept in memory from then on.
+    Look,
     Restart,
 }
 
@@ -31,6 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (note.clone(), 0..32u8, proptest::option::of(0..3u8)).prop_map(|(note, marks, keyword)| Step::Mark { note, marks, keyword }),
         2 => (note.clone(), folder.clone(), folder.clone()).prop_map(|(note, from, to)| Step::Move { note, from, to }),
         1 => (note, folder).prop_map(|(note, folder)| Step::Add { note, folder }),
+        2 => Just(Step::Look),
         1 => Just(Step::Restart),
     ]
 }
@@ -122,6 +144,13 @@ fn apply(world: &World, model: &mut Model, step: &Step) {
             write(&mut |writer| writer.folder_add(note, target).map(drop));
             model.put(folder, note);
         }
+        Step::Look => {
+            let access = reader(&database, ANN).unwrap();
+            let reading = access.read().unwrap();
+            for (view, _, _) in &model.folders {
+                reading.folder(*view).unwrap().each_entry(Uid(0), &mut |_| Ok(true)).unwrap();
+            }
+        }
         Step::Restart => {}
     }
 }
@@ -147,7 +176,12 @@ fn compare(world: &World, model: &Model) {
     for (view, entries, next) in &model.folders {
         let folder = reading.folder(*view).unwrap();
         let mut found = BTreeMap::new();
-        folder.each_entry(Uid(0), &mut |entry| Ok(found.insert(entry.uid, entry.note).is_none())).unwrap();
+        folder
+            .each_entry(Uid(0), &mut |entry| {
+                assert_eq!(entry.marks, model.notes[&entry.note].marks);
+                Ok(found.insert(entry.uid, entry.note).is_none())
+            })
+            .unwrap();
         assert_eq!(found, *entries);
         assert_eq!(folder.state().uid_next, Uid(*next));
         let notes = || entries.values().map(|note| model.notes[note].marks);
@@ -155,6 +189,16 @@ fn compare(world: &World, model: &Model) {
         assert_eq!(totals.count, entries.len() as u64);
         assert_eq!(totals.unseen, notes().filter(|marks| !marks.has(Marks::SEEN)).count() as u64);
         assert_eq!(totals.deleted, notes().filter(|marks| marks.has(Marks::DELETED)).count() as u64);
+        let with = |is: &dyn Fn(Marks) -> bool| {
+            let chosen = entries.iter().filter(|(_, note)| is(model.notes[note].marks));
+            chosen.map(|(uid, _)| *uid).collect::<Vec<_>>()
+        };
+        for (at, uid) in with(&|marks| !marks.has(Marks::SEEN)).into_iter().enumerate() {
+            assert_eq!(folder.unseen_at(at as u64).unwrap().unwrap().uid, uid);
+        }
+        for (at, uid) in with(&|marks| marks.has(Marks::DELETED)).into_iter().enumerate() {
+            assert_eq!(folder.deleted_at(at as u64).unwrap().unwrap().uid, uid);
+        }
         for (rank, uid) in entries.keys().enumerate() {
             assert_eq!(folder.rank(*uid).unwrap(), rank as u64);
             assert_eq!(folder.uid_at(rank as u64).unwrap(), Some(*uid));
