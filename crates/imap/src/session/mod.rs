@@ -320,6 +320,7 @@ impl Session {
     fn finish(&mut self, reply: Reply, out: &mut Writer) -> Effect {
         match self.tell(reply.updates, out) {
             Ok(updates::Told::All) => {
+                self.tell_settled(out);
                 let effect = self.bear_with(reply.status, out);
                 out.text(&self.tag).space();
                 reply.write(self.verb, out);

@@ -25,6 +25,8 @@ pub struct Selected {
     pub roster: Roster,
     pub(super) looked: Modseq,
     pub(super) told: Modseq,
+    /// Up to here the client knows everything, also what is gone.
+    settled: Modseq,
     /// Up to here the client knows of new messages.
     pub(super) counted: Modseq,
     /// Mod-sequences of own changes after `told`.
@@ -70,6 +72,7 @@ impl Selected {
             roster: Roster::new(status.uid_next.0, status.messages),
             looked: Modseq(0),
             told: Modseq(0),
+            settled: Modseq(0),
             counted: Modseq(0),
             own: Vec::new(),
             untold: Vec::new(),
@@ -83,6 +86,7 @@ impl Selected {
     pub fn know(&mut self, view: &MailView<'_>) {
         self.looked = view.modseq();
         self.told = view.modseq();
+        self.settled = view.modseq();
         self.counted = view.modseq();
         self.keywords_told = view.keywords().names().len();
     }
@@ -101,6 +105,16 @@ impl Selected {
             self.own.clear();
             (self.looked, self.told, self.counted) = (modseq, modseq, modseq);
         }
+    }
+
+    /// Notes at the end of a command what the client knows. Gives the mod-sequence from which it must count when it was told of
+    /// later changes while expunges before them had to be held back.
+    pub fn settle(&mut self) -> Option<Modseq> {
+        if !self.roster.has_gone() {
+            self.settled = self.told;
+            return None;
+        }
+        (self.told > self.settled).then_some(self.settled)
     }
 
     /// Whether the mailbox was selected and not examined.

@@ -88,6 +88,14 @@ impl Session {
         Ok(())
     }
 
+    /// Tells a client that resynchronises from where on it must do so, when expunges are held back: the mod-sequences that FETCH and STORE
+    /// have told it may be later (erratum 1810 of RFC 5162).
+    pub(crate) fn tell_settled(&mut self, out: &mut Writer) {
+        let Some(selected) = self.selected.as_deref_mut() else { return };
+        let Some(modseq) = selected.settle().filter(|_| self.enabled.qresync) else { return };
+        out.untagged().text("OK [HIGHESTMODSEQ ").number(modseq.0).text("] expunges are still to be told").crlf();
+    }
+
     /// Notes what changed up to a snapshot, and leaves foreign changes of flags to be told.
     pub(crate) fn notice(&mut self, view: &MailView<'_>) -> Result<()> {
         let selected = self.selected()?;
