@@ -35,13 +35,13 @@ impl<'d> Edit<'d> {
                 return Ok(edit);
             }
             if edit.is_beyond_repair(reading.counters().purged_modseq) {
-                index::remove(&mut edit.transaction, directory.view());
+                index::remove(&mut edit.transaction, directory.view())?;
                 drop(edit.index);
                 edit.transaction.commit()?;
                 continue;
             }
             let mut writer = edit.transaction.on(0);
-            let complete = edit.index.catch_up(writer.batch(), &reading)?;
+            let complete = edit.index.catch_up(writer.batch()?, &reading)?;
             edit.changed = true;
             if complete {
                 return Ok(edit);
@@ -126,7 +126,7 @@ impl<'d> Edit<'d> {
             writer.note_update(note, stored.header.sequence, &items, &[])?;
             note
         };
-        self.index.put(writer.batch(), note, &record.keys())?;
+        self.index.put(writer.batch()?, note, &record.keys())?;
         Ok(note)
     }
 
@@ -135,7 +135,7 @@ impl<'d> Edit<'d> {
         self.changed = true;
         let mut writer = self.transaction.on(0);
         writer.note_delete(note)?;
-        self.index.put(writer.batch(), note, &[])
+        self.index.put(writer.batch()?, note, &[])
     }
 
     /// Makes the change visible; it is durable when the ticket is. Nothing to wait for when nothing was changed.
@@ -150,7 +150,7 @@ impl<'d> Edit<'d> {
     /// Commits without saying that the index is true up to this change.
     fn commit_part(mut self) -> Result<Ticket> {
         if self.changed {
-            self.index.finish(self.transaction.on(0).batch())?;
+            self.index.finish(self.transaction.on(0).batch()?)?;
         }
         Ok(self.transaction.commit()?)
     }

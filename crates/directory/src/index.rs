@@ -57,7 +57,7 @@ pub(crate) struct Lookup<'r> {
 impl<'r> Lookup<'r> {
     pub(crate) fn open(reading: &'r Reading<'r>, view: ViewId) -> Result<Self> {
         let id = CollectionId::new(reading.database().number(), view);
-        Ok(Self { reading, entries: Reader::open(reading.snapshot(), id)? })
+        Ok(Self { reading, entries: Reader::open(reading.snapshot()?, id)? })
     }
 
     /// Tells whether the index shows all changes that the snapshot shows.
@@ -212,14 +212,15 @@ impl<'t> Indexer<'t> {
 }
 
 /// Removes the index, so that it is built anew from the notes.
-pub(crate) fn remove(transaction: &mut Transaction<'_>, view: ViewId) {
+pub(crate) fn remove(transaction: &mut Transaction<'_>, view: ViewId) -> Result<()> {
     let id = CollectionId::new(transaction.on(0).database().number(), view);
     let mut writer = transaction.on(0);
-    let batch = writer.batch();
+    let batch = writer.batch()?;
     id.remove_all(batch);
     let prefix = back_prefix(id);
     let end = prefix_end(&prefix).expect("view numbers end long before the greatest one");
     batch.delete_range(Table::ViewBack, &prefix, &end);
+    Ok(())
 }
 
 /// Tells how many of the changes are taken at once: about `limit`, and never a part of a transaction.

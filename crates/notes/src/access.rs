@@ -12,6 +12,8 @@ use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use base::Name;
+
 use crate::acl::{AclFlags, AclLevel, Identity, Rights};
 use crate::database::Database;
 use crate::error::{Error, Result};
@@ -75,6 +77,8 @@ pub struct Grant {
     rights: Rights,
     /// Names, groups and roles in lower case, as Readers and Authors items are compared with them.
     names: HashSet<String>,
+    /// The name, then the aliases.
+    own: Vec<Name>,
     local: bool,
     who: String,
 }
@@ -144,6 +148,24 @@ impl Grant {
         &self.who
     }
 
+    /// Tells whether this is the server itself, from which nothing is hidden.
+    #[must_use]
+    pub fn is_server_itself(&self) -> bool {
+        self.local
+    }
+
+    /// Gives the name under which things of one's own are kept, such as unread marks; nothing for one who did not log in.
+    #[must_use]
+    pub fn name(&self) -> Option<&Name> {
+        self.own.first()
+    }
+
+    /// Tells whether a name is one's own: the name itself or an alias, no group.
+    #[must_use]
+    pub fn is_own(&self, name: &Name) -> bool {
+        self.own.contains(name)
+    }
+
     /// Gives the flags.
     #[must_use]
     pub fn flags(&self) -> AclFlags {
@@ -191,10 +213,10 @@ impl Grant {
     }
 
     fn is_meant(&self, name: &str) -> bool {
-        let name = base::Name::new(name);
+        let name = Name::new(name);
         let lower = name.canonical().to_lowercase();
         if lower.starts_with('*') {
-            return self.names.iter().any(|own| name.covers(&base::Name::new(own)));
+            return self.names.iter().any(|own| name.covers(&Name::new(own)));
         }
         self.names.contains(&lower)
     }
@@ -207,5 +229,7 @@ fn evaluate(database: &Database, identity: &Identity) -> Grant {
     let mut names: HashSet<String> = own.map(|name| name.canonical().to_lowercase()).collect();
     names.extend(rights.roles.iter().map(|role| role.to_lowercase()));
     names.remove("");
-    Grant { acl_version, rights, names, local: identity.local, who: identity.name.abbreviated() }
+    let own = std::iter::once(&identity.name).chain(&identity.aliases).filter(|_| !identity.name.is_empty());
+    let own = own.filter(|name| !name.is_empty()).cloned().collect();
+    Grant { acl_version, rights, names, own, local: identity.local, who: identity.name.abbreviated() }
 }

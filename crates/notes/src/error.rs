@@ -16,6 +16,9 @@ pub enum Error {
     /// The caller lacks the right. A manager of the database can grant it.
     #[error("no {needed} access to {database}: {who} has {has}")]
     AccessDenied { database: String, who: String, needed: AclLevel, has: AclLevel },
+    /// What was asked for is the server's own business, or somebody else's.
+    #[error("{who} may not do that in {database}: only the server itself may")]
+    ServerOnly { database: String, who: String },
     /// The caller may see the note but not change it.
     #[error("{who} may not change note {note} of {database}: not among its authors")]
     NotAuthor { database: String, who: String, note: NoteId },

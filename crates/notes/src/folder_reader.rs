@@ -3,17 +3,20 @@
 //! A [`FolderReader`] belongs to one snapshot and agrees with everything else that is read from it. What is kept in memory
 //! ([`crate::folder_image`]) it takes from there, when that is of the same moment; who reads a small folder as a whole leaves
 //! its entries there for the next.
+//! What Readers items hide is left out of all of it ([`crate::hidden`]).
 
 use std::sync::Arc;
 
 use base::{Uid, ViewId};
 use store::{Direction, Read, Table};
 
+use crate::access::Grant;
 use crate::collection;
 use crate::database::{Database, damaged};
 use crate::error::{Error, Result};
 use crate::folder::{self, Entry, FolderState, FolderTotals};
 use crate::folder_image::Image;
+use crate::hidden::Hidden;
 use crate::limits::FOLDER_IMAGE_ENTRIES_MAX;
 use crate::note::Marks;
 
@@ -24,6 +27,7 @@ pub struct FolderReader<'r> {
     database: &'r Database,
     view: ViewId,
     image: Option<Arc<Image>>,
+    hidden: Hidden,
 }
 
 impl<'r> FolderReader<'r> {
@@ -32,7 +36,13 @@ impl<'r> FolderReader<'r> {
         let entries = collection::Reader::open(reader, id)?;
         let state = FolderState::decode(entries.state()).map_err(|_| Error::not_found(format!("folder {view}")))?;
         let image = database.folder_images.get(view, state.highest_modseq);
-        Ok(Self { entries, state, database, view, image })
+        Ok(Self { entries, state, database, view, image, hidden: Hidden::default() })
+    }
+
+    /// Leaves out what Readers items hide from the holder of a grant.
+    pub(crate) fn seen_by(mut self, reader: &dyn Read, database: &Database, grant: &Grant) -> Result<Self> {
+        self.hidden = Hidden::find(reader, database, grant, &self.entries)?;
+        Ok(self)
     }
 
     /// Gives UIDVALIDITY, the next UID and the last change.
@@ -45,11 +55,16 @@ impl<'r> FolderReader<'r> {
     pub fn totals(&self) -> Result<FolderTotals> {
         let totals = self.entries.totals()?;
         let sum = |index: usize| u64::try_from(totals.sums.value(index)).unwrap_or(0);
-        Ok(FolderTotals { count: totals.count, unseen: sum(0), deleted: sum(1), size: sum(2), restricted: sum(3) })
+        let totals =
+            FolderTotals { count: totals.count, unseen: sum(0), deleted: sum(1), size: sum(2), restricted: sum(3) };
+        Ok(self.hidden.take_off(totals))
     }
 
     /// Gives the entry with a UID.
     pub fn entry(&self, uid: Uid) -> Result<Option<Entry>> {
+        if self.hidden.contains(uid) {
+            return Ok(None);
+        }
         if let Some(image) = &self.image {
             return Ok(image.entry(uid).cloned());
         }
@@ -59,14 +74,22 @@ impl<'r> FolderReader<'r> {
 
     /// Counts the entries with smaller UIDs.
     pub fn rank(&self, uid: Uid) -> Result<u64> {
+        let hidden = self.hidden.before(uid);
         if let Some(image) = &self.image {
-            return Ok(image.rank(uid) as u64);
+            return Ok((image.rank(uid) as u64).saturating_sub(hidden));
         }
-        Ok(self.entries.rank(&uid.to_key())?)
+        Ok(self.entries.rank(&uid.to_key())?.saturating_sub(hidden))
     }
 
     /// Gives the UID at a position, counted from 0.
     pub fn uid_at(&self, position: u64) -> Result<Option<Uid>> {
+        if self.hidden.is_empty() {
+            return self.any_uid_at(position);
+        }
+        self.hidden.nth(position, |_| true, |number| Ok(self.any_uid_at(number)?.map(|uid| (uid, uid))))
+    }
+
+    fn any_uid_at(&self, position: u64) -> Result<Option<Uid>> {
         if let Some(image) = &self.image {
             let entry = usize::try_from(position).ok().and_then(|position| image.entries().get(position));
             return Ok(entry.map(|entry| entry.uid));
@@ -77,12 +100,22 @@ impl<'r> FolderReader<'r> {
 
     /// Finds the entry that is number `position`, counted from 0, among those the owner has not read.
     pub fn unseen_at(&self, position: u64) -> Result<Option<Entry>> {
-        self.nth(0, position, |entry| !entry.marks.has(Marks::SEEN))
+        let is_unseen = |marks: Marks| !marks.has(Marks::SEEN);
+        let any = |number| {
+            let found = self.nth(0, number, |entry| is_unseen(entry.marks))?;
+            Ok(found.map(|entry| (entry.uid, entry)))
+        };
+        self.hidden.nth(position, is_unseen, any)
     }
 
     /// Finds the entry that is number `position`, counted from 0, among those marked as deleted.
     pub fn deleted_at(&self, position: u64) -> Result<Option<Entry>> {
-        self.nth(1, position, |entry| entry.marks.has(Marks::DELETED))
+        let is_deleted = |marks: Marks| marks.has(Marks::DELETED);
+        let any = |number| {
+            let found = self.nth(1, number, |entry| is_deleted(entry.marks))?;
+            Ok(found.map(|entry| (entry.uid, entry)))
+        };
+        self.hidden.nth(position, is_deleted, any)
     }
 
     /// Finds an entry by its place among those that `counts` in a sum.
@@ -99,6 +132,7 @@ impl<'r> FolderReader<'r> {
 
     /// Calls `each` for the entries from UID `first` on, rising, until it says to stop.
     pub fn each_entry(&self, first: Uid, each: &mut dyn FnMut(Entry) -> Result<bool>) -> Result<()> {
+        let mut each = |entry: Entry| if self.hidden.contains(entry.uid) { Ok(true) } else { each(entry) };
         if let Some(image) = &self.image {
             for entry in image.entries_from(first) {
                 if !each(entry.clone())? {

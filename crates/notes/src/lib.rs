@@ -41,6 +41,7 @@ pub mod writer;
 
 mod drop;
 mod folder_image;
+mod hidden;
 mod keys;
 
 pub use access::{Access, AtLeast, Grant, Level, level};

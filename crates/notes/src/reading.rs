@@ -4,12 +4,13 @@
 //! disk yet: before a reply leaves the server, [`Reading::ticket`] must be durable, so that nobody learns of
 //! something that a power failure takes back.
 //!
-//! Notes that Readers items hide are treated as absent by every method that gives contents.
+//! Notes that Readers items hide are treated as absent by every method; only the counters of the database include them. The server itself sees
+//! everything, and it alone gets at the snapshot beneath.
 
 use std::sync::Arc;
 
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
-use store::blob::BlobId;
+use store::blob::{BlobId, BlobOwner};
 use store::{Cursor, Direction, Read, Snapshot, Store, Table, Ticket};
 
 use crate::access::Grant;
@@ -28,7 +29,7 @@ use crate::note::{Header, Note, NoteClass, NoteFlags, Summary};
 pub struct Reading<'d> {
     database: &'d Database,
     grant: Arc<Grant>,
-    snapshot: Snapshot<'d>,
+    pub(crate) snapshot: Snapshot<'d>,
     counters: Counters,
     ticket: Ticket,
 }
@@ -74,11 +75,11 @@ impl<'d> Reading<'d> {
 
     /// Gives a note's header, also that of a stub; nothing when the note is hidden from the reader.
     pub fn header(&self, note: NoteId) -> Result<Option<Header>> {
-        let Some(header) = load_header(&self.snapshot, self.database, note)? else { return Ok(None) };
-        if header.flags.has(NoteFlags::HAS_READERS) && !self.grant.may_read(&self.load_summary(note)?.items) {
-            return Ok(None);
+        let header = load_header(&self.snapshot, self.database, note)?;
+        match header {
+            Some(header) if self.hides(&header)? => Ok(None),
+            other => Ok(other),
         }
-        Ok(Some(header))
     }
 
     /// Gives a note's summary record.
@@ -100,14 +101,17 @@ impl<'d> Reading<'d> {
         Ok(Some(Note { header, items, blobs: summary.blobs }))
     }
 
-    /// Gives one body item by its number; the caller has seen the note's header.
+    /// Gives one body item of a note by its number.
     pub fn body_item(&self, note: NoteId, ordinal: u16) -> Result<Option<Item>> {
-        self.load_body(note, ordinal)
+        if self.is_hidden(note)? { Ok(None) } else { self.load_body(note, ordinal) }
     }
 
     /// Finds a note by its universal identifier; a stub too.
     pub fn find(&self, unid: Unid) -> Result<Option<NoteId>> {
-        find(&self.snapshot, self.database.number, unid)
+        match find(&self.snapshot, self.database.number, unid)? {
+            Some(note) if self.is_hidden(note)? => Ok(None),
+            other => Ok(other),
+        }
     }
 
     /// Gives the direct responses of a note.
@@ -117,7 +121,10 @@ impl<'d> Reading<'d> {
         let mut found = Vec::new();
         while let Some((key, _)) = cursor.next()? {
             let note = key.get(20..24).and_then(|bytes| bytes.try_into().ok());
-            found.push(NoteId::from_key(note.ok_or_else(|| damaged(Table::Children, key))?));
+            let note = NoteId::from_key(note.ok_or_else(|| damaged(Table::Children, key))?);
+            if !self.is_hidden(note)? {
+                found.push(note);
+            }
         }
         Ok(found)
     }
@@ -134,8 +141,7 @@ impl<'d> Reading<'d> {
                 continue;
             }
             let header = Header::decode(note, value).map_err(|_| self.damaged(note, "header"))?;
-            let hidden = header.flags.has(NoteFlags::HAS_READERS) && self.header(note)?.is_none();
-            if !hidden && !each(header)? {
+            if !self.hides(&header)? && !each(header)? {
                 break;
             }
         }
@@ -144,7 +150,9 @@ impl<'d> Reading<'d> {
 
     /// Calls `each` for every change after `since`. Changes before [`Counters::purged_modseq`] may be missing.
     pub fn changes(&self, since: Modseq, each: &mut dyn FnMut(ChangeEntry) -> Result<()>) -> Result<()> {
-        change::scan(&self.snapshot, self.database.number, since, each)
+        change::scan(&self.snapshot, self.database.number, since, &mut |entry| {
+            if self.is_hidden(entry.note)? { Ok(()) } else { each(entry) }
+        })
     }
 
     /// Gives the folders, in the order in which they were made.
@@ -169,16 +177,20 @@ impl<'d> Reading<'d> {
 
     /// Opens a folder's index.
     pub fn folder(&self, folder: ViewId) -> Result<FolderReader<'_>> {
-        FolderReader::open(&self.snapshot, self.database, folder)
+        let reader = FolderReader::open(&self.snapshot, self.database, folder)?;
+        reader.seen_by(&self.snapshot, self.database, &self.grant)
     }
 
-    /// Gives the content of a blob.
-    pub fn blob(&self, id: &BlobId) -> Result<Vec<u8>> {
-        Ok(self.database.store.blobs().read(&self.snapshot, id)?)
+    /// Gives the content of a blob that a note uses.
+    pub fn blob(&self, note: NoteId, id: &BlobId) -> Result<Vec<u8>> {
+        self.blob_range(note, id, 0..u64::MAX)
     }
 
-    /// Gives a part of the content of a blob.
-    pub fn blob_range(&self, id: &BlobId, range: std::ops::Range<u64>) -> Result<Vec<u8>> {
+    /// Gives a part of the content of a blob that a note uses.
+    pub fn blob_range(&self, note: NoteId, id: &BlobId, range: std::ops::Range<u64>) -> Result<Vec<u8>> {
+        if self.is_hidden(note)? || !self.uses_blob(note, id)? {
+            return Err(Error::not_found(format!("attachment {id} of note {note}")));
+        }
         Ok(self.database.store.blobs().read_range(&self.snapshot, id, range)?)
     }
 
@@ -188,10 +200,30 @@ impl<'d> Reading<'d> {
         self.database.acl().1
     }
 
-    /// Gives the snapshot itself, for the rooms that keep collections of their own in a database.
-    #[must_use]
-    pub fn snapshot(&self) -> &Snapshot<'d> {
-        &self.snapshot
+    /// Gives the snapshot itself, for the rooms of the server that keep collections of their own in a database; to nobody but the server itself.
+    pub fn snapshot(&self) -> Result<&Snapshot<'d>> {
+        require_server_itself(self.database, &self.grant).map(|()| &self.snapshot)
+    }
+
+    /// Tells whether Readers items hide the note with this header.
+    fn hides(&self, header: &Header) -> Result<bool> {
+        is_hidden(&self.snapshot, self.database, &self.grant, header)
+    }
+
+    fn is_hidden(&self, note: NoteId) -> Result<bool> {
+        if self.grant.is_server_itself() {
+            return Ok(false);
+        }
+        load_header(&self.snapshot, self.database, note)?.map_or(Ok(false), |header| self.hides(&header))
+    }
+
+    /// Tells whether a note refers to a blob. The table of references knows that without a look at the note, but the note is right.
+    fn uses_blob(&self, note: NoteId, id: &BlobId) -> Result<bool> {
+        let owner = BlobOwner { database: self.database.number, note };
+        if self.grant.is_server_itself() || self.database.store.blobs().has_user(&self.snapshot, id, owner)? {
+            return Ok(true);
+        }
+        Ok(load_summary(&self.snapshot, self.database, note)?.is_some_and(|summary| summary.blobs.contains(id)))
     }
 
     fn load_summary(&self, note: NoteId) -> Result<Summary> {
@@ -205,6 +237,23 @@ impl<'d> Reading<'d> {
     fn damaged(&self, note: NoteId, record: &'static str) -> Error {
         damaged_note(self.database, note, record)
     }
+}
+
+/// Tells whether Readers items hide the note with this header from the holder of a grant.
+pub(crate) fn is_hidden(reader: &dyn Read, database: &Database, grant: &Grant, header: &Header) -> Result<bool> {
+    if grant.is_server_itself() || !header.flags.has(NoteFlags::HAS_READERS) {
+        return Ok(false);
+    }
+    let summary = load_summary(reader, database, header.note)?;
+    let summary = summary.ok_or_else(|| damaged_note(database, header.note, "summary"))?;
+    Ok(!grant.may_read(&summary.items))
+}
+
+pub(crate) fn require_server_itself(database: &Database, grant: &Grant) -> Result<()> {
+    if grant.is_server_itself() {
+        return Ok(());
+    }
+    Err(Error::ServerOnly { database: database.path(), who: grant.who().to_owned() })
 }
 
 /// Reads the counters of a snapshot. They are gone when the database was deleted since it was found to exist; its deleter

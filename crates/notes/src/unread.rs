@@ -4,15 +4,19 @@
 //! [`Marks::SEEN`] of the note itself, where folders count it. For everybody else it is a bit in a table of that user,
 //! in blocks of [`BLOCK_NOTES`] notes: key database, user's name in lower case, 0, block number; value a bitmap of read notes without
 //! the zero bytes at its end. A note that changes stays read; a new one is unread.
+//!
+//! Everybody sees and sets their own marks and no others: the user is the one whom the access was granted to. The server
+//! itself may name any.
 
 use base::{Name, NoteId};
 use store::{Read, Table};
 
+use crate::access::Grant;
 use crate::acl::AclLevel;
 use crate::database::Database;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::note::Marks;
-use crate::reading::Reading;
+use crate::reading::{self, Reading};
 use crate::writer::Writer;
 
 /// Notes whose bits share one record.
@@ -36,9 +40,27 @@ fn bit(note: NoteId) -> (usize, u8) {
     ((place / 8) as usize, 1 << (place % 8))
 }
 
+/// Gives the name under which the marks of the one who asks are kept: the owner's, if that is one of their names.
+fn own_name(database: &Database, grant: &Grant) -> Option<Name> {
+    let owner = &database.record().owner;
+    if !owner.is_empty() && grant.is_own(owner) { Some(owner.clone()) } else { grant.name().cloned() }
+}
+
 impl Reading<'_> {
-    /// Tells whether a user has read a note that this reader may see.
-    pub fn is_read(&self, user: &Name, note: NoteId) -> Result<bool> {
+    /// Tells whether the reader has read a note. Who did not log in has read none.
+    pub fn is_read(&self, note: NoteId) -> Result<bool> {
+        own_name(self.database(), self.grant()).map_or(Ok(false), |user| self.is_marked(&user, note))
+    }
+
+    /// Tells whether a user has read a note; only the server itself may ask for others.
+    pub fn is_read_by(&self, user: &Name, note: NoteId) -> Result<bool> {
+        if !self.grant().is_own(user) {
+            reading::require_server_itself(self.database(), self.grant())?;
+        }
+        self.is_marked(user, note)
+    }
+
+    fn is_marked(&self, user: &Name, note: NoteId) -> Result<bool> {
         let database = self.database();
         let Some(header) = self.header(note)? else { return Ok(false) };
         if database.record().options.no_unread_marks {
@@ -47,37 +69,67 @@ impl Reading<'_> {
         if is_owner(database, user) {
             return Ok(header.marks.has(Marks::SEEN));
         }
-        let bits = self.snapshot().get(Table::Unread, &key(database, user, note))?.unwrap_or_default();
+        let bits = self.snapshot.get(Table::Unread, &key(database, user, note))?.unwrap_or_default();
         let (byte, mask) = bit(note);
         Ok(bits.get(byte).is_some_and(|bits| bits & mask != 0))
     }
 }
 
 impl Writer<'_, '_> {
-    /// Marks notes as read by a user, those that do not exist left out.
-    pub fn mark_read(&mut self, user: &Name, notes: &[NoteId]) -> Result<()> {
+    /// Marks notes as read by the one who writes; those that do not exist or are hidden are left out.
+    pub fn mark_read(&mut self, notes: &[NoteId]) -> Result<()> {
+        let user = self.own_name()?;
+        self.mark(&user, notes, Marks::SEEN)
+    }
+
+    /// Marks notes as not read by the one who writes.
+    pub fn mark_unread(&mut self, notes: &[NoteId]) -> Result<()> {
+        let user = self.own_name()?;
+        self.mark(&user, notes, Marks::NONE)
+    }
+
+    /// Marks notes as read by a user; only the server itself may do that for others.
+    pub fn mark_read_by(&mut self, user: &Name, notes: &[NoteId]) -> Result<()> {
+        self.require_own(user)?;
         self.mark(user, notes, Marks::SEEN)
     }
 
-    /// Marks notes as not read by a user.
-    pub fn mark_unread(&mut self, user: &Name, notes: &[NoteId]) -> Result<()> {
+    /// Marks notes as not read by a user; only the server itself may do that for others.
+    pub fn mark_unread_by(&mut self, user: &Name, notes: &[NoteId]) -> Result<()> {
+        self.require_own(user)?;
         self.mark(user, notes, Marks::NONE)
+    }
+
+    fn own_name(&self) -> Result<Name> {
+        let name = own_name(self.part.database, &self.part.grant);
+        name.ok_or_else(|| Error::invalid("unread marks", "who did not log in has none"))
+    }
+
+    fn require_own(&self, user: &Name) -> Result<()> {
+        let grant = &self.part.grant;
+        if grant.is_own(user) { Ok(()) } else { reading::require_server_itself(self.part.database, grant) }
     }
 
     fn mark(&mut self, user: &Name, notes: &[NoteId], seen: Marks) -> Result<()> {
         self.require_level(AclLevel::Reader)?;
+        let mut visible = Vec::with_capacity(notes.len());
+        for note in notes {
+            if self.is_visible(*note)? {
+                visible.push(*note);
+            }
+            self.forget_untouched(*note);
+        }
         if is_owner(self.part.database, user) {
-            for note in notes {
-                if let Some(pending) = self.part.pending(*note)? {
+            for note in visible {
+                if let Some(pending) = self.part.pending(note)? {
                     let marks = pending.after.marks.without(Marks::SEEN).with(seen);
                     pending.after.marks = marks;
                 }
             }
             return Ok(());
         }
-        let mut sorted = notes.to_vec();
-        sorted.sort_unstable();
-        for block in sorted.chunk_by(|a, b| a.0 / BLOCK_NOTES == b.0 / BLOCK_NOTES) {
+        visible.sort_unstable();
+        for block in visible.chunk_by(|a, b| a.0 / BLOCK_NOTES == b.0 / BLOCK_NOTES) {
             self.mark_block(user, block, seen == Marks::SEEN)?;
         }
         Ok(())
@@ -96,7 +148,8 @@ impl Writer<'_, '_> {
         }
         let length = bits.iter().rposition(|bits| *bits != 0).map_or(0, |last| last + 1);
         bits.truncate(length);
-        self.batch().put(Table::Unread, &key, &bits);
+        self.part.touched = true;
+        self.batch.put(Table::Unread, &key, &bits);
         Ok(())
     }
 }

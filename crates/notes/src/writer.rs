@@ -60,11 +60,12 @@ impl Writer<'_, '_> {
         self.part.counters.bytes
     }
 
-    /// Gives the batch, for the rooms that keep collections of their own in the database. The keys must begin with its
-    /// number. Marks the database as changed.
-    pub fn batch(&mut self) -> &mut Batch {
+    /// Gives the batch, for the rooms of the server that keep collections of their own in the database; to nobody but the server itself. The keys
+    /// must begin with the number of the database. Marks it as changed.
+    pub fn batch(&mut self) -> Result<&mut Batch> {
+        reading::require_server_itself(self.part.database, &self.part.grant)?;
         self.part.touched = true;
-        self.batch
+        Ok(self.batch)
     }
 
     /// Puts content into the blob store, for the next note that is made or updated here; that note must list it.
@@ -119,6 +120,7 @@ impl Writer<'_, '_> {
 
     /// Reads a note as the last transaction left it.
     pub fn note(&self, note: NoteId) -> Result<Option<Note>> {
+        self.require_level(AclLevel::Reader)?;
         let (reader, database) = (self.store, self.part.database);
         let header = reading::load_header(reader, database, note)?;
         let Some(header) = header.filter(|header| !header.is_stub()) else { return Ok(None) };
@@ -247,23 +249,26 @@ impl Writer<'_, '_> {
 
     /// Gives the entry with a UID, as the last transaction left it.
     pub fn folder_entry(&self, folder: ViewId, uid: Uid) -> Result<Option<Entry>> {
-        let id = folder::collection_id(self.number(), folder);
-        let Some(value) = collection::Reader::open(self.store, id)?.find(&uid.to_key())? else { return Ok(None) };
-        Entry::decode(uid, &value).map(Some).map_err(|_| crate::database::damaged(Table::View, &uid.to_key()))
+        self.require_level(AclLevel::Reader)?;
+        self.folder_read(folder)?.entry(uid)
     }
 
     /// Opens a folder's index, as the last transaction left it.
     pub fn folder_read(&self, folder: ViewId) -> Result<FolderReader<'_>> {
-        FolderReader::open(self.store, self.part.database, folder)
+        self.require_level(AclLevel::Reader)?;
+        let reader = FolderReader::open(self.store, self.part.database, folder)?;
+        reader.seen_by(self.store, self.part.database, &self.part.grant)
     }
 
     /// Gives a folder's UIDVALIDITY and the UID that it gives out next, changes of this transaction included.
     pub fn folder_state(&mut self, folder: ViewId) -> Result<FolderState> {
+        self.require_level(AclLevel::Reader)?;
         Ok(self.part.folder(folder)?.state)
     }
 
     /// Gives the folders, as the last transaction left them.
     pub fn folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
+        self.require_level(AclLevel::Reader)?;
         let load = || reading::load_folders(self.store, self.part.database);
         self.part.database.designs(self.part.stored_design_modseq(), load)
     }
@@ -310,13 +315,16 @@ impl Writer<'_, '_> {
     /// Deletes a folder, which must be empty.
     pub fn folder_delete(&mut self, folder: ViewId) -> Result<()> {
         self.check_may_design_folders()?;
-        if self.folder_read(folder)?.totals()?.count > 0 {
+        // What is hidden from the caller counts too.
+        if FolderReader::open(self.store, self.part.database, folder)?.totals()?.count > 0 {
             return Err(Error::invalid(format!("folder {folder}"), "not empty"));
         }
-        let id = folder::collection_id(self.number(), folder);
+        // First what may be refused: a caller who goes on after an error must not commit half of this.
+        if !self.note_delete(NoteId(folder.0))? {
+            return Err(Error::not_found(format!("folder {folder}")));
+        }
         self.part.folders.remove(&folder);
-        id.remove_all(self.batch);
-        self.note_delete(NoteId(folder.0))?;
+        folder::collection_id(self.number(), folder).remove_all(self.batch);
         Ok(())
     }
 
@@ -346,7 +354,7 @@ impl Writer<'_, '_> {
     }
 
     /// Drops a header that was only looked at, so that it is not written again.
-    fn forget_untouched(&mut self, note: NoteId) {
+    pub(crate) fn forget_untouched(&mut self, note: NoteId) {
         if self.part.pending.get(&note).is_some_and(|pending| pending.before.as_ref() == Some(&pending.after)) {
             self.part.pending.remove(&note);
         }
@@ -367,7 +375,7 @@ impl Writer<'_, '_> {
     }
 
     /// Tells whether there is a note and it may be read; cheaper where no Readers items are.
-    fn is_visible(&mut self, note: NoteId) -> Result<bool> {
+    pub(crate) fn is_visible(&mut self, note: NoteId) -> Result<bool> {
         match self.part.pending(note)? {
             None => Ok(false),
             Some(pending) if !pending.after.flags.has(NoteFlags::HAS_READERS) => Ok(true),
@@ -501,7 +509,9 @@ impl Writer<'_, '_> {
         let mut total = 0;
         for item in items {
             item.check()?;
-            if item.flags.has(ItemFlags::SUMMARY) {
+            // Who may read and change a note is decided from its summary alone.
+            let decides = item.flags.has(ItemFlags::READERS) || item.flags.has(ItemFlags::AUTHORS);
+            if decides || item.flags.has(ItemFlags::SUMMARY) {
                 summary.items.push(item.clone());
                 continue;
             }

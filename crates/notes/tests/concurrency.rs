@@ -461,7 +461,7 @@ fn come_and_go(world: &World, database: &Arc<Database>, content: &[u8]) {
     })
     .unwrap();
     let access = access::<level::Reader>(database);
-    assert_eq!(access.read().unwrap().blob(&blob).unwrap(), content);
+    assert_eq!(access.read().unwrap().blob(note, &blob).unwrap(), content);
     write(&world.notes, database, |writer| writer.note_delete(note)).unwrap();
 }
 

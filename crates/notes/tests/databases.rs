@@ -6,6 +6,8 @@ mod access;
 mod catalog;
 #[path = "databases/fixup.rs"]
 mod fixup;
+#[path = "databases/matrix.rs"]
+mod matrix;
 #[path = "databases/model.rs"]
 mod model;
 #[path = "databases/notes.rs"]

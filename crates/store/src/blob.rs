@@ -156,6 +156,11 @@ impl Blobs {
         Ok(self.head(reader, id)?.map(|head| head.length))
     }
 
+    /// Tells whether a note is among the users of an attachment.
+    pub fn has_user(&self, reader: &dyn Read, id: &BlobId, owner: BlobOwner) -> Result<bool> {
+        Ok(reader.get(Table::BlobRef, &head::user_key(id, owner))?.is_some())
+    }
+
     /// Computes the name of a content.
     #[must_use]
     pub fn id_of(&self, content: &[u8]) -> BlobId {

@@ -81,7 +81,7 @@ impl Source for Message<'_> {
         let skeleton = Skeleton::decode(self.skeleton()?)?;
         let below = range.start.saturating_sub(header_length)..range.end.saturating_sub(header_length);
         let read = |id: &crate::mime::skeleton::ContentId, range| {
-            Ok::<_, Error>(self.reading.blob_range(&BlobId(id.0), range)?)
+            Ok::<_, Error>(self.reading.blob_range(self.note, &BlobId(id.0), range)?)
         };
         let rest = skeleton.range(below, read)?;
         if range.start >= header_length {

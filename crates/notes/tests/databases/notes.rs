@@ -6,7 +6,7 @@ use base::{Modseq, Name, NoteId, Timestamp, Unid};
 use notes::change::Change;
 use notes::{AclLevel, Item, ItemFlags, Marks, NewNote, Value, purge};
 
-use crate::world::{World, assert_sound, reader, subject};
+use crate::world::{World, assert_sound, reader, server, subject};
 
 const ANN: &str = "Ann/Acme";
 
@@ -23,9 +23,20 @@ fn every_type_of_item_reads_back() {
         Item::summary("TimeList", Value::TimeList(vec![Timestamp(0), Timestamp(i64::MAX)])),
         Item::readers("Readers", vec![ANN.into()]),
         Item::authors("Authors", vec!["[Role]".into()]),
+        Item { flags: ItemFlags::SUMMARY.with(ItemFlags::NAMES), ..Item::text("Names", "Ann/Acme") },
         Item::body("Body", Value::RichText("<b>bold</b>".into())),
         Item::body("Large", Value::MimePart((0..3_000_000_u32).map(|n| n as u8).collect())),
         Item::body("Body", Value::NoteReferences(vec![Unid([9; 16])])),
+        Item { flags: ItemFlags::SIGNED, ..Item::body("Signed", Value::RichText("<p>mine</p>".into())) },
+        Item::body(
+            "File",
+            Value::Object {
+                file_name: "a b.pdf".into(),
+                media_type: "application/pdf".into(),
+                length: u64::MAX,
+                blob: store::BlobId([7; 32]),
+            },
+        ),
     ];
     let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items.clone()))).unwrap();
     let access = reader(&database, ANN).unwrap();
@@ -68,6 +79,39 @@ fn a_deleted_note_leaves_a_stub_until_it_is_purged() {
     let reading = access.read().unwrap();
     assert_eq!((reading.header(note).unwrap(), reading.find(unid).unwrap()), (None, None));
     assert!(!reading.is_complete_since(Modseq(1)));
+    assert_sound(&database);
+}
+
+#[test]
+fn what_left_a_folder_is_forgotten_after_a_time() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let (note, folder) = world
+        .write(&database, ANN, |writer| {
+            let folder = writer.folder_create("F", &[])?;
+            let new = NewNote { folders: vec![folder], ..NewNote::document(Vec::new()) };
+            Ok((writer.note_create(new)?, folder))
+        })
+        .unwrap();
+    assert!(world.write(&database, ANN, |writer| writer.folder_remove(note, folder)).unwrap());
+    let access = reader(&database, ANN).unwrap();
+    let left = || {
+        let mut left = 0;
+        let count = &mut |entry: notes::change::ChangeEntry| {
+            left += usize::from(matches!(entry.change, Change::Left { from, .. } if from.folder == folder));
+            Ok(())
+        };
+        access.read().unwrap().changes(Modseq(0), count).unwrap();
+        left
+    };
+    assert_eq!((left(), purge::purge(&database).unwrap()), (1, 0), "it is too young");
+    world.clock.advance(Duration::from_secs(91 * 86_400));
+    let since = database.modseq();
+    assert_eq!((purge::purge(&database).unwrap(), left()), (1, 0));
+    let reading = access.read().unwrap();
+    assert!(reading.header(note).unwrap().is_some(), "the note lives on");
+    assert!(reading.is_complete_since(since) && !reading.is_complete_since(Modseq(1)));
+    assert_eq!(purge::purge(&database).unwrap(), 0);
     assert_sound(&database);
 }
 
@@ -139,17 +183,58 @@ fn unread_marks_are_kept_for_each_user() {
     let (ann, bob) = (Name::new(ANN), Name::new("bob/acme"));
     let create = || world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
     let (one, two) = (create(), create());
-    world.write(&database, "Bob/Acme", |writer| writer.mark_read(&bob, &[two, one])).unwrap();
-    world.write(&database, "Bob/Acme", |writer| writer.mark_unread(&bob, &[one])).unwrap();
-    world.write(&database, ANN, |writer| writer.mark_read(&ann, &[one])).unwrap();
+    world.write(&database, "Bob/Acme", |writer| writer.mark_read(&[two, one])).unwrap();
+    world.write(&database, "Bob/Acme", |writer| writer.mark_unread_by(&bob, &[one])).unwrap();
+    world.write(&database, ANN, |writer| writer.mark_read(&[one])).unwrap();
     let again = world.restarted();
     let database = again.notes.database_open("docs.nsf").unwrap();
+    let read = |who| {
+        let access = reader(&database, who).unwrap();
+        let reading = access.read().unwrap();
+        (reading.is_read(one).unwrap(), reading.is_read(two).unwrap())
+    };
+    assert_eq!((read(ANN), read("Bob/Acme")), ((true, false), (false, true)));
     let access = reader(&database, ANN).unwrap();
     let reading = access.read().unwrap();
-    let read = |user: &Name| (reading.is_read(user, one).unwrap(), reading.is_read(user, two).unwrap());
-    assert_eq!((read(&ann), read(&bob)), ((true, false), (false, true)));
     assert!(reading.header(one).unwrap().unwrap().marks.has(Marks::SEEN), "the owner's mark is the note's own");
-    assert!(again.write(&database, "Eve/Acme", |writer| writer.mark_read(&Name::new("Eve/Acme"), &[one])).is_err());
+    assert!(reading.is_read_by(&ann, one).unwrap());
+    let itself = database.authorize::<notes::level::Reader>(&server()).unwrap();
+    assert!(itself.read().unwrap().is_read_by(&bob, two).unwrap(), "the server knows everybody's");
+}
+
+#[test]
+fn nobody_touches_the_unread_marks_of_others() {
+    let world = World::new();
+    let database = world.database(&[("Bob/Acme", AclLevel::Manager), ("Eve/Acme", AclLevel::Depositor)]);
+    let (ann, bob) = (Name::new(ANN), Name::new("Bob/Acme"));
+    let create = |items| world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items))).unwrap();
+    let open = create(Vec::new());
+    let hidden = create(vec![Item::readers("Readers", vec![ANN.into()])]);
+    let mark =
+        |who: &str, user: &Name| world.write(&database, who, |writer| writer.mark_read_by(user, &[open, hidden]));
+    for who in ["Bob/Acme", "Eve/Acme"] {
+        assert!(matches!(mark(who, &ann), Err(notes::Error::ServerOnly { .. })), "{who}");
+        let undone = world.write(&database, who, |writer| writer.mark_unread_by(&ann, &[open]));
+        assert!(matches!(undone, Err(notes::Error::ServerOnly { .. })), "{who}");
+    }
+    assert!(
+        world.write(&database, "Eve/Acme", |writer| writer.mark_read(&[open])).is_err(),
+        "who reads nothing marks nothing"
+    );
+    mark("Bob/Acme", &bob).unwrap();
+    let access = database.authorize::<notes::level::Reader>(&server()).unwrap();
+    let read = |user, note| access.read().unwrap().is_read_by(user, note).unwrap();
+    assert_eq!((read(&bob, open), read(&bob, hidden)), (true, false), "hidden notes are not marked");
+    assert_eq!((read(&ann, open), read(&ann, hidden)), (false, false));
+    let access = reader(&database, "Bob/Acme").unwrap();
+    assert!(matches!(access.read().unwrap().is_read_by(&ann, open), Err(notes::Error::ServerOnly { .. })));
+    let itself = database.authorize(&server()).unwrap();
+    let accesses = [&itself];
+    let mut transaction = world.notes.transaction(&accesses).unwrap();
+    transaction.on(0).mark_read_by(&ann, &[open]).unwrap();
+    transaction.on(0).mark_unread_by(&bob, &[open]).unwrap();
+    transaction.commit().unwrap();
+    assert_eq!((read(&bob, open), read(&ann, open)), (false, true));
 }
 
 #[test]

@@ -65,6 +65,11 @@ pub fn identity(who: &str) -> Arc<Identity> {
     Arc::new(Identity::person(who))
 }
 
+/// The server itself.
+pub fn server() -> Arc<Identity> {
+    Arc::new(Identity::local_server("CN=server/O=Acme"))
+}
+
 pub fn reader(database: &Arc<Database>, who: &str) -> notes::Result<Access<level::Reader>> {
     database.authorize(&identity(who))
 }

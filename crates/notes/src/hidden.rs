@@ -1,0 +1,103 @@
+//! What Readers items hide of a folder.
+//!
+//! A folder's index holds all its notes. Its sums tell how many of them have Readers items; when there are none, which is so in
+//! nearly every folder, or when the server itself reads, nothing is to be done. Else each note with Readers items is looked at once, when the folder is
+//! opened, and the entries of those that the reader may not know of are left out of every count, position and list: positions count
+//! what the reader sees.
+
+use base::Uid;
+use store::Read;
+
+use crate::access::Grant;
+use crate::collection;
+use crate::database::{Database, damaged};
+use crate::error::Result;
+use crate::folder::{self, Entry, FolderTotals, FolderWeigh};
+use crate::note::Marks;
+use crate::reading;
+
+/// The sum that counts entries with Readers items.
+const RESTRICTED: usize = 3;
+
+/// Entries that a reader may not know of, by rising UID.
+#[derive(Default)]
+pub(crate) struct Hidden {
+    entries: Vec<Entry>,
+}
+
+impl Hidden {
+    /// Finds what is hidden from the holder of a grant.
+    pub(crate) fn find(
+        reader: &dyn Read,
+        database: &Database,
+        grant: &Grant,
+        index: &collection::Reader<'_>,
+    ) -> Result<Self> {
+        let mut entries = Vec::new();
+        if grant.is_server_itself() {
+            return Ok(Self { entries });
+        }
+        let restricted = u64::try_from(index.totals()?.sums.value(RESTRICTED)).unwrap_or(0);
+        for number in 0..restricted {
+            let Some((_, found)) = index.entry_at_sum(RESTRICTED, number, &FolderWeigh)? else { break };
+            let entry = folder::uid_of_key(&found.key).and_then(|uid| Entry::decode(uid, &found.value).ok());
+            let entry = entry.ok_or_else(|| damaged(store::Table::View, &found.key))?;
+            let header = reading::load_header(reader, database, entry.note)?;
+            // An entry whose note is gone is damage, which `fixup` tells of; there is nothing to hide.
+            if let Some(header) = header
+                && reading::is_hidden(reader, database, grant, &header)?
+            {
+                entries.push(entry);
+            }
+        }
+        Ok(Self { entries })
+    }
+
+    /// Tells whether the reader sees everything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Tells whether the entry with a UID is hidden.
+    pub(crate) fn contains(&self, uid: Uid) -> bool {
+        self.entries.binary_search_by_key(&uid, |entry| entry.uid).is_ok()
+    }
+
+    /// Counts the hidden entries with smaller UIDs.
+    pub(crate) fn before(&self, uid: Uid) -> u64 {
+        self.entries.partition_point(|entry| entry.uid < uid) as u64
+    }
+
+    /// Takes what is hidden off the counts.
+    pub(crate) fn take_off(&self, mut totals: FolderTotals) -> FolderTotals {
+        for entry in &self.entries {
+            totals.count = totals.count.saturating_sub(1);
+            totals.unseen = totals.unseen.saturating_sub(u64::from(!entry.marks.has(Marks::SEEN)));
+            totals.deleted = totals.deleted.saturating_sub(u64::from(entry.marks.has(Marks::DELETED)));
+            totals.size = totals.size.saturating_sub(entry.size);
+            totals.restricted = totals.restricted.saturating_sub(1);
+        }
+        totals
+    }
+
+    /// Finds the entry that is number `position` among those that the reader sees; `is_counted` tells which entries are counted at
+    /// all, and `nth` finds those by their number among all.
+    pub(crate) fn nth<T>(
+        &self,
+        position: u64,
+        is_counted: impl Fn(Marks) -> bool,
+        nth: impl Fn(u64) -> Result<Option<(Uid, T)>>,
+    ) -> Result<Option<T>> {
+        let mut guess = position;
+        loop {
+            let Some((uid, found)) = nth(guess)? else { return Ok(None) };
+            let up_to = self.entries.iter().take_while(|entry| entry.uid <= uid);
+            let skipped = up_to.filter(|entry| is_counted(entry.marks)).count() as u64;
+            // The guess never passes the entry that is wanted, and rises as long as it is before that.
+            if position.saturating_add(skipped) <= guess {
+                return Ok(Some(found));
+            }
+            guess = position.saturating_add(skipped);
+        }
+    }
+}
