@@ -248,7 +248,7 @@ impl Directory {
     /// Builds the index anew from the notes, for repair.
     pub fn index_rebuild(&self) -> Result<()> {
         let mut transaction = self.transaction()?;
-        index::remove(&mut transaction, self.view);
+        index::remove(&mut transaction, self.view)?;
         transaction.commit()?;
         self.catch_up()
     }

@@ -25,7 +25,7 @@ use crate::limits::{ACL_ENTRIES_MAX, ACL_ROLES_MAX};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 #[repr(u8)]
 pub enum AclLevel {
-    /// Nothing, except public documents where a flag permits it.
+    /// Nothing.
     NoAccess = 0,
     /// May put documents in, sees none.
     Depositor = 1,
@@ -90,15 +90,15 @@ impl AclFlags {
     pub const AUTHOR_NO_CREATE: Self = Self(0x0001);
     /// May not delete documents.
     pub const NO_DELETE: Self = Self(0x0004);
-    /// May create personal agents.
+    /// May create personal agents. Without effect: there are none yet.
     pub const CREATE_PERSONAL_AGENT: Self = Self(0x0008);
-    /// May create personal folders and views.
+    /// May create personal folders and views. Without effect: there are none yet.
     pub const CREATE_PERSONAL_FOLDER: Self = Self(0x0010);
     /// May create shared folders and views.
     pub const CREATE_FOLDER: Self = Self(0x0080);
-    /// May read public documents, whatever the level.
+    /// May read public documents, whatever the level. Without effect: no document is public yet.
     pub const PUBLIC_READER: Self = Self(0x0200);
-    /// May write public documents, whatever the level.
+    /// May write public documents, whatever the level. Without effect: no document is public yet.
     pub const PUBLIC_WRITER: Self = Self(0x0400);
 
     const FORBIDDING: Self = Self(Self::AUTHOR_NO_CREATE.0 | Self::NO_DELETE.0);

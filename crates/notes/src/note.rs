@@ -52,9 +52,9 @@ impl NoteFlags {
     pub const STUB: Self = Self(0x0001);
     /// Has Readers items: reading it needs a look at the summary.
     pub const HAS_READERS: Self = Self(0x0002);
-    /// The note is the loser of a replication or save conflict.
+    /// The note is the loser of a replication or save conflict. Set by nothing yet: a save conflict is refused, and there is no replication.
     pub const CONFLICT: Self = Self(0x0004);
-    /// Deleted, but restorable until its retention ends.
+    /// Deleted, but restorable until its retention ends. Set by nothing yet.
     pub const SOFT_DELETED: Self = Self(0x0008);
 
     /// Tells whether all flags of `other` are set.
