@@ -242,13 +242,13 @@ fn positions_count_what_is_seen() {
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     let secret = || vec![Item::readers("Readers", vec!["Carol/Acme".into()])];
     // Hidden at both ends, next to each other, seen and unseen.
-    let hidden = |number: u32| number % 5 == 0 || [7, 8, 9, 39].contains(&number);
+    let hidden = |number: u32| number.is_multiple_of(5) || [7, 8, 9, 39].contains(&number);
     let folder = world
         .write(&database, ANN, |writer| {
             let folder = writer.folder_create("F", &[])?;
             for number in 0..40 {
                 let items = if hidden(number) { secret() } else { Vec::new() };
-                let marks = if number % 3 == 0 { Marks::SEEN } else { Marks::DELETED };
+                let marks = if number.is_multiple_of(3) { Marks::SEEN } else { Marks::DELETED };
                 writer.note_create(NewNote { folders: vec![folder], marks, ..NewNote::document(items) })?;
             }
             Ok(folder)
@@ -258,14 +258,18 @@ fn positions_count_what_is_seen() {
     let reading = access.read().unwrap();
     let reader = reading.folder(folder).unwrap();
     let seen: Vec<u32> = (0..40).filter(|number| !hidden(*number)).collect();
-    let unseen: Vec<u32> = seen.iter().copied().filter(|number| number % 3 != 0).collect();
+    let unseen: Vec<u32> = seen.iter().copied().filter(|number| !number.is_multiple_of(3)).collect();
     let uid = |number: &u32| Uid(number + 1);
     let totals = reader.totals().unwrap();
     assert_eq!((totals.count, totals.restricted), (seen.len() as u64, 0));
     assert_eq!((totals.unseen, totals.deleted), (unseen.len() as u64, unseen.len() as u64));
     let mut listed = Vec::new();
     // Who reads the folder as a whole leaves it in memory for the readers after him, who see other things.
-    reader.each_entry(Uid(0), &mut |entry| Ok(listed.push(entry.uid) == ())).unwrap();
+    let collect = &mut |entry: notes::Entry| {
+        listed.push(entry.uid);
+        Ok(true)
+    };
+    reader.each_entry(Uid(0), collect).unwrap();
     assert_eq!(listed, seen.iter().map(uid).collect::<Vec<_>>());
     check_positions(&reader, &seen, &unseen);
     check_positions(&reading.folder(folder).unwrap(), &seen, &unseen);
