@@ -60,8 +60,11 @@ pub const DELETE_MESSAGES_PER_TRANSACTION: usize = 1_000;
 /// Most mailboxes that one transaction delivers to; the others get the message from the queue.
 pub const LOCAL_DELIVERIES_PER_TRANSACTION_MAX: usize = 500;
 
-/// Most queued messages that one look for due ones passes over.
-pub const QUEUE_SCAN_MAX: usize = 10_000;
+/// Most recipients elsewhere of one job: as many as a transfer puts into one transaction, so that a crash repeats no more than that.
+pub const JOB_RECIPIENTS_MAX: usize = 100;
+
+/// How often a delivery of queued mail looks again whether the mailboxes have room, when one was filled meanwhile.
+pub const SETTLE_TRIES_MAX: usize = 3;
 
 /// Messages that an import puts in with one transaction.
 pub const IMPORT_GROUP_MESSAGES: usize = 500;

@@ -1,13 +1,14 @@
 //! The router over the in-memory engine: delivery, queueing, retries, reports, and what an operator may do.
 
+use std::future::Future as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, Uid};
-use mail::mailbox::{Mail, MailOptions};
+use mail::mailbox::{FlagChange, Flags, Mail, MailOptions, UidSet};
 use mail::router::{
-    Addressing, Envelope, LocalMailbox, Notify, Recipient, RecipientState, Router, RouterOptions, Target,
+    Addressing, Destination, Envelope, LocalMailbox, Notify, Recipient, RecipientState, Router, RouterOptions, Target,
     TransferOutcome,
 };
 use notes::Notes;
@@ -45,12 +46,24 @@ struct World {
 }
 
 fn world_over(memory: Arc<Memory>, clock: Arc<SimClock>) -> World {
-    let options = Options { sync: SyncMode::Each, ..Options::default() };
+    build(memory, clock, SyncMode::Each, RouterOptions::default())
+}
+
+fn world_with(options: RouterOptions) -> World {
+    build(Arc::new(Memory::new(3)), Arc::new(SimClock::new()), SyncMode::Each, options)
+}
+
+fn world_syncing(sync: SyncMode) -> World {
+    build(Arc::new(Memory::new(3)), Arc::new(SimClock::new()), sync, RouterOptions::default())
+}
+
+fn build(memory: Arc<Memory>, clock: Arc<SimClock>, sync: SyncMode, router: RouterOptions) -> World {
+    let options = Options { sync, ..Options::default() };
     let engine: Arc<dyn store::Engine> = memory.clone();
     let store = Arc::new(Store::over(engine, &options).expect("a store in memory opens"));
     let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(7)));
     let mail = Mail::new(notes, MailOptions::default());
-    let router = Router::open(mail.clone(), Arc::new(Acme), RouterOptions::default()).expect("the queue opens");
+    let router = Router::open(mail.clone(), Arc::new(Acme), router).expect("the queue opens");
     World { clock, mail, router, memory }
 }
 
@@ -116,7 +129,8 @@ fn groups_are_expanded_and_each_recipient_gets_one_copy() {
     assert_eq!((accepted.delivered, accepted.queued), (2, 1));
     assert_eq!((world.inbox("ann").len(), world.inbox("bob").len()), (1, 1));
     let jobs = world.router.due(10);
-    assert_eq!((jobs.len(), jobs[0].domain.as_str()), (1, "away.test"));
+    assert_eq!(jobs.len(), 1);
+    assert_eq!(jobs[0].destination, Destination::Domain("away.test".into()));
     assert_eq!(world.router.content(jobs[0].key).unwrap(), MESSAGE);
 }
 
@@ -199,12 +213,127 @@ fn reports_of_success_are_sent_when_asked_for() {
     assert!(reports[0].contains("Action: delivered") && reports[1].contains("Action: relayed"));
 }
 
+/// An envelope whose recipients ask for reports of success.
+fn asking(to: &[&str]) -> Envelope {
+    let mut asked = envelope("bob@acme.test", to);
+    for recipient in &mut asked.recipients {
+        recipient.notify = Some(Notify { success: true, failure: true, delay: false });
+    }
+    asked
+}
+
+/// Addresses and actions of all reports in somebody's inbox.
+fn reported(world: &World, name: &str) -> Vec<(String, String)> {
+    let inbox = world.inbox(name);
+    let fields = |field: &str| -> Vec<String> {
+        let lines = inbox.iter().flat_map(|report| report.lines());
+        lines.filter_map(|line| line.strip_prefix(field)).map(str::to_owned).collect()
+    };
+    fields("Final-Recipient: rfc822; ").into_iter().zip(fields("Action: ")).collect()
+}
+
+fn pair(address: &str, action: &str) -> (String, String) {
+    (address.to_owned(), action.to_owned())
+}
+
+#[test]
+fn success_is_reported_when_it_has_happened() {
+    let world = world();
+    let long = [MESSAGE, &[b'x'; 500]].concat();
+    world.router.accept(&envelope("bob@acme.test", &["tiny@acme.test"]), &long).unwrap();
+    let accepted = world.router.accept(&asking(&["tiny@acme.test", "ann@acme.test"]), &long).unwrap();
+    assert_eq!((accepted.delivered, accepted.queued), (1, 1));
+    assert_eq!(reported(&world, "bob"), [pair("ann@acme.test", "delivered")], "tiny has no room yet");
+    let file = world.mail.open_as_server("mail/tiny.nsf").unwrap();
+    let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("there is one").id;
+    let all = UidSet::from_ranges([(Uid(1), Uid(u32::MAX))]);
+    file.store(inbox, &all, &FlagChange::Add(Flags::of(notes::Marks::DELETED)), None).unwrap();
+    file.expunge(inbox, None).unwrap();
+    world.clock.advance(Duration::from_secs(400));
+    for job in world.router.due(10) {
+        world.router.deliver_here(&job).unwrap();
+    }
+    assert_eq!(world.inbox("tiny").len(), 1);
+    assert_eq!(reported(&world, "bob"), [pair("ann@acme.test", "delivered"), pair("tiny@acme.test", "delivered")]);
+}
+
+#[test]
+fn a_group_is_reported_once() {
+    let world = world();
+    world.router.accept(&asking(&["team@acme.test", "ann@acme.test"]), MESSAGE).unwrap();
+    world.finish_all(&TransferOutcome::Delivered { reply: "250 ok".into(), reports: false });
+    assert_eq!(world.inbox("ann").len(), 1);
+    let mut found = reported(&world, "bob");
+    found.sort();
+    assert_eq!(found, [pair("ann@acme.test", "delivered"), pair("team@acme.test", "expanded")]);
+}
+
+#[test]
+fn mail_for_elsewhere_does_not_stand_in_the_way_of_mail_for_here() {
+    let world = world();
+    let long = [MESSAGE, &[b'x'; 2_000]].concat();
+    for number in 0..60 {
+        world.send("bob@acme.test", &[&format!("x@domain{number}.test")]);
+    }
+    world.router.accept(&envelope("bob@acme.test", &["tiny@acme.test"]), &long).unwrap();
+    world.clock.advance(Duration::from_secs(400));
+    assert_eq!(world.router.due_elsewhere(50).len(), 50, "their places are all taken");
+    let here = world.router.due_here(4);
+    assert_eq!((here.len(), &here[0].destination), (1, &Destination::Here));
+    assert_eq!(world.router.due(50).len(), 10);
+}
+
+#[test]
+fn a_smart_host_is_one_destination() {
+    let world = world_with(RouterOptions { smart_host: true, ..RouterOptions::default() });
+    for number in 0..8 {
+        world.send("bob@acme.test", &[&format!("x@a{number}.test"), &format!("x@b{number}.test")]);
+    }
+    let jobs = world.router.due(50);
+    assert_eq!(jobs.len(), 5, "as many as one destination gets at a time");
+    assert!(jobs.iter().all(|job| job.destination == Destination::SmartHost && job.recipients.len() == 2));
+}
+
+#[test]
+fn a_job_has_no_more_recipients_than_one_transaction() {
+    let world = world();
+    let to: Vec<String> = (0..250).map(|number| format!("user{number}@one.test")).collect();
+    world.send("bob@acme.test", &to.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut counts = Vec::new();
+    while let Some(job) = world.router.due(10).pop() {
+        assert!(world.router.due(10).is_empty(), "the others wait until it is done");
+        counts.push(job.recipients.len());
+        let sent = TransferOutcome::Delivered { reply: "250 ok".into(), reports: false };
+        world.router.finish(&job, &vec![sent; job.recipients.len()]).unwrap();
+    }
+    assert_eq!((counts, world.router.counts().messages), (vec![100, 100, 50], 0));
+}
+
+#[test]
+fn a_job_tells_when_its_message_is_durable() {
+    let world = world_syncing(SyncMode::Group);
+    world.send("bob@acme.test", &["x@one.test"]);
+    let jobs = world.router.due(1);
+    world.router.durable(&jobs[0]).wait().expect("the disk is sound");
+    world.router.abandon(&jobs[0]);
+    world.memory.faults().hold_syncs();
+    world.send("bob@acme.test", &["y@two.test"]);
+    let job = world.router.due(2).into_iter().find(|job| job.recipients[0].recipient.address == "y@two.test").unwrap();
+    let mut durable = std::pin::pin!(world.router.durable(&job));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(durable.as_mut().poll(&mut context).is_pending(), "nothing may be sent yet");
+    world.memory.faults().fail_next_sync();
+    world.memory.faults().release_syncs();
+    world.router.durable(&job).wait().expect_err("its sender was told that it was not taken");
+}
+
 #[test]
 fn a_full_mailbox_waits_in_the_queue() {
     let world = world();
     let long = [MESSAGE, &[b'x'; 2_000]].concat();
     let accepted = world.router.accept(&envelope("bob@acme.test", &["tiny@acme.test"]), &long).unwrap();
-    assert_eq!(accepted.queued, 0, "it is known only when the mailbox is open");
+    assert_eq!((accepted.delivered, accepted.queued), (0, 1));
+    assert_eq!(world.router.list()[0].1.recipients[0].last_reply, "452 4.2.2 mailbox full");
     assert_eq!((world.inbox("tiny").len(), world.router.counts().messages), (0, 1));
     world.clock.advance(Duration::from_secs(400));
     let jobs = world.router.due(10);

@@ -239,7 +239,8 @@ fn router_options(config: &Config, hostname: &str) -> RouterOptions {
             expire_after: keys.expiry.0,
         },
         queue_messages_max: usize::try_from(keys.queue).unwrap_or(usize::MAX),
-        transfers_per_domain_max: usize::try_from(keys.connections_per_destination).unwrap_or(usize::MAX),
+        transfers_per_destination_max: usize::try_from(keys.connections_per_destination).unwrap_or(usize::MAX),
+        smart_host: !keys.smart_host.is_empty(),
     }
 }
 

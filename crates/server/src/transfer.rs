@@ -1,13 +1,14 @@
 //! The transfer agent: takes due jobs from the router, sends them on or delivers them here, and tells the router what became of them.
 //!
 //! The router decides what is due and keeps the truth; this only runs it. Jobs for mailboxes here go to the pool, those for
-//! elsewhere through [`smtp::client::Transfer`]. At most `jobs_max` run at a time. A job that is under way when the server ends is
-//! given back untried.
+//! elsewhere through [`smtp::client::Transfer`]. Each kind has places of its own: other servers that keep us waiting do not delay mail that need not
+//! leave. Nothing is sent before it is durable here, for its sender may yet be told that it was not taken. A job that is under way when the
+//! server ends is given back untried.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use mail::router::{Job, Notify as WantedReports, ReturnContent, Router, TransferOutcome};
+use mail::router::{Destination, Job, Notify as WantedReports, ReturnContent, Router, TransferOutcome};
 use smtp::client::{Failure, Outcome, Outgoing, Route, Transfer};
 use smtp::envelope;
 use tokio::sync::{Notify, Semaphore};
@@ -15,6 +16,9 @@ use wire::{Pool, Shutdown};
 
 /// Longest pause between two looks at the queue. What is due earlier and announced through `queued` does not wait.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Jobs for mailboxes here that run at a time.
+const JOBS_HERE_MAX: usize = 4;
 
 /// Runs the queue.
 pub struct Agent {
@@ -30,21 +34,23 @@ pub struct Agent {
     pub queued: Arc<Notify>,
     /// Ends the agent.
     pub shutdown: Shutdown,
-    /// Jobs that run at a time.
+    /// Jobs for other servers that run at a time.
     pub jobs_max: usize,
 }
 
 impl Agent {
     /// Runs until the server drains; jobs under way end by themselves or when it closes.
     pub async fn run(self: Arc<Self>) {
-        let places = Arc::new(Semaphore::new(self.jobs_max));
+        let here = Arc::new(Semaphore::new(JOBS_HERE_MAX));
+        let elsewhere = Arc::new(Semaphore::new(self.jobs_max));
         loop {
-            let started = self.start_due(&places).await;
+            // As long as there are places and work, there may be more work than one look gives.
+            let more_here = self.start_due(&here, Router::due_here).await;
+            let more_elsewhere = self.transfer.is_some() && self.start_due(&elsewhere, Router::due_elsewhere).await;
             if let Some(transfer) = &self.transfer {
                 transfer.close_idle().await;
             }
-            // As long as there are places and work, there may be more work than one look gives.
-            if started > 0 && places.available_permits() > 0 && !self.shutdown.is_draining() {
+            if (more_here || more_elsewhere) && !self.shutdown.is_draining() {
                 continue;
             }
             tokio::select! {
@@ -53,10 +59,8 @@ impl Agent {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
         }
-        // All places are free when the last job has ended.
-        let all = u32::try_from(self.jobs_max).unwrap_or(u32::MAX);
         tokio::select! {
-            _ = places.acquire_many(all) => {}
+            () = async { tokio::join!(all_free(&here, JOBS_HERE_MAX), all_free(&elsewhere, self.jobs_max)); } => {}
             () = self.shutdown.closing() => {}
         }
         if let Some(transfer) = &self.transfer {
@@ -64,39 +68,41 @@ impl Agent {
         }
     }
 
-    /// Starts what is due, as far as there are places; tells how many jobs that was.
-    async fn start_due(self: &Arc<Self>, places: &Arc<Semaphore>) -> usize {
+    /// Starts what is due, as far as there are places; tells whether there may be more that could be started.
+    async fn start_due(self: &Arc<Self>, places: &Arc<Semaphore>, due: fn(&Router, usize) -> Vec<Job>) -> bool {
         let free = places.available_permits();
+        if free == 0 {
+            return false;
+        }
         let router = Arc::clone(&self.router);
-        let jobs =
-            if free == 0 { Vec::new() } else { self.pool.run(move || router.due(free)).await.unwrap_or_default() };
-        let mut started = 0;
+        let jobs = self.pool.run(move || due(&router, free)).await.unwrap_or_default();
+        let started = jobs.len();
         for job in jobs {
-            if !job.domain.is_empty() && self.transfer.is_none() {
+            let Ok(place) = Arc::clone(places).acquire_owned().await else {
                 self.router.abandon(&job);
                 continue;
-            }
-            let Ok(place) = Arc::clone(places).acquire_owned().await else {
-                return started;
             };
-            started += 1;
             let agent = Arc::clone(self);
             tokio::spawn(async move {
                 agent.work_off(job).await;
                 drop(place);
             });
         }
-        started
+        started > 0 && places.available_permits() > 0
     }
 
     async fn work_off(&self, job: Job) {
-        if job.domain.is_empty() {
+        if job.destination == Destination::Here {
             let router = Arc::clone(&self.router);
             let done = self.pool.run(move || router.deliver_here(&job)).await;
             if let Ok(Err(error)) = done {
                 tracing::error!(target: "mail", %error, "cannot deliver queued mail here; it is tried again");
             }
             return;
+        }
+        if let Err(error) = self.router.durable(&job).await {
+            tracing::error!(target: "mail", queue = %job.key, %error, "a message is not sent on, because it may be lost here");
+            return self.router.abandon(&job);
         }
         tokio::select! {
             outcomes = self.send(&job) => self.settle(job, outcomes).await,
@@ -122,7 +128,11 @@ impl Agent {
         };
         let recipients: Vec<envelope::Recipient> =
             job.recipients.iter().map(|queued| recipient(&queued.recipient)).collect();
-        let route = self.smart_host.clone().unwrap_or_else(|| Route::Domain(job.domain.clone()));
+        let route = match (&self.smart_host, &job.destination) {
+            (Some(host), _) => host.clone(),
+            (None, Destination::Domain(domain)) => Route::Domain(domain.clone()),
+            (None, Destination::Here | Destination::SmartHost) => return temporary("451 4.3.5 there is no smart host"),
+        };
         let outgoing = Outgoing {
             reverse_path: &job.envelope.reverse_path,
             recipients: &recipients,
@@ -159,6 +169,13 @@ impl Agent {
             }
         }
     }
+}
+
+/// Waits until nobody has a place.
+async fn all_free(places: &Semaphore, count: usize) {
+    let all = u32::try_from(count).unwrap_or(u32::MAX);
+    // It fails only for places that were closed, which these are not.
+    drop(places.acquire_many(all).await);
 }
 
 fn recipient(recipient: &mail::router::Recipient) -> envelope::Recipient {

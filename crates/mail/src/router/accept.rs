@@ -2,7 +2,11 @@
 //!
 //! All of it goes through [`Router::post`]: one transaction over the mail files concerned and a `mail.box`, so that delivery,
 //! queueing, the end of a queue entry and the report about it happen together or not at all.
+//!
+//! Whether a mailbox has room is known only inside that transaction. So a report of success is written there too, after the
+//! deliveries that it tells of: it can only say what has happened.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,9 +21,9 @@ use crate::mailbox::file::check_quota;
 use crate::mailbox::{Mail, MailFile};
 use crate::message::Prepared;
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
-use crate::router::envelope::{Envelope, Recipient};
-use crate::router::queue::Queue;
-use crate::router::report::{Action, Report};
+use crate::router::envelope::{Envelope, Notify, Recipient};
+use crate::router::queue::{CANNOT_OPEN, MAILBOX_FULL, Queue};
+use crate::router::report::{self, Action, Report};
 use crate::router::schedule::Schedule;
 
 /// The item of a state note that holds it.
@@ -66,8 +70,10 @@ pub struct RouterOptions {
     pub schedule: Schedule,
     /// Most messages that the queue takes.
     pub queue_messages_max: usize,
-    /// Most transfers to one domain at a time.
-    pub transfers_per_domain_max: usize,
+    /// Most transfers to one destination at a time.
+    pub transfers_per_destination_max: usize,
+    /// Whether everything that is not for here goes through one host.
+    pub smart_host: bool,
 }
 
 impl Default for RouterOptions {
@@ -77,7 +83,8 @@ impl Default for RouterOptions {
             mailboxes: 2,
             schedule: Schedule::default(),
             queue_messages_max: 100_000,
-            transfers_per_domain_max: 5,
+            transfers_per_destination_max: 5,
+            smart_host: false,
         }
     }
 }
@@ -110,12 +117,32 @@ pub struct Router {
 }
 
 /// A message with the places it goes to.
-#[derive(Default)]
-pub(crate) struct Posting {
+pub(crate) struct Posting<'a> {
     pub(crate) envelope: Envelope,
-    pub(crate) raw: Vec<u8>,
+    pub(crate) raw: Cow<'a, [u8]>,
+    /// Mailboxes here. After [`Router::post`], those that have it.
     pub(crate) local: Vec<(LocalMailbox, Recipient)>,
+    /// Recipients for whom it goes into the queue. After [`Router::post`], also those whose mailbox did not take it.
     pub(crate) queued: Vec<QueuedRecipient>,
+    pub(crate) if_full: IfFull,
+    /// This is the report of what another posting, before it in the list, delivered. It is written when that is known, if there is anything to tell.
+    pub(crate) confirms: Option<usize>,
+}
+
+/// What happens when a mailbox does not take a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum IfFull {
+    /// The message waits in the queue for it.
+    Queue,
+    /// Nothing happens at all: it is an error.
+    Fail,
+}
+
+impl<'a> Posting<'a> {
+    pub(crate) fn new(envelope: Envelope, raw: impl Into<Cow<'a, [u8]>>) -> Self {
+        let (local, queued) = (Vec::new(), Vec::new());
+        Self { envelope, raw: raw.into(), local, queued, if_full: IfFull::Queue, confirms: None }
+    }
 }
 
 /// What a posting does to a queued message.
@@ -130,7 +157,7 @@ impl Router {
     pub fn open(mail: Arc<Mail>, addressing: Arc<dyn Addressing>, options: RouterOptions) -> Result<Arc<Self>> {
         let count = options.mailboxes.clamp(1, 16);
         let boxes: Vec<MailBox> = (1..=count).map(|number| open_box(&mail, number)).collect::<Result<_>>()?;
-        let queue = Queue::load(&boxes, options.transfers_per_domain_max)?;
+        let queue = Queue::load(&boxes, &options)?;
         Ok(Arc::new(Self { mail, addressing, options, boxes, queue, next_box: AtomicUsize::new(0) }))
     }
 
@@ -143,20 +170,20 @@ impl Router {
     /// Takes a message. When the ticket is durable, the message is safe.
     pub fn accept(&self, envelope: &Envelope, raw: &[u8]) -> Result<Accepted> {
         let now = self.mail.notes().clock().now();
-        let mut posting = Posting { envelope: envelope.clone(), raw: raw.to_vec(), ..Posting::default() };
-        posting.envelope.recipients.clear();
-        let mut failed = Vec::new();
-        self.route(&envelope.recipients, &mut posting, &mut failed, now)?;
-        let confirmed = wanting_success(&posting);
-        let delivered = posting.local.len();
-        let mut postings = Vec::with_capacity(2);
-        let unreported = self.push_report(&mut postings, Action::Failed, &posting, failed, now)?;
-        self.push_report(&mut postings, Action::Delivered, &posting, confirmed, now)?;
-        posting.queued.extend(unreported);
-        let queued = posting.queued.len();
+        let mut posting = Posting::new(Envelope { recipients: Vec::new(), ..envelope.clone() }, raw);
+        let unreached = self.route(&envelope.recipients, &mut posting, now)?;
+        let mut postings = Vec::with_capacity(1);
+        let dead = self.push_report(&mut postings, Action::Failed, &posting, unreached.failed, now)?;
+        self.push_report(&mut postings, Action::Expanded, &posting, unreached.expanded, now)?;
+        posting.queued.extend(dead);
+        let is_confirmed = !posting.envelope.reverse_path.is_empty() && !wanting_success(&posting).is_empty();
+        let confirmation =
+            if is_confirmed { Some(self.report_to_sender(&posting, postings.len(), now)?) } else { None };
+        let place = postings.len();
         postings.push(posting);
-        let ticket = self.post(postings, Vec::new(), now)?;
-        Ok(Accepted { ticket, delivered, queued })
+        postings.extend(confirmation.map(|report| Posting { confirms: Some(place), ..report }));
+        let ticket = self.post(&mut postings, Vec::new(), now)?;
+        Ok(Accepted { ticket, delivered: postings[place].local.len(), queued: postings[place].queued.len() })
     }
 
     /// Gives everything that an address stands for.
@@ -164,32 +191,28 @@ impl Router {
         self.addressing.targets(address)
     }
 
-    /// Sorts recipients into mailboxes here and addresses elsewhere, each once.
-    fn route(
-        &self,
-        recipients: &[Recipient],
-        posting: &mut Posting,
-        failed: &mut Vec<QueuedRecipient>,
-        now: Timestamp,
-    ) -> Result<()> {
+    /// Sorts recipients into mailboxes here and addresses elsewhere, each once. An address that stands for one place goes before a group,
+    /// so that who is addressed both ways is served as the sender said of him.
+    fn route(&self, recipients: &[Recipient], posting: &mut Posting<'_>, now: Timestamp) -> Result<Unreached> {
+        let mut unreached = Unreached::default();
+        let mut groups = Vec::new();
         let mut seen: HashSet<String> = HashSet::new();
         for recipient in recipients {
-            for target in self.addressing.targets(&recipient.address)? {
-                match target {
-                    Target::Local(mailbox) if seen.insert(mailbox.mail_file.to_lowercase()) => {
-                        posting.local.push((mailbox, recipient.clone()));
-                    }
-                    Target::Remote(address) if seen.insert(address.to_lowercase()) => {
-                        let recipient = Recipient { address, ..recipient.clone() };
-                        posting.queued.push(QueuedRecipient::new(recipient, None, now));
-                    }
-                    Target::Undeliverable(reply) => {
-                        let queued = QueuedRecipient::new(recipient.clone(), None, now);
-                        failed.push(QueuedRecipient { last_reply: reply, ..queued });
-                    }
-                    Target::Local(_) | Target::Remote(_) => {}
-                }
+            let targets = self.addressing.targets(&recipient.address)?;
+            if targets.len() > 1 {
+                groups.push((recipient, targets));
+            } else {
+                spread(recipient, targets, (posting, &mut unreached, &mut seen), now);
             }
+        }
+        for (recipient, targets) in groups {
+            let mut recipient = recipient.clone();
+            // What becomes of each member is not the sender's to know; that the group was served is told at once (RFC 3461 §5.2.7.3).
+            if let Some(notify) = recipient.notify.filter(|notify| notify.success) {
+                unreached.expanded.push(QueuedRecipient::new(recipient.clone(), None, now));
+                recipient.notify = Some(Notify { success: false, ..notify });
+            }
+            spread(&recipient, targets, (posting, &mut unreached, &mut seen), now);
         }
         if posting.local.len() > LOCAL_DELIVERIES_PER_TRANSACTION_MAX {
             let later = posting.local.split_off(LOCAL_DELIVERIES_PER_TRANSACTION_MAX);
@@ -199,16 +222,16 @@ impl Router {
                     .map(|(mailbox, recipient)| QueuedRecipient::new(recipient, Some(mailbox.mail_file), now)),
             );
         }
-        Ok(())
+        Ok(unreached)
     }
 
     /// Adds the report that a sender wants to the postings. Gives those failures back, as dead, that cannot be reported
     /// because there is no sender.
     pub(crate) fn push_report(
         &self,
-        postings: &mut Vec<Posting>,
+        postings: &mut Vec<Posting<'_>>,
         action: Action,
-        about: &Posting,
+        about: &Posting<'_>,
         recipients: Vec<QueuedRecipient>,
         now: Timestamp,
     ) -> Result<Vec<QueuedRecipient>> {
@@ -220,31 +243,36 @@ impl Router {
             let dead = |queued| QueuedRecipient { state: RecipientState::Dead, ..queued };
             return Ok(if action == Action::Failed { wanted.into_iter().map(dead).collect() } else { Vec::new() });
         }
-        let report = Report {
-            action,
-            envelope: &about.envelope,
-            recipients: &wanted,
-            message: &about.raw,
-            arrived: now,
-            server: &self.options.server,
-            now,
-        };
-        let envelope = Envelope { id: format!("{}.{}", about.envelope.id, postings.len()), ..Envelope::default() };
-        let mut posting = Posting { envelope, raw: report.render(), ..Posting::default() };
-        let sender = Recipient::new(&about.envelope.reverse_path);
-        let mut failed = Vec::new();
-        self.route(&[sender], &mut posting, &mut failed, now)?;
-        posting
-            .queued
-            .extend(failed.into_iter().map(|queued| QueuedRecipient { state: RecipientState::Dead, ..queued }));
+        let mut posting = self.report_to_sender(about, postings.len(), now)?;
+        posting.raw = self.render(action, about, &wanted, now).into();
         postings.push(posting);
         Ok(Vec::new())
     }
 
-    /// Puts messages where they go and changes queued ones, all as one transaction.
-    pub(crate) fn post(&self, mut postings: Vec<Posting>, updates: Vec<Update>, now: Timestamp) -> Result<Ticket> {
+    /// Gives the posting of a report to the sender of a message, still without its text.
+    fn report_to_sender(&self, about: &Posting<'_>, number: usize, now: Timestamp) -> Result<Posting<'static>> {
+        let envelope = Envelope {
+            id: format!("{}.{number}", about.envelope.id),
+            smtputf8: report::is_international(&about.envelope),
+            ..Envelope::default()
+        };
+        let mut posting = Posting::new(envelope, Vec::new());
+        let sender = Recipient::new(&about.envelope.reverse_path);
+        let unreached = self.route(&[sender], &mut posting, now)?;
+        let dead = unreached.failed.into_iter().map(|queued| QueuedRecipient { state: RecipientState::Dead, ..queued });
+        posting.queued.extend(dead);
+        Ok(posting)
+    }
+
+    fn render(&self, action: Action, about: &Posting<'_>, recipients: &[QueuedRecipient], now: Timestamp) -> Vec<u8> {
+        let (envelope, server) = (&about.envelope, self.options.server.as_str());
+        Report { action, envelope, recipients, message: &about.raw, arrived: now, server, now }.render()
+    }
+
+    /// Puts messages where they go and changes queued ones, all as one transaction. The postings tell afterwards what became of them.
+    pub(crate) fn post(&self, postings: &mut [Posting<'_>], updates: Vec<Update>, now: Timestamp) -> Result<Ticket> {
         let mut files: Vec<MailFile> = Vec::new();
-        let places = self.open_files(&mut postings, &mut files, now);
+        let places = self.open_files(postings, &mut files, now)?;
         let own_box = updates.first().map(|update| usize::from(update.key.mailbox) - 1);
         let box_index = own_box.unwrap_or_else(|| self.next_box.fetch_add(1, Ordering::Relaxed) % self.boxes.len());
         let needs_box = own_box.is_some()
@@ -257,7 +285,16 @@ impl Router {
         }
         let mut transaction = self.mail.notes().transaction(&accesses)?;
         let mut entries = Vec::new();
-        for (posting, places) in postings.iter_mut().zip(&places) {
+        for (index, places) in places.iter().enumerate() {
+            let (before, rest) = postings.split_at_mut(index);
+            let posting = &mut rest[0];
+            if let Some(about) = posting.confirms.map(|about| &before[about]) {
+                let confirmed = wanting_success(about);
+                if confirmed.is_empty() {
+                    continue;
+                }
+                posting.raw = self.render(Action::Delivered, about, &confirmed, now).into();
+            }
             self.deliver(&mut transaction, posting, places, &files, now)?;
             if !posting.queued.is_empty() {
                 let mailbox = u16::try_from(box_index + 1).unwrap_or(1);
@@ -269,14 +306,19 @@ impl Router {
         }
         let ticket = transaction.commit()?;
         for update in updates {
-            self.queue.set(update.key, update.entry);
+            self.queue.set(update.key, update.entry, ticket);
         }
-        entries.into_iter().for_each(|(key, entry)| self.queue.set(key, entry));
+        entries.into_iter().for_each(|(key, entry)| self.queue.set(key, entry, ticket));
         Ok(ticket)
     }
 
     /// Opens the mail files that messages go to. Who cannot be opened waits in the queue.
-    fn open_files(&self, postings: &mut [Posting], files: &mut Vec<MailFile>, now: Timestamp) -> Vec<Vec<usize>> {
+    fn open_files(
+        &self,
+        postings: &mut [Posting<'_>],
+        files: &mut Vec<MailFile>,
+        now: Timestamp,
+    ) -> Result<Vec<Vec<usize>>> {
         let mut paths: Vec<String> = Vec::new();
         let mut places = Vec::with_capacity(postings.len());
         for posting in postings {
@@ -294,16 +336,17 @@ impl Router {
                         of_posting.push(known.unwrap_or(paths.len() - 1));
                         posting.local.push((mailbox, recipient));
                     }
-                    Err(error) => {
+                    Err(error) if posting.if_full == IfFull::Fail => return Err(error),
+                    Err(_) => {
                         let mut queued = QueuedRecipient::new(recipient, Some(mailbox.mail_file), now);
-                        queued.last_reply = format!("451 4.3.0 {error}");
+                        queued.last_reply = CANNOT_OPEN.to_owned();
                         posting.queued.push(queued);
                     }
                 }
             }
             places.push(of_posting);
         }
-        places
+        Ok(places)
     }
 
     fn open_file(&self, mailbox: &LocalMailbox) -> Result<Option<MailFile>> {
@@ -320,7 +363,7 @@ impl Router {
     fn deliver(
         &self,
         transaction: &mut Transaction<'_>,
-        posting: &mut Posting,
+        posting: &mut Posting<'_>,
         places: &[usize],
         files: &[MailFile],
         now: Timestamp,
@@ -328,15 +371,17 @@ impl Router {
         if posting.local.is_empty() {
             return Ok(());
         }
-        let mut raw = format!("Return-Path: <{}>\r\n", posting.envelope.reverse_path).into_bytes();
-        raw.extend_from_slice(&posting.raw);
+        let raw = final_form(&posting.envelope, &posting.raw);
         let mut prepared = Prepared::new(&raw, self.mail.options().separate_bytes_min);
         for ((mailbox, recipient), place) in std::mem::take(&mut posting.local).into_iter().zip(places) {
             let mut writer = transaction.on(*place);
             let limit = files[*place].database().record().options.quota_bytes;
             if let Err(error) = check_quota(&writer, limit, prepared.length()) {
+                if posting.if_full == IfFull::Fail {
+                    return Err(error);
+                }
                 let mut queued = QueuedRecipient::new(recipient, Some(mailbox.mail_file), now);
-                queued.last_reply = format!("452 4.2.2 {error}");
+                queued.last_reply = MAILBOX_FULL.to_owned();
                 queued.next_attempt = self.options.schedule.next(1, now);
                 queued.attempts = 1;
                 posting.queued.push(queued);
@@ -346,6 +391,7 @@ impl Router {
             let mut note = prepared.note(&mut writer)?;
             note.folders = vec![inbox];
             writer.note_create(note)?;
+            posting.local.push((mailbox, recipient));
         }
         Ok(())
     }
@@ -353,7 +399,7 @@ impl Router {
     fn enqueue(
         &self,
         transaction: &mut Transaction<'_>,
-        posting: &Posting,
+        posting: &Posting<'_>,
         (place, mailbox): (usize, u16),
         now: Timestamp,
     ) -> Result<(QueueKey, QueueEntry)> {
@@ -372,16 +418,75 @@ impl Router {
     }
 }
 
+/// Recipients that are not among the places a message goes to.
+#[derive(Default)]
+struct Unreached {
+    /// Nobody lives there.
+    failed: Vec<QueuedRecipient>,
+    /// Groups that stand for several, and of whom the sender wants to be told.
+    expanded: Vec<QueuedRecipient>,
+}
+
+/// Puts what a recipient's address stands for where it belongs, unless it is there already.
+fn spread(
+    recipient: &Recipient,
+    targets: Vec<Target>,
+    (posting, unreached, seen): (&mut Posting<'_>, &mut Unreached, &mut HashSet<String>),
+    now: Timestamp,
+) {
+    for target in targets {
+        match target {
+            Target::Local(mailbox) if seen.insert(mailbox.mail_file.to_lowercase()) => {
+                posting.local.push((mailbox, recipient.clone()));
+            }
+            Target::Remote(address) if seen.insert(address.to_lowercase()) => {
+                let recipient = Recipient { address, ..recipient.clone() };
+                posting.queued.push(QueuedRecipient::new(recipient, None, now));
+            }
+            Target::Undeliverable(reply) => {
+                let queued = QueuedRecipient::new(recipient.clone(), None, now);
+                unreached.failed.push(QueuedRecipient { last_reply: reply, ..queued });
+            }
+            Target::Local(_) | Target::Remote(_) => {}
+        }
+    }
+}
+
+/// Gives a message as it lies in a mailbox: with the reverse path on top, and with no other field of that name (RFC 5321 §4.4).
+pub(crate) fn final_form(envelope: &Envelope, raw: &[u8]) -> Vec<u8> {
+    const NAME: &[u8] = b"return-path:";
+    let mut form = format!("Return-Path: <{}>\r\n", envelope.reverse_path).into_bytes();
+    form.reserve(raw.len());
+    let (mut copied, mut position, mut is_dropped) = (0, 0, false);
+    while let Some(rest) = raw.get(position..).filter(|rest| !matches!(rest, [] | [b'\r' | b'\n', ..])) {
+        let is_folded = matches!(rest, [b' ' | b'\t', ..]);
+        is_dropped = if is_folded {
+            is_dropped
+        } else {
+            rest.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME))
+        };
+        let end = memchr::memchr(b'\n', rest).map_or(raw.len(), |end| position + end + 1);
+        if is_dropped {
+            form.extend_from_slice(&raw[copied..position]);
+            copied = end;
+        }
+        position = end;
+    }
+    form.extend_from_slice(&raw[copied..]);
+    form
+}
+
 fn wants(queued: &QueuedRecipient, action: Action) -> bool {
     let notify = queued.recipient.notify.unwrap_or_default();
     match action {
-        Action::Delivered | Action::Relayed => notify.success,
+        Action::Delivered | Action::Relayed | Action::Expanded => notify.success,
         Action::Delayed => notify.delay,
         Action::Failed => notify.failure,
     }
 }
 
-fn wanting_success(posting: &Posting) -> Vec<QueuedRecipient> {
+/// Gives the recipients in mailboxes here of whose delivery the sender wants to be told.
+fn wanting_success(posting: &Posting<'_>) -> Vec<QueuedRecipient> {
     let now = Timestamp::default();
     let all = posting.local.iter();
     let wanting = all.filter(|(_, recipient)| recipient.notify.is_some_and(|notify| notify.success));
@@ -416,4 +521,25 @@ fn open_box(mail: &Mail, number: u16) -> Result<MailBox> {
     };
     let itself = Arc::new(Identity::local_server(""));
     Ok(MailBox { depositor: database.authorize(&itself)?, reader: database.authorize(&itself)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_in_a_mailbox_has_one_reverse_path() {
+        let envelope = Envelope { reverse_path: "a@b.test".into(), ..Envelope::default() };
+        let check = |raw: &str, expected: &str| {
+            let form = final_form(&envelope, raw.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&form), format!("Return-Path: <a@b.test>\r\n{expected}"), "{raw:?}");
+        };
+        check("Subject: x\r\n\r\nReturn-Path: <kept@b.test>\r\n", "Subject: x\r\n\r\nReturn-Path: <kept@b.test>\r\n");
+        check("Return-Path: <c@d.test>\r\nSubject: x\r\n\r\ny", "Subject: x\r\n\r\ny");
+        check("A: 1\r\nRETURN-PATH:\r\n <c@d.test>\r\n\tmore\r\nB: 2\r\n 3\r\n\r\n", "A: 1\r\nB: 2\r\n 3\r\n\r\n");
+        check("A: 1\nreturn-path: x\nreturn-path: y\n\nz", "A: 1\n\nz");
+        check("Return-Path: x", "");
+        check("Return-Path-Not: x\r\n", "Return-Path-Not: x\r\n");
+        check("", "");
+    }
 }

@@ -6,6 +6,7 @@
 //! | [`schedule`] | when to try again, when to warn, when to give up |
 //! | [`entry`] | a queued message's state, and its stored form |
 //! | [`accept`] | taking a message: everything that happens to it at first is one batch |
+//! | [`agenda`] | which of them is to be tried when, and where to |
 //! | [`queue`] | the queue: what is due, what became of it, what an operator may do |
 //! | [`report`] | delivery status notifications (RFC 3464) |
 //!
@@ -18,6 +19,7 @@
 //! [`Router::finish`] what became of them. `docs/mail-flow.md` draws the whole way.
 
 pub mod accept;
+pub mod agenda;
 pub mod entry;
 pub mod envelope;
 pub mod queue;
@@ -25,6 +27,7 @@ pub mod report;
 pub mod schedule;
 
 pub use accept::{Accepted, Addressing, LocalMailbox, Router, RouterOptions, Target};
+pub use agenda::Destination;
 pub use entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 pub use envelope::{Envelope, Notify, Recipient, ReturnContent};
 pub use queue::{Job, QueueCounts, TransferOutcome};

@@ -9,38 +9,46 @@
 //! What a transfer did elsewhere cannot be undone. If it cannot be written down, because the disk is full for instance, it is kept here and written later;
 //! until then nothing else is sent.
 //!
-//! A [`Job`] is one message for one domain. While it is under way no second job of that message for that domain is
+//! A [`Job`] is one message for one destination. While it is under way no second job of that message for that destination is
 //! given out, so nothing is sent twice as long as the server lives; a crash between the remote server's reply and our
-//! commit repeats that one transfer, which SMTP cannot exclude (RFC 1047).
+//! commit repeats that one transfer, which SMTP cannot exclude (RFC 1047). What is due when says [`super::agenda`].
+//!
+//! A message may be given out before it is durable. Whoever sends it elsewhere waits for [`Router::durable`] first: a client that was told
+//! «not now», because the log could not be written, will come again with it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base::{NoteId, Timestamp};
 use notes::Value;
-use store::Ticket;
+use store::{Durable, Ticket};
 
 use crate::error::{Error, Result};
-use crate::limits::{LOCAL_DELIVERIES_PER_TRANSACTION_MAX, QUEUE_SCAN_MAX};
+use crate::limits::{JOB_RECIPIENTS_MAX, LOCAL_DELIVERIES_PER_TRANSACTION_MAX, SETTLE_TRIES_MAX};
 use crate::mailbox::Message;
-use crate::router::accept::{LocalMailbox, MailBox, Posting, QUEUE_ITEM, Router, Target, Update};
+use crate::router::accept::{
+    IfFull, LocalMailbox, MailBox, Posting, QUEUE_ITEM, Router, RouterOptions, Target, Update, final_form,
+};
+use crate::router::agenda::{Agenda, Destination, Times};
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 use crate::router::envelope::Envelope;
 use crate::router::report::Action;
 
-/// One message for one domain.
+/// One message for one destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Job {
     /// Which message.
     pub key: QueueKey,
-    /// Where to, in lower case; empty for mailboxes here.
-    pub domain: String,
+    /// Where to.
+    pub destination: Destination,
     /// The envelope; the recipients are below.
     pub envelope: Envelope,
-    /// The recipients of that domain that are due.
+    /// The recipients there that are due, as many as go in one transaction. The others are due when the job is given back.
     pub recipients: Vec<QueuedRecipient>,
     /// Bytes of the message.
     pub size: u64,
+    /// The last write of its state.
+    pub ticket: Ticket,
 }
 
 /// What became of one recipient of a job.
@@ -65,6 +73,12 @@ pub struct QueueCounts {
     pub active: usize,
 }
 
+/// What is said when a mailbox has no room. How much is in it is nobody else's business.
+pub(crate) const MAILBOX_FULL: &str = "452 4.2.2 mailbox full";
+
+/// What is said when a mailbox cannot be opened, whatever the reason.
+pub(crate) const CANNOT_OPEN: &str = "451 4.3.0 the mailbox cannot be opened now";
+
 /// How many queued messages can be changed at a time. Those whose numbers differ by a multiple of this wait for each other.
 const TURNS: usize = 64;
 
@@ -74,27 +88,24 @@ pub(crate) struct Queue {
     /// One is held by whoever changes a message, from the look at its state until the new one is in `state`. Taken before the
     /// locks of databases.
     turns: [Mutex<()>; TURNS],
-    per_domain_max: usize,
+    smart_host: bool,
 }
 
-#[derive(Default)]
 struct State {
-    entries: BTreeMap<QueueKey, QueueEntry>,
-    /// Messages by the time of their next attempt.
-    due: BTreeSet<(Timestamp, QueueKey)>,
-    active: HashSet<(QueueKey, String)>,
+    /// The states, each with the write that made it.
+    entries: BTreeMap<QueueKey, (QueueEntry, Ticket)>,
+    agenda: Agenda,
     /// Jobs that are still active because it could not be written down what became of them.
     unwritten: Vec<(Job, Vec<TransferOutcome>)>,
-    /// When a job may be given out again that failed for a reason of ours.
-    paused: HashMap<(QueueKey, String), Timestamp>,
-    per_domain: HashMap<String, usize>,
 }
 
 impl Queue {
     /// Reads the states of all queued messages.
-    pub(crate) fn load(boxes: &[MailBox], per_domain_max: usize) -> Result<Self> {
+    pub(crate) fn load(boxes: &[MailBox], options: &RouterOptions) -> Result<Self> {
+        let agenda = Agenda::new(options.transfers_per_destination_max);
+        let state = State { entries: BTreeMap::new(), agenda, unwritten: Vec::new() };
         let turns = std::array::from_fn(|_| Mutex::default());
-        let queue = Self { state: Mutex::default(), turns, per_domain_max: per_domain_max.max(1) };
+        let queue = Self { state: Mutex::new(state), turns, smart_host: options.smart_host };
         for (mailbox, of_box) in (1u16..).zip(boxes) {
             let reading = of_box.reader.read()?;
             reading.each_note(NoteId(0), &mut |header| {
@@ -110,7 +121,7 @@ impl Queue {
                         note: header.note,
                         record: "queue state",
                     })?;
-                    queue.set(QueueKey { mailbox, note: header.note }, entry);
+                    queue.set(QueueKey { mailbox, note: header.note }, entry, Ticket::NONE);
                 }
                 Ok(true)
             })?;
@@ -119,24 +130,25 @@ impl Queue {
     }
 
     /// Replaces what is known of a message; one without recipients is forgotten.
-    pub(crate) fn set(&self, key: QueueKey, entry: QueueEntry) {
-        let mut state = self.lock();
-        if let Some(time) = state.entries.get(&key).and_then(QueueEntry::next_attempt) {
-            state.due.remove(&(time, key));
+    pub(crate) fn set(&self, key: QueueKey, entry: QueueEntry, ticket: Ticket) {
+        let mut times = Times::new();
+        for queued in entry.recipients.iter().filter(|queued| queued.state == RecipientState::Pending) {
+            let time = times.entry(self.destination(queued)).or_insert(queued.next_attempt);
+            *time = queued.next_attempt.min(*time);
         }
+        let mut state = self.lock();
+        state.agenda.plan(key, times);
         if entry.recipients.is_empty() {
             state.entries.remove(&key);
-            return;
+        } else {
+            state.entries.insert(key, (entry, ticket));
         }
-        if let Some(time) = entry.next_attempt() {
-            state.due.insert((time, key));
-        }
-        state.entries.insert(key, entry);
     }
 
     pub(crate) fn counts(&self) -> QueueCounts {
         let state = self.lock();
-        QueueCounts { messages: state.entries.len(), pending: state.due.len(), active: state.active.len() }
+        let (pending, active) = state.agenda.counts();
+        QueueCounts { messages: state.entries.len(), pending, active }
     }
 
     /// Waits until nobody else changes a message.
@@ -145,51 +157,49 @@ impl Queue {
     }
 
     fn get(&self, key: QueueKey) -> Option<QueueEntry> {
-        self.lock().entries.get(&key).cloned()
+        self.lock().entries.get(&key).map(|(entry, _)| entry.clone())
     }
 
-    fn take_due(&self, now: Timestamp, jobs_max: usize) -> Vec<Job> {
-        let mut guard = self.lock();
-        let state = &mut *guard;
+    /// Takes jobs, as many as there may be, from what `take` gives.
+    fn take_due(
+        &self,
+        now: Timestamp,
+        jobs_max: usize,
+        take: fn(&mut Agenda, Timestamp) -> Option<(QueueKey, Destination)>,
+    ) -> Vec<Job> {
+        let mut state = self.lock();
         let mut jobs = Vec::new();
-        let due = state.due.iter().take_while(|(time, _)| *time <= now).take(QUEUE_SCAN_MAX);
-        for (_, key) in due {
-            let Some(entry) = state.entries.get(key) else { continue };
-            for (domain, recipients) in due_by_domain(entry, now) {
-                let busy = state.per_domain.get(&domain).copied().unwrap_or(0);
-                let work = (*key, domain);
-                let waits = state.active.contains(&work) || state.paused.get(&work).is_some_and(|until| *until > now);
-                if jobs.len() >= jobs_max || busy >= self.per_domain_max || waits {
-                    continue;
-                }
-                *state.per_domain.entry(work.1.clone()).or_default() += 1;
-                state.active.insert(work.clone());
-                jobs.push(Job {
-                    key: *key,
-                    domain: work.1,
-                    envelope: entry.envelope.clone(),
-                    recipients,
-                    size: entry.size,
-                });
-            }
-            if jobs.len() >= jobs_max {
-                break;
-            }
+        while jobs.len() < jobs_max {
+            let Some((key, destination)) = take(&mut state.agenda, now) else { break };
+            let Some((entry, ticket)) = state.entries.get(&key) else { continue };
+            let recipients_max = match destination {
+                Destination::Here => LOCAL_DELIVERIES_PER_TRANSACTION_MAX,
+                Destination::Domain(_) | Destination::SmartHost => JOB_RECIPIENTS_MAX,
+            };
+            let is_due = |queued: &&QueuedRecipient| {
+                queued.state == RecipientState::Pending
+                    && queued.next_attempt <= now
+                    && self.destination(queued) == destination
+            };
+            let recipients = entry.recipients.iter().filter(is_due).take(recipients_max).cloned().collect();
+            let (envelope, size, ticket) = (entry.envelope.clone(), entry.size, *ticket);
+            jobs.push(Job { key, destination, envelope, recipients, size, ticket });
         }
         jobs
     }
 
-    fn release(&self, key: QueueKey, domain: &str) {
-        let mut state = self.lock();
-        let work = (key, domain.to_owned());
-        state.active.remove(&work);
-        state.paused.remove(&work);
-        if let Some(busy) = state.per_domain.get_mut(domain) {
-            *busy = busy.saturating_sub(1);
-            if *busy == 0 {
-                state.per_domain.remove(domain);
-            }
+    fn destination(&self, queued: &QueuedRecipient) -> Destination {
+        if queued.mail_file.is_some() {
+            Destination::Here
+        } else if self.smart_host {
+            Destination::SmartHost
+        } else {
+            Destination::Domain(queued.domain())
         }
+    }
+
+    fn release(&self, job: &Job, not_before: Timestamp) {
+        self.lock().agenda.give_back(job.key, &job.destination, not_before);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -197,31 +207,42 @@ impl Queue {
     }
 }
 
-fn due_by_domain(entry: &QueueEntry, now: Timestamp) -> BTreeMap<String, Vec<QueuedRecipient>> {
-    let mut domains: BTreeMap<String, Vec<QueuedRecipient>> = BTreeMap::new();
-    for queued in &entry.recipients {
-        if queued.state == RecipientState::Pending && queued.next_attempt <= now {
-            domains.entry(queued.domain()).or_default().push(queued.clone());
-        }
-    }
-    domains
-}
-
 impl Router {
-    /// Gives jobs that are due, at most so many. Each must be given back with [`Router::finish`] or
+    /// Gives jobs that are due, at most so many, those for mailboxes here first. Each must be given back with [`Router::finish`] or
     /// [`Router::deliver_here`]. None are given while the store takes nothing: whatever was sent then would be sent again.
     #[must_use]
     pub fn due(&self, jobs_max: usize) -> Vec<Job> {
+        let mut jobs = self.due_here(jobs_max);
+        jobs.extend(self.due_elsewhere(jobs_max.saturating_sub(jobs.len())));
+        jobs
+    }
+
+    /// Gives jobs for mailboxes here, as [`Router::due`] does.
+    #[must_use]
+    pub fn due_here(&self, jobs_max: usize) -> Vec<Job> {
+        self.take_due(jobs_max, Agenda::take_here)
+    }
+
+    /// Gives jobs for other servers, as [`Router::due`] does.
+    #[must_use]
+    pub fn due_elsewhere(&self, jobs_max: usize) -> Vec<Job> {
+        self.take_due(jobs_max, Agenda::take_elsewhere)
+    }
+
+    fn take_due(
+        &self,
+        jobs_max: usize,
+        take: fn(&mut Agenda, Timestamp) -> Option<(QueueKey, Destination)>,
+    ) -> Vec<Job> {
         if !self.write_down() {
             return Vec::new();
         }
-        self.queue.take_due(self.mail.notes().clock().now(), jobs_max)
+        self.queue.take_due(self.mail.notes().clock().now(), jobs_max, take)
     }
 
-    /// Gives the time of the next attempt of any message.
-    #[must_use]
-    pub fn next_attempt(&self) -> Option<Timestamp> {
-        self.queue.lock().due.first().map(|(time, _)| *time)
+    /// Gives what to wait for before a job's message is sent elsewhere: it may still get lost, and then its sender comes again.
+    pub fn durable(&self, job: &Job) -> Durable {
+        self.mail.notes().store().durable(job.ticket)
     }
 
     /// Gives the message of a queued entry.
@@ -242,7 +263,7 @@ impl Router {
         if outcome.is_err() {
             self.queue.lock().unwritten.push((job.clone(), outcomes.to_vec()));
         } else {
-            self.queue.release(job.key, &job.domain);
+            self.queue.release(job, Timestamp::default());
         }
         outcome
     }
@@ -250,12 +271,16 @@ impl Router {
     /// Does a job whose recipients are mailboxes here: delivery and the end of the entry are one transaction. After an error
     /// it is tried again, but not at once.
     pub fn deliver_here(&self, job: &Job) -> Result<Ticket> {
-        let outcome = self.settle_here(job);
-        self.queue.release(job.key, &job.domain);
-        if outcome.is_err() {
-            let until = self.mail.notes().clock().now().after(self.options.schedule.retry_first);
-            self.queue.lock().paused.insert((job.key, job.domain.clone()), until);
+        let mut outcome = self.settle_here(job);
+        for _ in 1..SETTLE_TRIES_MAX {
+            // A mailbox was filled between the look at it and the delivery. It is full at the next look.
+            if !matches!(outcome, Err(Error::OverQuota { .. })) {
+                break;
+            }
+            outcome = self.settle_here(job);
         }
+        let later = self.mail.notes().clock().now().after(self.options.schedule.retry_first);
+        self.queue.release(job, if outcome.is_err() { later } else { Timestamp::default() });
         outcome
     }
 
@@ -268,7 +293,7 @@ impl Router {
         let mut takes = true;
         for (job, outcomes) in unwritten {
             match self.settle(&job, &outcomes, Vec::new()) {
-                Ok(_) => self.queue.release(job.key, &job.domain),
+                Ok(_) => self.queue.release(&job, Timestamp::default()),
                 Err(error) => {
                     takes &= !is_of_store(&error);
                     self.queue.lock().unwritten.push((job, outcomes));
@@ -280,13 +305,13 @@ impl Router {
 
     /// Gives a job back untried, for instance at shutdown.
     pub fn abandon(&self, job: &Job) {
-        self.queue.release(job.key, &job.domain);
+        self.queue.release(job, Timestamp::default());
     }
 
     /// Lists the queue.
     #[must_use]
     pub fn list(&self) -> Vec<(QueueKey, QueueEntry)> {
-        self.queue.lock().entries.iter().map(|(key, entry)| (*key, entry.clone())).collect()
+        self.queue.lock().entries.iter().map(|(key, (entry, _))| (*key, entry.clone())).collect()
     }
 
     /// Tells how full the queue is.
@@ -320,14 +345,14 @@ impl Router {
         let _turn = self.queue.turn(key);
         let mut entry = self.require(key)?;
         entry.recipients.clear();
-        self.post(Vec::new(), vec![Update { key, entry }], self.mail.notes().clock().now())
+        self.post(&mut [], vec![Update { key, entry }], self.mail.notes().clock().now())
     }
 
     fn change(&self, key: QueueKey, change: impl Fn(&mut QueuedRecipient)) -> Result<Ticket> {
         let _turn = self.queue.turn(key);
         let mut entry = self.require(key)?;
         entry.recipients.iter_mut().for_each(change);
-        self.post(Vec::new(), vec![Update { key, entry }], self.mail.notes().clock().now())
+        self.post(&mut [], vec![Update { key, entry }], self.mail.notes().clock().now())
     }
 
     fn require(&self, key: QueueKey) -> Result<QueueEntry> {
@@ -335,11 +360,9 @@ impl Router {
     }
 
     fn settle_here(&self, job: &Job) -> Result<Ticket> {
-        // More mailboxes than one transaction takes stay due.
-        let served = job.recipients.len().min(LOCAL_DELIVERIES_PER_TRANSACTION_MAX);
-        let job = &Job { recipients: job.recipients[..served].to_vec(), ..job.clone() };
-        let mut posting = Posting { envelope: job.envelope.clone(), raw: self.content(job.key)?, ..Posting::default() };
-        let size = posting.raw.len() as u64 + 1_024;
+        let raw = self.content(job.key)?;
+        let size = final_form(&job.envelope, &raw).len() as u64;
+        let mut posting = Posting { if_full: IfFull::Fail, ..Posting::new(job.envelope.clone(), raw) };
         let mut outcomes = Vec::with_capacity(job.recipients.len());
         for queued in &job.recipients {
             let mailbox = self.mailbox_of(queued)?;
@@ -356,16 +379,17 @@ impl Router {
 
     /// Tells why a mailbox does not take a message now.
     fn obstacle(&self, mailbox: &LocalMailbox, size: u64) -> Result<Option<&'static str>> {
-        let quota = match self.mail.open_as_server(&mailbox.mail_file) {
-            Ok(file) => file.quota()?,
+        let quota = match self.mail.open_as_server(&mailbox.mail_file).and_then(|file| file.quota()) {
+            Ok(quota) => quota,
             // One that still belongs to somebody is made by the delivery.
             Err(Error::Notes(notes::Error::NotFound { .. })) => {
                 return Ok(mailbox.owner.canonical().is_empty().then_some("450 4.2.0 there is no such mailbox"));
             }
-            Err(error) => return Err(error),
+            Err(error) if is_of_store(&error) => return Err(error),
+            Err(_) => return Ok(Some(CANNOT_OPEN)),
         };
         let fits = quota.limit_bytes.is_none_or(|limit| quota.used_bytes.saturating_add(size) <= limit);
-        Ok((!fits).then_some("452 4.2.2 mailbox full"))
+        Ok((!fits).then_some(MAILBOX_FULL))
     }
 
     fn mailbox_of(&self, queued: &QueuedRecipient) -> Result<LocalMailbox> {
@@ -383,7 +407,7 @@ impl Router {
     }
 
     /// Writes what became of a job, with the reports that it causes.
-    fn settle(&self, job: &Job, outcomes: &[TransferOutcome], mut postings: Vec<Posting>) -> Result<Ticket> {
+    fn settle(&self, job: &Job, outcomes: &[TransferOutcome], mut postings: Vec<Posting<'_>>) -> Result<Ticket> {
         assert_eq!(outcomes.len(), job.recipients.len(), "every recipient has an outcome");
         let now = self.mail.notes().clock().now();
         let _turn = self.queue.turn(job.key);
@@ -414,16 +438,16 @@ impl Router {
                 }
             }
         }
-        let success = if job.domain.is_empty() { Action::Delivered } else { Action::Relayed };
+        let success = if job.destination == Destination::Here { Action::Delivered } else { Action::Relayed };
         let reported = [(success, relayed), (Action::Delayed, late), (Action::Failed, failed)];
         if reported.iter().any(|(_, recipients)| !recipients.is_empty()) {
-            let about = Posting { envelope: entry.envelope.clone(), raw: self.content(job.key)?, ..Posting::default() };
+            let about = Posting::new(entry.envelope.clone(), self.content(job.key)?);
             for (action, recipients) in reported {
                 let dead = self.push_report(&mut postings, action, &about, recipients, now)?;
                 entry.recipients.extend(dead);
             }
         }
-        self.post(postings, vec![Update { key: job.key, entry }], now)
+        self.post(&mut postings, vec![Update { key: job.key, entry }], now)
     }
 
     /// Notes a temporary failure; tells whether the time is up.

@@ -1,7 +1,10 @@
-//! Delivery status notifications (RFC 3461, 3462, 3464).
+//! Delivery status notifications (RFC 3461, 3462, 3464, 6533).
 //!
 //! A report is a `multipart/report` of three parts: a text for people, the status for programs, and the message or its
 //! header. It is sent from `<>`, so that nothing answers it.
+//!
+//! Whoever sent with SMTPUTF8, or has an address that needs it, gets the international form of the status and of the header, with addresses as
+//! they are. Anybody else gets the form that is in ASCII, and a foreign address in it is spelled with `\x{…}` (RFC 6533 §3).
 
 use std::fmt::Write;
 
@@ -21,6 +24,8 @@ pub enum Action {
     Delivered,
     /// It was handed to a server that does not report.
     Relayed,
+    /// It was handed to all members of a group; no more is told of them.
+    Expanded,
     /// It takes long; no action is needed.
     Delayed,
     /// It was given up.
@@ -32,6 +37,7 @@ impl Action {
         match self {
             Self::Delivered => "delivered",
             Self::Relayed => "relayed",
+            Self::Expanded => "expanded",
             Self::Delayed => "delayed",
             Self::Failed => "failed",
         }
@@ -41,6 +47,7 @@ impl Action {
         match self {
             Self::Delivered => "Delivered",
             Self::Relayed => "Relayed",
+            Self::Expanded => "Delivered to a group",
             Self::Delayed => "Delivery delayed",
             Self::Failed => "Delivery failed",
         }
@@ -52,6 +59,7 @@ impl Action {
             Self::Relayed => {
                 "Your message was handed on to a server that sends no delivery reports, for the following recipients:"
             }
+            Self::Expanded => "Your message was passed on to the members of the following groups:",
             Self::Delayed => {
                 "Your message could not be delivered yet to the following recipients. It is tried again; you need not do anything:"
             }
@@ -61,13 +69,26 @@ impl Action {
 
     fn status(self, reply: &str) -> String {
         let class = match self {
-            Self::Delivered | Self::Relayed => return "2.0.0".into(),
+            Self::Delivered | Self::Relayed | Self::Expanded => return "2.0.0".into(),
             Self::Delayed => '4',
             Self::Failed => '5',
         };
         let enhanced = reply.split([' ', '-']).find(|word| is_enhanced_status(word));
         enhanced.filter(|word| word.starts_with(class)).map_or_else(|| format!("{class}.0.0"), str::to_owned)
     }
+}
+
+/// Tells whether a report about a message goes out in its international form.
+pub(crate) fn is_international(envelope: &Envelope) -> bool {
+    envelope.smtputf8 || !envelope.reverse_path.is_ascii()
+}
+
+/// Tells whether a text is what an SMTP server says: a reply code, and a blank or the end behind it.
+fn is_reply(text: &str) -> bool {
+    let (code, rest) = text.split_at_checked(3).unwrap_or_default();
+    code.starts_with(['2', '4', '5'])
+        && code.bytes().all(|b| b.is_ascii_digit())
+        && (rest.is_empty() || rest.starts_with([' ', '-']))
 }
 
 fn is_enhanced_status(word: &str) -> bool {
@@ -140,34 +161,67 @@ impl Report<'_> {
     }
 
     fn status_part(&self, out: &mut String, boundary: &str) {
-        let _ = write!(out, "--{boundary}\r\nContent-Type: message/delivery-status\r\n\r\n");
+        let (media_type, encoding) = if is_international(self.envelope) {
+            ("message/global-delivery-status", "Content-Transfer-Encoding: 8bit\r\n")
+        } else {
+            ("message/delivery-status", "")
+        };
+        let _ = write!(out, "--{boundary}\r\nContent-Type: {media_type}\r\n{encoding}\r\n");
         if let Some(id) = &self.envelope.envelope_id {
-            let _ = write!(out, "Original-Envelope-Id: {}\r\n", line(id));
+            let _ = write!(out, "Original-Envelope-Id: {}\r\n", self.plain(id));
         }
         let _ = write!(out, "Reporting-MTA: dns; {}\r\nArrival-Date: {}\r\n", self.server, rfc5322(self.arrived));
         for queued in self.recipients {
             out.push_str("\r\n");
             if let Some(original) = &queued.recipient.original {
-                let _ = write!(out, "Original-Recipient: {}\r\n", line(original));
+                let (kind, address) = original.split_once(';').unwrap_or(("rfc822", original));
+                let _ = write!(out, "Original-Recipient: {};{}\r\n", line(kind), self.typed(address).1);
             }
             let reply = line(&queued.last_reply);
-            let (address, action) = (line(&queued.recipient.address), self.action.name());
-            let status = self.action.status(&reply);
-            let _ = write!(out, "Final-Recipient: rfc822; {address}\r\nAction: {action}\r\nStatus: {status}\r\n");
-            if queued.mail_file.is_none() && !reply.is_empty() {
-                let _ = write!(out, "Diagnostic-Code: smtp; {reply}\r\n");
+            let (kind, address) = self.typed(&queued.recipient.address);
+            let (action, status) = (self.action.name(), self.action.status(&reply));
+            let _ = write!(out, "Final-Recipient: {kind}; {address}\r\nAction: {action}\r\nStatus: {status}\r\n");
+            if queued.mail_file.is_none() && is_reply(&reply) {
+                let _ = write!(out, "Diagnostic-Code: smtp; {}\r\n", self.plain(&reply));
             }
         }
         out.push_str("\r\n");
+    }
+
+    /// Gives the type of an address and the address as this report may spell it.
+    fn typed(&self, address: &str) -> (&'static str, String) {
+        let kind = if address.is_ascii() { "rfc822" } else { "utf-8" };
+        if is_international(self.envelope) {
+            return (kind, line(address));
+        }
+        let spell = |c: char| if c.is_ascii() { c.to_string() } else { format!("\\x{{{:X}}}", u32::from(c)) };
+        (kind, line(address).chars().map(spell).collect())
+    }
+
+    /// Gives a text as this report may have it: in ASCII, unless it is international.
+    fn plain(&self, text: &str) -> String {
+        let text = line(text);
+        if is_international(self.envelope) {
+            return text;
+        }
+        text.chars().map(|c| if c.is_ascii() { c } else { '?' }).collect()
     }
 
     fn returned_part(&self, out: &mut Vec<u8>, boundary: &str) {
         let whole = self.action == Action::Failed
             && self.envelope.return_content == ReturnContent::Full
             && self.message.len() <= RETURN_BYTES_MAX;
-        let (media_type, content) =
-            if whole { ("message/rfc822", self.message) } else { ("text/rfc822-headers", header_of(self.message)) };
-        out.extend_from_slice(format!("--{boundary}\r\nContent-Type: {media_type}\r\n\r\n").as_bytes());
+        let content = if whole { self.message } else { header_of(self.message) };
+        // What is not UTF-8 has no place in an international part.
+        let international = is_international(self.envelope) && std::str::from_utf8(content).is_ok();
+        let media_type = match (whole, international) {
+            (true, true) => "message/global",
+            (true, false) => "message/rfc822",
+            (false, true) => "message/global-headers",
+            (false, false) => "text/rfc822-headers",
+        };
+        let encoding = if content.is_ascii() { "" } else { "Content-Transfer-Encoding: 8bit\r\n" };
+        out.extend_from_slice(format!("--{boundary}\r\nContent-Type: {media_type}\r\n{encoding}\r\n").as_bytes());
         out.extend_from_slice(content);
         out.extend_from_slice(format!("\r\n--{boundary}--\r\n").as_bytes());
     }
@@ -205,6 +259,53 @@ mod tests {
     fn times_are_written_as_the_rfc_wants_them() {
         assert_eq!(rfc5322(Timestamp::from_seconds(0)), "Thu, 1 Jan 1970 00:00:00 +0000");
         assert_eq!(rfc5322(Timestamp::from_seconds(1_767_225_600)), "Thu, 1 Jan 2026 00:00:00 +0000");
+    }
+
+    /// Renders a failure of one recipient and gives the lines of its status.
+    fn status(envelope: &Envelope, address: &str, reply: &str) -> Vec<String> {
+        let recipient = Recipient { original: Some(format!("utf-8;{address}")), ..Recipient::new(address) };
+        let queued =
+            QueuedRecipient { last_reply: reply.into(), ..QueuedRecipient::new(recipient, None, Timestamp(0)) };
+        let message = "Subject: Grüße\r\n\r\n".as_bytes();
+        let now = Timestamp(0);
+        let (action, server) = (Action::Failed, "mx.acme.test");
+        let raw = Report { action, envelope, recipients: &[queued], message, arrived: now, server, now }.render();
+        String::from_utf8_lossy(&raw).lines().filter(|line| line.contains(": ")).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn only_what_a_server_said_is_a_diagnostic_code() {
+        let envelope = Envelope { reverse_path: "bob@acme.test".into(), ..Envelope::default() };
+        let check = |reply: &str, expected: Option<&str>| {
+            let lines = status(&envelope, "a@b.test", reply);
+            let found = lines.iter().find_map(|line| line.strip_prefix("Diagnostic-Code: smtp; "));
+            assert_eq!(found, expected, "{reply}");
+        };
+        check("550 5.1.1 unknown (mx.b.test)", Some("550 5.1.1 unknown (mx.b.test)"));
+        check("550", Some("550"));
+        check("550 größer", Some("550 gr??er"));
+        check("5.1.2 there is no such domain", None);
+        check("5.4.7 gave up after 9 attempts; the last reply was: 450 later", None);
+        check("no", None);
+    }
+
+    #[test]
+    fn foreign_addresses_are_told_in_a_form_that_the_sender_can_take() {
+        let has =
+            |lines: &[String], wanted: &str| assert!(lines.iter().any(|line| line == wanted), "{wanted}: {lines:#?}");
+        let ascii = Envelope { reverse_path: "bob@acme.test".into(), ..Envelope::default() };
+        let lines = status(&ascii, "jörg@b.test", "550 no");
+        has(&lines, "Final-Recipient: utf-8; j\\x{F6}rg@b.test");
+        has(&lines, "Original-Recipient: utf-8;j\\x{F6}rg@b.test");
+        has(&lines, "Content-Type: message/delivery-status");
+        has(&lines, "Content-Type: text/rfc822-headers");
+        let international = Envelope { smtputf8: true, ..ascii };
+        let lines = status(&international, "jörg@b.test", "550 nö");
+        has(&lines, "Final-Recipient: utf-8; jörg@b.test");
+        has(&lines, "Diagnostic-Code: smtp; 550 nö");
+        has(&lines, "Content-Type: message/global-delivery-status");
+        has(&lines, "Content-Type: message/global-headers");
+        has(&status(&international, "a@b.test", "550 no"), "Final-Recipient: rfc822; a@b.test");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::Uid;
 use mail::mailbox::{FlagChange, Flags, UidSet};
-use mail::router::{Envelope, Recipient, TransferOutcome};
+use mail::router::{Destination, Envelope, Recipient, TransferOutcome};
 use notes::Marks;
 
 use crate::content::{self, Content};
@@ -32,7 +32,7 @@ fn deliver(world: &World) {
             return;
         }
         for job in jobs {
-            assert!(job.domain.is_empty(), "nothing goes elsewhere here");
+            assert_eq!(job.destination, Destination::Here);
             world.router.deliver_here(&job).expect("it is delivered, or waits");
         }
     }
@@ -124,7 +124,7 @@ fn what_was_sent_is_not_sent_again_while_that_cannot_be_written_down() {
     world.memory.faults().free_disk();
     let rest = world.router.due(10);
     assert_eq!(rest.len(), 1);
-    assert!(jobs.iter().all(|job| job.domain != rest[0].domain), "what was sent is done");
+    assert!(jobs.iter().all(|job| job.destination != rest[0].destination), "what was sent is done");
     assert_eq!(world.router.counts().messages, 1);
     assert_sound(&world);
 }

@@ -192,19 +192,28 @@ struct Route {
     files: BTreeSet<String>,
     remote: BTreeSet<String>,
     failed: Vec<String>,
-    confirmed: bool,
+    /// Mail files of whose delivery the sender wants to be told.
+    confirmed: BTreeSet<String>,
+    /// Whether a group is among the recipients of whom the sender wants to be told.
+    expanded: bool,
 }
 
 fn route(envelope: &Envelope) -> Route {
     let mut route = Route::default();
-    for recipient in &envelope.recipients {
+    // Who is addressed twice is served as the first address says that is no group.
+    let is_group = |recipient: &&mail::router::Recipient| targets(&recipient.address).len() > 1;
+    let (groups, people): (Vec<_>, Vec<_>) = envelope.recipients.iter().partition(is_group);
+    for (recipient, is_group) in
+        people.into_iter().map(|one| (one, false)).chain(groups.into_iter().map(|one| (one, true)))
+    {
         let notify = recipient.notify.unwrap_or_default();
+        route.expanded |= is_group && notify.success;
         for target in targets(&recipient.address) {
             match target {
                 Target::Local(mailbox) => {
-                    // Who is addressed twice is served as the first address says.
-                    if route.files.insert(mailbox.mail_file.to_lowercase()) {
-                        route.confirmed |= notify.success;
+                    let path = mailbox.mail_file.to_lowercase();
+                    if route.files.insert(path.clone()) && notify.success && !is_group {
+                        route.confirmed.insert(path);
                     }
                 }
                 Target::Remote(address) => drop(route.remote.insert(address.to_lowercase())),
@@ -246,7 +255,9 @@ fn check_accept(
     let unreported = envelope.reverse_path.is_empty();
     let dead = if unreported { route.failed.clone() } else { Vec::new() };
     ensure(of(RecipientState::Dead) == dead, || "what cannot be reported is kept as dead mail".into())?;
-    let reports = usize::from(!route.failed.is_empty()) + usize::from(route.confirmed);
+    // Success is reported only of what was delivered.
+    let delivered = route.confirmed.iter().any(|path| flow.copies(path, &copy) == 1);
+    let reports = usize::from(!route.failed.is_empty()) + usize::from(delivered) + usize::from(route.expanded);
     let about = QueueEntry {
         envelope: envelope.clone(),
         arrived: given.now,

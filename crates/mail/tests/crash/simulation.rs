@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mail::router::{Job, TransferOutcome};
+use mail::router::{Destination, Job, TransferOutcome};
 use notes::{Access, Identity, level};
 
 use crate::files::{FileOperation, Model};
@@ -378,7 +378,7 @@ impl Simulation {
             return Some(QueueOperation::WriteDown { job, outcomes });
         }
         for job in self.world.router.due(3) {
-            let twice = self.jobs.iter().any(|other| other.key == job.key && other.domain == job.domain);
+            let twice = self.jobs.iter().any(|other| other.key == job.key && other.destination == job.destination);
             assert!(!twice, "a job is given out once");
             self.jobs.push(job);
         }
@@ -386,7 +386,7 @@ impl Simulation {
             return None;
         }
         let job = self.jobs.swap_remove(self.dice.below(self.jobs.len() as u64) as usize);
-        if job.domain.is_empty() {
+        if job.destination == Destination::Here {
             return Some(QueueOperation::DeliverHere { job });
         }
         let outcomes = job.recipients.iter().map(|_| self.dice.outcome()).collect();
