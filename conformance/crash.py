@@ -1,12 +1,20 @@
-"""The crash loop: mail is delivered and changed over SMTP and IMAP while the server is killed at random, again and again.
+"""The crash loop: mail is delivered, sent on and changed over SMTP and IMAP while the server is killed at random, again and again.
 
 What was acknowledged must be there after each restart, once; what was under way when the server died may be there or not, but whole. Every
 worker keeps a model of what it was told; an operation without an answer leaves two models, before and after, and the mailbox must be
-one of them. At the end `doublet fixup` must find nothing. The moments of the kills come from a seed, but threads are not
-repeatable, so a failure prints what was expected and what was found.
+one of them. Numbers that clients were told hold for ever: a UID is never given to another message, UIDVALIDITY stays, UIDNEXT and
+HIGHESTMODSEQ never fall. Mail goes to people, to a group, and to another server of ours (the smart host), which is not killed and
+whose inbox is counted: nothing may be lost on the way, and a message may come twice only where a kill fell between that server's acceptance and our
+note of it (RFC 1047), which its log proves. Letters are of 1 B to 200 KB, some with attachments that others have too, so that blobs
+are written, shared and collected. Some kills fall while the server starts. At the end `doublet fixup` must find nothing.
+
+The moments of the kills come from a seed, but threads are not repeatable, so a failure prints what was expected and what was found.
 """
 
+import base64
+import datetime
 import imaplib
+import json
 import os
 import random
 import re
@@ -15,62 +23,103 @@ import threading
 import time
 
 USERS = ("reader1", "reader2", "reader3")
+GROUP, GROUP_MEMBERS = "team", ("reader1", "reader2")
+FAR = "far1"
 WORKERS = 3
 SENDERS = 3
-DOMAIN = "crash.test"
+DOMAIN, FAR_DOMAIN = "crash.test", "far.test"
 RUN_S = (0.2, 1.5)
+START_S = (0.0, 0.25)
+DRAIN_S = 120
+# How long the other server's acceptance and the kill may lie apart, if the kill is to explain that a message came twice: a sync, and a slow machine.
+COMMIT_S = 2.0
 FLAGS = ("\\Flagged", "\\Answered", "\\Seen")
 GONE = (OSError, smtplib.SMTPException, imaplib.IMAP4.abort, EOFError)
+ATTACHMENTS = 8
 
 
 class Wrong(Exception):
     """What was promised does not hold."""
 
 
-def letter(number, extra=""):
-    """Makes a message that says its number."""
-    return (f"From: sender@elsewhere.test\r\nTo: someone@{DOMAIN}\r\nSubject: number {number} end\r\nMessage-ID: <{number}@crash>\r\n\r\n"
-            + f"This is message {number}.\r\n" * (1 + number % 50) + extra).encode()
+def lines_of(dice, size):
+    """Gives so many bytes of text, in lines."""
+    text = base64.b64encode(dice.randbytes(size * 3 // 4 + 3)).decode()[:size]
+    return "\r\n".join(text[start:start + 76] for start in range(0, len(text), 76))
+
+
+def letter(number):
+    """Makes a message that says its number: of 1 B to 200 KB, and now and then with an attachment that others have too."""
+    dice = random.Random(number)
+    head = f"From: {USERS[0]}@{DOMAIN}\r\nTo: someone@{DOMAIN}\r\nSubject: number {number} end\r\nMessage-ID: <{number}@crash>\r\n"
+    size = dice.choice((1, 1, 50, 500, 2_000, 4_000, 4_095, 4_096, 4_097, 9_000, 20_000, dice.randrange(1, 200_000)))
+    text = lines_of(dice, size)
+    if dice.random() < 0.7:
+        return f"{head}\r\n{text}\r\n".encode()
+    which = dice.randrange(ATTACHMENTS)
+    attached = lines_of(random.Random(-1 - which), 3_000 * 2 ** (which % 6))
+    return (f"{head}MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=cut\r\n\r\n--cut\r\n\r\n{text}\r\n--cut\r\n"
+            f"Content-Type: application/octet-stream\r\nContent-Transfer-Encoding: base64\r\n\r\n{attached}\r\n--cut--\r\n").encode()
+
+
+def number_of(raw):
+    """Gives the number of a message that was stored; it must be whole."""
+    found = re.search(rb"^Subject: number (\d+) end\r$", raw, re.MULTILINE)
+    if not found:
+        raise Wrong(f"this is no message of ours: {raw[:300]!r}")
+    number = int(found.group(1))
+    if not raw.endswith(letter(number)):
+        raise Wrong(f"message {number} is not whole")
+    return number
 
 
 class Sender(threading.Thread):
-    """Hands messages in over SMTP, each to one or two readers, until the server is gone."""
+    """Hands messages in over SMTP, each to some readers, to the group or to somebody on the other server, until the server is gone."""
 
-    def __init__(self, server, numbers, promised, possible):
+    def __init__(self, loop, numbers):
         super().__init__(daemon=True)
-        self.server, self.numbers, self.promised, self.possible = server, numbers, promised, possible
+        self.loop, self.numbers = loop, numbers
         self.random = random.Random(numbers[0])
+        self.error = None
 
     def run(self):
         try:
-            with smtplib.SMTP(*self.server.address("smtp"), timeout=20) as client:
+            with smtplib.SMTP(*self.loop.server.address("submission"), timeout=20) as client:
+                client.login(f"{USERS[0]}@{DOMAIN}", self.loop.password)
                 while True:
-                    number = self.numbers.pop(0)
-                    readers = self.random.sample(USERS, self.random.choice((1, 2)))
-                    for reader in readers:
-                        self.possible.add((reader, number))
-                    client.sendmail("sender@elsewhere.test", [f"{reader}@{DOMAIN}" for reader in readers], letter(number))
-                    for reader in readers:
-                        self.promised.add((reader, number))
-        except GONE:
-            pass
+                    self.send(client, self.numbers.pop(0))
+        except GONE as error:
+            if isinstance(error, smtplib.SMTPResponseException) and error.smtp_code != 421:
+                self.error = error
+            elif isinstance(error, smtplib.SMTPRecipientsRefused):
+                self.error = error
+
+    def send(self, client, number):
+        """Sends one message and notes to whom it was promised."""
+        to = self.random.choice(((USERS[0],), (USERS[2],), (USERS[1], USERS[2]), (GROUP,), (FAR,), (FAR, USERS[2]), (GROUP, USERS[0])))
+        readers = {name for address in to for name in ((*GROUP_MEMBERS, FAR) if address == GROUP else (address,))}
+        self.loop.possible |= {(reader, number) for reader in readers}
+        addresses = [f"{name}@{FAR_DOMAIN if name == FAR else DOMAIN}" for name in to]
+        # The number in the reverse path lets the other server's log tell which message it took when.
+        client.sendmail(f"{USERS[0]}+n{number}@{DOMAIN}", addresses, letter(number))
+        self.loop.promised |= {(reader, number) for reader in readers}
 
 
 class Worker(threading.Thread):
-    """Changes a mailbox of its own over IMAP: appends, flags, copies, moves, expunges. The model is {folder: {subject: flags}}."""
+    """Changes a mailbox of its own over IMAP: appends, flags, copies, moves, expunges. The model is {folder: {number: flags}}."""
 
-    def __init__(self, server, user, password, seed, model, numbers):
+    def __init__(self, loop, user, model, numbers):
         super().__init__(daemon=True)
-        self.server, self.user, self.password, self.numbers = server, user, password, numbers
-        self.random = random.Random(seed)
+        self.loop, self.user, self.numbers = loop, user, numbers
+        self.random = random.Random(numbers[0])
         self.model = model
         self.after = None
         self.error = None
 
     def run(self):
         try:
-            client = imaplib.IMAP4(*self.server.address("imap"), timeout=20)
-            client.login(f"{self.user}@{DOMAIN}", self.password)
+            client = self.loop.login(self.loop.server, self.user, 20)
+            client.enable("CONDSTORE")
             while True:
                 self.step(client)
         except GONE:
@@ -88,6 +137,8 @@ class Worker(threading.Thread):
             number = self.numbers.pop(0)
             self.after[folder][number] = frozenset()
             self.good(client.append(folder, None, None, letter(number)))
+            validity, uid = client.response("APPENDUID")[1][0].split()
+            self.loop.told.of(self.user, folder).gave(int(validity), int(uid), number)
         else:
             self.change(client, folder, deed, self.random.choice(sorted(held)))
         self.model, self.after = self.after, None
@@ -95,6 +146,7 @@ class Worker(threading.Thread):
     def change(self, client, folder, deed, number):
         """Does something to one message."""
         self.good(client.select(folder))
+        self.loop.told.of(self.user, folder).saw(client)
         uid = self.good(client.uid("search", "SUBJECT", f'"number {number} end"'))[0].decode()
         if not uid or " " in uid:
             raise Wrong(f"{self.user}: message {number} is at {uid!r} in {folder}")
@@ -103,7 +155,8 @@ class Worker(threading.Thread):
         if deed == "flag":
             flag = self.random.choice(FLAGS)
             self.after[folder][number] = flags ^ {flag}
-            self.good(client.uid("store", uid, "-FLAGS" if flag in flags else "+FLAGS", f"({flag})"))
+            said = self.good(client.uid("store", uid, "-FLAGS" if flag in flags else "+FLAGS", f"({flag})"))
+            self.loop.told.of(self.user, folder).heard(said)
         elif deed == "expunge":
             del self.after[folder][number]
             flagged = {name: dict(messages) for name, messages in self.model.items()}
@@ -116,7 +169,10 @@ class Worker(threading.Thread):
             self.after[other][number] = flags
             if deed == "move":
                 del self.after[folder][number]
+            client.response("COPYUID")
             self.good(client.uid(deed, uid, other))
+            validity, _, new = client.response("COPYUID")[1][-1].split()
+            self.loop.told.of(self.user, other).gave(int(validity), int(new), number)
 
     def good(self, answer):
         """Takes what an answer says; anything but OK is wrong, for nothing that is asked here may fail."""
@@ -125,78 +181,150 @@ class Worker(threading.Thread):
         return answer[1]
 
 
-class Loop:
-    """The server, what it has promised, and the kills."""
+class Numbers:
+    """What clients were told of the numbers of one mailbox."""
 
-    def __init__(self, server, password, kills, seed=1):
-        self.server, self.password, self.kills = server, password, kills
+    def __init__(self, name):
+        self.name = name
+        self.validity = None
+        self.next = self.modseq = 0
+        self.of_uid = {}
+
+    def gave(self, validity, uid, number):
+        """A message has this UID."""
+        if self.validity not in (None, validity):
+            raise Wrong(f"{self.name}: UIDVALIDITY was {self.validity} and is {validity}")
+        if self.of_uid.setdefault(uid, number) != number:
+            raise Wrong(f"{self.name}: UID {uid} was message {self.of_uid[uid]} and is {number}")
+        self.validity = validity
+        self.next = max(self.next, uid + 1)
+
+    def saw(self, client):
+        """The mailbox was selected."""
+        validity, following, modseq = (int(client.response(name)[1][0]) for name in ("UIDVALIDITY", "UIDNEXT", "HIGHESTMODSEQ"))
+        if self.validity not in (None, validity) or following < self.next or modseq < self.modseq:
+            raise Wrong(f"{self.name}: UIDVALIDITY, UIDNEXT, HIGHESTMODSEQ are {validity}, {following}, {modseq}, "
+                        f"and clients were told {self.validity}, {self.next}, {self.modseq}")
+        self.validity, self.next, self.modseq = validity, following, modseq
+
+    def heard(self, answers):
+        """Mod-sequences came with answers."""
+        for answer in answers:
+            for modseq in re.findall(rb"MODSEQ \((\d+)\)", answer or b""):
+                self.modseq = max(self.modseq, int(modseq))
+
+
+class Told:
+    """What clients were told of all mailboxes."""
+
+    def __init__(self):
+        self.mailboxes = {}
+
+    def of(self, user, folder):
+        """Gives what was told of one mailbox."""
+        return self.mailboxes.setdefault((user, folder), Numbers(f"{user}'s {folder}"))
+
+
+class Loop:
+    """The server, the one behind it, what they have promised, and the kills."""
+
+    def __init__(self, server, far, password, kills, seed=1):
+        self.server, self.far, self.password, self.kills = server, far, password, kills
         self.random = random.Random(seed)
         self.promised, self.possible = set(), set()
         self.models = {f"worker{n}": {"INBOX": {}, "Work": {}} for n in range(WORKERS)}
+        self.told = Told()
+        self.killed_at = []
+        self.killed_in_start = 0
         self.next_number = 1
 
     def run(self):
         """Kills and checks; raises `Wrong`."""
-        self.server.add_users([f"{user}@{DOMAIN}" for user in (*USERS, *self.models)], self.password)
-        for user in self.models:
-            client = self.login(user)
-            client.create("Work")
-            client.logout()
+        self.prepare()
         for kill in range(self.kills):
             crew = self.crew()
             for hand in crew:
                 hand.start()
             time.sleep(self.random.uniform(*RUN_S))
+            self.killed_at.append(time.time())
             self.server.kill()
             for hand in crew:
                 hand.join(60)
+            while self.random.random() < 0.4:
+                self.server.kill_in_start(self.random.uniform(*START_S))
+                self.killed_at.append(time.time())
+                self.killed_in_start += 1
             self.server.start()
-            self.check(crew)
-            print(f"kill {kill + 1}: {len(self.promised)} deliveries promised, {sum(len(f) for m in self.models.values() for f in m.values())} messages in mailboxes that change", flush=True)
+            self.check(crew, whole=kill + 1 == self.kills)
+            print(f"kill {kill + 1}: {len(self.promised)} deliveries promised, "
+                  f"{sum(len(f) for m in self.models.values() for f in m.values())} messages in mailboxes that change", flush=True)
+        self.drain()
+        self.check_far()
         self.server.stop()
-        told = self.server.command("fixup")
-        if "No damage was found." not in told:
-            raise Wrong(f"fixup finds: {told}")
+        for server in (self.server, self.far):
+            server.stop()
+            told = server.command("fixup")
+            if "No damage was found." not in told:
+                raise Wrong(f"fixup finds: {told}")
+
+    def prepare(self):
+        """Makes people, the group and folders."""
+        self.server.add_domain(DOMAIN)
+        self.far.add_domain(FAR_DOMAIN)
+        self.far.add_users([f"{FAR}@{FAR_DOMAIN}"], self.password)
+        self.server.add_users([f"{user}@{DOMAIN}" for user in (*USERS, *self.models)], self.password)
+        members = [f"{name}@{DOMAIN}" for name in GROUP_MEMBERS] + [f"{FAR}@{FAR_DOMAIN}"]
+        self.server.command("group", "add", f"{GROUP}@{DOMAIN}", *(word for member in members for word in ("--member", member)))
+        for user in self.models:
+            client = self.login(self.server, user)
+            client.create("Work")
+            client.logout()
 
     def crew(self):
         """Makes the threads for one round."""
-        crew = [Sender(self.server, self.numbers(), self.promised, self.possible) for _ in range(SENDERS)]
-        return crew + [Worker(self.server, user, self.password, self.random.random(), model, self.numbers()) for user, model in self.models.items()]
+        crew = [Sender(self, self.numbers()) for _ in range(SENDERS)]
+        return crew + [Worker(self, user, model, self.numbers()) for user, model in self.models.items()]
 
     def numbers(self):
         """Gives numbers that nobody else has."""
         self.next_number += 100_000
         return list(range(self.next_number, self.next_number + 100_000))
 
-    def login(self, user):
+    def login(self, server, user, patience_s=60):
         """Logs in to IMAP."""
-        client = imaplib.IMAP4(*self.server.address("imap"), timeout=60)
-        client.login(f"{user}@{DOMAIN}", self.password)
+        client = imaplib.IMAP4(*server.address("imap"), timeout=patience_s)
+        client.login(f"{user}@{FAR_DOMAIN if server is self.far else DOMAIN}", self.password)
         return client
 
-    def check(self, crew):
-        """Compares what is there with what was promised."""
+    def check(self, crew, whole):
+        """Compares what is there with what was promised. Messages that were whole before are read again only at the end."""
         for hand in crew:
+            if hand.error:
+                raise Wrong(f"{hand}: {hand.error!r}") from hand.error
             if isinstance(hand, Worker):
-                self.check_worker(hand)
+                self.check_worker(hand, whole)
         for reader in USERS:
-            found = [number for number, _ in self.folder(reader, "INBOX")]
-            wanted = {number for who, number in self.promised if who == reader}
-            if len(found) != len(set(found)):
-                raise Wrong(f"{reader} has messages twice: {sorted(n for n in set(found) if found.count(n) > 1)}")
-            if wanted - set(found):
-                raise Wrong(f"{reader} lacks {sorted(wanted - set(found))}, which were acknowledged")
-            if set(found) - {number for who, number in self.possible if who == reader}:
-                raise Wrong(f"{reader} has messages that nobody sent")
-            self.promised |= {(reader, number) for number in found}
+            self.check_reader(self.server, reader, whole)
 
-    def check_worker(self, worker):
+    def check_reader(self, server, reader, whole, again=()):
+        """Who only gets mail has all that was promised, and each message once, but for those that may have come again."""
+        found = [number for number, _ in self.folder(server, reader, "INBOX", whole)]
+        wanted = {number for who, number in self.promised if who == reader}
+        twice = {n for n in found if found.count(n) > 1} if len(found) != len(set(found)) else set()
+        if twice - set(again):
+            raise Wrong(f"{reader} has messages twice: {sorted(twice - set(again))}")
+        if wanted - set(found):
+            raise Wrong(f"{reader} lacks {sorted(wanted - set(found))}, which were acknowledged")
+        if set(found) - {number for who, number in self.possible if who == reader}:
+            raise Wrong(f"{reader} has messages that nobody sent")
+        self.promised |= {(reader, number) for number in found}
+        return found
+
+    def check_worker(self, worker, whole):
         """The mailbox is as before or as after what was under way."""
-        if worker.error:
-            raise Wrong(f"{worker.user}: {worker.error!r}") from worker.error
         found = {}
         for folder in ("INBOX", "Work"):
-            messages = self.folder(worker.user, folder)
+            messages = self.folder(self.server, worker.user, folder, whole)
             found[folder] = dict(messages)
             if len(messages) != len(found[folder]):
                 raise Wrong(f"{worker.user} has messages twice in {folder}")
@@ -204,22 +332,61 @@ class Loop:
             raise Wrong(f"{worker.user}: unlike before: {unlike(found, worker.model)}; unlike after: {unlike(found, worker.after or worker.model)}")
         self.models[worker.user] = found
 
-    def folder(self, user, folder):
-        """Gives number and flags of each message in a folder; each must be whole."""
-        client = self.login(user)
+    def folder(self, server, user, folder, whole):
+        """Gives number and flags of each message in a folder, and holds its numbers against what was told before. Messages that are new, or all
+        of them, must be whole."""
+        client = self.login(server, user)
+        client.enable("CONDSTORE")
         count = int(client.select(folder, readonly=True)[1][0])
-        answers = client.fetch("1:*", "(FLAGS BODY.PEEK[])")[1] if count else []
-        result = []
-        for index, answer in enumerate(answers):
-            if isinstance(answer, tuple):
-                number = int(re.search(rb"Subject: number (\d+) end", answer[1]).group(1))
-                if answer[1].endswith(letter(number)[-40:]) is False or answer[1].count(b"This is message") != 1 + number % 50:
-                    raise Wrong(f"{user}: message {number} is not whole")
-                after = answers[index + 1] if index + 1 < len(answers) and isinstance(answers[index + 1], bytes) else b""
-                flags = re.search(rb"FLAGS \(([^)]*)\)", answer[0] + after).group(1).decode().split()
-                result.append((number, frozenset(flag for flag in flags if flag != "\\Recent")))
+        told = self.told.of(user, folder)
+        told.saw(client)
+        flags = {}
+        for answer in client.uid("fetch", "1:*", "(FLAGS)")[1] if count else []:
+            uid = int(re.search(rb"UID (\d+)", answer).group(1))
+            said = re.search(rb"FLAGS \(([^)]*)\)", answer).group(1).decode().split()
+            flags[uid] = frozenset(flag for flag in said if flag != "\\Recent")
+        unread = sorted(uid for uid in flags if whole or uid not in told.of_uid)
+        for start in range(0, len(unread), 100):
+            uids = ",".join(map(str, unread[start:start + 100]))
+            answers = [part for part in client.uid("fetch", uids, "(UID BODY.PEEK[])")[1] if isinstance(part, tuple)]
+            for told_first, raw in answers:
+                told.gave(told.validity, int(re.search(rb"UID (\d+)", told_first).group(1)), number_of(raw))
         client.logout()
-        return result
+        if len(flags) != count:
+            raise Wrong(f"{user}'s {folder} has {count} messages and shows {len(flags)}")
+        return [(told.of_uid[uid], flags[uid]) for uid in sorted(flags)]
+
+    def drain(self):
+        """Waits until the queue is empty."""
+        end = time.monotonic() + DRAIN_S
+        while json.loads(self.server.command("queue", "list", "--json")):
+            if time.monotonic() > end:
+                raise Wrong(f"the queue does not empty: {self.server.command('queue', 'list')[:2000]}")
+            time.sleep(0.5)
+
+    def check_far(self):
+        """The other server has everything, and twice only what a kill explains."""
+        came = {}
+        with open(f"{self.far.folder}/doublet.log", encoding="utf-8", errors="replace") as log:
+            for line in log:
+                taken = re.search(rf'"from":"{USERS[0]}\+n(\d+)@', line)
+                if taken and '"message":"accepted"' in line:
+                    moment = datetime.datetime.fromisoformat(json.loads(line)["timestamp"].replace("Z", "+00:00"))
+                    came.setdefault(int(taken.group(1)), []).append(moment.timestamp())
+        gaps = []
+        for number, moments in came.items():
+            for first, second in zip(moments, moments[1:]):
+                kills = [kill for kill in self.killed_at if first <= kill <= min(second, first + COMMIT_S)]
+                if not kills:
+                    raise Wrong(f"message {number} went to the other server at {moments}, and no kill explains that; kills: {self.killed_at}")
+                gaps.append(kills[0] - first)
+        again = [number for number, moments in came.items() if len(moments) > 1]
+        found = self.check_reader(self.far, FAR, True, again)
+        if len(found) != sum(map(len, came.values())):
+            raise Wrong(f"the other server says that it took {sum(map(len, came.values()))} messages, and has {len(found)}")
+        print(f"{len(set(found))} messages went through the other server, {len(gaps)} of them twice: each time the kill came "
+              f"{', '.join(f'{gap * 1000:.0f} ms' for gap in sorted(gaps)) or 'never'} after that server had taken it; "
+              f"{len(self.killed_at)} kills, {self.killed_in_start} of them in a start", flush=True)
 
 
 def unlike(found, model):

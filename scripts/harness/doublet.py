@@ -5,6 +5,7 @@ import json
 import os
 import socket
 import subprocess
+import time
 
 from .processes import Family, wait_for
 
@@ -64,6 +65,12 @@ class Doublet:
         self.family.process.kill()
         self.family.process.wait()
         self.family = None
+
+    def kill_in_start(self, after_s):
+        """Starts the server and ends it so soon that it may not have got ready."""
+        self.family = Family("doublet", [self.program, *self.options(), "serve"], f"{self.folder}/doublet.log")
+        time.sleep(after_s)
+        self.kill()
 
     def address(self, listener):
         """Gives host and port of a listener."""
