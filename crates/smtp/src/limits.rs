@@ -29,6 +29,9 @@ pub const ORIGINAL_RECIPIENT_BYTES_MAX: usize = 500;
 /// Most parameters of one MAIL or RCPT command.
 pub const PARAMETERS_MAX: usize = 16;
 
+/// Most domains of a message's authors; each of them is asked for its policy.
+pub const AUTHOR_DOMAINS_MAX: usize = 8;
+
 /// Most bytes of a message, unless the rules say less.
 pub const MESSAGE_BYTES_MAX: usize = base::limits::MESSAGE_BYTES_MAX;
 

@@ -3,6 +3,10 @@
 //! The outcome is a field for the message, and a refusal if the policy says so and the author's domain asks for it
 //! (DMARC `p=reject`). Nothing else is refused here: SPF and DKIM alone break too often on the way (RFC 7489 §10.1).
 //!
+//! What DMARC says is about the author's domain, so under [`Policy::Reject`] a message must have one: exactly one `From` field, in which
+//! every address can be read (RFC 7489 §6.6.1). Otherwise whoever wants to pass unchecked would only have to write the field twice, or with a NUL.
+//! Where the field names several domains, each of them is asked, and one that asks to reject is enough.
+//!
 //! The checks run in a task of their own under one time limit. Should they take too long, or the library fail on
 //! something that a stranger wrote, the message is taken with `none`: mail is not lost because of a check. The
 //! organisational domain of an author (for relaxed alignment) comes from the Public Suffix List (`psl`).
@@ -23,14 +27,15 @@ use crate::auth::results::{MethodResult, write};
 use crate::codec::path::{is_domain, split_address};
 use crate::dns::{Resolver, ascii_domain};
 use crate::error::{Refusal, Status};
-use crate::limits::{SIGNATURES_MAX, VERIFY_TIME_MAX};
+use crate::header::fields;
+use crate::limits::{AUTHOR_DOMAINS_MAX, SIGNATURES_MAX, VERIFY_TIME_MAX};
 
 /// What the results are used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
     /// They are recorded and nothing is refused.
     Record,
-    /// A message that fails DMARC is refused if its author's domain asks for that.
+    /// A message that fails DMARC is refused if its author's domain asks for that, and so is one without a legible author.
     Reject,
 }
 
@@ -81,16 +86,19 @@ impl Verifier {
                 Outcome::default()
             }
         };
-        match outcome.refused_by {
-            Some(domain) if self.policy == Policy::Reject => {
-                let text = format!("Message fails DMARC, and {domain} asks to reject such messages");
-                Err(Refusal::new(550, Status(5, 7, 1), text))
-            }
+        match outcome.refusal {
+            Some(refusal) if self.policy == Policy::Reject => Err(refusal),
             _ => Ok(write(&hostname, &outcome.results)),
         }
     }
 
     async fn check(&self, arrival: &Arrival, text: &[u8]) -> Outcome {
+        let parsed = AuthenticatedMessage::parse(text);
+        let authors = author_domains(text, parsed.as_ref());
+        if let (Err(why), Policy::Reject) = (&authors, self.policy) {
+            // Nothing that a stranger's name servers answer, or do not, changes that.
+            return Outcome { results: Vec::new(), refusal: Some(Refusal::new(550, Status(5, 6, 0), *why)) };
+        }
         let (helo, mail_from, mail_from_domain) = self.check_spf(arrival).await;
         let mut results = vec![spf_result(&helo).with("smtp.helo", &arrival.helo)];
         let spf = if arrival.reverse_path.is_empty() {
@@ -99,8 +107,8 @@ impl Verifier {
             results.push(spf_result(&mail_from).with("smtp.mailfrom", &arrival.reverse_path));
             mail_from
         };
-        let Some(mut parsed) = AuthenticatedMessage::parse(text) else {
-            return Outcome { results, refused_by: None };
+        let Some(mut parsed) = parsed else {
+            return Outcome { results, refusal: None };
         };
         parsed.dkim_headers.truncate(SIGNATURES_MAX);
         let authenticator = self.resolver.authenticator();
@@ -113,12 +121,21 @@ impl Verifier {
             let arc = authenticator.verify_arc(&parsed).await;
             results.push(MethodResult::new("arc", dkim_word(arc.result())).because(dkim_reason(arc.result())));
         }
-        let parameters =
-            DmarcParameters::new(&parsed, &dkim, &mail_from_domain, &spf).with_domain_suffix_fn(organizational_domain);
-        let dmarc = authenticator.verify_dmarc(parameters).await;
-        let (result, refused_by) = dmarc_result(&dmarc);
-        results.push(result);
-        Outcome { results, refused_by }
+        let mut refused_by = None;
+        // Where the field cannot be read, the library gets it as it is, and says «none» or «temperror».
+        for author in authors.map_or_else(|_| vec![parsed.from.clone()], one_by_one) {
+            let of_author = AuthenticatedMessage { from: author, ..AuthenticatedMessage::default() };
+            let parameters = DmarcParameters::new(&of_author, &dkim, &mail_from_domain, &spf)
+                .with_domain_suffix_fn(organizational_domain);
+            let (result, refused) = dmarc_result(&authenticator.verify_dmarc(parameters).await);
+            results.push(result);
+            refused_by = refused_by.or(refused);
+        }
+        let refusal = refused_by.map(|domain| {
+            let text = format!("Message fails DMARC, and {domain} asks to reject such messages");
+            Refusal::new(550, Status(5, 7, 1), text)
+        });
+        Outcome { results, refusal }
     }
 
     /// Checks SPF of the name from EHLO and of the reverse path; gives both, and the domain that the latter is of.
@@ -143,8 +160,45 @@ impl Verifier {
 #[derive(Default)]
 struct Outcome {
     results: Vec<MethodResult>,
-    /// The author's domain, where DMARC failed and it asks to reject.
-    refused_by: Option<String>,
+    /// The author's domain asks to reject the message, which failed DMARC; or there is no legible author.
+    refusal: Option<Refusal>,
+}
+
+/// Gives the domains of a message's authors, each once, or says why they cannot be told.
+fn author_domains(text: &[u8], parsed: Option<&AuthenticatedMessage<'_>>) -> Result<Vec<String>, &'static str> {
+    let parsed = parsed.ok_or("The message has no From field")?;
+    let here: Vec<_> = fields(text).filter(|field| field.is("From")).collect();
+    let there = parsed.headers.iter().filter(|(name, _)| name.trim_ascii().eq_ignore_ascii_case(b"From")).count();
+    let value = match here.as_slice() {
+        [] => return Err("The message has no From field"),
+        // Who reads on behind a line that is no field must not find another author there.
+        [field] if there == 1 => field.value,
+        _ => return Err("The message has several From fields"),
+    };
+    let is_foreign = |byte: &u8| byte.is_ascii_control() && !matches!(byte, b'\r' | b'\n' | b'\t');
+    if value.iter().any(is_foreign) || parsed.from.is_empty() {
+        return Err("The From field of the message cannot be read");
+    }
+    let mut domains = Vec::new();
+    for address in &parsed.from {
+        let (local, domain) = split_address(address);
+        let domain = ascii_domain(domain).unwrap_or_default().to_lowercase();
+        if local.is_empty() || !is_domain(&domain) {
+            return Err("The From field of the message cannot be read");
+        }
+        if !domains.contains(&domain) {
+            domains.push(domain);
+        }
+    }
+    if domains.len() > AUTHOR_DOMAINS_MAX {
+        return Err("The message has too many authors");
+    }
+    Ok(domains)
+}
+
+/// Gives for each domain the authors of a message that it alone has written.
+fn one_by_one(domains: Vec<String>) -> Vec<Vec<String>> {
+    domains.into_iter().map(|domain| vec![format!("author@{domain}")]).collect()
 }
 
 fn organizational_domain(name: &str) -> &str {

@@ -104,7 +104,51 @@ async fn what_strangers_write_does_not_stop_the_mail() {
         "DKIM-Signature: v=1; a=rsa-sha256; d=author.example; s=none; c=relaxed/relaxed; h=from; bh=AAAA; b=AAAA\r\nFrom: a@b\r\n\r\n",
         "ARC-Seal: i=1; a=x\r\nARC-Message-Signature: i=1\r\nARC-Authentication-Results: i=1; x\r\nFrom: a@b\r\n\r\n",
     ] {
-        let results = results(zone(), Policy::Reject, ("192.0.2.7", ""), message).await;
+        let results = results(zone(), Policy::Record, ("192.0.2.7", ""), message).await;
         assert!(results.starts_with("Authentication-Results: mx.b.example; spf="), "{message:?}: {results}");
     }
+}
+
+/// Ways to hide that the message claims to be from `author.example`, which asks to reject what it did not send.
+#[tokio::test]
+async fn an_author_cannot_be_hidden_from_dmarc() {
+    let check = async |from: &str, expected: &str| {
+        let message = format!("{from}Subject: x\r\n\r\ntext\r\n");
+        let client = ("192.0.2.99", "x@silent.example");
+        let found = results(zone(), Policy::Reject, client, &message).await;
+        assert!(found.starts_with(expected), "{from:?}: {found}");
+        let recorded = results(zone(), Policy::Record, client, &message).await;
+        assert!(recorded.starts_with("Authentication-Results: mx.b.example; spf="), "{from:?}: {recorded}");
+    };
+    let fails = "550 5.7.1 Message fails DMARC, and author.example asks to reject such messages";
+    check("From: ann@author.example\r\n", fails).await;
+    check("From: a@silent.example, ann@author.example\r\n", fails).await;
+    check("From: ann@author.example, a@silent.example\r\n", fails).await;
+    check("From: a@silent.example,\r\n b@lax.example, Ann <ann@AUTHOR.example>\r\n", fails).await;
+    check("From: team: a@silent.example, ann@author.example;\r\n", fails).await;
+    let several = "550 5.6.0 The message has several From fields";
+    check("From: a@silent.example\r\nFrom: ann@author.example\r\n", several).await;
+    check("From: ann@author.example\r\nFrom: a@silent.example\r\n", several).await;
+    check("FROM : a@silent.example\r\nfrom: ann@author.example\r\n", several).await;
+    let none = "550 5.6.0 The message has no From field";
+    check("", none).await;
+    check("Sender: ann@author.example\r\n", none).await;
+    let illegible = "550 5.6.0 The From field of the message cannot be read";
+    for from in [
+        "ann@author.example\0",
+        "ann@author.example\u{7}",
+        "ann",
+        "",
+        "<>",
+        "undisclosed:;",
+        "a@b..example",
+        "@author.example",
+        "a@[192.0.2.1",
+    ] {
+        check(&format!("From: {from}\r\n"), illegible).await;
+    }
+    let many: Vec<String> = (0..9).map(|number| format!("a@d{number}.example")).collect();
+    check(&format!("From: {}\r\n", many.join(", ")), "550 5.6.0 The message has too many authors").await;
+    check("From: a@silent.example, b@lax.example\r\n", "Authentication-Results:").await;
+    check("From: jörg@müller.example\r\n", "Authentication-Results:").await;
 }
