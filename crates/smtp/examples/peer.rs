@@ -119,7 +119,8 @@ async fn send(address: SocketAddr, dialect: &str, count: usize) -> Result<()> {
         dialect: if dialect == "lmtp" { Dialect::Lmtp } else { Dialect::Smtp },
     };
     let (route, clock) = (Route::Host(Arc::new(host)), Arc::new(Running(Instant::now())));
-    let transfer = Transfer::new(Options::new("out.c.example"), Resolver::asking(&[])?, clock)?;
+    let transfer =
+        Transfer::new(Options::new("out.c.example"), Resolver::asking(&[])?, clock, Arc::new(SeededRandom::new(1)))?;
     let recipients: Vec<Recipient> = ["alice@b.example", "bob@b.example"]
         .iter()
         .map(|address| Recipient { address: (*address).to_owned(), place: Place::Remote, notify: None, original: None })

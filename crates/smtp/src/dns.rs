@@ -19,7 +19,7 @@ use mail_auth::hickory_resolver::proto::{ProtoError, ProtoErrorKind};
 use mail_auth::hickory_resolver::system_conf::read_system_conf;
 
 use crate::error::{Error, Result};
-use crate::limits::{ADDRESSES_MAX, EXCHANGERS_MAX};
+use crate::limits::ADDRESSES_MAX;
 
 /// Why a lookup gave nothing.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -70,7 +70,7 @@ impl Resolver {
         Self::make(config, options)
     }
 
-    /// Gives the mail exchangers of a domain, the best first.
+    /// Gives the mail exchangers of a domain, the best first; among equals in the order of their names.
     pub async fn exchangers(&self, domain: &str) -> std::result::Result<Vec<Exchanger>, LookupError> {
         let found = self.authenticator.resolver().mx_lookup(absolute(domain)?).await.map_err(reason)?;
         let mut exchangers: Vec<Exchanger> = found
@@ -81,7 +81,6 @@ impl Resolver {
             })
             .collect();
         exchangers.sort_by(|a, b| a.preference.cmp(&b.preference).then_with(|| a.name.cmp(&b.name)));
-        exchangers.truncate(EXCHANGERS_MAX);
         if exchangers.is_empty() { Err(LookupError::NoRecords) } else { Ok(exchangers) }
     }
 

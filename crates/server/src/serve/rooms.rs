@@ -212,7 +212,7 @@ fn transfer(server: &Server) -> Result<Transfer, ServeError> {
     let keys = &server.core.config.router;
     let mut options = Options::new(&server.core.hostname);
     options.port = u16::try_from(keys.port).unwrap_or(25);
-    Transfer::new(options, resolver()?, Arc::clone(&server.core.clock))
+    Transfer::new(options, resolver()?, Arc::clone(&server.core.clock), Arc::clone(&server.core.random))
         .map_err(|error| ServeError::Transfer(error.to_string()))
 }
 

@@ -22,7 +22,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::Clock;
+use base::{Clock, Random};
 use wire::ClientTls;
 
 use crate::client::connection::{Connection, Problem};
@@ -232,19 +232,20 @@ pub struct Transfer {
     anyone: ClientTls,
     idle: Idle,
     clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
 }
 
 impl Transfer {
     /// Makes a transfer.
-    pub fn new(options: Options, resolver: Resolver, clock: Arc<dyn Clock>) -> Result<Self> {
+    pub fn new(options: Options, resolver: Resolver, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Result<Self> {
         let anyone = ClientTls::opportunistic().map_err(|error| crate::Error::Tls(error.to_string()))?;
         let idle = Idle::new(options.idle_connections_max, options.reuse);
-        Ok(Self { options, resolver, anyone, idle, clock })
+        Ok(Self { options, resolver, anyone, idle, clock, random })
     }
 
     /// Sends a message; gives an outcome for each of its recipients.
     pub async fn send(&self, route: &Route, outgoing: &Outgoing<'_>) -> Vec<Outcome> {
-        let targets = match targets(route, &self.options, &self.resolver).await {
+        let targets = match targets(route, &self.options, &self.resolver, &*self.random).await {
             Ok(targets) => targets,
             Err(problem) => return vec![problem.outcome(None); outgoing.recipients.len()],
         };

@@ -1,15 +1,18 @@
 //! Where the servers of a destination are: mail exchangers and their addresses (RFC 5321 §5.1, RFC 7505).
 //!
 //! A domain without MX records is its own exchanger. A null MX takes no mail. Where this server is among the
-//! exchangers, only better ones are tried; if there are none, the message would come back to us: that is a loop.
+//! exchangers, only better ones are tried; if there are none, the message would come back to us: that is a loop. Exchangers of equal
+//! preference are tried in a random order, so that they share the load.
 
 use std::net::{IpAddr, SocketAddr};
+
+use base::Random;
 
 use crate::client::connection::Problem;
 use crate::client::{Dialect, Options, Route, Security};
 use crate::dns::{Exchanger, LookupError, Resolver};
 use crate::error::Status;
-use crate::limits::ADDRESSES_MAX;
+use crate::limits::{ADDRESSES_MAX, EXCHANGERS_MAX};
 
 /// One address of one server, with how to talk to it.
 #[derive(Clone, Debug)]
@@ -27,7 +30,12 @@ pub struct Target {
 }
 
 /// Gives the addresses to try, the best first; at least one.
-pub(crate) async fn targets(route: &Route, options: &Options, resolver: &Resolver) -> Result<Vec<Target>, Problem> {
+pub(crate) async fn targets(
+    route: &Route,
+    options: &Options,
+    resolver: &Resolver,
+    random: &dyn Random,
+) -> Result<Vec<Target>, Problem> {
     match route {
         Route::Host(host) => {
             let addresses = match host.name.parse::<IpAddr>() {
@@ -45,7 +53,7 @@ pub(crate) async fn targets(route: &Route, options: &Options, resolver: &Resolve
         }
         Route::Domain(domain) => match literal(domain) {
             Some(address) => Ok(vec![relay(&address.to_string(), address, options)]),
-            None => of_domain(domain, options, resolver).await,
+            None => of_domain(domain, options, resolver, random).await,
         },
     }
 }
@@ -66,9 +74,21 @@ fn without_ourselves(exchangers: Vec<Exchanger>, options: &Options) -> Result<Ve
     Ok(better)
 }
 
-async fn of_domain(domain: &str, options: &Options, resolver: &Resolver) -> Result<Vec<Target>, Problem> {
+/// Puts exchangers into the order in which they are tried: by preference, equals by chance; the last of too many are left out.
+fn in_order(mut exchangers: Vec<Exchanger>, random: &dyn Random) -> Vec<Exchanger> {
+    exchangers.sort_by_cached_key(|exchanger| (exchanger.preference, random.next_u64()));
+    exchangers.truncate(EXCHANGERS_MAX);
+    exchangers
+}
+
+async fn of_domain(
+    domain: &str,
+    options: &Options,
+    resolver: &Resolver,
+    random: &dyn Random,
+) -> Result<Vec<Target>, Problem> {
     let exchangers = match resolver.exchangers(domain).await {
-        Ok(exchangers) => without_ourselves(exchangers, options)?,
+        Ok(exchangers) => in_order(without_ourselves(exchangers, options)?, random),
         Err(LookupError::NoRecords) => vec![Exchanger { preference: 0, name: domain.to_owned() }],
         Err(error) => return Err(unreachable(error)),
     };
@@ -148,6 +168,22 @@ mod tests {
         check(&[], &[(10, "a.example"), (20, "MX.own.example"), (30, "b.example")], Some(&["a.example"]));
         check(&["b.example."], &[(10, "a.example"), (20, "b.example")], Some(&["a.example"]));
         check(&[], &[(10, "mx.own.example"), (10, "a.example")], None);
+    }
+
+    #[test]
+    fn exchangers_of_equal_preference_take_turns() {
+        let random = base::sim::SeededRandom::new(1);
+        let exchanger = |(preference, name): (u16, &str)| Exchanger { preference, name: name.to_owned() };
+        let mut firsts = std::collections::BTreeMap::<String, usize>::new();
+        for _ in 0..300 {
+            let given = [(20, "d"), (10, "a"), (10, "b"), (10, "c"), (5, "z")].map(exchanger).to_vec();
+            let ordered = in_order(given, &random);
+            assert_eq!((ordered[0].name.as_str(), ordered[4].name.as_str()), ("z", "d"));
+            *firsts.entry(ordered[1].name.clone()).or_default() += 1;
+        }
+        assert!(["a", "b", "c"].iter().all(|name| firsts[*name] > 60), "{firsts:?}");
+        let many = (0..1_000).map(|_| exchanger((1, "a"))).collect();
+        assert_eq!(in_order(many, &random).len(), EXCHANGERS_MAX);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The text of a message as it goes over the wire after DATA.
 //!
 //! Lines end with CRLF and nothing else, a dot that opens a line is doubled, and CRLF.CRLF ends it. What is written can be
-//! read in one way only, however strict or lax the reader is about line ends: no bare CR or LF is left in it.
+//! read in one way only, however strict or lax the reader is about line ends: no bare CR or LF is left in it, and no NUL, which some
+//! readers leave out (a line that is a NUL and a dot ends the text for them). A NUL becomes a blank, as a bare CR does.
 
 use std::borrow::Cow;
 
-use memchr::memmem;
+use memchr::{memchr, memmem};
 
 use crate::codec::data::{has_bare_line_end, normalize_line_ends};
 
@@ -17,6 +18,11 @@ pub fn stuffed(message: &[u8]) -> Vec<u8> {
         Cow::Owned(normalize_line_ends(message))
     } else {
         Cow::Borrowed(message)
+    };
+    let message = if memchr(0, &message).is_some() {
+        Cow::Owned(message.iter().map(|&byte| if byte == 0 { b' ' } else { byte }).collect())
+    } else {
+        message
     };
     let mut text = Vec::with_capacity(message.len() + message.len() / 64 + 8);
     if message.first() == Some(&b'.') {
@@ -64,6 +70,7 @@ mod tests {
         check("a\r\n.", "a\r\n..\r\n.\r\n");
         check("a\n.\nb\r", "a\r\n..\r\nb \r\n.\r\n");
         check("a\r\n\r\n.\r\n.b", "a\r\n\r\n..\r\n..b\r\n.\r\n");
+        check("a\r\n\0.\r\n.\0\r\n\0", "a\r\n .\r\n.. \r\n \r\n.\r\n");
     }
 
     #[test]
@@ -75,13 +82,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_sent_is_what_is_received(message in "(\r\n|\\.|\r|\n|a){0,60}") {
+        fn what_is_sent_is_what_is_received(message in "(\r\n|\\.|\r|\n|\0|a){0,60}") {
             let text = stuffed(message.as_bytes());
-            prop_assert!(!has_bare_line_end(0, &text));
+            prop_assert!(!has_bare_line_end(0, &text) && !text.contains(&0));
             let mut reader = DataReader::new(Content::new(b"", 1 << 20, 0));
             prop_assert_eq!(reader.push(&text), (text.len(), Progress::End));
             let (kept, _) = reader.into_content().finish();
-            let mut expected = normalize_line_ends(message.as_bytes());
+            let mut expected = normalize_line_ends(message.replace('\0', " ").as_bytes());
             if !expected.is_empty() && !expected.ends_with(b"\r\n") {
                 expected.extend_from_slice(b"\r\n");
             }

@@ -119,7 +119,8 @@ async fn transfer(zone: Zone, port: u16, change: impl FnOnce(&mut Options)) -> T
     let mut options = Options::new("out.c.example");
     options.port = port;
     change(&mut options);
-    Transfer::new(options, zone.serve().await, Arc::new(SimClock::new())).expect("a transfer")
+    let (clock, random) = (Arc::new(SimClock::new()), Arc::new(SeededRandom::new(1)));
+    Transfer::new(options, zone.serve().await, clock, random).expect("a transfer")
 }
 
 fn zone() -> Zone {

@@ -2,31 +2,38 @@
 //!
 //! Each is put between a message and commands that must not be run. Whatever the rules: one message at most is
 //! accepted, and no reply answers a smuggled command.
+//!
+//! The lists are those of the published tools, whole: of SEC Consult, who found the attack (SMTP-Smuggling-Tools by T. Longin, 2023: the
+//! scanners for receiving, for sending and for analysis), and of smtpsmug by H. Böck (2023). What they leave out and servers have been fooled with
+//! stands in a list of our own.
 
 use smtp::rules::Rules;
 use wire::Peer;
 
 use crate::dialogues::Stage;
 
-const ENDINGS: &[&str] = &[
-    "\n.\n",
-    "\n.\r\n",
-    "\r.\r",
-    "\r.\n",
-    "\r\n.\n",
-    "\r\n.\r",
-    "\r.\r\n",
-    "\r\n\0.\r\n",
-    "\n\n.\r\n",
-    "\r\r\n.\r\r\n",
-    "\r\n.\0\r\n",
-    "\r\n .\r\n",
-    "\n\r.\r\n",
-    "\r\n.\r\r\n",
-    "\n.\r",
-    "\x0b.\r\n",
-    "\u{85}.\r\n",
-];
+/// `inbound_eod_sequences` of SMTP-Smuggling-Tools' smtp_smuggling_scanner.py.
+const SEC_CONSULT_INBOUND: &[&str] = &["\n.\n", "\n.\r", "\r.\n", "\r.\r", "\n.\r\n", "\r.\r\n", "\r\n\0.\r\n"];
+
+/// `outbound_eod_sequences` of the same.
+const SEC_CONSULT_OUTBOUND: &[&str] =
+    &["\n.\n", "\n.\r", "\r.\n", "\r.\r", "\n.\r\n", "\r.\r\n", "\r\n.\r\r\n", "\r\r\n.\r\r\n", "\r\n\0.\r\n"];
+
+/// `eod_sequences` of SMTP-Smuggling-Tools' smtp_analysis_scanner.py.
+const SEC_CONSULT_ANALYSIS: &[&str] =
+    &["\n.\n", "\n.\r", "\r.\n", "\r.\r", "\n.\r\n", "\r\n.\n", "\r.\r\n", "\r\n.\r", "\r\n\0.\r\n", "\r\n.\0\r\n"];
+
+/// `tests` of smtpsmug; its `nullafter` is spelled as `nullbefore` there, and as it is meant above.
+const SMTPSMUG: &[&str] =
+    &["\n.\n", "\r.\r", "\r.\n", "\n.\r", "\n.\r\n", "\r\n.\n", "\r.\r\n", "\r\n.\r", "\r\n\0.\r\n"];
+
+/// What the published lists leave out.
+const OURS: &[&str] =
+    &["\n\n.\r\n", "\r\n .\r\n", "\n\r.\r\n", "\r\n\0.\0\r\n", "\r\0\n.\r\n", "\x0b.\r\n", "\u{85}.\r\n"];
+
+fn endings() -> impl Iterator<Item = &'static str> {
+    [SEC_CONSULT_INBOUND, SEC_CONSULT_OUTBOUND, SEC_CONSULT_ANALYSIS, SMTPSMUG, OURS].into_iter().flatten().copied()
+}
 
 /// Sends a message with the ending and commands behind it; gives the replies and what was accepted.
 fn play(rules: Rules, peer: Peer, ending: &str) -> (Vec<String>, Vec<Vec<u8>>) {
@@ -34,7 +41,7 @@ fn play(rules: Rules, peer: Peer, ending: &str) -> (Vec<String>, Vec<Vec<u8>>) {
     stage.send(b"HELO c.example\r\n");
     stage.send(b"MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\nDATA\r\n");
     stage.out.clear();
-    let smuggled = "MAIL FROM:<evil@c.example>\r\nRCPT TO:<bob@b.example>\r\nDATA\r\nFrom: evil@c.example\r\n\r\nevil";
+    let smuggled = "mail FROM:<evil@c.example>\r\nrcpt TO:<bob@b.example>\r\ndata\r\nFrom: evil@c.example\r\n\r\nevil";
     stage.send(format!("From: a@c.example\r\n\r\ntext{ending}{smuggled}\r\n.\r\n").as_bytes());
     let replies = String::from_utf8_lossy(&stage.out).lines().map(str::to_owned).collect();
     let accepted = stage.backend.take().into_iter().map(|(_, message)| message).collect();
@@ -48,7 +55,7 @@ fn is_bare(ending: &str) -> bool {
 
 #[test]
 fn reception_refuses_bare_line_ends_and_takes_the_rest_as_text() {
-    for ending in ENDINGS {
+    for ending in endings() {
         let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
         let (replies, accepted) = play(Rules::reception("mx.example", "b.example"), peer, ending);
         assert_eq!(replies.len(), 1, "{ending:?}: {replies:?}");
@@ -65,13 +72,13 @@ fn reception_refuses_bare_line_ends_and_takes_the_rest_as_text() {
 
 #[test]
 fn normalisation_makes_one_message_that_nobody_can_read_otherwise() {
-    for ending in ENDINGS {
+    for ending in endings() {
         let mut rules = Rules::reception("mx.example", "b.example");
         rules.line_endings = smtp::codec::line::LineEndings::Normalize;
         let (replies, accepted) = play(rules, Peer::local(), ending);
         assert_eq!((replies.len(), accepted.len()), (1, 1), "{ending:?}: {replies:?}");
         let sent_on = smtp::client::text::stuffed(&accepted[0]);
-        assert!(!smtp::codec::data::has_bare_line_end(0, &sent_on), "{ending:?}");
+        assert!(!smtp::codec::data::has_bare_line_end(0, &sent_on) && !sent_on.contains(&0), "{ending:?}");
         let ends: Vec<usize> = memchr::memmem::find_iter(&sent_on, b"\r\n.\r\n").collect();
         assert_eq!(ends, [sent_on.len() - 5], "{ending:?}");
     }
