@@ -91,7 +91,7 @@ impl Recipients for Reception {
 
 impl Acceptor for Reception {
     fn accept(&self, envelope: Envelope, message: Vec<u8>) -> Result<Accepted, Refusal> {
-        let message = if self.leaves_signed(&envelope) { self.signing.sign(&envelope, message) } else { message };
+        let message = if self.leaves_signed(&envelope) { self.signing.sign(message) } else { message };
         let ours = router_envelope(&envelope);
         let taken = self.router.accept(&ours, &message).map_err(|error| refusal(&error))?;
         tracing::info!(
@@ -112,9 +112,10 @@ impl Acceptor for Reception {
         Ok(Accepted { id: envelope.id, durable, refused: Vec::new() })
     }
 
-    fn room(&self, _size_bytes: u64) -> Result<(), Refusal> {
-        let poisoned = self.mail.notes().store().committer().poisoned();
-        if self.router.has_room() && poisoned.is_none() { Ok(()) } else { Err(Refusal::no_room()) }
+    fn room(&self, size_bytes: u64) -> Result<(), Refusal> {
+        let store = self.mail.notes().store();
+        let fits = store.committer().poisoned().is_none() && store.engine().room(size_bytes).is_ok();
+        if fits && self.router.has_room() { Ok(()) } else { Err(Refusal::no_room()) }
     }
 }
 
@@ -225,6 +226,15 @@ mod tests {
         let bob = sample.core.directory.person("bob@acme.test").expect("a look").expect("he is there");
         crate::admin::people::set_quota(&sample.core, &bob, Some(1_000)).expect("it can be lowered");
         assert_eq!(reception.check(&sender(None), "bob@acme.test"), RecipientReply::OverQuota);
+    }
+
+    #[test]
+    fn a_message_that_the_disk_cannot_hold_is_refused_before_it_comes() {
+        let sample = Sample::new();
+        let reception = reception(&sample);
+        reception.room(0).expect("there is room for something");
+        reception.room(1_000).expect("there is room for a little");
+        assert_eq!(reception.room(1 << 60).expect_err("no disk is so large").code, 452);
     }
 
     #[tokio::test]

@@ -3,15 +3,19 @@
 //! A domain gets its keys (RSA for everybody, Ed25519 for those who know it) when they are first asked for; they lie in the
 //! directory's settings under the subject `DKIM example.org`. Mail is signed from then on, which is harmless before the DNS records are
 //! published: a signature whose key nobody finds counts as none.
+//!
+//! The domain that signs is the author's, of the `From` field, for that is what others hold a signature against (DMARC); the reverse path may be
+//! empty or another. Whether the user may write as that author was asked before.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::Random;
 use directory::Directory;
+use mail::mime::address;
 use smtp::auth::key::{Algorithm, PrivateKey, key_record, policy_records};
 use smtp::auth::sign::Signer;
-use smtp::envelope::Envelope;
+use smtp::header;
 
 /// The selectors under which keys are published, and their kinds.
 const SELECTORS: [(&str, Algorithm); 2] = [("doublet-r", Algorithm::Rsa), ("doublet-e", Algorithm::Ed25519)];
@@ -41,13 +45,13 @@ impl Signing {
         Arc::new(Self { directory, signers: Mutex::default() })
     }
 
-    /// Signs a message if its sender's domain is local and has keys; anything else passes as it is.
+    /// Signs a message if its author's domain is local and has keys; anything else passes as it is.
     #[must_use]
-    pub fn sign(&self, envelope: &Envelope, message: Vec<u8>) -> Vec<u8> {
-        let Some((_, domain)) = envelope.sender.reverse_path.rsplit_once('@') else {
+    pub fn sign(&self, message: Vec<u8>) -> Vec<u8> {
+        let Some(domain) = author_domain(&message) else {
             return message;
         };
-        let Some(signer) = self.signer(&domain.to_ascii_lowercase()) else {
+        let Some(signer) = self.signer(&domain) else {
             return message;
         };
         match signer.sign(&message) {
@@ -117,43 +121,32 @@ impl Signing {
     }
 }
 
+/// Gives the domain of a message's author, the first if there are several, in lower case.
+fn author_domain(message: &[u8]) -> Option<String> {
+    let from = header::fields(message).find(|field| field.is("From"))?;
+    let author = address::mailboxes(from.value).next()?;
+    let domain = String::from_utf8(author.domain).ok()?.to_lowercase();
+    Some(domain).filter(|domain| !domain.is_empty())
+}
+
 fn subject(domain: &str) -> String {
     format!("DKIM {domain}")
 }
 
 #[cfg(test)]
 mod tests {
-    use base::Timestamp;
-    use smtp::envelope::{Body, Protocol, Sender};
-    use wire::Peer;
-
     use super::*;
     use crate::sample::Sample;
     use crate::system::SystemRandom;
-
-    fn envelope(reverse_path: &str) -> Envelope {
-        Envelope {
-            id: "id-1".to_owned(),
-            sender: Sender { peer: Peer::local(), login: None, reverse_path: reverse_path.to_owned() },
-            recipients: Vec::new(),
-            envelope_id: None,
-            ret: None,
-            body: Body::SevenBit,
-            smtputf8: false,
-            helo: String::new(),
-            protocol: Protocol::Esmtp,
-            received: Timestamp::from_seconds(0),
-        }
-    }
 
     #[test]
     fn a_domain_with_keys_signs_and_others_do_not() {
         let sample = Sample::new();
         let signing = Signing::new(Arc::clone(&sample.core.directory));
-        let letter = b"From: ann@acme.test\r\nSubject: x\r\n\r\nHello.\r\n".to_vec();
         let signatures = |from: &str| {
-            let signed = signing.sign(&envelope(from), letter.clone());
-            assert!(signed.ends_with(&letter));
+            let letter = format!("Received: x\r\nSubject: x\r\nFrom: {from}\r\n\r\nFrom: ann@acme.test\r\n");
+            let signed = signing.sign(letter.clone().into_bytes());
+            assert!(signed.ends_with(letter.as_bytes()));
             String::from_utf8_lossy(&signed).matches("DKIM-Signature: ").count()
         };
         assert_eq!(signatures("ann@acme.test"), 0);
@@ -163,7 +156,9 @@ mod tests {
         signing.make_keys("acme.test", &SystemRandom).expect("they are there");
         assert_eq!(signing.records("acme.test", "mail.acme.test").expect("settings can be read"), records);
         assert_eq!((records.len(), signatures("ann@acme.test"), signatures("ann@ACME.test")), (4, 2, 2));
-        assert_eq!((signatures("ann@elsewhere.test"), signatures("")), (0, 0));
+        assert_eq!((signatures("Ann <ann@acme.test>"), signatures("\"x@elsewhere.test\"\r\n <ann@acme.test>")), (2, 2));
+        assert_eq!((signatures("ann@elsewhere.test"), signatures("\"ann@acme.test\" <x@elsewhere.test>")), (0, 0));
+        assert_eq!((signatures(""), signatures("nobody"), signatures("\r\nTo: ann@acme.test")), (0, 0, 0));
     }
 
     #[test]
@@ -172,7 +167,7 @@ mod tests {
         let directory = &sample.core.directory;
         directory.settings_set(&subject("acme.test"), SELECTORS[0].0, Some("nonsense")).expect("it can be set");
         let signing = Signing::new(Arc::clone(directory));
-        assert_eq!(signing.sign(&envelope("ann@acme.test"), b"x".to_vec()), b"x");
+        assert_eq!(signing.sign(b"From: a@acme.test\r\n\r\n".to_vec()), b"From: a@acme.test\r\n\r\n");
         assert!(signing.records("acme.test", "mail.acme.test").is_err());
     }
 }

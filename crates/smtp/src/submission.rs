@@ -1,7 +1,7 @@
 //! What a submission server mends in the messages of its users (RFC 6409 §8).
 //!
 //! Adds `Date`, `Message-ID` and, where the envelope tells it, `From` when they are missing; takes out `Bcc` and
-//! `Resent-Bcc`. Refuses a message whose author cannot be told: several `From` fields, or one without an address. Nothing else
+//! `Resent-Bcc`, and `Return-Path`, which only the last server writes (RFC 5321 §4.4). Refuses a message whose author cannot be told: several `From` fields, or one without an address. Nothing else
 //! is touched, and a message that lacks nothing passes as it came.
 
 use std::ops::Range;
@@ -80,7 +80,7 @@ fn survey(text: &[u8]) -> Result<Found, Refusal> {
             found.date = true;
         } else if field.is("Message-ID") {
             found.message_id = true;
-        } else if field.is("Bcc") || field.is("Resent-Bcc") {
+        } else if ["Bcc", "Resent-Bcc", "Return-Path"].iter().any(|name| field.is(name)) {
             found.hidden.push(field.range);
         } else if field.is("From") {
             check_author(&field)?;
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn blind_copies_are_taken_out() {
         check(
-            "From: a@b\r\nBcc: c@d,\r\n e@f\r\nDate: x\r\nResent-Bcc: g\r\nMessage-ID: y\r\n\r\nBcc: stays\r\n",
+            "Return-Path: <x@y>\r\nFrom: a@b\r\nBcc: c@d,\r\n e@f\r\nDate: x\r\nResent-Bcc: g\r\nMessage-ID: y\r\n\r\nBcc: stays\r\n",
             "From: a@b\r\nDate: x\r\nMessage-ID: y\r\n\r\nBcc: stays\r\n",
         );
     }

@@ -196,6 +196,11 @@ pub trait Engine: Read + Send + Sync {
     /// Writes a consistent copy of the whole store into `target`, which must not exist; the store goes on running.
     fn checkpoint(&self, target: &Path) -> Result<()>;
 
+    /// Says at once whether so many bytes could be written now; an error says why not. What is written later may still be refused.
+    fn room(&self, _bytes: u64) -> Result<()> {
+        Ok(())
+    }
+
     /// Gives the folder in which the engine keeps its files, if it does.
     fn folder(&self) -> Option<&Path> {
         None

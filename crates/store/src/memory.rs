@@ -359,6 +359,13 @@ impl Read for Memory {
 }
 
 impl Engine for Memory {
+    fn room(&self, bytes: u64) -> Result<()> {
+        if self.write_lock().bytes.saturating_add(bytes) > self.faults.capacity() {
+            return Err(Error::Full("the simulated disk is full".into()));
+        }
+        Ok(())
+    }
+
     fn write(&self, batch: &Batch) -> Result<()> {
         self.faults.before_write()?;
         let mut tables = self.write_lock();

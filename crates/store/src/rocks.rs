@@ -199,6 +199,10 @@ impl Engine for Rocks {
         self.db.write_opt(changes, &self.write).map_err(|error| failure("write", &error))
     }
 
+    fn room(&self, bytes: u64) -> Result<()> {
+        self.space.room(bytes)
+    }
+
     fn sync(&self) -> Result<()> {
         // What has this number is in the log's buffer by now.
         let sequence = self.db.latest_sequence_number();

@@ -119,7 +119,9 @@ fn challenge(session: &mut Session, awaited: Awaited, out: &mut Vec<u8>) -> Flow
 fn take(session: &mut Session, awaited: Awaited, response: Vec<u8>, out: &mut Vec<u8>) -> Flow {
     match awaited {
         Awaited::Plain => match parse_plain(&response) {
-            Some((login, password)) => ask_login(session, login, password),
+            Some(Plain { login, password, acts_for_other: false }) => ask_login(session, login, password),
+            // Nobody may act for somebody else, whatever the password (RFC 4954 §4: 535).
+            Some(Plain { acts_for_other: true, .. }) => refuse_login(session, LoginError::Wrong, out),
             None => session.refuse(out, 501, Status(5, 5, 2), "Malformed response"),
         },
         Awaited::Name => match String::from_utf8(response) {
@@ -141,15 +143,23 @@ fn ask_login(session: &mut Session, login: String, password: Vec<u8>) -> Flow {
     Flow::Ask(Question::Login { login, password })
 }
 
-/// Splits `authorization NUL authentication NUL password`. To act for somebody else is not supported.
-fn parse_plain(response: &[u8]) -> Option<(String, Vec<u8>)> {
+/// What the one message of PLAIN says.
+struct Plain {
+    login: String,
+    password: Vec<u8>,
+    /// Whether the login is to act for another than itself.
+    acts_for_other: bool,
+}
+
+/// Splits `authorization NUL authentication NUL password`.
+fn parse_plain(response: &[u8]) -> Option<Plain> {
     let mut parts = response.split(|byte| *byte == 0);
     let (authorization, login, password) = (parts.next()?, parts.next()?, parts.next()?);
-    let acts_for_other = !authorization.is_empty() && authorization != login;
-    if parts.next().is_some() || login.is_empty() || acts_for_other {
+    if parts.next().is_some() || login.is_empty() {
         return None;
     }
-    Some((String::from_utf8(login.to_vec()).ok()?, password.to_vec()))
+    let acts_for_other = !authorization.is_empty() && authorization != login;
+    Some(Plain { login: String::from_utf8(login.to_vec()).ok()?, password: password.to_vec(), acts_for_other })
 }
 
 fn refuse_login(session: &mut Session, error: LoginError, out: &mut Vec<u8>) -> Flow {

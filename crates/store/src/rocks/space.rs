@@ -36,8 +36,14 @@ impl Space {
             return Ok(());
         }
         self.unchecked.store(0, Ordering::Relaxed);
+        let room = self.room(bytes);
+        self.short.store(room.is_err(), Ordering::Relaxed);
+        room
+    }
+
+    /// Asks the system whether there is room to write so much.
+    pub(super) fn room(&self, bytes: u64) -> Result<()> {
         let short = self.folders.iter().find(|folder| free_bytes(folder) < self.reserve_bytes.saturating_add(bytes));
-        self.short.store(short.is_some(), Ordering::Relaxed);
         short.map_or(Ok(()), |folder| Err(self.refusal(folder)))
     }
 
@@ -75,7 +81,8 @@ mod tests {
     fn writes_are_refused_when_the_reserve_is_touched() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let plenty = Space::new(&[folder.path()], 0);
-        assert!(plenty.take(10).is_ok());
+        assert!(plenty.take(10).is_ok() && plenty.room(10).is_ok());
+        assert!(matches!(plenty.room(u64::MAX), Err(Error::Full(_))), "no disk is so large");
         assert!(plenty.free_bytes() > 0);
         let none = Space::new(&[folder.path()], u64::MAX);
         for _ in 0..3 {
