@@ -278,7 +278,7 @@ configuration! {
         roots: PathBuf = "/etc/ssl/certs/ca-certificates.crt";
         /// Outgoing connections at a time.
         connections: u64 = "50" in ["1", "10000"];
-        /// Outgoing connections to one destination at a time.
+        /// Outgoing connections to one destination (a domain, or the smart host) at a time.
         connections_per_destination: u64 = "5" in ["1", "1000"];
         /// The port of other servers.
         port: u64 = "25" in ["1", "65535"];
