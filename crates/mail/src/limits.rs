@@ -72,7 +72,13 @@ pub const IMPORT_GROUP_MESSAGES: usize = 500;
 /// Bytes of messages after which an import puts in what it has.
 pub const IMPORT_GROUP_BYTES: usize = 16 << 20;
 
-/// Most imports of one mail file that may be interrupted at a time.
+/// Longest line of an mbox file that can be a separator.
+pub const SEPARATOR_BYTES_MAX: usize = 1_024;
+
+/// Last bytes of a message that tell whether an interrupted import finds it again.
+pub const IMPORT_CHECK_BYTES: usize = 1_024;
+
+/// Most imports of one mail file that may be interrupted at a time; the oldest are forgotten.
 pub const IMPORT_SOURCES_MAX: usize = 1_000;
 
 /// Messages without `\\Deleted` in a row after which an expunge looks the next one up through the counts.

@@ -7,6 +7,7 @@
 //! | `PostedDate` | summary | the Date field |
 //! | `$MessageID` | summary | the Message-ID field |
 //! | `$ThreadID` | summary | what all messages of a thread share, as far as their References tell |
+//! | `$FileForm`, `$FileSeparator` | summary | what was unusual about the file that it was imported from ([`crate::transport::form`]) |
 //! | `$Head` | body 0 | structure and header, as they are needed to render a message |
 //! | `$MIME` | body 1 | the skeleton of what follows the header |
 //!
@@ -166,7 +167,7 @@ fn thread_id(header: &[u8]) -> String {
     blake3::hash(&seed).to_hex()[..16].to_owned()
 }
 
-/// Gives the time of the topmost Received field, for messages that are imported without a time of their own.
+/// Gives the time of the topmost Received field.
 #[must_use]
 pub fn received_time(header: &[u8]) -> Option<Timestamp> {
     let value = header::unfolded(header::first(header, "Received")?);

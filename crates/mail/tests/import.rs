@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use base::Name;
 use base::sim::{SeededRandom, SimClock};
-use mail::mailbox::{Flags, Mail, MailFile, MailOptions};
-use mail::transport::mbox::MboxReader;
-use mail::transport::{ImportOptions, ImportReport, ImportedMessage, Importer, line_ends, mbox};
+use base::{Name, Timestamp};
+use mail::mailbox::{Mail, MailFile, MailOptions};
+use mail::transport::mbox::{MboxReader, MboxWriter};
+use mail::transport::{FileForm, ImportOptions, ImportReport, ImportedMessage, Importer};
 use notes::Notes;
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
@@ -21,30 +21,26 @@ fn file() -> MailFile {
 }
 
 fn archive(count: usize) -> Vec<u8> {
-    let mut out = Vec::new();
+    let mut out = MboxWriter::new(Vec::new());
     for number in 0..count {
-        let raw = format!("Subject: {number}\nX: y\n\nFrom the start\n{}\n", "text ".repeat(number % 1_300));
-        mbox::write_message(&mut out, raw.as_bytes(), "bob@acme.test", base::Timestamp::from_seconds(1_000_000))
-            .unwrap();
+        let raw = format!("Subject: {number}\r\nX: y\r\n\r\nFrom the start\r\n{}\r\n", "text ".repeat(number % 1_300));
+        out.write(raw.as_bytes(), Timestamp::from_seconds(1_000_000), &FileForm::default()).unwrap();
     }
-    out
+    out.finish().unwrap()
 }
 
 /// Imports from where the last import stopped; gives up after `limit` messages without finishing.
 fn import(file: &MailFile, archive: &[u8], options: ImportOptions, limit: usize) -> Option<ImportReport> {
     let mut importer = Importer::new(file, "archive.mbox", options).unwrap();
-    let start = importer.position().unwrap();
-    let mut reader = MboxReader::new(&archive[start as usize..], start);
+    let mut reader = MboxReader::new(archive, 0);
+    if let Some(position) = importer.position().unwrap() {
+        reader = MboxReader::new(&archive[position.offset as usize..], position.offset);
+        let last = reader.next_message().unwrap().expect("the message that went in last");
+        assert_eq!(last.position(), position);
+    }
     for _ in 0..limit {
         let Some(message) = reader.next_message().unwrap() else { return Some(importer.finish().unwrap()) };
-        let imported = ImportedMessage {
-            mailbox: "Old/Archive".into(),
-            raw: line_ends::to_wire(message.raw),
-            flags: Flags::none(),
-            received: message.received,
-            next_position: message.next_offset,
-        };
-        importer.add(imported).unwrap();
+        importer.add(message.into_imported("Old/Archive")).unwrap();
     }
     None
 }
@@ -52,14 +48,32 @@ fn import(file: &MailFile, archive: &[u8], options: ImportOptions, limit: usize)
 fn exported(file: &MailFile) -> Vec<u8> {
     let view = file.view().unwrap();
     let folder = view.folder("Old/Archive").unwrap().expect("the import made it").id;
-    let mut out = Vec::new();
+    let mut out = MboxWriter::new(Vec::new());
     view.entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
-        let raw = view.message(entry.note)?.expect("an entry has its message").raw()?;
-        mbox::write_message(&mut out, &line_ends::to_file(&raw), "bob@acme.test", entry.received).unwrap();
+        let message = view.message(entry.note)?.expect("an entry has its message");
+        out.write(&message.raw()?, entry.received, &message.file_form()?).unwrap();
         Ok(std::ops::ControlFlow::Continue(()))
     })
     .unwrap();
-    out
+    out.finish().unwrap()
+}
+
+/// Every message of the only mailbox that imports here make, in order.
+fn imported(file: &MailFile) -> Vec<Vec<u8>> {
+    let view = file.view().unwrap();
+    let folder = view.folder("Old/Archive").unwrap().expect("the import made it").id;
+    let mut found = Vec::new();
+    view.entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
+        found.push(view.message(entry.note)?.expect("an entry has its message").raw()?);
+        Ok(std::ops::ControlFlow::Continue(()))
+    })
+    .unwrap();
+    found
+}
+
+fn letter(text: &str) -> ImportedMessage {
+    let raw = format!("Subject: {text}\r\n\r\n").into_bytes();
+    ImportedMessage { mailbox: "Old/Archive".into(), raw, ..ImportedMessage::default() }
 }
 
 #[test]
@@ -88,4 +102,77 @@ fn duplicates_are_left_out_when_asked_for() {
     import(&file, &archive, skip, usize::MAX).unwrap();
     let again = import(&file, &archive, skip, usize::MAX).unwrap();
     assert_eq!((again.messages, again.duplicates), (0, 40));
+}
+
+#[test]
+fn an_import_that_begins_again_leaves_each_message_out_as_often_as_it_is_there() {
+    let file = file();
+    let put = |texts: &[&str], again: bool, stop: bool| {
+        let mut importer = Importer::new(&file, "letters", ImportOptions::default()).unwrap();
+        importer.position().unwrap();
+        if again {
+            importer.begin_again();
+        }
+        for text in texts {
+            importer.add(letter(text)).unwrap();
+        }
+        if stop { importer.stop() } else { importer.finish().unwrap() }
+    };
+    assert_eq!(put(&["a", "a", "b"], false, false).messages, 3);
+    let report = put(&["b", "a", "a", "a", "b"], true, false);
+    assert_eq!((report.messages, report.duplicates), (2, 3));
+    assert_eq!(imported(&file).len(), 5);
+}
+
+#[test]
+fn an_import_that_began_again_and_was_stopped_leaves_out_what_is_there_when_it_goes_on() {
+    let (file, archive) = (file(), archive(700));
+    import(&file, &archive, ImportOptions::default(), usize::MAX).unwrap();
+    let mut importer = Importer::new(&file, "archive.mbox", ImportOptions::default()).unwrap();
+    importer.begin_again();
+    let mut reader = MboxReader::new(&archive[..], 0);
+    for _ in 0..500 {
+        importer.add(reader.next_message().unwrap().expect("one of 700").into_imported("Old/Archive")).unwrap();
+    }
+    assert_eq!(importer.stop().duplicates, 500);
+    let report = import(&file, &archive, ImportOptions::default(), usize::MAX).unwrap();
+    assert_eq!((report.messages, report.duplicates), (0, 200));
+}
+
+#[test]
+fn duplicates_are_those_of_the_same_mailbox() {
+    let file = file();
+    let mut importer = Importer::new(&file, "letters", ImportOptions { skip_duplicates: true }).unwrap();
+    for mailbox in ["One", "Two", "One"] {
+        importer.add(ImportedMessage { mailbox: mailbox.into(), ..letter("same") }).unwrap();
+    }
+    let report = importer.finish().unwrap();
+    assert_eq!((report.messages, report.duplicates), (2, 1));
+}
+
+#[test]
+fn a_message_is_worth_more_than_its_keywords() {
+    let file = file();
+    let mut importer = Importer::new(&file, "letters", ImportOptions::default()).unwrap();
+    let most = notes::limits::KEYWORDS_PER_DATABASE_MAX;
+    for number in 0..=most {
+        let mut message = letter("keyword");
+        message.flags.add(&format!("k{number}"));
+        message.flags.add("K0");
+        importer.add(message).unwrap();
+    }
+    let report = importer.finish().unwrap();
+    assert_eq!((report.messages, report.keywords_left_out), (most as u64 + 1, 1));
+}
+
+#[test]
+fn messages_without_a_time_have_that_of_their_header() {
+    let check = |header: &str, expected: Option<i64>| {
+        let found = mail::transport::import::time_of(header.as_bytes());
+        assert_eq!(found, expected.map(Timestamp::from_seconds), "{header:?}");
+    };
+    let date = "Date: Thu, 1 Jan 1970 01:00:00 +0000\r\n";
+    check(&format!("{date}Received: from a by b;\r\n Thu, 1 Jan 1970 02:00:00 +0000\r\n\r\n"), Some(7_200));
+    check(&format!("{date}Received: from a by b\r\n\r\n"), Some(3_600));
+    check("Subject: none\r\n\r\n", None);
 }

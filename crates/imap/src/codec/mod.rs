@@ -7,7 +7,6 @@ mod decoder;
 mod error;
 mod parse;
 mod scanner;
-pub mod utf7;
 mod verb;
 mod writer;
 
@@ -16,6 +15,7 @@ mod tests;
 
 pub use decoder::{Decoded, Decoder, Mode, Refusal};
 pub use error::SyntaxError;
+pub use mail::mailbox::utf7;
 pub use parse::access::decode_base64;
 pub use verb::{Allowed, Flow, UidForm, VERBS, Verb};
 pub use writer::{Encoding, MONTHS, Status, Writer, is_atom_byte};

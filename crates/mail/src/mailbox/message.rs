@@ -18,6 +18,7 @@ use crate::message::SKELETON_ORDINAL;
 use crate::mime::skeleton::Skeleton;
 use crate::mime::source::slice;
 use crate::mime::{Source, Structure};
+use crate::transport::FileForm;
 
 /// A message of a mail file, in a snapshot of it.
 pub struct Message<'v> {
@@ -45,6 +46,12 @@ impl<'v> Message<'v> {
         let summary = self.reading.summary(self.note)?;
         let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
         Ok(notes::item::find(items, "$ThreadID").and_then(|item| item.value.text()).map(str::to_owned))
+    }
+
+    /// Gives what was unusual about the file that the message was imported from.
+    pub fn file_form(&self) -> Result<FileForm> {
+        let summary = self.reading.summary(self.note)?;
+        Ok(FileForm::of(summary.as_ref().map_or(&[][..], |summary| &summary.items)))
     }
 
     /// Gives the whole message.

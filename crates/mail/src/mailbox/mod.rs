@@ -7,6 +7,7 @@
 //! | [`message`] | [`Message`]: one stored message, byte for byte |
 //! | [`flags`] | flags and keywords by name |
 //! | [`uids`] | sets of UIDs |
+//! | [`utf7`] | mailbox names as IMAP4rev1 and Maildir write them |
 //!
 //! A mailbox is a folder of the mail database, a message a note in exactly one folder. Copying makes a new note that
 //! shares the attachments; moving keeps the note and gives it a new UID. UIDs, UIDVALIDITY and modseqs come from `notes`,
@@ -18,6 +19,7 @@ pub mod flags;
 mod heads;
 pub mod message;
 pub mod uids;
+pub mod utf7;
 pub mod view;
 
 pub use file::{CopyOutcome, ExpungeOutcome, Mail, MailFile, MailOptions, NewMessage, Quota, StoreOutcome};

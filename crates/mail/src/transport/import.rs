@@ -1,27 +1,60 @@
 //! Putting many messages into a mail file.
 //!
 //! Messages go in groups, each group one transaction, which also records how far the import of that source has come: an import
-//! that was stopped, by whatever, goes on where it stopped, without a message lost or there twice. Taking messages apart, which is
-//! most of the work, is shared between threads.
+//! that was stopped, by whatever, goes on where it stopped, without a message lost or there twice. The record says how to
+//! recognize the place ([`Position::check`]); when the source is not what it was, whoever reads it begins again
+//! ([`Importer::begin_again`]), and messages that are in their mailbox already are left out, each as often as it is there.
+//!
+//! Taking messages apart, which is most of the work, is shared between threads.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use base::{Timestamp, Uid, ViewId};
+use notes::limits::KEYWORDS_PER_DATABASE_MAX;
 use notes::{Item, Value, Writer};
 use store::Ticket;
 
 use crate::error::{Error, Result};
 use crate::limits::{IMPORT_GROUP_BYTES, IMPORT_GROUP_MESSAGES, IMPORT_SOURCES_MAX};
 use crate::mailbox::file::{PROFILE_NOTE, check_quota};
-use crate::mailbox::{Flags, MailFile, MailView};
+use crate::mailbox::{Flags, MailFile};
 use crate::message::Prepared;
+use crate::mime;
+use crate::transport::form::FileForm;
 
 /// The item of the profile note that records how far imports have come.
 const PROGRESS_ITEM: &str = "$ImportProgress";
 
+/// In the record: the source is read for the second time.
+const AGAIN: &str = "again";
+
+/// How far an import has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Position {
+    /// Where in the source; what it counts is up to whoever reads the source.
+    pub offset: u64,
+    /// What tells that the source still is there what it was.
+    pub check: u64,
+}
+
+impl Position {
+    /// Makes a check of bytes.
+    #[must_use]
+    pub fn digest(bytes: &[u8]) -> u64 {
+        let [a, b, c, d, e, f, g, h, ..] = *blake3::hash(bytes).as_bytes();
+        u64::from_be_bytes([a, b, c, d, e, f, g, h])
+    }
+}
+
+impl From<u64> for Position {
+    fn from(offset: u64) -> Self {
+        Self { offset, check: 0 }
+    }
+}
+
 /// A message from elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ImportedMessage {
     /// The mailbox that it goes to; made if it is missing.
     pub mailbox: String,
@@ -29,16 +62,18 @@ pub struct ImportedMessage {
     pub raw: Vec<u8>,
     /// Its flags.
     pub flags: Flags,
-    /// When it was received; else the time of its topmost Received field, else now.
+    /// When it was received; else what [`time_of`] finds, else now.
     pub received: Option<Timestamp>,
-    /// Where its source goes on after it.
-    pub next_position: u64,
+    /// What was unusual about its file.
+    pub form: FileForm,
+    /// How far the import has come with it.
+    pub next_position: Position,
 }
 
 /// What may be set for an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ImportOptions {
-    /// Messages that are in the mail file already, byte for byte, are left out.
+    /// Messages that are in their mailbox already, byte for byte, are left out.
     pub skip_duplicates: bool,
 }
 
@@ -51,49 +86,72 @@ pub struct ImportReport {
     pub bytes: u64,
     /// Messages left out because they were there.
     pub duplicates: u64,
+    /// Keywords left out because the mail file has as many as it can have.
+    pub keywords_left_out: u64,
+}
+
+/// What becomes of messages that are there already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Duplicates {
+    /// They come in once more.
+    Keep,
+    /// They are left out, those that the source itself has twice too.
+    Skip,
+    /// The source is read again: each is left out as often as it is there.
+    Match,
 }
 
 /// An import under way.
 pub struct Importer<'f> {
     file: &'f MailFile,
-    options: ImportOptions,
+    duplicates: Duplicates,
     /// Names the source in the record of progress.
     source: String,
     group: Vec<ImportedMessage>,
     group_bytes: usize,
     folders: HashMap<String, ViewId>,
-    known: HashSet<[u8; 32]>,
+    /// How often each message is in the mailboxes that were looked at, by mailbox and content.
+    known: HashMap<(ViewId, [u8; 32]), u32>,
     report: ImportReport,
     ticket: Ticket,
 }
 
 impl<'f> Importer<'f> {
-    /// Starts an import. `source` names what is imported: the same name goes on where it stopped.
+    /// Starts an import. `source` names what is imported, and into what: the same name goes on where it stopped.
     pub fn new(file: &'f MailFile, source: &str, options: ImportOptions) -> Result<Self> {
-        let mut importer = Self {
+        Ok(Self {
             file,
-            options,
-            source: source.to_owned(),
+            duplicates: if options.skip_duplicates { Duplicates::Skip } else { Duplicates::Keep },
+            source: source.replace(char::is_control, "?"),
             group: Vec::new(),
             group_bytes: 0,
             folders: HashMap::new(),
-            known: HashSet::new(),
+            known: HashMap::new(),
             report: ImportReport::default(),
             ticket: Ticket::NONE,
-        };
-        if options.skip_duplicates {
-            importer.learn_known()?;
-        }
-        Ok(importer)
+        })
     }
 
-    /// Tells where the source is to be read on; 0 for one that was not begun, or was finished.
-    pub fn position(&self) -> Result<u64> {
+    /// Tells how far the source was read; nothing for one that was not begun, or was finished.
+    pub fn position(&mut self) -> Result<Option<Position>> {
         let view = self.file.view()?;
         let summary = view.reading.summary(PROFILE_NOTE)?;
         let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
         let lines = notes::item::find(items, PROGRESS_ITEM).map_or(&[][..], |item| item.value.texts());
-        Ok(lines.iter().find_map(|line| position_in(line, &self.source)).unwrap_or(0))
+        let Some((position, again)) = lines.iter().find_map(|line| position_in(line, &self.source)) else {
+            return Ok(None);
+        };
+        if again {
+            self.begin_again();
+        }
+        Ok(Some(position))
+    }
+
+    /// Says that the source is not what it was, and is read from its beginning: what is there already is left out.
+    pub fn begin_again(&mut self) {
+        if self.duplicates == Duplicates::Keep {
+            self.duplicates = Duplicates::Match;
+        }
     }
 
     /// Adds a message; it is put in with its group.
@@ -112,6 +170,14 @@ impl<'f> Importer<'f> {
         self.report
     }
 
+    /// Ends an import that cannot go on: what was put in becomes durable, the group that is being gathered is given up.
+    #[must_use]
+    pub fn stop(self) -> ImportReport {
+        // The import has failed already; that its beginning is not durable either is for the same reason.
+        let _ = self.file.durable(self.ticket).wait();
+        self.report
+    }
+
     /// Puts the last group in, forgets the progress and waits until everything is durable.
     pub fn finish(mut self) -> Result<ImportReport> {
         self.put_group(true)?;
@@ -122,30 +188,29 @@ impl<'f> Importer<'f> {
     fn put_group(&mut self, last: bool) -> Result<()> {
         let mut group = std::mem::take(&mut self.group);
         self.group_bytes = 0;
-        let position = group.last().map_or(0, |message| message.next_position);
-        if self.options.skip_duplicates {
-            let before = group.len();
-            group.retain(|message| self.known.insert(*blake3::hash(&message.raw).as_bytes()));
-            self.report.duplicates += (before - group.len()) as u64;
-        }
+        let position = group.last().map(|message| message.next_position).unwrap_or_default();
         for message in &group {
             self.folder(&message.mailbox)?;
         }
+        self.leave_out_duplicates(&mut group);
+        self.leave_out_keywords(&mut group);
         let mut prepared = self.prepare(&group)?;
         let folders = &self.folders;
         let source = &self.source;
+        let again = self.duplicates == Duplicates::Match;
         let ((), ticket) = self.file.write(|writer| {
             let limit = writer.database().record().options.quota_bytes;
             for (message, prepared) in group.iter().zip(&mut prepared) {
                 check_quota(writer, limit, prepared.length())?;
                 let mut note = prepared.note(writer)?;
-                note.received = message.received.or_else(|| received(&message.raw));
+                note.received = message.received.or_else(|| time_of(&message.raw));
+                note.items.extend(message.form.items());
                 note.marks = message.flags.marks;
                 note.keywords.clone_from(&message.flags.keywords);
                 note.folders.extend(folders.get(&message.mailbox));
                 writer.note_create(note)?;
             }
-            record_progress(writer, source, if last { None } else { Some(position) })
+            record_progress(writer, source, if last { None } else { Some((position, again)) })
         })?;
         self.ticket = ticket;
         self.report.messages += group.len() as u64;
@@ -179,40 +244,93 @@ impl<'f> Importer<'f> {
             _ => self.file.folder_create(mailbox, None)?.0,
         };
         self.folders.insert(mailbox.to_owned(), id);
-        Ok(())
-    }
-
-    fn learn_known(&mut self) -> Result<()> {
-        let file = self.file;
-        let view: MailView<'f> = file.view()?;
-        for folder in view.folders()? {
-            view.entries(folder.id, Uid(1)..=Uid(u32::MAX), &mut |entry| {
-                if let Some(message) = view.message(entry.note)? {
-                    self.known.insert(*blake3::hash(&message.raw()?).as_bytes());
-                }
-                Ok(ControlFlow::Continue(()))
-            })?;
+        if self.duplicates != Duplicates::Keep {
+            self.learn_known(id)?;
         }
         Ok(())
     }
+
+    /// Notes what a mailbox holds.
+    fn learn_known(&mut self, folder: ViewId) -> Result<()> {
+        let view = self.file.view()?;
+        view.entries(folder, Uid(1)..=Uid(u32::MAX), &mut |entry| {
+            if let Some(message) = view.message(entry.note)? {
+                *self.known.entry((folder, *blake3::hash(&message.raw()?).as_bytes())).or_default() += 1;
+            }
+            Ok(ControlFlow::Continue(()))
+        })
+    }
+
+    fn leave_out_duplicates(&mut self, group: &mut Vec<ImportedMessage>) {
+        if self.duplicates == Duplicates::Keep {
+            return;
+        }
+        let before = group.len();
+        group.retain(|message| {
+            let Some(folder) = self.folders.get(&message.mailbox) else { return true };
+            let count = self.known.entry((*folder, *blake3::hash(&message.raw).as_bytes())).or_default();
+            let is_new = *count == 0;
+            *count = match (self.duplicates, is_new) {
+                (Duplicates::Skip, true) => 1,
+                (Duplicates::Match, false) => *count - 1,
+                _ => *count,
+            };
+            is_new
+        });
+        self.report.duplicates += (before - group.len()) as u64;
+    }
+
+    /// A mail file can have only so many keywords; a message is worth more than its keywords.
+    fn leave_out_keywords(&mut self, group: &mut [ImportedMessage]) {
+        let known = self.file.database().keywords();
+        let mut fresh: HashSet<String> = HashSet::new();
+        for message in group {
+            let before = message.flags.keywords.len();
+            message.flags.keywords.retain(|name| {
+                let lower = name.to_ascii_lowercase();
+                if known.find(name).is_some() || fresh.contains(&lower) {
+                    return true;
+                }
+                let has_room = known.names().len() + fresh.len() < KEYWORDS_PER_DATABASE_MAX;
+                has_room && fresh.insert(lower)
+            });
+            self.report.keywords_left_out += (before - message.flags.keywords.len()) as u64;
+        }
+    }
 }
 
-fn received(raw: &[u8]) -> Option<Timestamp> {
-    crate::message::received_time(raw)
+/// Gives the time at which a message was received, as far as it says so: that of its topmost Received field, else its Date.
+#[must_use]
+pub fn time_of(message: &[u8]) -> Option<Timestamp> {
+    crate::message::received_time(message).or_else(|| {
+        let date = mime::header::first(message, "Date").and_then(mime::date::Date::parse)?;
+        Some(date.timestamp)
+    })
 }
 
-fn position_in(line: &str, source: &str) -> Option<u64> {
-    let (position, name) = line.split_once('\t')?;
-    if name == source { position.parse().ok() } else { None }
+/// Reads a line of the record: offset, check, `again` when the source is read for the second time, and the source.
+fn position_in(line: &str, source: &str) -> Option<(Position, bool)> {
+    let fields: Vec<&str> = line.splitn(4, '\t').collect();
+    let [offset, check, again, name] = fields.as_slice() else { return None };
+    let position = Position { offset: offset.parse().ok()?, check: u64::from_str_radix(check, 16).ok()? };
+    (*name == source).then_some((position, *again == AGAIN))
 }
 
-/// Writes how far a source has come into the profile note; nothing when it is done.
-fn record_progress(writer: &mut Writer<'_, '_>, source: &str, position: Option<u64>) -> Result<()> {
+/// Gives the record with a source's new position, or without it when it is done. What was not gone on with for longest goes first.
+fn recorded(old: &[String], source: &str, position: Option<(Position, bool)>) -> Vec<String> {
+    let mut lines: Vec<String> = old.iter().filter(|line| position_in(line, source).is_none()).cloned().collect();
+    lines.extend(position.map(|(Position { offset, check }, again)| {
+        format!("{offset}\t{check:016x}\t{}\t{source}", if again { AGAIN } else { "" })
+    }));
+    lines.drain(..lines.len().saturating_sub(IMPORT_SOURCES_MAX));
+    lines
+}
+
+/// Writes how far a source has come into the profile note.
+fn record_progress(writer: &mut Writer<'_, '_>, source: &str, position: Option<(Position, bool)>) -> Result<()> {
     let profile = writer.note(PROFILE_NOTE)?.ok_or(Error::Damaged("settings of the mail file"))?;
     let old = profile.item(PROGRESS_ITEM).map_or_else(Vec::new, |item| item.value.texts().to_vec());
-    let mut lines: Vec<String> = old.iter().filter(|line| position_in(line, source).is_none()).cloned().collect();
-    lines.extend(position.map(|position| format!("{position}\t{source}")));
-    lines.truncate(IMPORT_SOURCES_MAX);
+    let lines = recorded(&old, source, position);
     if lines == old {
         return Ok(());
     }
@@ -221,4 +339,27 @@ fn record_progress(writer: &mut Writer<'_, '_>, source: &str, position: Option<u
     items.push(Item::summary(PROGRESS_ITEM, Value::TextList(lines)));
     writer.note_update(PROFILE_NOTE, profile.header.sequence, &items, &[])?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_interrupted_imports_the_oldest_is_forgotten() {
+        let position = Position { offset: 7, check: u64::MAX };
+        let name = |number: usize| format!("source {number}");
+        let mut lines = Vec::new();
+        for number in 0..=IMPORT_SOURCES_MAX {
+            lines = recorded(&lines, &name(number), Some((position, number == 1)));
+        }
+        let find = |lines: &[String], number| lines.iter().find_map(|line| position_in(line, &name(number)));
+        assert_eq!((lines.len(), find(&lines, 0)), (IMPORT_SOURCES_MAX, None));
+        assert_eq!(find(&lines, 1), Some((position, true)));
+        assert_eq!(find(&lines, IMPORT_SOURCES_MAX), Some((position, false)));
+        lines = recorded(&lines, &name(1), Some((position, false)));
+        assert_eq!((lines.len(), find(&lines[lines.len() - 1..], 1)), (IMPORT_SOURCES_MAX, Some((position, false))));
+        lines = recorded(&lines, &name(1), None);
+        assert_eq!((lines.len(), find(&lines, 1)), (IMPORT_SOURCES_MAX - 1, None));
+    }
 }

@@ -1,20 +1,68 @@
 //! LF outside, CRLF inside.
 //!
 //! Mail on the wire ends its lines with CRLF; files on Unix with LF. A message whose lines all end with LF alone gets CRLFs
-//! when it comes in, and gives them up when it goes out; any other message is left as it is, both ways. So a file with LF
-//! lines, and one with mixed lines, comes back the same to the byte; one with CRLF lines throughout comes back with LF.
+//! when it comes in, and gives them up when it goes out; any other message is left as it is, both ways.
+//!
+//! Two things cannot be seen in the bytes. A file with CRLFs throughout and one with LFs become the same message: [`from_file`] tells
+//! when a file was not as its format usually is, so that this can be kept beside the message and the file comes out the
+//! same. And a message of the wire that has LFs alone would get CRLFs when it is read back: [`to_file`] says so
+//! ([`Written::marked`]), and each format has a place outside the message to note it.
 
 use std::borrow::Cow;
 
-use memchr::{memchr_iter, memmem};
+use memchr::{memchr, memchr_iter, memmem};
+
+/// How the lines of a file end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineEnds {
+    /// With LF, as in mbox files and Maildirs.
+    Lf,
+    /// As on the wire, as in single files.
+    Crlf,
+}
+
+impl LineEnds {
+    /// Gives the name under which it is kept.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lf => "LF",
+            Self::Crlf => "CRLF",
+        }
+    }
+
+    /// Reads the name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Lf, Self::Crlf].into_iter().find(|known| known.name() == name)
+    }
+}
+
+/// A message as it is written into a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written<'a> {
+    /// The bytes.
+    pub bytes: Cow<'a, [u8]>,
+    /// [`to_wire`] would change them: who reads the file must be told to leave them as they are.
+    pub marked: bool,
+}
 
 /// Gives a message from a file the line ends of the wire.
 #[must_use]
 pub fn to_wire(raw: Vec<u8>) -> Vec<u8> {
+    from_file(raw, LineEnds::Lf).0
+}
+
+/// Gives a message from a file the line ends of the wire, and those of the file when they are not the `usual` ones.
+#[must_use]
+pub fn from_file(raw: Vec<u8>, usual: LineEnds) -> (Vec<u8>, Option<LineEnds>) {
     if memmem::find(&raw, b"\r\n").is_some() {
-        return raw;
+        return (raw, (usual == LineEnds::Lf).then_some(LineEnds::Crlf));
     }
     let count = memchr_iter(b'\n', &raw).count();
+    if count == 0 {
+        return (raw, None);
+    }
     let mut out = Vec::with_capacity(raw.len() + count);
     let mut start = 0;
     for end in memchr_iter(b'\n', &raw) {
@@ -23,37 +71,87 @@ pub fn to_wire(raw: Vec<u8>) -> Vec<u8> {
         start = end + 1;
     }
     out.extend_from_slice(&raw[start..]);
-    out
+    (out, (usual == LineEnds::Crlf).then_some(LineEnds::Lf))
 }
 
-/// Gives a message the line ends of a file.
+/// Like [`from_file`], for a file that is noted to be as it is on the wire; one with CRLFs needs no such note.
 #[must_use]
-pub fn to_file(raw: &[u8]) -> Cow<'_, [u8]> {
-    let all_crlf = memchr_iter(b'\n', raw).all(|end| end > 0 && raw[end - 1] == b'\r');
-    if !all_crlf {
-        return Cow::Borrowed(raw);
+pub fn from_marked_file(raw: Vec<u8>, usual: LineEnds) -> (Vec<u8>, Option<LineEnds>) {
+    if memmem::find(&raw, b"\r\n").is_some() { from_file(raw, usual) } else { (raw, None) }
+}
+
+/// Gives a message the line ends of a file, as far as reading it back gives the same message.
+#[must_use]
+pub fn to_file(raw: &[u8], wanted: LineEnds) -> Written<'_> {
+    let converted = if wanted == LineEnds::Lf { without_returns(raw) } else { None };
+    match converted {
+        Some(bytes) => Written { bytes: Cow::Owned(bytes), marked: false },
+        None => {
+            let marked = memchr(b'\n', raw).is_some() && memmem::find(raw, b"\r\n").is_none();
+            Written { bytes: Cow::Borrowed(raw), marked }
+        }
     }
+}
+
+/// Takes the CR out of every line end; nothing when a line has none, or a second one that would then be taken for the first.
+fn without_returns(raw: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(raw.len());
     let mut start = 0;
     for end in memchr_iter(b'\n', raw) {
-        out.extend_from_slice(&raw[start..end - 1]);
+        let line = raw[start..end].strip_suffix(b"\r")?;
+        if line.ends_with(b"\r") {
+            return None;
+        }
+        out.extend_from_slice(line);
         out.push(b'\n');
         start = end + 1;
     }
     out.extend_from_slice(&raw[start..]);
-    Cow::Owned(out)
+    Some(out)
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn what_comes_in_goes_out_the_same() {
-        for text in ["", "a", "a\nb\n", "a\r\nb\nc\n", "a\rb\n", "\n\n", "no end\nhere"] {
-            let wire = to_wire(text.as_bytes().to_vec());
-            assert_eq!(to_file(&wire), text.as_bytes(), "{text:?}");
+        let check = |text: &str, usual, expected: &str, kept| {
+            let (wire, ends) = from_file(text.as_bytes().to_vec(), usual);
+            assert_eq!((wire.as_slice(), ends), (expected.as_bytes(), kept), "{text:?}");
+            assert_eq!(&*to_file(&wire, ends.unwrap_or(usual)).bytes, text.as_bytes(), "{text:?}");
+        };
+        check("a\nb", LineEnds::Lf, "a\r\nb", None);
+        check("a\nb", LineEnds::Crlf, "a\r\nb", Some(LineEnds::Lf));
+        check("a\r\nb", LineEnds::Lf, "a\r\nb", Some(LineEnds::Crlf));
+        check("a\r\nb", LineEnds::Crlf, "a\r\nb", None);
+        check("a\r\nb\n", LineEnds::Lf, "a\r\nb\n", Some(LineEnds::Crlf));
+        check("a\r\r\nb\r\r\n", LineEnds::Lf, "a\r\r\nb\r\r\n", Some(LineEnds::Crlf));
+        check("a\rb", LineEnds::Crlf, "a\rb", None);
+    }
+
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        prop::collection::vec(prop::sample::select(&b"a\r\n\0"[..]), 0..12)
+    }
+
+    fn usual() -> impl Strategy<Value = LineEnds> {
+        prop::sample::select(vec![LineEnds::Lf, LineEnds::Crlf])
+    }
+
+    proptest! {
+        #[test]
+        fn a_file_comes_out_the_same(file in bytes(), usual in usual()) {
+            let (wire, ends) = from_file(file.clone(), usual);
+            prop_assert_eq!(&*to_file(&wire, ends.unwrap_or(usual)).bytes, &file[..]);
         }
-        assert_eq!(to_wire(b"a\nb".to_vec()), b"a\r\nb");
+
+        #[test]
+        fn a_message_comes_in_the_same(wire in bytes(), wanted in usual()) {
+            let written = to_file(&wire, wanted);
+            let back = if written.marked { written.bytes.to_vec() } else { to_wire(written.bytes.to_vec()) };
+            prop_assert_eq!(back, wire);
+        }
     }
 }

@@ -1,24 +1,90 @@
 //! What Maildir tells in file and folder names.
 //!
-//! A message is a file in `cur` (or `new`, unseen) of its folder, its flags the letters after `:2,`; folders below the inbox
-//! are directories `.Work.2026` (Maildir++) beside `cur`.
+//! A message is a file in `cur` (or `new`, unseen) of its folder, its flags the letters after `:2,`; the letters `a` to `z` are
+//! keywords, which the folder's file `dovecot-keywords` names. Folders below the inbox are directories `.Work.2026` (Maildir++) beside
+//! `cur`, their names in modified UTF-7; a dot within a level is `\2e`, as Dovecot's plugin `listescape` writes it.
+//!
+//! The file's size stands in its name as `S=`. `W=`, the size with line ends of the wire, is written where it is the same although
+//! there are lines: it says that the message has LFs alone on the wire too.
 
 use base::Timestamp;
 use notes::Marks;
 
-use crate::mailbox::Flags;
+use crate::mailbox::{Flags, utf7};
+use crate::transport::status;
+
+/// The file that names the keywords of a folder.
+pub const KEYWORDS_FILE: &str = "dovecot-keywords";
+
+/// Most keywords that a folder's file names have letters for.
+const KEYWORDS_MAX: usize = 26;
 
 const LETTERS: [(char, Marks); 5] =
     [('D', Marks::DRAFT), ('F', Marks::FLAGGED), ('R', Marks::ANSWERED), ('S', Marks::SEEN), ('T', Marks::DELETED)];
 
-/// Reads the flags of a file name such as `1700000000.M1P2.host:2,FS`.
+/// The keyword that has a letter in every folder.
+const FORWARDED: (char, &str) = ('P', "$Forwarded");
+
+/// The keywords of one folder, by their letters.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct KeywordLetters {
+    names: Vec<String>,
+}
+
+impl KeywordLetters {
+    /// Reads the file [`KEYWORDS_FILE`]: lines of a number from 0 and a name. Lines that are none are passed over.
+    #[must_use]
+    pub fn read(text: &str) -> Self {
+        let mut names = vec![String::new(); KEYWORDS_MAX];
+        for line in text.lines() {
+            let Some((number, name)) = line.split_once(' ') else { continue };
+            let place = number.parse::<usize>().ok().and_then(|number| names.get_mut(number));
+            place.into_iter().for_each(|place| name.trim().clone_into(place));
+        }
+        Self { names }
+    }
+
+    /// Gives the file; nothing when there are no keywords.
+    #[must_use]
+    pub fn written(&self) -> Option<String> {
+        let lines = self.names.iter().enumerate().map(|(number, name)| format!("{number} {name}\n"));
+        (!self.names.is_empty()).then(|| lines.collect())
+    }
+
+    /// Gives the letter of a keyword; nothing when all letters are taken.
+    fn letter(&mut self, keyword: &str) -> Option<char> {
+        let known = self.names.iter().position(|name| name.eq_ignore_ascii_case(keyword));
+        let number = known.unwrap_or(self.names.len());
+        if number >= KEYWORDS_MAX {
+            return None;
+        }
+        if known.is_none() {
+            self.names.push(keyword.to_owned());
+        }
+        u8::try_from(number).ok().map(|number| char::from(b'a' + number))
+    }
+
+    fn name(&self, letter: char) -> Option<&str> {
+        let number = u32::from(letter).checked_sub(u32::from('a'))?;
+        self.names.get(usize::try_from(number).ok()?).map(String::as_str).filter(|name| !name.is_empty())
+    }
+}
+
+/// Gives what names a message as long as it is in the Maildir: its file name without the flags, which change.
 #[must_use]
-pub fn flags_of(file_name: &str) -> Flags {
-    let letters = file_name.rsplit_once(":2,").map_or("", |(_, letters)| letters);
+pub fn base_of(file_name: &str) -> &str {
+    cut(file_name).0
+}
+
+/// Reads the flags of a file name such as `1700000000.M1P2.host:2,FSa`.
+#[must_use]
+pub fn flags_of(file_name: &str, keywords: &KeywordLetters) -> Flags {
+    let letters = cut(file_name).1;
     let marks = LETTERS.iter().filter(|(letter, _)| letters.contains(*letter));
     let mut flags = Flags::of(marks.fold(Marks::NONE, |all, (_, mark)| all.with(*mark)));
-    if letters.contains('P') {
-        flags.add("$Forwarded");
+    for letter in letters.chars() {
+        let name = if letter == FORWARDED.0 { Some(FORWARDED.1) } else { keywords.name(letter) };
+        name.into_iter().for_each(|name| status::add(&mut flags, name));
     }
     flags
 }
@@ -30,31 +96,80 @@ pub fn time_of(file_name: &str) -> Option<Timestamp> {
     (seconds > 0).then(|| Timestamp::from_seconds(seconds))
 }
 
-/// Makes a file name from time, a number that is unique in the folder, the length and the flags.
+/// Tells whether a file of this name and size is the message as it was on the wire, whatever its line ends.
 #[must_use]
-pub fn file_name(received: Timestamp, unique: u64, length: usize, flags: &Flags) -> String {
-    let mut letters: String =
-        LETTERS.iter().filter(|(_, mark)| flags.marks.has(*mark)).map(|(letter, _)| *letter).collect();
-    if flags.has_keyword("$Forwarded") {
-        let place = letters.find(|letter| letter > 'P').unwrap_or(letters.len());
-        letters.insert(place, 'P');
+pub fn is_as_is(file_name: &str, size: usize) -> bool {
+    base_of(file_name).split(',').any(|field| field.strip_prefix("W=").is_some_and(|text| text.parse() == Ok(size)))
+}
+
+/// What the name of a message's file says.
+#[derive(Clone, Copy, Debug)]
+pub struct Letter<'a> {
+    /// When it was received.
+    pub received: Timestamp,
+    /// A number that is unique in the folder.
+    pub unique: u64,
+    /// The size of the file.
+    pub size: usize,
+    /// Its lines end with LF on the wire too.
+    pub as_is: bool,
+    /// Its flags.
+    pub flags: &'a Flags,
+}
+
+impl Letter<'_> {
+    /// Makes the name; tells how many keywords have no place in it.
+    #[must_use]
+    pub fn file_name(&self, keywords: &mut KeywordLetters) -> (String, usize) {
+        let mut letters: Vec<char> =
+            LETTERS.iter().filter(|(_, mark)| self.flags.marks.has(*mark)).map(|(letter, _)| *letter).collect();
+        let mut left_out = 0;
+        for name in &self.flags.keywords {
+            let forwarded = name.eq_ignore_ascii_case(FORWARDED.1).then_some(FORWARDED.0);
+            match forwarded.or_else(|| keywords.letter(name)) {
+                Some(letter) => letters.push(letter),
+                None => left_out += 1,
+            }
+        }
+        letters.sort_unstable();
+        let (seconds, micros) = (self.received.seconds(), self.received.0.rem_euclid(1_000_000));
+        let wire_size = if self.as_is { format!(",W={}", self.size) } else { String::new() };
+        let letters: String = letters.into_iter().collect();
+        (format!("{seconds}.M{micros}Q{}.doublet,S={}{wire_size}:2,{letters}", self.unique, self.size), left_out)
     }
-    format!("{}.M{}Q{unique}.doublet,S={length}:2,{letters}", received.seconds(), received.0.rem_euclid(1_000_000))
 }
 
 /// Gives the mailbox of a Maildir++ directory: `.Work.2026` is `Work/2026`; the top is the inbox.
 #[must_use]
 pub fn mailbox_of(directory: &str) -> String {
     match directory.strip_prefix('.') {
-        Some(name) if !name.is_empty() => name.replace('/', "_").replace('.', "/"),
+        Some(name) if !name.is_empty() => {
+            let name = utf7::decode(name.as_bytes()).unwrap_or_else(|| name.to_owned());
+            let levels: Vec<String> = name.split('.').map(|level| unescaped(&level.replace('/', "_"))).collect();
+            levels.join("/")
+        }
         _ => "INBOX".into(),
     }
 }
 
-/// Gives the Maildir++ directory of a mailbox; the inbox is the top, an empty name. Dots within a level become `_`.
+/// Gives the Maildir++ directory of a mailbox; the inbox is the top, an empty name.
 #[must_use]
 pub fn directory_of(mailbox: &str) -> String {
-    if mailbox == "INBOX" { String::new() } else { format!(".{}", mailbox.replace('.', "_").replace('/', ".")) }
+    if mailbox == "INBOX" {
+        return String::new();
+    }
+    let levels: Vec<String> =
+        mailbox.split('/').map(|level| utf7::encode(&level.replace('\\', "\\5c").replace('.', "\\2e"))).collect();
+    format!(".{}", levels.join("."))
+}
+
+fn unescaped(level: &str) -> String {
+    level.replace("\\2e", ".").replace("\\2E", ".").replace("\\5c", "\\").replace("\\5C", "\\")
+}
+
+/// Cuts a file name into what stays and the letters of its flags. Where `:` is not allowed, programs write `!` or `;`.
+fn cut(file_name: &str) -> (&str, &str) {
+    [":2,", "!2,", ";2,"].iter().find_map(|sign| file_name.rsplit_once(sign)).unwrap_or((file_name, ""))
 }
 
 #[cfg(test)]
@@ -63,19 +178,55 @@ mod tests {
 
     #[test]
     fn flags_and_times_read_back() {
-        let flags: Flags = ["\\Seen", "\\Flagged", "$Forwarded"].into_iter().collect();
-        let name = file_name(Timestamp::from_seconds(1_700_000_000), 7, 123, &flags);
-        assert_eq!(name, "1700000000.M0Q7.doublet,S=123:2,FPS");
-        assert_eq!((flags_of(&name), time_of(&name)), (flags, Some(Timestamp::from_seconds(1_700_000_000))));
-        assert_eq!((flags_of("odd"), time_of("odd")), (Flags::none(), None));
+        let flags: Flags = ["\\Seen", "\\Flagged", "$Forwarded", "Work", "Later"].into_iter().collect();
+        let received = Timestamp::from_seconds(1_700_000_000);
+        let mut letters = KeywordLetters::default();
+        let letter = Letter { received, unique: 7, size: 123, as_is: false, flags: &flags };
+        let (name, left_out) = letter.file_name(&mut letters);
+        assert_eq!((name.as_str(), left_out), ("1700000000.M0Q7.doublet,S=123:2,FPSab", 0));
+        let read = KeywordLetters::read(&letters.written().expect("there are keywords"));
+        assert_eq!((flags_of(&name, &read), time_of(&name)), (flags, Some(received)));
+        assert_eq!((flags_of("odd", &read), time_of("odd")), (Flags::none(), None));
+        assert_eq!(base_of(&name), base_of("1700000000.M0Q7.doublet,S=123"));
+        assert!(!is_as_is(&name, 123));
+    }
+
+    #[test]
+    fn a_name_says_that_its_message_is_as_it_is() {
+        let letter = Letter { received: Timestamp(5_000_001), unique: 1, size: 9, as_is: true, flags: &Flags::none() };
+        let (name, _) = letter.file_name(&mut KeywordLetters::default());
+        assert_eq!(name, "5.M1Q1.doublet,S=9,W=9:2,");
+        assert!(is_as_is(&name, 9) && !is_as_is(&name, 8));
+    }
+
+    #[test]
+    fn keywords_have_letters_as_far_as_these_go() {
+        let flags: Flags =
+            (0..30).map(|number| format!("k{number}")).collect::<Vec<_>>().iter().map(String::as_str).collect();
+        let letter = Letter { received: Timestamp(0), unique: 1, size: 0, as_is: false, flags: &flags };
+        let mut letters = KeywordLetters::default();
+        let (name, left_out) = letter.file_name(&mut letters);
+        assert!(name.ends_with(":2,abcdefghijklmnopqrstuvwxyz"), "{name}");
+        assert_eq!(left_out, 4);
+        let odd = KeywordLetters::read("0 Good\n1 b(ad\nx y\n\n99 Far\n3 \n");
+        assert_eq!(flags_of("a:2,abdz", &odd), ["Good"].into_iter().collect());
+        assert_eq!(KeywordLetters::default().written(), None);
     }
 
     #[test]
     fn folders_are_named_both_ways() {
+        let check = |mailbox: &str, directory: &str| {
+            assert_eq!((directory_of(mailbox).as_str(), mailbox_of(directory).as_str()), (directory, mailbox));
+        };
+        check("INBOX", "");
+        check("Work/2026", ".Work.2026");
+        check("INBOX/Sub", ".INBOX.Sub");
+        check("Entw\u{fc}rfe", ".Entw&APw-rfe");
+        check("Sub.v1.2/a\\b & c", ".Sub\\2ev1\\2e2.a\\5cb &- c");
+        check("a\\2e", ".a\\5c2e");
         assert_eq!(
-            (mailbox_of(".Work.2026"), mailbox_of(""), mailbox_of(".")),
-            ("Work/2026".into(), "INBOX".into(), "INBOX".into())
+            (mailbox_of("."), mailbox_of(".a&b"), mailbox_of(".x/y")),
+            ("INBOX".into(), "a&b".into(), "x_y".into())
         );
-        assert_eq!((directory_of("Work/2026"), directory_of("INBOX")), (".Work.2026".into(), String::new()));
     }
 }

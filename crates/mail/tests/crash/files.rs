@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Modseq, Timestamp, Uid};
 use mail::mailbox::{FlagChange, Flags, NewMessage, SpecialUse, UidSet};
-use mail::transport::{ImportOptions, ImportedMessage, Importer};
+use mail::transport::{ImportOptions, ImportedMessage, Importer, Position};
 use notes::Marks;
 
 use crate::content::Content;
@@ -221,7 +221,15 @@ impl FileOperation {
                 for (position, (mailbox, letter)) in (1..).zip(letters) {
                     let NewMessage { raw, flags, received } = letter.new_message();
                     let mailbox = mailbox.clone();
-                    importer.add(ImportedMessage { mailbox, raw, flags, received, next_position: position })?;
+                    let next_position = Position::from(position);
+                    importer.add(ImportedMessage {
+                        mailbox,
+                        raw,
+                        flags,
+                        received,
+                        next_position,
+                        ..Default::default()
+                    })?;
                 }
                 assert_eq!(importer.finish()?.messages, letters.len() as u64);
             }

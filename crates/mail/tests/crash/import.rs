@@ -1,1 +1,91 @@
-//! Not yet.
+//! An import over crashes: every message once and in order, whatever was lost each time.
+//!
+//! An archive is imported in stretches of random length; after each the disk fails, with more or less of what was not yet durable.
+//! What is left is always a whole beginning of the archive, and the record of progress says where it ends.
+
+use std::ops::ControlFlow;
+
+use base::sim::SeededRandom;
+use base::{Name, Random, Timestamp, Uid};
+use mail::mailbox::MailFile;
+use mail::transport::mbox::{MboxReader, MboxWriter};
+use mail::transport::{FileForm, ImportOptions, Importer};
+
+use crate::seeds::each_seed;
+use crate::sound::assert_sound;
+use crate::world::{Syncing, World};
+
+const PATH: &str = "mail/ann.nsf";
+
+/// More than three groups.
+const COUNT: u64 = 1_700;
+
+fn message(number: u64) -> Vec<u8> {
+    format!("Subject: {number}\r\n\r\nFrom a crash\r\n").into_bytes()
+}
+
+fn archive() -> Vec<u8> {
+    let mut out = MboxWriter::new(Vec::new());
+    for number in 0..COUNT {
+        out.write(&message(number), Timestamp::from_seconds(1_000_000), &FileForm::default()).expect("memory takes it");
+    }
+    out.finish().expect("memory takes it")
+}
+
+/// Imports up to `limit` messages from where the last import stopped; tells whether it came to the end.
+fn go_on(file: &MailFile, archive: &[u8], limit: u64) -> bool {
+    let mut importer = Importer::new(file, "archive", ImportOptions::default()).expect("an import");
+    let mut reader = MboxReader::new(archive, 0);
+    if let Some(position) = importer.position().expect("a record") {
+        reader = MboxReader::new(&archive[position.offset as usize..], position.offset);
+        let last = reader.next_message().expect("memory gives it").expect("the message that went in last");
+        assert_eq!(last.position(), position);
+        assert_eq!(imported(file).last(), Some(&last.into_imported("Old").raw), "the record is that of the messages");
+    }
+    for _ in 0..limit {
+        let Some(message) = reader.next_message().expect("memory gives it") else {
+            importer.finish().expect("the disk is well");
+            return true;
+        };
+        importer.add(message.into_imported("Old")).expect("the disk is well");
+    }
+    false
+}
+
+fn imported(file: &MailFile) -> Vec<Vec<u8>> {
+    let view = file.view().expect("a view");
+    let mut found = Vec::new();
+    let Some(folder) = view.folder("Old").expect("a look") else { return found };
+    view.entries(folder.id, Uid(1)..=Uid(u32::MAX), &mut |entry| {
+        found.push(view.message(entry.note)?.expect("an entry has its message").raw()?);
+        Ok(ControlFlow::Continue(()))
+    })
+    .expect("it can be read");
+    found
+}
+
+#[test]
+fn an_import_over_crashes_brings_each_message_once() {
+    let archive = archive();
+    let expected: Vec<Vec<u8>> = (0..COUNT).map(message).collect();
+    each_seed("an_import_over_crashes_brings_each_message_once", 10, 500, |seed| {
+        let random = SeededRandom::new(seed);
+        let mut world = World::new(seed, if seed.is_multiple_of(2) { Syncing::Late } else { Syncing::Each });
+        world.mail.create(PATH, "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
+        world.settle().expect("the disk is well");
+        loop {
+            let done = go_on(&world.file(PATH), &archive, random.next_u64() % (COUNT + 200));
+            if done || random.next_u64().is_multiple_of(2) {
+                world.settle().expect("the disk is well");
+            }
+            world = world.crashed();
+            let found = imported(&world.file(PATH));
+            assert!(expected.starts_with(&found), "a whole beginning of the archive is there");
+            if done {
+                assert_eq!(found.len(), expected.len());
+                break;
+            }
+        }
+        assert_sound(&world);
+    });
+}

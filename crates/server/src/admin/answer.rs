@@ -19,25 +19,28 @@ pub struct Answer {
     /// A record or a list of records.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub data: Value,
+    /// What could not be done although the rest was; the command fails with it after its results were printed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complaint: Option<String>,
 }
 
 impl Answer {
     /// Answers with a sentence.
     #[must_use]
     pub fn say(text: impl Into<String>) -> Self {
-        Self { says: vec![text.into()], data: Value::Null }
+        Self { says: vec![text.into()], ..Self::default() }
     }
 
     /// Answers with one record.
     #[must_use]
     pub fn record(fields: Vec<(&str, Value)>) -> Self {
-        Self { says: Vec::new(), data: record(fields) }
+        Self { data: record(fields), ..Self::default() }
     }
 
     /// Answers with a list of records.
     #[must_use]
     pub fn list(records: Vec<Value>) -> Self {
-        Self { says: Vec::new(), data: Value::Array(records) }
+        Self { data: Value::Array(records), ..Self::default() }
     }
 
     /// Adds a sentence.

@@ -1,19 +1,28 @@
-//! `doublet export`: a mailbox into mbox files, a Maildir or single files, byte for byte.
+//! `doublet export`: a mailbox into mbox files, a Maildir or single files.
 //!
-//! An existing file is never overwritten.
+//! `doublet import` makes the same messages of them, byte for byte as they are on the wire, and messages that came from such a file
+//! are written as they stood in it; see [`mail::transport`]. Maildirs have flags and keywords; for the other formats these are written beside the
+//! files when that is asked for. Times of files are those of the messages.
+//!
+//! An existing file is never overwritten. What is damaged is left out and named; the command fails after the rest is written.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use base::Uid;
+use base::{Timestamp, Uid};
 use mail::mailbox::{Flags, Folder, MailView};
-use mail::mime::Source;
-use mail::transport::{line_ends, maildir, mbox};
+use mail::transport::FileForm;
+use mail::transport::line_ends::{LineEnds, to_file};
+use mail::transport::maildir::{self, KeywordLetters};
+use mail::transport::mbox::MboxWriter;
 use notes::Entry;
 use serde_json::json;
 
+use super::flag_list::{self, FlagWriter};
+use super::import::{AS_IS_ENDING, Skipped};
+use super::mail_files::{create, make_folder, system_time, way_of};
 use super::request::{ExportRequest, MailFormat};
 use super::{Answer, Failure, Outcome, Progress, Report, Unit, people, step};
 use crate::core::Core;
@@ -31,113 +40,207 @@ pub(super) fn execute(core: &Core, request: &ExportRequest, report: &mut Report<
         let status = view.status(folder.id)?;
         Ok::<_, Failure>(sum.saturating_add(u64::from(status.messages)))
     })?;
-    let mut export = Export { request, view: &view, total, messages: 0, bytes: 0, report };
+    let mut export = Export {
+        request,
+        view: &view,
+        total,
+        seen: 0,
+        messages: 0,
+        bytes: 0,
+        skipped: Skipped::default(),
+        keywords_left_out: 0,
+        report,
+    };
     for folder in &folders {
         export.folder(folder)?;
     }
-    Ok(Answer::record(vec![
+    let mut answer = Answer::record(vec![
         ("messages", json!(export.messages)),
         ("size_bytes", json!(export.bytes)),
         ("folders", json!(folders.iter().map(|folder| &folder.name).collect::<Vec<_>>())),
         ("to", json!(request.to.display().to_string())),
-    ]))
+        ("skipped", json!(export.skipped.named())),
+    ]);
+    if export.keywords_left_out > 0 {
+        let count = export.keywords_left_out;
+        answer.says.push(format!("{count} keywords were left out: a folder of a Maildir can name 26."));
+    }
+    answer.complaint = export.skipped.complaint();
+    Ok(answer)
 }
 
 struct Export<'a, 'v, 'r> {
     request: &'a ExportRequest,
     view: &'a MailView<'v>,
     total: u64,
+    /// Messages written or left out.
+    seen: u64,
     messages: u64,
     bytes: u64,
+    skipped: Skipped,
+    keywords_left_out: usize,
     report: &'a mut Report<'r>,
+}
+
+/// A message on its way into a file.
+struct Letter {
+    raw: Vec<u8>,
+    form: FileForm,
+    uid: Uid,
+    received: Timestamp,
+    flags: Flags,
 }
 
 /// Where the messages of one folder go.
 enum Sink {
-    Mbox(BufWriter<File>, PathBuf),
-    Maildir(PathBuf),
-    Eml(PathBuf),
+    Mbox { out: MboxWriter<BufWriter<File>>, path: PathBuf, flags: Option<FlagWriter> },
+    Maildir { folder: PathBuf, keywords: KeywordLetters },
+    Eml { folder: PathBuf, flags: Option<FlagWriter> },
 }
 
 impl Export<'_, '_, '_> {
     fn folder(&mut self, folder: &Folder) -> Result<(), Failure> {
-        let mut sink = Sink::open(self.request.format, &self.request.to, &folder.name)?;
+        let mut sink = Sink::open(self.request, &folder.name)?;
         let view = self.view;
         let mut failure = None;
-        view.entries(folder.id, Uid(1)..=Uid(u32::MAX), &mut |entry| match self.message(&mut sink, &entry) {
-            Ok(()) => Ok(ControlFlow::Continue(())),
-            Err(error) => {
-                failure = Some(error);
-                Ok(ControlFlow::Break(()))
-            }
-        })?;
+        let mut last = Uid(0);
+        let listed = view.entries(folder.id, Uid(1)..=Uid(u32::MAX), &mut |entry| {
+            last = entry.uid;
+            Ok(match self.message(&mut sink, &folder.name, &entry) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    failure = Some(error);
+                    ControlFlow::Break(())
+                }
+            })
+        });
+        if let Err(error) = listed {
+            self.skipped.add(format!("{}, what comes after UID {last}: {}", folder.name, Failure::from(error)));
+        }
         match failure {
             Some(failure) => Err(failure),
             None => sink.close(),
         }
     }
 
-    fn message(&mut self, sink: &mut Sink, entry: &Entry) -> Result<(), Failure> {
-        let Some(message) = self.view.message(entry.note)? else {
-            return Ok(());
-        };
-        let raw = message.raw()?;
-        let sender = sender_of(message.header());
-        sink.write(&raw, &sender, (entry, &self.view.flags(entry)))?;
-        self.messages += 1;
-        self.bytes = self.bytes.saturating_add(raw.len() as u64);
-        if self.messages.is_multiple_of(REPORT_EVERY) {
+    fn message(&mut self, sink: &mut Sink, folder: &str, entry: &Entry) -> Result<(), Failure> {
+        match self.read(entry) {
+            Ok(Some(letter)) => {
+                self.keywords_left_out += sink.write(&letter)?;
+                self.messages += 1;
+                self.bytes = self.bytes.saturating_add(letter.raw.len() as u64);
+            }
+            Ok(None) => {}
+            Err(error) => self.skipped.add(format!("{folder}, UID {}: {}", entry.uid, Failure::from(error))),
+        }
+        self.seen += 1;
+        if self.seen.is_multiple_of(REPORT_EVERY) || self.seen == self.total {
             let what = "exporting".to_owned();
-            step(self.report, Progress { what, done: self.messages, total: Some(self.total), unit: Unit::Messages })?;
+            step(self.report, Progress { what, done: self.seen, total: Some(self.total), unit: Unit::Messages })?;
         }
         Ok(())
+    }
+
+    fn read(&self, entry: &Entry) -> mail::Result<Option<Letter>> {
+        let Some(message) = self.view.message(entry.note)? else {
+            return Ok(None);
+        };
+        let (raw, form) = (message.raw()?, message.file_form()?);
+        let flags = self.view.flags(entry);
+        Ok(Some(Letter { raw, form, uid: entry.uid, received: entry.received, flags }))
     }
 }
 
 impl Sink {
-    fn open(format: MailFormat, to: &Path, mailbox: &str) -> Result<Self, Failure> {
-        match format {
+    fn open(request: &ExportRequest, mailbox: &str) -> Result<Self, Failure> {
+        let to = &request.to;
+        let list = |path: &Path| request.flags.then(|| FlagWriter::create(path)).transpose();
+        match request.format {
             MailFormat::Mbox => {
-                let path = to.join(format!("{}.mbox", file_name_of(mailbox)));
-                Ok(Self::Mbox(BufWriter::new(create(&path)?), path))
+                let path = to.join(way_of(mailbox, ".mbox"));
+                path.parent().map_or(Ok(()), make_folder)?;
+                let out = MboxWriter::new(BufWriter::new(create(&path)?));
+                Ok(Self::Mbox { out, flags: list(&flag_list::beside(&path))?, path })
             }
             MailFormat::Maildir => {
                 let folder = to.join(maildir::directory_of(mailbox));
                 for part in ["cur", "new", "tmp"] {
                     make_folder(&folder.join(part))?;
                 }
-                Ok(Self::Maildir(folder.join("cur")))
+                if folder.join(maildir::KEYWORDS_FILE).exists() {
+                    let text = format!("{} is in use already; export into another folder", folder.display());
+                    return Err(Failure::Refused(text));
+                }
+                Ok(Self::Maildir { folder, keywords: KeywordLetters::default() })
             }
             MailFormat::Eml => {
-                let folder = to.join(mailbox.split('/').map(file_name_of).collect::<PathBuf>());
+                let folder = to.join(way_of(mailbox, ""));
                 make_folder(&folder)?;
-                Ok(Self::Eml(folder))
+                Ok(Self::Eml { flags: list(&folder.join(flag_list::FOLDER_LIST))?, folder })
             }
         }
     }
 
-    fn write(&mut self, raw: &[u8], sender: &str, (entry, flags): (&Entry, &Flags)) -> Result<(), Failure> {
-        let (path, content) = match self {
-            Self::Mbox(out, path) => {
-                let written = mbox::write_message(out, &line_ends::to_file(raw), sender, entry.received);
-                return written.map_err(Failure::file(path));
+    /// Writes a message; tells how many of its keywords have no place.
+    fn write(&mut self, letter: &Letter) -> Result<usize, Failure> {
+        let wanted = |usual| letter.form.line_ends.unwrap_or(usual);
+        match self {
+            Self::Mbox { out, path, flags } => {
+                let offset = out.write(&letter.raw, letter.received, &letter.form).map_err(Failure::file(path))?;
+                note_flags(flags, &offset.to_string(), letter)?;
+                Ok(0)
             }
-            Self::Maildir(folder) => {
-                let name = maildir::file_name(entry.received, u64::from(entry.uid.0), raw.len(), flags);
-                (folder.join(name), line_ends::to_file(raw))
+            Self::Maildir { folder, keywords } => {
+                let file = to_file(&letter.raw, wanted(LineEnds::Lf));
+                let (name, left_out) = maildir::Letter {
+                    received: letter.received,
+                    unique: u64::from(letter.uid.0),
+                    size: file.bytes.len(),
+                    as_is: file.marked,
+                    flags: &letter.flags,
+                }
+                .file_name(keywords);
+                write_file(&folder.join("cur").join(name), &file.bytes, letter.received)?;
+                Ok(left_out)
             }
-            Self::Eml(folder) => (folder.join(format!("{:08}.eml", entry.uid.0)), raw.into()),
-        };
-        let mut file = create(&path)?;
-        file.write_all(&content).map_err(Failure::file(&path))
+            Self::Eml { folder, flags } => {
+                let file = to_file(&letter.raw, wanted(LineEnds::Crlf));
+                let name = format!("{:08}{}", letter.uid.0, if file.marked { AS_IS_ENDING } else { ".eml" });
+                write_file(&folder.join(&name), &file.bytes, letter.received)?;
+                note_flags(flags, &name, letter)?;
+                Ok(0)
+            }
+        }
     }
 
     fn close(self) -> Result<(), Failure> {
-        match self {
-            Self::Mbox(mut out, path) => out.flush().map_err(Failure::file(&path)),
-            Self::Maildir(_) | Self::Eml(_) => Ok(()),
-        }
+        let flags = match self {
+            Self::Mbox { out, path, flags } => {
+                out.finish().map_err(Failure::file(&path))?;
+                flags
+            }
+            Self::Maildir { folder, keywords } => {
+                if let Some(text) = keywords.written() {
+                    let path = folder.join(maildir::KEYWORDS_FILE);
+                    create(&path)?.write_all(text.as_bytes()).map_err(Failure::file(&path))?;
+                }
+                None
+            }
+            Self::Eml { flags, .. } => flags,
+        };
+        flags.map_or(Ok(()), FlagWriter::finish)
     }
+}
+
+fn note_flags(list: &mut Option<FlagWriter>, message: &str, letter: &Letter) -> Result<(), Failure> {
+    list.as_mut().map_or(Ok(()), |list| list.write(message, &letter.flags, letter.received))
+}
+
+/// Writes a file that has the time of its message.
+fn write_file(path: &Path, content: &[u8], received: Timestamp) -> Result<(), Failure> {
+    let mut file = create(path)?;
+    let written = file.write_all(content).and_then(|()| file.set_modified(system_time(received)));
+    written.map_err(Failure::file(path))
 }
 
 fn wanted_folders(view: &MailView<'_>, names: &[String]) -> Result<Vec<Folder>, Failure> {
@@ -148,48 +251,4 @@ fn wanted_folders(view: &MailView<'_>, names: &[String]) -> Result<Vec<Folder>, 
     }
     let find = |name: &String| view.folder(name)?.ok_or_else(|| mail::Error::NoMailbox(name.clone()).into());
     names.iter().map(find).collect()
-}
-
-/// Gives the address of the sender, for the separators of mbox files.
-fn sender_of(header: &[u8]) -> String {
-    let field = ["Return-Path", "From", "Sender"].into_iter().find_map(|name| mail::mime::header::first(header, name));
-    let mailbox = field.and_then(|value| mail::mime::address::mailboxes(value).next());
-    mailbox.map(|mailbox| mailbox.address()).unwrap_or_default()
-}
-
-/// Makes a name for a file out of any text.
-fn file_name_of(text: &str) -> String {
-    let name: String = text.chars().map(|c| if c == '/' || c.is_control() { '.' } else { c }).collect();
-    if name.is_empty() || name.starts_with('.') { format!("_{name}") } else { name }
-}
-
-fn create(path: &Path) -> Result<File, Failure> {
-    OpenOptions::new().write(true).create_new(true).open(path).map_err(Failure::file(path))
-}
-
-fn make_folder(path: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(path).map_err(Failure::file(path))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_are_named_after_mailboxes_and_never_leave_their_folder() {
-        let check = |mailbox: &str, expected: &str| assert_eq!(file_name_of(mailbox), expected);
-        check("INBOX", "INBOX");
-        check("Projects/2026", "Projects.2026");
-        check("..", "_..");
-        check("../../etc", "_......etc");
-        check("", "_");
-        check("a\u{0}b", "a.b");
-    }
-
-    #[test]
-    fn senders_are_found_in_the_header() {
-        assert_eq!(sender_of(b"Return-Path: <a@b.test>\r\nFrom: C <c@d.test>\r\n\r\n"), "a@b.test");
-        assert_eq!(sender_of(b"From: C <c@d.test>\r\n\r\n"), "c@d.test");
-        assert_eq!(sender_of(b"\r\n"), "");
-    }
 }

@@ -1,19 +1,29 @@
 //! `doublet import`: mail from mbox files, Maildirs and single files into a mailbox.
 //!
-//! Files are opened here and their bytes handed to [`mail::transport`]. An import of the same file goes on where an interrupted
-//! one has stopped. What cannot be read is named at the end and does not stop the rest.
+//! Files are opened here and their bytes handed to [`mail::transport`]. An import of the same files into the same folder goes on where
+//! an interrupted one has stopped, if they still are what they were: of an mbox file the message that went in last must
+//! stand where it stood, of a folder the files that are done must all be there. Else it begins again, and leaves out what is
+//! there already.
+//!
+//! A file that cannot be read, or is no mail, is named at the end and does not stop the rest; the command fails after it.
+//! What does stop it, such as a quota, is told together with how much went in before.
 
 use std::fs::File;
-use std::io::{BufReader, Seek, SeekFrom};
+use std::io::{self, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use base::Timestamp;
 use base::limits::MESSAGE_BYTES_MAX;
 use mail::mailbox::{Flags, MailFile};
-use mail::transport::mbox::MboxReader;
-use mail::transport::{ImportOptions, ImportReport, ImportedMessage, Importer, line_ends, maildir};
+use mail::transport::import::time_of;
+use mail::transport::line_ends::{LineEnds, from_file, from_marked_file};
+use mail::transport::maildir::{self, KeywordLetters};
+use mail::transport::mbox::{MboxMessage, MboxReader};
+use mail::transport::{FileForm, ImportOptions, ImportReport, ImportedMessage, Importer, Position};
 use serde_json::json;
 
+use super::flag_list::{self, FlagList};
+use super::mail_files::{self, Found, name_of};
 use super::request::{ImportRequest, MailFormat};
 use super::{Answer, Failure, Outcome, Progress, Report, Unit, people, step};
 use crate::core::Core;
@@ -22,174 +32,423 @@ use crate::data::read_limited;
 /// Messages between two reports of progress.
 const REPORT_EVERY: u64 = 100;
 
-/// Deepest nesting of folders that is looked into.
-const FOLDER_DEPTH_MAX: usize = 16;
-
 /// Bytes of an mbox file that are read at once.
 const READ_BYTES: usize = 1 << 20;
+
+/// Largest file of keywords.
+const KEYWORDS_BYTES_MAX: u64 = 1 << 20;
+
+/// Files that are named because they were left out; of more than these the number is told.
+const NAMED_MAX: usize = 10_000;
+
+/// Those that are named on the terminal's last lines.
+const COMPLAINTS_MAX: usize = 10;
 
 pub(super) fn execute(core: &Core, request: &ImportRequest, report: &mut Report<'_>) -> Outcome {
     let person = people::find(core, &request.user)?;
     core.mail.ensure(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes)?;
     let file = core.mail.open_as_server(&person.mail_file)?;
-    let mut import = Import { file: &file, request, sum: ImportReport::default(), skipped: Vec::new(), report };
+    let mut import = Import {
+        file: &file,
+        request,
+        sum: ImportReport::default(),
+        skipped: Skipped::default(),
+        changed: Vec::new(),
+        report,
+    };
     for path in &request.files {
-        match request.format {
-            MailFormat::Mbox => import.mboxes(path)?,
-            MailFormat::Maildir => import.maildir(path)?,
-            MailFormat::Eml => import.letters(path)?,
+        let done = match request.format {
+            MailFormat::Mbox => import.mboxes(path),
+            MailFormat::Maildir => import.maildir(path),
+            MailFormat::Eml => import.letters(path),
+        };
+        match done {
+            Err(failure @ Failure::File { .. }) => import.skipped.add(failure),
+            other => other.map_err(|failure| import.partly(failure))?,
         }
     }
-    let (sum, skipped) = (import.sum, import.skipped);
-    let mut answer = Answer::record(vec![
-        ("messages", json!(sum.messages)),
-        ("size_bytes", json!(sum.bytes)),
-        ("duplicates", json!(sum.duplicates)),
-        ("skipped", json!(skipped)),
-    ]);
-    if !skipped.is_empty() {
-        answer.says.push(format!("{} were left out; they are named above.", skipped.len()));
-    }
-    Ok(answer)
+    Ok(import.answer())
 }
 
 struct Import<'a, 'p, 'r> {
     file: &'a MailFile,
     request: &'a ImportRequest,
     sum: ImportReport,
-    /// What could not be imported, and why.
-    skipped: Vec<String>,
+    skipped: Skipped,
+    /// Sources that are not what they were when their import was interrupted.
+    changed: Vec<String>,
     report: &'p mut Report<'r>,
+}
+
+/// What could not be imported, or exported, and why.
+#[derive(Debug, Default)]
+pub(super) struct Skipped {
+    named: Vec<String>,
+    count: usize,
+}
+
+impl Skipped {
+    pub(super) fn add(&mut self, what: impl std::fmt::Display) {
+        self.count += 1;
+        if self.named.len() < NAMED_MAX {
+            self.named.push(what.to_string());
+        }
+    }
+
+    pub(super) fn named(&self) -> &[String] {
+        &self.named
+    }
+
+    /// Gives what the command fails with after its results.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let first: Vec<&str> = self.named.iter().take(COMPLAINTS_MAX).map(String::as_str).collect();
+        let more = self.count - first.len();
+        let more = if more > 0 { format!("\n  and {more} more") } else { String::new() };
+        (self.count > 0).then(|| format!("{} left out:\n  {}{more}", self.count, first.join("\n  ")))
+    }
 }
 
 /// A message in a file of its own.
 struct Letter {
-    path: PathBuf,
+    file: Found,
     mailbox: String,
+    /// What names it for as long as it is in its folder.
+    base: String,
     flags: Flags,
+    /// The time in its name or in a list.
     received: Option<Timestamp>,
+    /// The file is noted to be the message as it was on the wire.
+    as_is: bool,
+}
+
+impl Letter {
+    /// Gives what tells that this letter, and no other, is done.
+    fn check(&self) -> u64 {
+        Position::digest(format!("{}\0{}\0{}", self.mailbox, self.base, self.file.size).as_bytes())
+    }
 }
 
 impl<'a> Import<'a, '_, '_> {
-    /// Imports an mbox file, or all files of a folder, each into the mailbox of its name.
+    /// Imports an mbox file, or all files of a folder and of those below it, each into the mailbox of its name.
     fn mboxes(&mut self, path: &Path) -> Result<(), Failure> {
         if !path.is_dir() {
             return self.mbox(path, &self.request.folder);
         }
-        for file in files_of(path)? {
-            let mailbox = mailbox_of(path, &file);
-            self.mbox(&file, &mailbox)?;
+        for file in mail_files::files_below(path)? {
+            if flag_list::is_list(&file.path) {
+                continue;
+            }
+            match self.mbox(&file.path, &mail_files::mailbox_of_mbox(path, &file.path)) {
+                Err(failure @ Failure::File { .. }) => self.skipped.add(failure),
+                other => other?,
+            }
         }
         Ok(())
     }
 
     fn mbox(&mut self, path: &Path, mailbox: &str) -> Result<(), Failure> {
-        let mut importer = self.importer(&source_name(path))?;
-        let position = importer.position()?;
-        let mut input = File::open(path).map_err(Failure::file(path))?;
+        let flags = FlagList::read(&flag_list::beside(path))?;
+        let input = File::open(path).map_err(Failure::file(path))?;
+        let mut importer = self.importer(path, mailbox)?;
+        let done = self.mbox_messages(&mut importer, (path, mailbox), input, &flags);
+        self.finish(importer, done)
+    }
+
+    fn mbox_messages(
+        &mut self,
+        importer: &mut Importer<'_>,
+        (path, mailbox): (&Path, &str),
+        mut input: File,
+        flags: &FlagList,
+    ) -> Result<(), Failure> {
         let total = input.metadata().ok().map(|facts| facts.len());
-        input.seek(SeekFrom::Start(position)).map_err(Failure::file(path))?;
-        let mut reader = MboxReader::new(BufReader::with_capacity(READ_BYTES, input), position);
+        let mut reader = self.mbox_reader(importer, path, &mut input)?;
         let mut count: u64 = 0;
+        let what = name_of(path);
+        let mut done = 0;
         while let Some(message) = reader.next_message().map_err(Failure::file(path))? {
             count += 1;
-            let (done, next_position) = (message.next_offset, message.next_offset);
+            done = message.next_offset;
             if message.truncated {
-                self.skipped
-                    .push(format!("{}, message {count}: longer than {MESSAGE_BYTES_MAX} bytes", path.display()));
+                let at = message.offset;
+                let path = path.display();
+                self.skipped.add(format!("{path}, message at byte {at}: longer than {MESSAGE_BYTES_MAX} bytes"));
                 continue;
             }
-            importer.add(ImportedMessage {
-                mailbox: mailbox.to_owned(),
-                raw: line_ends::to_wire(message.raw),
-                flags: Flags::none(),
-                received: message.received,
-                next_position,
-            })?;
+            importer.add(listed(message, mailbox, flags))?;
             if count.is_multiple_of(REPORT_EVERY) {
-                step(self.report, Progress { what: name_of(path), done, total, unit: Unit::Bytes })?;
+                step(self.report, Progress { what: what.clone(), done, total, unit: Unit::Bytes })?;
             }
         }
-        self.finish(importer)
+        if !count.is_multiple_of(REPORT_EVERY) {
+            step(self.report, Progress { what, done, total, unit: Unit::Bytes })?;
+        }
+        Ok(())
+    }
+
+    /// Gives a reader that stands behind what is done.
+    fn mbox_reader<'i>(
+        &mut self,
+        importer: &mut Importer<'_>,
+        path: &Path,
+        input: &'i mut File,
+    ) -> Result<MboxReader<BufReader<&'i File>>, Failure> {
+        let position = importer.position()?;
+        let offset = position.map_or(0, |position| position.offset);
+        input.seek(SeekFrom::Start(offset)).map_err(Failure::file(path))?;
+        let input: &File = input;
+        let start = |offset| MboxReader::new(BufReader::with_capacity(READ_BYTES, input), offset);
+        let mut reader = start(offset);
+        let Some(position) = position else { return Ok(reader) };
+        match reader.next_message() {
+            Ok(Some(message)) if message.position() == position => return Ok(reader),
+            Err(error) if error.kind() != io::ErrorKind::InvalidData => return Err(Failure::file(path)(error)),
+            _ => {}
+        }
+        self.begin_again(importer, path);
+        let mut input = input;
+        input.seek(SeekFrom::Start(0)).map_err(Failure::file(path))?;
+        Ok(start(0))
     }
 
     fn maildir(&mut self, path: &Path) -> Result<(), Failure> {
         let mut letters = Vec::new();
         for (folder, mailbox) in maildir_folders(path)? {
             let mailbox = if mailbox == "INBOX" { self.request.folder.clone() } else { mailbox };
+            let keywords = self.keywords(&folder);
             for (part, seen_before) in [("cur", true), ("new", false)] {
                 let part = folder.join(part);
-                for file in if part.is_dir() { files_of(&part)? } else { Vec::new() } {
-                    let name = name_of(&file);
-                    let flags = if seen_before { maildir::flags_of(&name) } else { Flags::none() };
-                    letters.push(Letter {
-                        received: maildir::time_of(&name),
-                        path: file,
-                        mailbox: mailbox.clone(),
-                        flags,
-                    });
+                for file in if part.is_dir() { mail_files::files_of(&part)? } else { Vec::new() } {
+                    if file.name().starts_with('.') {
+                        self.skipped.add(format!("{}: its name is not that of a message", file.path.display()));
+                        continue;
+                    }
+                    letters.push(maildir_letter(file, &mailbox, seen_before.then_some(&keywords)));
                 }
             }
         }
-        letters.sort_by(|one, other| (one.received, &one.path).cmp(&(other.received, &other.path)));
-        self.post(path, &letters)
+        letters
+            .sort_by_cached_key(|letter| (maildir::time_of(&letter.base), letter.mailbox.clone(), letter.base.clone()));
+        self.post(path, &letters, LineEnds::Lf)
+    }
+
+    /// Reads the names of a folder's keywords.
+    fn keywords(&mut self, folder: &Path) -> KeywordLetters {
+        let path = folder.join(maildir::KEYWORDS_FILE);
+        if !path.is_file() {
+            return KeywordLetters::default();
+        }
+        match read_limited(&path, KEYWORDS_BYTES_MAX) {
+            Ok(bytes) => KeywordLetters::read(&String::from_utf8_lossy(&bytes)),
+            Err(error) => {
+                self.skipped.add(error);
+                KeywordLetters::default()
+            }
+        }
     }
 
     fn letters(&mut self, path: &Path) -> Result<(), Failure> {
-        let letter = |path: PathBuf, mailbox: String| Letter { path, mailbox, flags: Flags::none(), received: None };
-        let letters = if path.is_dir() {
-            let mut letters = Vec::new();
-            for file in files_below(path, 0)? {
-                let folder = file.parent().unwrap_or(path);
-                let mailbox = if folder == path { self.request.folder.clone() } else { mailbox_of(path, folder) };
-                letters.push(letter(file, mailbox));
+        if !path.is_dir() {
+            let file = Found::of(path);
+            let list = FlagList::read(&path.with_file_name(flag_list::FOLDER_LIST))?;
+            return self.post(path, &[letter(file, self.request.folder.clone(), &list)], LineEnds::Crlf);
+        }
+        let mut letters = Vec::new();
+        let mut list: Option<(PathBuf, FlagList)> = None;
+        for file in mail_files::files_below(path)? {
+            let folder = file.path.parent().unwrap_or(path).to_owned();
+            if file.name() == flag_list::FOLDER_LIST {
+                continue;
             }
-            letters
-        } else {
-            vec![letter(path.to_owned(), self.request.folder.clone())]
-        };
-        self.post(path, &letters)
+            if !is_letter(&file.name()) {
+                self.skipped
+                    .add(format!("{}: its name is not that of a message (.eml, or a number)", file.path.display()));
+                continue;
+            }
+            let is_top = folder == path;
+            let mailbox =
+                if is_top { self.request.folder.clone() } else { mail_files::mailbox_of_folder(path, &folder) };
+            if list.as_ref().is_none_or(|(known, _)| *known != folder) {
+                let read = FlagList::read(&folder.join(flag_list::FOLDER_LIST))?;
+                list = Some((folder, read));
+            }
+            let none = FlagList::default();
+            letters.push(letter(file, mailbox, list.as_ref().map_or(&none, |(_, list)| list)));
+        }
+        self.post(path, &letters, LineEnds::Crlf)
     }
 
     /// Imports messages that lie in files of their own, in this order.
-    fn post(&mut self, source: &Path, letters: &[Letter]) -> Result<(), Failure> {
-        let mut importer = self.importer(&source_name(source))?;
-        let done_before = importer.position()?;
-        let total = letters.len() as u64;
-        for (index, letter) in (1_u64..).zip(letters) {
-            if index <= done_before {
-                continue;
+    fn post(&mut self, source: &Path, letters: &[Letter], usual: LineEnds) -> Result<(), Failure> {
+        let mut importer = self.importer(source, &self.request.folder)?;
+        let done = self.post_all(&mut importer, source, letters, usual);
+        self.finish(importer, done)
+    }
+
+    fn post_all(
+        &mut self,
+        importer: &mut Importer<'_>,
+        source: &Path,
+        letters: &[Letter],
+        usual: LineEnds,
+    ) -> Result<(), Failure> {
+        let mut next = self.letters_done(importer, source, letters)?;
+        let total = Some(letters.len() as u64);
+        let what = name_of(source);
+        for letter in letters.get(usize::try_from(next.offset).unwrap_or(usize::MAX)..).unwrap_or_default() {
+            next = Position { offset: next.offset + 1, check: next.check.wrapping_add(letter.check()) };
+            match read_limited(&letter.file.path, MESSAGE_BYTES_MAX as u64) {
+                Ok(raw) => importer.add(posted(letter, raw, usual, next))?,
+                Err(error) => self.skipped.add(error),
             }
-            match read_limited(&letter.path, MESSAGE_BYTES_MAX as u64) {
-                Ok(raw) => importer.add(ImportedMessage {
-                    mailbox: letter.mailbox.clone(),
-                    raw: line_ends::to_wire(raw),
-                    flags: letter.flags.clone(),
-                    received: letter.received,
-                    next_position: index,
-                })?,
-                Err(error) => self.skipped.push(error.to_string()),
-            }
-            if index.is_multiple_of(REPORT_EVERY) {
-                let what = name_of(source);
-                step(self.report, Progress { what, done: index, total: Some(total), unit: Unit::Messages })?;
+            if next.offset.is_multiple_of(REPORT_EVERY) || Some(next.offset) == total {
+                step(self.report, Progress { what: what.clone(), done: next.offset, total, unit: Unit::Messages })?;
             }
         }
-        self.finish(importer)
+        Ok(())
     }
 
-    fn importer(&self, source: &str) -> Result<Importer<'a>, Failure> {
+    /// Tells how many of these letters are done, and gives the sum of their checks; none when they are not the ones that are here.
+    fn letters_done(
+        &mut self,
+        importer: &mut Importer<'_>,
+        source: &Path,
+        letters: &[Letter],
+    ) -> Result<Position, Failure> {
+        let Some(position) = importer.position()? else { return Ok(Position::default()) };
+        let done = letters.get(..usize::try_from(position.offset).unwrap_or(usize::MAX)).unwrap_or_default();
+        let check = done.iter().fold(0_u64, |sum, letter| sum.wrapping_add(letter.check()));
+        if done.len() as u64 == position.offset && check == position.check {
+            return Ok(position);
+        }
+        self.begin_again(importer, source);
+        Ok(Position::default())
+    }
+
+    fn begin_again(&mut self, importer: &mut Importer<'_>, source: &Path) {
+        importer.begin_again();
+        self.changed.push(format!(
+            "{} is not what it was when its import was interrupted: it was read from the beginning, and what was there already was left out.",
+            source.display()
+        ));
+    }
+
+    /// Starts the import of a source into a mailbox; another mailbox makes it another import.
+    fn importer(&self, path: &Path, mailbox: &str) -> Result<Importer<'a>, Failure> {
         let options = ImportOptions { skip_duplicates: self.request.skip_duplicates };
-        Ok(Importer::new(self.file, source, options)?)
+        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let path = path.as_os_str().as_encoded_bytes().escape_ascii();
+        Ok(Importer::new(self.file, &format!("{:?} {mailbox:?} {path}", self.request.format), options)?)
     }
 
-    fn finish(&mut self, importer: Importer<'_>) -> Result<(), Failure> {
-        let done = importer.finish()?;
+    fn finish(&mut self, importer: Importer<'_>, outcome: Result<(), Failure>) -> Result<(), Failure> {
+        let (done, outcome) = match outcome {
+            Ok(()) => {
+                let before = importer.report();
+                match importer.finish() {
+                    Ok(done) => (done, Ok(())),
+                    Err(error) => (before, Err(error.into())),
+                }
+            }
+            Err(failure) => (importer.stop(), Err(failure)),
+        };
         self.sum.messages += done.messages;
         self.sum.bytes += done.bytes;
         self.sum.duplicates += done.duplicates;
-        Ok(())
+        self.sum.keywords_left_out += done.keywords_left_out;
+        outcome
     }
+
+    /// Says with a failure what went in before it.
+    fn partly(&self, failure: Failure) -> Failure {
+        if matches!(failure, Failure::Refused(_)) && self.sum == ImportReport::default() {
+            return failure;
+        }
+        let ImportReport { messages, bytes, duplicates, .. } = self.sum;
+        let there = if duplicates > 0 { format!(", {duplicates} were there already") } else { String::new() };
+        let done = format!(
+            "{messages} messages ({bytes} bytes) went in before that and stay{there}. The same command goes on where it stopped."
+        );
+        Failure::Partly { failure: Box::new(failure), done }
+    }
+
+    fn answer(self) -> Answer {
+        let sum = self.sum;
+        let mut answer = Answer::record(vec![
+            ("messages", json!(sum.messages)),
+            ("size_bytes", json!(sum.bytes)),
+            ("duplicates", json!(sum.duplicates)),
+            ("skipped", json!(self.skipped.named())),
+        ]);
+        answer.says = self.changed;
+        if sum.keywords_left_out > 0 {
+            let count = sum.keywords_left_out;
+            answer.says.push(format!(
+                "{count} keywords were left out: the mailbox has as many different ones as it can have."
+            ));
+        }
+        answer.complaint = self.skipped.complaint();
+        answer
+    }
+}
+
+/// Makes a message of an mbox file what an import takes, with what a list beside the file says of it.
+fn listed(message: MboxMessage, mailbox: &str, flags: &FlagList) -> ImportedMessage {
+    let known = flags.find(&message.offset.to_string()).cloned();
+    let mut imported = message.into_imported(mailbox);
+    if let Some((flags, received)) = known {
+        imported.flags = flags;
+        imported.received = Some(received);
+    }
+    imported
+}
+
+fn posted(letter: &Letter, raw: Vec<u8>, usual: LineEnds, next_position: Position) -> ImportedMessage {
+    let (raw, line_ends) = if letter.as_is { from_marked_file(raw, usual) } else { from_file(raw, usual) };
+    ImportedMessage {
+        mailbox: letter.mailbox.clone(),
+        flags: letter.flags.clone(),
+        received: letter.received.or_else(|| time_of(&raw)).or(letter.file.modified),
+        raw,
+        form: FileForm { line_ends, ..FileForm::default() },
+        next_position,
+    }
+}
+
+/// Takes a file of a Maildir for a message; those in `new` have neither flags nor keywords.
+fn maildir_letter(file: Found, mailbox: &str, keywords: Option<&KeywordLetters>) -> Letter {
+    let name = file.name();
+    // Delivery gives both the same time. Dovecot sets the file's to the one that a client gave; careless copies make it later.
+    let received = maildir::time_of(&name).map(|named| file.modified.map_or(named, |modified| modified.min(named)));
+    let size = usize::try_from(file.size).unwrap_or(usize::MAX);
+    Letter {
+        mailbox: mailbox.to_owned(),
+        base: maildir::base_of(&name).to_owned(),
+        flags: keywords.map_or_else(Flags::none, |keywords| maildir::flags_of(&name, keywords)),
+        received,
+        as_is: maildir::is_as_is(&name, size),
+        file,
+    }
+}
+
+/// Takes a single file for a message.
+fn letter(file: Found, mailbox: String, list: &FlagList) -> Letter {
+    let name = file.name();
+    let (flags, received) = match list.find(&name) {
+        Some((flags, received)) => (flags.clone(), Some(*received)),
+        None => (Flags::none(), None),
+    };
+    let as_is = name.ends_with(AS_IS_ENDING);
+    Letter { mailbox, base: file.path.to_string_lossy().into_owned(), flags, received, as_is, file }
+}
+
+/// What the name of a single file ends with when its message has LFs alone on the wire too.
+pub(super) const AS_IS_ENDING: &str = ".as-is.eml";
+
+/// Tells whether a file among others is a message: `NAME.eml`, or a number as in folders of MH.
+fn is_letter(name: &str) -> bool {
+    let is_eml = name.len() > 4 && name.get(name.len() - 4..).is_some_and(|ending| ending.eq_ignore_ascii_case(".eml"));
+    is_eml || (!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// Gives the folders of a Maildir with the names of their mailboxes.
@@ -202,154 +461,12 @@ fn maildir_folders(top: &Path) -> Result<Vec<(PathBuf, String)>, Failure> {
         let path = entry.map_err(Failure::file(top))?.path();
         let name = name_of(&path);
         if name.starts_with('.') && path.join("cur").is_dir() {
-            folders.push((path, maildir::mailbox_of(&name)));
+            folders.push((path, mail_files::sound_name(&maildir::mailbox_of(&name))));
         }
     }
     folders.sort();
     Ok(folders)
 }
 
-/// Lists the files of a folder in the order of their names.
-fn files_of(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(Failure::file(folder))? {
-        let path = entry.map_err(Failure::file(folder))?.path();
-        if path.is_file() {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-/// Lists the files of a folder and of the folders below it.
-fn files_below(folder: &Path, depth: usize) -> Result<Vec<PathBuf>, Failure> {
-    let mut files = files_of(folder)?;
-    if depth >= FOLDER_DEPTH_MAX {
-        return Ok(files);
-    }
-    let mut folders = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(Failure::file(folder))? {
-        let path = entry.map_err(Failure::file(folder))?.path();
-        if path.is_dir() && !path.is_symlink() {
-            folders.push(path);
-        }
-    }
-    folders.sort();
-    for below in folders {
-        files.extend(files_below(&below, depth + 1)?);
-    }
-    Ok(files)
-}
-
-/// Names the mailbox of a file or folder by its way from the top, without the ending.
-fn mailbox_of(top: &Path, path: &Path) -> String {
-    let way = path.strip_prefix(top).unwrap_or(path);
-    let name = way.with_extension("").to_string_lossy().into_owned();
-    if name.eq_ignore_ascii_case("inbox") { "INBOX".to_owned() } else { name }
-}
-
-/// Names a source in the record of progress: the same file is the same source.
-fn source_name(path: &Path) -> String {
-    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).to_string_lossy().into_owned()
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
-}
-
 #[cfg(test)]
-mod tests {
-    use std::ops::ControlFlow;
-
-    use super::*;
-    use crate::admin::{Request, execute as execute_any};
-    use crate::sample::Sample;
-
-    const COUNT: u64 = 2_000;
-
-    fn request(sample: &Sample, name: &str, format: MailFormat) -> ImportRequest {
-        ImportRequest {
-            format,
-            files: vec![sample.folder.path().join(name)],
-            user: "ann".to_owned(),
-            folder: "INBOX".to_owned(),
-            skip_duplicates: false,
-        }
-    }
-
-    fn count(sample: &Sample) -> u64 {
-        let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
-        let view = file.view().expect("a view");
-        let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
-        u64::from(view.status(inbox).expect("a status").messages)
-    }
-
-    /// Breaks an import off at every step that it reports, until it is done.
-    fn check_resumes(sample: &Sample, request: &ImportRequest) {
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
-            assert!(attempts < 100, "the import gets nowhere");
-            let mut steps = 0;
-            let outcome = execute(&sample.core, request, &mut |_| {
-                steps += 1;
-                if steps < 9 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            });
-            match outcome {
-                Ok(_) => break,
-                Err(failure) => assert!(matches!(failure, Failure::BrokenOff), "{failure}"),
-            }
-        }
-        assert!(attempts > 1, "the import was never broken off");
-        assert_eq!(count(sample), COUNT);
-    }
-
-    #[test]
-    fn an_import_of_an_mbox_goes_on_where_it_was_broken_off() {
-        let sample = Sample::new();
-        let text: String =
-            (0..COUNT).map(|n| format!("From a@b.test Sat Jan  3 01:05:34 2026\nSubject: {n}\n\ntext\n\n")).collect();
-        std::fs::write(sample.folder.path().join("big.mbox"), text).expect("the folder is writable");
-        check_resumes(&sample, &request(&sample, "big.mbox", MailFormat::Mbox));
-    }
-
-    #[test]
-    fn an_import_of_files_goes_on_where_it_was_broken_off() {
-        let sample = Sample::new();
-        let folder = sample.folder.path().join("letters");
-        std::fs::create_dir(&folder).expect("the folder is writable");
-        for number in 0..COUNT {
-            std::fs::write(folder.join(format!("{number:05}.eml")), format!("Subject: {number}\r\n\r\n"))
-                .expect("writable");
-        }
-        check_resumes(&sample, &request(&sample, "letters", MailFormat::Eml));
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_named_and_does_not_stop_the_rest() {
-        let sample = Sample::new();
-        let folder = sample.folder.path().join("letters");
-        std::fs::create_dir(&folder).expect("the folder is writable");
-        std::fs::write(folder.join("good.eml"), "Subject: good\r\n\r\n").expect("writable");
-        let large = std::fs::File::create(folder.join("large.eml")).expect("writable");
-        large.set_len(MESSAGE_BYTES_MAX as u64 + 1).expect("a file with a hole");
-        let answer = sample.execute(Request::Import(request(&sample, "letters", MailFormat::Eml))).expect("it goes on");
-        assert_eq!((&answer.data["messages"], answer.data["skipped"].as_array().map(Vec::len)), (&json!(1), Some(1)));
-        assert!(answer.data["skipped"][0].as_str().is_some_and(|text| text.contains("large.eml")));
-        let no_mbox = execute_any(
-            &sample.core,
-            Request::Import(request(&sample, "letters/good.eml", MailFormat::Mbox)),
-            &mut |_| ControlFlow::Continue(()),
-        );
-        assert!(no_mbox.expect_err("no mbox").to_string().contains("no mbox file"));
-    }
-
-    #[test]
-    fn mailboxes_are_named_after_files_and_folders() {
-        let check = |path: &str, expected: &str| assert_eq!(mailbox_of(Path::new("/top"), Path::new(path)), expected);
-        check("/top/Inbox.mbox", "INBOX");
-        check("/top/Work/2026.mbox", "Work/2026");
-        check("/top/Work", "Work");
-    }
-}
+mod tests;

@@ -7,6 +7,7 @@
 //! | [`databases`], [`maintenance`] | databases; fixup, backup, attachments |
 //! | [`queue`] | queued mail |
 //! | [`import`], [`export`] | mail from files and into files |
+//! | [`mail_files`], [`flag_list`] | the names of such files; flags beside them |
 //!
 //! Whoever executes a [`Request`] gets progress through a closure that may end the task, and an [`Answer`] or a [`Failure`] whose
 //! text says what to do next. Everything here blocks; nothing here prints.
@@ -15,8 +16,10 @@ pub mod answer;
 pub mod databases;
 pub mod domains;
 pub mod export;
+pub mod flag_list;
 pub mod groups;
 pub mod import;
+pub mod mail_files;
 pub mod maintenance;
 pub mod people;
 pub mod queue;
@@ -59,6 +62,14 @@ pub enum Failure {
     /// What was asked for makes no sense.
     #[error("{0}")]
     Refused(String),
+    /// It failed when a part of it was done, which stays.
+    #[error("{failure}\n{done}")]
+    Partly {
+        /// What it failed with.
+        failure: Box<Failure>,
+        /// What was done, and how to go on.
+        done: String,
+    },
     /// The closure that hears of progress wanted it to end.
     #[error("broken off; what was done so far stays")]
     BrokenOff,

@@ -378,7 +378,8 @@ pub struct ImportRequest {
     /// The folder for messages whose files name none.
     #[arg(long, default_value = "INBOX")]
     pub folder: String,
-    /// Leaves out messages that the folder has already, byte for byte. Makes an interrupted import go on where it ended.
+    /// Leaves out messages that their folder has already, byte for byte. (An import that was interrupted goes on where it
+    /// stopped when the same command is given again, with this option or without.)
     #[arg(long)]
     pub skip_duplicates: bool,
 }
@@ -397,6 +398,11 @@ pub struct ExportRequest {
     /// Only this folder. May be given several times.
     #[arg(long = "folder", value_name = "NAME")]
     pub folders: Vec<String>,
+    /// Writes the flags of mbox files and single files beside them: NAME.mbox.flags.jsonl, or flags.jsonl in each folder.
+    /// Import reads these files. Maildirs always have flags.
+    #[arg(long)]
+    #[serde(default)]
+    pub flags: bool,
 }
 
 /// What to do with the certificate.

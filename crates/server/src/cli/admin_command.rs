@@ -25,7 +25,7 @@ pub fn run(place: &Place, mut request: Request) -> Result<(), Failure> {
     let config = Arc::new(place.load()?);
     let answer = ask(&config, request)?;
     print(&if place.json { json(&answer) } else { human(&answer) });
-    Ok(())
+    answer.complaint.map_or(Ok(()), |complaint| Err(Failure(complaint)))
 }
 
 /// Has a request executed by whoever has the data folder.

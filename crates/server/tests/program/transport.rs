@@ -20,8 +20,8 @@ fn an_mbox_comes_in_and_goes_out_the_same() {
     assert_eq!((&again["messages"], &again["duplicates"]), (&json!(0), &json!(2)));
     let out = place.json(&["export", "mbox", "out", "--user", "ann", "--folder", "Old/2026"]);
     assert_eq!((&out["messages"], &out["folders"]), (&json!(2), &json!(["Old/2026"])));
-    assert_eq!(fs::read_to_string(place.path("out/Old.2026.mbox")).expect("it was written"), MBOX);
-    place.check_fails(&["export", "mbox", "out", "--user", "ann", "--folder", "Old/2026"], "Old.2026.mbox");
+    assert_eq!(fs::read_to_string(place.path("out/Old/2026.mbox")).expect("it was written"), MBOX);
+    place.check_fails(&["export", "mbox", "out", "--user", "ann", "--folder", "Old/2026"], "2026.mbox");
     place.check_fails(&["import", "mbox", "missing.mbox", "--user", "ann"], "missing.mbox");
     place.check_fails(&["import", "mbox", "old.mbox", "--user", "nobody"], "`doublet user list` shows all");
 }
@@ -73,7 +73,14 @@ fn single_files_come_in_through_a_running_server() {
     place.check(&["export", "eml", "out", "--user", "ann", "--folder", "sub", "--folder", "Odd"], "");
     let written = |name: &str| fs::read(place.path(name)).expect("it was written");
     assert_eq!(written("out/sub/00000001.eml"), b"Subject: b\r\n\r\n");
-    assert_eq!(written("out/Odd/00000001.eml"), [0xFF, 0, b'\r', b'\n', 0x80]);
+    assert_eq!(written("out/Odd/00000001.eml"), [0xFF, 0, b'\n', 0x80]);
+    // What is no message is named, and the command fails after its results.
+    fs::write(place.path("letters/notes.txt"), "no message").expect("the folder is writable");
+    let output = place.command(&["--json", "import", "eml", "letters", "--user", "ann"]).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    let done: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON all the same");
+    assert_eq!((&done["messages"], done["skipped"].as_array().map(Vec::len)), (&json!(2), Some(1)));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("notes.txt"));
     server.stop();
 }
 

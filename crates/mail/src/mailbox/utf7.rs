@@ -1,4 +1,4 @@
-//! Modified UTF-7, the form of mailbox names in IMAP4rev1 (RFC 3501 §5.1.3).
+//! Modified UTF-7, the form of mailbox names in IMAP4rev1 (RFC 3501 §5.1.3) and in the directory names of Maildirs.
 //!
 //! Decoding is strict about what cannot be read (bad base64, lone surrogates) and lenient about what is merely not
 //! canonical (printable ASCII inside base64), because clients list a name and send it back as they got it.

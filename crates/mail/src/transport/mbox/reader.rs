@@ -1,0 +1,187 @@
+//! Messages out of an mbox file.
+//!
+//! A separator is a line `From ` with a date, whether an empty line is before it or not; see [`super::separator`]. The first
+//! line of a file is taken for one even without a date, and then lines `From ` after an empty line separate the messages of
+//! that file, dated or not: there are programs that write no dates.
+//!
+//! Memory is bounded by the largest message that is taken: of a larger one the beginning is given, the rest is passed over up to the
+//! next separator.
+
+use std::io::{self, BufRead};
+
+use base::Timestamp;
+use base::limits::MESSAGE_BYTES_MAX;
+
+use super::quotes_of;
+use super::separator::{Separator, is_separator, sender_of};
+use crate::limits::IMPORT_CHECK_BYTES;
+use crate::transport::form::{Ending, FileForm};
+use crate::transport::import::{ImportedMessage, Position};
+use crate::transport::line_ends::{LineEnds, from_file, from_marked_file};
+use crate::transport::status;
+
+/// Bytes that are kept beyond the largest message: the empty line after it.
+const SLACK_BYTES: usize = 4;
+
+/// One message of an mbox file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MboxMessage {
+    /// Where its separator begins.
+    pub offset: u64,
+    /// Where the message after this one begins.
+    pub next_offset: u64,
+    /// The line before it.
+    pub separator: Separator,
+    /// The message, unquoted, with the line ends of the file.
+    pub raw: Vec<u8>,
+    /// What followed it.
+    pub ending: Ending,
+    /// The message was larger than [`MESSAGE_BYTES_MAX`]; `raw` holds its beginning.
+    pub truncated: bool,
+}
+
+impl MboxMessage {
+    /// Gives the position of an import that has come past this message.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        let tail = &self.raw[self.raw.len().saturating_sub(IMPORT_CHECK_BYTES)..];
+        Position { offset: self.offset, check: Position::digest(tail) }
+    }
+
+    /// Makes it what an import takes: with the line ends of the wire, the flags of its header, and what was unusual about the file.
+    #[must_use]
+    pub fn into_imported(self, mailbox: &str) -> ImportedMessage {
+        let next_position = self.position();
+        let (raw, line_ends) = if self.separator.as_is {
+            from_marked_file(self.raw, LineEnds::Lf)
+        } else {
+            from_file(self.raw, LineEnds::Lf)
+        };
+        let received = self.separator.received;
+        let usual = received.map(|received| Separator::new(&sender_of(&raw), received).line);
+        let unusual = usual.is_some_and(|usual| usual != self.separator.line);
+        let separator = self.separator.line.filter(|_| unusual);
+        ImportedMessage {
+            mailbox: mailbox.to_owned(),
+            flags: status::flags_of(&raw),
+            raw,
+            received,
+            form: FileForm { line_ends, ending: self.ending, separator },
+            next_position,
+        }
+    }
+
+    /// Gives the date of the separator.
+    #[must_use]
+    pub fn received(&self) -> Option<Timestamp> {
+        self.separator.received
+    }
+}
+
+/// Reads the messages of an mbox file.
+pub struct MboxReader<R> {
+    input: R,
+    offset: u64,
+    /// The line that was read last, with its end; cut when it is longer than any message.
+    line: Vec<u8>,
+    /// The separator of the next message, read already, and where it begins.
+    separator: Option<(u64, Vec<u8>)>,
+    started: bool,
+}
+
+impl<R: BufRead> MboxReader<R> {
+    /// Starts at a message; `offset` says where in the file that is.
+    pub fn new(input: R, offset: u64) -> Self {
+        Self { input, offset, line: Vec::new(), separator: None, started: false }
+    }
+
+    /// Gives the next message; nothing at the end.
+    pub fn next_message(&mut self) -> io::Result<Option<MboxMessage>> {
+        let Some((offset, separator)) = self.take_separator()? else { return Ok(None) };
+        let separator = Separator::read(&separator);
+        let undated = separator.received.is_none();
+        let mut raw = Vec::with_capacity(8_192);
+        let mut after_blank = false;
+        let mut ending = Ending::FileEnd;
+        loop {
+            let start = self.offset;
+            if !self.read_line()? {
+                break;
+            }
+            let quotes = quotes_of(&self.line);
+            if quotes == Some(0) && (is_separator(&self.line) || (undated && after_blank)) {
+                self.separator = Some((start, std::mem::take(&mut self.line)));
+                ending = Ending::Separator;
+                break;
+            }
+            after_blank = matches!(self.line.as_slice(), b"\n" | b"\r\n");
+            let text = if quotes > Some(0) { &self.line[1..] } else { &self.line[..] };
+            let room = (MESSAGE_BYTES_MAX + SLACK_BYTES).saturating_sub(raw.len()).min(text.len());
+            raw.extend_from_slice(&text[..room]);
+        }
+        ending = take_blank(&mut raw).unwrap_or(ending);
+        if separator.open && raw.ends_with(b"\n") {
+            raw.pop();
+        }
+        let truncated = raw.len() > MESSAGE_BYTES_MAX;
+        raw.truncate(MESSAGE_BYTES_MAX);
+        let next_offset = self.separator.as_ref().map_or(self.offset, |(start, _)| *start);
+        Ok(Some(MboxMessage { offset, next_offset, separator, raw, ending, truncated }))
+    }
+
+    fn take_separator(&mut self) -> io::Result<Option<(u64, Vec<u8>)>> {
+        if self.started {
+            return Ok(self.separator.take());
+        }
+        self.started = true;
+        loop {
+            let start = self.offset;
+            if !self.read_line()? {
+                return Ok(None);
+            }
+            if self.line.starts_with(b"From ") {
+                return Ok(Some((start, std::mem::take(&mut self.line))));
+            }
+            if !self.line.iter().all(u8::is_ascii_whitespace) {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "this is no mbox file: it does not begin with a line \"From sender date\"",
+                ));
+            }
+        }
+    }
+
+    /// Reads one line and counts all its bytes; tells whether there was one.
+    fn read_line(&mut self) -> io::Result<bool> {
+        self.line.clear();
+        let start = self.offset;
+        loop {
+            let chunk = self.input.fill_buf()?;
+            if chunk.is_empty() {
+                break;
+            }
+            let end = memchr::memchr(b'\n', chunk);
+            let used = end.map_or(chunk.len(), |end| end + 1);
+            let room = (MESSAGE_BYTES_MAX + SLACK_BYTES).saturating_sub(self.line.len()).min(used);
+            self.line.extend_from_slice(&chunk[..room]);
+            self.input.consume(used);
+            self.offset += used as u64;
+            if end.is_some() {
+                break;
+            }
+        }
+        Ok(self.offset > start)
+    }
+}
+
+/// Takes off the empty line before a separator, which belongs to the separator; tells which one it was.
+fn take_blank(raw: &mut Vec<u8>) -> Option<Ending> {
+    let line = raw.strip_suffix(b"\n")?;
+    let (rest, ending) =
+        line.strip_suffix(b"\r").map_or((line.len(), Ending::Blank), |rest| (rest.len(), Ending::CrlfBlank));
+    if rest > 0 && raw[rest - 1] != b'\n' {
+        return None;
+    }
+    raw.truncate(rest);
+    Some(ending)
+}

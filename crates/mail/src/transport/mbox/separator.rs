@@ -1,0 +1,125 @@
+//! The line before a message in an mbox file: `From ann@acme.test Sat Jan  3 01:05:34 1996`.
+//!
+//! The date may have a zone before or after the year, may lack the seconds, and may be written as in a Date field. A line without
+//! a date that can be read is text: `From here on …` within a message separates nothing.
+//!
+//! Two things about a message cannot be seen in its file: that its lines end with LF on the wire too, and that its last
+//! line has no end. They are noted behind the date, as `remote from as-is`, `open` or `as-is.open`: the place where UUCP named a host,
+//! which programs that read mbox files pass over.
+
+use base::Timestamp;
+
+use crate::limits::SEPARATOR_BYTES_MAX;
+use crate::mime::date::Date;
+use crate::mime::{address, header};
+use crate::router::report::rfc5322;
+
+const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+/// The separator of a message whose date cannot be written.
+const WITHOUT_DATE: &str = "From MAILER-DAEMON Thu Jan  1 00:00:00 1970";
+
+const NOTE: &str = " remote from ";
+
+/// What the notes are called, by `as_is` and `open`.
+const NOTES: [(&str, bool, bool); 3] = [("as-is", true, false), ("open", false, true), ("as-is.open", true, true)];
+
+/// What a separator says.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Separator {
+    /// The line without its LF and without notes; a CR before the LF belongs to it. Nothing when it is not UTF-8.
+    pub line: Option<String>,
+    /// Its date.
+    pub received: Option<Timestamp>,
+    /// The lines of the message end on the wire as they do in the file.
+    pub as_is: bool,
+    /// The last line of the message has no end; the one in the file is the format's.
+    pub open: bool,
+}
+
+impl Separator {
+    /// Makes the separator of a message that came from no mbox file.
+    #[must_use]
+    pub fn new(sender: &str, received: Timestamp) -> Self {
+        let sender = if sender.is_empty() { "MAILER-DAEMON" } else { sender };
+        let sender: String =
+            sender.chars().map(|c| if c.is_whitespace() || c.is_control() { '-' } else { c }).collect();
+        let mut line = format!("From {sender} {}", asctime(received));
+        if line.len() > SEPARATOR_BYTES_MAX / 2 || !is_separator(line.as_bytes()) {
+            line = WITHOUT_DATE.into();
+        }
+        Self { line: Some(line), received: Some(received), as_is: false, open: false }
+    }
+
+    /// Reads a line that begins with `From `.
+    #[must_use]
+    pub fn read(line: &[u8]) -> Self {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let Ok(text) = std::str::from_utf8(line) else {
+            return Self { received: date_of(line), ..Self::default() };
+        };
+        let (text, end) = text.strip_suffix('\r').map_or((text, ""), |text| (text, "\r"));
+        let noted = text.rsplit_once(NOTE);
+        let note = noted.and_then(|(_, word)| NOTES.iter().find(|(known, ..)| *known == word));
+        let plain = if note.is_some() { noted.map_or(text, |(plain, _)| plain) } else { text };
+        let (as_is, open) = note.map_or((false, false), |(_, as_is, open)| (*as_is, *open));
+        Self { line: Some(format!("{plain}{end}")), received: date_of(plain.as_bytes()), as_is, open }
+    }
+
+    /// Gives the line with its notes and its end.
+    #[must_use]
+    pub fn written(&self) -> String {
+        let line = self.line.as_deref().unwrap_or(WITHOUT_DATE);
+        let (plain, end) = line.strip_suffix('\r').map_or((line, "\n"), |plain| (plain, "\r\n"));
+        let note = NOTES.iter().find(|(_, as_is, open)| (*as_is, *open) == (self.as_is, self.open));
+        note.map_or_else(|| format!("{plain}{end}"), |(word, ..)| format!("{plain}{NOTE}{word}{end}"))
+    }
+}
+
+/// Tells whether a line is a separator: it begins with `From ` and has a date.
+#[must_use]
+pub fn is_separator(line: &[u8]) -> bool {
+    line.starts_with(b"From ") && date_of(line).is_some()
+}
+
+/// Gives the address of a message's sender, as it stands in a separator.
+#[must_use]
+pub fn sender_of(message: &[u8]) -> String {
+    let field = ["Return-Path", "From", "Sender"].into_iter().find_map(|name| header::first(message, name));
+    let mailbox = field.and_then(|value| address::mailboxes(value).next());
+    mailbox.map(|mailbox| mailbox.address()).unwrap_or_default()
+}
+
+/// Reads the date of a separator.
+fn date_of(line: &[u8]) -> Option<Timestamp> {
+    if line.len() > SEPARATOR_BYTES_MAX {
+        return None;
+    }
+    let text = String::from_utf8_lossy(line);
+    let words: Vec<&str> = text.split_ascii_whitespace().skip(1).map(|word| word.trim_end_matches(',')).collect();
+    let starts = (0..words.len()).filter(|start| WEEKDAYS.contains(&words[*start]));
+    starts.into_iter().find_map(|start| date_in(&words[start + 1..]))
+}
+
+/// Reads what follows the day of the week: `Jan 3 01:05:34 1996` or `3 Jan 1996 01:05:34`, with a zone or without.
+fn date_in(words: &[&str]) -> Option<Timestamp> {
+    let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    let [first, second, third, rest @ ..] = words else { return None };
+    let (day, month) = if is_number(first) { (first, second) } else { (second, first) };
+    let year_and_time: Vec<&str> = std::iter::once(third).chain(rest.iter().take(4)).copied().collect();
+    let year = year_and_time.iter().find(|word| word.len() == 4 && is_number(word))?;
+    let time = year_and_time.iter().find(|word| word.contains(':') && word.as_bytes()[0].is_ascii_digit())?;
+    let is_zone = |word: &&&str| word.len() == 5 && word.starts_with(['+', '-']) && is_number(&word[1..]);
+    let zone = year_and_time.iter().find(is_zone).unwrap_or(&"+0000");
+    Date::parse(format!("{day} {month} {year} {time} {zone}").as_bytes()).map(|date| date.timestamp)
+}
+
+/// `Thu, 1 Jan 1970 00:00:00 +0000` as `Thu Jan  1 00:00:00 1970`.
+fn asctime(time: Timestamp) -> String {
+    let text = rfc5322(time);
+    let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+    match words.as_slice() {
+        [weekday, day, month, year, clock, ..] => format!("{weekday} {month} {day:>2} {clock} {year}"),
+        _ => "Thu Jan  1 00:00:00 1970".into(),
+    }
+}

@@ -1,0 +1,218 @@
+//! mbox files in and out: separators, quoting, ends, and that nothing changes on the way.
+
+use base::Timestamp;
+use base::limits::MESSAGE_BYTES_MAX;
+use proptest::prelude::*;
+
+use super::separator::is_separator;
+use super::{MboxMessage, MboxReader, MboxWriter};
+use crate::transport::form::{Ending, FileForm};
+use crate::transport::import::ImportedMessage;
+
+const SEPARATOR: &str = "From ann@acme.test Sat Jan  3 01:05:34 2026\n";
+
+fn read(text: &[u8]) -> Vec<MboxMessage> {
+    let mut reader = MboxReader::new(text, 0);
+    std::iter::from_fn(|| reader.next_message().expect("reading from memory")).collect()
+}
+
+fn texts(text: &str) -> Vec<String> {
+    read(text.as_bytes()).into_iter().map(|message| String::from_utf8(message.raw).expect("text")).collect()
+}
+
+/// Writes messages as an export does.
+fn written(messages: &[(Vec<u8>, FileForm)]) -> Vec<u8> {
+    let mut out = MboxWriter::new(Vec::new());
+    for (raw, form) in messages {
+        out.write(raw, Timestamp::from_seconds(86_400 * 366), form).expect("writing to memory");
+    }
+    out.finish().expect("writing to memory")
+}
+
+fn imported(file: &[u8]) -> Vec<ImportedMessage> {
+    read(file).into_iter().map(|message| message.into_imported("INBOX")).collect()
+}
+
+/// Reads a file as an import does and writes it again.
+fn through(file: &[u8]) -> Vec<u8> {
+    let mut out = MboxWriter::new(Vec::new());
+    for message in imported(file) {
+        out.write(&message.raw, message.received.unwrap_or_default(), &message.form).expect("writing to memory");
+    }
+    out.finish().expect("writing to memory")
+}
+
+#[test]
+fn separators_have_dates() {
+    let check = |line: &str, seconds: Option<i64>| {
+        assert_eq!(is_separator(line.as_bytes()), seconds.is_some(), "{line:?}");
+        let read = super::Separator::read(line.as_bytes());
+        assert_eq!(read.received, seconds.map(Timestamp::from_seconds), "{line:?}");
+    };
+    let moment = Some(1_767_402_334);
+    check("From ann@acme.test Sat Jan  3 01:05:34 2026\n", moment);
+    check("From - Sat Jan 03 01:05:34 2026\r\n", moment);
+    check("From 1643534543@xxx Sat Jan 03 01:05:34 +0000 2026\n", moment);
+    check("From \"ann b\"@acme.test Sat Jan  3 02:05:34 2026 +0100\n", moment);
+    check("From ann Sat Jan  3 01:05:34 UTC 2026 remote from far\n", moment);
+    check("From ann Sat, 3 Jan 2026 01:05:34 +0000\n", moment);
+    check("From Sat Sat Jan  3 01:05:34 2026", moment);
+    check("From ann Sat Jan  3 01:05 2026\n", Some(1_767_402_300));
+    check("From here on it is text\n", None);
+    check("From Sat on we are closed\n", None);
+    check("From ann Sat Feb 30 01:05:34 2026\n", None);
+    check("From ann\n", None);
+    check(&format!("From {} Sat Jan  3 01:05:34 2026\n", "a".repeat(2_000)), None);
+}
+
+#[test]
+fn messages_are_separated_by_dates_and_not_by_words() {
+    let text = format!("{SEPARATOR}Subject: a\n\nFrom here it is text\n\nFrom there too\n{SEPARATOR}Subject: b\n\n");
+    assert_eq!(texts(&text), ["Subject: a\n\nFrom here it is text\n\nFrom there too\n", "Subject: b\n"]);
+    assert!(MboxReader::new(&b"Subject: a message\n\n"[..], 0).next_message().is_err());
+    assert!(read(b"\n\n").is_empty());
+}
+
+#[test]
+fn a_file_without_dates_is_separated_by_empty_lines() {
+    let text = "From ann\nSubject: a\n\nFrom\nFrom me\n\nFrom bob\nSubject: b\n\n";
+    assert_eq!(texts(text), ["Subject: a\n\nFrom\nFrom me\n", "Subject: b\n"]);
+    assert_eq!(imported(text.as_bytes())[0].received, None);
+}
+
+#[test]
+fn each_level_of_quotes_goes_and_comes() {
+    let file = format!("{SEPARATOR}A: b\n\n>From a\n>>From b\n>>>From c\n> From d\n>Fromage\n\n");
+    assert_eq!(texts(&file), ["A: b\n\nFrom a\n>From b\n>>From c\n> From d\n>Fromage\n"]);
+    assert_eq!(String::from_utf8_lossy(&through(file.as_bytes())), file);
+}
+
+#[test]
+fn a_message_that_is_too_large_swallows_no_other() {
+    let mut file = format!("{SEPARATOR}Subject: large\n\n").into_bytes();
+    let line = [b"x".repeat(9_999), b"\n".to_vec()].concat();
+    while file.len() <= MESSAGE_BYTES_MAX + 100_000 {
+        file.extend_from_slice(&line);
+    }
+    file.extend_from_slice(format!("\n{SEPARATOR}Subject: after\n\n").as_bytes());
+    let found = read(&file);
+    assert_eq!(found.iter().map(|message| message.truncated).collect::<Vec<_>>(), [true, false]);
+    assert_eq!((found[0].raw.len(), found[1].raw.as_slice()), (MESSAGE_BYTES_MAX, &b"Subject: after\n"[..]));
+    assert_eq!(&file[found[0].next_offset as usize..][..5], b"From ");
+}
+
+#[test]
+fn reading_goes_on_at_any_message() {
+    let messages: Vec<_> =
+        ["a\r\n", "", "no end", "\r\n\r\n"].map(|raw| (raw.as_bytes().to_vec(), FileForm::default())).into();
+    let file = written(&messages);
+    let all = read(&file);
+    assert_eq!(all.len(), 4);
+    for (number, message) in all.iter().enumerate() {
+        let mut reader = MboxReader::new(&file[message.offset as usize..], message.offset);
+        let rest: Vec<_> = std::iter::from_fn(|| reader.next_message().expect("reading from memory")).collect();
+        assert_eq!(rest, all[number..]);
+    }
+}
+
+#[test]
+fn files_come_out_as_they_went_in() {
+    let check = |file: &str| assert_eq!(String::from_utf8_lossy(&through(file.as_bytes())), file);
+    let thunderbird = "From - Sat Jan 03 01:05:34 2026\r\nX-Mozilla-Status: 0001\r\nSubject: a\r\n\r\ntext\r\n\r\n";
+    check(thunderbird);
+    check(&thunderbird.repeat(2));
+    check(&thunderbird.replace("\r\n", "\n").repeat(2));
+    check(&format!("{SEPARATOR}Subject: a\n{SEPARATOR}Subject: b\n\ntext"));
+    check(&format!("{SEPARATOR}{SEPARATOR}\n{SEPARATOR}\n\n{SEPARATOR}Subject: b\n\ntext\n"));
+    check(&format!("{SEPARATOR}Subject: a\r\n\r\nCRLF in a file of LFs\r\n\n{SEPARATOR}b\n"));
+    check("From a Sat Jan  3 01:05:34 2026 remote from far\nSubject: a\n\n");
+    let mixed = imported(format!("{SEPARATOR}a\r\nb\n\r\n").as_bytes());
+    assert_eq!((mixed[0].raw.as_slice(), mixed[0].form.ending), (&b"a\r\nb\n"[..], Ending::CrlfBlank));
+}
+
+#[test]
+fn what_a_file_cannot_show_is_noted_on_the_separator() {
+    let check = |raw: &str, line: &str| {
+        let file = written(&[(raw.as_bytes().to_vec(), FileForm::default())]);
+        let file = String::from_utf8_lossy(&file).into_owned();
+        assert_eq!(file.lines().next(), Some(format!("From MAILER-DAEMON Sat Jan  2 00:00:00 1971{line}").as_str()));
+        assert_eq!(imported(file.as_bytes())[0].raw, raw.as_bytes());
+    };
+    check("a\r\n", "");
+    check("a\r\r\n", "");
+    check("a\n", " remote from as-is");
+    check("a", " remote from open");
+    check("a\nb", " remote from as-is.open");
+}
+
+#[test]
+fn senders_are_found_in_the_header() {
+    let check = |header: &str, expected: &str| assert_eq!(super::sender_of(header.as_bytes()), expected);
+    check("Return-Path: <a@b.test>\r\nFrom: C <c@d.test>\r\n\r\n", "a@b.test");
+    check("From: C <c@d.test>\r\n\r\n", "c@d.test");
+    check("\r\n", "");
+}
+
+#[test]
+fn a_date_that_no_separator_can_show_separates_all_the_same() {
+    for seconds in [i64::MIN / 2_000_000, -100_000_000_000, 300_000_000_000, i64::MAX / 2_000_000] {
+        let mut out = MboxWriter::new(Vec::new());
+        for _ in 0..2 {
+            out.write(b"a\r\n", Timestamp::from_seconds(seconds), &FileForm::default()).expect("writing to memory");
+        }
+        assert_eq!(read(&out.finish().expect("writing to memory")).len(), 2, "{seconds}");
+    }
+}
+
+/// Pieces that trouble is made of; the second half is for files, which separators of their own may cut.
+fn pieces(count: usize) -> impl Strategy<Value = Vec<u8>> {
+    let pieces = [
+        "\r\n",
+        "\n",
+        "\r",
+        "\0",
+        "a",
+        ">",
+        "From ",
+        ">From b",
+        "\r\r\n",
+        "A: b\r\n",
+        "\nFrom c Sat Jan  3 01:05:34 2026",
+    ];
+    prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..count)
+        .prop_map(|pieces| pieces.concat().into_bytes())
+}
+
+fn forms() -> impl Strategy<Value = FileForm> {
+    use crate::transport::line_ends::LineEnds;
+    let ends = prop::option::of(prop::sample::select(vec![LineEnds::Lf, LineEnds::Crlf]));
+    let ending = prop::sample::select(vec![Ending::Blank, Ending::CrlfBlank, Ending::Separator, Ending::FileEnd]);
+    let line =
+        prop::sample::select(vec!["From x", "From y Sat Jan  3 01:05:34 2026", "From z Sat Jan  3 01:05:34 2026\r"]);
+    (ends, ending, prop::option::of(line.prop_map(str::to_owned))).prop_map(|(line_ends, ending, separator)| FileForm {
+        line_ends,
+        ending,
+        separator,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn messages_of_the_wire_survive_a_file(messages in prop::collection::vec((pieces(10), forms()), 0..5)) {
+        let found: Vec<Vec<u8>> = imported(&written(&messages)).into_iter().map(|message| message.raw).collect();
+        let expected: Vec<Vec<u8>> = messages.into_iter().map(|(raw, _)| raw).collect();
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_file_survives_the_wire(text in pieces(14)) {
+        // Lines `From ` that are neither quoted nor whole separators come out quoted or ended; everything else is the same.
+        let bare = |line: &[u8]| line.starts_with(b"From ") && !(is_separator(line) && line.ends_with(b"\n"));
+        let mut file = SEPARATOR.as_bytes().to_vec();
+        file.extend(text.split_inclusive(|byte| *byte == b'\n').filter(|line| !bare(line)).flatten());
+        let again = through(&file);
+        prop_assert_eq!(String::from_utf8_lossy(&again), String::from_utf8_lossy(&file));
+    }
+}

@@ -1,0 +1,105 @@
+//! Messages into an mbox file.
+//!
+//! What [`super::reader`] reads from the file is the same message to the byte, whatever it consists of. A message that came from an mbox
+//! file is written as it stood there; the end of one that ended its file is kept for the last message alone, so each message is
+//! held back until it is known whether another one follows.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use base::Timestamp;
+
+use super::quotes_of;
+use super::separator::{Separator, sender_of};
+use crate::limits::SEPARATOR_BYTES_MAX;
+use crate::transport::form::{Ending, FileForm};
+use crate::transport::line_ends::{LineEnds, to_file};
+
+/// Longest separator that is written as it was: a note must have room behind it.
+const ORIGINAL_BYTES_MAX: usize = SEPARATOR_BYTES_MAX / 2;
+
+/// Writes the messages of an mbox file.
+pub struct MboxWriter<W> {
+    out: W,
+    /// Bytes written so far.
+    offset: u64,
+    /// The last message, not yet written.
+    waiting: Option<Waiting>,
+}
+
+struct Waiting {
+    separator: Separator,
+    bytes: Vec<u8>,
+    ending: Ending,
+}
+
+impl<W: Write> MboxWriter<W> {
+    /// Starts an empty file.
+    pub fn new(out: W) -> Self {
+        Self { out, offset: 0, waiting: None }
+    }
+
+    /// Adds a message of the wire; gives where in the file its separator begins.
+    pub fn write(&mut self, raw: &[u8], received: Timestamp, form: &FileForm) -> io::Result<u64> {
+        self.flush(false)?;
+        let file = to_file(raw, form.line_ends.unwrap_or(LineEnds::Lf));
+        let original = form.separator.as_ref().filter(|line| line.len() <= ORIGINAL_BYTES_MAX);
+        let original = original.map(|line| Separator::read(line.as_bytes()));
+        let mut separator = original
+            .filter(|separator| separator.received.is_some())
+            .unwrap_or_else(|| Separator::new(&sender_of(raw), received));
+        separator.as_is = file.marked;
+        self.waiting = Some(Waiting { separator, bytes: file.bytes.into_owned(), ending: form.ending });
+        Ok(self.offset)
+    }
+
+    /// Writes what was held back.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.flush(true)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn flush(&mut self, last: bool) -> io::Result<()> {
+        let Some(Waiting { mut separator, bytes, ending }) = self.waiting.take() else { return Ok(()) };
+        let ends_blank =
+            matches!(bytes.as_slice(), b"\n" | b"\r\n") || bytes.ends_with(b"\n\n") || bytes.ends_with(b"\n\r\n");
+        let is_open = !bytes.is_empty() && !bytes.ends_with(b"\n");
+        let after: &[u8] = match ending {
+            Ending::FileEnd if last && !ends_blank => b"",
+            Ending::Separator if !ends_blank && !is_open => b"",
+            Ending::CrlfBlank => b"\r\n",
+            _ => b"\n",
+        };
+        separator.open = is_open && !after.is_empty();
+        self.put(separator.written().as_bytes())?;
+        self.put(&quoted(&bytes))?;
+        if separator.open {
+            self.put(b"\n")?;
+        }
+        self.put(after)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.offset += bytes.len() as u64;
+        self.out.write_all(bytes)
+    }
+}
+
+/// Puts a `>` before each line that could be taken for a separator, or for one that is quoted already.
+fn quoted(raw: &[u8]) -> Cow<'_, [u8]> {
+    let starts = std::iter::once(0).chain(memchr::memchr_iter(b'\n', raw).map(|end| end + 1));
+    let places: Vec<usize> = starts.filter(|start| quotes_of(&raw[*start..]).is_some()).collect();
+    if places.is_empty() {
+        return Cow::Borrowed(raw);
+    }
+    let mut out = Vec::with_capacity(raw.len() + places.len());
+    let mut done = 0;
+    for place in places {
+        out.extend_from_slice(&raw[done..place]);
+        out.push(b'>');
+        done = place;
+    }
+    out.extend_from_slice(&raw[done..]);
+    Cow::Owned(out)
+}

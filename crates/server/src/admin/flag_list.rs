@@ -1,0 +1,143 @@
+//! Flags beside files that have no place for them: `NAME.mbox.flags.jsonl` for an mbox file, `flags.jsonl` for the single files
+//! of a folder.
+//!
+//! A line is a JSON object for one message: `message` (the byte at which its separator begins, as a text, or the name of its file),
+//! `flags` (as IMAP names them), and `received` (seconds since 1970). What the list says counts more than what the message
+//! says. A line that cannot be read is passed over, and a message without a line is imported without the list.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use base::Timestamp;
+use mail::mailbox::{Flags, flags};
+use mail::transport::status;
+use serde::{Deserialize, Serialize};
+
+use super::Failure;
+use super::mail_files::create;
+
+/// The list of a folder of single files.
+pub const FOLDER_LIST: &str = "flags.jsonl";
+
+/// What is put behind the name of an mbox file.
+const MBOX_ENDING: &str = ".flags.jsonl";
+
+/// Longest line.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+
+/// Most lines that are read.
+const LINES_MAX: usize = 10_000_000;
+
+/// A line.
+#[derive(Debug, Serialize, Deserialize)]
+struct Line {
+    message: String,
+    flags: Vec<String>,
+    received: i64,
+}
+
+/// The flags and times of messages.
+#[derive(Debug, Default)]
+pub struct FlagList {
+    messages: HashMap<String, (Flags, Timestamp)>,
+}
+
+impl FlagList {
+    /// Reads a list; one that is not there is empty.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let mut list = Self::default();
+        if !path.is_file() {
+            return Ok(list);
+        }
+        let mut input = BufReader::new(File::open(path).map_err(Failure::file(path))?);
+        for _ in 0..LINES_MAX {
+            let mut bytes = Vec::new();
+            if input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes).map_err(Failure::file(path))? == 0 {
+                break;
+            }
+            let Ok(line) = serde_json::from_slice::<Line>(&bytes) else { continue };
+            let mut flags = Flags::none();
+            line.flags.iter().for_each(|name| status::add(&mut flags, name));
+            list.messages.insert(line.message, (flags, Timestamp::from_seconds(line.received)));
+        }
+        Ok(list)
+    }
+
+    /// Gives what the list says of a message.
+    #[must_use]
+    pub fn find(&self, message: &str) -> Option<&(Flags, Timestamp)> {
+        self.messages.get(message)
+    }
+}
+
+/// Writes a list.
+pub struct FlagWriter {
+    out: BufWriter<File>,
+    path: PathBuf,
+}
+
+impl FlagWriter {
+    /// Makes the file, which must not exist.
+    pub fn create(path: &Path) -> Result<Self, Failure> {
+        Ok(Self { out: BufWriter::new(create(path)?), path: path.to_owned() })
+    }
+
+    /// Adds a message.
+    pub fn write(&mut self, message: &str, found: &Flags, received: Timestamp) -> Result<(), Failure> {
+        let marks = flags::mark_names(found.marks).map(str::to_owned);
+        let line = Line {
+            message: message.to_owned(),
+            flags: marks.chain(found.keywords.iter().cloned()).collect(),
+            received: received.seconds(),
+        };
+        let written = serde_json::to_string(&line).map_err(std::io::Error::from);
+        written.and_then(|text| writeln!(self.out, "{text}")).map_err(Failure::file(&self.path))
+    }
+
+    /// Writes what is still in memory.
+    pub fn finish(mut self) -> Result<(), Failure> {
+        self.out.flush().map_err(Failure::file(&self.path))
+    }
+}
+
+/// Gives the list of an mbox file.
+#[must_use]
+pub fn beside(mbox: &Path) -> PathBuf {
+    let mut name = mbox.as_os_str().to_owned();
+    name.push(MBOX_ENDING);
+    name.into()
+}
+
+/// Tells whether a file is the list of an mbox file that is there.
+#[must_use]
+pub fn is_list(path: &Path) -> bool {
+    path.to_str().and_then(|name| name.strip_suffix(MBOX_ENDING)).is_some_and(|mbox| Path::new(mbox).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_rubbish_is_passed_over() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = beside(&folder.path().join("a.mbox"));
+        let flags: Flags = ["\\Seen", "Work"].into_iter().collect();
+        let mut out = FlagWriter::create(&path).expect("it is new");
+        out.write("0", &flags, Timestamp::from_seconds(7)).expect("writable");
+        out.write("12", &Flags::none(), Timestamp::from_seconds(8)).expect("writable");
+        out.finish().expect("writable");
+        assert!(FlagWriter::create(&path).is_err());
+        let text = std::fs::read_to_string(&path).expect("readable");
+        std::fs::write(&path, format!("rubbish\n{{}}\n{text}")).expect("writable");
+        let list = FlagList::read(&path).expect("readable");
+        assert_eq!(list.find("0"), Some(&(flags, Timestamp::from_seconds(7))));
+        assert_eq!(list.find("12"), Some(&(Flags::none(), Timestamp::from_seconds(8))));
+        assert!(list.find("1").is_none() && FlagList::read(folder.path()).expect("none").find("0").is_none());
+        assert!(!is_list(&path));
+        std::fs::write(folder.path().join("a.mbox"), "").expect("writable");
+        assert!(is_list(&path));
+    }
+}

@@ -1,0 +1,417 @@
+//! Imports from files as they are found on disk, interrupted ones, and what comes out again.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use mail::mailbox::NewMessage;
+
+use super::*;
+use crate::admin::Request;
+use crate::admin::request::ExportRequest;
+use crate::sample::Sample;
+
+const COUNT: u64 = 2_000;
+
+fn request(sample: &Sample, name: &str, format: MailFormat) -> ImportRequest {
+    ImportRequest {
+        format,
+        files: vec![sample.folder.path().join(name)],
+        user: "ann".to_owned(),
+        folder: "INBOX".to_owned(),
+        skip_duplicates: false,
+    }
+}
+
+fn count(sample: &Sample) -> u64 {
+    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let view = file.view().expect("a view");
+    let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
+    u64::from(view.status(inbox).expect("a status").messages)
+}
+
+/// Breaks an import off at every step that it reports, until it is done.
+fn check_resumes(sample: &Sample, request: &ImportRequest) {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        assert!(attempts < 100, "the import gets nowhere");
+        let mut steps = 0;
+        let outcome = execute(&sample.core, request, &mut |_| {
+            steps += 1;
+            if steps < 9 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        match outcome {
+            Ok(_) => break,
+            Err(failure) => assert!(matches!(failure, Failure::Partly { .. }), "{failure}"),
+        }
+    }
+    assert!(attempts > 1, "the import was never broken off");
+    assert_eq!(count(sample), COUNT);
+}
+
+#[test]
+fn an_import_of_an_mbox_goes_on_where_it_was_broken_off() {
+    let sample = Sample::new();
+    let text: String =
+        (0..COUNT).map(|n| format!("From a@b.test Sat Jan  3 01:05:34 2026\nSubject: {n}\n\ntext\n\n")).collect();
+    std::fs::write(sample.folder.path().join("big.mbox"), text).expect("the folder is writable");
+    check_resumes(&sample, &request(&sample, "big.mbox", MailFormat::Mbox));
+}
+
+#[test]
+fn an_import_of_files_goes_on_where_it_was_broken_off() {
+    let sample = Sample::new();
+    let folder = sample.folder.path().join("letters");
+    std::fs::create_dir(&folder).expect("the folder is writable");
+    for number in 0..COUNT {
+        std::fs::write(folder.join(format!("{number:05}.eml")), format!("Subject: {number}\r\n\r\n"))
+            .expect("writable");
+    }
+    check_resumes(&sample, &request(&sample, "letters", MailFormat::Eml));
+}
+
+fn write(path: &Path, content: impl AsRef<[u8]>) {
+    std::fs::create_dir_all(path.parent().expect("it has one")).expect("the folder is writable");
+    std::fs::write(path, content).expect("the folder is writable");
+}
+
+/// Imports and expects that nothing is left out.
+fn import(sample: &Sample, request: ImportRequest) -> Answer {
+    let answer = sample.execute(Request::Import(request)).expect("it goes in");
+    assert_eq!(answer.complaint, None);
+    answer
+}
+
+fn export(sample: &Sample, format: MailFormat, to: &str, flags: bool) -> Answer {
+    let to = sample.folder.path().join(to);
+    let request = ExportRequest { format, to, user: "ann".to_owned(), folders: Vec::new(), flags };
+    let answer = sample.execute(Request::Export(request)).expect("it goes out");
+    assert_eq!(answer.complaint, None);
+    answer
+}
+
+/// What is in a mailbox: bytes, flags by name and times of its messages, in their order.
+fn mailbox(sample: &Sample, name: &str) -> Vec<(Vec<u8>, Vec<String>, i64)> {
+    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let view = file.view().expect("a view");
+    let folder = view.folder(name).expect("a look").unwrap_or_else(|| panic!("there is a mailbox {name}")).id;
+    let mut found = Vec::new();
+    view.entries(folder, base::Uid(1)..=base::Uid(u32::MAX), &mut |entry| {
+        let raw = view.message(entry.note)?.expect("an entry has its message").raw()?;
+        let flags = view.flags(&entry);
+        let marks = mail::mailbox::flags::mark_names(flags.marks).map(str::to_owned);
+        let mut names: Vec<String> = marks.chain(flags.keywords).collect();
+        names.sort();
+        found.push((raw, names, entry.received.seconds()));
+        Ok(ControlFlow::Continue(()))
+    })
+    .expect("it can be read");
+    found
+}
+
+fn folders(sample: &Sample) -> Vec<String> {
+    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let folders = file.view().expect("a view").folders().expect("a look");
+    folders.into_iter().map(|folder| folder.name).collect()
+}
+
+/// Puts a message into a mailbox as IMAP does.
+fn append(sample: &Sample, name: &str, raw: &[u8], flags: &[&str], seconds: i64) {
+    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let found = file.view().expect("a view").folder(name).expect("a look");
+    let folder = found.map_or_else(|| file.folder_create(name, None).expect("it is new").0, |folder| folder.id);
+    let flags = flags.iter().copied().collect();
+    let message = NewMessage { raw: raw.to_vec(), flags, received: Some(Timestamp::from_seconds(seconds)) };
+    file.append(folder, &[message]).expect("there is room");
+}
+
+/// All files below a folder, by their way, with their content.
+fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let found = mail_files::files_below(folder).expect("readable");
+    let way = |found: &Found| found.path.strip_prefix(folder).expect("below").to_string_lossy().into_owned();
+    found.iter().map(|found| (way(found), std::fs::read(&found.path).expect("readable"))).collect()
+}
+
+/// Messages in which everything that can go wrong with line ends, quotes and ends of files does.
+fn nasty() -> Vec<Vec<u8>> {
+    let pieces = ["\r\n", "\n", "\r", "\0\u{80}", "From ", ">From Sat Jan  3 01:05:34 2026", "A: b", "\r\r\n"];
+    let mut all = vec![String::new()];
+    for _ in 0..3 {
+        let longer: Vec<String> = all.iter().flat_map(|start| pieces.map(|piece| format!("{start}{piece}"))).collect();
+        all.extend(longer);
+        all.sort();
+        all.dedup();
+    }
+    all.into_iter().map(String::into_bytes).collect()
+}
+
+#[test]
+fn messages_survive_every_format_as_they_are_on_the_wire() {
+    let sample = Sample::new();
+    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let messages = nasty();
+    let new = |raw: &Vec<u8>| NewMessage { raw: raw.clone(), flags: Flags::none(), received: None };
+    let id = file.folder_create("wire", None).expect("it is new").0;
+    file.append(id, &messages.iter().map(new).collect::<Vec<_>>()).expect("there is room");
+    for (format, out) in [(MailFormat::Mbox, "m"), (MailFormat::Maildir, "d"), (MailFormat::Eml, "e")] {
+        export(&sample, format, out, false);
+        let from = match format {
+            MailFormat::Mbox => format!("{out}/wire.mbox"),
+            MailFormat::Maildir => format!("{out}/.wire"),
+            MailFormat::Eml => format!("{out}/wire"),
+        };
+        let request = ImportRequest { folder: format!("{out}-back"), ..request(&sample, &from, format) };
+        import(&sample, request);
+        let mut back: Vec<Vec<u8>> =
+            mailbox(&sample, &format!("{out}-back")).into_iter().map(|(raw, ..)| raw).collect();
+        // The order in a Maildir is that of its times and names.
+        let mut expected = messages.clone();
+        back.sort();
+        expected.sort();
+        assert_eq!(back.len(), expected.len(), "{format:?}");
+        assert!(back == expected, "{format:?}");
+    }
+}
+
+#[test]
+fn files_come_out_of_their_format_as_they_went_in() {
+    let sample = Sample::new();
+    let top = sample.folder.path();
+    for (number, content) in (1_700_000_000..).zip(nasty()) {
+        write(&top.join(format!("in-d/.Entw&APw-rfe/cur/{number}.x:2,")), &content);
+        write(&top.join(format!("in-e/letters/{}.eml", number - 1_699_999_999)), &content);
+    }
+    let text = "From - Sat Jan 03 01:05:34 2026\r\nX-Mozilla-Status: 0001\r\nSubject: a\r\n\r\n>From b\r\n\r\n";
+    write(&top.join("in-m/a.2023.mbox"), text.repeat(2));
+    write(&top.join("in-m/Work/x.mbox"), text.replace("\r\n", "\n").trim_end());
+    write(&top.join("in-d/cur/.keep"), "");
+    std::fs::remove_file(top.join("in-d/cur/.keep")).expect("it was made");
+    for (format, from, out) in
+        [(MailFormat::Mbox, "in-m", "m"), (MailFormat::Maildir, "in-d", "d"), (MailFormat::Eml, "in-e", "e")]
+    {
+        import(&sample, request(&sample, from, format));
+        export(&sample, format, out, false);
+    }
+    let (before, after) = (tree(&top.join("in-m")), tree(&top.join("m")));
+    assert!(before.iter().all(|(way, content)| after.get(way) == Some(content)), "{after:?}");
+    let contents = |way: &str| -> Vec<Vec<u8>> { tree(&top.join(way)).into_values().collect() };
+    assert!(contents("in-d/.Entw&APw-rfe/cur") == contents("d/.Entw&APw-rfe/cur"));
+    let sorted = |way: &str| {
+        let mut contents = contents(way);
+        contents.sort();
+        contents
+    };
+    assert!(sorted("in-e/letters") == sorted("e/letters"));
+}
+
+#[test]
+fn flags_dates_and_folders_come_back() {
+    for format in [MailFormat::Mbox, MailFormat::Maildir, MailFormat::Eml] {
+        let sample = Sample::new();
+        let names = ["Work.2026", "Work/2026", "Entw\u{fc}rfe/a & b", "a.mbox", "..", "flags.jsonl"];
+        for name in names {
+            let raw = b"Status: RO\r\nDate: Thu, 1 Jan 2026 00:00:00 +0000\r\n\r\n";
+            append(&sample, name, raw, &["\\Answered", "\\Draft", "$Forwarded", "Later"], 1_000_000_000);
+            append(&sample, name, raw, &[], 1_100_000_000);
+        }
+        let before: Vec<_> = names.map(|name| mailbox(&sample, name)).into();
+        assert_eq!(before[0][0].1, ["$Forwarded", "Later", "\\Answered", "\\Draft"]);
+        export(&sample, format, "out", true);
+        let out = sample.folder.path().join("out");
+        let fresh = Sample::new();
+        import(&fresh, ImportRequest { files: vec![out], ..request(&fresh, "", format) });
+        let after: Vec<_> = names.map(|name| mailbox(&fresh, name)).into();
+        assert_eq!(before, after, "{format:?}");
+        assert_eq!(folders(&sample), folders(&fresh), "{format:?}");
+    }
+}
+
+#[test]
+fn exported_mail_is_for_its_owner_alone_and_has_its_times() {
+    use std::os::unix::fs::PermissionsExt;
+    let sample = Sample::new();
+    append(&sample, "Old", b"Subject: a\r\n\r\n", &["Later"], 1_000_000_000);
+    for (format, out) in [(MailFormat::Mbox, "m"), (MailFormat::Maildir, "d"), (MailFormat::Eml, "e")] {
+        export(&sample, format, out, true);
+        let top = sample.folder.path().join(out);
+        let mode = |path: &Path| std::fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
+        assert_eq!(mode(&top), 0o700);
+        for found in mail_files::files_below(&top).expect("readable") {
+            assert_eq!(mode(&found.path), 0o600, "{}", found.path.display());
+            let is_message = found.name().ends_with(".eml") || found.name().contains(":2,");
+            assert!(!is_message || found.modified == Some(Timestamp::from_seconds(1_000_000_000)));
+        }
+    }
+    let name = tree(&sample.folder.path().join("d/.Old/cur")).into_keys().next().expect("a message");
+    assert_eq!(name, "1000000000.M0Q1.doublet,S=12:2,a");
+}
+
+#[test]
+fn flags_are_read_from_headers_keyword_files_and_lists() {
+    let sample = Sample::new();
+    let top = sample.folder.path();
+    let separator = "From a@b.test Sat Jan  3 01:05:34 2026\n";
+    write(
+        &top.join("a.mbox"),
+        format!("{separator}Status: RO\nX-Keywords: Later\n\n\n{separator}X-Mozilla-Status: 0006\n\n\n"),
+    );
+    import(&sample, request(&sample, "a.mbox", MailFormat::Mbox));
+    let found = mailbox(&sample, "INBOX");
+    assert_eq!(
+        (found[0].1.as_slice(), found[1].1.as_slice()),
+        (&["Later".into(), "\\Seen".into()][..], &["\\Answered".into(), "\\Flagged".into()][..])
+    );
+    assert_eq!(found[0].0, b"Status: RO\r\nX-Keywords: Later\r\n\r\n", "the headers stay");
+    write(&top.join("dir/cur/1.a:2,Sb"), "");
+    write(&top.join("dir/new/2.b"), "");
+    write(&top.join("dir/dovecot-keywords"), "0 One\n1 Two\n");
+    import(&sample, ImportRequest { folder: "D".into(), ..request(&sample, "dir", MailFormat::Maildir) });
+    let flags: Vec<Vec<String>> = mailbox(&sample, "D").into_iter().map(|(_, flags, _)| flags).collect();
+    assert_eq!(flags, [vec!["Two".to_owned(), "\\Seen".into()], vec![]]);
+}
+
+#[test]
+fn single_files_have_the_time_of_their_header_or_their_own() {
+    let sample = Sample::new();
+    let top = sample.folder.path();
+    let date = "Date: Thu, 1 Jan 2026 00:00:00 +0000\n";
+    write(&top.join("in/1"), format!("Received: by a; Fri, 2 Jan 2026 00:00:00 +0000\n{date}\n"));
+    write(&top.join("in/2"), format!("{date}\n"));
+    write(&top.join("in/3"), "\n");
+    let file = File::options().write(true).open(top.join("in/3")).expect("it was written");
+    file.set_modified(mail_files::system_time(Timestamp::from_seconds(5))).expect("its time can be set");
+    import(&sample, request(&sample, "in", MailFormat::Eml));
+    let times: Vec<i64> = mailbox(&sample, "INBOX").into_iter().map(|(.., time)| time).collect();
+    assert_eq!(times, [1_767_312_000, 1_767_225_600, 5]);
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_does_not_stop_the_rest() {
+    let sample = Sample::new();
+    let top = sample.folder.path();
+    write(&top.join("letters/good.eml"), "Subject: good\r\n\r\n");
+    write(&top.join("letters/.DS_Store"), "rubbish");
+    let large = File::create(top.join("letters/large.eml")).expect("writable");
+    large.set_len(MESSAGE_BYTES_MAX as u64 + 1).expect("a file with a hole");
+    write(&top.join("boxes/a.msf"), "rubbish");
+    write(&top.join("boxes/b"), "From a@b.test Sat Jan  3 01:05:34 2026\nSubject: b\n\n");
+    let check = |request: ImportRequest, messages: u64, named: &[&str]| {
+        let answer = sample.execute(Request::Import(request)).expect("it goes on");
+        let skipped = answer.data["skipped"].as_array().expect("a list");
+        assert_eq!((&answer.data["messages"], skipped.len()), (&json!(messages), named.len()), "{skipped:?}");
+        let complaint = answer.complaint.expect("the command fails");
+        for name in named {
+            assert!(complaint.contains(name) && skipped.iter().any(|text| text.to_string().contains(name)), "{name}");
+        }
+    };
+    check(request(&sample, "letters", MailFormat::Eml), 1, &[".DS_Store", "large.eml"]);
+    check(request(&sample, "boxes", MailFormat::Mbox), 1, &["a.msf"]);
+    check(request(&sample, "letters/good.eml", MailFormat::Mbox), 0, &["good.eml: this is no mbox file"]);
+    let two = ["missing.eml", "letters/good.eml"].map(|name| top.join(name)).to_vec();
+    check(ImportRequest { files: two, ..request(&sample, "", MailFormat::Eml) }, 1, &["missing.eml"]);
+}
+
+#[test]
+fn a_failed_import_says_what_went_in_and_goes_on_when_there_is_room() {
+    let sample = Sample::new();
+    let text = format!("From a@b.test Sat Jan  3 01:05:34 2026\n\n{}\n\n", "x".repeat(1_000));
+    write(&sample.folder.path().join("big.mbox"), text.repeat(1_500));
+    let request = ImportRequest { user: "bob".to_owned(), ..request(&sample, "big.mbox", MailFormat::Mbox) };
+    let failure = sample.execute(Request::Import(request.clone())).expect_err("bob has 1 MiB").to_string();
+    assert!(failure.contains("over quota") && failure.contains("raises the limit"), "{failure}");
+    assert!(failure.contains("1000 messages (1004000 bytes) went in before that and stay"), "{failure}");
+    let bob = people::find(&sample.core, "bob").expect("he is there");
+    people::set_quota(&sample.core, &bob, None).expect("it can be raised");
+    assert_eq!(import(&sample, request).data["messages"], json!(500));
+}
+
+/// Breaks an import off after some steps.
+fn break_off(sample: &Sample, request: &ImportRequest, steps: usize) {
+    let mut left = steps;
+    let outcome = execute(&sample.core, request, &mut |_| {
+        left -= 1;
+        if left > 0 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    let failure = outcome.expect_err("it is broken off").to_string();
+    assert!(failure.contains("broken off") && failure.contains("goes on where it stopped"), "{failure}");
+}
+
+fn numbered(count: u64) -> Vec<String> {
+    (0..count).map(|n| format!("From a@b.test Sat Jan  3 01:05:34 2026\nSubject: {n}\n\ntext\n\n")).collect()
+}
+
+/// The numbers of the messages in a mailbox, sorted.
+fn numbers(sample: &Sample, name: &str) -> Vec<u64> {
+    let number = |raw: Vec<u8>| -> u64 {
+        let text = String::from_utf8(raw).expect("text");
+        text.split("\r\n").next().and_then(|line| line.strip_prefix("Subject: ")?.parse().ok()).expect("a number")
+    };
+    let mut found: Vec<u64> = mailbox(sample, name).into_iter().map(|(raw, ..)| number(raw)).collect();
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn an_mbox_that_was_changed_meanwhile_is_imported_whole() {
+    let all = numbered(COUNT + 10);
+    let check = |now: &[String], expected: Vec<u64>| {
+        let sample = Sample::new();
+        let path = sample.folder.path().join("big.mbox");
+        write(&path, all[..COUNT as usize].concat());
+        let request = request(&sample, "big.mbox", MailFormat::Mbox);
+        break_off(&sample, &request, 9);
+        write(&path, now.concat());
+        import(&sample, request);
+        assert_eq!(numbers(&sample, "INBOX"), expected);
+    };
+    let count = COUNT as usize;
+    let grown_in_front: Vec<String> = [&all[count..], &all[..count]].concat();
+    check(&grown_in_front, (0..COUNT + 10).collect());
+    check(&all, (0..COUNT + 10).collect());
+    check(&all[100..count], (0..COUNT).collect());
+    // What is gone from the file was imported before it went.
+    check(&all[count..], (0..500).chain(COUNT..COUNT + 10).collect());
+}
+
+#[test]
+fn another_folder_makes_it_another_import() {
+    let sample = Sample::new();
+    write(&sample.folder.path().join("big.mbox"), numbered(COUNT).concat());
+    let to = |folder: &str| ImportRequest { folder: folder.into(), ..request(&sample, "big.mbox", MailFormat::Mbox) };
+    break_off(&sample, &to("B2"), 9);
+    import(&sample, to("B3"));
+    import(&sample, to("B2"));
+    for folder in ["B2", "B3"] {
+        assert_eq!(numbers(&sample, folder), (0..COUNT).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_maildir_that_was_changed_meanwhile_is_imported_whole() {
+    let check = |change: &dyn Fn(&Path)| -> Answer {
+        let sample = Sample::new();
+        let top = sample.folder.path().join("dir");
+        for number in 0..COUNT {
+            let part = if number < 1_000 { "cur" } else { "new" };
+            write(&top.join(part).join(format!("{}.x", 1_000_000_000 + number)), format!("Subject: {number}\n\n"));
+        }
+        let request = request(&sample, "dir", MailFormat::Maildir);
+        break_off(&sample, &request, 9);
+        change(&top);
+        let answer = import(&sample, request);
+        assert_eq!(numbers(&sample, "INBOX"), (0..COUNT).collect::<Vec<_>>());
+        answer
+    };
+    let path = |top: &Path, part: &str, number: u64| top.join(part).join(format!("{}.x", 1_000_000_000 + number));
+    let gone =
+        check(&|top| (0..400).for_each(|number| std::fs::remove_file(path(top, "cur", number)).expect("it is there")));
+    assert!(gone.says[0].contains("was read from the beginning"), "{:?}", gone.says);
+    let moved = check(&|top| {
+        for number in 1_000..COUNT {
+            let mut to = path(top, "cur", number).into_os_string();
+            to.push(":2,S");
+            std::fs::rename(path(top, "new", number), to).expect("it is there");
+        }
+    });
+    assert!(moved.says.is_empty(), "{:?}", moved.says);
+}

@@ -1,0 +1,278 @@
+//! Files of mail on disk: which mailbox a file is, which file a mailbox is, and what lies in a folder.
+//!
+//! A mailbox `Work/2026` is the file `Work/2026.mbox`, or the folder `Work/2026` of single files; what a file name cannot hold or
+//! would mean something else there is written as `%` with two hexadecimal digits, and only what is written so is read so. In
+//! names of others, Thunderbird's folders `Work.sbd` are the level `Work`.
+//!
+//! What is made here is mail: nobody but its owner may read it.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base::Timestamp;
+use base::limits::FOLDER_NAME_BYTES_MAX;
+
+use super::Failure;
+
+/// Deepest nesting of folders that is looked into.
+const FOLDER_DEPTH_MAX: usize = 16;
+
+/// Endings that mean something: a level that has one keeps it from meaning that.
+const ENDINGS: [&str; 5] = [".mbox", ".mbx", ".sbd", ".eml", ".jsonl"];
+
+/// A file, and what was seen of it when its folder was listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Where.
+    pub path: PathBuf,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was changed last.
+    pub modified: Option<Timestamp>,
+}
+
+impl Found {
+    /// Looks at one file.
+    pub fn of(path: &Path) -> Self {
+        let facts = std::fs::metadata(path).ok();
+        let modified = facts.as_ref().and_then(|facts| facts.modified().ok()).map(timestamp);
+        Self { path: path.to_owned(), size: facts.map_or(0, |facts| facts.len()), modified }
+    }
+
+    /// Gives the file's name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        name_of(&self.path)
+    }
+}
+
+/// Lists the files of a folder in the order of their names.
+pub fn files_of(folder: &Path) -> Result<Vec<Found>, Failure> {
+    Ok(listed(folder)?.0)
+}
+
+/// Lists the files of a folder and of the folders below it.
+pub fn files_below(folder: &Path) -> Result<Vec<Found>, Failure> {
+    let mut found = Vec::new();
+    let mut waiting = vec![(folder.to_owned(), 0)];
+    while let Some((folder, depth)) = waiting.pop() {
+        let (files, folders) = listed(&folder)?;
+        found.extend(files);
+        if depth < FOLDER_DEPTH_MAX {
+            waiting.extend(folders.into_iter().rev().map(|folder| (folder, depth + 1)));
+        }
+    }
+    Ok(found)
+}
+
+/// Gives the files and the folders of a folder; links to folders are not followed.
+fn listed(folder: &Path) -> Result<(Vec<Found>, Vec<PathBuf>), Failure> {
+    let (mut files, mut folders) = (Vec::new(), Vec::new());
+    for entry in std::fs::read_dir(folder).map_err(Failure::file(folder))? {
+        let path = entry.map_err(Failure::file(folder))?.path();
+        if path.is_dir() {
+            if !path.is_symlink() {
+                folders.push(path);
+            }
+        } else {
+            files.push(Found::of(&path));
+        }
+    }
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    folders.sort();
+    Ok((files, folders))
+}
+
+/// Gives the mailbox of an mbox file below a folder.
+#[must_use]
+pub fn mailbox_of_mbox(top: &Path, file: &Path) -> String {
+    let mut levels = levels_of(top, file);
+    if let Some(last) = levels.last_mut() {
+        let bare = [".mbox", ".mbx"].iter().find_map(|ending| without_ending(last, ending)).map(str::to_owned);
+        *last = bare.unwrap_or_else(|| last.clone());
+    }
+    mailbox_of(levels)
+}
+
+/// Gives the mailbox of a folder of single files below another folder.
+#[must_use]
+pub fn mailbox_of_folder(top: &Path, folder: &Path) -> String {
+    mailbox_of(levels_of(top, folder))
+}
+
+/// Makes a name that a mailbox can have out of one that somebody else gave.
+#[must_use]
+pub fn sound_name(name: &str) -> String {
+    let levels: Vec<&str> = name.split('/').filter(|level| !level.is_empty()).collect();
+    let mut name = levels.join("/").replace(char::is_control, "_");
+    name.truncate(name.floor_char_boundary(FOLDER_NAME_BYTES_MAX));
+    let name = name.trim_end_matches('/');
+    match name.split_once('/') {
+        _ if name.is_empty() => "INBOX".to_owned(),
+        None if name.eq_ignore_ascii_case("inbox") => "INBOX".to_owned(),
+        Some((first, rest)) if first.eq_ignore_ascii_case("inbox") => format!("INBOX/{rest}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// Gives the way to a mailbox's folder or, with an ending, to its file.
+#[must_use]
+pub fn way_of(mailbox: &str, ending: &str) -> PathBuf {
+    let mut way: PathBuf = mailbox.split('/').map(escaped).collect();
+    way.as_mut_os_string().push(ending);
+    way
+}
+
+fn levels_of(top: &Path, path: &Path) -> Vec<String> {
+    let way = path.strip_prefix(top).unwrap_or(path);
+    way.components().map(|level| level.as_os_str().to_string_lossy().into_owned()).collect()
+}
+
+fn mailbox_of(levels: Vec<String>) -> String {
+    let bare = |level: &String| unescaped(without_ending(level, ".sbd").unwrap_or(level)).replace('/', "_");
+    sound_name(&levels.iter().map(bare).collect::<Vec<_>>().join("/"))
+}
+
+fn without_ending<'a>(name: &'a str, ending: &str) -> Option<&'a str> {
+    let (start, end) = name.split_at_checked(name.len().checked_sub(ending.len())?)?;
+    (end.eq_ignore_ascii_case(ending) && !start.is_empty()).then_some(start)
+}
+
+/// Writes a level of a mailbox's name as the name of a file.
+fn escaped(level: &str) -> String {
+    let dot = ENDINGS.iter().find_map(|ending| without_ending(level, ending)).map(str::len);
+    let mut name = String::with_capacity(level.len());
+    for (place, c) in level.char_indices() {
+        let means_something = c == '.' && (place == 0 || Some(place) == dot);
+        if c == '%' || c.is_ascii_control() || means_something {
+            name.push_str(&format!("%{:02X}", u32::from(c)));
+        } else {
+            name.push(c);
+        }
+    }
+    name
+}
+
+/// Reads what [`escaped`] writes, and leaves other percent signs as they are.
+fn unescaped(name: &str) -> String {
+    let mut level = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some((before, after)) = rest.split_once('%') {
+        level.push_str(before);
+        let digits =
+            after.get(..2).filter(|digits| digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'A'..=b'F')));
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        match byte.filter(|byte| matches!(byte, b'%' | b'.' | 0..=31 | 127)) {
+            Some(byte) => {
+                level.push(char::from(byte));
+                rest = &after[2..];
+            }
+            None => {
+                level.push('%');
+                rest = after;
+            }
+        }
+    }
+    level.push_str(rest);
+    level
+}
+
+/// Gives the last part of a path, for people.
+#[must_use]
+pub fn name_of(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Makes a file, which must not exist, for its owner alone.
+pub fn create(path: &Path) -> Result<File, Failure> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(Failure::file(path))
+}
+
+/// Makes a folder, and those above it, for their owner alone; one that exists stays as it is.
+pub fn make_folder(path: &Path) -> Result<(), Failure> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Failure::file(path))
+}
+
+/// Gives a time as the file system keeps it.
+#[must_use]
+pub fn system_time(at: Timestamp) -> SystemTime {
+    let distance = std::time::Duration::from_micros(at.0.unsigned_abs());
+    let moment = if at.0 < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
+    moment.unwrap_or(UNIX_EPOCH)
+}
+
+fn timestamp(time: SystemTime) -> Timestamp {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => Timestamp::default().after(since),
+        Err(before) => Timestamp::default().before(before.duration()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mailboxes_are_named_after_files_and_folders() {
+        let top = Path::new("/top");
+        let check = |path: &str, expected: &str| assert_eq!(mailbox_of_mbox(top, Path::new(path)), expected);
+        check("/top/Inbox.mbox", "INBOX");
+        check("/top/Inbox", "INBOX");
+        check("/top/Inbox.sbd/Sub", "INBOX/Sub");
+        check("/top/Work/2026.mbox", "Work/2026");
+        check("/top/Work/2026.MBX", "Work/2026");
+        check("/top/a.2023", "a.2023");
+        check("/top/Sub.v1.2.mbox", "Sub.v1.2");
+        check("/top/100%25.mbox", "100%");
+        check("/top/100%20%.mbox", "100%20%");
+        check("/top/a\u{7}.mbox", "a_");
+        check("/top/.mbox", ".mbox");
+        assert_eq!(mailbox_of_folder(top, Path::new("/top/a.2024")), "a.2024");
+        assert_eq!(
+            (sound_name("a//b/"), sound_name("/"), sound_name("iNBOX/x")),
+            ("a/b".into(), "INBOX".into(), "INBOX/x".into())
+        );
+        assert_eq!(sound_name(&"\u{fc}".repeat(1_000)).len(), FOLDER_NAME_BYTES_MAX);
+    }
+
+    #[test]
+    fn mailboxes_come_back_under_their_names_and_never_leave_their_folder() {
+        let top = Path::new("/top");
+        let check = |mailbox: &str, way: &str| {
+            assert_eq!(way_of(mailbox, ".mbox"), Path::new(&format!("{way}.mbox")), "{mailbox}");
+            assert_eq!(mailbox_of_mbox(top, &top.join(way_of(mailbox, ".mbox"))), mailbox, "{mailbox}");
+            assert_eq!(mailbox_of_folder(top, &top.join(way_of(mailbox, ""))), mailbox, "{mailbox}");
+        };
+        check("INBOX", "INBOX");
+        check("Work/2026", "Work/2026");
+        check("Work.2026", "Work.2026");
+        check("../../etc", "%2E./%2E./etc");
+        check("a.mbox/b.eml", "a%2Embox/b%2Eeml");
+        check("flags.jsonl", "flags%2Ejsonl");
+        check("100%25", "100%2525");
+        check("Entw\u{fc}rfe", "Entw\u{fc}rfe");
+    }
+
+    #[test]
+    fn folders_are_listed_in_order() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["b", "a/z", "a/c/d", "c"] {
+            let path = folder.path().join(name);
+            make_folder(path.parent().expect("it has one")).expect("writable");
+            create(&path).expect("it is new");
+        }
+        let found = files_below(folder.path()).expect("readable");
+        let ways: Vec<_> = found.iter().map(|found| found.path.strip_prefix(folder.path()).expect("below")).collect();
+        assert_eq!(ways, ["b", "c", "a/z", "a/c/d"].map(Path::new));
+        assert_eq!(files_of(folder.path()).expect("readable").len(), 2);
+    }
+
+    #[test]
+    fn times_of_files_read_back() {
+        for micros in [0, 1_700_000_000_000_001, -5] {
+            assert_eq!(timestamp(system_time(Timestamp(micros))), Timestamp(micros));
+        }
+    }
+}
