@@ -86,19 +86,38 @@ impl Connection {
         self.work.session.greet(&mut self.work.out);
         loop {
             let effect = match self.work.decode() {
-                Decoded::Incomplete => {
-                    self.flush().await?;
-                    if let Err(silence) = self.read(shutdown, std::future::pending()).await? {
-                        return self.say_good_bye(&silence).await;
-                    }
-                    continue;
-                }
+                Decoded::Incomplete => match self.wait(shutdown).await? {
+                    Ok(effect) => effect,
+                    Err(silence) => return self.say_good_bye(&silence).await,
+                },
                 Decoded::Command(verb, command) => self.visit(Task::Execute(verb, command)).await?,
                 other => self.work.take_other(other),
             };
             if !self.settle(effect, shutdown).await? {
                 return self.close().await;
             }
+        }
+    }
+
+    /// Waits for the client between commands, and tells it meanwhile of what it watches.
+    async fn wait(&mut self, shutdown: &Shutdown) -> io::Result<Result<Effect, Silence>> {
+        self.flush().await?;
+        let listener = match self.work.decoder.is_empty() {
+            true => self.work.session.listen_between_commands(),
+            false => None,
+        };
+        if listener.is_some() && self.work.session.has_news() {
+            return self.visit(Task::Resume).await.map(Ok);
+        }
+        let woken = async {
+            match listener {
+                Some(listener) => listener.await,
+                None => std::future::pending().await,
+            }
+        };
+        match self.read(shutdown, woken).await? {
+            Ok(()) | Err(Silence::Woken) => Ok(Ok(Effect::Ready)),
+            Err(silence) => Ok(Err(silence)),
         }
     }
 

@@ -71,6 +71,12 @@ pub const LIST_ITEMS_MAX: usize = 64;
 /// Longest mailbox name, decoded.
 pub const MAILBOX_NAME_BYTES_MAX: usize = base::limits::FOLDER_NAME_BYTES_MAX;
 
+/// Most event groups of one NOTIFY.
+pub const EVENT_GROUPS_MAX: usize = 16;
+
+/// Most mailboxes that a client may watch with NOTIFY.
+pub const WATCHED_MAILBOXES_MAX: usize = 1_000;
+
 /// Most steps that matching one mailbox name against one pattern may take.
 pub const LIST_STEPS_MAX: usize = 100_000;
 

@@ -75,9 +75,10 @@ impl Connection {
         self.effect = effect;
     }
 
-    /// Tells an idle client what another one did.
+    /// Tells an idle client what another one did, and one that watches.
     pub fn wake(&mut self) {
-        if self.effect == Effect::Idle {
+        let between = self.effect == Effect::Ready && self.session.listen_between_commands().is_some();
+        if self.effect == Effect::Idle || (between && self.session.has_news()) {
             let effect = self.session.resume(&mut self.out);
             self.settle(effect);
             self.collect();

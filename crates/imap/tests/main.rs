@@ -35,4 +35,6 @@ macro_rules! dialogues {
     };
 }
 
-dialogues!(append, condstore, copy, enable, fetch, login, mailboxes, noop, numbers, qresync, search, store, syntax);
+dialogues!(
+    append, condstore, copy, enable, fetch, login, mailboxes, noop, notify, numbers, qresync, search, store, syntax
+);

@@ -211,6 +211,32 @@ async fn what_cannot_be_skipped_ends_the_connection() {
     assert!(client.closed().await);
 }
 
+#[tokio::test]
+async fn a_client_that_watches_hears_between_its_commands() {
+    let server = server().await;
+    let (mut watching, mut other) = (Client::logged_in(&server).await, Client::logged_in(&server).await);
+    watching.command("a SELECT INBOX").await;
+    let groups =
+        "(selected (MessageNew (BODY.PEEK[TEXT]) MessageExpunge)) (personal (MessageNew MessageExpunge MailboxName))";
+    watching.command(&format!("b NOTIFY SET {groups}")).await;
+    // More than a piece, so that the announcement goes over several slices.
+    let body = "0123456789 abcdefghijklmnopqrstuvwxyz\r\n".repeat(20_000);
+    let message = format!("Subject: large\r\n\r\n{body}");
+    other.send(format!("a APPEND INBOX {{{}+}}\r\n{message}\r\n", message.len()).as_bytes()).await;
+    other.until("a OK ").await;
+    let announced = format!("* 1 EXISTS\r\n* 1 RECENT\r\n* 1 FETCH (BODY[TEXT] {{{}}}\r\n{body})\r\n", body.len());
+    assert_eq!(watching.until("\n)\r\n").await, announced);
+    other.command("b CREATE Plan").await;
+    assert_eq!(watching.until("\r\n").await, "* LIST (\\HasNoChildren) \"/\" Plan\r\n");
+    other.send(b"c APPEND Plan {1+}\r\nx\r\n").await;
+    assert!(watching.until("\r\n").await.starts_with("* STATUS Plan (UIDVALIDITY "));
+    // A command of its own works as ever, and the next event comes.
+    watching.command("c NOOP").await;
+    other.until("c OK ").await;
+    other.command("d DELETE Plan").await;
+    assert_eq!(watching.until("\r\n").await, "* LIST (\\NonExistent) \"/\" Plan\r\n");
+}
+
 /// One of many writers: puts messages into the inbox, and changes, copies, moves and expunges those that are its own.
 async fn write_in_company(mut client: Client, writer: usize) -> Vec<u32> {
     let mut uids = Vec::new();

@@ -136,6 +136,15 @@ impl Job for FetchJob {
     }
 }
 
+/// Makes the job that tells attributes of new messages without having been asked (RFC 5465 §5.2).
+pub fn announcement(
+    attributes: Vec<FetchAttribute>,
+    uids: std::ops::RangeInclusive<u32>,
+    view: &MailView<'_>,
+) -> Box<dyn Job> {
+    Box::new(FetchJob::of(attributes, Numbering::Sequence, Walk::new(vec![Stretch::from(uids)], view)))
+}
+
 impl FetchJob {
     fn new(fetch: FetchCommand, walk: Walk) -> Self {
         let mut attributes = fetch.attributes;
@@ -145,11 +154,15 @@ impl FetchJob {
         if fetch.changed_since.is_some() && !attributes.contains(&FetchAttribute::ModSeq) {
             attributes.push(FetchAttribute::ModSeq);
         }
+        Self::of(attributes, fetch.numbering, walk)
+    }
+
+    fn of(attributes: Vec<FetchAttribute>, numbering: Numbering, walk: Walk) -> Self {
         Self {
             reads_contents: !attributes.iter().all(FetchAttribute::needs_entry_only),
             marks_seen: attributes.iter().any(FetchAttribute::marks_seen),
             attributes,
-            numbering: fetch.numbering,
+            numbering,
             walk,
             batch: VecDeque::new(),
             piece: None,

@@ -44,7 +44,8 @@ pub fn hierarchy(view: &MailView<'_>) -> Result<Hierarchy> {
     Ok(Hierarchy::of(mailboxes))
 }
 
-fn write(listed: &Listed<'_>, selection: ListSelection, returns: &ListReturns, out: &mut Writer) {
+/// Writes a LIST response without its extended data and its end.
+pub fn write_name(listed: &Listed<'_>, selection: ListSelection, returns: &ListReturns, out: &mut Writer) {
     out.untagged().text("LIST (");
     for (index, attribute) in listed.attributes(selection, returns).enumerate() {
         if index > 0 {
@@ -53,6 +54,10 @@ fn write(listed: &Listed<'_>, selection: ListSelection, returns: &ListReturns, o
         out.text(attribute);
     }
     out.text(") \"/\" ").mailbox(listed.name);
+}
+
+fn write(listed: &Listed<'_>, selection: ListSelection, returns: &ListReturns, out: &mut Writer) {
+    write_name(listed, selection, returns, out);
     if listed.child_info {
         out.text(" (\"CHILDINFO\" (");
         let names = [(selection.subscribed, "\"SUBSCRIBED\""), (selection.special_use, "\"SPECIAL-USE\"")];

@@ -24,6 +24,7 @@ pub mod matching;
 pub mod move_;
 pub mod namespace;
 pub mod noop;
+pub mod notify;
 pub mod quota;
 pub mod rename;
 pub mod replace;
@@ -69,6 +70,7 @@ pub fn start(session: &mut Session, body: CommandBody, out: &mut Writer) -> Resu
         CommandBody::Move(transfer) => move_::move_(session, &transfer, out),
         CommandBody::Namespace => namespace::namespace(out),
         CommandBody::Noop => noop::noop(),
+        CommandBody::Notify(notify) => notify::notify(session, notify, out),
         CommandBody::Rename { from, to } => rename::rename(session, &from, &to),
         CommandBody::Replace(replace) => replace::replace(session, replace, out),
         CommandBody::Search(search) => search::search(session, search, out),

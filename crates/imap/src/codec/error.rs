@@ -32,6 +32,11 @@ pub enum SyntaxError {
     /// The special use is none that is known.
     #[error("[USEATTR] unknown special use")]
     UnknownSpecialUse,
+    /// Some event of NOTIFY is not known.
+    #[error(
+        "[BADEVENT (MessageNew MessageExpunge FlagChange MailboxName SubscriptionChange)] there is no such event here"
+    )]
+    BadEvent,
     /// The mailbox name cannot be decoded or is too long.
     #[error("[CANNOT] not a mailbox name")]
     MailboxName,
@@ -43,9 +48,12 @@ impl SyntaxError {
     pub fn status(self) -> Status {
         match self {
             Self::NoTag | Self::UnknownCommand | Self::Expected(_) | Self::LineTooLong => Status::Bad,
-            Self::Limit(_) | Self::LiteralTooBig | Self::BadCharset | Self::MailboxName | Self::UnknownSpecialUse => {
-                Status::No
-            }
+            Self::Limit(_)
+            | Self::LiteralTooBig
+            | Self::BadCharset
+            | Self::BadEvent
+            | Self::MailboxName
+            | Self::UnknownSpecialUse => Status::No,
         }
     }
 }

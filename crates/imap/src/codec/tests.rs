@@ -89,6 +89,45 @@ fn verbs_without_arguments() {
 }
 
 #[test]
+fn notify_verb() {
+    let messages = Events { messages: true, ..Events::default() };
+    let group = |filter, events: &Events| EventGroup { filter, events: events.clone() };
+    let set = |status, groups| CommandBody::Notify(NotifyCommand::Set { status, groups });
+    check("NOTIFY NONE", CommandBody::Notify(NotifyCommand::None));
+    check("notify set (selected none)", set(false, vec![group(MailboxFilter::Selected, &Events::default())]));
+    let attributes = vec![FetchAttribute::Uid, FetchAttribute::Flags];
+    let fresh = Events { attributes, flags: true, ..messages.clone() };
+    check(
+        "NOTIFY SET STATUS (selected-delayed (MessageNew (UID FLAGS) MessageExpunge FlagChange)) (inboxes (MessageExpunge MessageNew))",
+        set(true, vec![group(MailboxFilter::SelectedDelayed, &fresh), group(MailboxFilter::Inboxes, &messages)]),
+    );
+    let names = Events { names: true, subscriptions: true, ..Events::default() };
+    let (one, two) = (MailboxName::new("a"), MailboxName::new("b c"));
+    check(
+        "NOTIFY SET (subtree a (MailboxName SubscriptionChange)) (mailboxes (a \"b c\") NONE) (subscribed NONE) (personal NONE)",
+        set(
+            false,
+            vec![
+                group(MailboxFilter::Subtree(vec![one.clone()]), &names),
+                group(MailboxFilter::Mailboxes(vec![one, two]), &Events::default()),
+                group(MailboxFilter::Subscribed, &Events::default()),
+                group(MailboxFilter::Personal, &Events::default()),
+            ],
+        ),
+    );
+    check_refused("NOTIFY SET", SyntaxError::Expected("a space"));
+    check_refused("NOTIFY SET STATUS", SyntaxError::Expected("a space"));
+    check_refused("NOTIFY SET (frob NONE)", SyntaxError::Expected("which mailboxes"));
+    check_refused("NOTIFY SET (personal (Frob))", SyntaxError::BadEvent);
+    check_refused(
+        "NOTIFY SET (personal ())",
+        SyntaxError::Expected("events that go together and with these mailboxes"),
+    );
+    let many = " (inboxes NONE)".repeat(crate::limits::EVENT_GROUPS_MAX + 1);
+    check_refused(&format!("NOTIFY SET{many}"), SyntaxError::Limit("event groups"));
+}
+
+#[test]
 fn access_verbs() {
     let login = |user: &str, password: &str| CommandBody::Login { user: user.into(), password: password.into() };
     check("LOGIN alice secret", login("alice", "secret"));

@@ -4,7 +4,7 @@
 //! line here, a variant of [`CommandBody`] and a file in `cmd`.
 
 use super::ast::{CommandBody, Numbering, SelectMode};
-use super::parse::{access, mailbox, message, search};
+use super::parse::{access, mailbox, message, notify, search};
 use super::scanner::{Parsed, Scanner};
 
 /// In which states of the session a verb is allowed (RFC 9051 §3).
@@ -142,6 +142,7 @@ pub static VERBS: &[Verb] = &[
     verb("UNSUBSCRIBE", AfterLogin, mailbox::unsubscribe),
     verb("LSUB", AfterLogin, mailbox::lsub),
     verb("NAMESPACE", AfterLogin, |_, _| Ok(CommandBody::Namespace)).gives(&["NAMESPACE"]),
+    verb("NOTIFY", AfterLogin, notify::notify).gives(&["NOTIFY"]),
     verb("STARTTLS", BeforeLogin, |_, _| Ok(CommandBody::StartTls)).alone(),
     verb("COMPRESS", AfterLogin, access::compress).alone(),
     verb("GETQUOTA", AfterLogin, mailbox::get_quota).gives(&["QUOTA", "QUOTA=RES-STORAGE"]),

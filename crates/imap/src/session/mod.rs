@@ -10,7 +10,8 @@
 //!
 //! * [`site`] is what all sessions share, [`recent`] the book of recent messages.
 //! * [`roster`] knows which message the client means by a number, [`selected`] what is selected and how sets of messages
-//!   resolve, [`walk`] how they are visited in slices, [`updates`] how the client learns what other sessions did.
+//!   resolve, [`walk`] how they are visited in slices, [`updates`] how the client learns what other sessions did, [`watch`] what it
+//!   hears of without asking.
 //! * [`hierarchy`] is the tree of mailboxes as LIST shows it, [`sasl`] the mechanisms of AUTHENTICATE.
 
 pub mod hierarchy;
@@ -22,6 +23,7 @@ pub mod selected;
 pub mod site;
 pub mod updates;
 pub mod walk;
+pub mod watch;
 
 use std::sync::Arc;
 
@@ -90,6 +92,8 @@ pub struct Session {
     pub(crate) account: Option<Account>,
     pub(crate) selected: Option<Box<Selected>>,
     pub(crate) enabled: Enabled,
+    /// What NOTIFY asked for, if it was ever said.
+    pub(crate) watch: Option<Box<watch::Watch>>,
     pub(crate) compressed: bool,
     /// What must be durable before the present output leaves.
     ticket: Ticket,
@@ -126,6 +130,7 @@ impl Session {
             account: None,
             selected: None,
             enabled: Enabled::default(),
+            watch: None,
             compressed: false,
             ticket: Ticket::NONE,
             tag: String::new(),
@@ -168,10 +173,10 @@ impl Session {
         effect
     }
 
-    /// Goes on with a command that was not finished, or tells an idle client what has changed.
+    /// Goes on with a command that was not finished, tells an idle client what has changed, or one between commands what it watches.
     pub fn resume(&mut self, out: &mut Writer) -> Effect {
         match self.task.take() {
-            None => Effect::Ready,
+            None => self.push(out),
             Some(Task::Job(mut job)) => {
                 let next = match job.step(self, out) {
                     Ok(None) => {
@@ -207,15 +212,18 @@ impl Session {
     /// Gives what wakes when an idle client may have to be told something. Take it before calling [`Session::resume`].
     #[must_use]
     pub fn listen(&self) -> Option<EventListener> {
-        self.selected.as_ref()?;
+        if self.selected.is_none() && !self.is_watching() {
+            return None;
+        }
         Some(self.account.as_ref()?.file.listen())
     }
 
     /// Whether there is nothing to tell the client at present, so that telling it needs no disk.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        let (Some(selected), Some(account)) = (&self.selected, &self.account) else { return true };
-        selected.has_told(account.file.database().modseq())
+        let Some(account) = &self.account else { return true };
+        let modseq = account.file.database().modseq();
+        self.selected.as_ref().is_none_or(|selected| selected.has_told(modseq)) && self.has_told_watched(modseq)
     }
 
     /// Makes a session in the place of one that was lost, which can only say good-bye.
@@ -354,7 +362,11 @@ impl Session {
     }
 
     fn idle(&mut self, out: &mut Writer) -> Effect {
-        let told = self.tell(Updates::All, out);
+        let told = if self.hears_of_selected() {
+            self.tell(Updates::All, out)
+        } else {
+            self.tell_watched(out).map(|()| updates::Told::All)
+        };
         self.task = Some(Task::Idle);
         match told {
             Ok(updates::Told::All) => Effect::Idle,
@@ -364,7 +376,7 @@ impl Session {
     }
 
     /// Says good-bye because the selected mailbox cannot be told of any more.
-    fn part(&mut self, error: &Error, out: &mut Writer) -> Effect {
+    pub(crate) fn part(&mut self, error: &Error, out: &mut Writer) -> Effect {
         if error.is_ours() {
             self.fault = Some(error.to_string());
         }

@@ -40,7 +40,16 @@ pub enum Told {
 impl Session {
     /// Tells what other sessions did since the last time, as far as allowed.
     pub(crate) fn tell(&mut self, updates: Updates, out: &mut Writer) -> Result<Told> {
-        if updates == Updates::None || self.selected.is_none() {
+        if self.announce(out)? == Told::Part {
+            return Ok(Told::Part);
+        }
+        if updates == Updates::None {
+            return Ok(Told::All);
+        }
+        if self.account.is_some() {
+            self.tell_watched(out)?;
+        }
+        if self.selected.is_none() {
             return Ok(Told::All);
         }
         let file = self.file()?;
@@ -50,7 +59,10 @@ impl Session {
         }
         let view = file.view()?;
         self.wait_for(view.ticket());
-        self.tell_from(&view, updates, out)
+        match self.tell_from(&view, updates, out)? {
+            Told::All => self.announce(out),
+            Told::Part => Ok(Told::Part),
+        }
     }
 
     /// Tells what a snapshot shows that the client does not know.
@@ -161,20 +173,26 @@ impl Session {
         if !rev2 {
             out.untagged_number(u64::from(selected.count_recent(view)?), "RECENT");
         }
+        self.note_fresh(known..=uid_next.saturating_sub(1));
         Ok(())
     }
 
     /// Tells flags of messages that others changed, until the slice is full.
     fn tell_flags(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<Told> {
+        if !self.hears_of_flags() {
+            self.selected()?.untold.clear();
+        }
         if self.selected()?.untold.is_empty() {
             return Ok(Told::All);
         }
         self.tell_keywords(view, out)?;
+        // NOTIFY wants the UID (RFC 5465 §5.1).
+        let numbering = if self.watch.is_some() { Numbering::Uid } else { Numbering::Sequence };
         while let Some(uid) = self.selected()?.untold.pop() {
             let selected = self.selected()?;
             let Some(entry) = view.entry(selected.folder, Uid(uid))? else { continue };
             let number = selected.roster.number_of(&selected.place(view), uid)?;
-            fetch::write_flags(self, view, (number, &entry, Numbering::Sequence), out)?;
+            fetch::write_flags(self, view, (number, &entry, numbering), out)?;
             if is_full(out) {
                 break;
             }

@@ -9,6 +9,7 @@
 mod fetch;
 mod flag;
 mod mailbox;
+mod notify;
 mod search;
 mod set;
 
@@ -17,6 +18,7 @@ pub use flag::{FlagList, StoreAction, SystemFlag, SystemFlags};
 pub use mailbox::{
     ListCommand, ListReturns, ListSelection, MailboxName, QuotaLimit, SpecialUse, StatusItem, StatusItems,
 };
+pub use notify::{EventGroup, Events, MailboxFilter, NotifyCommand};
 pub use search::{
     AddressField, Date, SearchCommand, SearchKey, SearchReturns, SortCommand, SortCriterion, SortKey, ThreadAlgorithm,
     ThreadCommand,
@@ -119,6 +121,8 @@ pub enum CommandBody {
     },
     /// IDLE
     Idle,
+    /// NOTIFY
+    Notify(NotifyCommand),
     /// CHECK
     Check,
     /// CLOSE

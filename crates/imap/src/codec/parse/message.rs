@@ -159,7 +159,8 @@ fn macro_or_attribute(scanner: &mut Scanner<'_>) -> Parsed<Vec<FetchAttribute>> 
     })
 }
 
-fn fetch_attribute(scanner: &mut Scanner<'_>) -> Parsed<FetchAttribute> {
+/// Takes an attribute of FETCH.
+pub fn fetch_attribute(scanner: &mut Scanner<'_>) -> Parsed<FetchAttribute> {
     let name = scanner.word().to_ascii_uppercase();
     Ok(match name.as_slice() {
         b"FLAGS" => FetchAttribute::Flags,

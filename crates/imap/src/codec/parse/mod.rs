@@ -5,6 +5,7 @@
 pub mod access;
 pub mod mailbox;
 pub mod message;
+pub mod notify;
 pub mod search;
 
 use super::ast::{Command, Numbering};

@@ -1,0 +1,35 @@
+//! NOTIFY (RFC 5465): what the client wants to be told without asking.
+
+use super::status;
+use crate::codec::Writer;
+use crate::codec::ast::{NotifyCommand, StatusItem};
+use crate::error::Result;
+use crate::session::watch::Watch;
+use crate::session::{Next, Reply, Session, Updates};
+
+/// Begins to watch what the command says, in the place of what was watched before; tells what has accumulated, as NOOP does.
+pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut Writer) -> Result<Next> {
+    let file = session.file()?;
+    let view = file.view()?;
+    session.wait_for(view.ticket());
+    let (tells_status, groups) = match notify {
+        NotifyCommand::None => (false, Vec::new()),
+        NotifyCommand::Set { status, groups } => (status, groups),
+    };
+    let watch = Watch::new(groups, &view)?;
+    if session.selected.is_some() {
+        session.tell_from(&view, Updates::All, out)?;
+    }
+    if tells_status {
+        let selected = session.selected.as_ref().map(|selected| selected.folder);
+        let mut items = vec![StatusItem::Messages, StatusItem::UidNext, StatusItem::UidValidity];
+        if session.enabled.condstore {
+            items.push(StatusItem::HighestModSeq);
+        }
+        for name in watch.names_with_messages(selected) {
+            status::write(session, &view, (&name, &items), out)?;
+        }
+    }
+    session.watch = Some(Box::new(watch));
+    Ok(Reply::completed().into())
+}

@@ -1,0 +1,312 @@
+//! What a client watches with NOTIFY (RFC 5465), and how it is told: also between commands, and of mailboxes that are not selected.
+//!
+//! A watch knows of each mailbox that matters what the client was told last: its name, its subscription, its numbers. When the mail file has
+//! moved, the folders are compared with that, which costs a look at the totals of each watched mailbox and nothing for each message. What
+//! concerns the selected mailbox goes the usual way ([`super::updates`]); the watch only says whether and when it is told.
+//!
+//! Left out: a session is also told of what it did itself in mailboxes that are not selected, which the RFC would rather spare it.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use base::{Modseq, ViewId};
+use event_listener::EventListener;
+use mail::mailbox::{Folder, FolderStatus, MailView};
+
+use super::hierarchy::{Hierarchy, Listed};
+use super::updates::Told;
+use super::{Effect, Job, Session, Updates};
+use crate::cmd::{fetch, list};
+use crate::codec::Writer;
+use crate::codec::ast::{EventGroup, Events, ListReturns, ListSelection, MailboxFilter};
+use crate::error::{Error, Result};
+use crate::limits;
+
+/// What a client wants to hear of, and what it has heard.
+pub struct Watch {
+    groups: Vec<EventGroup>,
+    /// The watched mailboxes as the client knows them.
+    mailboxes: BTreeMap<ViewId, Known>,
+    /// Up to here the client knows what happened to watched mailboxes.
+    told: Modseq,
+    /// Up to here the client was told between commands what can be told there.
+    pushed: Modseq,
+    /// UIDs of new messages in the selected mailbox of which attributes are to be told.
+    fresh: Option<RangeInclusive<u32>>,
+    /// What is being told of them.
+    announcement: Option<Box<dyn Job>>,
+}
+
+/// A mailbox as the client knows it.
+struct Known {
+    name: String,
+    subscribed: bool,
+    status: FolderStatus,
+}
+
+impl Watch {
+    /// Begins to watch; an empty list of groups means that nothing matters.
+    pub fn new(groups: Vec<EventGroup>, view: &MailView<'_>) -> Result<Self> {
+        let (told, pushed) = (view.modseq(), view.modseq());
+        let mut watch = Self { groups, mailboxes: BTreeMap::new(), told, pushed, fresh: None, announcement: None };
+        for folder in view.folders()?.into_iter().filter(|folder| folder.selectable) {
+            if watch.events(&folder.name, folder.subscribed).is_none() {
+                continue;
+            }
+            if watch.mailboxes.len() >= limits::WATCHED_MAILBOXES_MAX {
+                return Err(Error::No("[NOTIFICATIONOVERFLOW] too many mailboxes to watch"));
+            }
+            let status = view.status(folder.id)?;
+            watch.mailboxes.insert(folder.id, Known { name: folder.name, subscribed: folder.subscribed, status });
+        }
+        Ok(watch)
+    }
+
+    /// Gives the names of watched mailboxes whose messages matter, but for the selected one.
+    pub fn names_with_messages(&self, selected: Option<ViewId>) -> Vec<String> {
+        let others = self.mailboxes.iter().filter(|(id, _)| Some(**id) != selected).map(|(_, known)| known);
+        let matter = |known: &&Known| self.events(&known.name, known.subscribed).is_some_and(|events| events.messages);
+        others.filter(matter).map(|known| known.name.clone()).collect()
+    }
+
+    /// Gives what matters in a mailbox that is not selected: the events of the first group that it is in, if there are any.
+    fn events(&self, name: &str, subscribed: bool) -> Option<&Events> {
+        let is_in = |filter: &MailboxFilter| match filter {
+            MailboxFilter::Selected | MailboxFilter::SelectedDelayed => false,
+            MailboxFilter::Inboxes => name == "INBOX",
+            MailboxFilter::Personal => true,
+            MailboxFilter::Subscribed => subscribed,
+            MailboxFilter::Subtree(tops) => tops.iter().any(|top| {
+                name.strip_prefix(top.as_str()).is_some_and(|below| below.is_empty() || below.starts_with('/'))
+            }),
+            MailboxFilter::Mailboxes(names) => names.iter().any(|known| known.as_str() == name),
+        };
+        let group = self.groups.iter().find(|group| is_in(&group.filter))?;
+        (group.events != Events::default()).then_some(&group.events)
+    }
+
+    /// Whether anything matters but the selected mailbox.
+    fn watches_others(&self) -> bool {
+        self.groups.iter().any(|group| !is_selected(&group.filter))
+    }
+
+    /// Gives the events of the selected mailbox that matter.
+    fn of_selected(&self) -> Option<(&MailboxFilter, &Events)> {
+        let group = self.groups.iter().find(|group| is_selected(&group.filter))?;
+        group.events.messages.then_some((&group.filter, &group.events))
+    }
+
+    /// Tells what a snapshot shows of watched mailboxes that the client does not know.
+    fn tell(&mut self, selected: Option<ViewId>, condstore: bool, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
+        let folders: Vec<Folder> = view.folders()?.into_iter().filter(|folder| folder.selectable).collect();
+        let hierarchy = list::hierarchy(view)?;
+        let is_there = |id: &ViewId| folders.iter().any(|folder| folder.id == *id);
+        let gone: Vec<ViewId> = self.mailboxes.keys().filter(|id| !is_there(id)).copied().collect();
+        let gone: Vec<Known> = gone.iter().filter_map(|id| self.mailboxes.remove(id)).collect();
+        for known in gone {
+            if self.events(&known.name, known.subscribed).is_some_and(|events| events.names) {
+                write_list(&known.name, None, &hierarchy, out);
+            }
+        }
+        for folder in folders {
+            let status = view.status(folder.id)?;
+            let known = self.mailboxes.remove(&folder.id);
+            let Some(events) = self.events(&folder.name, folder.subscribed) else {
+                self.left(known, &hierarchy, out);
+                continue;
+            };
+            let old_name = known.as_ref().map(|known| known.name.as_str()).filter(|old| *old != folder.name);
+            if events.names && (known.is_none() || old_name.is_some()) {
+                write_list(&folder.name, old_name, &hierarchy, out);
+            } else if events.subscriptions && known.as_ref().is_some_and(|known| known.subscribed != folder.subscribed)
+            {
+                write_list(&folder.name, None, &hierarchy, out);
+            }
+            if Some(folder.id) != selected {
+                let known = known.as_ref().map(|known| &known.status);
+                write_status(&folder.name, (known, &status), (events, condstore), out);
+            }
+            if self.mailboxes.len() < limits::WATCHED_MAILBOXES_MAX {
+                self.mailboxes.insert(folder.id, Known { name: folder.name, subscribed: folder.subscribed, status });
+            }
+        }
+        self.told = view.modseq();
+        Ok(())
+    }
+
+    /// Tells of a mailbox that was in a group and is in none any more: by a new name, or because it is not subscribed to now.
+    fn left(&self, known: Option<Known>, hierarchy: &Hierarchy, out: &mut Writer) {
+        let Some(known) = known else { return };
+        let events = self.events(&known.name, known.subscribed);
+        if events.is_some_and(|events| events.names || events.subscriptions) {
+            write_list(&known.name, None, hierarchy, out);
+        }
+    }
+}
+
+fn is_selected(filter: &MailboxFilter) -> bool {
+    matches!(filter, MailboxFilter::Selected | MailboxFilter::SelectedDelayed)
+}
+
+/// Writes how a name is listed now.
+fn write_list(name: &str, old_name: Option<&str>, hierarchy: &Hierarchy, out: &mut Writer) {
+    let returns = ListReturns { subscribed: true, ..ListReturns::default() };
+    match hierarchy.get(name) {
+        Some(mailbox) => {
+            list::write_name(&Listed { name, mailbox, child_info: false }, ListSelection::default(), &returns, out);
+        }
+        None => {
+            out.untagged().text("LIST (\\NonExistent) \"/\" ").mailbox(name);
+        }
+    }
+    if let Some(old_name) = old_name {
+        out.text(" (\"OLDNAME\" (").mailbox(old_name).text("))");
+    }
+    out.crlf();
+}
+
+/// Writes the numbers that have changed, as far as they matter.
+fn write_status(
+    name: &str,
+    (known, now): (Option<&FolderStatus>, &FolderStatus),
+    (events, condstore): (&Events, bool),
+    out: &mut Writer,
+) {
+    let numbers = |status: &FolderStatus| (status.messages, status.uid_next, status.uid_validity);
+    let messages = match known {
+        Some(known) => events.messages && numbers(known) != numbers(now),
+        None => events.messages && now.messages > 0,
+    };
+    let flags = events.flags && known.is_some_and(|known| known.highest_modseq != now.highest_modseq);
+    if !messages && !flags {
+        return;
+    }
+    out.untagged().text("STATUS ").mailbox(name).text(" (UIDVALIDITY ").number(u64::from(now.uid_validity));
+    if messages {
+        out.text(" UIDNEXT ").number(u64::from(now.uid_next.0)).text(" MESSAGES ").number(u64::from(now.messages));
+    }
+    if flags {
+        out.text(" UNSEEN ").number(u64::from(now.unseen));
+    }
+    if flags || condstore {
+        out.text(" HIGHESTMODSEQ ").number(now.highest_modseq.0);
+    }
+    out.byte(b')').crlf();
+}
+
+impl Session {
+    /// Gives what wakes when a client may have to be told something between commands. Take it before asking [`Session::has_news`].
+    #[must_use]
+    pub fn listen_between_commands(&self) -> Option<EventListener> {
+        let _ = self.watch.as_ref().filter(|watch| !watch.groups.is_empty())?;
+        Some(self.account.as_ref()?.file.listen())
+    }
+
+    /// Whether something happened since the client was last told between commands.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        let (Some(watch), Some(account)) = (&self.watch, &self.account) else { return false };
+        watch.pushed != account.file.database().modseq()
+    }
+
+    /// Tells between commands what the client watches.
+    pub(crate) fn push(&mut self, out: &mut Writer) -> Effect {
+        let (Some(watch), Some(account)) = (&mut self.watch, &self.account) else { return Effect::Ready };
+        watch.pushed = account.file.database().modseq();
+        let updates = match watch.of_selected() {
+            Some((MailboxFilter::Selected, _)) => Updates::All,
+            Some(_) => Updates::KeepNumbers,
+            None => Updates::None,
+        };
+        out.set_encoding(self.encoding());
+        let told = match updates {
+            Updates::None => self.tell_watched(out).map(|()| Told::All),
+            updates => self.tell(updates, out),
+        };
+        match told {
+            Ok(Told::All) => Effect::Ready,
+            Ok(Told::Part) => Effect::Unfinished,
+            Err(error) => self.part(&error, out),
+        }
+    }
+
+    /// Whether there is nothing to tell of watched mailboxes at present.
+    pub(crate) fn has_told_watched(&self, modseq: Modseq) -> bool {
+        self.watch.as_ref().is_none_or(|watch| {
+            (!watch.watches_others() || watch.told == modseq) && watch.announcement.is_none() && watch.fresh.is_none()
+        })
+    }
+
+    /// Whether events wake an idle client also without a selected mailbox.
+    pub(crate) fn is_watching(&self) -> bool {
+        self.watch.as_ref().is_some_and(|watch| !watch.groups.is_empty())
+    }
+
+    /// Whether an idle client is to hear of the selected mailbox.
+    pub(crate) fn hears_of_selected(&self) -> bool {
+        self.watch.as_ref().is_none_or(|watch| watch.of_selected().is_some())
+    }
+
+    /// Whether the client is to hear of foreign changes of flags in the selected mailbox.
+    pub(crate) fn hears_of_flags(&self) -> bool {
+        self.watch.as_ref().is_none_or(|watch| watch.of_selected().is_some_and(|(_, events)| events.flags))
+    }
+
+    /// Notes that there are new messages in the selected mailbox.
+    pub(crate) fn note_fresh(&mut self, uids: RangeInclusive<u32>) {
+        let Some(watch) = self.watch.as_mut() else { return };
+        if watch.of_selected().is_some_and(|(_, events)| !events.attributes.is_empty()) {
+            let first = watch.fresh.as_ref().map_or(*uids.start(), |fresh| *fresh.start());
+            watch.fresh = Some(first..=*uids.end());
+        }
+    }
+
+    /// Forgets new messages of a mailbox that is left.
+    pub(crate) fn forget_fresh(&mut self) {
+        if let Some(watch) = self.watch.as_mut() {
+            watch.fresh = None;
+        }
+    }
+
+    /// Tells what happened to watched mailboxes.
+    pub(crate) fn tell_watched(&mut self, out: &mut Writer) -> Result<()> {
+        let file = self.file()?;
+        let Some(watch) = self.watch.as_mut().filter(|watch| watch.watches_others()) else { return Ok(()) };
+        if watch.told == file.database().modseq() {
+            return Ok(());
+        }
+        let view = file.view()?;
+        let selected = self.selected.as_ref().map(|selected| selected.folder);
+        watch.tell(selected, self.enabled.condstore, &view, out)?;
+        self.wait_for(view.ticket());
+        Ok(())
+    }
+
+    /// Tells attributes of new messages; goes on where it stopped, which may be within a literal.
+    pub(crate) fn announce(&mut self, out: &mut Writer) -> Result<Told> {
+        let Some(watch) = self.watch.as_mut() else { return Ok(Told::All) };
+        let mut job = match (watch.announcement.take(), watch.fresh.take()) {
+            (Some(job), fresh) => {
+                watch.fresh = fresh;
+                job
+            }
+            (None, Some(fresh)) if self.selected.is_some() => {
+                let attributes = watch.of_selected().map(|(_, events)| events.attributes.clone()).unwrap_or_default();
+                let file = self.file()?;
+                fetch::announcement(attributes, fresh, &file.view()?)
+            }
+            _ => return Ok(Told::All),
+        };
+        match job.step(self, out) {
+            // A part whose encoding nobody knows is no reason to complain about what was not asked for.
+            Ok(Some(_)) | Err(Error::No(_)) => Ok(Told::All),
+            Ok(None) => {
+                if let Some(watch) = self.watch.as_mut() {
+                    watch.announcement = Some(job);
+                }
+                Ok(Told::Part)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
