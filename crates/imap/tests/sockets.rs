@@ -234,7 +234,12 @@ async fn a_client_that_watches_hears_between_its_commands() {
     watching.command("c NOOP").await;
     other.until("c OK ").await;
     other.command("d DELETE Plan").await;
-    assert_eq!(watching.until("\r\n").await, "* LIST (\\NonExistent) \"/\" Plan\r\n");
+    // A mailbox loses its messages before it goes, which may be seen.
+    let mut last = watching.until("\r\n").await;
+    if last.ends_with(" MESSAGES 0)\r\n") {
+        last = watching.until("\r\n").await;
+    }
+    assert_eq!(last, "* LIST (\\NonExistent) \"/\" Plan\r\n");
 }
 
 /// One of many writers: puts messages into the inbox, and changes, copies, moves and expunges those that are its own.
