@@ -135,7 +135,9 @@ impl Letter<'_> {
         let (seconds, micros) = (self.received.seconds(), self.received.0.rem_euclid(1_000_000));
         let wire_size = if self.as_is { format!(",W={}", self.size) } else { String::new() };
         let letters: String = letters.into_iter().collect();
-        (format!("{seconds}.M{micros}Q{}.doublet,S={}{wire_size}:2,{letters}", self.unique, self.size), left_out)
+        // Zeros keep the order of messages that came within the same second.
+        let stamp = format!("{seconds}.M{micros:06}Q{:08}", self.unique);
+        (format!("{stamp}.doublet,S={}{wire_size}:2,{letters}", self.size), left_out)
     }
 }
 
@@ -183,11 +185,11 @@ mod tests {
         let mut letters = KeywordLetters::default();
         let letter = Letter { received, unique: 7, size: 123, as_is: false, flags: &flags };
         let (name, left_out) = letter.file_name(&mut letters);
-        assert_eq!((name.as_str(), left_out), ("1700000000.M0Q7.doublet,S=123:2,FPSab", 0));
+        assert_eq!((name.as_str(), left_out), ("1700000000.M000000Q00000007.doublet,S=123:2,FPSab", 0));
         let read = KeywordLetters::read(&letters.written().expect("there are keywords"));
         assert_eq!((flags_of(&name, &read), time_of(&name)), (flags, Some(received)));
         assert_eq!((flags_of("odd", &read), time_of("odd")), (Flags::none(), None));
-        assert_eq!(base_of(&name), base_of("1700000000.M0Q7.doublet,S=123"));
+        assert_eq!(base_of(&name), base_of("1700000000.M000000Q00000007.doublet,S=123"));
         assert!(!is_as_is(&name, 123));
     }
 
@@ -195,7 +197,7 @@ mod tests {
     fn a_name_says_that_its_message_is_as_it_is() {
         let letter = Letter { received: Timestamp(5_000_001), unique: 1, size: 9, as_is: true, flags: &Flags::none() };
         let (name, _) = letter.file_name(&mut KeywordLetters::default());
-        assert_eq!(name, "5.M1Q1.doublet,S=9,W=9:2,");
+        assert_eq!(name, "5.M000001Q00000001.doublet,S=9,W=9:2,");
         assert!(is_as_is(&name, 9) && !is_as_is(&name, 8));
     }
 

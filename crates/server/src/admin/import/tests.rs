@@ -243,7 +243,7 @@ fn exported_mail_is_for_its_owner_alone_and_has_its_times() {
         }
     }
     let name = tree(&sample.folder.path().join("d/.Old/cur")).into_keys().next().expect("a message");
-    assert_eq!(name, "1000000000.M0Q1.doublet,S=12:2,a");
+    assert_eq!(name, "1000000000.M000000Q00000001.doublet,S=12:2,a");
 }
 
 #[test]
@@ -414,4 +414,27 @@ fn a_maildir_that_was_changed_meanwhile_is_imported_whole() {
         }
     });
     assert!(moved.says.is_empty(), "{:?}", moved.says);
+}
+
+#[test]
+fn what_is_damaged_is_named_and_the_rest_is_exported() {
+    for (format, out) in [(MailFormat::Mbox, "m"), (MailFormat::Maildir, "d"), (MailFormat::Eml, "e")] {
+        let sample = Sample::new();
+        for subject in ["one", "two", "three"] {
+            append(&sample, "INBOX", format!("Subject: {subject}\r\n\r\ntext\r\n").as_bytes(), &[], 1_000_000_000);
+        }
+        let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+        let view = file.view().expect("a view");
+        let inbox = view.folder("INBOX").expect("a look").expect("an inbox").id;
+        let second = view.entry(inbox, base::Uid(2)).expect("a look").expect("the second message").note;
+        let key = |note: base::NoteId| [file.database().number().to_key(), note.to_key()].concat();
+        let mut batch = store::Batch::new();
+        batch.delete_range(store::Table::Body, &key(second), &key(base::NoteId(second.0 + 1)));
+        sample.core.store.engine().write(&batch).expect("the disk is well");
+        let to = sample.folder.path().join(out);
+        let request = ExportRequest { format, to, user: "ann".to_owned(), folders: Vec::new(), flags: false };
+        let answer = sample.execute(Request::Export(request)).expect("it goes on");
+        assert_eq!(answer.data["messages"], json!(2));
+        assert!(answer.complaint.expect("the command fails").contains("INBOX, UID 2: damaged"));
+    }
 }
