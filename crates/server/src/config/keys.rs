@@ -129,6 +129,8 @@ configuration! {
         domain: String = "auto";
         /// The organisation (`O=`) in the names of people and servers that are made here.
         organization: String = "Doublet";
+        /// The name servers to ask, as `address` or `address:port`, with commas between them. Empty: those of the machine's settings.
+        name_servers: String = "";
         /// The folder of everything that the server keeps. `--data` says it on the command line.
         data: PathBuf = "/var/lib/doublet";
         /// Worker threads that run the transactions of all protocols. `auto` is twice the number of processors, at least 4.

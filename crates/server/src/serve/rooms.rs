@@ -1,5 +1,6 @@
 //! The protocol rooms of a running server: what each of them is handed, and what serves a connection.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use mail::router::Router;
@@ -201,19 +202,34 @@ fn verifier(config: &Config) -> Result<Option<Arc<Verifier>>, ServeError> {
         AuthenticationPolicy::Record => Policy::Record,
         AuthenticationPolicy::Enforce => Policy::Reject,
     };
-    Ok(Some(Arc::new(Verifier::new(resolver()?, policy))))
+    Ok(Some(Arc::new(Verifier::new(resolver(config)?, policy))))
 }
 
-fn resolver() -> Result<Resolver, ServeError> {
-    Resolver::system().map_err(|error| ServeError::Transfer(error.to_string()))
+fn resolver(config: &Config) -> Result<Resolver, ServeError> {
+    let servers = name_servers(&config.server.name_servers).ok_or_else(|| {
+        ServeError::Transfer("server.name_servers: write addresses with commas between them".to_owned())
+    })?;
+    let resolver = if servers.is_empty() { Resolver::system() } else { Resolver::asking(&servers) };
+    resolver.map_err(|error| ServeError::Transfer(error.to_string()))
+}
+
+/// Reads a list of addresses, with port 53 where none is said.
+fn name_servers(text: &str) -> Option<Vec<SocketAddr>> {
+    let address = |text: &str| text.parse().or_else(|_| text.parse().map(|address: IpAddr| (address, 53).into())).ok();
+    text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(address).collect()
 }
 
 fn transfer(server: &Server) -> Result<Transfer, ServeError> {
     let keys = &server.core.config.router;
     let mut options = Options::new(&server.core.hostname);
     options.port = u16::try_from(keys.port).unwrap_or(25);
-    Transfer::new(options, resolver()?, Arc::clone(&server.core.clock), Arc::clone(&server.core.random))
-        .map_err(|error| ServeError::Transfer(error.to_string()))
+    Transfer::new(
+        options,
+        resolver(&server.core.config)?,
+        Arc::clone(&server.core.clock),
+        Arc::clone(&server.core.random),
+    )
+    .map_err(|error| ServeError::Transfer(error.to_string()))
 }
 
 fn smart_host(config: &Config) -> Result<Option<Route>, ServeError> {
@@ -223,7 +239,7 @@ fn smart_host(config: &Config) -> Result<Option<Route>, ServeError> {
     }
     let (name, port) = split_host(&keys.smart_host)
         .ok_or_else(|| ServeError::Transfer(format!("router.smart_host {:?} is no host", keys.smart_host)))?;
-    let is_local = name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+    let is_local = name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     let security = match (keys.smart_host_verify && !is_local, port) {
         (false, 465) => Security::Implicit(anyone()?),
         (false, _) => Security::Opportunistic,
@@ -266,6 +282,19 @@ fn split_host(text: &str) -> Option<(String, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn name_servers_are_addresses() {
+        let check = |text: &str, expected: Option<&[&str]>| {
+            let expected = expected.map(|list| list.iter().map(|text| text.parse().expect("an address")).collect());
+            assert_eq!(name_servers(text), expected, "{text}");
+        };
+        check("", Some(&[]));
+        check("192.0.2.1, 127.0.0.1:5353", Some(&["192.0.2.1:53", "127.0.0.1:5353"]));
+        check("2001:db8::1,[::1]:5353", Some(&["[2001:db8::1]:53", "[::1]:5353"]));
+        check("dns.example", None);
+        check("192.0.2.1 192.0.2.2", None);
+    }
 
     #[test]
     fn smart_hosts_come_apart() {

@@ -5,6 +5,7 @@
 
 mod commands;
 mod edges;
+mod exchangers;
 mod serving;
 mod transport;
 
