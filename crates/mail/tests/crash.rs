@@ -3,14 +3,12 @@
 //! [`simulation`] runs random operations of users and of the router, notes after every one which batch it ended with and what
 //! the mail files and the queue then held, stops the world at a random moment, opens what is left of the disk, and compares. Nothing
 //! that was acknowledged is missing, nothing is half there, nothing is there twice. The other modules do the same for
-//! one kind of trouble each: a full disk, a sync that fails, bits that flip, an import that is interrupted, threads.
+//! one kind of trouble each: a full disk, a sync that fails, an import that is interrupted, threads.
 //!
 //! A failing seed is in the panic's message; `DOUBLET_SEED=n` runs that one alone, `DOUBLET_SOAK=1` runs thousands.
 
 #[path = "crash/content.rs"]
 mod content;
-#[path = "crash/damage.rs"]
-mod damage;
 #[path = "crash/files.rs"]
 mod files;
 #[path = "crash/full.rs"]

@@ -2,28 +2,36 @@
 //!
 //! The notes (headers, summaries, bodies) are what counts. Everything else is derived from them and can be written again:
 //! the index of UNIDs, the order of changes, the response hierarchy, the list of design notes, the indexes of folders and the
-//! counters. A note whose own records cannot be read cannot be derived from anything: it is reported, and a repair puts its
-//! records into quarantine, so that the rest of the database works on and a backup or replica can bring it back.
+//! counters. So a derived table that the engine cannot read is one finding, and a repair writes it anew without reading it. A note whose own records
+//! cannot be read, because their format is wrong or because the engine cannot read the block, cannot be derived from anything: it is reported,
+//! and a repair puts what can be read of it into quarantine, so that the rest of the database works on and a backup or replica can bring it back. A folder
+//! of which only the design note is lost is made again under the name `Recovered`, a lost access control list from the one in memory.
 //!
-//! A check reads a snapshot and disturbs nobody. A repair holds the database's lock while it works.
+//! A check reads a snapshot and disturbs nobody. A repair holds the database's lock while it works. What neither does: take the damaged blocks
+//! out of the engine's files, and open a database whose counters, access control list or keywords cannot be read.
 
-use std::collections::{BTreeMap, HashMap};
+mod repair;
+mod salvage;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 
 use base::{DbNumber, Modseq, NoteId, Uid, Unid, ViewId};
 use store::blob::{BlobId, BlobOwner};
-use store::{Batch, Direction, KeyRange, Read, Table};
+use store::{Direction, KeyRange, Read, Table};
 
 use crate::change::{self, Change};
-use crate::collection::{self, Builder, Tuning, Weigh};
+use crate::collection;
 use crate::counters::Counters;
 use crate::database::Database;
 use crate::error::Result;
 use crate::folder::{self, Entry, FolderState, FolderWeigh};
 use crate::keys::{self, Part};
+use crate::keyword::Keywords;
 use crate::limits::FINDINGS_MAX;
-use crate::note::{Header, NoteClass, Summary};
+use crate::note::{Header, NoteClass};
 use crate::reading;
+use salvage::Pairs;
 
 /// What is not as it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +50,10 @@ pub enum Finding {
     FolderIndex { folder: ViewId, why: String },
     /// A counter is wrong.
     Counters { what: &'static str, says: u64, has: u64 },
+    /// A table that is derived from the notes cannot be read.
+    TableDamaged { table: &'static str, why: String },
+    /// Unread marks of users cannot be read; those notes will count as unread for them.
+    UnreadMarks { why: String },
     /// A note refers to content that the blob store does not have.
     BlobMissing { note: NoteId, blob: BlobId },
 }
@@ -50,7 +62,7 @@ impl Finding {
     /// Tells whether a repair brings back everything.
     #[must_use]
     pub fn is_repairable(&self) -> bool {
-        !matches!(self, Self::NoteDamaged { .. } | Self::BlobMissing { .. })
+        !matches!(self, Self::NoteDamaged { .. } | Self::BlobMissing { .. } | Self::UnreadMarks { .. })
     }
 }
 
@@ -64,6 +76,8 @@ impl fmt::Display for Finding {
             Self::DesignList { note } => write!(f, "note {note}: the list of design notes is wrong"),
             Self::FolderIndex { folder, why } => write!(f, "folder {folder}: {why}"),
             Self::Counters { what, says, has } => write!(f, "counter of {what}: says {says} instead of {has}"),
+            Self::TableDamaged { table, why } => write!(f, "table {table} cannot be read: {why}"),
+            Self::UnreadMarks { why } => write!(f, "unread marks cannot be read: {why}"),
             Self::BlobMissing { note, blob } => {
                 write!(f, "note {note}: attachment {} is missing", store::error::hex(&blob.0))
             }
@@ -86,14 +100,15 @@ pub struct FixupReport {
 pub fn check(database: &Database) -> Result<FixupReport> {
     database.refuse_when_dropped()?;
     let snapshot = database.store.snapshot()?;
-    let mut survey = Survey::new(database, &snapshot);
-    if let Err(error) = survey.run() {
+    let stored = reading::load_counters(&snapshot, database.number).unwrap_or_else(|_| *database.lock());
+    let mut survey = Survey::new(database, &snapshot, stored);
+    let outcome = survey.run();
+    if outcome.is_err() || !survey.report.findings.is_empty() {
         // A database that is being deleted is not damaged; its deleter holds the lock until it is known to be gone.
         drop(database.lock());
         database.refuse_when_dropped()?;
-        return Err(error);
     }
-    Ok(survey.report)
+    outcome.map(|()| survey.report)
 }
 
 /// Checks a database and repairs what can be derived. Durable on return.
@@ -101,12 +116,12 @@ pub fn repair(database: &Database) -> Result<FixupReport> {
     let gate = database.store.blobs().writer();
     let mut counters = database.lock();
     database.refuse_when_dropped()?;
-    let mut survey = Survey::new(database, database.store.as_ref());
+    let mut survey = Survey::new(database, database.store.as_ref(), *counters);
     survey.run()?;
     if survey.report.findings.is_empty() {
         return Ok(survey.report);
     }
-    let (batch, fixed) = survey.repairs(*counters)?;
+    let (batch, fixed) = survey.repairs()?;
     let mut report = survey.report;
     let ticket = database.store.commit(&batch)?;
     database.folder_images.clear();
@@ -120,19 +135,27 @@ pub fn repair(database: &Database) -> Result<FixupReport> {
 }
 
 /// Gives the blobs that the notes of a database use, for rebuilding the reference table.
+///
+/// Notes that cannot be read, and those in quarantine, keep the references that they have: a backup may bring the note back, and somebody
+/// may still want its attachments.
 pub fn blob_uses(database: &Database, each: &mut dyn FnMut(BlobOwner, BlobId)) -> Result<()> {
-    let range = KeyRange::prefix(&database.number.to_key());
-    let mut cursor = database.store.scan(Table::Summary, &range, Direction::Forward)?;
-    while let Some((key, value)) = cursor.next()? {
-        let Some((note, part)) = keys::split_summary(key) else { continue };
-        if part != Part::Summary as u8 {
-            continue;
-        }
-        for blob in Summary::decode(value).map(|summary| summary.blobs).unwrap_or_default() {
-            each(BlobOwner { database: database.number, note }, blob);
+    let reader = database.store.as_ref();
+    let owner = |note| BlobOwner { database: database.number, note };
+    let mut survey = Survey::new(database, reader, *database.lock());
+    survey.read_headers()?;
+    let mut unread: HashSet<BlobOwner> = survey.damaged.iter().map(|note| owner(*note)).collect();
+    for note in survey.headers.values().filter(|header| !header.is_stub()).map(|header| header.note) {
+        match salvage::sound(reading::load_summary(reader, database, note))? {
+            Ok(Some(summary)) => summary.blobs.iter().for_each(|blob| each(owner(note), *blob)),
+            Ok(None) | Err(_) => drop(unread.insert(owner(note))),
         }
     }
-    Ok(())
+    let (quarantined, damage) = salvage::both_ends(reader, Table::Meta, &keys::quarantines(database.number))?;
+    if let Some(why) = damage {
+        return Err(store::Error::Damaged { table: Table::Meta, key: Vec::new(), why }.into());
+    }
+    unread.extend(quarantined.iter().filter_map(|(key, _)| keys::split_quarantine(key)).map(owner));
+    Ok(database.store.blobs().uses_of(reader, &unread, each)?)
 }
 
 /// One walk over a database.
@@ -147,10 +170,22 @@ struct Survey<'s> {
     folders: BTreeMap<ViewId, BTreeMap<Uid, NoteId>>,
     /// Folders whose index must be written again.
     broken: Vec<ViewId>,
+    /// The counters as the last transaction left them.
+    stored: Counters,
+    /// Tables that must be written again whatever is in them.
+    unreadable: HashSet<Table>,
+    /// The note that the index of UNIDs must lead to: of several with one UNID the last, the others being stubs.
+    leads_to: HashMap<Unid, NoteId>,
+    /// Folders that notes are in and whose design note is lost.
+    lost_folders: BTreeSet<ViewId>,
+    /// What can be read of the unread marks, when not all can.
+    unread_left: Option<Pairs>,
+    /// The record of the keywords cannot be read.
+    keywords_lost: bool,
 }
 
 impl<'s> Survey<'s> {
-    fn new(database: &'s Database, reader: &'s dyn Read) -> Self {
+    fn new(database: &'s Database, reader: &'s dyn Read, stored: Counters) -> Self {
         Self {
             database,
             reader,
@@ -160,6 +195,12 @@ impl<'s> Survey<'s> {
             damaged: Vec::new(),
             folders: BTreeMap::new(),
             broken: Vec::new(),
+            stored,
+            unreadable: HashSet::new(),
+            leads_to: HashMap::new(),
+            lost_folders: BTreeSet::new(),
+            unread_left: None,
+            keywords_lost: false,
         }
     }
 
@@ -167,14 +208,34 @@ impl<'s> Survey<'s> {
         self.read_headers()?;
         let mut notes: Vec<NoteId> = self.headers.keys().copied().collect();
         notes.sort_unstable();
+        for note in &notes {
+            self.check_contents(*note)?;
+        }
+        self.place_notes(&notes);
         for note in notes {
             self.check_note(note)?;
         }
-        self.check_unids()?;
-        self.check_changes()?;
-        self.check_responses()?;
+        self.check_table(Table::Unid, Self::check_unids)?;
+        self.check_table(Table::Bymod, Self::check_changes)?;
+        self.check_table(Table::Children, Self::check_responses)?;
         self.check_folders()?;
+        self.check_unread()?;
+        self.check_keywords()?;
         self.check_counters()
+    }
+
+    /// Checks a derived table; one that cannot be read is one finding.
+    fn check_table(&mut self, table: Table, check: fn(&mut Self) -> Result<()>) -> Result<()> {
+        if let Err(why) = salvage::sound(check(self))? {
+            self.give_up(table, why);
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, table: Table, why: String) {
+        if self.unreadable.insert(table) {
+            self.find(Finding::TableDamaged { table: table.name(), why });
+        }
     }
 
     fn find(&mut self, finding: Finding) {
@@ -184,95 +245,145 @@ impl<'s> Survey<'s> {
     }
 
     fn read_headers(&mut self) -> Result<()> {
-        let range = KeyRange::prefix(&self.number.to_key());
-        let reader = self.reader;
-        let mut cursor = reader.scan(Table::Summary, &range, Direction::Forward)?;
-        let mut without_header = Vec::new();
-        while let Some((key, value)) = cursor.next()? {
-            let Some((note, part)) = keys::split_summary(key) else { continue };
-            if part != Part::Header as u8 {
-                if !self.headers.contains_key(&note) && !self.damaged.contains(&note) {
-                    without_header.push(note);
-                }
-                continue;
+        let mut next = NoteId(0);
+        let mut without_header = BTreeSet::new();
+        // Nothing tells where the records can be read again behind damage, so that each number is tried.
+        while let Some(note) = self.read_headers_from(next, &mut without_header)? {
+            self.try_header(note)?;
+            if note >= self.stored.next_note {
+                break;
             }
-            self.report.notes += 1;
-            match Header::decode(note, value) {
-                Ok(header) => drop(self.headers.insert(note, header)),
-                Err(_) => self.damaged.push(note),
-            }
+            next = note.next();
         }
-        for note in without_header.into_iter().chain(self.damaged.clone()) {
-            if !self.damaged.contains(&note) {
+        for note in without_header {
+            if !self.headers.contains_key(&note) && !self.damaged.contains(&note) {
                 self.damaged.push(note);
             }
+        }
+        for note in self.damaged.clone() {
             self.find(Finding::NoteDamaged { note, record: "header" });
         }
+        for header in self.headers.values() {
+            let last = self.leads_to.entry(header.unid).or_insert(header.note);
+            *last = header.note.max(*last);
+        }
+        Ok(())
+    }
+
+    /// Reads the headers from a note on; gives the note at which the records cannot be read.
+    fn read_headers_from(&mut self, first: NoteId, without: &mut BTreeSet<NoteId>) -> Result<Option<NoteId>> {
+        let start = keys::summary(self.number, first, Part::Header).to_vec();
+        let range = KeyRange { start, end: store::engine::prefix_end(&self.number.to_key()) };
+        let reader = self.reader;
+        let mut last = None;
+        let mut scan = || -> Result<()> {
+            let mut cursor = reader.scan(Table::Summary, &range, Direction::Forward)?;
+            while let Some((key, value)) = cursor.next()? {
+                let Some((note, part)) = keys::split_summary(key) else { continue };
+                last = Some(note);
+                if part == Part::Header as u8 {
+                    self.take_header(note, value);
+                } else if !self.headers.contains_key(&note) {
+                    without.insert(note);
+                }
+            }
+            Ok(())
+        };
+        let is_whole = salvage::sound(scan())?.is_ok();
+        Ok((!is_whole).then(|| last.map_or(first, NoteId::next)))
+    }
+
+    fn take_header(&mut self, note: NoteId, value: &[u8]) {
+        self.report.notes += 1;
+        match Header::decode(note, value) {
+            Ok(header) => drop(self.headers.insert(note, header)),
+            Err(_) => self.damaged.push(note),
+        }
+    }
+
+    fn try_header(&mut self, note: NoteId) -> Result<()> {
+        let key = keys::summary(self.number, note, Part::Header);
+        match salvage::sound(self.reader.get(Table::Summary, &key).map_err(Into::into))? {
+            Ok(None) => {}
+            Ok(Some(value)) => self.take_header(note, &value),
+            Err(_) => self.damaged.push(note),
+        }
+        Ok(())
+    }
+
+    /// Finds out which folders there are and what must be in them.
+    fn place_notes(&mut self, notes: &[NoteId]) {
         let views = self.headers.values().filter(|header| header.class == NoteClass::VIEW && !header.is_stub());
         self.folders = views.map(|header| (ViewId(header.note.0), BTreeMap::new())).collect();
-        Ok(())
+        for note in notes {
+            let Some(header) = self.headers.get(note) else { continue };
+            for place in &header.folders {
+                if !self.folders.contains_key(&place.folder) {
+                    self.lost_folders.insert(place.folder);
+                }
+                self.folders.entry(place.folder).or_default().insert(place.uid, *note);
+            }
+        }
+        for folder in self.lost_folders.clone() {
+            self.broken.push(folder);
+            self.find(Finding::FolderIndex { folder, why: "notes are in it, and its design note is lost".into() });
+        }
     }
 
     fn check_note(&mut self, note: NoteId) -> Result<()> {
         let Some(header) = self.headers.get(&note).cloned() else { return Ok(()) };
-        if !header.is_stub() && !self.check_contents(note)? {
-            self.damaged.push(note);
-            self.headers.remove(&note);
-            return Ok(());
-        }
-        if reading::find(self.reader, self.number, header.unid)? != Some(note) && !self.is_superseded(&header)? {
-            self.find(Finding::UnidIndex { unid: header.unid });
-        }
-        let design = self.reader.get(Table::Meta, &keys::design(self.number, note))?;
-        if design.is_some() == (header.class.is_document() || header.is_stub()) {
-            self.find(Finding::DesignList { note });
-        }
-        let places = header.folders.clone();
-        for place in places {
-            match self.folders.get_mut(&place.folder) {
-                Some(entries) => drop(entries.insert(place.uid, note)),
-                None => self.find(Finding::FolderIndex {
-                    folder: place.folder,
-                    why: format!("note {note} is in no such folder"),
-                }),
+        if !self.is_superseded(&header) && !self.unreadable.contains(&Table::Unid) {
+            match salvage::sound(reading::find(self.reader, self.number, header.unid))? {
+                Ok(found) if found == Some(note) => {}
+                Ok(_) => self.find(Finding::UnidIndex { unid: header.unid }),
+                Err(why) => self.give_up(Table::Unid, why),
             }
+        }
+        let key = keys::design(self.number, note);
+        let is_listed = match salvage::sound(self.reader.get(Table::Meta, &key).map_err(Into::into))? {
+            Ok(design) => Some(design.is_some()),
+            Err(_) => None,
+        };
+        if is_listed != Some(!header.class.is_document() && !header.is_stub()) {
+            self.find(Finding::DesignList { note });
         }
         Ok(())
     }
 
     /// A stub whose UNID came back with a new note is not what the index leads to.
-    fn is_superseded(&self, header: &Header) -> Result<bool> {
-        let leads_to = reading::find(self.reader, self.number, header.unid)?;
-        let other = leads_to.filter(|other| *other != header.note).and_then(|other| self.headers.get(&other));
-        Ok(header.is_stub() && other.is_some_and(|other| other.unid == header.unid))
+    fn is_superseded(&self, header: &Header) -> bool {
+        header.is_stub() && self.leads_to.get(&header.unid).is_some_and(|last| *last != header.note)
     }
 
-    /// Reads everything of a note; tells whether it can be read.
-    fn check_contents(&mut self, note: NoteId) -> Result<bool> {
-        let summary = match reading::load_summary(self.reader, self.database, note) {
+    /// Reads everything of a note; one that cannot be read whole is given up.
+    fn check_contents(&mut self, note: NoteId) -> Result<()> {
+        if self.headers.get(&note).is_none_or(Header::is_stub) {
+            return Ok(());
+        }
+        let summary = match salvage::sound(reading::load_summary(self.reader, self.database, note))? {
             Ok(Some(summary)) => summary,
-            Ok(None) | Err(crate::Error::Damaged { .. }) => {
-                self.find(Finding::NoteDamaged { note, record: "summary" });
-                return Ok(false);
-            }
-            Err(error) => return Err(error),
+            Ok(None) | Err(_) => return self.give_up_note(note, "summary"),
         };
         for body in &summary.body {
-            match reading::load_body(self.reader, self.database, note, body.ordinal) {
+            match salvage::sound(reading::load_body(self.reader, self.database, note, body.ordinal))? {
                 Ok(Some(item)) if item.name == body.name => {}
-                Ok(_) | Err(crate::Error::Damaged { .. }) => {
-                    self.find(Finding::NoteDamaged { note, record: "body" });
-                    return Ok(false);
-                }
-                Err(error) => return Err(error),
+                Ok(_) | Err(_) => return self.give_up_note(note, "body"),
             }
         }
         for blob in &summary.blobs {
-            if self.database.store.blobs().length(self.reader, blob)?.is_none() {
+            let length = self.database.store.blobs().length(self.reader, blob);
+            if !matches!(salvage::sound(length.map_err(Into::into))?, Ok(Some(_))) {
                 self.find(Finding::BlobMissing { note, blob: *blob });
             }
         }
-        Ok(true)
+        Ok(())
+    }
+
+    fn give_up_note(&mut self, note: NoteId, record: &'static str) -> Result<()> {
+        self.find(Finding::NoteDamaged { note, record });
+        self.damaged.push(note);
+        self.headers.remove(&note);
+        Ok(())
     }
 
     fn check_unids(&mut self) -> Result<()> {
@@ -343,7 +454,11 @@ impl<'s> Survey<'s> {
 
     fn check_folders(&mut self) -> Result<()> {
         for folder in self.folders.keys().copied().collect::<Vec<_>>() {
-            if let Some(why) = self.folder_fault(folder)? {
+            if self.lost_folders.contains(&folder) {
+                continue;
+            }
+            let fault = salvage::sound(self.folder_fault(folder))?;
+            if let Some(why) = fault.unwrap_or_else(Some) {
                 self.broken.push(folder);
                 self.find(Finding::FolderIndex { folder, why });
             }
@@ -388,8 +503,36 @@ impl<'s> Survey<'s> {
         Ok(!flags.is_some_and(|flags| flags.contains('F')))
     }
 
+    fn check_unread(&mut self) -> Result<()> {
+        let range = KeyRange::prefix(&self.number.to_key());
+        let (left, damage) = salvage::both_ends(self.reader, Table::Unread, &range)?;
+        if let Some(why) = damage {
+            self.find(Finding::UnreadMarks { why });
+            self.unread_left = Some(left);
+        }
+        Ok(())
+    }
+
+    fn check_keywords(&mut self) -> Result<()> {
+        let stored = self.reader.get(Table::Meta, &keys::keywords(self.number));
+        let why = match salvage::sound(stored.map_err(Into::into))? {
+            Ok(Some(value)) if Keywords::decode(&value).is_err() => "not in the expected format".to_owned(),
+            Ok(_) => return Ok(()),
+            Err(why) => why,
+        };
+        self.keywords_lost = true;
+        self.find(Finding::TableDamaged { table: "meta", why: format!("keywords: {why}") });
+        Ok(())
+    }
+
     fn check_counters(&mut self) -> Result<()> {
-        let stored = reading::load_counters(self.reader, self.number)?;
+        let stored = match salvage::sound(reading::load_counters(self.reader, self.number))? {
+            Ok(stored) => stored,
+            Err(why) => {
+                self.give_up(Table::Meta, why);
+                return Ok(());
+            }
+        };
         let right = self.right_counters(stored);
         for (what, says, has) in [
             ("notes", stored.notes, right.notes),
@@ -399,111 +542,6 @@ impl<'s> Survey<'s> {
         ] {
             if says != has {
                 self.find(Finding::Counters { what, says, has });
-            }
-        }
-        Ok(())
-    }
-
-    fn right_counters(&self, stored: Counters) -> Counters {
-        let live = || self.headers.values().filter(|header| !header.is_stub());
-        let last_note = self.headers.keys().chain(&self.damaged).max().copied().unwrap_or_default();
-        let last_modseq = self.headers.values().map(|header| header.modseq).max().unwrap_or_default();
-        Counters {
-            notes: live().count() as u64,
-            bytes: live().map(|header| header.size).sum(),
-            next_note: stored.next_note.max(last_note.next()),
-            modseq: stored.modseq.max(last_modseq),
-            ..stored
-        }
-    }
-
-    /// Writes everything derived again.
-    fn repairs(&self, stored: Counters) -> Result<(Batch, Counters)> {
-        let mut batch = Batch::new();
-        let mut counters = self.right_counters(stored);
-        counters.modseq = counters.modseq.next();
-        counters.design_modseq = counters.modseq;
-        self.quarantine(&mut batch)?;
-        for table in [Table::Unid, Table::Children] {
-            let (start, end) = (self.number.to_key(), self.number.next().to_key());
-            batch.delete_range(table, &start, &end);
-        }
-        for header in self.headers.values() {
-            let superseded = self.is_superseded(header)?;
-            if !superseded {
-                batch.put(Table::Unid, &keys::unid(self.number, header.unid), &header.note.to_key());
-            }
-            let design = keys::design(self.number, header.note);
-            if header.class.is_document() || header.is_stub() {
-                batch.delete(Table::Meta, &design);
-            } else {
-                batch.put(Table::Meta, &design, &header.class.0.to_be_bytes());
-            }
-        }
-        for (parent, note) in self.responses() {
-            batch.put(Table::Children, &keys::child(self.number, parent, note), &[]);
-        }
-        self.rewrite_changes(&mut batch)?;
-        for folder in &self.broken {
-            self.rewrite_folder(*folder, &mut counters, &mut batch)?;
-        }
-        batch.put(Table::Meta, &keys::counters(self.number), &counters.encode());
-        Ok((batch, counters))
-    }
-
-    fn rewrite_changes(&self, batch: &mut Batch) -> Result<()> {
-        change::scan(self.reader, self.number, Modseq(0), &mut |entry| {
-            if !matches!(entry.change, Change::Left { .. }) {
-                change::delete_any(batch, self.number, entry.modseq, entry.note);
-            }
-            Ok(())
-        })?;
-        for header in self.headers.values() {
-            if header.is_stub() {
-                change::put_deleted(batch, self.number, (header.modseq, header.note), header.modified, &[]);
-            } else {
-                change::put_changed(batch, self.number, header.modseq, header.note, &header.folders);
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes a folder's index from the notes. UIDs stay; clients are told to forget what they know only when the state
-    /// of the folder is lost.
-    fn rewrite_folder(&self, folder: ViewId, counters: &mut Counters, batch: &mut Batch) -> Result<()> {
-        let id = folder::collection_id(self.number, folder);
-        let stored = collection::Reader::open(self.reader, id).ok();
-        let state = stored.as_ref().and_then(|reader| FolderState::decode(reader.state()).ok());
-        let members = self.folders.get(&folder).cloned().unwrap_or_default();
-        let last = members.keys().next_back().copied().unwrap_or_default();
-        let mut state = state.unwrap_or_else(|| {
-            counters.uid_validity = counters.uid_validity.saturating_add(1);
-            FolderState { uid_validity: counters.uid_validity, uid_next: Uid(1), highest_modseq: counters.modseq }
-        });
-        state.uid_next = state.uid_next.max(last.next());
-        state.highest_modseq = counters.modseq;
-        id.remove_all(batch);
-        let mut builder = Builder::start(id, FolderWeigh.sums(), Tuning::default(), batch);
-        for (uid, note) in members {
-            let Some(header) = self.headers.get(&note) else { continue };
-            let old = stored.as_ref().and_then(|reader| reader.find(&uid.to_key()).ok().flatten());
-            let saved = old.and_then(|value| Entry::decode(uid, &value).ok()).map_or(header.modified, |old| old.saved);
-            let entry = Entry::of(header, uid, saved);
-            builder.put(batch, &uid.to_key(), &entry.encode(), entry.weight())?;
-        }
-        builder.finish(batch, &state.encode())?;
-        Ok(())
-    }
-
-    /// Takes damaged notes out of the way and keeps what is left of them.
-    fn quarantine(&self, batch: &mut Batch) -> Result<()> {
-        for note in &self.damaged {
-            for part in [Part::Header, Part::Summary] {
-                let key = keys::summary(self.number, *note, part);
-                if let Some(value) = self.reader.get(Table::Summary, &key)? {
-                    batch.put(Table::Meta, &keys::quarantine(self.number, *note, part), &value);
-                    batch.delete(Table::Summary, &key);
-                }
             }
         }
         Ok(())

@@ -105,11 +105,25 @@ pub(crate) fn designs(database: DbNumber) -> KeyRange {
     KeyRange::prefix(&meta(database, b'd'))
 }
 
+/// Gives the first key behind the list of design notes.
+pub(crate) fn designs_end(database: DbNumber) -> [u8; 5] {
+    meta(database, b'd' + 1)
+}
+
 pub(crate) fn quarantine(database: DbNumber, note: NoteId, part: Part) -> [u8; 10] {
     let mut key = [part as u8; 10];
     key[..5].copy_from_slice(&meta(database, b'q'));
     key[5..9].copy_from_slice(&note.to_key());
     key
+}
+
+pub(crate) fn quarantines(database: DbNumber) -> KeyRange {
+    KeyRange::prefix(&meta(database, b'q'))
+}
+
+/// Gives the note of a key of a record in quarantine.
+pub(crate) fn split_quarantine(key: &[u8]) -> Option<NoteId> {
+    Some(NoteId::from_key(key.get(5..9)?.try_into().ok()?))
 }
 
 fn meta(database: DbNumber, kind: u8) -> [u8; 5] {

@@ -2,6 +2,8 @@
 
 #[path = "databases/access.rs"]
 mod access;
+#[path = "databases/blocks.rs"]
+mod blocks;
 #[path = "databases/catalog.rs"]
 mod catalog;
 #[path = "databases/fixup.rs"]

@@ -10,7 +10,7 @@
 use std::path::Path;
 
 use crate::batch::Batch;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A named, ordered map. The keys of every table but the last five begin with the four-byte number of a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -206,8 +206,14 @@ pub trait Engine: Read + Send + Sync {
         None
     }
 
-    /// Reads everything and checks every checksum; `progress` is told the bytes read so far.
-    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<()>;
+    /// Reads everything and checks every checksum; `progress` is told the bytes read so far. Gives the damage that it met; behind it, it goes on where it can.
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>>;
+
+    /// Takes what cannot be read out of the files of a table and keeps the rest; gives how many files were replaced. What is lost cannot be told
+    /// afterwards, so that a check comes first. Nobody else may read or write meanwhile.
+    fn mend(&self, _table: Table) -> Result<u64> {
+        Ok(0)
+    }
 
     /// Estimates the bytes that the keys of the range take on disk.
     fn size(&self, table: Table, range: &KeyRange) -> Result<u64>;

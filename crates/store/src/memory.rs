@@ -414,16 +414,20 @@ impl Engine for Memory {
         std::fs::write(target.join(CHECKPOINT_FILE), encoder.finish()).map_err(failed)
     }
 
-    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<()> {
-        let mut bytes = 0;
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
+        let (mut bytes, mut damage) = (0, Vec::new());
         for table in Table::ALL {
             let mut cursor = self.scan(table, &KeyRange::all(), Direction::Forward)?;
-            while let Some((key, value)) = cursor.next()? {
-                bytes += (key.len() + value.len()) as u64;
+            loop {
+                match cursor.next() {
+                    Ok(Some((key, value))) => bytes += (key.len() + value.len()) as u64,
+                    Ok(None) => break,
+                    Err(error) => damage.push(error),
+                }
             }
             progress(bytes);
         }
-        Ok(())
+        Ok(damage)
     }
 
     fn size(&self, table: Table, range: &KeyRange) -> Result<u64> {

@@ -16,6 +16,7 @@
 
 mod figures;
 mod log;
+mod mend;
 mod options;
 mod placement;
 mod read;
@@ -114,6 +115,35 @@ impl Rocks {
 
     fn family(&self, table: Table) -> &ColumnFamily {
         self.db.cf_handle(table.name()).expect("every table was opened with the database")
+    }
+
+    /// Reads a table from a key on; an error comes with the place that was reached.
+    fn verify_from(
+        &self,
+        table: Table,
+        start: &[u8],
+        bytes: &mut u64,
+        progress: &mut dyn FnMut(u64),
+    ) -> std::result::Result<(), (Vec<u8>, Error)> {
+        let mut cursor = KeyCursor::start_whole(self, table, start);
+        let (mut reported, mut last) = (*bytes, start.to_vec());
+        loop {
+            match cursor.next() {
+                Ok(Some((key, value))) => {
+                    *bytes += (key.len() + value.len()) as u64;
+                    last.clear();
+                    last.extend_from_slice(key);
+                }
+                Ok(None) => break,
+                Err(error) => return Err((last, error)),
+            }
+            if *bytes - reported >= 16 << 20 {
+                progress(*bytes);
+                reported = *bytes;
+            }
+        }
+        progress(*bytes);
+        Ok(())
     }
 
     fn reader(&self) -> Reader<'_> {
@@ -266,21 +296,28 @@ impl Engine for Rocks {
         Some(&self.folder)
     }
 
-    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<()> {
-        let mut bytes = 0_u64;
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
+        let (mut bytes, mut damage) = (0, Vec::new());
+        let files = self.db.live_files().map_err(|error| failure("list the files", &error))?;
         for table in Table::ALL {
-            let mut cursor = KeyCursor::start_whole(self, table);
-            let mut reported = bytes;
-            while let Some((key, value)) = cursor.next()? {
-                bytes += (key.len() + value.len()) as u64;
-                if bytes - reported >= 16 << 20 {
-                    progress(bytes);
-                    reported = bytes;
+            let mut start = Vec::new();
+            while let Err((last, error)) = self.verify_from(table, &start, &mut bytes, progress) {
+                if !matches!(error, Error::Damaged { .. }) {
+                    return Err(error);
                 }
+                damage.push(error);
+                // A block that cannot be read ends a scan. The next file may be sound.
+                let of_table = files.iter().filter(|file| file.column_family_name == table.name());
+                let ends = of_table.filter_map(|file| file.end_key.as_deref()).filter(|end| **end > *last);
+                let Some(end) = ends.min() else { break };
+                start = [end, &[0]].concat();
             }
-            progress(bytes);
         }
-        Ok(())
+        Ok(damage)
+    }
+
+    fn mend(&self, table: Table) -> Result<u64> {
+        mend::mend(self, table)
     }
 
     fn size(&self, table: Table, range: &KeyRange) -> Result<u64> {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use base::{NoteId, Uid};
+use base::{Modseq, NoteId, Uid};
 use notes::fixup::{Finding, check, repair};
-use notes::{Database, Item, Marks, NewNote};
+use notes::{AclLevel, Database, Item, Marks, NewNote, Value};
 use store::{Batch, Direction, KeyRange, Read, Table};
 
 use crate::world::{World, assert_sound, identity, reader};
@@ -113,4 +113,160 @@ fn a_damaged_note_does_not_take_the_others_with_it() {
     let folder = reading.folders().unwrap()[0].view;
     assert_eq!(reading.folder(folder).unwrap().totals().unwrap().count, 189);
     assert_eq!(reading.folder(folder).unwrap().entry(Uid(98)).unwrap(), None);
+}
+
+/// A database with everything that can be damaged in it: bodies, contents, folders, keywords, unread marks of somebody.
+fn rich() -> (World, Arc<Database>) {
+    let world = World::new();
+    let database = world.database(&[("Bob/Acme", AclLevel::Reader)]);
+    world
+        .write(&database, ANN, |writer| {
+            let folder = writer.folder_create("F", &[])?;
+            for number in 0..60_u8 {
+                let blob = writer.blob_put(&[number; 5_000])?;
+                let items =
+                    vec![Item::text("Subject", format!("{number}")), Item::body("Body", Value::RichText("x".into()))];
+                let parent = (number > 0).then_some(base::Unid([number % 7; 16]));
+                writer.note_create(NewNote {
+                    unid: Some(base::Unid([number; 16])),
+                    folders: vec![folder],
+                    blobs: vec![blob],
+                    keywords: vec!["Work".into()],
+                    parent: parent.filter(|_| number > 7),
+                    ..NewNote::document(items)
+                })?;
+            }
+            Ok(())
+        })
+        .unwrap();
+    let all: Vec<NoteId> = (3..40).map(NoteId).collect();
+    world.write(&database, "Bob/Acme", |writer| writer.mark_read(&all)).unwrap();
+    world.write(&database, ANN, |writer| writer.note_delete(NoteId(50)).map(drop)).unwrap();
+    assert_sound(&database);
+    (world, database)
+}
+
+/// Flips bits of some records of a table.
+fn flip(world: &World, table: Table, keys: &[Vec<u8>]) {
+    for key in keys {
+        assert!(world.memory.damage(table, key) || matches!(table, Table::Children), "{table:?}");
+    }
+}
+
+/// Repairs, and asserts that nothing is wrong afterwards, also when everything is opened again; gives what was found.
+fn mend(world: &World, database: &Arc<Database>) -> Vec<Finding> {
+    let found = check(database).unwrap().findings;
+    let repaired = repair(database).unwrap();
+    assert!(repaired.repaired && repaired.findings == found, "{found:?}");
+    assert_sound(database);
+    let again = world.restarted();
+    let database = again.notes.database_open("docs.nsf").unwrap();
+    assert_sound(&database);
+    let access = reader(&database, ANN).unwrap();
+    let reading = access.read().unwrap();
+    reading.each_note(NoteId(0), &mut |header| reading.note(header.note).map(|_| true)).unwrap();
+    found
+}
+
+#[test]
+fn derived_tables_with_flipped_bits_are_written_again() {
+    for table in [Table::Unid, Table::Bymod, Table::View, Table::Tree] {
+        let (world, database) = rich();
+        let before = keys(&world, &database, table);
+        flip(&world, table, &[before[0].clone(), before[before.len() / 2].clone(), before[before.len() - 1].clone()]);
+        let found = mend(&world, &database);
+        assert!(!found.is_empty() && found.iter().all(Finding::is_repairable), "{table:?}: {found:?}");
+        assert_eq!(keys(&world, &database, table).len(), before.len(), "{table:?}");
+        world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
+    }
+}
+
+#[test]
+fn who_relied_on_a_damaged_order_of_changes_compares_everything() {
+    let (world, database) = rich();
+    let since = database.modseq();
+    let victim = keys(&world, &database, Table::Bymod)[5].clone();
+    flip(&world, Table::Bymod, &[victim]);
+    mend(&world, &database);
+    let access = reader(&database, ANN).unwrap();
+    let reading = access.read().unwrap();
+    assert!(!reading.is_complete_since(since) && reading.is_complete_since(reading.modseq()));
+    let mut count = 0;
+    let each = &mut |_| {
+        count += 1;
+        Ok(())
+    };
+    reading.changes(Modseq(0), each).unwrap();
+    assert_eq!(count, 62, "every note, the deleted one, the folder and the access control list");
+}
+
+#[test]
+fn notes_with_flipped_bits_are_put_aside_and_the_others_work_on() {
+    let (world, database) = rich();
+    let key = |note: u32, part: &[u8]| [&database.number().to_key()[..], &NoteId(note).to_key(), part].concat();
+    flip(&world, Table::Summary, &[key(10, &[0]), key(11, &[1]), key(12, &[0]), key(12, &[1])]);
+    flip(&world, Table::Body, &[key(20, &[0; 6])]);
+    let uses = || {
+        let mut uses = std::collections::BTreeSet::new();
+        notes::fixup::blob_uses(&database, &mut |owner, blob| {
+            uses.insert((owner, blob));
+        })
+        .unwrap();
+        uses
+    };
+    let before = uses();
+    assert_eq!(before.len(), 59, "what cannot be read keeps its attachments");
+    let found = mend(&world, &database);
+    let lost = |note, record| Finding::NoteDamaged { note: NoteId(note), record };
+    for finding in [lost(10, "header"), lost(11, "summary"), lost(12, "header"), lost(20, "body")] {
+        assert!(found.contains(&finding), "{finding}: {found:?}");
+    }
+    assert_eq!(uses(), before, "also once it is in quarantine");
+    let access = reader(&database, ANN).unwrap();
+    let reading = access.read().unwrap();
+    let folder = reading.folders().unwrap()[0].view;
+    assert_eq!(reading.folder(folder).unwrap().totals().unwrap().count, 55);
+    assert_eq!(reading.note(NoteId(10)).unwrap(), None);
+    assert_eq!(reading.note(NoteId(13)).unwrap().unwrap().text("Subject"), Some("10"));
+}
+
+#[test]
+fn a_folder_without_its_design_note_is_made_again() {
+    for part in [0, 1] {
+        let (world, database) = rich();
+        flip(&world, Table::Summary, &[[&database.number().to_key()[..], &NoteId(2).to_key(), &[part]].concat()]);
+        mend(&world, &database);
+        let access = reader(&database, ANN).unwrap();
+        let reading = access.read().unwrap();
+        let folders = reading.folders().unwrap();
+        assert_eq!(folders.iter().map(|folder| folder.title.as_str()).collect::<Vec<_>>(), ["Recovered 2"]);
+        assert_eq!(reading.folder(folders[0].view).unwrap().totals().unwrap().count, 59);
+    }
+}
+
+#[test]
+fn what_a_database_keeps_of_itself_is_written_again_from_memory() {
+    for key in [&b"c"[..], b"k", b"d\0\0\0\x02"] {
+        let (world, database) = rich();
+        flip(&world, Table::Meta, &[[&database.number().to_key()[..], key].concat()]);
+        let found = mend(&world, &database);
+        assert!(found.iter().all(Finding::is_repairable), "{found:?}");
+    }
+    let (world, database) = rich();
+    flip(&world, Table::Summary, &[[&database.number().to_key()[..], &NoteId(1).to_key(), &[1]].concat()]);
+    mend(&world, &database);
+    let database = world.restarted().notes.database_open("docs.nsf").unwrap();
+    assert!(reader(&database, "Bob/Acme").is_ok() && reader(&database, "Carol/Acme").is_err());
+}
+
+#[test]
+fn unread_marks_that_cannot_be_read_are_forgotten() {
+    let (world, database) = rich();
+    let victim = keys(&world, &database, Table::Unread)[0].clone();
+    flip(&world, Table::Unread, &[victim]);
+    let access = reader(&database, "Bob/Acme").unwrap();
+    assert!(access.read().unwrap().is_read(NoteId(3)).is_err());
+    let found = mend(&world, &database);
+    assert!(matches!(found[..], [Finding::UnreadMarks { .. }]), "{found:?}");
+    assert!(!access.read().unwrap().is_read(NoteId(3)).unwrap());
 }

@@ -13,6 +13,9 @@ use crate::core::Core;
 /// Attachments that one step of the collector looks at.
 const COLLECT_STEP: usize = 500;
 
+/// Notes that are named of those that use one missing attachment.
+const USERS_NAMED_MAX: usize = 100;
+
 pub(super) fn backup(core: &Core, folder: &Path, keep: Option<u32>, report: &mut Report<'_>) -> Outcome {
     refuse_within_data(core, folder)?;
     let mut flow = ControlFlow::Continue(());
@@ -56,25 +59,28 @@ pub(crate) fn bytes_done(what: &str, progress: store::backup::Progress) -> Progr
 
 pub(super) fn fixup(core: &Core, request: &FixupRequest, report: &mut Report<'_>) -> Outcome {
     let mut found = Findings::default();
-    found.databases(core, request, report)?;
     if request.paths.is_empty() {
         found.store(core, report)?;
     }
-    let rows = found.rows;
-    match (rows.len(), found.lost) {
-        (0, _) => Ok(Answer::say("No damage was found.")),
-        (count, 0) => Ok(Answer::list(rows).and(format!("{count} findings, all of them mended."))),
-        (count, lost) => {
-            let lines: Vec<String> =
-                rows.iter().map(|row| format!("  {}: {}", row["database"], row["finding"])).collect();
-            let next = if request.check_only {
-                "`doublet fixup` without --check-only mends what can be derived."
-            } else {
-                "Restore a backup for what could not be mended."
-            };
-            Err(Failure::Refused(format!("{count} findings, {lost} of them not mended:\n{}\n{next}", lines.join("\n"))))
-        }
+    if request.alone && !request.check_only && !found.tables.is_empty() {
+        // What is lost with a block can be told only as long as the block is there.
+        let look = FixupRequest { check_only: true, ..request.clone() };
+        found.databases(core, &look, report)?;
+        found.replace_files(core, report)?;
+        found.finish(core, request, report)?;
+    } else {
+        found.databases(core, request, report)?;
     }
+    if found.rows.is_empty() {
+        return Ok(Answer::say("No damage was found."));
+    }
+    let (count, lost, next) = (found.rows.len(), found.lost, found.next_step(request.check_only));
+    if lost == 0 {
+        return Ok(Answer::list(found.rows).and(format!("{count} findings, all of them mended.")));
+    }
+    let lines: Vec<String> =
+        found.rows.iter().map(|row| format!("  {}: {}", row["database"], row["finding"])).collect();
+    Err(Failure::Refused(format!("{count} findings, {lost} of them not mended:\n{}\n{next}", lines.join("\n"))))
 }
 
 /// What a fixup has found so far.
@@ -83,6 +89,12 @@ struct Findings {
     rows: Vec<Value>,
     /// Findings that are still there.
     lost: usize,
+    /// Findings in databases that a repair would mend.
+    repairable: usize,
+    /// Places of the engine's files that cannot be read.
+    blocks: usize,
+    /// The tables in which they are.
+    tables: Vec<store::Table>,
 }
 
 impl Findings {
@@ -96,15 +108,21 @@ impl Findings {
         for (done, path) in (0..).zip(&paths) {
             step(report, Progress { what: "checking databases".to_owned(), done, total, unit: Unit::Databases })?;
             let database = match core.notes.database_open(path) {
+                Ok(database) => database,
                 Err(notes::Error::NotFound { .. }) => return Err(Failure::no_such("db", path)),
-                other => other?,
+                Err(error) => {
+                    self.add(path, &format!("it cannot be opened: {error}"), false);
+                    continue;
+                }
             };
             let checked =
                 if request.check_only { notes::fixup::check(&database) } else { notes::fixup::repair(&database) };
             match checked {
                 Ok(result) => {
                     for finding in &result.findings {
+                        self.repairable += usize::from(finding.is_repairable());
                         self.add(path, &finding.to_string(), result.repaired && finding.is_repairable());
+                        self.mark_mendable(finding.is_repairable());
                     }
                 }
                 Err(error) => self.add(path, &error.to_string(), false),
@@ -121,15 +139,98 @@ impl Findings {
                 flow = report(Progress { what: what.to_owned(), done, total: None, unit: Unit::Bytes });
             }
         };
-        if let Err(error) = core.store.engine().verify(&mut |bytes| read("reading the store", bytes)) {
+        for error in core.store.engine().verify(&mut |bytes| read("reading the store", bytes))? {
+            self.blocks += 1;
             self.add("store", &error.to_string(), false);
+            if let store::Error::Damaged { table, .. } = error
+                && !self.tables.contains(&table)
+            {
+                self.tables.push(table);
+            }
         }
-        let damage =
-            core.store.blobs().verify_all(core.store.as_ref(), &mut |bytes| read("reading attachments", bytes))?;
-        for error in damage {
-            self.add("attachments", &error.to_string(), false);
+        let blobs = core.store.blobs();
+        match blobs.verify_all(core.store.as_ref(), &mut |bytes| read("reading attachments", bytes)) {
+            Ok(damage) => damage.iter().for_each(|error| self.add("attachments", &error.to_string(), false)),
+            Err(error @ store::Error::Damaged { .. }) => self.add("attachments", &error.to_string(), false),
+            Err(error) => return Err(error.into()),
         }
         Ok(())
+    }
+
+    /// Takes the damaged blocks out of the store's files; what could not be replaced stays a finding.
+    fn replace_files(&mut self, core: &Core, report: &mut Report<'_>) -> Result<(), Failure> {
+        let engine = core.store.engine();
+        for table in &self.tables {
+            let what = format!("replacing files of {}", table.name());
+            step(report, Progress { what, done: 0, total: None, unit: Unit::Bytes })?;
+            engine.mend(*table)?;
+        }
+        let left = engine.verify(&mut |_| ())?;
+        let is_left = |finding: &str| left.iter().any(|error| error.to_string() == finding);
+        let mut mended = 0;
+        for row in self.rows.iter_mut().filter(|row| row["database"] == "store") {
+            if !is_left(row["finding"].as_str().unwrap_or_default()) {
+                row["mended"] = json!(true);
+                mended += 1;
+            }
+        }
+        self.blocks = left.len();
+        self.lost = self.lost.saturating_sub(mended);
+        Ok(())
+    }
+
+    /// Repairs databases whose findings were told before, and says which of them are mended.
+    fn finish(&mut self, core: &Core, request: &FixupRequest, report: &mut Report<'_>) -> Result<(), Failure> {
+        let mut repaired = Self::default();
+        repaired.databases(core, request, report)?;
+        let unmended: Vec<&Value> = repaired.rows.iter().filter(|row| row["mended"] == json!(false)).collect();
+        for row in self.rows.iter_mut().filter(|row| row["mendable"] == json!(true)) {
+            let is_left =
+                unmended.iter().any(|left| left["database"] == row["database"] && left["finding"] == row["finding"]);
+            row["mended"] = json!(!is_left);
+            self.lost -= usize::from(!is_left);
+        }
+        for row in unmended {
+            let is_told = |told: &Value| told["database"] == row["database"] && told["finding"] == row["finding"];
+            if !self.rows.iter().any(is_told) {
+                self.lost += 1;
+                self.rows.push(row.clone());
+            }
+        }
+        self.repairable = 0;
+        Ok(())
+    }
+
+    /// Says what is true of what was not mended.
+    fn next_step(&self, check_only: bool) -> String {
+        let mut says = Vec::new();
+        if check_only && self.repairable > 0 {
+            says.push(format!("`doublet fixup` without --check-only mends {} of them.", self.repairable));
+        }
+        let mendable = if check_only { self.repairable } else { 0 };
+        if self.lost > self.blocks + mendable {
+            says.push(
+                "What a backup has of the rest, restoring it brings back; notes that cannot be read were or will be put \
+                 aside, so that the others work on."
+                    .to_owned(),
+            );
+        }
+        if self.blocks > 0 {
+            says.push(
+                "The damaged places stay in the store's files: it refuses changes when it meets them while tidying up. Stop the server and run \
+                 `doublet fixup` again, which replaces what files it can. If they are still there, export what is newer than the last backup, look at the disk, \
+                 and restore the backup."
+                    .to_owned(),
+            );
+        }
+        says.join("\n")
+    }
+
+    /// Notes of the last finding whether a repair mends it.
+    fn mark_mendable(&mut self, is_mendable: bool) {
+        if let Some(row) = self.rows.last_mut() {
+            row["mendable"] = json!(is_mendable);
+        }
     }
 
     fn add(&mut self, database: &str, finding: &str, mended: bool) {
@@ -138,6 +239,7 @@ impl Findings {
             ("database", json!(database)),
             ("finding", json!(finding)),
             ("mended", json!(mended)),
+            ("mendable", json!(mended)),
         ]));
     }
 }
@@ -160,11 +262,29 @@ pub(super) fn blobs(core: &Core, request: &BlobRequest, report: &mut Report<'_>)
         ("saved_bytes", json!(found.saved_bytes)),
         ("missing", json!(found.missing_count)),
         ("missing_names", json!(found.missing.iter().map(ToString::to_string).collect::<Vec<_>>())),
+        ("missing_users", json!(users_of_missing(core, &found.missing)?)),
         ("orphaned", json!(found.orphaned_count)),
         ("orphaned_bytes", json!(found.orphaned_bytes)),
     ]);
     answer.says = says;
     Ok(answer)
+}
+
+/// Says whose notes use attachments that are missing.
+fn users_of_missing(core: &Core, missing: &[store::BlobId]) -> Result<Vec<String>, Failure> {
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    let databases = core.notes.database_list()?;
+    let mut users = Vec::new();
+    for blob in missing {
+        for owner in core.store.blobs().users(core.store.as_ref(), blob, USERS_NAMED_MAX)? {
+            let database = databases.iter().find(|record| record.number == owner.database);
+            let path = database.map_or_else(|| format!("database {}", owner.database.0), |record| record.path.clone());
+            users.push(format!("{path}, note {}: {blob}", owner.note));
+        }
+    }
+    Ok(users)
 }
 
 /// Makes the table of who uses which attachment anew. Only while nobody else works on the data folder: what was added

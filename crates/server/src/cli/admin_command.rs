@@ -29,7 +29,7 @@ pub fn run(place: &Place, mut request: Request) -> Result<(), Failure> {
 }
 
 /// Has a request executed by whoever has the data folder.
-fn ask(config: &Arc<Config>, request: Request) -> Result<Answer, Failure> {
+fn ask(config: &Arc<Config>, mut request: Request) -> Result<Answer, Failure> {
     let data = DataFolder::new(&config.server.data);
     let mut meter = Meter::new();
     let mut report = |progress: Progress| -> ControlFlow<()> { meter.step(&progress) };
@@ -41,6 +41,9 @@ fn ask(config: &Arc<Config>, request: Request) -> Result<Answer, Failure> {
     }
     match data.lock() {
         Ok(lock) => {
+            if let Request::Fixup(fixup) = &mut request {
+                fixup.alone = true;
+            }
             crate::log::start_quiet(&config.log).map_err(Failure)?;
             let core = Core::open_locked(Arc::clone(config), data, lock).map_err(Failure::of)?;
             admin::execute(&core, request, &mut report).map_err(Failure::of)

@@ -175,3 +175,29 @@ fn an_orderly_stop_leaves_nothing_to_replay() {
     assert_eq!(left, 0);
     place.check(&["user", "list"], "ann@acme.test");
 }
+
+#[test]
+fn flipped_bytes_in_the_files_of_the_store_are_mended_or_told_of() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    fs::write(place.path("old.mbox"), MBOX.repeat(200)).expect("the folder is writable");
+    place.check(&["import", "mbox", "old.mbox", "--user", "ann"], "");
+    place.serve().stop();
+    let sorted = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "sst");
+    let entries =
+        fs::read_dir(place.data().join("store")).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<_> = entries.filter(sorted).collect();
+    files.sort();
+    assert!(files.len() > 5, "{files:?}");
+    for file in files {
+        let sound = fs::read(&file).expect("read");
+        let mut broken = sound.clone();
+        broken[100] ^= 0x10;
+        fs::write(&file, &broken).expect("written");
+        let output = place.run(&["fixup", "--check-only"], "");
+        let said = crate::text(&output.stderr);
+        let is_told = said.contains("restore a backup") || said.contains("stay in the store's files");
+        assert!(output.status.success() || is_told, "{}: {said}", file.display());
+        fs::write(&file, &sound).expect("written");
+    }
+    place.check(&["fixup"], "No damage was found");
+}

@@ -4,6 +4,7 @@
 //! no note has, and notes content without users for the collector. It holds the gate's write side throughout: attachments cannot be added
 //! meanwhile, which is why it belongs to maintenance.
 
+use std::collections::HashSet;
 use std::sync::PoisonError;
 
 use base::{DbNumber, Timestamp};
@@ -64,6 +65,40 @@ impl Blobs {
             Ok(())
         })?;
         Ok(report)
+    }
+
+    /// Gives the notes that use an attachment, at most `count`.
+    pub fn users(&self, reader: &dyn Read, id: &BlobId, count: usize) -> Result<Vec<BlobOwner>> {
+        let mut users = Vec::new();
+        let mut cursor = reader.scan(Table::BlobRef, &KeyRange::prefix(&id.0), Direction::Forward)?;
+        while let Some((key, _)) = cursor.next()?
+            && users.len() < count
+        {
+            if let RefKey::User(_, owner) = parse_key(key)? {
+                users.push(owner);
+            }
+        }
+        Ok(users)
+    }
+
+    /// Calls `each` for the attachments that some notes use, as the reference table has it.
+    pub fn uses_of(
+        &self,
+        reader: &dyn Read,
+        owners: &HashSet<BlobOwner>,
+        each: &mut dyn FnMut(BlobOwner, BlobId),
+    ) -> Result<()> {
+        if owners.is_empty() {
+            return Ok(());
+        }
+        for_each_key(reader, &mut |key| {
+            if let RefKey::User(id, owner) = key
+                && owners.contains(&owner)
+            {
+                each(owner, id);
+            }
+            Ok(())
+        })
     }
 
     /// Reads every attachment and compares it with its name; gives the ones that are damaged, and tells the bytes read.

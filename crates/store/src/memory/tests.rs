@@ -71,7 +71,7 @@ fn a_flipped_bit_is_found_when_it_is_read() {
     assert!(!memory.damage(Table::Body, b"b") && !memory.damage(Table::Body, b"c"));
     let error = memory.get(Table::Body, b"a").expect_err("damaged");
     assert!(matches!(&error, Error::Damaged { table: Table::Body, key, .. } if key == b"a"), "{error}");
-    assert!(memory.verify(&mut |_| {}).is_err());
+    assert_eq!(memory.verify(&mut |_| {}).expect("it runs").len(), 1);
     let survivor = memory.crash();
     assert!(survivor.get(Table::Body, b"a").is_err() || survivor.sequences().0 == 0, "damage outlasts a crash");
 }

@@ -92,13 +92,16 @@ impl<'rocks> KeyCursor<'rocks> {
         Self { iterator, table, direction, state, start: range.start.clone() }
     }
 
-    /// Starts a scan over a whole table that reads everything once and leaves the cache alone.
-    pub(super) fn start_whole(rocks: &'rocks Rocks, table: Table) -> Self {
+    /// Starts a scan over a whole table, from a key on, that reads everything once and leaves the cache alone.
+    pub(super) fn start_whole(rocks: &'rocks Rocks, table: Table, start: &[u8]) -> Self {
         let mut options = ReadOptions::default();
+        if !start.is_empty() {
+            options.set_iterate_lower_bound(start);
+        }
         options.fill_cache(false);
         options.set_readahead_size(2 << 20);
         let iterator = rocks.db.raw_iterator_cf_opt(rocks.family(table), options);
-        Self { iterator, table, direction: Direction::Forward, state: State::Fresh, start: Vec::new() }
+        Self { iterator, table, direction: Direction::Forward, state: State::Fresh, start: start.to_vec() }
     }
 
     fn step(&mut self) {

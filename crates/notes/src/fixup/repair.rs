@@ -1,0 +1,188 @@
+//! Writing again what is derived from the notes.
+//!
+//! Nothing is read here that a check could not read: tables that are written anew are deleted by range, and what is wanted of an old
+//! index (its state, when each note came into a folder) is left out where it cannot be read.
+
+use base::{Modseq, NoteId, Uid, Unid, ViewId};
+use store::{Batch, Table};
+
+use super::{Survey, salvage};
+use crate::change::{self, Change};
+use crate::collection::{self, Builder, Tuning, Weigh};
+use crate::counters::Counters;
+use crate::database::{ACL_NOTE, acl_item};
+use crate::error::Result;
+use crate::folder::{self, Entry, FolderState, FolderWeigh};
+use crate::item::Item;
+use crate::keys::{self, Part};
+use crate::note::{Header, Marks, NoteClass, NoteFlags, Summary};
+
+impl Survey<'_> {
+    pub(super) fn right_counters(&self, stored: Counters) -> Counters {
+        let live = || self.headers.values().filter(|header| !header.is_stub());
+        let last_note = self.headers.keys().chain(&self.damaged).max().copied().unwrap_or_default();
+        let last_modseq = self.headers.values().map(|header| header.modseq).max().unwrap_or_default();
+        Counters {
+            notes: live().count() as u64,
+            bytes: live().map(|header| header.size).sum(),
+            next_note: stored.next_note.max(self.stored.next_note).max(last_note.next()),
+            modseq: stored.modseq.max(self.stored.modseq).max(last_modseq),
+            ..stored
+        }
+    }
+
+    /// Writes everything derived again; gives the batch and the counters that go with it.
+    pub(super) fn repairs(&mut self) -> Result<(Batch, Counters)> {
+        let mut batch = Batch::new();
+        let modseq = self.right_counters(self.stored).modseq.next();
+        self.quarantine(&mut batch)?;
+        self.bring_back(modseq, &mut batch);
+        let mut counters = self.right_counters(self.stored);
+        (counters.modseq, counters.design_modseq) = (modseq, modseq);
+        self.delete_table(Table::Unid, &mut batch);
+        self.delete_table(Table::Children, &mut batch);
+        // Key by key they would have to be read.
+        batch.delete_range(Table::Meta, &keys::designs(self.number).start, &keys::designs_end(self.number));
+        for header in self.headers.values() {
+            if !self.is_superseded(header) {
+                batch.put(Table::Unid, &keys::unid(self.number, header.unid), &header.note.to_key());
+            }
+            let design = keys::design(self.number, header.note);
+            if !header.class.is_document() && !header.is_stub() {
+                batch.put(Table::Meta, &design, &header.class.0.to_be_bytes());
+            }
+        }
+        for (parent, note) in self.responses() {
+            batch.put(Table::Children, &keys::child(self.number, parent, note), &[]);
+        }
+        self.rewrite_changes(&mut counters, &mut batch)?;
+        self.rewrite_unread(&mut batch);
+        if self.keywords_lost {
+            batch.put(Table::Meta, &keys::keywords(self.number), &self.database.keywords().encode());
+        }
+        for folder in &self.broken {
+            self.rewrite_folder(*folder, &mut counters, &mut batch)?;
+        }
+        batch.put(Table::Meta, &keys::counters(self.number), &counters.encode());
+        Ok((batch, counters))
+    }
+
+    fn delete_table(&self, table: Table, batch: &mut Batch) {
+        batch.delete_range(table, &self.number.to_key(), &self.number.next().to_key());
+    }
+
+    /// Keeps what can be read of the unread marks.
+    fn rewrite_unread(&self, batch: &mut Batch) {
+        let Some(left) = &self.unread_left else { return };
+        self.delete_table(Table::Unread, batch);
+        left.iter().for_each(|(key, value)| batch.put(Table::Unread, key, value));
+    }
+
+    fn rewrite_changes(&self, counters: &mut Counters, batch: &mut Batch) -> Result<()> {
+        if self.unreadable.contains(&Table::Bymod) {
+            // What left a folder is told of nowhere else: whoever asks for changes before now is to compare everything.
+            self.delete_table(Table::Bymod, batch);
+            counters.purged_modseq = counters.modseq;
+        } else {
+            change::scan(self.reader, self.number, Modseq(0), &mut |entry| {
+                if !matches!(entry.change, Change::Left { .. }) {
+                    change::delete_any(batch, self.number, entry.modseq, entry.note);
+                }
+                Ok(())
+            })?;
+        }
+        for header in self.headers.values() {
+            if header.is_stub() {
+                change::put_deleted(batch, self.number, (header.modseq, header.note), header.modified, &[]);
+            } else {
+                change::put_changed(batch, self.number, header.modseq, header.note, &header.folders);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a folder's index from the notes. UIDs stay; clients are told to forget what they know only when the state
+    /// of the folder is lost.
+    fn rewrite_folder(&self, folder: ViewId, counters: &mut Counters, batch: &mut Batch) -> Result<()> {
+        let id = folder::collection_id(self.number, folder);
+        // What of it can be read is the time at which each note came into the folder.
+        let stored = collection::Reader::open(self.reader, id).ok();
+        let state = stored.as_ref().and_then(|reader| FolderState::decode(reader.state()).ok());
+        let members = self.folders.get(&folder).cloned().unwrap_or_default();
+        let last = members.keys().next_back().copied().unwrap_or_default();
+        let mut state = state.unwrap_or_else(|| {
+            counters.uid_validity = counters.uid_validity.saturating_add(1);
+            FolderState { uid_validity: counters.uid_validity, uid_next: Uid(1), highest_modseq: counters.modseq }
+        });
+        state.uid_next = state.uid_next.max(last.next());
+        state.highest_modseq = counters.modseq;
+        id.remove_all(batch);
+        let mut builder = Builder::start(id, FolderWeigh.sums(), Tuning::default(), batch);
+        for (uid, note) in members {
+            let Some(header) = self.headers.get(&note) else { continue };
+            let old = stored.as_ref().and_then(|reader| reader.find(&uid.to_key()).ok().flatten());
+            let saved = old.and_then(|value| Entry::decode(uid, &value).ok()).map_or(header.modified, |old| old.saved);
+            let entry = Entry::of(header, uid, saved);
+            builder.put(batch, &uid.to_key(), &entry.encode(), entry.weight())?;
+        }
+        builder.finish(batch, &state.encode())?;
+        Ok(())
+    }
+
+    /// Takes damaged notes out of the way and keeps what can be read of them. Their attachments keep them as users, and body items that can
+    /// be read stay where they are.
+    fn quarantine(&self, batch: &mut Batch) -> Result<()> {
+        for note in &self.damaged {
+            for part in [Part::Header, Part::Summary] {
+                let key = keys::summary(self.number, *note, part);
+                let stored = salvage::sound(self.reader.get(Table::Summary, &key).map_err(Into::into))?;
+                // Of what cannot be read, the empty record says that there was something.
+                if let Some(value) = stored.unwrap_or_else(|_| Some(Vec::new())) {
+                    batch.put(Table::Meta, &keys::quarantine(self.number, *note, part), &value);
+                }
+                batch.delete(Table::Summary, &key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the notes again that the others need: folders that notes are in, and the access control list.
+    fn bring_back(&mut self, modseq: Modseq, batch: &mut Batch) {
+        for folder in self.lost_folders.clone() {
+            let title = format!("Recovered {folder}");
+            let items = vec![Item::text(folder::TITLE_ITEM, title), Item::text(folder::FLAGS_ITEM, "F")];
+            self.put_note(NoteId(folder.0), (NoteClass::VIEW, modseq), items, batch);
+        }
+        if self.damaged.contains(&ACL_NOTE) {
+            let items = vec![acl_item(&self.database.acl().1)];
+            self.put_note(ACL_NOTE, (NoteClass::ACL, modseq), items, batch);
+        }
+    }
+
+    fn put_note(&mut self, note: NoteId, kind: (NoteClass, Modseq), items: Vec<Item>, batch: &mut Batch) {
+        let now = self.database.clock.now();
+        let record = Summary { items, ..Summary::default() }.encode();
+        let unid = Unid::generate(self.database.random.as_ref());
+        let header = Header {
+            note,
+            unid,
+            class: kind.0,
+            flags: NoteFlags::default(),
+            sequence: 1,
+            sequence_time: now,
+            created: now,
+            modified: now,
+            modseq: kind.1,
+            parent: None,
+            received: now,
+            size: record.len() as u64,
+            marks: Marks::NONE,
+            keywords: Vec::new(),
+            folders: Vec::new(),
+        };
+        batch.put(Table::Summary, &keys::summary(self.number, note, Part::Header), &header.encode());
+        batch.put(Table::Summary, &keys::summary(self.number, note, Part::Summary), &record);
+        self.leads_to.insert(unid, note);
+        self.headers.insert(note, header);
+    }
+}
