@@ -195,7 +195,9 @@ fn flipped_bytes_in_the_files_of_the_store_are_mended_or_told_of() {
         fs::write(&file, &broken).expect("written");
         let output = place.run(&["fixup", "--check-only"], "");
         let said = crate::text(&output.stderr);
-        let is_told = said.contains("restore a backup") || said.contains("stay in the store's files");
+        // What the server needs to start (counters and the like) is not looked past: the table and the file are named.
+        let is_told = ["restore a backup", "stay in the store's files", "damaged record in table"];
+        let is_told = is_told.iter().any(|words| said.contains(words));
         assert!(output.status.success() || is_told, "{}: {said}", file.display());
         fs::write(&file, &sound).expect("written");
     }
