@@ -18,7 +18,7 @@ use notes::{
 use store::Store;
 
 use crate::address::{Address, domain_to_ascii};
-use crate::cache::{NameCache, Statistics, Weigh};
+use crate::cache::{Generation, NameCache, Statistics, Weigh};
 use crate::domain::Domain;
 use crate::edit::Edit;
 use crate::error::{Error, Result};
@@ -302,6 +302,12 @@ impl Directory {
     /// Gives what is cached under a text, or loads it.
     pub(crate) fn cached(&self, text: &str, load: impl FnOnce() -> Result<Found>) -> Result<Found> {
         self.cache.get(text, || self.database().modseq().0, load)
+    }
+
+    /// Gives what the cache holds of keys at present; all of one state of the directory.
+    pub(crate) fn known<const N: usize>(&self, keys: [&Key; N]) -> [Option<Found>; N] {
+        let generation = Generation::before_snapshot(self.database().modseq().0);
+        keys.map(|key| self.cache.find(key.text(), generation))
     }
 
     /// Finds who has an address: as it is written, or in the name of the domain that its own is an alias of.

@@ -14,6 +14,22 @@ use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::people::parse_address;
 use crate::record::Record;
+use crate::settings::Settings;
+
+/// A local domain to be added.
+#[derive(Debug, Clone, Default)]
+pub struct NewDomain {
+    /// The name.
+    pub name: String,
+    /// Other names whose addresses mean the same.
+    pub aliases: Vec<String>,
+    /// Who gets mail for addresses that nobody has.
+    pub catch_all: Option<String>,
+    /// Who gets mail for `postmaster`.
+    pub postmaster: Option<String>,
+    /// Settings to be set in the same step: subject, name, value. What is set already stays.
+    pub settings: Vec<(String, String, String)>,
+}
 
 /// What to change about a domain; what is `None` or empty stays.
 #[derive(Debug, Clone, Default)]
@@ -31,11 +47,31 @@ pub struct DomainChange {
 impl Directory {
     /// Adds a local domain with its aliases.
     pub fn domain_add(&self, name: &str, aliases: &[String]) -> Result<Arc<Domain>> {
-        let name = domain::parse(name)?;
+        self.domain_add_with(&NewDomain { name: name.to_owned(), aliases: aliases.to_vec(), ..NewDomain::default() })
+    }
+
+    /// Adds a local domain with everything that belongs to it, or nothing.
+    pub fn domain_add_with(&self, new: &NewDomain) -> Result<Arc<Domain>> {
+        let name = domain::parse(&new.name)?;
         let mut edit = self.edit()?;
         let mut domain = Domain { note: NoteId(0), name, aliases: Vec::new(), catch_all: None, postmaster: None };
-        add_aliases(&mut domain, aliases)?;
+        add_aliases(&mut domain, &new.aliases)?;
+        for (target, address) in [(&mut domain.catch_all, &new.catch_all), (&mut domain.postmaster, &new.postmaster)] {
+            let Some(address) = address else { continue };
+            require_known(&edit, address)?;
+            target.replace(address.clone());
+        }
+        // Nobody can have an address in a domain that is only coming.
+        for address in domain.catch_all.iter().chain(&domain.postmaster) {
+            let own = parse_address(address)?;
+            if domain.names().any(|name| name == own.domain()) {
+                return Err(Error::not_found(format!("address {own}")));
+            }
+        }
         domain.note = edit.save(&Record::Domain(Arc::new(domain.clone())))?;
+        for settings in collect_settings(&mut edit, &new.settings)? {
+            edit.save(&Record::Settings(Arc::new(settings)))?;
+        }
         self.finish(edit)?;
         Ok(Arc::new(domain))
     }
@@ -78,6 +114,29 @@ impl Directory {
         self.finish(edit)?;
         Ok(Arc::new(domain))
     }
+}
+
+/// Gives the settings notes with the values that they lack; each subject once, because an edit saves a note once.
+fn collect_settings(edit: &mut Edit<'_>, wanted: &[(String, String, String)]) -> Result<Vec<Settings>> {
+    let mut changed: Vec<Settings> = Vec::new();
+    for (subject, name, value) in wanted {
+        let known = changed.iter_mut().find(|settings| settings.subject == *subject);
+        let settings = match known {
+            Some(settings) => settings,
+            None => {
+                let stored = match edit.find(&Key::settings(subject))? {
+                    Some(Record::Settings(settings)) => settings.as_ref().clone(),
+                    _ => Settings { note: NoteId(0), subject: subject.clone(), values: Vec::new() },
+                };
+                changed.push(stored);
+                changed.last_mut().expect("it was pushed")
+            }
+        };
+        if settings.value(name).is_none() {
+            settings.set(name, Some(value));
+        }
+    }
+    Ok(changed)
 }
 
 /// Finds a domain by its own name; an alias is not enough for changing it.

@@ -8,7 +8,7 @@
 
 use base::NoteId;
 use notes::{NewNote, Transaction};
-use store::Ticket;
+use store::{Batch, Ticket};
 
 use crate::address::Address;
 use crate::directory::Directory;
@@ -136,6 +136,13 @@ impl<'d> Edit<'d> {
         let mut writer = self.transaction.on(0);
         writer.note_delete(note)?;
         self.index.put(writer.batch()?, note, &[])
+    }
+
+    /// Lets the batch of this change carry a change of something else, which is not of this database.
+    pub(crate) fn also(&mut self, fill: &dyn Fn(&mut Batch)) -> Result<()> {
+        self.changed = true;
+        fill(self.transaction.on(0).batch()?);
+        Ok(())
     }
 
     /// Makes the change visible; it is durable when the ticket is. Nothing to wait for when nothing was changed.

@@ -12,7 +12,9 @@ use crate::edit::Edit;
 use crate::error::{Error, Result};
 use crate::group::{Group, GroupKind};
 use crate::key::Key;
-use crate::people::{exchange_addresses, parse_address, parse_addresses, remove_from_groups, require_unreferenced};
+use crate::people::{
+    choose_plain_name, exchange_addresses, parse_address, parse_addresses, remove_from_groups, require_unreferenced,
+};
 use crate::record::Record;
 
 /// A group to be added.
@@ -50,8 +52,8 @@ pub struct GroupChange {
 impl Directory {
     /// Adds a group.
     pub fn group_add(&self, new: &NewGroup) -> Result<Arc<Group>> {
-        let name = self.choose_group_name(new)?;
         let mut edit = self.edit()?;
+        let name = choose_group_name(&edit, new)?;
         let addresses = parse_addresses(&edit, new.addresses.iter())?;
         let mut group = Group {
             note: NoteId(0),
@@ -106,17 +108,17 @@ impl Directory {
         }
         Ok(unknown)
     }
+}
 
-    fn choose_group_name(&self, new: &NewGroup) -> Result<Name> {
-        if !new.name.trim().is_empty() {
-            return Ok(Name::new(&new.name));
-        }
-        let Some(address) = new.addresses.first() else {
-            return Err(Error::name("", "a group needs a name or an address"));
-        };
-        let address = parse_address(address)?;
-        Ok(Name::new(&self.choose_plain_name(address.local(), &address)?))
+fn choose_group_name(edit: &Edit<'_>, new: &NewGroup) -> Result<Name> {
+    if !new.name.trim().is_empty() {
+        return Ok(Name::new(&new.name));
     }
+    let Some(address) = new.addresses.first() else {
+        return Err(Error::name("", "a group needs a name or an address"));
+    };
+    let address = parse_address(address)?;
+    Ok(Name::new(&choose_plain_name(edit, address.local(), &address)?))
 }
 
 fn find_group(edit: &mut Edit<'_>, name: &str) -> Result<Group> {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`directory`] | opening it, and looking things up |
 //! | [`people`], [`groups`], [`domains`] | adding, changing and removing |
+//! | [`bulk`] | adding many people at once |
 //! | [`resolve`] | from an address to those who get the mail |
 //! | [`identity`] | from a person to the identity that access control lists are asked with |
 //! | [`login`] | logging in with a password or through SCRAM |
@@ -18,6 +19,7 @@
 //! keys and the numbers stand in `docs/directory.md`. No tokio, no file.
 
 pub mod address;
+pub mod bulk;
 pub mod cache;
 pub mod directory;
 pub mod domain;
@@ -47,7 +49,7 @@ mod record;
 pub use address::{Address, AddressError};
 pub use directory::{Directory, Options, Page};
 pub use domain::Domain;
-pub use domains::DomainChange;
+pub use domains::{DomainChange, NewDomain};
 pub use error::{AuthError, Error, Result};
 pub use group::{Group, GroupKind};
 pub use groups::{GroupChange, NewGroup};

@@ -106,3 +106,6 @@ pub const ALIASES_PER_DOMAIN_MAX: usize = 1_000;
 
 /// Numbers that are tried to tell mail files of like names apart.
 pub const MAIL_FILE_NUMBERS_MAX: u32 = 1_000;
+
+/// Most people that are added in one transaction.
+pub const USERS_AT_ONCE_MAX: usize = 1_000;

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use base::{Name, NoteId};
+use notes::{Access, level};
 
 use crate::address::{Address, fold};
 use crate::directory::Directory;
@@ -70,6 +71,8 @@ pub struct UserChange {
     pub short_names_add: Vec<String>,
     /// Short names to take away.
     pub short_names_remove: Vec<String>,
+    /// A new password.
+    pub password: Option<Vec<u8>>,
     /// Bytes that the mail may take; `Some(None)` is no limit.
     pub quota_bytes: Option<Option<u64>>,
     /// Whether the account is disabled.
@@ -78,27 +81,88 @@ pub struct UserChange {
     pub forward: Option<Option<String>>,
 }
 
+impl UserChange {
+    /// Tells whether nothing is to be changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let texts = [&self.first_name, &self.last_name, &self.primary_address];
+        let lists = [&self.addresses_add, &self.addresses_remove, &self.short_names_add, &self.short_names_remove];
+        texts.iter().all(|text| text.is_none())
+            && lists.iter().all(|list| list.is_empty())
+            && self.password.is_none()
+            && self.quota_bytes.is_none()
+            && self.disabled.is_none()
+            && self.forward.is_none()
+    }
+}
+
 impl Directory {
     /// Adds a person.
     pub fn user_add(&self, new: &NewUser) -> Result<Arc<Person>> {
-        let secrets = match (&new.password, &new.password_hash) {
-            (Some(password), _) => Some(self.protect(password)?),
-            (None, Some(hash)) => Some(known_hash(hash)?),
-            (None, None) => None,
-        };
-        let mut person = self.draft(new)?;
-        set_secrets(&mut person, secrets);
+        let secrets = self.secrets_of(new)?;
         let mut edit = self.edit()?;
-        person.addresses = parse_addresses(&edit, std::iter::once(&new.address).chain(&new.aliases))?;
-        person.note = edit.save(&Record::Person(Arc::new(person.clone())))?;
+        let person = self.user_save(&mut edit, new, secrets)?;
         self.finish(edit)?;
+        Ok(person)
+    }
+
+    /// Makes what the password of a new person is checked with; takes the time of a password hash.
+    pub(crate) fn secrets_of(&self, new: &NewUser) -> Result<Option<Secrets>> {
+        match (&new.password, &new.password_hash) {
+            (Some(password), _) => self.protect(password).map(Some),
+            (None, Some(hash)) => known_hash(hash).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Adds a person within a change.
+    pub(crate) fn user_save(
+        &self,
+        edit: &mut Edit<'_>,
+        new: &NewUser,
+        secrets: Option<Secrets>,
+    ) -> Result<Arc<Person>> {
+        let mut person = self.draft(edit, new)?;
+        set_secrets(&mut person, secrets);
+        person.addresses = parse_addresses(edit, std::iter::once(&new.address).chain(&new.aliases))?;
+        person.note = edit.save(&Record::Person(Arc::new(person.clone())))?;
         Ok(Arc::new(person))
     }
 
-    /// Changes a person.
+    /// Finds the person whose mail lies at a path.
+    pub fn mail_file_holder(&self, path: &str) -> Result<Option<Arc<Person>>> {
+        Ok(match self.find(&Key::mail_file(path))? {
+            Some(Record::Person(person)) => Some(person),
+            _ => None,
+        })
+    }
+
+    /// Gives a database another path, and whoever has it as mail file the new path, in one step: a login in between would make
+    /// an empty mail file. Gives that person, if there is one.
+    pub fn mail_file_rename(&self, access: &Access<level::Manager>, path: &str) -> Result<Option<Arc<Person>>> {
+        let old = access.database().path();
+        let mut holder = None;
+        self.notes().database_rename_with(access, path, |catalog| {
+            let mut edit = self.edit()?;
+            if let Some(Record::Person(person)) = edit.find(&Key::mail_file(&old))? {
+                let person = Arc::new(Person { mail_file: path.to_owned(), ..person.as_ref().clone() });
+                edit.save(&Record::Person(Arc::clone(&person)))?;
+                holder = Some(person);
+            }
+            edit.also(catalog)?;
+            self.finish(edit)
+        })?;
+        Ok(holder)
+    }
+
+    /// Changes a person: all that is said, or nothing.
     pub fn user_set(&self, login: &str, change: &UserChange) -> Result<Arc<Person>> {
+        let secrets = change.password.as_ref().map(|password| self.protect(password)).transpose()?;
         let mut edit = self.edit()?;
         let mut person = find_person(&mut edit, login)?;
+        if secrets.is_some() {
+            set_secrets(&mut person, secrets);
+        }
         change_names(&mut person, change);
         change_addresses(&edit, &mut person, change)?;
         person.quota_bytes = change.quota_bytes.unwrap_or(person.quota_bytes);
@@ -159,13 +223,16 @@ impl Directory {
     }
 
     /// Makes a person of what was said and what is chosen. The choice is checked when the person is saved.
-    fn draft(&self, new: &NewUser) -> Result<Person> {
+    fn draft(&self, edit: &Edit<'_>, new: &NewUser) -> Result<Person> {
         let address = parse_address(&new.address)?;
-        let short_name = self.choose_short_name(new, &address)?;
-        let (name, other_names) = self.choose_names(new, &address, &short_name)?;
+        let short_name = match &new.short_name {
+            Some(short_name) => short_name.clone(),
+            None => choose_plain_name(edit, &fold(address.local()), &address)?,
+        };
+        let (name, other_names) = choose_names(edit, new, &address, &short_name)?;
         let mail_file = match &new.mail_file {
             Some(path) => path.clone(),
-            None => self.choose_mail_file(&short_name)?,
+            None => self.choose_mail_file(edit, &short_name)?,
         };
         Ok(Person {
             note: NoteId(0),
@@ -185,61 +252,46 @@ impl Directory {
         })
     }
 
-    fn choose_short_name(&self, new: &NewUser, address: &Address) -> Result<String> {
-        if let Some(short_name) = &new.short_name {
-            return Ok(short_name.clone());
-        }
-        self.choose_plain_name(&fold(address.local()), address)
-    }
-
-    /// Gives a name made of a local part: alone, or together with the domain where somebody has it already.
-    pub(crate) fn choose_plain_name(&self, local: &str, address: &Address) -> Result<String> {
-        let plain = |text: &str| text.replace(['@', '/', '*', '='], "-");
-        let alone = plain(local);
-        if self.find(&Key::name(&alone))?.is_none() {
-            return Ok(alone);
-        }
-        Ok(plain(&format!("{local}.{}", address.domain())))
-    }
-
-    /// Gives the hierarchical name and, where nobody has it yet, the common name as a second one.
-    fn choose_names(&self, new: &NewUser, address: &Address, short: &str) -> Result<(Name, Vec<String>)> {
-        if let Some(full_name) = &new.full_name {
-            return Ok((Name::new(full_name), Vec::new()));
-        }
-        let called = format!("{} {}", new.first_name.trim(), new.last_name.trim()).replace(['/', '='], "-");
-        let called = if called.trim().is_empty() { short } else { called.trim() };
-        let name = |common: &str| Name::new(&format!("CN={common}/O={}", address.domain()));
-        let mut chosen = name(called);
-        if self.find(&Key::name(chosen.canonical()))?.is_some() {
-            chosen = name(&format!("{called} ({short})"));
-        }
-        let common = Key::name(called);
-        let free = common != Key::name(short) && self.find(&common)?.is_none();
-        Ok((chosen, if free { vec![called.to_owned()] } else { Vec::new() }))
-    }
-
     /// Finds a path that no person has and where no database is: a new user must not get the mail of a former one.
-    fn choose_mail_file(&self, short_name: &str) -> Result<String> {
+    fn choose_mail_file(&self, edit: &Edit<'_>, short_name: &str) -> Result<String> {
         let letter = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
         let stem: String = fold(short_name).chars().map(letter).collect();
         let stem = stem.trim_start_matches('.');
         for number in 1..=MAIL_FILE_NUMBERS_MAX {
             let path = if number == 1 { format!("mail/{stem}.nsf") } else { format!("mail/{stem}-{number}.nsf") };
-            if self.find(&Key::mail_file(&path))?.is_none() && !self.database_exists(&path)? {
+            if edit.is_free(&Key::mail_file(&path))? && !self.notes().database_exists(&path)? {
                 return Ok(path);
             }
         }
         Err(Error::Limit { what: "mail files of like names", max: MAIL_FILE_NUMBERS_MAX as usize })
     }
+}
 
-    fn database_exists(&self, path: &str) -> Result<bool> {
-        match self.notes().database_open(path) {
-            Ok(_) => Ok(true),
-            Err(notes::Error::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+/// Gives a name made of a local part: alone, or together with the domain where somebody has it already.
+pub(crate) fn choose_plain_name(edit: &Edit<'_>, local: &str, address: &Address) -> Result<String> {
+    let plain = |text: &str| text.replace(['@', '/', '*', '='], "-");
+    let alone = plain(local);
+    if edit.is_free(&Key::name(&alone))? {
+        return Ok(alone);
     }
+    Ok(plain(&format!("{local}.{}", address.domain())))
+}
+
+/// Gives the hierarchical name and, where nobody has it yet, the common name as a second one.
+fn choose_names(edit: &Edit<'_>, new: &NewUser, address: &Address, short: &str) -> Result<(Name, Vec<String>)> {
+    if let Some(full_name) = &new.full_name {
+        return Ok((Name::new(full_name), Vec::new()));
+    }
+    let called = format!("{} {}", new.first_name.trim(), new.last_name.trim()).replace(['/', '='], "-");
+    let called = if called.trim().is_empty() { short } else { called.trim() };
+    let name = |common: &str| Name::new(&format!("CN={common}/O={}", address.domain()));
+    let mut chosen = name(called);
+    if !edit.is_free(&Key::name(chosen.canonical()))? {
+        chosen = name(&format!("{called} ({short})"));
+    }
+    let common = Key::name(called);
+    let free = common != Key::name(short) && edit.is_free(&common)?;
+    Ok((chosen, if free { vec![called.to_owned()] } else { Vec::new() }))
 }
 
 /// Reads addresses that somebody shall have: valid, local, each once.

@@ -62,6 +62,16 @@ impl Person {
         self.short_names.iter().cloned().chain(addresses).collect()
     }
 
+    /// Gives a number that changes with the password. It says nothing about it outside of this process.
+    #[must_use]
+    pub fn password_stamp(&self) -> u64 {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        self.password_hash.hash(&mut hasher);
+        self.scram.as_ref().map(Keys::to_text).hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// Tells whether a password is set.
     #[must_use]
     pub fn has_password(&self) -> bool {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use base::NoteId;
 
 use crate::address::{Address, AddressError};
-use crate::directory::Directory;
+use crate::directory::{Directory, Found};
 use crate::domain::Domain;
 use crate::error::{Error, Result};
 use crate::expansion::{self, ExpandError, Expansion, Lookup, Member};
@@ -98,6 +98,29 @@ impl Directory {
             Some(Target::Redirect(address)) => self.expand(&Node::Redirect(address)),
         };
         resolution_of(resolution, detail)
+    }
+
+    /// Finds the same where the name cache knows it, without reading from the store: addresses elsewhere, and people who keep their
+    /// mail here.
+    #[must_use]
+    pub fn resolve_known(&self, address: &str) -> Option<Resolution> {
+        let address = match Address::parse(address) {
+            Ok(address) => address,
+            Err(why) => return Some(Resolution::Invalid(why)),
+        };
+        let [domain, holder] = self.known([&Key::domain(address.domain()), &Key::address(&address)]);
+        match (domain?, holder) {
+            (Found::Nothing, _) => Some(Resolution::Remote(address)),
+            (Found::Record(Record::Domain(_)), Some(Found::Record(Record::Person(person)))) if person.disabled => {
+                Some(Resolution::Disabled)
+            }
+            (Found::Record(Record::Domain(_)), Some(Found::Record(Record::Person(person))))
+                if person.forward.is_none() =>
+            {
+                Some(Resolution::Local(Recipients { people: vec![person], ..Recipients::default() }))
+            }
+            _ => None,
+        }
     }
 
     /// Tells whether an address, or its part before the detail, is one of this person's own.

@@ -124,8 +124,28 @@ impl Notes {
         Ok(found)
     }
 
+    /// Tells whether there is a database at a path, without opening it.
+    pub fn database_exists(&self, path: &str) -> Result<bool> {
+        Ok(self.store.get(Table::Catalog, &catalog::path_key(path))?.is_some())
+    }
+
     /// Gives a database another path. Durable on return.
     pub fn database_rename(&self, access: &Access<level::Manager>, path: &str) -> Result<()> {
+        self.database_rename_with(access, path, |catalog| {
+            let mut batch = Batch::new();
+            catalog(&mut batch);
+            self.commit_now(&batch)
+        })
+    }
+
+    /// Gives a database another path together with other changes: `commit` puts what it is handed into its own batch, commits that,
+    /// and waits until it is durable. The lock of the catalog is held meanwhile, so `commit` must not open databases.
+    pub fn database_rename_with<E: From<Error>>(
+        &self,
+        access: &Access<level::Manager>,
+        path: &str,
+        commit: impl FnOnce(&dyn Fn(&mut Batch)) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
         access.grant()?;
         catalog::check_path(path)?;
         let mut open = self.lock_open();
@@ -134,14 +154,14 @@ impl Notes {
         let old = database.path();
         let same = old.to_lowercase() == path.to_lowercase();
         if !same && self.record(path)?.is_some() {
-            return Err(Error::Exists { what: format!("database {path}") });
+            return Err(Error::Exists { what: format!("database {path}") }.into());
         }
         let record = DatabaseRecord { path: path.to_owned(), ..database.record().as_ref().clone() };
-        let mut batch = Batch::new();
-        batch.delete(Table::Catalog, &catalog::path_key(&old));
-        batch.put(Table::Catalog, &catalog::path_key(path), &record.encode());
-        batch.put(Table::Catalog, &catalog::number_key(record.number), path.to_lowercase().as_bytes());
-        self.commit_now(&batch)?;
+        commit(&|batch| {
+            batch.delete(Table::Catalog, &catalog::path_key(&old));
+            batch.put(Table::Catalog, &catalog::path_key(path), &record.encode());
+            batch.put(Table::Catalog, &catalog::number_key(record.number), path.to_lowercase().as_bytes());
+        })?;
         database.set_record(record);
         open.remove(&old.to_lowercase());
         open.insert(path.to_lowercase(), Arc::clone(database));

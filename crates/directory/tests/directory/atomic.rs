@@ -1,0 +1,156 @@
+//! Changes that are made of several parts: all of them or nothing, one step for whoever looks, and what a crash leaves.
+
+use std::sync::Arc;
+
+use directory::limits::USERS_AT_ONCE_MAX;
+use directory::{Error, NewDomain, NewUser, Resolution, UserChange};
+use notes::{Access, Acl, AclLevel, DatabaseKind, Identity, NewDatabase, level};
+
+use crate::fixture::{World, home, password_of, refusal};
+
+const ACME: &str = "domain acme.test
+    user ann@acme.test
+    user bob@acme.test";
+
+fn mail_file(world: &World, path: &str) -> Access<level::Manager> {
+    let new = NewDatabase::new(path, path, DatabaseKind::Mail, Acl::open_to_all(AclLevel::NoAccess));
+    let database = world.notes.database_create(&new).expect("it is new");
+    database.authorize(&Arc::new(Identity::local_server("hub"))).expect("the server may")
+}
+
+#[test]
+fn a_mail_file_and_its_owner_get_the_new_path_in_one_step() {
+    let world = World::new(ACME);
+    let access = mail_file(&world, "mail/ann.nsf");
+    let moved = world.directory.mail_file_rename(&access, "mail/moved.nsf").expect("it is free");
+    assert_eq!(moved.map(|person| person.mail_file.clone()).as_deref(), Some("mail/moved.nsf"));
+    drop(access);
+    let world = world.crash();
+    let ann = world.directory.person("ann").expect("readable").expect("exists");
+    assert_eq!(ann.mail_file, "mail/moved.nsf");
+    assert!(world.notes.database_exists("mail/moved.nsf").expect("readable"));
+    assert!(!world.notes.database_exists("mail/ann.nsf").expect("readable"));
+    let holder = |path| world.directory.mail_file_holder(path).expect("readable").map(|person| person.note);
+    assert_eq!((holder("MAIL/moved.nsf"), holder("mail/ann.nsf")), (Some(ann.note), None));
+}
+
+#[test]
+fn a_path_that_somebody_has_moves_nothing() {
+    let world = World::new(ACME);
+    let access = mail_file(&world, "mail/ann.nsf");
+    let refused = refusal(world.directory.mail_file_rename(&access, "mail/bob.nsf"));
+    assert_eq!(refused, "mail file mail/bob.nsf is taken already by user bob@acme.test");
+    assert!(refusal(world.directory.mail_file_rename(&access, "../x")).contains("database path"));
+    assert_eq!(access.database().path(), "mail/ann.nsf");
+    assert!(world.notes.database_exists("mail/ann.nsf").expect("readable"));
+    let other = mail_file(&world, "plans.nsf");
+    assert!(world.directory.mail_file_rename(&other, "plans/2026.nsf").expect("it is free").is_none());
+    assert_eq!(other.database().path(), "plans/2026.nsf");
+}
+
+#[test]
+fn a_user_is_changed_as_a_whole_or_not_at_all() {
+    let world = World::new(ACME);
+    let before = world.directory.database().modseq();
+    let change = UserChange {
+        password: Some(b"another password".to_vec()),
+        addresses_add: vec!["bob@acme.test".to_owned()],
+        ..UserChange::default()
+    };
+    assert!(!change.is_empty() && UserChange::default().is_empty());
+    assert_eq!(
+        refusal(world.directory.user_set("ann", &change)),
+        "address bob@acme.test is taken already by user bob@acme.test"
+    );
+    assert_eq!(world.directory.database().modseq(), before);
+    let stamp = || world.directory.person("ann").expect("readable").expect("exists").password_stamp();
+    let old = stamp();
+    world.directory.authenticate("ann", &password_of("ann@acme.test"), home()).expect("the password is the old one");
+    let change = UserChange { addresses_add: vec!["ann2@acme.test".to_owned()], ..change };
+    world.directory.user_set("ann", &change).expect("it is free");
+    world.directory.authenticate("ann", b"another password", home()).expect("the password is the new one");
+    assert_ne!(stamp(), old);
+}
+
+#[test]
+fn a_domain_is_added_as_a_whole_or_not_at_all() {
+    let world = World::new(ACME);
+    let settings = vec![("DKIM new.test".to_owned(), "a".to_owned(), "key".to_owned())];
+    let new = NewDomain { name: "new.test".to_owned(), settings, ..NewDomain::default() };
+    let value = || {
+        let settings = world.directory.settings("DKIM new.test").expect("readable");
+        settings.and_then(|settings| settings.value("a").map(str::to_owned))
+    };
+    for unknown in ["nobody@acme.test", "nobody@new.test"] {
+        let refused = NewDomain { catch_all: Some(unknown.to_owned()), ..new.clone() };
+        assert_eq!(refusal(world.directory.domain_add_with(&refused)), format!("address {unknown} does not exist"));
+        assert!(!world.directory.domain_is_local("new.test").expect("readable") && value().is_none());
+    }
+    let wanted = NewDomain { catch_all: Some("ann@acme.test".to_owned()), ..new.clone() };
+    let domain = world.directory.domain_add_with(&wanted).expect("ann is there");
+    assert_eq!((domain.catch_all.as_deref(), value().as_deref()), (Some("ann@acme.test"), Some("key")));
+    world.directory.domain_remove("new.test").expect("nobody lives there");
+    let again = vec![("DKIM new.test".to_owned(), "a".to_owned(), "another".to_owned())];
+    world.directory.domain_add_with(&NewDomain { settings: again, ..new }).expect("it is free again");
+    assert_eq!(value().as_deref(), Some("key"), "keys that are published stay");
+}
+
+#[test]
+fn many_users_are_added_in_one_transaction() {
+    let world = World::new("domain acme.test\n domain other.test\n user bob@acme.test");
+    let before = world.directory.database().modseq();
+    let new = |address: &str| NewUser { password: Some(password_of(address)), ..NewUser::new(address) };
+    let short = NewUser { password: Some(b"short".to_vec()), ..NewUser::new("carl@acme.test") };
+    let wanted = [
+        new("ann@acme.test"),
+        new("ann@other.test"),
+        new("bob@acme.test"),
+        short,
+        new("x@far.test"),
+        new("ANN@acme.test"),
+    ];
+    let outcomes = world.directory.users_add(&wanted).expect("the store is sound");
+    let shown: Vec<String> = outcomes
+        .iter()
+        .map(|outcome| outcome.as_ref().map_or_else(Error::to_string, |person| person.mail_file.clone()))
+        .collect();
+    let expected = [
+        "mail/ann.nsf",
+        "mail/ann.other.test.nsf",
+        "address bob@acme.test is taken already by user bob@acme.test",
+        "the password is too short: at least 8 characters are required",
+        "far.test is not a domain of this server; add it first",
+    ];
+    assert_eq!(shown[..5], expected);
+    assert!(shown[5].starts_with("address ann@acme.test is taken already by "), "{}", shown[5]);
+    assert_eq!(world.directory.database().modseq().0, before.0 + 1);
+    let world = world.crash();
+    for address in ["ann@acme.test", "ann@other.test"] {
+        world.directory.authenticate(address, &password_of(address), home()).expect("they were acknowledged");
+    }
+    let many = vec![NewUser::new("x@acme.test"); USERS_AT_ONCE_MAX + 1];
+    assert!(world.directory.users_add(&many).is_err());
+}
+
+#[test]
+fn what_the_cache_knows_is_told_without_the_store() {
+    let world = World::new(
+        "domain acme.test\n user ann@acme.test\n user eve@acme.test disabled\n user f@acme.test forward ann@acme.test",
+    );
+    let known = |address: &str| world.directory.resolve_known(address);
+    let learn = |address: &str| drop(world.directory.resolve(address).expect("readable"));
+    for address in ["ann@acme.test", "eve@acme.test", "x@far.test", "nobody@acme.test", "f@acme.test"] {
+        assert!(known(address).is_none(), "{address} was not asked for yet");
+        learn(address);
+    }
+    assert!(matches!(known("ann@acme.test"), Some(Resolution::Local(found)) if found.people.len() == 1));
+    assert!(matches!(known("eve@acme.test"), Some(Resolution::Disabled)));
+    assert!(matches!(known("y@far.test"), Some(Resolution::Remote(_))));
+    assert!(matches!(known("no address"), Some(Resolution::Invalid(_))));
+    for address in ["nobody@acme.test", "f@acme.test", "ann+x@acme.test", "z@acme.test"] {
+        assert!(known(address).is_none(), "{address} needs more than one look");
+    }
+    let disable = UserChange { disabled: Some(true), ..UserChange::default() };
+    world.directory.user_set("ann", &disable).expect("she is there");
+    assert!(known("ann@acme.test").is_none(), "after a change nothing that is old counts");
+}
