@@ -29,6 +29,7 @@ pub const RULES: &[&str] = &[
     "clock",
     "random",
     "environment",
+    "spawn",
     "unwrap",
     "lock",
     "sleep",

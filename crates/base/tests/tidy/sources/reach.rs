@@ -50,6 +50,15 @@ const BANS: &[Ban] = &[
     },
 ];
 
+/// Files that may start tasks: each says there how its tasks end.
+const SPAWNING: &[&str] = &[
+    "crates/server/src/control/server.rs",
+    "crates/server/src/listen.rs",
+    "crates/server/src/serve/rooms.rs",
+    "crates/server/src/transfer.rs",
+    "crates/smtp/src/auth/verify.rs",
+];
+
 /// Checks one file.
 pub fn findings(source: &Source) -> Vec<Finding> {
     let mut walk = Walk { source, test: source.test, runtime_clock: false, findings: Vec::new() };
@@ -75,6 +84,12 @@ impl Walk<'_> {
         if words.last().is_some_and(|word| word == "sleep") && self.test {
             self.add("sleep", "sleep", "tests wait for a state, they do not sleep");
         }
+        if !self.test
+            && words.first().is_some_and(|word| word == "tokio")
+            && words.last().is_some_and(|word| word == "spawn")
+        {
+            self.spawn(words);
+        }
         if words.iter().any(|word| word == "tokio") || (self.runtime_clock && words == ["Instant", "now"]) {
             self.runtime_clock |= words == ["tokio", "time", "Instant"];
             if words.get(1).is_none_or(|word| word != "fs") {
@@ -86,6 +101,17 @@ impl Walk<'_> {
                 let what = words.join("::");
                 self.findings.push(Finding::new(ban.rule, format!("{}::{what}", self.source.path), ban.instead));
             }
+        }
+    }
+
+    /// Tasks that nobody owns are started where the server starts and ends; elsewhere a room awaits what it begins.
+    fn spawn(&mut self, words: &[String]) {
+        if !SPAWNING.iter().any(|path| *path == self.source.path) {
+            self.add(
+                "spawn",
+                &words.join("::"),
+                "a task needs an owner who ends it: await it, or give it to the room that starts the connections",
+            );
         }
     }
 
