@@ -5,10 +5,17 @@
 
 use std::path::{Path, PathBuf};
 
+use base::Timestamp;
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
+use serde_json::json;
 use wire::Tls;
 use wire::limits::PEM_BYTES_MAX;
+use x509_parser::extensions::GeneralName;
+use x509_parser::pem::Pem;
+use x509_parser::time::ASN1Time;
 
+use crate::admin::Answer;
+use crate::admin::answer::moment;
 use crate::config::Config;
 use crate::data::{DataError, DataFolder, read_limited, write_private};
 
@@ -37,6 +44,9 @@ pub enum CertificateError {
         /// What is wrong.
         source: wire::TlsError,
     },
+    /// The file is no certificate in PEM form.
+    #[error("{0} holds no certificate that can be read")]
+    Unreadable(PathBuf),
     /// No certificate can be made for this name.
     #[error("cannot make a certificate for {0:?}: {1}")]
     Make(String, String),
@@ -72,6 +82,25 @@ impl CertificateFiles {
         tls.replace(&chain, &key).map_err(|source| self.refused(source))
     }
 
+    /// Tells what stands in the certificate's file.
+    pub fn describe(&self) -> Result<Description, CertificateError> {
+        let chain = read_limited(&self.chain, PEM_BYTES_MAX as u64)?;
+        describe(&chain).ok_or_else(|| CertificateError::Unreadable(self.chain.clone()))
+    }
+
+    /// Answers `doublet tls show`.
+    pub fn answer(&self) -> Result<Answer, CertificateError> {
+        let found = self.describe()?;
+        Ok(Answer::record(vec![
+            ("names", json!(found.names)),
+            ("issuer", json!(found.issuer)),
+            ("valid_from", moment(Some(found.not_before))),
+            ("valid_until", moment(Some(found.not_after))),
+            ("file", json!(self.chain.display().to_string())),
+            ("own", json!(self.own_name.is_some())),
+        ]))
+    }
+
     /// The certificate's file.
     #[must_use]
     pub fn chain(&self) -> &Path {
@@ -95,6 +124,37 @@ impl CertificateFiles {
     fn refused(&self, source: wire::TlsError) -> CertificateError {
         CertificateError::Tls { chain: self.chain.clone(), key: self.key.clone(), source }
     }
+}
+
+/// What stands in a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// The names that it is for.
+    pub names: Vec<String>,
+    /// Who has signed it.
+    pub issuer: String,
+    /// From when it is valid.
+    pub not_before: Timestamp,
+    /// Until when it is valid.
+    pub not_after: Timestamp,
+}
+
+/// Reads the first certificate of a chain.
+fn describe(chain: &[u8]) -> Option<Description> {
+    let pem = Pem::iter_from_buffer(chain).next()?.ok()?;
+    let certificate = pem.parse_x509().ok()?;
+    let alternative = certificate.subject_alternative_name().ok().flatten();
+    let names = alternative.iter().flat_map(|names| &names.value.general_names).map(|name| match name {
+        GeneralName::DNSName(name) => (*name).to_owned(),
+        other => other.to_string(),
+    });
+    let moment = |at: ASN1Time| Timestamp::from_seconds(at.timestamp());
+    Some(Description {
+        names: names.collect(),
+        issuer: certificate.issuer().to_string(),
+        not_before: moment(certificate.validity().not_before),
+        not_after: moment(certificate.validity().not_after),
+    })
 }
 
 fn self_signed(name: &str) -> Result<(String, String), rcgen::Error> {
@@ -122,6 +182,22 @@ mod tests {
         let origin = Origin { data: Some(folder.to_owned()), overrides: overrides.to_vec(), ..Origin::default() };
         let config = load(&origin).expect("a valid configuration");
         CertificateFiles::of(&config, &DataFolder::new(folder), "mail.test")
+    }
+
+    #[test]
+    fn a_certificate_is_described() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let files = files(folder.path(), &[]);
+        assert!(files.describe().is_err());
+        files.load().expect("it can be made");
+        let found = files.describe().expect("it was made");
+        assert_eq!(
+            (found.names, found.issuer.contains("CN=mail.test")),
+            (vec!["mail.test".to_owned(), "localhost".to_owned()], true)
+        );
+        assert!(found.not_after > found.not_before);
+        std::fs::write(files.chain(), "nonsense").expect("it can be written");
+        assert!(files.describe().is_err());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! lock of the data folder, so there is one at a time. Everything in it is plain blocking code.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use base::{Clock, Name, Random};
 use directory::Directory;
@@ -16,6 +16,7 @@ use store::{BlobOptions, Store};
 use crate::addressing::DirectoryAddressing;
 use crate::config::Config;
 use crate::config::setting::{DamagedLog, Favor, SyncMode};
+use crate::counts::MailCounts;
 use crate::data::{DataError, DataFolder, DataLock, read_limited, write_private};
 use crate::signing::Signing;
 use crate::system::{SystemClock, SystemRandom, host_name};
@@ -37,6 +38,10 @@ pub struct Core {
     pub router: Arc<Router>,
     /// The mail files.
     pub mail: Arc<Mail>,
+    /// What became of mail since the start.
+    pub mail_counts: Arc<MailCounts>,
+    /// The attachments as they were counted last, which takes too long to be done for whoever asks.
+    pub blobs_counted: Mutex<Option<store::blob::Report>>,
     /// DKIM keys, and signing with them.
     pub signing: Arc<Signing>,
     /// People, groups, domains.
@@ -99,7 +104,22 @@ impl Core {
         let addressing = Arc::new(DirectoryAddressing::new(Arc::clone(&directory)));
         let router = Router::open(Arc::clone(&mail), addressing, router_options(&config, &hostname))?;
         let signing = Signing::new(Arc::clone(&directory));
-        Ok(Self { config, hostname, clock, random, router, mail, signing, directory, notes, store, data, _lock: lock })
+        Ok(Self {
+            config,
+            hostname,
+            clock,
+            random,
+            router,
+            mail,
+            mail_counts: Arc::default(),
+            blobs_counted: Mutex::default(),
+            signing,
+            directory,
+            notes,
+            store,
+            data,
+            _lock: lock,
+        })
     }
 }
 
@@ -113,6 +133,23 @@ pub fn server_name(config: &Config) -> String {
 }
 
 impl Core {
+    /// Says why changes are refused, if they are.
+    #[must_use]
+    pub fn store_fault(&self) -> Option<String> {
+        if let Some(why) = self.store.committer().poisoned() {
+            return Some(why);
+        }
+        let free = self.store.engine().figures().into_iter().find(|(name, _)| name == "disk-free-bytes")?.1;
+        let reserve = self.config.store.disk_reserve.0;
+        (free < reserve).then(|| {
+            format!(
+                "the disk is full: {} MiB are free, {} MiB are kept in reserve (store.disk_reserve)",
+                free >> 20,
+                reserve >> 20
+            )
+        })
+    }
+
     /// Gives the mail domain of addresses that name none.
     pub fn default_domain(&self) -> Result<String, directory::Error> {
         match self.config.server.domain.as_str() {
@@ -212,6 +249,9 @@ fn directory_options(config: &Config, hostname: &str) -> directory::Options {
     options.passwords.memory_kib = number(keys.password_memory.0 / 1_024);
     options.passwords.passes = number(keys.password_rounds);
     options.passwords.characters_min = usize::try_from(keys.password_length).unwrap_or(usize::MAX);
+    if !keys.scram {
+        options.passwords.scram_iterations = None;
+    }
     options.throttle.account.failures_free = number(keys.login_failures);
     options.throttle.account.delay_max = keys.login_wait.0;
     options.throttle.address.failures_free = number(keys.login_failures_per_address);
@@ -240,7 +280,7 @@ fn router_options(config: &Config, hostname: &str) -> RouterOptions {
         },
         queue_messages_max: usize::try_from(keys.queue).unwrap_or(usize::MAX),
         transfers_per_destination_max: usize::try_from(keys.connections_per_destination).unwrap_or(usize::MAX),
-        smart_host: !keys.smart_host.is_empty(),
+        smart_host: keys.smart_host.0.is_some(),
     }
 }
 

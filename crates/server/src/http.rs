@@ -1,7 +1,7 @@
 //! The administration port: health and statistics over HTTP.
 //!
 //! - `GET /health/live`: 200 as long as the program answers.
-//! - `GET /health/ready`: 200 when mail is taken; 503 with the reason while the server drains or its store is poisoned.
+//! - `GET /health/ready`: 200 when mail is taken; 503 with the reason while the server drains, its store is poisoned or its disk is full.
 //! - `GET /metrics`: statistics for Prometheus.
 //!
 //! There is no authentication, so the port is bound to loopback unless the operator says otherwise; nothing can be changed
@@ -19,7 +19,7 @@ use wire::Shutdown;
 
 /// What the port tells.
 pub trait Facts: Send + Sync + 'static {
-    /// Says why the server is not ready, if it is not.
+    /// Says why the server is not ready, if it is not. Runs where it may block.
     fn ready(&self) -> Result<(), String>;
 
     /// Gives the statistics. May take a moment; runs where it may block.
@@ -40,9 +40,11 @@ fn router(facts: Arc<dyn Facts>) -> Router {
 }
 
 async fn ready(State(facts): State<Arc<dyn Facts>>) -> impl IntoResponse {
-    match facts.ready() {
-        Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
-        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
+    // Free space is asked of the system, so this may take a moment.
+    match tokio::task::spawn_blocking(move || facts.ready()).await {
+        Ok(Ok(())) => (StatusCode::OK, "ready\n".to_owned()),
+        Ok(Err(reason)) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
+        Err(_) => (StatusCode::INTERNAL_SERVER_ERROR, String::new()),
     }
 }
 

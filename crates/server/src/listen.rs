@@ -19,12 +19,7 @@ use wire::{Admission, Connections, Peer, Shutdown, Stream};
 use crate::config::keys::ListenKeys;
 use crate::config::setting::{Bind, Listen};
 use crate::data::{DataError, DataFolder, write_private};
-
-/// Connections that the system may keep for us while we do not accept.
-const BACKLOG: u32 = 1_024;
-
-/// Pause after an error of `accept`.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+use crate::limits::{ACCEPT_PAUSE, BACKLOG};
 
 /// The mode of the control socket: its owner and root may do anything, others nothing.
 pub const MODE_OF_CONTROL: u32 = 0o600;

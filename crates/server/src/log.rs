@@ -40,6 +40,11 @@ pub fn start_quiet(keys: &LogKeys) -> Result<(), String> {
     start(&LogKeys { level, ..keys.clone() })
 }
 
+/// Says what is wrong with the keys, if anything is.
+pub fn check(keys: &LogKeys) -> Result<(), String> {
+    filter(keys).map(drop)
+}
+
 fn filter(keys: &LogKeys) -> Result<Targets, String> {
     let level = match keys.level {
         LogLevel::Error => Level::ERROR,
@@ -51,8 +56,10 @@ fn filter(keys: &LogKeys) -> Result<Targets, String> {
     if keys.filter.is_empty() {
         return Ok(Targets::new().with_default(level));
     }
-    let exceptions: Targets =
-        keys.filter.parse().map_err(|error| format!("log.filter {:?} cannot be read: {error}", keys.filter))?;
+    let exceptions: Targets = keys
+        .filter
+        .parse()
+        .map_err(|error| format!("{:?} cannot be read ({error}); write imap=debug,mail::router=trace", keys.filter))?;
     Ok(exceptions.with_default(level))
 }
 

@@ -3,7 +3,6 @@
 //! Rooms of protocols never import each other, so each has its own trait for the same questions; [`Logins`] implements them all
 //! over one set of answers. A login that succeeded is known by the person's canonical name from then on.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use base::Name;
@@ -11,10 +10,23 @@ use directory::{AuthError, Directory, Person, ScramLogin};
 use mail::mailbox::{Mail, MailFile};
 use wire::Peer;
 
+use crate::config::setting::SenderPolicy;
+use crate::core::Core;
+use crate::counts::{Door, LoginCounts};
+use crate::sessions::Sessions;
+
 /// Knows passwords and mail files.
 pub struct Logins {
-    directory: Arc<Directory>,
+    gate: Arc<Gate>,
     mail: Arc<Mail>,
+    senders: SenderPolicy,
+}
+
+/// What every login passes.
+struct Gate {
+    directory: Arc<Directory>,
+    sessions: Arc<Sessions>,
+    counts: LoginCounts,
 }
 
 /// Why somebody is not let in.
@@ -29,8 +41,9 @@ enum Denied {
 
 /// The server's side of SCRAM-SHA-256.
 struct Scram {
-    directory: Arc<Directory>,
-    from: IpAddr,
+    gate: Arc<Gate>,
+    door: Door,
+    from: Peer,
     /// After the client's first message, until its last.
     challenged: Option<ScramLogin>,
 }
@@ -41,25 +54,45 @@ enum Turn {
     Done(String, Vec<u8>),
 }
 
+impl Gate {
+    /// Lets somebody in who has proved who they are.
+    fn admit(&self, peer: &Peer, person: &Person) -> Result<String, Denied> {
+        if self.sessions.admit(peer.connection, person, &self.directory) {
+            return Ok(person.name.canonical().to_owned());
+        }
+        tracing::info!(target: "login", %peer, login = %person.name, "refused a login: the account was changed meanwhile");
+        Err(Denied::Wrong)
+    }
+}
+
 impl Logins {
     /// Makes it.
     #[must_use]
-    pub fn new(directory: Arc<Directory>, mail: Arc<Mail>) -> Arc<Self> {
-        Arc::new(Self { directory, mail })
+    pub fn new(core: &Core, sessions: Arc<Sessions>) -> Arc<Self> {
+        let gate = Gate { directory: Arc::clone(&core.directory), sessions, counts: LoginCounts::default() };
+        Arc::new(Self { gate: Arc::new(gate), mail: Arc::clone(&core.mail), senders: core.config.submission.sender })
     }
 
-    fn check(&self, peer: &Peer, login: &str, password: &[u8]) -> Result<String, Denied> {
-        let outcome = self.directory.authenticate(login, password, peer.ip());
-        let person = outcome.map_err(|error| denied(error, peer, login))?;
-        Ok(person.name.canonical().to_owned())
+    /// Gives how many logins succeeded and how many failed at a door.
+    #[must_use]
+    pub fn counts(&self, door: Door) -> (u64, u64) {
+        self.gate.counts.get(door)
     }
 
-    fn scram(&self, peer: &Peer) -> Scram {
-        Scram { directory: Arc::clone(&self.directory), from: peer.ip(), challenged: None }
+    fn check(&self, door: Door, peer: &Peer, login: &str, password: &[u8]) -> Result<String, Denied> {
+        let proved = self.gate.directory.authenticate(login, password, peer.ip());
+        let outcome =
+            proved.map_err(|error| denied(error, peer, login)).and_then(|person| self.gate.admit(peer, &person));
+        self.gate.counts.add(door, &outcome);
+        outcome
+    }
+
+    fn scram(&self, door: Door, peer: &Peer) -> Scram {
+        Scram { gate: Arc::clone(&self.gate), door, from: *peer, challenged: None }
     }
 
     fn person(&self, login: &str) -> Result<Arc<Person>, Denied> {
-        let found = self.directory.person(login).map_err(|error| unavailable("login", &error))?;
+        let found = self.gate.directory.person(login).map_err(|error| unavailable("login", &error))?;
         match found {
             Some(person) if person.disabled => Err(Denied::Disabled),
             Some(person) if person.mail_file.is_empty() => Err(Denied::Disabled),
@@ -70,7 +103,7 @@ impl Logins {
 
     fn mail_file(&self, login: &str) -> Result<MailFile, Denied> {
         let person = self.person(login)?;
-        let identity = self.directory.identity(&person).map_err(|error| unavailable("login", &error))?;
+        let identity = self.gate.directory.identity(&person).map_err(|error| unavailable("login", &error))?;
         let open = || self.mail.open(&person.mail_file, &identity);
         let opened = match open() {
             Err(mail::Error::Notes(notes::Error::NotFound { .. })) => {
@@ -88,23 +121,32 @@ impl Logins {
         let Ok(person) = self.person(login) else {
             return false;
         };
-        self.directory.owns_address(&person, address).unwrap_or(false)
+        self.senders == SenderPolicy::Any || self.gate.directory.owns_address(&person, address).unwrap_or(false)
     }
 }
 
 impl Scram {
     fn turn(&mut self, response: &[u8]) -> Result<Turn, Denied> {
-        let from = Peer { address: Some((self.from, 0).into()), tls: false, loopback: self.from.is_loopback() };
+        let outcome = self.advance(response);
+        if !matches!(outcome, Ok(Turn::Challenge(_))) {
+            self.gate.counts.add(self.door, &outcome);
+        }
+        outcome
+    }
+
+    fn advance(&mut self, response: &[u8]) -> Result<Turn, Denied> {
+        let from = self.from;
         let refuse = |error| denied(error, &from, "SCRAM");
         match self.challenged.take() {
             None => {
-                let (login, challenge) = self.directory.scram_begin(response, self.from).map_err(refuse)?;
+                let begun = self.gate.directory.scram_begin(response, from.ip());
+                let (login, challenge) = begun.map_err(refuse)?;
                 self.challenged = Some(login);
                 Ok(Turn::Challenge(challenge.into_bytes()))
             }
             Some(login) => {
                 let (person, last) = login.finish(response).map_err(refuse)?;
-                Ok(Turn::Done(person.name.canonical().to_owned(), last.into_bytes()))
+                Ok(Turn::Done(self.gate.admit(&from, &person)?, last.into_bytes()))
             }
         }
     }
@@ -137,7 +179,7 @@ fn unavailable(what: &str, error: &dyn std::fmt::Display) -> Denied {
 
 /// Implements a room's traits over the answers above.
 macro_rules! serve_room {
-    ($room:ident, $malformed:ident) => {
+    ($room:ident, $door:ident, $malformed:ident) => {
         impl From<Denied> for $room::backend::LoginError {
             fn from(denied: Denied) -> Self {
                 match denied {
@@ -169,11 +211,11 @@ macro_rules! serve_room {
                 login: &str,
                 password: &[u8],
             ) -> Result<String, $room::backend::LoginError> {
-                Ok(self.check(peer, login, password)?)
+                Ok(self.check(Door::$door, peer, login, password)?)
             }
 
             fn scram_sha_256(&self, peer: &Peer) -> Option<Box<dyn $room::backend::Exchange>> {
-                Some(Box::new(self.scram(peer)))
+                Some(Box::new(self.scram(Door::$door, peer)))
             }
 
             serve_room!(@last $room);
@@ -191,9 +233,9 @@ macro_rules! serve_room {
     };
 }
 
-serve_room!(imap, Malformed);
-serve_room!(pop3, Malformed);
-serve_room!(smtp, Wrong);
+serve_room!(imap, Imap, Malformed);
+serve_room!(pop3, Pop3, Malformed);
+serve_room!(smtp, Submission, Wrong);
 
 #[cfg(test)]
 mod tests {
@@ -201,7 +243,7 @@ mod tests {
     use crate::sample::{PASSWORD, Sample};
 
     fn logins(sample: &Sample) -> Arc<Logins> {
-        Logins::new(Arc::clone(&sample.core.directory), Arc::clone(&sample.core.mail))
+        Logins::new(&sample.core, Arc::default())
     }
 
     #[test]
@@ -209,7 +251,7 @@ mod tests {
         let sample = Sample::new();
         let logins = logins(&sample);
         let check = |login: &str, password: &str, expected: Result<&str, Denied>| {
-            let outcome = logins.check(&Peer::local(), login, password.as_bytes());
+            let outcome = logins.check(Door::Imap, &Peer::local(), login, password.as_bytes());
             assert_eq!(outcome.as_deref(), expected.as_ref().map(|name| *name), "{login}");
         };
         check("ann@acme.test", PASSWORD, Ok("CN=ann/O=acme.test"));
@@ -218,6 +260,7 @@ mod tests {
         check("nobody@acme.test", PASSWORD, Err(Denied::Wrong));
         check("eve@acme.test", PASSWORD, Err(Denied::Disabled));
         check("eve@acme.test", "wrong", Err(Denied::Wrong));
+        assert_eq!(logins.counts(Door::Imap), (2, 4));
         let pop3: &dyn pop3::backend::Credentials = logins.as_ref();
         assert_eq!(pop3.authenticate(&Peer::local(), "ann", b"wrong"), Err(pop3::backend::LoginError::Wrong));
         let smtp: &dyn smtp::backend::Credentials = logins.as_ref();
@@ -225,6 +268,7 @@ mod tests {
             smtp.authenticate(&Peer::local(), "eve", PASSWORD.as_bytes()),
             Err(smtp::backend::LoginError::Disabled)
         );
+        assert_eq!((logins.counts(Door::Pop3), logins.counts(Door::Submission)), ((0, 1), (0, 1)));
     }
 
     #[test]
@@ -251,17 +295,24 @@ mod tests {
         check("bob@acme.test", false);
         check("ann@elsewhere.test", false);
         assert!(!logins.may_send("eve", "eve@acme.test"));
+        let sample = Sample::with(&["submission.sender=any"]);
+        let logins = self::logins(&sample);
+        assert!(logins.may_send("ann", "bob@acme.test") && !logins.may_send("eve", "eve@acme.test"));
     }
 
     #[test]
     fn broken_exchanges_are_refused() {
         let sample = Sample::new();
         let logins = logins(&sample);
-        assert_eq!(logins.scram(&Peer::local()).turn(b"nonsense").err(), Some(Denied::Malformed));
-        let mut exchange = logins.scram(&Peer::local());
+        assert_eq!(logins.scram(Door::Pop3, &Peer::local()).turn(b"nonsense").err(), Some(Denied::Malformed));
+        let mut exchange = logins.scram(Door::Pop3, &Peer::local());
         assert!(matches!(exchange.turn(b"n,,n=ann,r=abcdefghijkl"), Ok(Turn::Challenge(_))));
         assert_eq!(exchange.turn(b"c=biws,r=abcdefghijkl,p=AAAA").err(), Some(Denied::Malformed));
+        assert_eq!(logins.counts(Door::Pop3), (0, 2));
         // A name that does not exist gets a challenge like any other.
-        assert!(matches!(logins.scram(&Peer::local()).turn(b"n,,n=nobody,r=abcdefghijkl"), Ok(Turn::Challenge(_))));
+        assert!(matches!(
+            logins.scram(Door::Pop3, &Peer::local()).turn(b"n,,n=nobody,r=abcdefghijkl"),
+            Ok(Turn::Challenge(_))
+        ));
     }
 }

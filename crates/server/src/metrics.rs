@@ -20,6 +20,9 @@ pub enum Kind {
     Gauge,
 }
 
+/// Labels with their values, and the number.
+pub type Sample<'a> = (Vec<(&'a str, &'a str)>, f64);
+
 impl Exposition {
     /// Adds a family with one sample.
     pub fn single(&mut self, kind: Kind, name: &str, help: &str, value: f64) {
@@ -28,15 +31,28 @@ impl Exposition {
 
     /// Adds a family with samples that differ in one label: (label, its value, number).
     pub fn family(&mut self, kind: Kind, name: &str, help: &str, samples: &[(&str, &str, f64)]) {
+        let labelled: Vec<Sample<'_>> = samples
+            .iter()
+            .map(|(label, value, number)| {
+                let labels = if label.is_empty() { Vec::new() } else { vec![(*label, *value)] };
+                (labels, *number)
+            })
+            .collect();
+        self.labelled(kind, name, help, &labelled);
+    }
+
+    /// Adds a family with samples that differ in several labels.
+    pub fn labelled(&mut self, kind: Kind, name: &str, help: &str, samples: &[Sample<'_>]) {
         let word = match kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
         };
         let _ = writeln!(self.text, "# HELP doublet_{name} {help}\n# TYPE doublet_{name} {word}");
-        for (label, label_value, value) in samples {
-            let labels =
-                if label.is_empty() { String::new() } else { format!("{{{label}=\"{}\"}}", escape(label_value)) };
-            let _ = writeln!(self.text, "doublet_{name}{labels} {value}");
+        for (labels, number) in samples {
+            let labels: Vec<String> =
+                labels.iter().map(|(label, value)| format!("{label}=\"{}\"", escape(value))).collect();
+            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+            let _ = writeln!(self.text, "doublet_{name}{labels} {number}");
         }
     }
 

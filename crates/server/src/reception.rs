@@ -13,7 +13,9 @@ use smtp::envelope::{Body, Envelope, Protocol, Recipient, Return, Sender};
 use smtp::{Refusal, Status};
 use tokio::sync::Notify;
 
+use crate::config::setting::SenderPolicy;
 use crate::core::Core;
+use crate::counts::MailCounts;
 use crate::signing::Signing;
 
 /// Answers SMTP.
@@ -22,6 +24,9 @@ pub struct Reception {
     mail: Arc<Mail>,
     router: Arc<Router>,
     signing: Arc<Signing>,
+    /// Whose addresses users may send with.
+    senders: SenderPolicy,
+    counts: Arc<MailCounts>,
     /// Woken when the queue has something new.
     queued: Arc<Notify>,
 }
@@ -35,6 +40,8 @@ impl Reception {
             mail: Arc::clone(&core.mail),
             router: Arc::clone(&core.router),
             signing: Arc::clone(&core.signing),
+            senders: core.config.submission.sender,
+            counts: Arc::clone(&core.mail_counts),
             queued: Arc::clone(queued),
         })
     }
@@ -48,6 +55,55 @@ impl Reception {
             _ => false,
         };
         is_ours && envelope.recipients.iter().any(leaves)
+    }
+
+    /// Refuses a user's message that says to be from somebody else.
+    fn check_authors(&self, envelope: &Envelope, message: &[u8]) -> Result<(), Refusal> {
+        let Some(login) = envelope.sender.login.as_ref().filter(|_| self.senders == SenderPolicy::Own) else {
+            return Ok(());
+        };
+        let failed = |error: directory::Error| {
+            tracing::error!(target: "smtp", %error, "cannot look up a sender");
+            Refusal::later()
+        };
+        let Some(person) = self.directory.person(login).map_err(failed)? else {
+            return Err(Refusal::new(550, Status(5, 7, 1), "Your account is gone"));
+        };
+        for author in authors(message) {
+            if !self.directory.owns_address(&person, &author).map_err(failed)? {
+                let text = format!("{} is not your address: From must be an address of yours", printable(&author));
+                return Err(Refusal::new(550, Status(5, 7, 1), text));
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&self, envelope: Envelope, message: Vec<u8>) -> Result<Accepted, Refusal> {
+        self.check_authors(&envelope, &message)?;
+        let message = if self.leaves_signed(&envelope) { self.signing.sign(message) } else { message };
+        let ours = router_envelope(&envelope);
+        let taken = self.router.accept(&ours, &message).map_err(|error| refusal(&error))?;
+        tracing::info!(
+            target: "mail",
+            id = envelope.id,
+            from = envelope.sender.reverse_path,
+            peer = %envelope.sender.peer,
+            size = message.len(),
+            delivered = taken.delivered,
+            queued = taken.queued,
+            "accepted"
+        );
+        let counts = self.counts.of(&envelope);
+        counts.accepted.add(1);
+        counts.accepted_bytes.add(message.len());
+        self.counts.delivered.add(taken.delivered);
+        self.counts.queued.add(taken.queued);
+        if taken.queued > 0 {
+            self.queued.notify_one();
+        }
+        let durable = self.mail.notes().store().durable(taken.ticket);
+        let durable: Durable = Box::pin(async move { durable.await.map_err(|error| refusal(&error.into())) });
+        Ok(Accepted { id: envelope.id, durable, refused: Vec::new() })
     }
 
     fn is_full(&self, mail_file: &str) -> bool {
@@ -83,6 +139,18 @@ impl Recipients for Reception {
         }
     }
 
+    fn known(&self, _sender: &Sender, address: &str) -> Option<RecipientReply> {
+        match self.directory.resolve_known(address)? {
+            // Whether a mailbox with a limit is full takes a look at it.
+            Resolution::Local(recipients) if recipients.people.iter().all(|person| person.quota_bytes.is_none()) => {
+                Some(RecipientReply::Local)
+            }
+            Resolution::Remote(_) => Some(RecipientReply::Remote),
+            Resolution::Disabled => Some(RecipientReply::Disabled),
+            _ => None,
+        }
+    }
+
     fn expand(&self, _sender: &Sender, list: &str) -> Option<Vec<String>> {
         let group = self.directory.group(list).ok()??;
         Some(group.members.clone())
@@ -91,25 +159,8 @@ impl Recipients for Reception {
 
 impl Acceptor for Reception {
     fn accept(&self, envelope: Envelope, message: Vec<u8>) -> Result<Accepted, Refusal> {
-        let message = if self.leaves_signed(&envelope) { self.signing.sign(message) } else { message };
-        let ours = router_envelope(&envelope);
-        let taken = self.router.accept(&ours, &message).map_err(|error| refusal(&error))?;
-        tracing::info!(
-            target: "mail",
-            id = envelope.id,
-            from = envelope.sender.reverse_path,
-            peer = %envelope.sender.peer,
-            size = message.len(),
-            delivered = taken.delivered,
-            queued = taken.queued,
-            "accepted"
-        );
-        if taken.queued > 0 {
-            self.queued.notify_one();
-        }
-        let durable = self.mail.notes().store().durable(taken.ticket);
-        let durable: Durable = Box::pin(async move { durable.await.map_err(|error| refusal(&error.into())) });
-        Ok(Accepted { id: envelope.id, durable, refused: Vec::new() })
+        let counts = self.counts.of(&envelope);
+        self.take(envelope, message).inspect_err(|_| counts.refused.add(1))
     }
 
     fn room(&self, size_bytes: u64) -> Result<(), Refusal> {
@@ -117,6 +168,20 @@ impl Acceptor for Reception {
         let fits = store.committer().poisoned().is_none() && store.engine().room(size_bytes).is_ok();
         if fits && self.router.has_room() { Ok(()) } else { Err(Refusal::no_room()) }
     }
+}
+
+/// Gives the addresses of the `From` fields.
+fn authors(message: &[u8]) -> Vec<String> {
+    let mut authors = Vec::new();
+    for field in smtp::header::fields(message).filter(|field| field.is("From")) {
+        authors.extend(mail::mime::address::mailboxes(field.value).map(|author| author.address()));
+    }
+    authors
+}
+
+/// Gives a text of a message as it may stand in a reply.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| c.is_ascii_graphic()).take(100).collect()
 }
 
 fn router_envelope(envelope: &Envelope) -> router::Envelope {
@@ -235,6 +300,48 @@ mod tests {
         reception.room(0).expect("there is room for something");
         reception.room(1_000).expect("there is room for a little");
         assert_eq!(reception.room(1 << 60).expect_err("no disk is so large").code, 452);
+    }
+
+    #[test]
+    fn what_is_known_needs_no_look() {
+        let sample = Sample::new();
+        let reception = reception(&sample);
+        let known = |address: &str| reception.known(&sender(None), address);
+        for address in ["ann@acme.test", "bob@acme.test", "eve@acme.test", "x@far.test", "team@acme.test"] {
+            let checked = reception.check(&sender(None), address);
+            let expected = (!address.starts_with("bob") && !address.starts_with("team")).then_some(checked);
+            assert_eq!(known(address), expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn users_send_in_their_own_names() {
+        let sample = Sample::new();
+        let check = |reception: &Reception, login: Option<&str>, from: &str, code: Option<u16>| {
+            let letter = format!("{from}Subject: x\r\n\r\nFrom: bob@acme.test\r\n");
+            let outcome = reception.accept(envelope(&["ann@acme.test"], login), letter.into_bytes());
+            assert_eq!(outcome.err().map(|refusal| refusal.code), code, "{login:?} {from:?}");
+        };
+        let own = reception(&sample);
+        let ann = Some("CN=ann/O=acme.test");
+        check(&own, ann, "From: Ann <ann@acme.test>\r\n", None);
+        check(&own, ann, "From: \"bob@acme.test\" <ANN+lists@Acme.Test> (bob@acme.test)\r\n", None);
+        check(&own, ann, "From: ann@acme.test <bob@acme.test>\r\n", Some(550));
+        check(&own, ann, "From: ann@acme.test,\r\n bob@acme.test\r\n", Some(550));
+        check(&own, ann, "From: someone@far.test\r\n", Some(550));
+        check(&own, Some("CN=gone/O=acme.test"), "From: ann@acme.test\r\n", Some(550));
+        check(&own, None, "From: bob@acme.test\r\n", None);
+        let refused = own.accept(envelope(&["ann@acme.test"], ann), b"From: bob@acme.test\r\n\r\n".to_vec());
+        let refusal = refused.err().expect("it is not hers");
+        assert_eq!(
+            (refusal.status, refusal.text.contains("bob@acme.test is not your address")),
+            (Status(5, 7, 1), true)
+        );
+        let [smtp, submission, _] = &sample.core.mail_counts.by_way;
+        assert_eq!((smtp.accepted.get(), submission.accepted.get(), submission.refused.get()), (1, 2, 5));
+        assert_eq!(sample.core.mail_counts.delivered.get(), 3);
+        let sample = Sample::with(&["submission.sender=any"]);
+        check(&reception(&sample), ann, "From: someone@far.test\r\n", None);
     }
 
     #[tokio::test]

@@ -23,11 +23,16 @@ pub(crate) struct Sample {
 impl Sample {
     /// Makes a folder with ann, bob (1 MiB of quota), the disabled eve and the group team of ann, bob and a stranger.
     pub(crate) fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// Makes the same with more of the configuration set.
+    pub(crate) fn with(assignments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let cheap = ["directory.password_memory=8KiB", "directory.password_rounds=1", "server.name=mail.acme.test"];
         let origin = Origin {
             data: Some(folder.path().join("data")),
-            overrides: cheap.iter().map(|text| (*text).to_owned()).collect(),
+            overrides: cheap.iter().chain(assignments).map(|text| (*text).to_owned()).collect(),
             ..Origin::default()
         };
         let core = Core::open(Arc::new(load(&origin).expect("it is valid"))).expect("it is new");

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
@@ -21,8 +20,10 @@ use crate::certificate::CertificateFiles;
 use crate::config::Config;
 use crate::control;
 use crate::core::Core;
+use crate::limits::LAST_WORK;
 use crate::listen::{self, Acceptor, Bound, Protocol, Serve, Socket, Traffic};
 use crate::logins::Logins;
+use crate::sessions::{Sessions, Watch};
 use crate::statistics::Statistics;
 use crate::system::processors;
 use crate::tasks;
@@ -30,9 +31,6 @@ use crate::tasks;
 mod rooms;
 
 use rooms::Rooms;
-
-/// How long the last work may take when the server has closed all connections.
-const LAST_WORK: Duration = Duration::from_secs(10);
 
 /// Why the server does not run. For the operator.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +78,19 @@ pub fn run_with(core: Core, started: impl FnOnce(&[Bound])) -> Result<(), ServeE
     outcome
 }
 
+/// Finds out whether the files that the configuration names are there and hold what they should, as far as that can be told without starting.
+#[must_use]
+pub fn check_files(config: &Config) -> Vec<String> {
+    let data = crate::data::DataFolder::new(&config.server.data);
+    let mut problems = Vec::new();
+    if config.tls.certificate.0.is_some() {
+        let files = CertificateFiles::of(config, &data, &crate::core::server_name(config));
+        problems.extend(files.load().err().map(|error| format!("tls: {error}")));
+    }
+    problems.extend(rooms::smart_host(config).err().map(|error| format!("router: {error}")));
+    problems
+}
+
 async fn serve(core: Core, started: impl FnOnce(&[Bound])) -> Result<(), ServeError> {
     let core = Arc::new(core);
     let files = CertificateFiles::of(&core.config, &core.data, &core.hostname);
@@ -111,6 +122,8 @@ struct Server {
     shutdown: Shutdown,
     connections: Arc<Connections>,
     traffic: BTreeMap<Protocol, Arc<Traffic>>,
+    sessions: Arc<Sessions>,
+    logins: Arc<Logins>,
     queued: Arc<Notify>,
 }
 
@@ -145,15 +158,17 @@ impl Server {
         ];
         let traffic = protocols.into_iter().map(|protocol| (protocol, Arc::default())).collect();
         let queued = Arc::new(Notify::new());
-        Ok(Arc::new(Self { core, pool, tls, files, shutdown, connections, traffic, queued }))
+        let sessions: Arc<Sessions> = Arc::default();
+        let logins = Logins::new(&core, Arc::clone(&sessions));
+        Ok(Arc::new(Self { core, pool, tls, files, shutdown, connections, traffic, sessions, logins, queued }))
     }
 
     /// Starts everything that accepts or runs by itself.
     fn start(self: &Arc<Self>, bound: Vec<Bound>, control: Bound, running: &mut JoinSet<()>) -> Result<(), ServeError> {
-        let logins = Logins::new(Arc::clone(&self.core.directory), Arc::clone(&self.core.mail));
-        let rooms = Rooms::new(self, &logins)?;
+        let rooms = Rooms::new(self, &self.logins)?;
         let agent = rooms.agent(self)?;
         running.spawn(agent.run());
+        running.spawn(self.watch()?.run(self.shutdown.clone()));
         for task in tasks::all(&self.core) {
             running.spawn(tasks::run(task, Arc::clone(&self.core), self.shutdown.clone()));
         }
@@ -175,6 +190,15 @@ impl Server {
         Ok(())
     }
 
+    /// Makes what ends the sessions of accounts that are changed.
+    fn watch(&self) -> Result<Watch, ServeError> {
+        let directory = &self.core.directory;
+        let server = Arc::new(notes::Identity::local_server(directory.options().server.clone()));
+        let access = directory.database().authorize(&server).map_err(directory::Error::from);
+        let access = access.map_err(crate::core::CoreError::from)?;
+        Ok(Watch::new(Arc::clone(&self.sessions), Arc::clone(directory), access))
+    }
+
     fn start_admin_port(self: &Arc<Self>, bound: Bound, running: &mut JoinSet<()>) {
         let Socket::Tcp(listener) = bound.socket else {
             return;
@@ -184,6 +208,8 @@ impl Server {
             pool: self.pool.clone(),
             connections: Arc::clone(&self.connections),
             traffic: self.traffic.clone(),
+            sessions: Arc::clone(&self.sessions),
+            logins: Arc::clone(&self.logins),
             shutdown: self.shutdown.clone(),
         });
         let shutdown = self.shutdown.clone();
@@ -270,11 +296,12 @@ impl control::server::Execute for Server {
                 Ok(()) => Ok(Answer::say("The certificate was read again; new connections get it.")),
                 Err(error) => return Err(format!("{error}; the old certificate stays")),
             },
-            Request::Tls(TlsRequest::Show) => {
-                Ok(Answer::say(format!("The certificate is {}.", self.files.chain().display())))
-            }
+            Request::Tls(TlsRequest::Show) => return self.files.answer().map_err(|error| error.to_string()),
             Request::Blobs(request) if request.rebuild => {
                 return Err("the table of uses is rebuilt only while no server runs: stop it first".to_owned());
+            }
+            Request::Db(request) if let Some(why) = admin::databases::needs_stop(&self.core, &request) => {
+                return Err(why);
             }
             Request::Status { .. } => self.status(report),
             request => admin::execute(&self.core, request, report),

@@ -1,7 +1,7 @@
 //! DKIM keys of local domains, and signing what users send.
 //!
-//! A domain gets its keys (RSA for everybody, Ed25519 for those who know it) when they are first asked for; they lie in the
-//! directory's settings under the subject `DKIM example.org`. Mail is signed from then on, which is harmless before the DNS records are
+//! A domain gets its keys (RSA for everybody, Ed25519 for those who know it) in the step that adds it; they lie in the directory's
+//! settings under the subject `DKIM example.org`. Mail is signed from then on, which is harmless before the DNS records are
 //! published: a signature whose key nobody finds counts as none.
 //!
 //! The domain that signs is the author's, of the `From` field, for that is what others hold a signature against (DMARC); the reverse path may be
@@ -63,16 +63,23 @@ impl Signing {
         }
     }
 
-    /// Gives a domain its keys, unless it has them.
-    pub fn make_keys(&self, domain: &str, random: &dyn Random) -> Result<(), SigningError> {
+    /// Makes keys for a domain that is to be added, as settings of the directory: subject, name, value.
+    pub fn new_keys(&self, domain: &str, random: &dyn Random) -> Result<Vec<(String, String, String)>, SigningError> {
+        // Settings are found by the name in the form that the directory gives it.
+        let domain = directory::address::domain_to_ascii(domain).unwrap_or_else(|_| domain.to_owned());
+        let mut made = Vec::new();
         for (selector, algorithm) in SELECTORS {
-            if self.stored(domain, selector)?.is_none() {
+            if self.stored(&domain, selector)?.is_none() {
                 let key = PrivateKey::generate(algorithm, random)?;
-                self.directory.settings_set(&subject(domain), selector, Some(&key.to_pem()?))?;
+                made.push((subject(&domain), selector.to_owned(), key.to_pem()?.to_string()));
             }
         }
+        Ok(made)
+    }
+
+    /// Forgets what is known of a domain's keys, because they may have changed.
+    pub fn forget(&self, domain: &str) {
         self.signers.lock().unwrap_or_else(PoisonError::into_inner).remove(domain);
-        Ok(())
     }
 
     /// Gives the DNS records that a domain should have.
@@ -151,9 +158,12 @@ mod tests {
         };
         assert_eq!(signatures("ann@acme.test"), 0);
         assert_eq!(signing.records("acme.test", "mail.acme.test").expect("settings can be read").len(), 2);
-        signing.make_keys("acme.test", &SystemRandom).expect("keys can be made");
+        for (subject, name, value) in signing.new_keys("ACME.test", &SystemRandom).expect("keys can be made") {
+            sample.core.directory.settings_set(&subject, &name, Some(&value)).expect("it can be set");
+        }
+        signing.forget("acme.test");
         let records = signing.records("acme.test", "mail.acme.test").expect("settings can be read");
-        signing.make_keys("acme.test", &SystemRandom).expect("they are there");
+        assert_eq!(signing.new_keys("acme.test", &SystemRandom).expect("they are there"), []);
         assert_eq!(signing.records("acme.test", "mail.acme.test").expect("settings can be read"), records);
         assert_eq!((records.len(), signatures("ann@acme.test"), signatures("ann@ACME.test")), (4, 2, 2));
         assert_eq!((signatures("Ann <ann@acme.test>"), signatures("\"x@elsewhere.test\"\r\n <ann@acme.test>")), (2, 2));

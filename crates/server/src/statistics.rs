@@ -1,17 +1,23 @@
 //! What the administration port tells: whether the server is ready, and its numbers.
 //!
-//! The numbers come from the rooms' own reports at the moment they are asked for; nothing is counted twice.
+//! The numbers come from the rooms' own reports at the moment they are asked for, and from [`crate::counts`]; nothing is counted twice.
+//! Attachments are the exception: counting them reads all their heads, so the collector does it and leaves the numbers here.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 
 use wire::{Connections, Pool, Shutdown};
 
 use crate::core::Core;
+use crate::counts::{Count, Door, WAYS, WayCounts};
 use crate::http::Facts;
 use crate::listen::{Protocol, Traffic};
+use crate::logins::Logins;
 use crate::metrics::{Exposition, Kind, process};
+use crate::sessions::Sessions;
+
+mod figures;
 
 /// Tells the numbers of a running server.
 pub struct Statistics {
@@ -23,6 +29,10 @@ pub struct Statistics {
     pub connections: Arc<Connections>,
     /// What happened at each listener.
     pub traffic: BTreeMap<Protocol, Arc<Traffic>>,
+    /// Who has logged in.
+    pub sessions: Arc<Sessions>,
+    /// How logins went.
+    pub logins: Arc<Logins>,
     /// Whether the server ends.
     pub shutdown: Shutdown,
 }
@@ -32,8 +42,8 @@ impl Facts for Statistics {
         if self.shutdown.is_draining() {
             return Err("the server is ending".to_owned());
         }
-        match self.core.store.committer().poisoned() {
-            Some(why) => Err(format!("the store refuses writes: {why}")),
+        match self.core.store_fault() {
+            Some(why) => Err(format!("the store refuses changes: {why}")),
             None => Ok(()),
         }
     }
@@ -43,7 +53,10 @@ impl Facts for Statistics {
         self.listeners(&mut out);
         self.workers(&mut out);
         self.mail(&mut out);
+        self.transport(&mut out);
+        self.logins(&mut out);
         self.store(&mut out);
+        self.blobs(&mut out);
         process(&mut out);
         out.finish()
     }
@@ -100,17 +113,194 @@ impl Statistics {
     fn store(&self, out: &mut Exposition) {
         let (commits, syncs) = self.core.store.committer().counts();
         out.single(Kind::Counter, "store_commits_total", "Changes written.", commits as f64);
-        out.single(Kind::Counter, "store_syncs_total", "Syncs of the log.", syncs as f64);
+        out.single(Kind::Counter, "store_syncs_total", "Syncs of the log that made changes durable.", syncs as f64);
         out.single(
             Kind::Gauge,
             "store_waiting",
             "Writers that wait for a sync.",
             self.core.store.committer().waiting() as f64,
         );
+        let poisoned = self.core.store.committer().poisoned().is_some();
+        out.single(
+            Kind::Gauge,
+            "store_poisoned",
+            "1 when a sync failed and nothing is written any more.",
+            f64::from(poisoned),
+        );
+        let refused = self.core.store_fault().is_some();
+        out.single(
+            Kind::Gauge,
+            "store_refuses",
+            "1 when changes are refused, for a full disk too.",
+            f64::from(refused),
+        );
         out.single(Kind::Gauge, "databases_open", "Open databases.", self.core.notes.open_count() as f64);
-        let figures = self.core.store.engine().figures();
-        let samples: Vec<(&str, &str, f64)> =
-            figures.iter().map(|(name, value)| ("figure", name.as_str(), *value as f64)).collect();
-        out.family(Kind::Gauge, "store_engine", "Figures of the storage engine.", &samples);
+        figures::write(out, &self.core.store.engine().figures());
+    }
+
+    fn blobs(&self, out: &mut Exposition) {
+        let counted = self.core.blobs_counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(report) = counted.as_ref() else { return };
+        let gauges = [
+            ("blobs", "Attachments that are kept apart, as of the last collection.", report.count),
+            ("blobs_raw_bytes", "Bytes of their contents.", report.raw_bytes),
+            ("blobs_stored_bytes", "Bytes that they take on disk.", report.stored_bytes),
+            ("blobs_references", "Uses of them by notes.", report.references),
+            ("blobs_saved_bytes", "Bytes that a copy for each use would take on top.", report.saved_bytes),
+            ("blobs_missing", "Attachments that notes use and that are not there.", report.missing_count),
+            (
+                "blobs_orphaned",
+                "Attachments without users, which wait for the end of their grace period.",
+                report.orphaned_count,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            out.single(Kind::Gauge, name, help, value as f64);
+        }
+    }
+
+    fn logins(&self, out: &mut Exposition) {
+        let samples: Vec<_> = Door::ALL
+            .into_iter()
+            .flat_map(|door| {
+                let (succeeded, failed) = self.logins.counts(door);
+                [("ok", succeeded), ("failed", failed)]
+                    .map(|(outcome, count)| (vec![("protocol", door.name()), ("outcome", outcome)], count as f64))
+            })
+            .collect();
+        out.labelled(Kind::Counter, "logins_total", "Logins that succeeded or failed.", &samples);
+        let logged_in = self.sessions.logged_in();
+        out.single(
+            Kind::Gauge,
+            "sessions_logged_in",
+            "Connections over which somebody has logged in.",
+            logged_in as f64,
+        );
+        let directory = self.core.directory.login_statistics();
+        out.single(
+            Kind::Counter,
+            "logins_throttled_total",
+            "Logins put off after too many failures.",
+            directory.throttled as f64,
+        );
+        out.single(
+            Kind::Counter,
+            "password_hashes_total",
+            "Password hashes that were computed.",
+            directory.hashes as f64,
+        );
+    }
+
+    fn transport(&self, out: &mut Exposition) {
+        let counts = &self.core.mail_counts;
+        let by_way = |pick: fn(&WayCounts) -> &Count| -> Vec<(&'static str, &'static str, f64)> {
+            WAYS.into_iter().zip(&counts.by_way).map(|(way, of)| ("via", way, pick(of).get() as f64)).collect()
+        };
+        out.family(Kind::Counter, "mail_accepted_total", "Messages accepted.", &by_way(|way| &way.accepted));
+        out.family(Kind::Counter, "mail_accepted_bytes_total", "Bytes of these.", &by_way(|way| &way.accepted_bytes));
+        let refused = by_way(|way| &way.refused);
+        out.family(Kind::Counter, "mail_refused_total", "Messages refused after they had come whole.", &refused);
+        let totals = [
+            ("mail_delivered_total", "Mailboxes here that got a message as it was accepted.", &counts.delivered),
+            ("mail_queued_total", "Recipients for whom an accepted message went into the queue.", &counts.queued),
+            ("mail_sent_total", "Recipients elsewhere whose server took the message.", &counts.sent),
+            ("mail_put_off_total", "Attempts that are to be repeated, by recipient.", &counts.put_off),
+            ("mail_failed_total", "Recipients elsewhere whose server refused the message.", &counts.failed),
+        ];
+        for (name, help, count) in totals {
+            out.single(Kind::Counter, name, help, count.get() as f64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Clock;
+    use wire::{ConnectionLimits, PoolOptions};
+
+    use super::*;
+    use crate::sample::Sample;
+    use crate::system::SystemClock;
+
+    fn statistics(sample: Sample) -> (Statistics, tempfile::TempDir) {
+        let Sample { core, folder } = sample;
+        let core = Arc::new(core);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let options = PoolOptions { name: "worker".to_owned(), workers: 1, queue_max: 16 };
+        let sessions = Arc::default();
+        let logins = Logins::new(&core, Arc::clone(&sessions));
+        let statistics = Statistics {
+            core,
+            pool: Pool::new(&options, clock).expect("threads can be started"),
+            connections: Connections::new(ConnectionLimits { total_max: 1, per_address_max: 1 }),
+            traffic: BTreeMap::new(),
+            sessions,
+            logins,
+            shutdown: Shutdown::new(),
+        };
+        (statistics, folder)
+    }
+
+    #[test]
+    fn families_follow_the_rules_of_prometheus() {
+        let (statistics, _folder) = statistics(Sample::new());
+        *statistics.core.blobs_counted.lock().expect("one thread") = Some(store::blob::Report::default());
+        let text = statistics.metrics();
+        let mut kinds = BTreeMap::new();
+        for line in text.lines() {
+            if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
+                assert!(kinds.insert(name, kind).is_none(), "{name} is there twice");
+                assert_eq!(kind == "counter", name.ends_with("_total"), "{name} is a {kind}");
+                assert!(name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'), "{name}");
+            } else if !line.starts_with('#') {
+                let name = line.split(['{', ' ']).next().unwrap_or_default();
+                assert!(kinds.contains_key(name), "{line} has no family");
+            }
+        }
+        let expected = [
+            "doublet_logins_total",
+            "doublet_mail_accepted_total",
+            "doublet_mail_refused_total",
+            "doublet_mail_delivered_total",
+            "doublet_mail_queued_total",
+            "doublet_store_poisoned",
+            "doublet_blobs_stored_bytes",
+            "doublet_store_disk_free_bytes",
+            "doublet_store_log_written_bytes_total",
+            "doublet_store_writes_stalled_seconds_total",
+        ];
+        for name in expected {
+            assert!(kinds.contains_key(name), "{name} is missing");
+        }
+    }
+
+    #[test]
+    fn every_family_that_the_documentation_names_is_there() {
+        let (statistics, _folder) = statistics(Sample::new());
+        *statistics.core.blobs_counted.lock().expect("one thread") = Some(store::blob::Report::default());
+        let text = statistics.metrics();
+        let document = include_str!("../../../docs/operating.md");
+        let words = document.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        for name in words.filter(|word| word.starts_with("doublet_")) {
+            assert!(text.contains(&format!("# TYPE {name} ")), "docs/operating.md names {name}, which is not told");
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_not_ready() {
+        let (sound, _folder) = statistics(Sample::new());
+        assert_eq!(sound.ready(), Ok(()));
+        sound.shutdown.drain();
+        assert!(sound.ready().is_err());
+        // The reserve is read where it is compared, so the sample itself can still be made.
+        let sample = Sample::new();
+        let Sample { mut core, folder } = sample;
+        let mut config = core.config.as_ref().clone();
+        config.store.disk_reserve = crate::config::units::ByteSize(u64::MAX);
+        core.config = Arc::new(config);
+        let (full, _folder) = statistics(Sample { core, folder });
+        let told = full.ready().expect_err("there is never so much room");
+        assert!(told.contains("store.disk_reserve"), "{told}");
+        assert!(full.metrics().contains("doublet_store_refuses 1\n"));
     }
 }

@@ -4,7 +4,7 @@
 //! tasks end early. A failure is logged and does not end the schedule. The pause begins when the task has ended.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use wire::Shutdown;
@@ -59,6 +59,8 @@ pub async fn run(task: Task, core: Arc<Core>, shutdown: Shutdown) {
 
 fn collect_blobs(core: &Core, report: &mut Report<'_>) -> Result<Option<String>, Failure> {
     let (count, bytes) = crate::admin::maintenance::collect(core, report)?;
+    let counted = core.store.blobs().report(&core.store.snapshot()?)?;
+    *core.blobs_counted.lock().unwrap_or_else(PoisonError::into_inner) = Some(counted);
     Ok((count > 0).then(|| format!("removed {count} attachments without users, {bytes} bytes")))
 }
 

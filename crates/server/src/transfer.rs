@@ -6,7 +6,6 @@
 //! server ends is given back untried.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use mail::router::{Destination, Job, Notify as WantedReports, ReturnContent, Router, TransferOutcome};
 use smtp::client::{Failure, Outcome, Outgoing, Route, Transfer};
@@ -14,8 +13,8 @@ use smtp::envelope;
 use tokio::sync::{Notify, Semaphore};
 use wire::{Pool, Shutdown};
 
-/// Longest pause between two looks at the queue. What is due earlier and announced through `queued` does not wait.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+use crate::counts::MailCounts;
+use crate::limits::QUEUE_LOOK_EVERY;
 
 /// Jobs for mailboxes here that run at a time.
 const JOBS_HERE_MAX: usize = 4;
@@ -36,6 +35,8 @@ pub struct Agent {
     pub shutdown: Shutdown,
     /// Jobs for other servers that run at a time.
     pub jobs_max: usize,
+    /// Counts what became of them.
+    pub counts: Arc<MailCounts>,
 }
 
 impl Agent {
@@ -56,7 +57,7 @@ impl Agent {
             tokio::select! {
                 () = self.shutdown.draining() => break,
                 () = self.queued.notified() => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = tokio::time::sleep(QUEUE_LOOK_EVERY) => {}
             }
         }
         tokio::select! {
@@ -151,11 +152,12 @@ impl Agent {
 
     async fn settle(&self, job: Job, outcomes: Vec<TransferOutcome>) {
         for (queued, outcome) in job.recipients.iter().zip(&outcomes) {
-            let (what, reply) = match outcome {
-                TransferOutcome::Delivered { reply, .. } => ("sent", reply),
-                TransferOutcome::Temporary { reply } => ("put off", reply),
-                TransferOutcome::Permanent { reply } => ("failed", reply),
+            let (what, count, reply) = match outcome {
+                TransferOutcome::Delivered { reply, .. } => ("sent", &self.counts.sent, reply),
+                TransferOutcome::Temporary { reply } => ("put off", &self.counts.put_off, reply),
+                TransferOutcome::Permanent { reply } => ("failed", &self.counts.failed, reply),
             };
+            count.add(1);
             tracing::info!(target: "mail", id = job.envelope.id, queue = %job.key, to = queued.recipient.address, reply, "{what}");
         }
         let (router, key) = (Arc::clone(&self.router), job.key);

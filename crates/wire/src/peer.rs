@@ -15,6 +15,8 @@ pub struct Peer {
     pub tls: bool,
     /// Whether the peer runs on this machine. Local sockets count.
     pub loopback: bool,
+    /// The number of the connection in this process; zero where nobody numbers them.
+    pub connection: u64,
 }
 
 impl Peer {
@@ -22,19 +24,25 @@ impl Peer {
     #[must_use]
     pub fn network(address: SocketAddr) -> Self {
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-        Self { address: Some(address), tls: false, loopback: address.ip().is_loopback() }
+        Self { address: Some(address), tls: false, loopback: address.ip().is_loopback(), connection: 0 }
     }
 
     /// Describes a peer on this machine that came over a local socket or through memory.
     #[must_use]
     pub fn local() -> Self {
-        Self { address: None, tls: false, loopback: true }
+        Self { address: None, tls: false, loopback: true, connection: 0 }
     }
 
     /// Gives the same peer, now encrypted.
     #[must_use]
     pub fn encrypted(self) -> Self {
         Self { tls: true, ..self }
+    }
+
+    /// Gives the same peer with the number of its connection.
+    #[must_use]
+    pub fn numbered(self, connection: u64) -> Self {
+        Self { connection, ..self }
     }
 
     /// Tells whether secrets may pass: the connection is encrypted or does not leave the machine.

@@ -1,28 +1,29 @@
 //! `doublet db`: the databases of the server, whatever they hold.
 
+use base::limits::DATABASE_TITLE_BYTES_MAX;
 use notes::{Access, Acl, AclEntry, AclKind, AclLevel, DatabaseKind, DatabaseRecord, NewDatabase, level};
 use serde_json::{Value, json};
 use store::{KeyRange, Table};
 
 use super::answer::{moment, record};
-use super::people::manager;
-use super::request::DbRequest;
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, step};
+use super::people::{manager, read_quota};
+use super::request::{DbChange, DbRequest, Switch};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, access, step};
+use crate::config::units::Span;
 use crate::core::Core;
+
+/// Seconds of a day.
+const DAY_SECONDS: u64 = 86_400;
 
 pub(super) fn execute(core: &Core, request: DbRequest, report: &mut Report<'_>) -> Outcome {
     match request {
         DbRequest::List => list(core),
         DbRequest::Create { path, title } => create(core, &path, title.as_deref()),
         DbRequest::Show { path } => show(core, &path),
-        DbRequest::Rename { path, to } => {
-            core.notes.database_rename(&open(core, &path)?, &to)?;
-            Ok(Answer::say(format!("{path} is now {to}.")))
-        }
-        DbRequest::Delete { path } => {
-            core.notes.database_delete(&open(core, &path)?)?;
-            Ok(Answer::say(format!("{path} was deleted.")))
-        }
+        DbRequest::Set(change) => set(core, &change),
+        DbRequest::Acl { path, what } => access::execute(core, &path, &what),
+        DbRequest::Rename { path, to } => rename(core, &path, &to),
+        DbRequest::Delete { path, force } => delete(core, &path, force),
         DbRequest::Compact { path } => compact(core, path.as_deref(), report),
     }
 }
@@ -43,12 +44,117 @@ fn row(database: &DatabaseRecord) -> Value {
 }
 
 fn create(core: &Core, path: &str, title: Option<&str>) -> Outcome {
+    check_title(title.unwrap_or_default())?;
     let server = &core.directory.options().server;
     let mut acl = Acl::open_to_all(AclLevel::NoAccess);
     acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
     let new = NewDatabase::new(path, title.unwrap_or(path), DatabaseKind::Standard, acl);
     core.notes.database_create(&new)?;
-    Ok(Answer::say(format!("{path} was made. Only this server has access to it so far.")))
+    Ok(Answer::say(format!("{path} was made. Only this server has access to it so far:"))
+        .and(format!("`doublet db acl {path} set WHO --level LEVEL` lets others in.")))
+}
+
+fn set(core: &Core, change: &DbChange) -> Outcome {
+    let DbChange { path, title, purge_interval, unread_marks, quota } = change;
+    if title.is_none() && purge_interval.is_none() && unread_marks.is_none() && quota.is_none() {
+        return Err(Failure::nothing_to_change("db set"));
+    }
+    let access = open(core, path)?;
+    let record = access.database().record();
+    if let (Some(_), Some(person)) = (quota, core.directory.mail_file_holder(path)?) {
+        return Err(Failure::Refused(format!(
+            "{path} is the mailbox of {}; `doublet user set {} --quota SIZE` sets its limit",
+            person.label(),
+            address(&person)
+        )));
+    }
+    if let Some(title) = title {
+        check_title(title)?;
+    }
+    let mut options = record.options;
+    if let Some(text) = purge_interval {
+        options.purge_interval_days = days(text)?;
+    }
+    if let Some(text) = quota {
+        options.quota_bytes = read_quota(text)?;
+    }
+    options.no_unread_marks = unread_marks.map_or(options.no_unread_marks, |switch| switch == Switch::Off);
+    core.notes.database_set(&access, title.as_deref().unwrap_or(&record.title), options)?;
+    Ok(Answer::say(format!("{path} was changed.")))
+}
+
+fn rename(core: &Core, path: &str, to: &str) -> Outcome {
+    let access = open(core, path)?;
+    if let Some(what) = essential(access.database().record().kind) {
+        return Err(Failure::Refused(format!("{path} is {what}: the server finds it by this path")));
+    }
+    let answer = Answer::say(format!("{path} is now {to}."));
+    Ok(match core.directory.mail_file_rename(&access, to)? {
+        Some(person) => answer.and(format!("It is still the mailbox of {}.", person.label())),
+        None => answer,
+    })
+}
+
+fn delete(core: &Core, path: &str, force: bool) -> Outcome {
+    let access = open(core, path)?;
+    if !force {
+        if let Some(what) = essential(access.database().record().kind) {
+            return Err(Failure::Refused(format!(
+                "{path} is {what}; with the server stopped, --force deletes it and everything in it, and the next start makes \
+                 an empty one"
+            )));
+        }
+        if let Some(person) = core.directory.mail_file_holder(path)? {
+            let who = address(&person);
+            return Err(Failure::Refused(format!(
+                "{path} is the mailbox of {}; `doublet user remove {who} --delete-mail` removes both, --force deletes the \
+                 messages alone",
+                person.label()
+            )));
+        }
+    }
+    core.notes.database_delete(&access)?;
+    Ok(Answer::say(format!("{path} was deleted.")))
+}
+
+/// Says why a request must wait until no server runs, if it must.
+pub(crate) fn needs_stop(core: &Core, request: &DbRequest) -> Option<String> {
+    let DbRequest::Delete { path, .. } = request else { return None };
+    let kind = open(core, path).ok()?.database().record().kind;
+    let what = essential(kind)?;
+    Some(format!("{path} is {what} and is not deleted while the server runs: stop it first"))
+}
+
+/// Says what a database is for the server, where it cannot run without it.
+fn essential(kind: DatabaseKind) -> Option<&'static str> {
+    match kind {
+        DatabaseKind::Directory => Some("the directory, with all people, groups and domains"),
+        DatabaseKind::MailBox => Some("a part of the queue, with the mail that waits in it"),
+        DatabaseKind::Standard | DatabaseKind::Mail => None,
+    }
+}
+
+fn address(person: &directory::Person) -> String {
+    person.address().map_or_else(|| person.name.to_string(), ToString::to_string)
+}
+
+fn check_title(title: &str) -> Result<(), Failure> {
+    if title.len() > DATABASE_TITLE_BYTES_MAX || title.chars().any(char::is_control) {
+        return Err(Failure::Refused(format!(
+            "a title has at most {DATABASE_TITLE_BYTES_MAX} bytes and no control characters"
+        )));
+    }
+    Ok(())
+}
+
+/// Reads a purge interval.
+fn days(text: &str) -> Result<u16, Failure> {
+    let span = Span::parse(text).map_err(Failure::Refused)?.0;
+    let count = u16::try_from(span.as_secs() / DAY_SECONDS).unwrap_or(0);
+    if count == 0 || u64::from(count) * DAY_SECONDS != span.as_secs() || span.subsec_nanos() != 0 {
+        return Err(Failure::Refused(format!("{text:?} is no number of whole days, at least one, as in 90d or 12w")));
+    }
+    Ok(count)
 }
 
 fn show(core: &Core, path: &str) -> Outcome {
@@ -75,6 +181,7 @@ fn show(core: &Core, path: &str) -> Outcome {
         ("disk_bytes", json!(disk_bytes(core, &facts)?)),
         ("quota_bytes", json!(facts.options.quota_bytes)),
         ("purge_interval_days", json!(facts.options.purge_interval_days)),
+        ("unread_marks", json!(!facts.options.no_unread_marks)),
     ]))
 }
 
@@ -116,9 +223,86 @@ fn own_tables() -> impl Iterator<Item = Table> {
     Table::ALL.into_iter().filter(move |table| !shared.contains(table))
 }
 
-fn open(core: &Core, path: &str) -> Result<Access<level::Manager>, Failure> {
+pub(super) fn open(core: &Core, path: &str) -> Result<Access<level::Manager>, Failure> {
     match manager(core, path) {
         Err(Failure::Notes(notes::Error::NotFound { .. })) => Err(Failure::no_such("db", path)),
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::Request;
+    use crate::sample::Sample;
+
+    fn db(sample: &Sample, request: DbRequest) -> Result<Answer, Failure> {
+        sample.execute(Request::Db(request))
+    }
+
+    fn check_refused(sample: &Sample, request: DbRequest, expected: &str) {
+        let refused = db(sample, request).expect_err(expected).to_string();
+        assert!(refused.contains(expected), "{refused}");
+    }
+
+    fn delete(path: &str, force: bool) -> DbRequest {
+        DbRequest::Delete { path: path.to_owned(), force }
+    }
+
+    fn rename(path: &str, to: &str) -> DbRequest {
+        DbRequest::Rename { path: path.to_owned(), to: to.to_owned() }
+    }
+
+    #[test]
+    fn a_renamed_mailbox_stays_its_owners() {
+        let sample = Sample::new();
+        db(&sample, rename("mail/ann.nsf", "mail/moved.nsf")).expect("it is free");
+        let ann = super::super::people::find(&sample.core, "ann").expect("she is there");
+        assert_eq!(ann.mail_file, "mail/moved.nsf");
+        check_refused(&sample, rename("mail/moved.nsf", "mail/bob.nsf"), "mail/bob.nsf");
+        check_refused(&sample, rename("names.nsf", "people.nsf"), "the directory");
+        check_refused(&sample, rename("mail.box", "queue.box"), "the queue");
+    }
+
+    #[test]
+    fn what_somebody_needs_is_not_deleted_by_accident() {
+        let sample = Sample::new();
+        check_refused(&sample, delete("mail/ann.nsf", false), "user remove ann@acme.test --delete-mail");
+        check_refused(&sample, delete("names.nsf", false), "--force");
+        check_refused(&sample, delete("mail.box", false), "--force");
+        for path in ["names.nsf", "mail.box", "Mail.Box"] {
+            let told = needs_stop(&sample.core, &delete(path, true)).expect("a running server needs it");
+            assert!(told.contains("stop it first"), "{told}");
+        }
+        assert_eq!(needs_stop(&sample.core, &delete("mail/ann.nsf", true)), None);
+        db(&sample, delete("mail/ann.nsf", true)).expect("it was asked for");
+        db(&sample, DbRequest::Create { path: "x.nsf".to_owned(), title: None }).expect("it is free");
+        db(&sample, delete("x.nsf", false)).expect("nobody needs it");
+    }
+
+    #[test]
+    fn title_and_options_are_changed() {
+        let sample = Sample::new();
+        db(&sample, DbRequest::Create { path: "x.nsf".to_owned(), title: None }).expect("it is free");
+        let change = |change: DbChange| DbRequest::Set(DbChange { path: "x.nsf".to_owned(), ..change });
+        let all = DbChange {
+            title: Some("Plans".to_owned()),
+            purge_interval: Some("12w".to_owned()),
+            unread_marks: Some(Switch::Off),
+            quota: Some("2MiB".to_owned()),
+            ..DbChange::default()
+        };
+        db(&sample, change(all)).expect("it makes sense");
+        let shown = db(&sample, DbRequest::Show { path: "x.nsf".to_owned() }).expect("it is there").data;
+        let fields = ["title", "purge_interval_days", "unread_marks", "quota_bytes"].map(|name| shown[name].clone());
+        assert_eq!(fields, [json!("Plans"), json!(84), json!(false), json!(2 << 20)]);
+        check_refused(&sample, change(DbChange::default()), "nothing was said to change");
+        for text in ["0", "1h", "36h", "soon", "200000d"] {
+            let interval = DbChange { purge_interval: Some(text.to_owned()), ..DbChange::default() };
+            assert!(db(&sample, change(interval)).is_err(), "{text}");
+        }
+        check_refused(&sample, change(DbChange { title: Some("a\nb".to_owned()), ..DbChange::default() }), "a title");
+        let quota = DbChange { path: "mail/ann.nsf".to_owned(), quota: Some("1MiB".to_owned()), ..DbChange::default() };
+        check_refused(&sample, DbRequest::Set(quota), "user set ann@acme.test --quota");
     }
 }

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use directory::{Domain, DomainChange};
+use directory::{Domain, DomainChange, NewDomain};
 use serde_json::json;
 
 use super::answer::record;
 use super::request::DomainRequest;
 use super::{Answer, Failure, Outcome};
 use crate::core::Core;
-
-/// Domains that are read from the directory at once.
-const PAGE: usize = 500;
+use crate::limits::PAGE;
 
 pub(super) fn execute(core: &Core, request: DomainRequest) -> Outcome {
     match request {
@@ -25,6 +23,9 @@ pub(super) fn execute(core: &Core, request: DomainRequest) -> Outcome {
         DomainRequest::List => list(core),
         DomainRequest::Show { domain } => show(core, &domain),
         DomainRequest::Set { domain, catch_all, postmaster } => {
+            if catch_all.is_none() && postmaster.is_none() {
+                return Err(Failure::nothing_to_change("domain set"));
+            }
             find(core, &domain)?;
             let change = DomainChange {
                 catch_all: catch_all.map(or_none),
@@ -38,14 +39,17 @@ pub(super) fn execute(core: &Core, request: DomainRequest) -> Outcome {
     }
 }
 
-/// Adds a domain.
+/// Adds a domain with the keys that its mail is signed with: all of it or nothing.
 pub(crate) fn add(core: &Core, name: &str, catch_all: Option<String>) -> Outcome {
-    let domain = core.directory.domain_add(name, &[])?;
-    if let Some(address) = catch_all {
-        let change = DomainChange { catch_all: Some(Some(address)), ..DomainChange::default() };
-        core.directory.domain_set(name, &change)?;
+    if core.directory.domain_is_local(name)? {
+        return Err(Failure::Refused(format!(
+            "{name} is a domain of this server already; `doublet domain show {name}`"
+        )));
     }
-    core.signing.make_keys(&domain.name, core.random.as_ref())?;
+    let settings = core.signing.new_keys(name, core.random.as_ref())?;
+    let new = NewDomain { name: name.to_owned(), catch_all, settings, ..NewDomain::default() };
+    let domain = core.directory.domain_add_with(&new)?;
+    core.signing.forget(&domain.name);
     Ok(Answer::say(format!(
         "{} was added; `doublet domain show {name}` prints the DNS records it should have.",
         domain.label()

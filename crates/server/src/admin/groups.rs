@@ -1,28 +1,26 @@
 //! `doublet group`: groups and their members.
 
-use directory::{Group, GroupChange, NewGroup};
+use directory::{Group, GroupChange, GroupKind, NewGroup};
 use serde_json::json;
 
 use super::answer::record;
-use super::request::GroupRequest;
+use super::request::{GroupPurpose, GroupRequest, GroupUpdate};
 use super::{Answer, Failure, Outcome};
 use crate::core::Core;
-
-/// Groups that are read from the directory at once.
-const PAGE: usize = 500;
+use crate::limits::PAGE;
 
 pub(super) fn execute(core: &Core, request: GroupRequest) -> Outcome {
     match request {
-        GroupRequest::Add { address, members } => add(core, &address, members),
+        GroupRequest::Add { address, members, aliases, kind, description } => {
+            let mut new = new_group(&address, members);
+            new.addresses.extend(aliases);
+            new.kind = kind.map(kind_of).unwrap_or_default();
+            new.description = description.unwrap_or_default();
+            add_new(core, &new)
+        }
         GroupRequest::List => list(core),
         GroupRequest::Show { group } => show(core, &group),
-        GroupRequest::Set { group, add_members, remove_members } => {
-            find(core, &group)?;
-            let change =
-                GroupChange { members_add: add_members, members_remove: remove_members, ..GroupChange::default() };
-            let changed = core.directory.group_set(&group, &change)?;
-            with_warning(core, &changed, format!("{} was changed: {} members.", changed.label(), changed.members.len()))
-        }
+        GroupRequest::Set(update) => set(core, update),
         GroupRequest::Remove { group } => {
             find(core, &group)?;
             let removed = core.directory.group_remove(&group)?;
@@ -33,13 +31,48 @@ pub(super) fn execute(core: &Core, request: GroupRequest) -> Outcome {
 
 /// Adds a group: with an `@` it gets mail, without it is only a list of names.
 pub(crate) fn add(core: &Core, address: &str, members: Vec<String>) -> Outcome {
-    let new = if address.contains('@') {
-        NewGroup { addresses: vec![address.to_owned()], members, ..NewGroup::default() }
-    } else {
-        NewGroup { name: address.to_owned(), members, ..NewGroup::default() }
-    };
-    let group = core.directory.group_add(&new)?;
+    add_new(core, &new_group(address, members))
+}
+
+fn new_group(address: &str, members: Vec<String>) -> NewGroup {
+    match address.contains('@') {
+        true => NewGroup { addresses: vec![address.to_owned()], members, ..NewGroup::default() },
+        false => NewGroup { name: address.to_owned(), members, ..NewGroup::default() },
+    }
+}
+
+fn add_new(core: &Core, new: &NewGroup) -> Outcome {
+    let group = core.directory.group_add(new)?;
     with_warning(core, &group, format!("{} was added with {} members.", group.label(), group.members.len()))
+}
+
+fn set(core: &Core, update: GroupUpdate) -> Outcome {
+    let GroupUpdate { group, add_members, remove_members, add_aliases, remove_aliases, kind, description } = update;
+    let lists = [&add_members, &remove_members, &add_aliases, &remove_aliases];
+    if lists.iter().all(|list| list.is_empty()) && kind.is_none() && description.is_none() {
+        return Err(Failure::nothing_to_change("group set"));
+    }
+    find(core, &group)?;
+    let change = GroupChange {
+        description,
+        kind: kind.map(kind_of),
+        addresses_add: add_aliases,
+        addresses_remove: remove_aliases,
+        members_add: add_members,
+        members_remove: remove_members,
+    };
+    let changed = core.directory.group_set(&group, &change)?;
+    with_warning(core, &changed, format!("{} was changed: {} members.", changed.label(), changed.members.len()))
+}
+
+fn kind_of(purpose: GroupPurpose) -> GroupKind {
+    match purpose {
+        GroupPurpose::MultiPurpose => GroupKind::MultiPurpose,
+        GroupPurpose::Mail => GroupKind::MailOnly,
+        GroupPurpose::Acl => GroupKind::AclOnly,
+        GroupPurpose::DenyList => GroupKind::DenyList,
+        GroupPurpose::Servers => GroupKind::ServersOnly,
+    }
 }
 
 fn list(core: &Core) -> Outcome {

@@ -9,9 +9,7 @@ use super::answer::record;
 use super::request::{BlobRequest, FixupRequest};
 use super::{Answer, Failure, Outcome, Progress, Report, Unit, step};
 use crate::core::Core;
-
-/// Attachments that one step of the collector looks at.
-const COLLECT_STEP: usize = 500;
+use crate::limits::COLLECT_STEP;
 
 /// Notes that are named of those that use one missing attachment.
 const USERS_NAMED_MAX: usize = 100;

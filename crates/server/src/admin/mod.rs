@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`request`], [`answer`] | what can be asked, what comes back |
 //! | [`people`], [`groups`], [`domains`] | the directory |
-//! | [`databases`], [`maintenance`] | databases; fixup, backup, attachments |
+//! | [`databases`], [`access`], [`maintenance`] | databases; who may do what; fixup, backup, attachments |
 //! | [`queue`] | queued mail |
 //! | [`import`], [`export`] | mail from files and into files |
 //! | [`mail_files`], [`flag_list`] | the names of such files; flags beside them |
@@ -12,6 +12,7 @@
 //! Whoever executes a [`Request`] gets progress through a closure that may end the task, and an [`Answer`] or a [`Failure`] whose
 //! text says what to do next. Everything here blocks; nothing here prints.
 
+pub mod access;
 pub mod answer;
 pub mod databases;
 pub mod domains;
@@ -85,6 +86,12 @@ impl Failure {
         Self::Refused(format!("there is no {kind} {name}; `doublet {kind} list` shows all"))
     }
 
+    /// Says that a command that changes something was given nothing to change.
+    #[must_use]
+    pub fn nothing_to_change(command: &str) -> Self {
+        Self::Refused(format!("nothing was said to change; `doublet {command} --help` lists what can be"))
+    }
+
     /// Makes a failure of a file.
     pub fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
@@ -118,19 +125,23 @@ pub(crate) fn step(report: &mut Report<'_>, progress: Progress) -> Result<(), Fa
     if report(progress).is_break() { Err(Failure::BrokenOff) } else { Ok(()) }
 }
 
-fn directory_hint(error: &directory::Error) -> &'static str {
+fn directory_hint(error: &directory::Error) -> String {
     match error {
-        directory::Error::DomainUnknown { .. } => ": `doublet domain add DOMAIN`",
-        directory::Error::Referenced { .. } => "; `doublet domain set DOMAIN --catch-all none` lets it go",
-        directory::Error::DomainInUse { .. } => "; `doublet user list --domain DOMAIN` shows whose they are",
-        _ => "",
+        directory::Error::DomainUnknown { domain } => format!(": `doublet domain add {domain}`"),
+        directory::Error::Referenced { role, holder, .. } => {
+            format!("; `doublet {} --{role} none` lets it go", holder.replacen("domain ", "domain set ", 1))
+        }
+        directory::Error::DomainInUse { domain, .. } => {
+            format!("; `doublet user list --domain {domain}` and `doublet group list` show whose they are")
+        }
+        _ => String::new(),
     }
 }
 
 fn mail_hint(error: &mail::Error) -> &'static str {
     match error {
         mail::Error::Damaged(_) => "; `doublet fixup` looks for more damage",
-        mail::Error::OverQuota { .. } => "; `doublet user set WHO --quota SIZE` raises the limit",
+        mail::Error::OverQuota { .. } => "; `doublet user set`, with the user and --quota, raises the limit",
         mail::Error::TooLarge { .. } => "; limits.message_size in the configuration is the limit",
         mail::Error::Notes(error) => notes_hint(error),
         _ => "",

@@ -22,7 +22,7 @@ pub enum Request {
     /// Adds, shows, changes and removes mail domains.
     #[command(subcommand)]
     Domain(DomainRequest),
-    /// Lists, makes, renames, deletes and compacts databases.
+    /// Lists, makes, changes, renames, deletes and compacts databases, and says who may do what in them.
     #[command(subcommand)]
     Db(DbRequest),
     /// Checks databases for damage and repairs what can be derived.
@@ -81,11 +81,18 @@ pub struct PasswordArgument {
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]
 pub enum UserRequest {
-    /// Adds a person with a mailbox. Without a password nobody can log in yet.
+    /// Adds a person with a mailbox, or many. Without a password nobody can log in yet.
     Add {
         /// The mail address, which is also the login.
-        #[arg(value_name = "NAME@DOMAIN")]
-        address: String,
+        #[arg(value_name = "NAME@DOMAIN", required_unless_present = "batch")]
+        #[serde(default)]
+        address: Option<String>,
+        /// Adds everybody in a file, - for standard input. Lines of CSV (address,name,password; a first line with the word
+        /// address names other columns: password_hash for an argon2 hash, quota, alias) or of JSON ({"address": …, "name": …,
+        /// "password": …, "password_hash": …, "quota": …, "aliases": […]}). Lines that cannot be taken are told with their number; all others are taken.
+        #[arg(long, value_name = "FILE|-", conflicts_with_all = ["address", "name", "aliases", "quota", "password_stdin"])]
+        #[serde(skip)]
+        batch: Option<PathBuf>,
         /// First and last name. Default: the part before the @.
         #[arg(long, value_name = "TEXT")]
         name: Option<String>,
@@ -98,6 +105,12 @@ pub enum UserRequest {
         #[command(flatten)]
         #[serde(flatten)]
         password: PasswordArgument,
+    },
+    /// Adds people whose lines in a file were read already.
+    #[command(skip)]
+    AddMany {
+        /// The people.
+        people: Vec<NewPerson>,
     },
     /// Lists people.
     List {
@@ -122,6 +135,29 @@ pub enum UserRequest {
     },
 }
 
+/// A person of a file with many.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewPerson {
+    /// The mail address.
+    pub address: String,
+    /// First and last name.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The password.
+    #[serde(default)]
+    pub password: Option<Secret>,
+    /// The argon2 hash of the password in PHC notation, where only that is known.
+    #[serde(default)]
+    pub password_hash: Option<Secret>,
+    /// The most that the mailbox may hold.
+    #[serde(default)]
+    pub quota: Option<String>,
+    /// Further addresses.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+}
+
 /// What to change of a person.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct UserChange {
@@ -130,9 +166,15 @@ pub struct UserChange {
     #[command(flatten)]
     #[serde(flatten)]
     pub password: PasswordArgument,
+    /// First and last name. Logins stay as they are.
+    #[arg(long, value_name = "TEXT")]
+    pub name: Option<String>,
     /// The most that the mailbox may hold, as in 2GiB; none for no limit.
     #[arg(long, value_name = "SIZE|none")]
     pub quota: Option<String>,
+    /// The address that mail is sent from; added when it is new.
+    #[arg(long, value_name = "ADDRESS")]
+    pub address: Option<String>,
     /// Adds an address. May be given several times.
     #[arg(long = "add-alias", value_name = "ADDRESS")]
     pub add_aliases: Vec<String>,
@@ -142,7 +184,7 @@ pub struct UserChange {
     /// Sends all mail on to this address; none to keep it here.
     #[arg(long, value_name = "ADDRESS|none")]
     pub forward: Option<String>,
-    /// Stops logins and refuses mail.
+    /// Stops logins, ends open sessions and refuses mail.
     #[arg(long, conflicts_with = "enable")]
     pub disable: bool,
     /// Allows logins and mail again.
@@ -162,6 +204,18 @@ pub enum GroupRequest {
         /// A member: a person, another group, or an address elsewhere. May be given several times.
         #[arg(long = "member", value_name = "WHO")]
         members: Vec<String>,
+        /// A further address. May be given several times.
+        #[arg(long = "alias", value_name = "ADDRESS")]
+        #[serde(default)]
+        aliases: Vec<String>,
+        /// What the group is for.
+        #[arg(long, value_enum)]
+        #[serde(default)]
+        kind: Option<GroupPurpose>,
+        /// What people read about it.
+        #[arg(long, value_name = "TEXT")]
+        #[serde(default)]
+        description: Option<String>,
     },
     /// Lists groups.
     List,
@@ -170,22 +224,58 @@ pub enum GroupRequest {
         /// The address or name.
         group: String,
     },
-    /// Changes the members of a group.
-    Set {
-        /// The address or name.
-        group: String,
-        /// Adds a member. May be given several times.
-        #[arg(long = "add-member", value_name = "WHO")]
-        add_members: Vec<String>,
-        /// Takes a member away. May be given several times.
-        #[arg(long = "remove-member", value_name = "WHO")]
-        remove_members: Vec<String>,
-    },
+    /// Changes a group. What is not named stays.
+    Set(GroupUpdate),
     /// Removes a group. Its members stay.
     Remove {
         /// The address or name.
         group: String,
     },
+}
+
+/// What to change of a group.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
+pub struct GroupUpdate {
+    /// The address or name.
+    pub group: String,
+    /// Adds a member. May be given several times.
+    #[arg(long = "add-member", value_name = "WHO")]
+    pub add_members: Vec<String>,
+    /// Takes a member away. May be given several times.
+    #[arg(long = "remove-member", value_name = "WHO")]
+    pub remove_members: Vec<String>,
+    /// Adds an address. May be given several times.
+    #[arg(long = "add-alias", value_name = "ADDRESS")]
+    #[serde(default)]
+    pub add_aliases: Vec<String>,
+    /// Takes an address away. May be given several times.
+    #[arg(long = "remove-alias", value_name = "ADDRESS")]
+    #[serde(default)]
+    pub remove_aliases: Vec<String>,
+    /// What the group is for.
+    #[arg(long, value_enum)]
+    #[serde(default)]
+    pub kind: Option<GroupPurpose>,
+    /// What people read about it.
+    #[arg(long, value_name = "TEXT")]
+    #[serde(default)]
+    pub description: Option<String>,
+}
+
+/// What a group is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum GroupPurpose {
+    /// Mail and access control.
+    MultiPurpose,
+    /// Mail only.
+    Mail,
+    /// Access control only.
+    Acl,
+    /// People who are kept out.
+    DenyList,
+    /// Servers.
+    Servers,
 }
 
 /// What to do with mail domains.
@@ -197,7 +287,7 @@ pub enum DomainRequest {
         /// The domain, as in example.org.
         domain: String,
         /// Addresses of this domain stand for those of another one.
-        #[arg(long, value_name = "DOMAIN")]
+        #[arg(long, value_name = "DOMAIN", conflicts_with = "catch_all")]
         alias_of: Option<String>,
         /// Who gets mail to addresses that nobody has.
         #[arg(long, value_name = "ADDRESS")]
@@ -221,7 +311,7 @@ pub enum DomainRequest {
         #[arg(long, value_name = "ADDRESS|none")]
         postmaster: Option<String>,
     },
-    /// Removes a domain. People with addresses in it stay, but get no mail there.
+    /// Removes a domain in which nobody has an address any more.
     Remove {
         /// The domain.
         domain: String,
@@ -247,7 +337,18 @@ pub enum DbRequest {
         /// The path in the catalog.
         path: String,
     },
-    /// Gives a database another path.
+    /// Changes title or options of a database. What is not named stays.
+    Set(DbChange),
+    /// Shows or changes who may do what in a database.
+    #[command(after_help = ACCESS_HELP)]
+    Acl {
+        /// The path in the catalog.
+        path: String,
+        /// What to do with the list.
+        #[command(subcommand)]
+        what: AclRequest,
+    },
+    /// Gives a database another path. A mail file's owner gets the new path with it.
     Rename {
         /// The path in the catalog.
         path: String,
@@ -258,12 +359,156 @@ pub enum DbRequest {
     Delete {
         /// The path in the catalog.
         path: String,
+        /// Deletes it even when a person's mail, the directory or the queue lies in it.
+        #[arg(long)]
+        #[serde(default)]
+        force: bool,
     },
     /// Gives space of deleted notes back to the file system.
     Compact {
         /// The path in the catalog; all databases without one.
         path: Option<String>,
     },
+}
+
+/// What `doublet db acl --help` says beside the options.
+const ACCESS_HELP: &str = "Levels, each with the rights of those before it:
+  no-access  nothing
+  depositor  may put documents in, sees none
+  reader     may read documents
+  author     may create documents and change those that name them as author
+  editor     may change all documents
+  designer   may change folders, views and forms
+  manager    may change this list and delete the database
+
+The entry with somebody's very name decides alone; else the highest level among the entries for their groups and for
+wildcards that cover them (*/Sales/Acme); else the entry -Default-, or Anonymous for those who did not log in.";
+
+/// What to change of a database.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
+pub struct DbChange {
+    /// The path in the catalog.
+    pub path: String,
+    /// The title.
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+    /// How long deletion stubs are kept, in whole days, as in 90d. A replica that was away for longer may bring deleted
+    /// documents back.
+    #[arg(long, value_name = "DURATION")]
+    pub purge_interval: Option<String>,
+    /// Whether it is remembered who has read what.
+    #[arg(long, value_enum)]
+    pub unread_marks: Option<Switch>,
+    /// The most that the documents may take, as in 2GiB; none for no limit. A person's mailbox has its limit with the
+    /// person (`doublet user set`).
+    #[arg(long, value_name = "SIZE|none")]
+    pub quota: Option<String>,
+}
+
+/// On or off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Switch {
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
+
+/// What to do with an access control list.
+#[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "kebab-case")]
+pub enum AclRequest {
+    /// Lists the entries.
+    List,
+    /// Adds an entry, or changes it. What is not named stays; a new entry has the level reader.
+    Set(AclChange),
+    /// Removes an entry.
+    Remove {
+        /// As it is listed; an address stands for the person or group that has it.
+        #[arg(allow_hyphen_values = true)]
+        who: String,
+    },
+}
+
+/// An entry of an access control list, as it shall be.
+#[derive(Debug, Clone, Serialize, Deserialize, Args)]
+pub struct AclChange {
+    /// An address, a name, a wildcard such as */Sales/Acme, -Default- or Anonymous.
+    #[arg(allow_hyphen_values = true)]
+    pub who: String,
+    /// How much they may do.
+    #[arg(long, value_enum)]
+    pub level: Option<AccessLevel>,
+    /// What kind of name it is. Default: what the directory says.
+    #[arg(long, value_enum)]
+    pub kind: Option<AccessKind>,
+    /// What else they may or may not do; takes the place of all flags before. May be given several times.
+    #[arg(long = "flag", value_enum, value_name = "FLAG")]
+    pub flags: Vec<AccessFlag>,
+    /// A role, as in HRStaff; takes the place of all roles before, none takes them away. May be given several times.
+    #[arg(long = "role", value_name = "NAME|none")]
+    pub roles: Vec<String>,
+}
+
+/// How much somebody may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessLevel {
+    /// Nothing.
+    NoAccess,
+    /// May put documents in, sees none.
+    Depositor,
+    /// May read documents.
+    Reader,
+    /// May create documents and change their own.
+    Author,
+    /// May change all documents.
+    Editor,
+    /// May change the design.
+    Designer,
+    /// May change the list and delete the database.
+    Manager,
+}
+
+/// What kind of name an entry holds. A name of another kind does not get what the entry gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessKind {
+    /// Anything.
+    Unspecified,
+    /// A person.
+    Person,
+    /// A server.
+    Server,
+    /// A group of people and servers.
+    MixedGroup,
+    /// A group of people.
+    PersonGroup,
+    /// A group of servers.
+    ServerGroup,
+}
+
+/// What an entry permits or forbids beside its level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessFlag {
+    /// No flag.
+    None,
+    /// An author may not create documents.
+    NoCreate,
+    /// May not delete documents.
+    NoDelete,
+    /// May create shared folders and views.
+    CreateFolders,
+    /// May create personal folders and views (kept for clients that ask).
+    CreatePersonalFolders,
+    /// May create personal agents (kept for clients that ask).
+    CreatePersonalAgents,
+    /// May read public documents, whatever the level (kept for clients that ask).
+    ReadPublic,
+    /// May write public documents, whatever the level (kept for clients that ask).
+    WritePublic,
 }
 
 /// What to check.
@@ -415,6 +660,6 @@ pub struct ExportRequest {
 pub enum TlsRequest {
     /// Reads the certificate and the key again.
     Reload,
-    /// Shows which files are used.
+    /// Shows the names of the certificate, who signed it, until when it is valid, and where it lies.
     Show,
 }

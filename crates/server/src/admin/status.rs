@@ -24,6 +24,6 @@ pub(super) fn execute(core: &Core) -> Outcome {
         ("syncs", json!(syncs)),
         ("name_cache_hits", json!(cache.hits)),
         ("name_cache_misses", json!(cache.misses)),
-        ("store_fault", json!(core.store.committer().poisoned())),
+        ("store_fault", json!(core.store_fault())),
     ]))
 }

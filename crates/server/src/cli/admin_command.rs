@@ -1,55 +1,77 @@
 //! Commands of the administration: in this process when no server runs on the data folder, else through its control socket.
 //!
-//! Which of the two it is, the lock of the data folder decides. There is no difference in what the commands do.
+//! Which of the two it is, the lock of the data folder decides. The commands do the same either way, but for a few that need a server or
+//! none (`doublet tls`, `doublet blobs --rebuild`, deleting the directory or the queue), which say so.
 
 use std::io::BufRead;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::terminal::{Meter, human, json};
 use super::{Failure, Place, print};
 use crate::admin::request::{DbRequest, DomainRequest, GroupRequest, PasswordArgument, Secret, UserRequest};
-use crate::admin::{self, Answer, Progress, Request};
+use crate::admin::{self, Answer, Report, Request};
 use crate::config::Config;
 use crate::control::client;
 use crate::core::Core;
 use crate::data::{DataError, DataFolder};
-
-/// Longest password line.
-const PASSWORD_LINE_BYTES_MAX: u64 = 4_096;
+use crate::limits::PASSWORD_LINE_BYTES_MAX;
 
 /// Runs a request and prints its answer.
 pub fn run(place: &Place, mut request: Request) -> Result<(), Failure> {
+    if let Request::User(UserRequest::Add { batch: Some(file), .. }) = &request {
+        return super::batch::run(place, file);
+    }
     read_password(&mut request)?;
     make_paths_absolute(&mut request)?;
     let config = Arc::new(place.load()?);
-    let answer = ask(&config, request)?;
+    let office = Office::open(&config, makes_data(&request))?;
+    let mut meter = Meter::new();
+    let answer = office.ask(request, &mut |progress| meter.step(&progress))?;
+    drop(meter);
     print(&if place.json { json(&answer) } else { human(&answer) });
     answer.complaint.map_or(Ok(()), |complaint| Err(Failure(complaint)))
 }
 
-/// Has a request executed by whoever has the data folder.
-fn ask(config: &Arc<Config>, mut request: Request) -> Result<Answer, Failure> {
-    let data = DataFolder::new(&config.server.data);
-    let mut meter = Meter::new();
-    let mut report = |progress: Progress| -> ControlFlow<()> { meter.step(&progress) };
-    if !data.store().exists() && !makes_data(&request) {
-        return Err(Failure(format!(
-            "there is no data in {}; is --data right? `doublet serve` or `doublet domain add` makes a new data folder",
-            data.path().display()
-        )));
-    }
-    match data.lock() {
-        Ok(lock) => {
-            if let Request::Fixup(fixup) = &mut request {
-                fixup.alone = true;
-            }
-            crate::log::start_quiet(&config.log).map_err(Failure)?;
-            let core = Core::open_locked(Arc::clone(config), data, lock).map_err(Failure::of)?;
-            admin::execute(&core, request, &mut report).map_err(Failure::of)
+/// Whoever has the data folder: this process, or the server that runs.
+pub(super) enum Office {
+    /// This process.
+    Here(Box<Core>),
+    /// A server, behind its control socket.
+    Server(DataFolder),
+}
+
+impl Office {
+    /// Opens the data folder, unless a server has it. `may_begin` says whether a new one may be made.
+    pub(super) fn open(config: &Arc<Config>, may_begin: bool) -> Result<Self, Failure> {
+        let data = DataFolder::new(&config.server.data);
+        if !data.store().exists() && !may_begin {
+            return Err(Failure(format!(
+                "there is no data in {}; is --data right? `doublet serve` or `doublet domain add` makes a new data folder",
+                data.path().display()
+            )));
         }
-        Err(DataError::InUse(_)) => client::call(&data.control_socket(), request, &mut report).map_err(Failure),
-        Err(error) => Err(Failure(format!("{error}\nIs --data the folder of the server, and may you open it?"))),
+        match data.lock() {
+            Ok(lock) => {
+                crate::log::start_quiet(&config.log).map_err(Failure)?;
+                let core = Core::open_locked(Arc::clone(config), data, lock).map_err(Failure::of)?;
+                Ok(Self::Here(Box::new(core)))
+            }
+            Err(DataError::InUse(_)) => Ok(Self::Server(data)),
+            Err(error) => Err(Failure(format!("{error}\nIs --data the folder of the server, and may you open it?"))),
+        }
+    }
+
+    /// Has a request executed.
+    pub(super) fn ask(&self, mut request: Request, report: &mut Report<'_>) -> Result<Answer, Failure> {
+        match self {
+            Self::Here(core) => {
+                if let Request::Fixup(fixup) = &mut request {
+                    fixup.alone = true;
+                }
+                admin::execute(core, request, report).map_err(Failure::of)
+            }
+            Self::Server(data) => client::call(&data.control_socket(), request, report).map_err(Failure),
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::config::{KEYS, Source, reference};
 /// What to do with the configuration.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Says whether the configuration is valid, and everything that is wrong with it.
+    /// Says whether the configuration is valid and the files it names can be used, and everything that is wrong.
     Check,
     /// Prints every key with its effective value and where that comes from.
     Show {
@@ -38,6 +38,10 @@ pub fn run(place: &Place, command: &ConfigCommand) -> Result<(), Failure> {
 
 fn check(place: &Place) -> Result<(), Failure> {
     let config = place.load()?;
+    let problems = crate::serve::check_files(&config);
+    if !problems.is_empty() {
+        return Err(Failure(format!("the configuration cannot be used here:\n  {}", problems.join("\n  "))));
+    }
     let set = config.sources.len();
     if place.json {
         print(&format!("{}\n", serde_json::json!({ "valid": true, "set": set, "keys": KEYS.len() })));

@@ -12,6 +12,7 @@ use crate::admin::Request;
 use crate::config::{self, Config, Origin};
 
 mod admin_command;
+mod batch;
 mod config_command;
 mod demo_command;
 mod restore_command;

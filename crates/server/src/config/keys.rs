@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::raw::{Raw, RawValue, Source};
 use super::setting::{
     AuthenticationPolicy, AutoCount, AutoSize, DamagedLog, Favor, Listen, ListenPath, LogFormat, LogLevel,
-    OptionalPath, Setting, SyncMode,
+    OptionalHost, OptionalPath, SenderPolicy, Setting, SyncMode,
 };
 use super::units::{ByteSize, Span};
 use super::{Problem, suggest};
@@ -89,19 +89,16 @@ macro_rules! configuration {
         ];
 
         impl Config {
-            /// Turns what was said into values, or tells everything that is wrong with it.
-            pub fn check(raw: &Raw) -> Result<Self, Vec<Problem>> {
+            /// Turns what was said into values, and tells everything that is wrong with it. What is wrong has its default, so that the
+            /// rest can be looked at.
+            pub fn check(raw: &Raw) -> (Self, Vec<Problem>) {
                 let mut stage = Stage { raw, problems: unknown_keys(raw), sources: Vec::new() };
                 $(
-                    let $section = {
-                        $( let $key = stage.value::<$Type>(concat!(stringify!($section), ".", stringify!($key))); )+
-                        (|| Some($Section { $($key: $key?,)+ }))()
+                    let $section = $Section {
+                        $( $key: stage.value::<$Type>(concat!(stringify!($section), ".", stringify!($key))), )+
                     };
                 )+
-                match (|| Some(Self { $($section: $section?,)+ sources: stage.sources }))() {
-                    Some(config) if stage.problems.is_empty() => Ok(config),
-                    _ => Err(stage.problems),
-                }
+                (Self { $($section,)+ sources: stage.sources }, stage.problems)
             }
 
             /// Gives every key with its effective value.
@@ -232,6 +229,8 @@ configuration! {
         password_memory: ByteSize = "19MiB" in ["8KiB", "4GiB"];
         /// Rounds of the computation of one password hash (argon2id).
         password_rounds: u64 = "2" in ["1", "100"];
+        /// Whether new passwords get keys for SCRAM-SHA-256 too. Without them accounts log in with PLAIN and LOGIN only.
+        scram: bool = "true";
         /// The shortest password that can be set, in characters.
         password_length: u64 = "8" in ["1", "128"];
         /// Failed logins of one account that cost it no waiting. From then on the wait doubles with each.
@@ -254,6 +253,11 @@ configuration! {
         /// Messages over one connection.
         messages_per_connection: u64 = "1000" in ["1", "1000000"];
     }
+    /// Mail from users, who log in to send it.
+    submission: SubmissionKeys {
+        /// Whose addresses users may send with, in the envelope and in the `From` field: their `own`, or `any`.
+        sender: SenderPolicy = "own";
+    }
     /// The router: delivery and the queue.
     router: RouterKeys {
         /// The number of mail.box databases that share the queue.
@@ -269,7 +273,7 @@ configuration! {
         /// How long delivery fails before the sender is told of the delay; 0 tells nobody.
         delay_warning: Span = "4h" in ["0s", "30d"];
         /// The server that takes all mail for others, as `host`, `host:port` or `[address]:port`. Empty: mail goes directly to its destination.
-        smart_host: String = "";
+        smart_host: OptionalHost = "";
         /// The user name for the smart host. Empty: no login.
         smart_host_user: String = "";
         /// The file with the password for the smart host.
@@ -320,7 +324,7 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn value<T: Setting>(&mut self, name: &'static str) -> Option<T> {
+    fn value<T: Setting>(&mut self, name: &'static str) -> T {
         let key = KEYS.iter().find(|key| key.name == name).expect("the macro makes both from one table");
         let given = self.raw.get(name);
         let read = match given {
@@ -331,12 +335,11 @@ impl Stage<'_> {
         if let Some(RawValue { source, .. }) = given {
             self.sources.push((name, *source));
         }
-        value
-            .map_err(|text| {
-                let line = given.and_then(|raw| raw.source.line());
-                self.problems.push(Problem { key: name.to_owned(), line, text });
-            })
-            .ok()
+        value.unwrap_or_else(|text| {
+            let line = given.and_then(|raw| raw.source.line());
+            self.problems.push(Problem { key: name.to_owned(), line, text });
+            T::read(key.default).expect("a test reads every default")
+        })
     }
 }
 

@@ -5,9 +5,10 @@
 //! known one. What the file does not say has the default of the table in [`keys`], which is also what
 //! `docs/configuration.md` is compared with.
 //!
-//! Order of precedence: command line (`--set section.key=value`, `--data`), the demo's preset, the file, the default. The
+//! Order of precedence: command line (`--set section.key=value`, `--data`), the file, the demo's preset, the default. The
 //! environment is not asked.
 
+mod contradictions;
 pub mod keys;
 pub mod raw;
 pub mod reference;
@@ -20,10 +21,12 @@ mod tests;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use keys::{Config, Effective, KEYS, Key, SECTIONS};
+pub use keys::{Config, Effective, KEYS, Key, SECTIONS, Section};
 pub use raw::Source;
 
 use raw::{Raw, RawValue};
+
+use crate::limits::CONFIGURATION_BYTES_MAX;
 
 /// Something wrong with the configuration. For the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,10 +44,6 @@ impl Problem {
     #[must_use]
     pub fn general(text: String) -> Self {
         Self { key: String::new(), line: None, text }
-    }
-
-    fn about(key: &str, text: &str) -> Self {
-        Self { key: key.to_owned(), line: None, text: text.to_owned() }
     }
 }
 
@@ -105,55 +104,63 @@ impl fmt::Display for Source {
     }
 }
 
-/// Reads and checks a configuration.
+/// Reads and checks a configuration. Everything that is wrong is told, in the order of the file.
 pub fn load(origin: &Origin) -> Result<Config, ConfigError> {
     let refuse = |problems| ConfigError { file: origin.file.clone(), problems };
-    let mut raw = Raw::new();
-    merge(&mut raw, &origin.preset, Source::Demo).map_err(refuse)?;
+    let (mut raw, mut problems) = (Raw::new(), Vec::new());
+    merge(&mut raw, &origin.preset, Source::Demo, &mut problems);
     if let Some(file) = &origin.file {
         let text = read_file(file).map_err(|problem| refuse(vec![problem]))?;
-        raw.extend(raw::parse(&text).map_err(refuse)?);
+        let read = raw::parse(&text).map_err(|problem| refuse(vec![problem]))?;
+        raw.extend(read.raw);
+        problems.extend(read.problems);
+        problems.extend(unknown_sections(&read.empty_sections));
     }
-    merge(&mut raw, &origin.overrides, Source::CommandLine).map_err(refuse)?;
+    merge(&mut raw, &origin.overrides, Source::CommandLine, &mut problems);
     if let Some(data) = &origin.data {
         let texts = vec![data.display().to_string()];
         raw.insert("server.data".to_owned(), RawValue { texts, source: Source::CommandLine });
     }
-    let config = Config::check(&raw).map_err(refuse)?;
-    let problems = contradictions(&config);
+    let (config, wrong) = Config::check(&raw);
+    problems.extend(wrong);
+    let contradictions = contradictions::find(&config, &problems);
+    problems.extend(contradictions);
+    problems.sort_by_key(|problem| problem.line.unwrap_or(usize::MAX));
     if problems.is_empty() { Ok(config) } else { Err(refuse(problems)) }
 }
 
 fn read_file(file: &Path) -> Result<String, Problem> {
     let length = std::fs::metadata(file).map(|facts| facts.len());
-    if length.is_ok_and(|length| length > raw::FILE_BYTES_MAX as u64) {
-        return Err(Problem::general(format!("the file is longer than {} bytes", raw::FILE_BYTES_MAX)));
+    if length.is_ok_and(|length| length > CONFIGURATION_BYTES_MAX as u64) {
+        return Err(Problem::general(format!("the file is longer than {} bytes", CONFIGURATION_BYTES_MAX)));
     }
     std::fs::read_to_string(file).map_err(|error| Problem::general(format!("the file cannot be read: {error}")))
 }
 
-fn merge(raw: &mut Raw, assignments: &[String], source: Source) -> Result<(), Vec<Problem>> {
+fn merge(raw: &mut Raw, assignments: &[String], source: Source, problems: &mut Vec<Problem>) {
     for assignment in assignments {
-        let (key, value) = raw::parse_assignment(assignment, source).map_err(|problem| vec![problem])?;
-        raw.insert(key, value);
+        match raw::parse_assignment(assignment, source) {
+            Ok((key, value)) => {
+                raw.insert(key, value);
+            }
+            Err(problem) => problems.push(problem),
+        }
     }
-    Ok(())
 }
 
-/// Finds values that are right by themselves but not together.
-fn contradictions(config: &Config) -> Vec<Problem> {
-    let mut problems = Vec::new();
-    let tls = &config.tls;
-    if tls.certificate.0.is_some() != tls.key.0.is_some() {
-        problems.push(Problem::about("tls", "certificate and key belong together: set both or neither"));
-    }
-    if config.router.retry_first > config.router.retry_max {
-        problems.push(Problem::about("router.retry_first", "may not be longer than router.retry_max"));
-    }
-    if !config.router.smart_host_user.is_empty() && config.router.smart_host_password_file.0.is_none() {
-        problems.push(Problem::about("router.smart_host_user", "set smart_host_password_file as well"));
-    }
-    problems
+/// Complains about sections without keys that do not exist; those with keys are complained about key by key.
+fn unknown_sections(empty: &[(String, usize)]) -> Vec<Problem> {
+    let unknown = empty.iter().filter(|(name, _)| SECTIONS.iter().all(|section| section.name != name));
+    unknown
+        .map(|(name, line)| {
+            let near = |section: &&Section| (strsim::jaro_winkler(name, section.name) * 1_000.0) as u32;
+            let text = match SECTIONS.iter().max_by_key(near).filter(|section| near(section) > 800) {
+                Some(section) => format!("there is no such section; did you mean [{}]?", section.name),
+                None => "there is no such section; `doublet config keys` lists all".to_owned(),
+            };
+            Problem { key: format!("[{name}]"), line: Some(*line), text }
+        })
+        .collect()
 }
 
 /// Says that a key is unknown, and which was probably meant.

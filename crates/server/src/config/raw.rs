@@ -9,12 +9,7 @@ use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};
 
 use super::Problem;
-
-/// Longest configuration file, in bytes.
-pub const FILE_BYTES_MAX: usize = 1 << 20;
-
-/// Deepest nesting of tables. The keys that exist have one level.
-const TABLE_DEPTH_MAX: usize = 8;
+use crate::limits::{CONFIGURATION_BYTES_MAX, CONFIGURATION_DEPTH_MAX};
 
 /// What the file says about one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,18 +36,33 @@ pub enum Source {
 /// All that was said, by dotted key.
 pub type Raw = BTreeMap<String, RawValue>;
 
-/// Reads a file's text.
-pub fn parse(text: &str) -> Result<Raw, Vec<Problem>> {
-    if text.len() > FILE_BYTES_MAX {
-        return Err(vec![Problem::general(format!("the file is longer than {FILE_BYTES_MAX} bytes"))]);
+/// What a file says.
+#[derive(Debug, Default)]
+pub struct Read {
+    /// The keys.
+    pub raw: Raw,
+    /// Sections without any key, and their lines.
+    pub empty_sections: Vec<(String, usize)>,
+    /// Values that no key can have.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads a file's text; what is no TOML is refused as a whole.
+pub fn parse(text: &str) -> Result<Read, Problem> {
+    if text.len() > CONFIGURATION_BYTES_MAX {
+        return Err(Problem::general(format!("the file is longer than {CONFIGURATION_BYTES_MAX} bytes")));
     }
     let table = DeTable::parse(text).map_err(|error| {
         let line = error.span().map(|span| line_of(text, span.start));
-        vec![Problem { key: String::new(), line, text: error.message().to_owned() }]
+        // Some messages do not say what they are about; the place does.
+        let place = error.span().and_then(|span| text.get(span)).map(str::trim).unwrap_or_default();
+        let names_it = place.is_empty() || place.contains('\n') || place.len() > 60;
+        let text = if names_it { error.message().to_owned() } else { format!("{}: {place}", error.message()) };
+        Problem { key: String::new(), line, text }
     })?;
-    let mut reader = Reader { text, raw: Raw::new(), problems: Vec::new() };
+    let mut reader = Reader { text, read: Read::default() };
     reader.table(table.get_ref(), "", 1);
-    if reader.problems.is_empty() { Ok(reader.raw) } else { Err(reader.problems) }
+    Ok(reader.read)
 }
 
 /// Reads `key=value` as it stands on the command line; a comma makes a list where the key takes one.
@@ -65,8 +75,7 @@ pub fn parse_assignment(assignment: &str, source: Source) -> Result<(String, Raw
 
 struct Reader<'a> {
     text: &'a str,
-    raw: Raw,
-    problems: Vec<Problem>,
+    read: Read,
 }
 
 impl Reader<'_> {
@@ -76,7 +85,8 @@ impl Reader<'_> {
                 if prefix.is_empty() { name.get_ref().to_string() } else { format!("{prefix}.{}", name.get_ref()) };
             let line = line_of(self.text, name.span().start);
             match value.get_ref() {
-                DeValue::Table(inner) if depth < TABLE_DEPTH_MAX => self.table(inner, &key, depth + 1),
+                DeValue::Table(inner) if inner.is_empty() => self.read.empty_sections.push((key, line)),
+                DeValue::Table(inner) if depth < CONFIGURATION_DEPTH_MAX => self.table(inner, &key, depth + 1),
                 value => self.entry(key, value, line),
             }
         }
@@ -89,11 +99,11 @@ impl Reader<'_> {
         };
         match texts {
             Some(texts) => {
-                self.raw.insert(key, RawValue { texts, source: Source::File(line) });
+                self.read.raw.insert(key, RawValue { texts, source: Source::File(line) });
             }
             None => {
                 let text = "a key has a text, a number, true or false, or a list of these".to_owned();
-                self.problems.push(Problem { key, line: Some(line), text });
+                self.read.problems.push(Problem { key, line: Some(line), text });
             }
         }
     }

@@ -199,6 +199,63 @@ impl Setting for PathBuf {
     }
 }
 
+/// Another server: none, or its name or address and port.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OptionalHost(pub Option<(String, u16)>);
+
+impl OptionalHost {
+    /// Takes `host`, `host:port`, `[address]` or `[address]:port` apart; the port is 25 unless it is said.
+    fn split(text: &str) -> Option<(String, u16)> {
+        let (name, port, is_name) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (address, port) = rest.split_once(']')?;
+                address.parse::<IpAddr>().ok()?;
+                (address, port.strip_prefix(':').unwrap_or(if port.is_empty() { "25" } else { "" }), true)
+            }
+            None => {
+                let (name, port) = text.split_once(':').unwrap_or((text, "25"));
+                (name, port, is_host_name(name))
+            }
+        };
+        let port = port.parse().ok().filter(|port| *port != 0)?;
+        is_name.then(|| (name.to_owned(), port))
+    }
+}
+
+impl Setting for OptionalHost {
+    const KIND: &'static str = "host, host:port or [address]:port";
+
+    fn read(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        let host = Self::split(text);
+        host.map(|host| Self(Some(host))).ok_or_else(|| {
+            format!("{text:?} is not a server; write smtp.example.net, smtp.example.net:587 or [2001:db8::1]:25")
+        })
+    }
+
+    fn show(&self) -> String {
+        match &self.0 {
+            None => String::new(),
+            Some((address, port)) if address.contains(':') => format!("[{address}]:{port}"),
+            Some((name, port)) => format!("{name}:{port}"),
+        }
+    }
+}
+
+/// Tells whether a text can be the name of a machine or a domain, in ASCII.
+#[must_use]
+pub fn is_host_name(text: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
 /// Where a listener listens: nowhere, or at one or several addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Listen(pub Vec<Bind>);
@@ -239,6 +296,23 @@ impl Bind {
                 ]
             }
         }
+    }
+
+    /// Tells whether two of them cannot be bound at a time.
+    #[must_use]
+    pub fn collides(self, other: Self) -> bool {
+        let port = |bind: Self| match bind {
+            Self::Everywhere(port) => port,
+            Self::At(address) => address.port(),
+        };
+        let overlap = match (self, other) {
+            (Self::At(one), Self::At(two)) => {
+                let unspecified = one.ip().is_unspecified() || two.ip().is_unspecified();
+                one.ip() == two.ip() || (unspecified && one.is_ipv4() == two.is_ipv4())
+            }
+            _ => true,
+        };
+        port(self) != 0 && port(self) == port(other) && overlap
     }
 
     /// Tells whether nobody but this machine can reach it.
@@ -383,6 +457,16 @@ words!(
 );
 
 words!(
+    /// Whose addresses users may send with.
+    SenderPolicy {
+        /// Their own: addresses, aliases, and both with a detail.
+        Own = "own",
+        /// Anybody's. For programs that send for others.
+        Any = "any",
+    }
+);
+
+words!(
     /// What is done with SPF, DKIM and DMARC of incoming mail.
     AuthenticationPolicy {
         /// They are not looked at.
@@ -421,6 +505,43 @@ mod tests {
             let refused = Listen::read(text).expect_err("no address");
             assert!(refused.contains("127.0.0.1:25"), "{refused}");
         }
+    }
+
+    #[test]
+    fn servers_come_apart() {
+        let check = |text: &str, expected: Option<(&str, u16)>| {
+            let host = OptionalHost::read(text).expect("a server");
+            assert_eq!(host.0.as_ref().map(|(name, port)| (name.as_str(), *port)), expected, "{text}");
+            assert_eq!(OptionalHost::read(&host.show()), Ok(host));
+        };
+        check("", None);
+        check("smtp.example.net", Some(("smtp.example.net", 25)));
+        check("smtp.example.net:587", Some(("smtp.example.net", 587)));
+        check("192.0.2.1", Some(("192.0.2.1", 25)));
+        check("[2001:db8::1]", Some(("2001:db8::1", 25)));
+        check("[2001:db8::1]:465", Some(("2001:db8::1", 465)));
+        for text in [":25", "host:port", "host:0", "[::1", "[::1]x", "[host]", "a b:25", "::::", "-a", "a..b"] {
+            assert!(OptionalHost::read(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_collide_where_the_system_says_so() {
+        let check = |one: &str, two: &str, expected: bool| {
+            let bind = |text| Listen::read(text).expect("an address").0[0];
+            assert_eq!(
+                (bind(one).collides(bind(two)), bind(two).collides(bind(one))),
+                (expected, expected),
+                "{one} {two}"
+            );
+        };
+        check("*:25", "*:25", true);
+        check("*:25", "127.0.0.1:25", true);
+        check("0.0.0.0:25", "127.0.0.1:25", true);
+        check("0.0.0.0:25", "[::1]:25", false);
+        check("127.0.0.1:25", "127.0.0.2:25", false);
+        check("*:25", "*:26", false);
+        check("*:0", "*:0", false);
     }
 
     #[test]

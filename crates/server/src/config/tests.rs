@@ -86,11 +86,48 @@ imap = [\"*:1\", \"x\"]
 #[test]
 fn everything_wrong_is_told_at_once() {
     let complaint = check_text("[store]\ncache = 1\nfavour = 2\n[tls]\nkey = 3\n").expect_err("three faults");
-    assert_eq!(complaint.lines().count(), 2, "{complaint}");
+    assert_eq!(complaint.lines().count(), 3, "{complaint}");
+    check_refused(
+        "[tls]\nkey = \"k\"\n[listn]\n[store]\ncache = 1\n[log]\nfilter = \"imap=loud\"\n[server]\nname = 2026-01-01\n[zzz.y]\n",
+        "line 2: tls.key: certificate and key belong together: set both or neither\n\
+         line 3: [listn]: there is no such section; did you mean [listen]?\n\
+         line 5: store.cache: 1B is out of range; it may be 8MiB to 1TiB\n\
+         line 7: log.filter: \"imap=loud\" cannot be read (error parsing level filter: expected one of \"off\", \"error\", \"warn\", \"info\", \"debug\", \"trace\", or a number 0-5); write imap=debug,mail::router=trace\n\
+         line 9: server.name: a key has a text, a number, true or false, or a list of these\n\
+         line 10: [zzz.y]: there is no such section; `doublet config keys` lists all",
+    );
     let complaint = check_text("[tls]\nkey = \"/etc/key.pem\"\n").expect_err("half a pair");
     assert!(complaint.contains("belong together"), "{complaint}");
     let complaint = check_text("[store\n").expect_err("broken TOML");
     assert!(complaint.starts_with("  line 1: "), "{complaint}");
+}
+
+#[test]
+fn what_only_its_user_could_refuse_is_refused_here() {
+    check_refused(
+        "[server]\nname = \"bad name!\"\n",
+        "line 2: server.name: \"bad name!\" is no name of a machine or domain; write mail.example.org, or auto",
+    );
+    check_refused(
+        "[router]\nsmart_host = \"::::\"\n",
+        "line 2: router.smart_host: \"::::\" is not a server; write smtp.example.net, smtp.example.net:587 or [2001:db8::1]:25",
+    );
+    check_refused(
+        "[listen]\npop3 = \"127.0.0.1:143\"\n",
+        "line 2: listen.pop3: 127.0.0.1:143 is taken by listen.imap already",
+    );
+    check_refused(
+        "[router]\nretry_first = \"5h\"\n",
+        "line 2: router.retry_first: may not be longer than router.retry_max",
+    );
+    check_refused(
+        "[router]\nretry_first = \"5h\"\nretry_max = \"x\"\n",
+        "line 3: router.retry_max: \"x\" is not a duration; write numbers and units, as in 30s, 15min or 1h30min",
+    );
+    check_text("[listen]\nimap = \"*:0\"\npop3 = \"*:0\"\n[server]\nname = \"auto\"\n[imap]\n")
+        .expect("nothing is wrong");
+    let complaint = check_text("[store]\ncache = \"1GiB\"\ncache = \"2GiB\"\n").expect_err("twice");
+    assert!(complaint.starts_with("  line 3: duplicate key: cache"), "{complaint}");
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use super::{Call, LINE_BYTES_MAX, Reply};
+use super::{Call, Reply};
 use crate::admin::{Answer, Report, Request};
+use crate::limits::CONTROL_LINE_BYTES_MAX;
 
 /// Has a running server execute a request. The error is for the person at the terminal.
 pub fn call(socket: &Path, request: Request, report: &mut Report<'_>) -> Result<Answer, String> {
@@ -26,7 +27,7 @@ pub fn call(socket: &Path, request: Request, report: &mut Report<'_>) -> Result<
     let mut reader = BufReader::new(&stream);
     loop {
         let mut line = Vec::new();
-        let limit = LINE_BYTES_MAX as u64;
+        let limit = CONTROL_LINE_BYTES_MAX as u64;
         reader.by_ref().take(limit).read_until(b'\n', &mut line).map_err(|error| broken(&error))?;
         if line.is_empty() {
             return Err(broken(&"it ended before the answer"));

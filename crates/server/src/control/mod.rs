@@ -13,9 +13,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::admin::{Answer, Progress, Request};
 
-/// Longest line in either direction, in bytes. Answers are lists of users or queue entries.
-pub const LINE_BYTES_MAX: usize = 64 << 20;
-
 /// What a client sends.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Call {

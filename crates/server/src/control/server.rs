@@ -1,7 +1,7 @@
 //! The server's end of the control socket.
 //!
 //! Tasks run on threads that may block, not on the workers of the protocols: an import takes minutes. At most
-//! [`CALLS_MAX`] run at a time; further clients wait.
+//! [`CONTROL_CALLS_MAX`] run at a time; further clients wait.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -14,15 +14,7 @@ use wire::Shutdown;
 
 use super::{Call, Reply};
 use crate::admin::{Answer, Report, Request};
-
-/// Tasks that run at a time.
-const CALLS_MAX: usize = 16;
-
-/// Longest request, in bytes.
-const REQUEST_BYTES_MAX: u64 = 1 << 20;
-
-/// Replies that may wait for a slow client before the task waits too.
-const REPLIES_MAX: usize = 64;
+use crate::limits::{CONTROL_CALLS_MAX, CONTROL_REPLIES_MAX, CONTROL_REQUEST_BYTES_MAX};
 
 /// Does what a request asks for. May block.
 pub trait Execute: Send + Sync + 'static {
@@ -32,7 +24,7 @@ pub trait Execute: Send + Sync + 'static {
 
 /// Takes requests until the server drains.
 pub async fn serve(listener: UnixListener, tasks: Arc<dyn Execute>, shutdown: Shutdown) {
-    let places = Arc::new(Semaphore::new(CALLS_MAX));
+    let places = Arc::new(Semaphore::new(CONTROL_CALLS_MAX));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -57,7 +49,7 @@ pub async fn serve(listener: UnixListener, tasks: Arc<dyn Execute>, shutdown: Sh
 async fn answer(stream: UnixStream, tasks: Arc<dyn Execute>) -> io::Result<()> {
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
-    BufReader::new(reader.take(REQUEST_BYTES_MAX)).read_line(&mut line).await?;
+    BufReader::new(reader.take(CONTROL_REQUEST_BYTES_MAX)).read_line(&mut line).await?;
     let call: Call = match serde_json::from_str(&line) {
         Ok(call) => call,
         Err(error) => {
@@ -65,7 +57,7 @@ async fn answer(stream: UnixStream, tasks: Arc<dyn Execute>) -> io::Result<()> {
             return send(&mut writer, &Reply::Error(text)).await;
         }
     };
-    let (replies, mut queue) = mpsc::channel(REPLIES_MAX);
+    let (replies, mut queue) = mpsc::channel(CONTROL_REPLIES_MAX);
     let task = tokio::task::spawn_blocking(move || {
         let mut report = |progress| match replies.blocking_send(Reply::Progress(progress)) {
             Ok(()) => ControlFlow::Continue(()),

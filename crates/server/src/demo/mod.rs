@@ -2,7 +2,8 @@
 //!
 //! Ports are unprivileged and on loopback; a configuration file and `--set` still count. Passwords are drawn at random on the first
 //! start, kept in `demo-passwords.txt` (mode 0600) and printed at every start. Mail goes through the real router, as if it had come in over SMTP.
-//! Whether the demo was set up is told by its last step, so a first start that was interrupted is repeated.
+//! The last step leaves a mark in the directory's settings, so a first start that was interrupted is repeated, and what is removed later stays
+//! removed.
 
 pub mod letters;
 
@@ -34,6 +35,12 @@ pub const PRESET: [&str; 13] = [
     "router.outbound=false",
 ];
 
+/// The subject of the settings that tell of the demo.
+const MARK_SUBJECT: &str = "Demo";
+
+/// The value that tells that everything was set up.
+const MARK: &str = "SetUp";
+
 /// Characters of passwords: none that look alike.
 const ALPHABET: &[u8] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
@@ -60,7 +67,13 @@ pub enum DemoError {
 /// Sets the demo up unless it is; gives the logins with their passwords.
 pub fn set_up(core: &Core) -> Result<Vec<(String, String)>, DemoError> {
     let passwords = passwords(core)?;
+    let settings = core.directory.settings(MARK_SUBJECT)?;
+    if settings.is_some_and(|settings| settings.value(MARK).is_some()) {
+        return Ok(passwords);
+    }
     if core.directory.group(letters::GROUP)?.is_some() {
+        // Set up by a program that left no mark.
+        core.directory.settings_set(MARK_SUBJECT, MARK, Some("yes"))?;
         return Ok(passwords);
     }
     if !core.directory.domain_is_local(DOMAIN)? {
@@ -82,9 +95,9 @@ pub fn set_up(core: &Core) -> Result<Vec<(String, String)>, DemoError> {
         DomainChange { postmaster: Some(Some(letters::PEOPLE[0].0.to_owned())), ..DomainChange::default() };
     core.directory.domain_set(DOMAIN, &postmaster)?;
     post(core)?;
-    // The group comes last: it tells that everything before it is done.
     let members = letters::PEOPLE.iter().map(|(address, _)| (*address).to_owned()).collect();
     groups::add(core, letters::GROUP, members)?;
+    core.directory.settings_set(MARK_SUBJECT, MARK, Some("yes"))?;
     Ok(passwords)
 }
 
@@ -128,4 +141,39 @@ fn password(random: &dyn Random) -> String {
     let letter = |_| char::from(ALPHABET.get(random.below(ALPHABET.len() as u64) as usize).copied().unwrap_or(b'x'));
     let groups: Vec<String> = (0..4).map(|_| (0..4).map(letter).collect()).collect();
     groups.join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    #[test]
+    fn what_was_removed_stays_removed() {
+        let sample = Sample::new();
+        let core = &sample.core;
+        let logins = set_up(core).expect("a sound folder");
+        let letters = || {
+            let file = core.mail.open_as_server("mail/alice.nsf").expect("it is there");
+            file.quota().expect("a look").notes
+        };
+        let before = letters();
+        assert!(before > 0);
+        core.directory.group_remove(letters::GROUP).expect("it is there");
+        core.directory.user_remove("carol@demo.test").expect("she is there");
+        assert_eq!(set_up(core).expect("a sound folder"), logins);
+        assert_eq!(letters(), before);
+        assert!(core.directory.person("carol@demo.test").expect("a look").is_none());
+        assert!(core.directory.group(letters::GROUP).expect("a look").is_none());
+    }
+
+    #[test]
+    fn a_demo_without_a_mark_is_known_by_its_group() {
+        let sample = Sample::new();
+        set_up(&sample.core).expect("a sound folder");
+        sample.core.directory.settings_set(MARK_SUBJECT, MARK, None).expect("it is there");
+        sample.core.directory.user_remove("carol@demo.test").expect("she is there");
+        set_up(&sample.core).expect("a sound folder");
+        assert!(sample.core.directory.person("carol@demo.test").expect("a look").is_none());
+    }
 }

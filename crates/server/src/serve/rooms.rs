@@ -14,13 +14,12 @@ use super::{ServeError, Server, encrypt};
 use crate::config::Config;
 use crate::config::setting::AuthenticationPolicy;
 use crate::data::read_limited;
+use crate::limits::FILE_BYTES_MAX;
 use crate::listen::{Protocol, Serve};
 use crate::logins::Logins;
 use crate::reception::Reception;
+use crate::sessions::Sessions;
 use crate::transfer::Agent;
-
-/// Largest file of trusted certificates or of a password.
-const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The services of all rooms.
 pub(super) struct Rooms {
@@ -73,14 +72,14 @@ impl Rooms {
     /// Gives what serves the connections of a listener.
     pub(super) fn serve(&self, protocol: Protocol, server: &Server) -> Serve {
         match protocol {
-            Protocol::Smtp => serve_smtp(&self.reception),
-            Protocol::Submission => serve_smtp(&self.submission),
-            Protocol::Lmtp => serve_smtp(&self.lmtp),
-            Protocol::Pop3 => serve_pop3(&self.pop3),
-            Protocol::SubmissionTls => after_handshake(server, serve_smtp(&self.submission)),
-            Protocol::Pop3Tls => after_handshake(server, serve_pop3(&self.pop3)),
-            Protocol::Imap => serve_imap(&self.imap),
-            Protocol::ImapTls => after_handshake(server, serve_imap(&self.imap)),
+            Protocol::Smtp => serve_smtp(&self.reception, &server.sessions),
+            Protocol::Submission => serve_smtp(&self.submission, &server.sessions),
+            Protocol::Lmtp => serve_smtp(&self.lmtp, &server.sessions),
+            Protocol::Pop3 => serve_pop3(&self.pop3, &server.sessions),
+            Protocol::SubmissionTls => after_handshake(server, serve_smtp(&self.submission, &server.sessions)),
+            Protocol::Pop3Tls => after_handshake(server, serve_pop3(&self.pop3, &server.sessions)),
+            Protocol::Imap => serve_imap(&self.imap, &server.sessions),
+            Protocol::ImapTls => after_handshake(server, serve_imap(&self.imap, &server.sessions)),
             Protocol::Admin => Arc::new(|_, _, _| {}),
         }
     }
@@ -98,6 +97,7 @@ impl Rooms {
             queued: Arc::clone(&server.queued),
             shutdown: server.shutdown.clone(),
             jobs_max: usize::try_from(keys.connections).unwrap_or(usize::MAX),
+            counts: Arc::clone(&core.mail_counts),
         }))
     }
 }
@@ -121,43 +121,49 @@ fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::Service> {
     })
 }
 
-fn serve_imap(service: &Arc<imap::Service>) -> Serve {
-    let service = Arc::clone(service);
+fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<Sessions>) -> Serve {
+    let (service, sessions) = (Arc::clone(service), Arc::clone(sessions));
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
-        tokio::spawn(async move {
-            if let Err(error) = imap::serve(stream, peer, service).await {
-                tracing::debug!(target: "imap", %peer, %error, "the session ended early");
-            }
-            drop(admission);
-        });
+        spawn(&sessions, peer, admission, |peer| imap::serve(stream, peer, service));
     })
 }
 
-fn serve_smtp(service: &Arc<smtp::conn::Service>) -> Serve {
-    let service = Arc::clone(service);
+fn serve_smtp(service: &Arc<smtp::conn::Service>, sessions: &Arc<Sessions>) -> Serve {
+    let (service, sessions) = (Arc::clone(service), Arc::clone(sessions));
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
-        tokio::spawn(async move {
-            if let Err(error) = smtp::conn::serve(stream, peer, service).await {
-                tracing::debug!(target: "smtp", %peer, %error, "the session ended early");
-            }
-            drop(admission);
-        });
+        spawn(&sessions, peer, admission, |peer| smtp::conn::serve(stream, peer, service));
     })
 }
 
-fn serve_pop3(service: &Arc<pop3::Service>) -> Serve {
-    let service = Arc::clone(service);
+fn serve_pop3(service: &Arc<pop3::Service>, sessions: &Arc<Sessions>) -> Serve {
+    let (service, sessions) = (Arc::clone(service), Arc::clone(sessions));
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
-        tokio::spawn(async move {
-            if let Err(error) = pop3::serve(stream, peer, service).await {
-                tracing::debug!(target: "pop3", %peer, %error, "the session ended early");
-            }
-            drop(admission);
-        });
+        spawn(&sessions, peer, admission, |peer| pop3::serve(stream, peer, service));
     })
+}
+
+/// Serves a connection in a task of its own, until it ends or its account is not what it was. The task ends with the server, whose closing
+/// every room listens to.
+fn spawn<E: std::fmt::Display, F: Future<Output = Result<(), E>> + Send + 'static>(
+    sessions: &Arc<Sessions>,
+    peer: Peer,
+    admission: Admission,
+    serve: impl FnOnce(Peer) -> F,
+) {
+    let session = sessions.begin();
+    let serving = serve(peer.numbered(session.number()));
+    tokio::spawn(async move {
+        tokio::select! {
+            outcome = serving => if let Err(error) = outcome {
+                tracing::debug!(target: "wire", %peer, %error, "the session ended early");
+            },
+            () = session.ended() => {}
+        }
+        drop(admission);
+    });
 }
 
 /// Shakes hands in a task of its own and then lets `serve` go on, so that the handshake's state is not part of a session's.
@@ -232,13 +238,11 @@ fn transfer(server: &Server) -> Result<Transfer, ServeError> {
     .map_err(|error| ServeError::Transfer(error.to_string()))
 }
 
-fn smart_host(config: &Config) -> Result<Option<Route>, ServeError> {
+pub(super) fn smart_host(config: &Config) -> Result<Option<Route>, ServeError> {
     let keys = &config.router;
-    if keys.smart_host.is_empty() {
+    let Some((name, port)) = keys.smart_host.0.clone() else {
         return Ok(None);
-    }
-    let (name, port) = split_host(&keys.smart_host)
-        .ok_or_else(|| ServeError::Transfer(format!("router.smart_host {:?} is no host", keys.smart_host)))?;
+    };
     let is_local = name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     let security = match (keys.smart_host_verify && !is_local, port) {
         (false, 465) => Security::Implicit(anyone()?),
@@ -266,19 +270,6 @@ fn trusted(config: &Config) -> Result<ClientTls, ServeError> {
         .map_err(|error| ServeError::Transfer(format!("router.roots {}: {error}", config.router.roots.display())))
 }
 
-/// Takes `host`, `host:port`, `[address]` or `[address]:port` apart; the port is 25 unless it is said.
-fn split_host(text: &str) -> Option<(String, u16)> {
-    let (name, port) = match text.strip_prefix('[') {
-        Some(rest) => {
-            let (address, port) = rest.split_once(']')?;
-            (address, port.strip_prefix(':').unwrap_or(if port.is_empty() { "25" } else { "" }))
-        }
-        None => text.split_once(':').unwrap_or((text, "25")),
-    };
-    let port = port.parse().ok()?;
-    (!name.is_empty() && !name.contains(' ')).then(|| (name.to_owned(), port))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,19 +285,5 @@ mod tests {
         check("2001:db8::1,[::1]:5353", Some(&["[2001:db8::1]:53", "[::1]:5353"]));
         check("dns.example", None);
         check("192.0.2.1 192.0.2.2", None);
-    }
-
-    #[test]
-    fn smart_hosts_come_apart() {
-        let check = |text: &str, expected: Option<(&str, u16)>| {
-            assert_eq!(split_host(text), expected.map(|(name, port)| (name.to_owned(), port)), "{text}");
-        };
-        check("smtp.example.net", Some(("smtp.example.net", 25)));
-        check("smtp.example.net:587", Some(("smtp.example.net", 587)));
-        check("[2001:db8::1]", Some(("2001:db8::1", 25)));
-        check("[2001:db8::1]:465", Some(("2001:db8::1", 465)));
-        for text in ["", ":25", "host:port", "[::1", "[::1]x", "a b:25"] {
-            check(text, None);
-        }
     }
 }

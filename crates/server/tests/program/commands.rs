@@ -8,7 +8,7 @@ use crate::Place;
 fn check_people(place: &Place) {
     place.check_fails(
         &["user", "add", "ann@acme.test"],
-        "acme.test is not a domain of this server; add it first: `doublet domain add DOMAIN`",
+        "acme.test is not a domain of this server; add it first: `doublet domain add acme.test`",
     );
     place.check(&["domain", "add", "acme.test"], "domain acme.test was added");
     place.check(

@@ -3,6 +3,7 @@
 //! Servers listen on loopback with port 0 and are found through `listeners.json`. Nothing sleeps: a test waits for a line of the
 //! server's log, for a reply, or for the end of a process.
 
+mod accounts;
 mod commands;
 mod edges;
 mod exchangers;

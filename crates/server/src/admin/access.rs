@@ -1,0 +1,278 @@
+//! `doublet db acl`: who may do what in a database.
+//!
+//! Entries hold names as the directory has them: an address is looked up and its holder's name is written. A name that nobody has is
+//! taken all the same, with a warning, because it may belong to another server. This server itself may always do everything in its
+//! own databases, so nobody can lock the administrator out.
+
+use notes::acl::DEFAULT_ENTRY;
+use notes::{Access, Acl, AclEntry, AclFlags, AclKind, AclLevel, level};
+use serde_json::{Value, json};
+
+use super::answer::record;
+use super::databases::open;
+use super::request::{AccessFlag, AccessKind, AccessLevel, AclChange, AclRequest};
+use super::{Answer, Failure, Outcome};
+use crate::core::Core;
+
+const FLAGS: [(AccessFlag, AclFlags, &str); 7] = [
+    (AccessFlag::NoCreate, AclFlags::AUTHOR_NO_CREATE, "no-create"),
+    (AccessFlag::NoDelete, AclFlags::NO_DELETE, "no-delete"),
+    (AccessFlag::CreateFolders, AclFlags::CREATE_FOLDER, "create-folders"),
+    (AccessFlag::CreatePersonalFolders, AclFlags::CREATE_PERSONAL_FOLDER, "create-personal-folders"),
+    (AccessFlag::CreatePersonalAgents, AclFlags::CREATE_PERSONAL_AGENT, "create-personal-agents"),
+    (AccessFlag::ReadPublic, AclFlags::PUBLIC_READER, "read-public"),
+    (AccessFlag::WritePublic, AclFlags::PUBLIC_WRITER, "write-public"),
+];
+
+pub(super) fn execute(core: &Core, path: &str, request: &AclRequest) -> Outcome {
+    match request {
+        AclRequest::List => {
+            let reader: Access<level::Reader> = open(core, path)?.lower();
+            let acl = reader.read()?.acl();
+            Ok(Answer::list(acl.entries.iter().map(row).collect()))
+        }
+        AclRequest::Set(change) => set(core, path, change),
+        AclRequest::Remove { who } => remove(core, path, who),
+    }
+}
+
+fn row(entry: &AclEntry) -> Value {
+    let flags = FLAGS.iter().filter(|(_, flag, _)| entry.flags.has(*flag)).map(|(_, _, name)| *name);
+    record(vec![
+        ("name", json!(entry.name.to_string())),
+        ("level", json!(entry.level.to_string().to_lowercase().replace(' ', "-"))),
+        ("kind", json!(kind_name(entry.kind))),
+        ("flags", json!(flags.collect::<Vec<_>>())),
+        ("roles", json!(entry.roles)),
+    ])
+}
+
+fn set(core: &Core, path: &str, change: &AclChange) -> Outcome {
+    if change.level.is_none() && change.kind.is_none() && change.flags.is_empty() && change.roles.is_empty() {
+        return Err(Failure::nothing_to_change("db acl PATH set"));
+    }
+    let subject = Subject::find(core, &change.who)?;
+    let roles = roles(&change.roles)?;
+    let entry = edit(core, path, |acl| {
+        let at = acl.entries.iter().position(|entry| entry.name == subject.entry.name);
+        let mut entry = at.map_or_else(|| subject.entry.clone(), |at| acl.entries[at].clone());
+        entry.level = change.level.map_or(entry.level, level_of);
+        entry.kind = change.kind.map_or(entry.kind, kind_of);
+        if !change.flags.is_empty() {
+            entry.flags = flags_of(&change.flags);
+        }
+        if !change.roles.is_empty() {
+            entry.roles = roles.clone();
+            acl.roles.extend(roles.iter().cloned());
+        }
+        match at {
+            Some(at) => acl.entries[at] = entry.clone(),
+            None => acl.entries.push(entry.clone()),
+        }
+        Ok(entry)
+    })?;
+    let answer = Answer::say(format!("{} has the level {} in {path}.", entry.name, entry.level));
+    Ok(match subject.is_known {
+        true => answer,
+        false => answer.and(format!("Nobody here is called {}.", entry.name)),
+    })
+}
+
+fn remove(core: &Core, path: &str, who: &str) -> Outcome {
+    let subject = Subject::find(core, who)?;
+    if subject.entry.name == base::Name::new(DEFAULT_ENTRY) {
+        return Err(Failure::Refused(format!(
+            "{DEFAULT_ENTRY} is for everybody who is not named and stays; \
+             `doublet db acl {path} set -Default- --level no-access` keeps them out"
+        )));
+    }
+    edit(core, path, |acl| {
+        let before = acl.entries.len();
+        acl.entries.retain(|entry| entry.name != subject.entry.name);
+        if acl.entries.len() == before {
+            return Err(Failure::Refused(format!(
+                "there is no entry {} in {path}; `doublet db acl {path} list` shows all",
+                subject.entry.name
+            )));
+        }
+        Ok(())
+    })?;
+    Ok(Answer::say(format!("{} has no entry in {path} any more.", subject.entry.name)))
+}
+
+/// Changes the list while nobody else does.
+fn edit<T>(core: &Core, path: &str, change: impl FnOnce(&mut Acl) -> Result<T, Failure>) -> Result<T, Failure> {
+    let access = open(core, path)?;
+    let (reader, writer): (Access<level::Reader>, Access<level::Depositor>) = (access.lower(), access.lower());
+    let accesses = [&writer];
+    let mut transaction = core.notes.transaction(&accesses)?;
+    let mut acl = reader.read()?.acl().as_ref().clone();
+    let outcome = change(&mut acl)?;
+    transaction.on(0).acl_set(acl)?;
+    let ticket = transaction.commit()?;
+    core.store.durable(ticket).wait()?;
+    Ok(outcome)
+}
+
+/// Whom an entry is about.
+struct Subject {
+    /// The entry as it is when there is none yet.
+    entry: AclEntry,
+    /// Whether the directory knows the name, or it needs not.
+    is_known: bool,
+}
+
+impl Subject {
+    fn find(core: &Core, who: &str) -> Result<Self, Failure> {
+        let entry = |name: &str, kind| AclEntry { kind, ..AclEntry::new(name, AclLevel::Reader) };
+        let special = if who.eq_ignore_ascii_case("default") { DEFAULT_ENTRY } else { who };
+        if who.starts_with('*') || [DEFAULT_ENTRY, "Anonymous"].iter().any(|name| name.eq_ignore_ascii_case(special)) {
+            return Ok(Self { entry: entry(special, AclKind::Unspecified), is_known: true });
+        }
+        if let Some(person) = core.directory.person(who)? {
+            return Ok(Self { entry: entry(person.name.canonical(), AclKind::Person), is_known: true });
+        }
+        if let Some(group) = core.directory.group(who)? {
+            return Ok(Self { entry: entry(group.name.canonical(), AclKind::MixedGroup), is_known: true });
+        }
+        if who.contains('@') {
+            return Err(Failure::Refused(format!("nobody here has the address {who}")));
+        }
+        let is_this_server = base::Name::new(who) == core.directory.options().server;
+        let kind = if is_this_server { AclKind::Server } else { AclKind::Unspecified };
+        Ok(Self { entry: entry(who, kind), is_known: is_this_server })
+    }
+}
+
+/// Gives roles as they are written: with brackets.
+fn roles(names: &[String]) -> Result<std::collections::BTreeSet<String>, Failure> {
+    let given = names.iter().map(|name| name.trim().trim_start_matches('[').trim_end_matches(']'));
+    given
+        .filter(|name| *name != "none")
+        .map(|name| match name.is_empty() || name.len() > ROLE_BYTES_MAX || name.chars().any(char::is_control) {
+            true => Err(Failure::Refused(format!("{name:?} cannot be the name of a role"))),
+            false => Ok(format!("[{name}]")),
+        })
+        .collect()
+}
+
+/// Longest name of a role, as in the original.
+const ROLE_BYTES_MAX: usize = 15;
+
+fn level_of(level: AccessLevel) -> AclLevel {
+    match level {
+        AccessLevel::NoAccess => AclLevel::NoAccess,
+        AccessLevel::Depositor => AclLevel::Depositor,
+        AccessLevel::Reader => AclLevel::Reader,
+        AccessLevel::Author => AclLevel::Author,
+        AccessLevel::Editor => AclLevel::Editor,
+        AccessLevel::Designer => AclLevel::Designer,
+        AccessLevel::Manager => AclLevel::Manager,
+    }
+}
+
+fn kind_of(kind: AccessKind) -> AclKind {
+    match kind {
+        AccessKind::Unspecified => AclKind::Unspecified,
+        AccessKind::Person => AclKind::Person,
+        AccessKind::Server => AclKind::Server,
+        AccessKind::MixedGroup => AclKind::MixedGroup,
+        AccessKind::PersonGroup => AclKind::PersonGroup,
+        AccessKind::ServerGroup => AclKind::ServerGroup,
+    }
+}
+
+fn kind_name(kind: AclKind) -> &'static str {
+    match kind {
+        AclKind::Unspecified => "unspecified",
+        AclKind::Person => "person",
+        AclKind::Server => "server",
+        AclKind::MixedGroup => "mixed-group",
+        AclKind::PersonGroup => "person-group",
+        AclKind::ServerGroup => "server-group",
+    }
+}
+
+fn flags_of(wanted: &[AccessFlag]) -> AclFlags {
+    let chosen = FLAGS.iter().filter(|(flag, _, _)| wanted.contains(flag));
+    chosen.fold(AclFlags::NONE, |all, (_, flag, _)| all.with(*flag))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::Request;
+    use crate::admin::request::DbRequest;
+    use crate::sample::Sample;
+
+    const PATH: &str = "plans.nsf";
+
+    fn acl(sample: &Sample, what: AclRequest) -> Result<Answer, Failure> {
+        sample.execute(Request::Db(DbRequest::Acl { path: PATH.to_owned(), what }))
+    }
+
+    fn change(who: &str) -> AclChange {
+        AclChange { who: who.to_owned(), level: None, kind: None, flags: Vec::new(), roles: Vec::new() }
+    }
+
+    fn level_in(sample: &Sample, who: &str) -> AclLevel {
+        let person = sample.core.directory.person(who).expect("a look").expect("they are there");
+        let identity = sample.core.directory.identity(&person).expect("a look");
+        let reader: Access<level::Reader> = open(&sample.core, PATH).expect("it is there").lower();
+        reader.read().expect("a look").acl().evaluate(&identity).level
+    }
+
+    fn with_database() -> Sample {
+        let sample = Sample::new();
+        let create = DbRequest::Create { path: PATH.to_owned(), title: None };
+        sample.execute(Request::Db(create)).expect("it is new");
+        sample
+    }
+
+    #[test]
+    fn entries_decide_who_may_do_what() {
+        let sample = with_database();
+        assert_eq!(level_in(&sample, "ann"), AclLevel::NoAccess);
+        let default = AclChange { level: Some(AccessLevel::Reader), ..change("default") };
+        acl(&sample, AclRequest::Set(default)).expect("it can be set");
+        let team = AclChange { level: Some(AccessLevel::Author), ..change("team@acme.test") };
+        acl(&sample, AclRequest::Set(team)).expect("it can be set");
+        let ann = AclChange {
+            level: Some(AccessLevel::Editor),
+            flags: vec![AccessFlag::NoDelete, AccessFlag::CreateFolders],
+            roles: vec!["Planner".to_owned()],
+            ..change("ann@acme.test")
+        };
+        acl(&sample, AclRequest::Set(ann)).expect("it can be set");
+        let levels = ["ann", "bob", "eve"].map(|who| level_in(&sample, who));
+        assert_eq!(levels, [AclLevel::Editor, AclLevel::Author, AclLevel::Reader]);
+        let clear = AclChange { flags: vec![AccessFlag::None], ..change("ann") };
+        acl(&sample, AclRequest::Set(clear)).expect("it can be set");
+        let listed = acl(&sample, AclRequest::List).expect("it is there").data;
+        let ann = listed.as_array().and_then(|rows| rows.iter().find(|row| row["name"] == "ann/acme.test")).cloned();
+        let ann = ann.expect("she has an entry");
+        assert_eq!((&ann["level"], &ann["kind"], &ann["flags"]), (&json!("editor"), &json!("person"), &json!([])));
+        assert_eq!(ann["roles"], json!(["[Planner]"]));
+        acl(&sample, AclRequest::Remove { who: "ann".to_owned() }).expect("it is there");
+        assert_eq!(level_in(&sample, "ann"), AclLevel::Author);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_next_step() {
+        let sample = with_database();
+        let check = |what: AclRequest, expected: &str| {
+            let refused = acl(&sample, what).expect_err(expected).to_string();
+            assert!(refused.contains(expected), "{refused}");
+        };
+        check(AclRequest::Set(change("ann")), "nothing was said to change");
+        let level = Some(AccessLevel::Reader);
+        check(AclRequest::Set(AclChange { level, ..change("nobody@acme.test") }), "nobody here has the address");
+        let roles = vec!["x".repeat(20)];
+        check(AclRequest::Set(AclChange { roles, ..change("ann") }), "name of a role");
+        check(AclRequest::Remove { who: "ann".to_owned() }, "acl plans.nsf list");
+        check(AclRequest::Remove { who: "-Default-".to_owned() }, "--level no-access");
+        let elsewhere = AclChange { level, ..change("Zoe/Elsewhere") };
+        let answer = acl(&sample, AclRequest::Set(elsewhere)).expect("it may be of another server");
+        assert!(answer.says.iter().any(|text| text.contains("Nobody here")), "{answer:?}");
+    }
+}

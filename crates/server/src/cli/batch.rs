@@ -1,0 +1,339 @@
+//! `doublet user add --batch`: many people from a file of CSV or JSON lines.
+//!
+//! The file is read line by line and handed on in parts of some hundred people, each of which is one transaction, whether this
+//! process does it or a running server. A line that cannot be taken is told with its number; the others are taken. Giving the
+//! same file again after an interruption adds those that are missing and tells of the others that they are there.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::admin_command::Office;
+use super::terminal::{Meter, human, json as as_json};
+use super::{Failure, Place, print};
+use crate::admin::answer::record;
+use crate::admin::request::{NewPerson, Secret, UserRequest};
+use crate::admin::{Answer, Progress, Request, Unit};
+use crate::limits::{BATCH_BYTES_MAX, BATCH_LINE_BYTES_MAX, BATCH_PEOPLE_MAX};
+
+/// Columns of a file whose first line does not name them.
+const COLUMNS: [&str; 3] = ["address", "name", "password"];
+
+/// Adds everybody in a file; `-` is standard input.
+pub fn run(place: &Place, file: &Path) -> Result<(), Failure> {
+    let config = Arc::new(place.load()?);
+    let (input, total): (Box<dyn BufRead>, _) = if file == Path::new("-") {
+        (Box::new(BufReader::new(std::io::stdin())), None)
+    } else {
+        let refuse = |error| Failure(format!("{}: {error}", file.display()));
+        let opened = File::open(file).map_err(refuse)?;
+        let length = opened.metadata().map_err(refuse)?.len();
+        (Box::new(BufReader::new(opened)), Some(length))
+    };
+    let office = Office::open(&config, true)?;
+    let mut meter = Meter::new();
+    let mut add = |people: Vec<NewPerson>| {
+        let answer =
+            office.ask(Request::User(UserRequest::AddMany { people }), &mut |_| std::ops::ControlFlow::Continue(()))?;
+        Ok(answer.data.as_array().cloned().unwrap_or_default())
+    };
+    let mut report = |done| {
+        let _ = meter.step(&Progress { what: "adding people".to_owned(), done, total, unit: Unit::Bytes });
+    };
+    let outcome = work_through(input, &mut add, &mut report);
+    drop(meter);
+    let (added, refused) = outcome?;
+    let count = refused.len();
+    let answer = if place.json {
+        Answer::record(vec![("added", json!(added)), ("refused", Value::Array(refused))])
+    } else {
+        Answer::list(refused).and(format!("{added} people were added."))
+    };
+    print(&if place.json {
+        as_json(&answer)
+    } else if count == 0 {
+        format!("{added} people were added.\n")
+    } else {
+        human(&answer)
+    });
+    if count > 0 { Err(Failure(format!("{count} lines were not taken; those above say why"))) } else { Ok(()) }
+}
+
+/// Has people added; gives for each null or why not.
+type Add<'a> = dyn FnMut(Vec<NewPerson>) -> Result<Vec<Value>, Failure> + 'a;
+
+/// Reads all lines; gives how many people were added and a record of each line that was not taken.
+fn work_through(
+    mut input: Box<dyn BufRead>,
+    add: &mut Add<'_>,
+    report: &mut dyn FnMut(u64),
+) -> Result<(u64, Vec<Value>), Failure> {
+    let mut part = Part::default();
+    let mut columns: Option<Vec<String>> = None;
+    let (mut number, mut done) = (0_u64, 0_u64);
+    while let Some((line, length)) = next_line(&mut input)? {
+        (number, done) = (number + 1, done + length);
+        let read = match line {
+            Line::Empty => continue,
+            Line::TooLong => Err(format!("the line is longer than {BATCH_LINE_BYTES_MAX} bytes")),
+            Line::Text(text) if text.starts_with('{') => serde_json::from_str(&text).map_err(|error| error.to_string()),
+            Line::Text(text) => match (fields(&text), &columns) {
+                (Ok(names), None) if names.iter().any(|name| name.eq_ignore_ascii_case("address")) => {
+                    columns = Some(known_columns(&names)?);
+                    continue;
+                }
+                (Ok(fields), columns) => person(fields, columns.as_deref()),
+                (Err(why), _) => Err(why),
+            },
+        };
+        match read {
+            Ok(person) => part.people.push((number, person)),
+            Err(why) => part.refused.push(refusal(number, "", &why)),
+        }
+        part.bytes += length;
+        if part.people.len() >= BATCH_PEOPLE_MAX || part.bytes >= BATCH_BYTES_MAX {
+            part.hand_on(add)?;
+            report(done);
+        }
+    }
+    part.hand_on(add)?;
+    report(done);
+    Ok((part.added, part.refused))
+}
+
+/// What was read and not handed on yet, and what became of all before.
+#[derive(Default)]
+struct Part {
+    people: Vec<(u64, NewPerson)>,
+    bytes: u64,
+    added: u64,
+    refused: Vec<Value>,
+}
+
+impl Part {
+    fn hand_on(&mut self, add: &mut Add<'_>) -> Result<(), Failure> {
+        self.bytes = 0;
+        let people = std::mem::take(&mut self.people);
+        if people.is_empty() {
+            return Ok(());
+        }
+        let outcomes = add(people.iter().map(|(_, person)| person.clone()).collect()).map_err(|failure| {
+            let first = people.first().map_or(0, |(number, _)| *number);
+            Failure(format!("{failure}\n{} people of the lines before line {first} were added", self.added))
+        })?;
+        for ((number, person), outcome) in people.iter().zip(outcomes) {
+            match outcome.as_str() {
+                None => self.added += 1,
+                Some(why) => self.refused.push(refusal(*number, &person.address, why)),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refusal(number: u64, address: &str, why: &str) -> Value {
+    record(vec![("line", json!(number)), ("address", json!(address)), ("why", json!(why))])
+}
+
+enum Line {
+    Empty,
+    TooLong,
+    Text(String),
+}
+
+/// Reads a line; gives its length too. Of a line that is too long nothing is kept.
+fn next_line(input: &mut dyn BufRead) -> Result<Option<(Line, u64)>, Failure> {
+    let (mut kept, mut length) = (Vec::new(), 0_u64);
+    loop {
+        let buffer = input.fill_buf().map_err(|error| Failure(format!("cannot read the file: {error}")))?;
+        if buffer.is_empty() {
+            break;
+        }
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let taken = end.map_or(buffer.len(), |end| end + 1);
+        length += taken as u64;
+        if length <= BATCH_LINE_BYTES_MAX {
+            kept.extend_from_slice(buffer.get(..taken).unwrap_or_default());
+        }
+        input.consume(taken);
+        if end.is_some() {
+            break;
+        }
+    }
+    if length == 0 {
+        return Ok(None);
+    }
+    let text = String::from_utf8_lossy(&kept);
+    let text = text.trim_start_matches('\u{feff}').trim();
+    let line = match () {
+        () if length > BATCH_LINE_BYTES_MAX => Line::TooLong,
+        () if text.is_empty() || text.starts_with('#') => Line::Empty,
+        () => Line::Text(text.to_owned()),
+    };
+    Ok(Some((line, length)))
+}
+
+/// Splits a line of CSV (RFC 4180): a field in quotes may hold commas, and two quotes for one.
+fn fields(line: &str) -> Result<Vec<String>, String> {
+    let mut fields = Vec::new();
+    let mut rest = line;
+    loop {
+        let (field, after) = match rest.trim_start().strip_prefix('"') {
+            Some(quoted) => quoted_field(quoted)?,
+            None => {
+                let end = rest.find(',').unwrap_or(rest.len());
+                let (field, after) = rest.split_at(end);
+                (field.trim().to_owned(), after)
+            }
+        };
+        fields.push(field);
+        match after.trim_start().strip_prefix(',') {
+            Some(next) => rest = next,
+            None if after.trim().is_empty() => return Ok(fields),
+            None => return Err("a comma is missing behind a quoted field".to_owned()),
+        }
+    }
+}
+
+/// Gives a quoted field, whose first quote is gone, and what follows it.
+fn quoted_field(text: &str) -> Result<(String, &str), String> {
+    let mut field = String::new();
+    let mut rest = text;
+    loop {
+        let (before, after) = rest.split_once('"').ok_or("a quote is not closed")?;
+        field.push_str(before);
+        match after.strip_prefix('"') {
+            Some(more) => {
+                field.push('"');
+                rest = more;
+            }
+            None => return Ok((field, after)),
+        }
+    }
+}
+
+fn known_columns(names: &[String]) -> Result<Vec<String>, Failure> {
+    let names: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+    match names
+        .iter()
+        .find(|name| !["address", "name", "password", "password_hash", "quota", "alias"].contains(&name.as_str()))
+    {
+        Some(name) => Err(Failure(format!(
+            "{name:?} is no column; there are address, name, password, password_hash, quota, alias"
+        ))),
+        None => Ok(names),
+    }
+}
+
+fn person(fields: Vec<String>, columns: Option<&[String]>) -> Result<NewPerson, String> {
+    let count = columns.map_or(COLUMNS.len(), <[String]>::len);
+    if fields.len() > count {
+        return Err(format!(
+            "there are {} fields instead of {count}; a comma within a field needs quotes",
+            fields.len()
+        ));
+    }
+    let mut person = NewPerson::default();
+    for (index, field) in fields.into_iter().enumerate().filter(|(_, field)| !field.is_empty()) {
+        let column = match columns {
+            Some(columns) => columns.get(index).map_or("", String::as_str),
+            None => COLUMNS.get(index).copied().unwrap_or(""),
+        };
+        match column {
+            "address" => person.address = field,
+            "name" => person.name = Some(field),
+            "password" => person.password = Some(Secret(field)),
+            "password_hash" => person.password_hash = Some(Secret(field)),
+            "quota" => person.quota = Some(field),
+            _ => person.aliases.extend(field.split_whitespace().map(str::to_owned)),
+        }
+    }
+    if person.address.is_empty() { Err("there is no address".to_owned()) } else { Ok(person) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    /// Works through a text; gives the people, how many parts there were, and the lines that were refused.
+    fn check(text: &str) -> (Vec<NewPerson>, usize, Vec<(u64, String)>) {
+        let (mut people, mut parts) = (Vec::new(), 0);
+        let mut add = |part: Vec<NewPerson>| {
+            parts += 1;
+            let judge =
+                |person: &NewPerson| if person.address.starts_with("bad") { json!("taken") } else { Value::Null };
+            let outcomes = part.iter().map(judge).collect();
+            people.extend(part);
+            Ok(outcomes)
+        };
+        let input = Box::new(Cursor::new(text.to_owned()));
+        let (added, refused) = work_through(input, &mut add, &mut |_| {}).expect("it is read");
+        let refused: Vec<(u64, String)> = refused
+            .iter()
+            .map(|row| (row["line"].as_u64().unwrap_or(0), row["why"].as_str().unwrap_or("").to_owned()))
+            .collect();
+        assert_eq!(added as usize, people.iter().filter(|person| !person.address.starts_with("bad")).count());
+        (people, parts, refused)
+    }
+
+    fn person(address: &str, name: &str, password: &str) -> NewPerson {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        NewPerson {
+            address: address.to_owned(),
+            name: some(name),
+            password: some(password).map(Secret),
+            ..NewPerson::default()
+        }
+    }
+
+    #[test]
+    fn lines_of_both_kinds_are_read() {
+        let text = "\u{feff}a@x.test,Ann Archer,se\"same\r\n\n# a remark\nb@x.test,\"Bob, \"\"the\"\" B\", \"with, comma\"\n\
+                    c@x.test\n{\"address\":\"d@x.test\",\"quota\":\"1GiB\",\"aliases\":[\"e@x.test\"]}";
+        let (people, parts, refused) = check(text);
+        assert_eq!((parts, refused.len()), (1, 0));
+        assert_eq!(people[0], person("a@x.test", "Ann Archer", "se\"same"));
+        assert_eq!(people[1], person("b@x.test", "Bob, \"the\" B", "with, comma"));
+        assert_eq!(people[2], person("c@x.test", "", ""));
+        assert_eq!(
+            (people[3].quota.as_deref(), people[3].aliases.as_slice()),
+            (Some("1GiB"), &["e@x.test".to_owned()][..])
+        );
+    }
+
+    #[test]
+    fn the_first_line_may_name_the_columns() {
+        let (people, _, _) = check("Password,Address,alias,quota\nsesame,a@x.test,b@x.test c@x.test,2MiB\n");
+        let expected = NewPerson {
+            quota: Some("2MiB".to_owned()),
+            aliases: vec!["b@x.test".to_owned(), "c@x.test".to_owned()],
+            ..person("a@x.test", "", "sesame")
+        };
+        assert_eq!(people, [expected]);
+        let input = Box::new(Cursor::new("address,shoe size\n"));
+        assert!(work_through(input, &mut |_| Ok(Vec::new()), &mut |_| {}).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_told_with_its_line() {
+        let long = "x".repeat(BATCH_LINE_BYTES_MAX as usize + 1);
+        let text = format!("a@x.test\n\"b@x.test\n,Name\na,b,c,d\n{{\"adress\":1}}\nbad@x.test\n{long}\nz@x.test\n");
+        let (people, _, refused) = check(&text);
+        assert_eq!(people.len(), 3);
+        let lines: Vec<u64> = refused.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [2, 3, 4, 5, 7, 6]);
+        assert!(refused.iter().any(|(line, why)| *line == 6 && why == "taken"), "{refused:?}");
+    }
+
+    #[test]
+    fn long_files_are_handed_on_in_parts() {
+        let text: String = (0..BATCH_PEOPLE_MAX * 2 + 1).map(|number| format!("u{number}@x.test\n")).collect();
+        let (people, parts, _) = check(&text);
+        assert_eq!((people.len(), parts), (BATCH_PEOPLE_MAX * 2 + 1, 3));
+    }
+}

@@ -1,0 +1,77 @@
+//! Values that are right by themselves but not together, or that only their user can judge.
+//!
+//! Nothing here touches a file or the network: what depends on the machine is for `doublet config check` and for the start of the
+//! server. A complaint is left out when one of its keys is wrong already, because then it would be about the default.
+
+use super::Problem;
+use super::keys::{Config, ListenKeys};
+use super::setting::{Bind, Listen, is_host_name};
+use crate::log;
+
+/// Finds what does not fit together.
+pub(super) fn find(config: &Config, known: &[Problem]) -> Vec<Problem> {
+    let mut found = Found { config, known, problems: Vec::new() };
+    let (tls, router) = (&config.tls, &config.router);
+    if tls.certificate.0.is_some() != tls.key.0.is_some() {
+        let key = if tls.key.0.is_some() { "tls.key" } else { "tls.certificate" };
+        found.add(&[key], "certificate and key belong together: set both or neither");
+    }
+    if router.retry_first > router.retry_max {
+        found.add(&["router.retry_first", "router.retry_max"], "may not be longer than router.retry_max");
+    }
+    if !router.smart_host_user.is_empty() && router.smart_host_password_file.0.is_none() {
+        found.add(&["router.smart_host_user"], "set smart_host_password_file as well");
+    }
+    for (key, name) in [("server.name", &config.server.name), ("server.domain", &config.server.domain)] {
+        if !name.is_empty() && name != "auto" && !is_host_name(name) {
+            found.add(&[key], &format!("{name:?} is no name of a machine or domain; write mail.example.org, or auto"));
+        }
+    }
+    if let Err(text) = log::check(&config.log) {
+        found.add(&["log.filter"], &text);
+    }
+    listeners(&config.listen, &mut found);
+    found.problems
+}
+
+fn listeners(keys: &ListenKeys, found: &mut Found<'_>) {
+    let all: [(&'static str, &Listen); 8] = [
+        ("listen.smtp", &keys.smtp),
+        ("listen.submission", &keys.submission),
+        ("listen.submission_tls", &keys.submission_tls),
+        ("listen.imap", &keys.imap),
+        ("listen.imap_tls", &keys.imap_tls),
+        ("listen.pop3", &keys.pop3),
+        ("listen.pop3_tls", &keys.pop3_tls),
+        ("listen.admin", &keys.admin),
+    ];
+    let binds: Vec<(&'static str, Bind)> =
+        all.iter().flat_map(|(name, listen)| listen.0.iter().map(|bind| (*name, *bind))).collect();
+    for (index, (name, bind)) in binds.iter().enumerate() {
+        let before = binds.get(..index).unwrap_or_default();
+        if let Some((other, _)) = before.iter().find(|(_, other)| other.collides(*bind)) {
+            let address = Listen(vec![*bind]);
+            let text = format!("{} is taken by {other} already", super::setting::Setting::show(&address));
+            found.add(&[name, other], &text);
+        }
+    }
+}
+
+struct Found<'a> {
+    config: &'a Config,
+    known: &'a [Problem],
+    problems: Vec<Problem>,
+}
+
+impl Found<'_> {
+    /// Complains about the first of the keys, unless one of them is wrong already.
+    fn add(&mut self, keys: &[&'static str], text: &str) {
+        let Some(first) = keys.first() else { return };
+        if self.known.iter().any(|problem| keys.contains(&problem.key.as_str())) {
+            return;
+        }
+        let source = self.config.sources.iter().find(|(key, _)| key == first).map(|(_, source)| *source);
+        let line = source.and_then(super::Source::line);
+        self.problems.push(Problem { key: (*first).to_owned(), line, text: text.to_owned() });
+    }
+}

@@ -1,0 +1,313 @@
+//! Who has logged in over which connection, so that sessions end when their account is disabled, removed or gets another password.
+//!
+//! A connection has a number, which the protocol rooms hand back with every login ([`wire::Peer::connection`]). A task waits for changes
+//! of the directory and compares those who are logged in with the people who were changed; sessions of an account that is not what it was are
+//! dropped where they are. It costs a look at what was changed, not one at everybody.
+//!
+//! A login that begins before a change and ends after it is noticed, because whoever logs in is compared once more after their session
+//! is known here.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use base::{Modseq, NoteId};
+use directory::{Directory, Person};
+use notes::{Access, level};
+use tokio::sync::Notify;
+use wire::Shutdown;
+
+use crate::limits::SESSIONS_LOOK_EVERY;
+
+/// All connections over which somebody may log in.
+#[derive(Default)]
+pub struct Sessions {
+    next: AtomicU64,
+    open: Mutex<HashMap<u64, Entry>>,
+}
+
+struct Entry {
+    /// Once somebody has logged in.
+    account: Option<Box<Account>>,
+    end: Arc<Notify>,
+}
+
+/// An account as it was at the login.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Account {
+    note: NoteId,
+    name: String,
+    password_stamp: u64,
+}
+
+impl Account {
+    fn of(person: &Person) -> Self {
+        let name = person.name.canonical().to_owned();
+        Self { note: person.note, name, password_stamp: person.password_stamp() }
+    }
+
+    /// Tells whether the account still is what it was; if that cannot be told, it is.
+    fn stands(&self, directory: &Directory) -> bool {
+        match directory.person(&self.name) {
+            Ok(Some(person)) => !person.disabled && *self == Self::of(&person),
+            Ok(None) => false,
+            Err(error) => {
+                tracing::error!(target: "login", %error, login = self.name, "cannot look whether an account has changed");
+                true
+            }
+        }
+    }
+}
+
+/// One connection; forgotten when dropped.
+pub struct Session {
+    sessions: Arc<Sessions>,
+    number: u64,
+    end: Arc<Notify>,
+}
+
+impl Session {
+    /// The number of the connection.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Waits until the session shall end.
+    pub async fn ended(&self) {
+        self.end.notified().await;
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.sessions.lock().remove(&self.number);
+    }
+}
+
+impl Sessions {
+    /// Takes note of a connection.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>) -> Session {
+        let number = self.next.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let end = Arc::new(Notify::new());
+        self.lock().insert(number, Entry { account: None, end: Arc::clone(&end) });
+        Session { sessions: Arc::clone(self), number, end }
+    }
+
+    /// Takes note of a login; false if the account was changed since `person` was read, so that nobody may be let in.
+    #[must_use]
+    pub fn admit(&self, connection: u64, person: &Person, directory: &Directory) -> bool {
+        let account = Account::of(person);
+        let Some(known) =
+            self.lock().get_mut(&connection).map(|entry| entry.account.replace(Box::new(account.clone())))
+        else {
+            // Not one of those that are counted, as in tests.
+            return true;
+        };
+        let stands = account.stands(directory);
+        if !stands && let Some(entry) = self.lock().get_mut(&connection) {
+            entry.account = known;
+        }
+        stands
+    }
+
+    /// Gives how many connections somebody has logged in over.
+    #[must_use]
+    pub fn logged_in(&self) -> usize {
+        self.lock().values().filter(|entry| entry.account.is_some()).count()
+    }
+
+    /// Ends the sessions of accounts that are not what they were, as far as their notes are among `changed` (none: all); tells how many.
+    fn end_changed(&self, directory: &Directory, changed: Option<&HashSet<NoteId>>) -> usize {
+        let concerned = |account: &Account| changed.is_none_or(|changed| changed.contains(&account.note));
+        let accounts: HashMap<u64, Account> = self
+            .lock()
+            .iter()
+            .filter_map(|(number, entry)| Some((*number, entry.account.as_deref().filter(|it| concerned(it))?.clone())))
+            .collect();
+        let mut ended = 0;
+        for (number, account) in accounts {
+            if account.stands(directory) {
+                continue;
+            }
+            if let Some(entry) = self.lock().get(&number) {
+                tracing::info!(target: "login", login = account.name, "ending a session: its account was changed");
+                entry.end.notify_one();
+                ended += 1;
+            }
+        }
+        ended
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Entry>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks at what changed in the directory.
+pub struct Watch {
+    sessions: Arc<Sessions>,
+    directory: Arc<Directory>,
+    access: Access<level::Reader>,
+    /// Up to here everything was looked at.
+    seen: Modseq,
+}
+
+impl Watch {
+    /// Begins with the present state.
+    #[must_use]
+    pub fn new(sessions: Arc<Sessions>, directory: Arc<Directory>, access: Access<level::Reader>) -> Self {
+        let seen = directory.database().modseq();
+        Self { sessions, directory, access, seen }
+    }
+
+    /// Ends the sessions that the changes since the last look end; tells how many.
+    pub fn look(&mut self) -> Result<usize, notes::Error> {
+        let reading = self.access.read()?;
+        let mut changed = HashSet::new();
+        let is_complete = reading.is_complete_since(self.seen);
+        if is_complete {
+            reading.changes(self.seen, &mut |entry| {
+                changed.insert(entry.note);
+                Ok(())
+            })?;
+        }
+        let seen = reading.modseq();
+        drop(reading);
+        let ended = self.sessions.end_changed(&self.directory, is_complete.then_some(&changed));
+        self.seen = seen;
+        Ok(ended)
+    }
+
+    /// Looks whenever the directory changes, until the server drains.
+    pub async fn run(mut self, shutdown: Shutdown) {
+        loop {
+            let change = self.directory.database().listen();
+            let looked = tokio::task::spawn_blocking(move || {
+                if let Err(error) = self.look() {
+                    tracing::error!(target: "login", %error, "cannot look what has changed in the directory");
+                }
+                self
+            });
+            self = match looked.await {
+                Ok(watch) => watch,
+                Err(error) => {
+                    tracing::error!(target: "login", %error, "sessions of changed accounts are not ended any more");
+                    return;
+                }
+            };
+            tokio::select! {
+                () = change => {}
+                () = shutdown.draining() => return,
+            }
+            // Many changes in a row are looked at together.
+            tokio::select! {
+                () = tokio::time::sleep(SESSIONS_LOOK_EVERY) => {}
+                () = shutdown.draining() => return,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use directory::{NewUser, UserChange};
+
+    use super::*;
+    use crate::sample::Sample;
+
+    struct World {
+        sample: Sample,
+        sessions: Arc<Sessions>,
+        watch: Watch,
+    }
+
+    impl World {
+        fn new() -> Self {
+            let sample = Sample::new();
+            let sessions = Arc::new(Sessions::default());
+            let access = crate::admin::people::manager(&sample.core, "names.nsf").expect("it is there").lower();
+            let watch = Watch::new(Arc::clone(&sessions), Arc::clone(&sample.core.directory), access);
+            Self { sample, sessions, watch }
+        }
+
+        fn person(&self, who: &str) -> Arc<Person> {
+            self.sample.core.directory.person(who).expect("a look").expect("they are there")
+        }
+
+        fn log_in(&self, who: &str) -> Session {
+            let session = self.sessions.begin();
+            assert!(self.sessions.admit(session.number(), &self.person(who), &self.sample.core.directory));
+            session
+        }
+
+        fn set(&self, who: &str, change: UserChange) {
+            self.sample.core.directory.user_set(who, &change).expect("they are there");
+        }
+
+        /// Looks, and tells how many sessions ended.
+        fn look(&mut self) -> usize {
+            self.watch.look().expect("a sound store")
+        }
+    }
+
+    fn disable(disabled: bool) -> UserChange {
+        UserChange { disabled: Some(disabled), ..UserChange::default() }
+    }
+
+    #[tokio::test]
+    async fn sessions_end_with_their_account() {
+        let mut world = World::new();
+        let (ann, again, bob, _stranger) =
+            (world.log_in("ann"), world.log_in("ann"), world.log_in("bob"), world.sessions.begin());
+        assert_eq!((world.look(), world.sessions.logged_in()), (0, 3));
+        world.set("ann", UserChange { quota_bytes: Some(Some(1)), ..UserChange::default() });
+        assert_eq!(world.look(), 0, "a change that is not about logging in ends nothing");
+        world.set("ann", disable(true));
+        assert_eq!(world.look(), 2);
+        ann.ended().await;
+        again.ended().await;
+        drop((ann, again));
+        assert_eq!((world.look(), world.sessions.logged_in()), (0, 1));
+        world.sample.core.directory.user_remove("bob").expect("he is there");
+        assert_eq!(world.look(), 1);
+        bob.ended().await;
+    }
+
+    #[tokio::test]
+    async fn another_password_ends_the_sessions_of_the_old_one() {
+        let mut world = World::new();
+        let old = world.log_in("ann");
+        world.set("ann", UserChange { password: Some(b"another one".to_vec()), ..UserChange::default() });
+        let new = world.log_in("ann");
+        assert_eq!(world.look(), 1);
+        old.ended().await;
+        drop(old);
+        assert_eq!((world.look(), world.sessions.logged_in()), (0, 1));
+        drop(new);
+        assert_eq!(world.sessions.logged_in(), 0);
+    }
+
+    #[test]
+    fn whoever_is_changed_during_the_login_is_not_let_in() {
+        let world = World::new();
+        let before = world.person("ann");
+        world.set("ann", disable(true));
+        world.set("ann", UserChange { password: Some(b"another one".to_vec()), ..disable(false) });
+        let session = world.sessions.begin();
+        assert!(!world.sessions.admit(session.number(), &before, &world.sample.core.directory));
+        assert_eq!(world.sessions.logged_in(), 0);
+    }
+
+    #[test]
+    fn a_namesake_is_somebody_else() {
+        let mut world = World::new();
+        let _session = world.log_in("ann");
+        let ann = world.person("ann");
+        world.sample.core.directory.user_remove("ann").expect("she is there");
+        let new = NewUser { full_name: Some(ann.name.canonical().to_owned()), ..NewUser::new("ann@acme.test") };
+        world.sample.core.directory.user_add(&new).expect("it is free");
+        assert_eq!(world.look(), 1);
+    }
+}

@@ -1,0 +1,108 @@
+//! The figures of the storage engine as families of Prometheus.
+//!
+//! The engine names a figure by words with hyphens and the unit last; what belongs to a table begins with its name and a dot. Here they
+//! get names as Prometheus wants them: base units (bytes, seconds) at the end, `_total` behind what only rises. Figures that this page
+//! does not know are told as gauges, so that nothing new is lost.
+
+use std::collections::BTreeMap;
+
+use crate::metrics::{Exposition, Kind, Sample};
+
+/// Figures that only rise: the engine's name, ours, and what it is.
+const COUNTERS: [(&str, &str, &str); 10] = [
+    ("cache-hits-count", "store_cache_hits_total", "Blocks that the cache had."),
+    ("cache-misses-count", "store_cache_misses_total", "Blocks that were read from the disk."),
+    ("filter-skips-count", "store_filter_skips_total", "Look-ups that a filter answered without a block."),
+    ("log-written-bytes", "store_log_written_bytes_total", "Bytes written to the log."),
+    ("log-syncs-count", "store_log_syncs_total", "Syncs of the log."),
+    ("written-bytes", "store_written_bytes_total", "Bytes of changes."),
+    ("flush-written-bytes", "store_flush_written_bytes_total", "Bytes written by flushes."),
+    ("compaction-written-bytes", "store_compaction_written_bytes_total", "Bytes written by compactions."),
+    ("compaction-read-bytes", "store_compaction_read_bytes_total", "Bytes read by compactions."),
+    ("writes-stalled-microseconds", STALLED, "Time that writers waited for flushes and compactions."),
+];
+
+/// The one that is counted in another unit.
+const STALLED: &str = "store_writes_stalled_seconds_total";
+
+/// Figures that rise and fall, where the name does not say enough.
+const GAUGES: [(&str, &str); 8] = [
+    ("memtables-bytes", "Memory of changes that are not in a table yet."),
+    ("cache-bytes", "Memory of blocks that were read lately."),
+    ("log-bytes", "Size of the log."),
+    ("disk-free-bytes", "Free space of the disk, or of the tighter one when the log has its own."),
+    ("sorted-files-bytes", "Size of the sorted files."),
+    ("compaction-pending-bytes", "Bytes that wait for compaction."),
+    ("writes-stopped", "1 when the engine takes no writes."),
+    ("background-errors-count", "Errors of flushes and compactions."),
+];
+
+/// Writes all figures.
+pub(super) fn write(out: &mut Exposition, figures: &[(String, u64)]) {
+    let mut tables: BTreeMap<String, Vec<Sample<'_>>> = BTreeMap::new();
+    for (name, value) in figures {
+        if let Some((table, rest)) = name.split_once('.') {
+            let (family, level) = table_family(rest);
+            let labels = std::iter::once(("table", table)).chain(level.map(|level| ("level", level))).collect();
+            tables.entry(family).or_default().push((labels, *value as f64));
+            continue;
+        }
+        match COUNTERS.iter().find(|(figure, _, _)| figure == name) {
+            Some((_, STALLED, help)) => out.single(Kind::Counter, STALLED, help, *value as f64 / 1_000_000.0),
+            Some((_, family, help)) => out.single(Kind::Counter, family, help, *value as f64),
+            None => {
+                let known = GAUGES.iter().find(|(figure, _)| figure == name);
+                let help = known.map_or("A figure of the storage engine.", |(_, help)| help);
+                out.single(Kind::Gauge, &format!("store_{}", plain(name)), help, *value as f64);
+            }
+        }
+    }
+    for (family, samples) in tables {
+        out.labelled(Kind::Gauge, &family, "A figure of one table of the store.", &samples);
+    }
+}
+
+/// Gives the family of a table's figure, and the level where there is one.
+fn table_family(figure: &str) -> (String, Option<&str>) {
+    let level = figure.strip_prefix("level-").and_then(|rest| rest.split_once('-'));
+    match level {
+        Some((level, rest)) => (format!("store_table_{}", plain(rest)), Some(level)),
+        None => (format!("store_table_{}", plain(figure)), None),
+    }
+}
+
+/// Turns hyphens into what Prometheus takes; a count needs no unit.
+fn plain(figure: &str) -> String {
+    figure.trim_end_matches("-count").replace(['-', '.'], "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_get_units_and_labels() {
+        let figures = [
+            ("log-written-bytes", 7),
+            ("writes-stalled-microseconds", 2_500_000),
+            ("disk-free-bytes", 9),
+            ("snapshots-count", 3),
+            ("summary.level-0-files-count", 4),
+            ("body.level-0-files-count", 5),
+        ];
+        let figures: Vec<(String, u64)> = figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+        let mut out = Exposition::default();
+        write(&mut out, &figures);
+        let text = out.finish();
+        let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let expected = [
+            "doublet_store_log_written_bytes_total 7",
+            "doublet_store_writes_stalled_seconds_total 2.5",
+            "doublet_store_disk_free_bytes 9",
+            "doublet_store_snapshots 3",
+            "doublet_store_table_files{table=\"summary\",level=\"0\"} 4",
+            "doublet_store_table_files{table=\"body\",level=\"0\"} 5",
+        ];
+        assert_eq!(samples, expected);
+    }
+}

@@ -1,0 +1,188 @@
+//! People over their life: many added at once, changed while they are logged in, their mailboxes renamed and spared.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::{Dialogue, Place, Server, collect, deliver, text};
+
+fn imap(server: &Server) -> Dialogue {
+    let mut imap = server.dial("imap");
+    imap.expect("* OK");
+    imap.ask("a LOGIN ann@acme.test \"sesame street\"", "a OK");
+    imap
+}
+
+fn pop3(server: &Server) -> Dialogue {
+    let mut pop3 = server.dial("pop3");
+    pop3.expect("+OK");
+    pop3.ask("USER ann", "+OK");
+    pop3.ask("PASS sesame street", "+OK");
+    pop3
+}
+
+fn submission(server: &Server) -> Dialogue {
+    let mut smtp = server.dial("submission");
+    smtp.expect("220 ");
+    smtp.ask("EHLO client.test", "250 ");
+    let login = STANDARD.encode("\0ann@acme.test\0sesame street");
+    smtp.ask(&format!("AUTH PLAIN {login}"), "235 ");
+    smtp
+}
+
+/// Reads until the server has closed the connection.
+fn wait_for_the_end(mut dialogue: Dialogue) {
+    while !dialogue.line().is_empty() {}
+}
+
+#[test]
+fn open_sessions_end_with_the_account() {
+    let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
+    let server = place.serve();
+    for change in ["--disable", "--password-stdin"] {
+        let mut idle = imap(&server);
+        idle.say("b SELECT INBOX");
+        idle.expect("b OK");
+        idle.say("c IDLE");
+        idle.expect("+");
+        let open = [imap(&server), pop3(&server), submission(&server), idle];
+        let mut stranger = server.dial("imap");
+        stranger.expect("* OK");
+        place.check_input(&["user", "set", "ann", change], "sesame street\n", "was changed");
+        open.into_iter().for_each(wait_for_the_end);
+        stranger.ask("a NOOP", "a OK");
+        place.check(&["user", "set", "ann", "--enable"], "was changed");
+    }
+    let mut kept = imap(&server);
+    place.check(&["user", "set", "ann", "--add-alias", "a@acme.test", "--quota", "1GiB"], "was changed");
+    place.check(&["user", "remove", "bob"], "was removed");
+    kept.ask("b NOOP", "b OK");
+    place.check(&["user", "remove", "ann"], "was removed");
+    wait_for_the_end(kept);
+    server.stop();
+}
+
+#[test]
+fn users_send_with_addresses_of_their_own() {
+    let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
+    let server = place.serve();
+    let mut smtp = submission(&server);
+    smtp.ask("MAIL FROM:<bob@acme.test>", "553 5.7.1");
+    for (from, reply) in
+        [("Bob <bob@acme.test>", "550 5.7.1 bob@acme.test is not your address"), ("Ann <ann@acme.test>", "250 ")]
+    {
+        smtp.ask("MAIL FROM:<ann@acme.test>", "250 ");
+        smtp.ask("RCPT TO:<bob@acme.test>", "250 ");
+        smtp.ask("DATA", "354 ");
+        smtp.ask(&format!("From: {from}\r\nSubject: x\r\n\r\nHello.\r\n."), reply);
+    }
+    server.stop();
+}
+
+#[test]
+fn many_people_are_added_from_a_file() {
+    let place = Place::with_people(&[]);
+    let lines: String = (0..700).map(|number| format!("u{number}@acme.test,User {number},sesame street\n")).collect();
+    std::fs::write(place.path("people.csv"), &lines).expect("the folder is writable");
+    place.check(&["user", "add", "--batch", "people.csv"], "700 people were added");
+    assert_eq!(place.json(&["status"])["people"], 700);
+    let server = place.serve();
+    let more = "{\"address\":\"ann@acme.test\",\"password\":\"sesame street\"}\nu7@acme.test\nx@far.test\n";
+    let output = place.run(&["user", "add", "--batch", "-", "--json"], more);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(told["added"], 1);
+    let refused: Vec<_> = told["refused"].as_array().expect("a list").iter().map(|row| row["line"].as_u64()).collect();
+    assert_eq!(refused, [Some(2), Some(3)]);
+    deliver(&server, "ann@acme.test", "Subject: welcome\r\n\r\n");
+    assert_eq!((collect(&server, "ann").len(), collect(&server, "u699@acme.test").len()), (1, 0));
+    server.stop();
+    place.check_fails(&["user", "add", "--batch", "nowhere.csv"], "nowhere.csv");
+    place.check_fails(&["user", "add"], "--batch");
+}
+
+#[test]
+fn mailboxes_are_renamed_with_their_owner_and_spared() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    let server = place.serve();
+    deliver(&server, "ann@acme.test", "Subject: one\r\n\r\n");
+    place.check(&["db", "rename", "mail/ann.nsf", "mail/moved.nsf"], "still the mailbox of user ann@acme.test");
+    deliver(&server, "ann@acme.test", "Subject: two\r\n\r\n");
+    assert_eq!(collect(&server, "ann").len(), 2);
+    place.check_fails(&["db", "delete", "mail/moved.nsf"], "user remove ann@acme.test --delete-mail");
+    for path in ["names.nsf", "mail.box"] {
+        place.check_fails(&["db", "delete", path, "--force"], "stop it first");
+        place.check_fails(&["db", "rename", path, "other.nsf"], "finds it by this path");
+    }
+    place.check(&["db", "delete", "mail/moved.nsf", "--force"], "was deleted");
+    assert_eq!(collect(&server, "ann").len(), 0);
+    server.stop();
+    place.check_fails(&["db", "delete", "names.nsf"], "--force");
+}
+
+#[test]
+fn a_command_that_fails_changes_nothing() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    place.check_fails(&["domain", "add", "third.test", "--catch-all", "nobody@acme.test"], "does not exist");
+    place.check_fails(&["domain", "show", "third.test"], "there is no domain third.test");
+    place.check(&["domain", "add", "third.test", "--catch-all", "ann@acme.test"], "was added");
+    assert!(place.check(&["domain", "show", "third.test"], "").contains("_domainkey.third.test"));
+    place.check_fails(&["domain", "add", "third.test"], "domain show third.test");
+    place.check_fails(
+        &["domain", "add", "x.test", "--alias-of", "acme.test", "--catch-all", "ann@acme.test"],
+        "cannot be used with",
+    );
+    for command in [["user", "set", "ann"], ["group", "set", "team@acme.test"], ["domain", "set", "acme.test"]] {
+        place.check_fails(&command, "nothing was said to change");
+    }
+    place.check_fails(&["user", "remove", "ann"], "domain set third.test --catch-all none");
+    place.check_fails(&["user", "add", "x@far.test"], "doublet domain add far.test");
+}
+
+#[test]
+fn access_is_listed_and_changed() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    place.check(&["db", "create", "plans.nsf"], "db acl plans.nsf set");
+    place.check(&["db", "acl", "plans.nsf", "set", "-Default-", "--level", "reader"], "Reader");
+    place.check(
+        &["db", "acl", "plans.nsf", "set", "ann@acme.test", "--level", "editor", "--flag", "no-delete"],
+        "Editor",
+    );
+    let listed = place.json(&["db", "acl", "plans.nsf", "list"]);
+    let ann =
+        listed.as_array().expect("a list").iter().find(|row| row["name"] == "ann/acme.test").expect("she is there");
+    assert_eq!(
+        (&ann["level"], &ann["kind"], &ann["flags"][0]),
+        (&"editor".into(), &"person".into(), &"no-delete".into())
+    );
+    place.check(&["db", "acl", "plans.nsf", "remove", "ann"], "no entry");
+    place.check(&["db", "acl", "--help"], "depositor  may put documents in");
+    place.check(
+        &["db", "set", "plans.nsf", "--title", "Plans", "--purge-interval", "30d", "--unread-marks", "off"],
+        "changed",
+    );
+    let shown = place.json(&["db", "show", "plans.nsf"]);
+    assert_eq!((&shown["title"], &shown["purge_interval_days"]), (&"Plans".into(), &30.into()));
+}
+
+#[test]
+fn files_that_the_configuration_names_are_looked_at() {
+    let mut place = Place::new();
+    place.check(&["config", "check"], "is valid");
+    for assignment in ["tls.certificate=/nowhere/c.pem", "tls.key=/nowhere/k.pem"] {
+        place.options.extend(["--set".to_owned(), assignment.to_owned()]);
+    }
+    place.check_fails(&["config", "check"], "/nowhere/c.pem");
+    place.check_fails(
+        &[
+            "config",
+            "check",
+            "--set",
+            "router.smart_host_password_file=/nowhere/p",
+            "--set",
+            "router.smart_host_user=a",
+            "--set",
+            "router.smart_host=localhost",
+        ],
+        "/nowhere/p",
+    );
+}
