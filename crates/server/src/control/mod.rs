@@ -2,7 +2,8 @@
 //!
 //! A client sends one line, `{"request": ...}`, and reads lines until one has a result:
 //! `{"progress": {...}}`, any number of them, then `{"result": {...}}` or `{"error": "..."}`. One request a connection. The client
-//! that goes away ends what it asked for, at the next step that reports progress.
+//! that goes away ends what it asked for, at the next step that reports progress; only what cannot stop half way is finished all the same: a
+//! backup, and fixup's reading of the whole store.
 //!
 //! The socket lies in the data folder with mode 0600: who may open it may read the data anyway, so nothing else is asked.
 
