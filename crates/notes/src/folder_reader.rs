@@ -27,7 +27,17 @@ pub struct FolderReader<'r> {
     database: &'r Database,
     view: ViewId,
     image: Option<Arc<Image>>,
-    hidden: Hidden,
+    hidden: Arc<Hidden>,
+}
+
+/// What a reader of a folder has found out when it was opened, for the next one in the same snapshot.
+#[derive(Clone)]
+pub(crate) struct Opening {
+    index: collection::reader::Opening,
+    state: FolderState,
+    view: ViewId,
+    image: Option<Arc<Image>>,
+    hidden: Arc<Hidden>,
 }
 
 impl<'r> FolderReader<'r> {
@@ -36,12 +46,25 @@ impl<'r> FolderReader<'r> {
         let entries = collection::Reader::open(reader, id)?;
         let state = FolderState::decode(entries.state()).map_err(|_| Error::not_found(format!("folder {view}")))?;
         let image = database.folder_images.get(view, state.highest_modseq);
-        Ok(Self { entries, state, database, view, image, hidden: Hidden::default() })
+        Ok(Self { entries, state, database, view, image, hidden: Arc::default() })
+    }
+
+    /// Opens the folder again; `reader` shows the same moment to the same identity.
+    pub(crate) fn reopen(reader: &'r dyn Read, database: &'r Database, opening: &Opening) -> Self {
+        let Opening { index, state, view, image, hidden } = opening.clone();
+        let image = image.or_else(|| database.folder_images.get(view, state.highest_modseq));
+        Self { entries: collection::Reader::reopen(reader, &index), state, database, view, image, hidden }
+    }
+
+    /// Gives what was found out when this was opened.
+    pub(crate) fn opening(&self) -> Opening {
+        let (image, hidden) = (self.image.clone(), Arc::clone(&self.hidden));
+        Opening { index: self.entries.opening(), state: self.state, view: self.view, image, hidden }
     }
 
     /// Leaves out what Readers items hide from the holder of a grant.
     pub(crate) fn seen_by(mut self, reader: &dyn Read, database: &Database, grant: &Grant) -> Result<Self> {
-        self.hidden = Hidden::find(reader, database, grant, &self.entries)?;
+        self.hidden = Arc::new(Hidden::find(reader, database, grant, &self.entries)?);
         Ok(self)
     }
 

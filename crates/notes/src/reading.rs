@@ -7,7 +7,7 @@
 //! Notes that Readers items hide are treated as absent by every method; only the counters of the database include them. The server itself sees
 //! everything, and it alone gets at the snapshot beneath.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
 use store::blob::{BlobId, BlobOwner};
@@ -20,7 +20,7 @@ use crate::counters::Counters;
 use crate::database::{ACL_ITEM, ACL_NOTE, Database, damaged};
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderDesign};
-use crate::folder_reader::FolderReader;
+use crate::folder_reader::{self, FolderReader};
 use crate::item::{self, Item, Value};
 use crate::keys::{self, Part};
 use crate::note::{Header, Note, NoteClass, NoteFlags, Summary};
@@ -32,6 +32,10 @@ pub struct Reading<'d> {
     pub(crate) snapshot: Snapshot<'d>,
     counters: Counters,
     ticket: Ticket,
+    /// The folder that was opened last: most replies are about one.
+    opened: Mutex<Option<(ViewId, folder_reader::Opening)>>,
+    /// The note that was asked for last, and whether it is hidden.
+    hidden: Mutex<Option<(NoteId, bool)>>,
 }
 
 impl<'d> Reading<'d> {
@@ -40,7 +44,7 @@ impl<'d> Reading<'d> {
         let snapshot = database.store.snapshot()?;
         let counters = counters_of(database, &snapshot)?;
         let ticket = ticket_for(database, counters.modseq)?;
-        Ok(Self { database, grant, snapshot, counters, ticket })
+        Ok(Self { database, grant, snapshot, counters, ticket, opened: Mutex::default(), hidden: Mutex::default() })
     }
 
     /// Gives the database.
@@ -177,8 +181,14 @@ impl<'d> Reading<'d> {
 
     /// Opens a folder's index.
     pub fn folder(&self, folder: ViewId) -> Result<FolderReader<'_>> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, opening)) = opened.as_ref().filter(|(view, _)| *view == folder) {
+            return Ok(FolderReader::reopen(&self.snapshot, self.database, opening));
+        }
         let reader = FolderReader::open(&self.snapshot, self.database, folder)?;
-        reader.seen_by(&self.snapshot, self.database, &self.grant)
+        let reader = reader.seen_by(&self.snapshot, self.database, &self.grant)?;
+        *opened = Some((folder, reader.opening()));
+        Ok(reader)
     }
 
     /// Gives the content of a blob that a note uses.
@@ -214,7 +224,14 @@ impl<'d> Reading<'d> {
         if self.grant.is_server_itself() {
             return Ok(false);
         }
-        load_header(&self.snapshot, self.database, note)?.map_or(Ok(false), |header| self.hides(&header))
+        let known = *self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, is_hidden)) = known.filter(|(last, _)| *last == note) {
+            return Ok(is_hidden);
+        }
+        let header = load_header(&self.snapshot, self.database, note)?;
+        let is_hidden = header.map_or(Ok(false), |header| self.hides(&header))?;
+        *self.hidden.lock().unwrap_or_else(PoisonError::into_inner) = Some((note, is_hidden));
+        Ok(is_hidden)
     }
 
     /// Tells whether a note refers to a blob. The table of references knows that without a look at the note, but the note is right.

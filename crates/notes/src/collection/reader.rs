@@ -10,6 +10,8 @@
 //! A tree that does not agree with itself or with the entries is [`store::Error::Damaged`] where it is noticed. Not every read
 //! can notice; [`super::check()`] does.
 
+use std::sync::Arc;
+
 use store::engine::prefix_end;
 use store::{Cursor, Direction, KeyRange, Read, Result, Table};
 
@@ -94,7 +96,15 @@ struct Found {
 pub struct Reader<'r> {
     reader: &'r dyn Read,
     id: CollectionId,
-    root: Root,
+    root: Arc<Root>,
+    exists: bool,
+}
+
+/// What a reader has read when it was opened, for another reader of the same collection in the same snapshot.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    id: CollectionId,
+    root: Arc<Root>,
     exists: bool,
 }
 
@@ -103,7 +113,19 @@ impl<'r> Reader<'r> {
     pub fn open(reader: &'r dyn Read, id: CollectionId) -> Result<Self> {
         let root = Root::load(reader, id)?;
         let exists = root.is_some();
-        Ok(Self { reader, id, root: root.unwrap_or_else(|| Root::empty(0)), exists })
+        Ok(Self { reader, id, root: Arc::new(root.unwrap_or_else(|| Root::empty(0))), exists })
+    }
+
+    /// Gives what was read to open this.
+    #[must_use]
+    pub fn opening(&self) -> Opening {
+        Opening { id: self.id, root: Arc::clone(&self.root), exists: self.exists }
+    }
+
+    /// Opens a collection once more; `reader` shows the same moment as at the first time.
+    #[must_use]
+    pub fn reopen(reader: &'r dyn Read, opening: &Opening) -> Self {
+        Self { reader, id: opening.id, root: Arc::clone(&opening.root), exists: opening.exists }
     }
 
     /// Tells whether the collection was ever written.
