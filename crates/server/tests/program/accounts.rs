@@ -1,8 +1,5 @@
 //! People over their life: many added at once, changed while they are logged in, their mailboxes renamed and spared.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-
 use crate::{Dialogue, Place, Server, collect, deliver, text};
 
 fn imap(server: &Server) -> Dialogue {
@@ -20,15 +17,6 @@ fn pop3(server: &Server) -> Dialogue {
     pop3
 }
 
-fn submission(server: &Server) -> Dialogue {
-    let mut smtp = server.dial("submission");
-    smtp.expect("220 ");
-    smtp.ask("EHLO client.test", "250 ");
-    let login = STANDARD.encode("\0ann@acme.test\0sesame street");
-    smtp.ask(&format!("AUTH PLAIN {login}"), "235 ");
-    smtp
-}
-
 /// Reads until the server has closed the connection.
 fn wait_for_the_end(mut dialogue: Dialogue) {
     while !dialogue.line().is_empty() {}
@@ -44,7 +32,7 @@ fn open_sessions_end_with_the_account() {
         idle.expect("b OK");
         idle.say("c IDLE");
         idle.expect("+");
-        let open = [imap(&server), pop3(&server), submission(&server), idle];
+        let open = [imap(&server), pop3(&server), server.submission(), idle];
         let mut stranger = server.dial("imap");
         stranger.expect("* OK");
         place.check_input(&["user", "set", "ann", change], "sesame street\n", "was changed");
@@ -65,7 +53,7 @@ fn open_sessions_end_with_the_account() {
 fn users_send_with_addresses_of_their_own() {
     let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
     let server = place.serve();
-    let mut smtp = submission(&server);
+    let mut smtp = server.submission();
     smtp.ask("MAIL FROM:<bob@acme.test>", "553 5.7.1");
     for (from, reply) in
         [("Bob <bob@acme.test>", "550 5.7.1 bob@acme.test is not your address"), ("Ann <ann@acme.test>", "250 ")]

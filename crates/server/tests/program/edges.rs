@@ -124,9 +124,7 @@ fn logs_are_json_when_that_is_wanted() {
 fn a_message_under_way_is_taken_before_the_server_ends() {
     let place = Place::with_people(&["ann@acme.test"]);
     let mut server = place.serve();
-    let mut smtp = server.dial("smtp");
-    smtp.expect("220 ");
-    smtp.ask("EHLO client.test", "250 ");
+    let mut smtp = server.reception();
     smtp.ask("MAIL FROM:<dora@elsewhere.test>", "250 ");
     smtp.ask("RCPT TO:<ann@acme.test>", "250 ");
     smtp.ask("DATA", "354 ");
@@ -146,9 +144,7 @@ fn a_message_under_way_is_taken_before_the_server_ends() {
 fn a_second_signal_does_not_wait() {
     let place = Place::with_people(&["ann@acme.test"]);
     let mut server = place.serve();
-    let mut smtp = server.dial("smtp");
-    smtp.expect("220 ");
-    smtp.ask("EHLO client.test", "250 ");
+    let mut smtp = server.reception();
     smtp.ask("MAIL FROM:<dora@elsewhere.test>", "250 ");
     server.signal(Signal::TERM);
     server.wait_for_log("ending");

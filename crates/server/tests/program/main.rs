@@ -16,6 +16,8 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -162,6 +164,26 @@ impl Server {
         self.child.wait().expect("it ends");
     }
 
+    /// Begins a dialogue with the listener for other servers.
+    fn reception(&self) -> Dialogue {
+        self.greeted("smtp")
+    }
+
+    /// Begins a dialogue as ann@acme.test, who may send.
+    fn submission(&self) -> Dialogue {
+        let mut smtp = self.greeted("submission");
+        let login = STANDARD.encode("\0ann@acme.test\0sesame street");
+        smtp.ask(&format!("AUTH PLAIN {login}"), "235 ");
+        smtp
+    }
+
+    fn greeted(&self, listener: &str) -> Dialogue {
+        let mut smtp = self.dial(listener);
+        smtp.expect("220 ");
+        smtp.ask("EHLO client.test", "250 ");
+        smtp
+    }
+
     fn dial(&self, listener: &str) -> Dialogue {
         let address = self.listeners.get(listener).unwrap_or_else(|| panic!("no listener {listener}"));
         let stream = TcpStream::connect(address).expect("it listens");
@@ -213,9 +235,7 @@ impl Dialogue {
 
 /// Sends a message to port 25.
 fn deliver(server: &Server, to: &str, text: &str) {
-    let mut smtp = server.dial("smtp");
-    smtp.expect("220 ");
-    smtp.ask("EHLO client.test", "250 ");
+    let mut smtp = server.reception();
     smtp.ask("MAIL FROM:<dora@elsewhere.test>", "250 ");
     smtp.ask(&format!("RCPT TO:<{to}>"), "250 ");
     smtp.ask("DATA", "354 ");

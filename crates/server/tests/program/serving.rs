@@ -58,10 +58,7 @@ fn queued_mail_can_be_held_released_and_removed() {
     let mut place = Place::with_people(&["ann@acme.test"]);
     place.options.extend(["--set".to_owned(), "router.outbound=false".to_owned()]);
     let server = place.serve();
-    let mut smtp = server.dial("submission");
-    smtp.expect("220 ");
-    smtp.ask("EHLO client.test", "250 ");
-    smtp.ask("AUTH PLAIN AGFubkBhY21lLnRlc3QAc2VzYW1lIHN0cmVldA==", "235 ");
+    let mut smtp = server.submission();
     smtp.ask("MAIL FROM:<bob@acme.test>", "5");
     smtp.ask("MAIL FROM:<ann@acme.test>", "250 ");
     smtp.ask("RCPT TO:<dora@elsewhere.test>", "250 ");
@@ -161,10 +158,7 @@ fn mail_goes_on_to_another_server_and_failures_come_back() {
     let smart_host = format!("router.smart_host={}", there.listeners["smtp"]);
     place.options.extend(["--set".to_owned(), smart_host, "--set".to_owned(), "log.filter=mail=debug".to_owned()]);
     let mut here = place.serve();
-    let mut smtp = here.dial("submission");
-    smtp.expect("220 ");
-    smtp.ask("EHLO client.test", "250 ");
-    smtp.ask("AUTH PLAIN AGFubkBhY21lLnRlc3QAc2VzYW1lIHN0cmVldA==", "235 ");
+    let mut smtp = here.submission();
     smtp.ask("MAIL FROM:<ann@acme.test>", "250 ");
     smtp.ask("RCPT TO:<dora@other.test>", "250 ");
     smtp.ask("RCPT TO:<nobody@other.test>", "250 ");
