@@ -23,9 +23,15 @@ use crate::note::Marks;
 /// A folder's index in a snapshot.
 pub struct FolderReader<'r> {
     entries: collection::Reader<'r>,
-    state: FolderState,
     database: &'r Database,
+    known: Known,
+}
+
+/// What is known of a folder besides its index.
+#[derive(Clone)]
+struct Known {
     view: ViewId,
+    state: FolderState,
     image: Option<Arc<Image>>,
     hidden: Arc<Hidden>,
 }
@@ -34,10 +40,7 @@ pub struct FolderReader<'r> {
 #[derive(Clone)]
 pub(crate) struct Opening {
     index: collection::reader::Opening,
-    state: FolderState,
-    view: ViewId,
-    image: Option<Arc<Image>>,
-    hidden: Arc<Hidden>,
+    known: Known,
 }
 
 impl<'r> FolderReader<'r> {
@@ -46,32 +49,31 @@ impl<'r> FolderReader<'r> {
         let entries = collection::Reader::open(reader, id)?;
         let state = FolderState::decode(entries.state()).map_err(|_| Error::not_found(format!("folder {view}")))?;
         let image = database.folder_images.get(view, state.highest_modseq);
-        Ok(Self { entries, state, database, view, image, hidden: Arc::default() })
+        Ok(Self { entries, database, known: Known { view, state, image, hidden: Arc::default() } })
     }
 
     /// Opens the folder again; `reader` shows the same moment to the same identity.
     pub(crate) fn reopen(reader: &'r dyn Read, database: &'r Database, opening: &Opening) -> Self {
-        let Opening { index, state, view, image, hidden } = opening.clone();
-        let image = image.or_else(|| database.folder_images.get(view, state.highest_modseq));
-        Self { entries: collection::Reader::reopen(reader, &index), state, database, view, image, hidden }
+        let mut known = opening.known.clone();
+        known.image = known.image.or_else(|| database.folder_images.get(known.view, known.state.highest_modseq));
+        Self { entries: collection::Reader::reopen(reader, &opening.index), database, known }
     }
 
     /// Gives what was found out when this was opened.
     pub(crate) fn opening(&self) -> Opening {
-        let (image, hidden) = (self.image.clone(), Arc::clone(&self.hidden));
-        Opening { index: self.entries.opening(), state: self.state, view: self.view, image, hidden }
+        Opening { index: self.entries.opening(), known: self.known.clone() }
     }
 
     /// Leaves out what Readers items hide from the holder of a grant.
-    pub(crate) fn seen_by(mut self, reader: &dyn Read, database: &Database, grant: &Grant) -> Result<Self> {
-        self.hidden = Arc::new(Hidden::find(reader, database, grant, &self.entries)?);
+    pub(crate) fn seen_by(mut self, reader: &dyn Read, grant: &Grant) -> Result<Self> {
+        self.known.hidden = Arc::new(Hidden::find(reader, self.database, grant, &self.entries)?);
         Ok(self)
     }
 
     /// Gives UIDVALIDITY, the next UID and the last change.
     #[must_use]
     pub fn state(&self) -> FolderState {
-        self.state
+        self.known.state
     }
 
     /// Gives the counts.
@@ -80,15 +82,15 @@ impl<'r> FolderReader<'r> {
         let sum = |index: usize| u64::try_from(totals.sums.value(index)).unwrap_or(0);
         let totals =
             FolderTotals { count: totals.count, unseen: sum(0), deleted: sum(1), size: sum(2), restricted: sum(3) };
-        Ok(self.hidden.take_off(totals))
+        Ok(self.known.hidden.take_off(totals))
     }
 
     /// Gives the entry with a UID.
     pub fn entry(&self, uid: Uid) -> Result<Option<Entry>> {
-        if self.hidden.contains(uid) {
+        if self.known.hidden.contains(uid) {
             return Ok(None);
         }
-        if let Some(image) = &self.image {
+        if let Some(image) = &self.known.image {
             return Ok(image.entry(uid).cloned());
         }
         let Some(value) = self.entries.find(&uid.to_key())? else { return Ok(None) };
@@ -97,8 +99,8 @@ impl<'r> FolderReader<'r> {
 
     /// Counts the entries with smaller UIDs.
     pub fn rank(&self, uid: Uid) -> Result<u64> {
-        let hidden = self.hidden.before(uid);
-        if let Some(image) = &self.image {
+        let hidden = self.known.hidden.before(uid);
+        if let Some(image) = &self.known.image {
             return Ok((image.rank(uid) as u64).saturating_sub(hidden));
         }
         Ok(self.entries.rank(&uid.to_key())?.saturating_sub(hidden))
@@ -106,14 +108,14 @@ impl<'r> FolderReader<'r> {
 
     /// Gives the UID at a position, counted from 0.
     pub fn uid_at(&self, position: u64) -> Result<Option<Uid>> {
-        if self.hidden.is_empty() {
+        if self.known.hidden.is_empty() {
             return self.any_uid_at(position);
         }
-        self.hidden.nth(position, |_| true, |number| Ok(self.any_uid_at(number)?.map(|uid| (uid, uid))))
+        self.known.hidden.nth(position, |_| true, |number| Ok(self.any_uid_at(number)?.map(|uid| (uid, uid))))
     }
 
     fn any_uid_at(&self, position: u64) -> Result<Option<Uid>> {
-        if let Some(image) = &self.image {
+        if let Some(image) = &self.known.image {
             let entry = usize::try_from(position).ok().and_then(|position| image.entries().get(position));
             return Ok(entry.map(|entry| entry.uid));
         }
@@ -128,7 +130,7 @@ impl<'r> FolderReader<'r> {
             let found = self.nth(0, number, |entry| is_unseen(entry.marks))?;
             Ok(found.map(|entry| (entry.uid, entry)))
         };
-        self.hidden.nth(position, is_unseen, any)
+        self.known.hidden.nth(position, is_unseen, any)
     }
 
     /// Finds the entry that is number `position`, counted from 0, among those marked as deleted.
@@ -138,12 +140,12 @@ impl<'r> FolderReader<'r> {
             let found = self.nth(1, number, |entry| is_deleted(entry.marks))?;
             Ok(found.map(|entry| (entry.uid, entry)))
         };
-        self.hidden.nth(position, is_deleted, any)
+        self.known.hidden.nth(position, is_deleted, any)
     }
 
     /// Finds an entry by its place among those that `counts` in a sum.
     fn nth(&self, sum: usize, position: u64, counts: impl Fn(&Entry) -> bool) -> Result<Option<Entry>> {
-        if let Some(image) = &self.image {
+        if let Some(image) = &self.known.image {
             let position = usize::try_from(position).unwrap_or(usize::MAX);
             return Ok(image.entries().iter().filter(|entry| counts(entry)).nth(position).cloned());
         }
@@ -155,8 +157,8 @@ impl<'r> FolderReader<'r> {
 
     /// Calls `each` for the entries from UID `first` on, rising, until it says to stop.
     pub fn each_entry(&self, first: Uid, each: &mut dyn FnMut(Entry) -> Result<bool>) -> Result<()> {
-        let mut each = |entry: Entry| if self.hidden.contains(entry.uid) { Ok(true) } else { each(entry) };
-        if let Some(image) = &self.image {
+        let mut each = |entry: Entry| if self.known.hidden.contains(entry.uid) { Ok(true) } else { each(entry) };
+        if let Some(image) = &self.known.image {
             for entry in image.entries_from(first) {
                 if !each(entry.clone())? {
                     break;
@@ -176,7 +178,7 @@ impl<'r> FolderReader<'r> {
             }
         }
         if let Some(entries) = album.finish() {
-            self.database.folder_images.keep(self.view, Image::new(self.state.highest_modseq, entries));
+            self.database.folder_images.keep(self.known.view, Image::new(self.known.state.highest_modseq, entries));
         }
         Ok(())
     }

@@ -186,7 +186,7 @@ impl<'d> Reading<'d> {
             return Ok(FolderReader::reopen(&self.snapshot, self.database, opening));
         }
         let reader = FolderReader::open(&self.snapshot, self.database, folder)?;
-        let reader = reader.seen_by(&self.snapshot, self.database, &self.grant)?;
+        let reader = reader.seen_by(&self.snapshot, &self.grant)?;
         *opened = Some((folder, reader.opening()));
         Ok(reader)
     }
@@ -217,7 +217,9 @@ impl<'d> Reading<'d> {
 
     /// Tells whether Readers items hide the note with this header.
     fn hides(&self, header: &Header) -> Result<bool> {
-        is_hidden(&self.snapshot, self.database, &self.grant, header)
+        let is_hidden = is_hidden(&self.snapshot, self.database, &self.grant, header)?;
+        *self.hidden.lock().unwrap_or_else(PoisonError::into_inner) = Some((header.note, is_hidden));
+        Ok(is_hidden)
     }
 
     fn is_hidden(&self, note: NoteId) -> Result<bool> {
@@ -228,10 +230,7 @@ impl<'d> Reading<'d> {
         if let Some((_, is_hidden)) = known.filter(|(last, _)| *last == note) {
             return Ok(is_hidden);
         }
-        let header = load_header(&self.snapshot, self.database, note)?;
-        let is_hidden = header.map_or(Ok(false), |header| self.hides(&header))?;
-        *self.hidden.lock().unwrap_or_else(PoisonError::into_inner) = Some((note, is_hidden));
-        Ok(is_hidden)
+        load_header(&self.snapshot, self.database, note)?.map_or(Ok(false), |header| self.hides(&header))
     }
 
     /// Tells whether a note refers to a blob. The table of references knows that without a look at the note, but the note is right.

@@ -257,7 +257,7 @@ impl Writer<'_, '_> {
     pub fn folder_read(&self, folder: ViewId) -> Result<FolderReader<'_>> {
         self.require_level(AclLevel::Reader)?;
         let reader = FolderReader::open(self.store, self.part.database, folder)?;
-        reader.seen_by(self.store, self.part.database, &self.part.grant)
+        reader.seen_by(self.store, &self.part.grant)
     }
 
     /// Gives a folder's UIDVALIDITY and the UID that it gives out next, changes of this transaction included.
