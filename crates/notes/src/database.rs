@@ -26,7 +26,7 @@ use crate::item::{Item, Value};
 use crate::keys;
 use crate::keyword::Keywords;
 use crate::note::{NewNote, NoteClass};
-use crate::reading::Reading;
+use crate::reading::{self, Reading};
 use crate::transaction::Transaction;
 
 /// The note that holds the ACL: the first of every database.
@@ -42,6 +42,8 @@ pub struct Notes {
     random: Arc<dyn Random>,
     /// Databases that are open, by path in lower case. Also the lock under which the catalog changes.
     open: Mutex<HashMap<String, Arc<Database>>>,
+    /// Held by the one who works on a database that does not open, so that two do not repair it one upon the other.
+    fixup: Mutex<()>,
     folder_images: Budget,
 }
 
@@ -49,7 +51,14 @@ impl Notes {
     /// Takes charge of the databases of a store.
     #[must_use]
     pub fn open(store: Arc<Store>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Arc<Self> {
-        Arc::new(Self { store, clock, random, open: Mutex::default(), folder_images: Budget::default() })
+        Arc::new(Self {
+            store,
+            clock,
+            random,
+            open: Mutex::default(),
+            fixup: Mutex::default(),
+            folder_images: Budget::default(),
+        })
     }
 
     /// Gives the store.
@@ -245,7 +254,7 @@ impl Notes {
         Ok(self.store.durable(ticket).wait()?)
     }
 
-    fn record(&self, path: &str) -> Result<Option<DatabaseRecord>> {
+    pub(crate) fn record(&self, path: &str) -> Result<Option<DatabaseRecord>> {
         let key = catalog::path_key(path);
         let Some(value) = self.store.get(Table::Catalog, &key)? else { return Ok(None) };
         decode_record(&key, &value).map(Some)
@@ -258,17 +267,17 @@ impl Notes {
     }
 
     fn load(&self, record: DatabaseRecord) -> Result<Database> {
-        let key = keys::counters(record.number);
-        let value = self.store.get(Table::Meta, &key)?.ok_or_else(|| damaged(Table::Meta, &key))?;
-        let counters = Counters::decode(&value).map_err(|_| damaged(Table::Meta, &key))?;
+        let reader = self.store.as_ref();
+        let counters = reading::load_counters(reader, record.number)?;
         let database = Database::new(self, record, counters, Acl::default());
-        let acl = crate::reading::load_acl(&self.store, &database)?;
-        database.set_acl(acl);
-        let key = keys::keywords(database.number);
-        if let Some(value) = self.store.get(Table::Meta, &key)? {
-            database.set_keywords(Keywords::decode(&value).map_err(|_| damaged(Table::Meta, &key))?);
-        }
+        database.set_acl(reading::load_acl(reader, &database)?);
+        database.set_keywords(reading::load_keywords(reader, database.number)?);
         Ok(database)
+    }
+
+    /// Takes the turn of the one who works on a database that does not open.
+    pub(crate) fn fixup_turn(&self) -> MutexGuard<'_, ()> {
+        self.fixup.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_open(&self) -> MutexGuard<'_, HashMap<String, Arc<Database>>> {
@@ -312,10 +321,19 @@ pub struct Database {
     pub(crate) folder_images: Images,
     /// The modseq of a transaction since which no note got other items; never before the database was opened.
     contents: AtomicU64,
+    /// What it was opened without; only a fixup opens a database that has lost something.
+    pub(crate) losses: Losses,
+}
+
+/// Which of the records that a database keeps of itself could not be read when it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Losses {
+    pub(crate) counters: bool,
+    pub(crate) acl: bool,
 }
 
 impl Database {
-    fn new(notes: &Notes, record: DatabaseRecord, counters: Counters, acl: Acl) -> Self {
+    pub(crate) fn new(notes: &Notes, record: DatabaseRecord, counters: Counters, acl: Acl) -> Self {
         Self {
             store: Arc::clone(&notes.store),
             clock: Arc::clone(&notes.clock),
@@ -331,6 +349,7 @@ impl Database {
             changed: Event::new(),
             dropped: AtomicBool::new(false),
             contents: AtomicU64::new(counters.modseq.0),
+            losses: Losses::default(),
             folder_images: Images::new(Arc::clone(&notes.folder_images)),
         }
     }

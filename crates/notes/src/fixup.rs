@@ -7,27 +7,30 @@
 //! and a repair puts what can be read of it into quarantine, so that the rest of the database works on and a backup or replica can bring it back. A folder
 //! of which only the design note is lost is made again under the name `Recovered`, a lost access control list from the one in memory.
 //!
+//! A database whose counters, access control list or keywords cannot be read does not open; [`check_at`] and [`repair_at`] work on it all the
+//! same, with what can be derived of them and a list that lets in nobody but the owner (`own`).
+//!
 //! A check reads a snapshot and disturbs nobody. A repair holds the database's lock while it works. What neither does: take the damaged blocks
-//! out of the engine's files, and open a database whose counters, access control list or keywords cannot be read.
+//! out of the engine's files, and repair the catalog.
 
+mod own;
 mod repair;
 mod salvage;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 
-use base::{DbNumber, Modseq, NoteId, Uid, Unid, ViewId};
+use base::{DbNumber, Modseq, Name, NoteId, Uid, Unid, ViewId};
 use store::blob::{BlobId, BlobOwner};
 use store::{Direction, KeyRange, Read, Table};
 
 use crate::change::{self, Change};
 use crate::collection;
 use crate::counters::Counters;
-use crate::database::Database;
+use crate::database::{ACL_NOTE, Database, Notes};
 use crate::error::Result;
 use crate::folder::{self, Entry, FolderState, FolderWeigh};
 use crate::keys::{self, Part};
-use crate::keyword::Keywords;
 use crate::limits::FINDINGS_MAX;
 use crate::note::{Header, NoteClass};
 use crate::reading;
@@ -56,13 +59,24 @@ pub enum Finding {
     UnreadMarks { why: String },
     /// A note refers to content that the blob store does not have.
     BlobMissing { note: NoteId, blob: BlobId },
+    /// The stored access control list cannot be read; an open database knows it.
+    AccessControl,
+    /// The access control list cannot be read and nobody knows it: only its owner is let in from a repair on, if it has one.
+    AccessControlLost { manager: Name },
+    /// The stored keywords cannot be read or are too few; so many that notes have are lost, and get other names.
+    Keywords { lost: usize },
 }
 
 impl Finding {
     /// Tells whether a repair brings back everything.
     #[must_use]
     pub fn is_repairable(&self) -> bool {
-        !matches!(self, Self::NoteDamaged { .. } | Self::BlobMissing { .. } | Self::UnreadMarks { .. })
+        match self {
+            Self::NoteDamaged { .. } | Self::BlobMissing { .. } | Self::UnreadMarks { .. } => false,
+            Self::AccessControlLost { .. } => false,
+            Self::Keywords { lost } => *lost == 0,
+            _ => true,
+        }
     }
 }
 
@@ -81,6 +95,19 @@ impl fmt::Display for Finding {
             Self::BlobMissing { note, blob } => {
                 write!(f, "note {note}: attachment {} is missing", store::error::hex(&blob.0))
             }
+            Self::AccessControl => f.write_str("the stored access control list cannot be read"),
+            Self::AccessControlLost { manager } if manager.is_empty() => {
+                f.write_str("the access control list is lost; from a repair on nobody has access but the server itself")
+            }
+            Self::AccessControlLost { manager } => write!(
+                f,
+                "the access control list is lost; from a repair on nobody has access but {}, as the manager",
+                manager.abbreviated()
+            ),
+            Self::Keywords { lost: 0 } => f.write_str("the stored keywords cannot be read"),
+            Self::Keywords { lost } => {
+                write!(f, "the names of {lost} keywords are lost; from a repair on they are called damaged-N")
+            }
         }
     }
 }
@@ -94,6 +121,28 @@ pub struct FixupReport {
     pub findings: Vec<Finding>,
     /// The repairable findings were repaired, and damaged notes put into quarantine.
     pub repaired: bool,
+}
+
+/// Checks the database at a path, also one that does not open; changes nothing.
+pub fn check_at(notes: &Notes, path: &str) -> Result<FixupReport> {
+    on_path(notes, path, check)
+}
+
+/// Checks the database at a path, also one that does not open, and repairs what can be derived; then it opens. Durable on return.
+pub fn repair_at(notes: &Notes, path: &str) -> Result<FixupReport> {
+    on_path(notes, path, repair)
+}
+
+/// A database that does not open is worked on by one fixup at a time and used by nobody: until a repair is in the store others fail to open it.
+fn on_path(notes: &Notes, path: &str, work: fn(&Database) -> Result<FixupReport>) -> Result<FixupReport> {
+    let does_not_open = |opened: &Result<_>| opened.as_ref().err().is_some_and(salvage::is_damage);
+    let opened = notes.database_open(path);
+    if !does_not_open(&opened) {
+        return work(opened?.as_ref());
+    }
+    let _turn = notes.fixup_turn();
+    let opened = notes.database_open(path);
+    if does_not_open(&opened) { work(&own::open_without(notes, path)?) } else { work(opened?.as_ref()) }
 }
 
 /// Checks a database; changes nothing.
@@ -121,12 +170,15 @@ pub fn repair(database: &Database) -> Result<FixupReport> {
     if survey.report.findings.is_empty() {
         return Ok(survey.report);
     }
-    let (batch, fixed) = survey.repairs()?;
+    let repairs = survey.repairs()?;
     let mut report = survey.report;
-    let ticket = database.store.commit(&batch)?;
+    let ticket = database.store.commit(&repairs.batch)?;
     database.folder_images.clear();
-    *counters = fixed;
-    database.publish(fixed.modseq, ticket);
+    *counters = repairs.counters;
+    if let Some(keywords) = repairs.keywords {
+        database.set_keywords(keywords);
+    }
+    database.publish(counters.modseq, ticket);
     drop(counters);
     drop(gate);
     database.store.durable(ticket).wait()?;
@@ -180,8 +232,8 @@ struct Survey<'s> {
     lost_folders: BTreeSet<ViewId>,
     /// What can be read of the unread marks, when not all can.
     unread_left: Option<Pairs>,
-    /// The record of the keywords cannot be read.
-    keywords_lost: bool,
+    /// The keywords must be written again.
+    keywords_broken: bool,
 }
 
 impl<'s> Survey<'s> {
@@ -200,7 +252,7 @@ impl<'s> Survey<'s> {
             leads_to: HashMap::new(),
             lost_folders: BTreeSet::new(),
             unread_left: None,
-            keywords_lost: false,
+            keywords_broken: false,
         }
     }
 
@@ -211,6 +263,7 @@ impl<'s> Survey<'s> {
         for note in &notes {
             self.check_contents(*note)?;
         }
+        self.check_access_control()?;
         self.place_notes(&notes);
         for note in notes {
             self.check_note(note)?;
@@ -261,7 +314,7 @@ impl<'s> Survey<'s> {
             }
         }
         for note in self.damaged.clone() {
-            self.find(Finding::NoteDamaged { note, record: "header" });
+            self.tell_damaged(note, "header");
         }
         for header in self.headers.values() {
             let last = self.leads_to.entry(header.unid).or_insert(header.note);
@@ -380,10 +433,19 @@ impl<'s> Survey<'s> {
     }
 
     fn give_up_note(&mut self, note: NoteId, record: &'static str) -> Result<()> {
-        self.find(Finding::NoteDamaged { note, record });
+        self.tell_damaged(note, record);
         self.damaged.push(note);
-        self.headers.remove(&note);
+        if note != ACL_NOTE {
+            self.headers.remove(&note);
+        }
         Ok(())
+    }
+
+    /// Tells of a damaged note, but for the one that holds nothing but the access control list: that has a finding of its own.
+    fn tell_damaged(&mut self, note: NoteId, record: &'static str) {
+        if note != ACL_NOTE {
+            self.find(Finding::NoteDamaged { note, record });
+        }
     }
 
     fn check_unids(&mut self) -> Result<()> {
@@ -509,40 +571,6 @@ impl<'s> Survey<'s> {
         if let Some(why) = damage {
             self.find(Finding::UnreadMarks { why });
             self.unread_left = Some(left);
-        }
-        Ok(())
-    }
-
-    fn check_keywords(&mut self) -> Result<()> {
-        let stored = self.reader.get(Table::Meta, &keys::keywords(self.number));
-        let why = match salvage::sound(stored.map_err(Into::into))? {
-            Ok(Some(value)) if Keywords::decode(&value).is_err() => "not in the expected format".to_owned(),
-            Ok(_) => return Ok(()),
-            Err(why) => why,
-        };
-        self.keywords_lost = true;
-        self.find(Finding::TableDamaged { table: "meta", why: format!("keywords: {why}") });
-        Ok(())
-    }
-
-    fn check_counters(&mut self) -> Result<()> {
-        let stored = match salvage::sound(reading::load_counters(self.reader, self.number))? {
-            Ok(stored) => stored,
-            Err(why) => {
-                self.give_up(Table::Meta, why);
-                return Ok(());
-            }
-        };
-        let right = self.right_counters(stored);
-        for (what, says, has) in [
-            ("notes", stored.notes, right.notes),
-            ("bytes", stored.bytes, right.bytes),
-            ("note ids", u64::from(stored.next_note.0), u64::from(right.next_note.0)),
-            ("changes", stored.modseq.0, right.modseq.0),
-        ] {
-            if says != has {
-                self.find(Finding::Counters { what, says, has });
-            }
         }
         Ok(())
     }

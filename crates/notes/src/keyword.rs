@@ -35,6 +35,19 @@ impl Keywords {
         &self.names
     }
 
+    /// Gives at least `count` names, in so far as a database may have them: those that are lost are called `damaged-N`.
+    pub(crate) fn filled(&self, count: usize) -> Self {
+        let mut filled = self.clone();
+        for number in self.names.len()..count.min(KEYWORDS_PER_DATABASE_MAX) {
+            let mut name = format!("damaged-{number}");
+            while filled.find(&name).is_some() {
+                name.push('_');
+            }
+            filled.names.push(name);
+        }
+        filled
+    }
+
     /// Gives the number of a keyword and defines it where needed; tells whether it was new.
     pub(crate) fn define(&mut self, name: &str) -> Result<(Keyword, bool)> {
         if let Some(known) = self.find(name) {
@@ -73,5 +86,48 @@ impl Keywords {
         }
         let names = (0..count).map(|_| Ok(input.text()?.to_owned())).collect::<std::result::Result<_, _>>()?;
         Ok(Self { names })
+    }
+
+    /// Reads what is left of a stored form that does not match its format: the names before the first that is none.
+    pub(crate) fn decode_left(bytes: &[u8]) -> Self {
+        let mut input = Decoder::new(bytes);
+        let mut left = Self::default();
+        let (Ok(1), Ok(count)) = (input.u8(), input.count()) else { return left };
+        for _ in 0..count.min(KEYWORDS_PER_DATABASE_MAX) {
+            let Ok(name) = input.text() else { break };
+            if name.chars().any(char::is_control) || !matches!(left.define(name), Ok((_, true))) {
+                break;
+            }
+        }
+        left
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keywords(names: &[&str]) -> Keywords {
+        Keywords { names: names.iter().map(|name| (*name).to_owned()).collect() }
+    }
+
+    #[test]
+    fn names_before_the_damage_are_left() {
+        let bytes = keywords(&["Work", "Home", "Later"]).encode();
+        let check = |bytes: &[u8], expected: &[&str]| assert_eq!(Keywords::decode_left(bytes), keywords(expected));
+        check(&bytes, &["Work", "Home", "Later"]);
+        check(&bytes[..bytes.len() - 1], &["Work", "Home"]);
+        check(&[2, 1, 1, b'A'], &[]);
+        check(&[1, 3, 1, b'A', 1, b'a', 1, b'B'], &["A"]);
+        check(&[1, 2, 1, b'A', 1, 0x07], &["A"]);
+        check(&[], &[]);
+    }
+
+    #[test]
+    fn a_lost_name_is_like_no_other() {
+        let filled = keywords(&["Work", "Damaged-2"]).filled(4);
+        assert_eq!(filled, keywords(&["Work", "Damaged-2", "damaged-2_", "damaged-3"]));
+        assert_eq!(filled.filled(0), filled);
+        assert_eq!(Keywords::default().filled(usize::MAX).names.len(), KEYWORDS_PER_DATABASE_MAX);
     }
 }

@@ -45,6 +45,12 @@ pub const DATABASES_PER_TRANSACTION_MAX: usize = 1_024;
 /// Most findings that a check of a database lists.
 pub const FINDINGS_MAX: usize = 10_000;
 
+/// Note ids left out when the counter of them was lost: notes that nothing tells of any more may have had them.
+pub const NOTE_IDS_SKIPPED: u32 = 1 << 16;
+
+/// Modseqs left out when the counter of them was lost: clients may have seen later ones than are left.
+pub const MODSEQS_SKIPPED: u64 = 1 << 24;
+
 /// Largest folder, in entries, that is kept in memory as a whole.
 pub const FOLDER_IMAGE_ENTRIES_MAX: usize = 4_096;
 

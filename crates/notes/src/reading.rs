@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
 use store::blob::{BlobId, BlobOwner};
-use store::{Cursor, Direction, Read, Snapshot, Store, Table, Ticket};
+use store::{Cursor, Direction, Read, Snapshot, Table, Ticket};
 
 use crate::access::Grant;
 use crate::acl::Acl;
@@ -23,6 +23,7 @@ use crate::folder::{self, FolderDesign};
 use crate::folder_reader::{self, FolderReader};
 use crate::item::{self, Item, Value};
 use crate::keys::{self, Part};
+use crate::keyword::Keywords;
 use crate::note::{Header, Note, NoteClass, NoteFlags, Summary};
 
 /// The state of a database at one moment, as one identity may see it.
@@ -354,8 +355,15 @@ pub(crate) fn find(reader: &dyn Read, database: DbNumber, unid: Unid) -> Result<
     Ok(Some(NoteId::from_key(bytes)))
 }
 
-pub(crate) fn load_acl(store: &Store, database: &Database) -> Result<Acl> {
-    let summary = load_summary(store, database, ACL_NOTE)?;
+/// Gives the keywords; none when none was ever defined.
+pub(crate) fn load_keywords(reader: &dyn Read, database: DbNumber) -> Result<Keywords> {
+    let key = keys::keywords(database);
+    let Some(value) = reader.get(Table::Meta, &key)? else { return Ok(Keywords::default()) };
+    Keywords::decode(&value).map_err(|_| damaged(Table::Meta, &key))
+}
+
+pub(crate) fn load_acl(reader: &dyn Read, database: &Database) -> Result<Acl> {
+    let summary = load_summary(reader, database, ACL_NOTE)?;
     let summary = summary.ok_or_else(|| damaged_note(database, ACL_NOTE, "access control list"))?;
     match item::find(&summary.items, ACL_ITEM).map(|item| &item.value) {
         Some(Value::MimePart(bytes)) => Acl::decode(bytes).ok(),

@@ -56,6 +56,24 @@ pub struct Core {
     _lock: DataLock,
 }
 
+/// What a [`Core`] stands on: the store and its databases. A fixup gets along with this, when what the other rooms need is damaged.
+pub struct Ground {
+    /// The configuration.
+    pub config: Arc<Config>,
+    /// The machine's clock.
+    pub clock: Arc<dyn Clock>,
+    /// The machine's randomness.
+    pub random: Arc<dyn Random>,
+    /// The databases.
+    pub notes: Arc<Notes>,
+    /// The store.
+    pub store: Arc<Store>,
+    /// The paths.
+    pub data: DataFolder,
+    /// Released last, when everything else is closed.
+    lock: DataLock,
+}
+
 /// Why the data folder cannot be worked on. For the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum CoreError {
@@ -89,16 +107,8 @@ impl Core {
 
     /// Opens the data folder that is locked already.
     pub fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, CoreError> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let random: Arc<dyn Random> = Arc::new(SystemRandom);
+        let Ground { config, clock, random, notes, store, data, lock } = Ground::open_locked(config, data, lock)?;
         let hostname = server_name(&config);
-        let folder = data.store();
-        let mut options = store_options(&config, &data);
-        if config.blobs.encryption {
-            options.blobs.encryption_key = Some(encryption_key(&config, &data, &options, random.as_ref())?);
-        }
-        let store = Arc::new(Store::open(&folder, &options)?);
-        let notes = Notes::open(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random));
         let directory = Arc::new(Directory::open(&notes, directory_options(&config, &hostname), &clock)?);
         let mail = Mail::new(Arc::clone(&notes), mail_options(&config));
         let addressing = Arc::new(DirectoryAddressing::new(Arc::clone(&directory)));
@@ -120,6 +130,21 @@ impl Core {
             data,
             _lock: lock,
         })
+    }
+}
+
+impl Ground {
+    /// Opens the store of the data folder that is locked already, and no database in it.
+    pub fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, CoreError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let random: Arc<dyn Random> = Arc::new(SystemRandom);
+        let mut options = store_options(&config, &data);
+        if config.blobs.encryption {
+            options.blobs.encryption_key = Some(encryption_key(&config, &data, &options, random.as_ref())?);
+        }
+        let store = Arc::new(Store::open(&data.store(), &options)?);
+        let notes = Notes::open(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random));
+        Ok(Self { config, clock, random, notes, store, data, lock })
     }
 }
 

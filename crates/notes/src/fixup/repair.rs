@@ -15,30 +15,29 @@ use crate::error::Result;
 use crate::folder::{self, Entry, FolderState, FolderWeigh};
 use crate::item::Item;
 use crate::keys::{self, Part};
+use crate::keyword::Keywords;
 use crate::note::{Header, Marks, NoteClass, NoteFlags, Summary};
 
-impl Survey<'_> {
-    pub(super) fn right_counters(&self, stored: Counters) -> Counters {
-        let live = || self.headers.values().filter(|header| !header.is_stub());
-        let last_note = self.headers.keys().chain(&self.damaged).max().copied().unwrap_or_default();
-        let last_modseq = self.headers.values().map(|header| header.modseq).max().unwrap_or_default();
-        Counters {
-            notes: live().count() as u64,
-            bytes: live().map(|header| header.size).sum(),
-            next_note: stored.next_note.max(self.stored.next_note).max(last_note.next()),
-            modseq: stored.modseq.max(self.stored.modseq).max(last_modseq),
-            ..stored
-        }
-    }
+/// What a repair is to write, and what is to be known of it in memory.
+pub(super) struct Repairs {
+    pub(super) batch: Batch,
+    pub(super) counters: Counters,
+    /// The keywords, when they are written again.
+    pub(super) keywords: Option<Keywords>,
+}
 
-    /// Writes everything derived again; gives the batch and the counters that go with it.
-    pub(super) fn repairs(&mut self) -> Result<(Batch, Counters)> {
+impl Survey<'_> {
+    /// Writes everything derived again.
+    pub(super) fn repairs(&mut self) -> Result<Repairs> {
         let mut batch = Batch::new();
         let modseq = self.right_counters(self.stored).modseq.next();
         self.quarantine(&mut batch)?;
         self.bring_back(modseq, &mut batch);
         let mut counters = self.right_counters(self.stored);
         (counters.modseq, counters.design_modseq) = (modseq, modseq);
+        if self.database.losses.counters {
+            counters.uid_validity = self.greatest_uid_validity()?;
+        }
         self.delete_table(Table::Unid, &mut batch);
         self.delete_table(Table::Children, &mut batch);
         // Key by key they would have to be read.
@@ -57,14 +56,15 @@ impl Survey<'_> {
         }
         self.rewrite_changes(&mut counters, &mut batch)?;
         self.rewrite_unread(&mut batch);
-        if self.keywords_lost {
-            batch.put(Table::Meta, &keys::keywords(self.number), &self.database.keywords().encode());
+        let keywords = self.keywords_broken.then(|| self.right_keywords());
+        if let Some(keywords) = &keywords {
+            batch.put(Table::Meta, &keys::keywords(self.number), &keywords.encode());
         }
         for folder in &self.broken {
             self.rewrite_folder(*folder, &mut counters, &mut batch)?;
         }
         batch.put(Table::Meta, &keys::counters(self.number), &counters.encode());
-        Ok((batch, counters))
+        Ok(Repairs { batch, counters, keywords })
     }
 
     fn delete_table(&self, table: Table, batch: &mut Batch) {
@@ -79,13 +79,20 @@ impl Survey<'_> {
     }
 
     fn rewrite_changes(&self, counters: &mut Counters, batch: &mut Batch) -> Result<()> {
-        if self.unreadable.contains(&Table::Bymod) {
-            // What left a folder is told of nowhere else: whoever asks for changes before now is to compare everything.
-            self.delete_table(Table::Bymod, batch);
+        let is_unreadable = self.unreadable.contains(&Table::Bymod);
+        if is_unreadable || self.database.losses.counters {
+            // What left a folder is told of nowhere else, and up to where it was purged is lost with the counters: whoever asks for changes
+            // before now is to compare everything.
             counters.purged_modseq = counters.modseq;
+        }
+        counters.stubs = self.headers.values().filter(|header| header.is_stub()).count() as u64;
+        if is_unreadable {
+            self.delete_table(Table::Bymod, batch);
         } else {
             change::scan(self.reader, self.number, Modseq(0), &mut |entry| {
-                if !matches!(entry.change, Change::Left { .. }) {
+                if matches!(entry.change, Change::Left { .. }) {
+                    counters.stubs += 1;
+                } else {
                     change::delete_any(batch, self.number, entry.modseq, entry.note);
                 }
                 Ok(())
@@ -111,7 +118,8 @@ impl Survey<'_> {
         let members = self.folders.get(&folder).cloned().unwrap_or_default();
         let last = members.keys().next_back().copied().unwrap_or_default();
         let mut state = state.unwrap_or_else(|| {
-            counters.uid_validity = counters.uid_validity.saturating_add(1);
+            let seconds = u32::try_from(self.database.clock.now().seconds()).unwrap_or(1);
+            counters.uid_validity = seconds.max(counters.uid_validity.saturating_add(1));
             FolderState { uid_validity: counters.uid_validity, uid_next: Uid(1), highest_modseq: counters.modseq }
         });
         state.uid_next = state.uid_next.max(last.next());
@@ -146,7 +154,7 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Makes the notes again that the others need: folders that notes are in, and the access control list.
+    /// Makes the notes again that the others need, under the headers that are left: folders that notes are in, and the access control list.
     fn bring_back(&mut self, modseq: Modseq, batch: &mut Batch) {
         for folder in self.lost_folders.clone() {
             let title = format!("Recovered {folder}");
@@ -162,27 +170,31 @@ impl Survey<'_> {
     fn put_note(&mut self, note: NoteId, kind: (NoteClass, Modseq), items: Vec<Item>, batch: &mut Batch) {
         let now = self.database.clock.now();
         let record = Summary { items, ..Summary::default() }.encode();
-        let unid = Unid::generate(self.database.random.as_ref());
-        let header = Header {
+        let left = self.headers.get(&note).filter(|header| header.class == kind.0 && !header.is_stub());
+        let new = || Header {
             note,
-            unid,
+            unid: Unid::generate(self.database.random.as_ref()),
             class: kind.0,
             flags: NoteFlags::default(),
-            sequence: 1,
+            sequence: 0,
             sequence_time: now,
             created: now,
             modified: now,
             modseq: kind.1,
             parent: None,
             received: now,
-            size: record.len() as u64,
+            size: 0,
             marks: Marks::NONE,
             keywords: Vec::new(),
             folders: Vec::new(),
         };
+        let mut header = left.cloned().unwrap_or_else(new);
+        header.sequence = header.sequence.saturating_add(1);
+        (header.sequence_time, header.modified) = (now, now);
+        (header.modseq, header.size) = (kind.1, record.len() as u64);
         batch.put(Table::Summary, &keys::summary(self.number, note, Part::Header), &header.encode());
         batch.put(Table::Summary, &keys::summary(self.number, note, Part::Summary), &record);
-        self.leads_to.insert(unid, note);
+        self.leads_to.insert(header.unid, note);
         self.headers.insert(note, header);
     }
 }

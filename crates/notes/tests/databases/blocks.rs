@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId};
-use notes::fixup::{Finding, check, repair};
+use notes::fixup::{Finding, check, check_at, repair_at};
 use notes::{Acl, Database, DatabaseKind, Item, NewDatabase, NewNote, Notes, Value};
 use store::{KeyRange, Options, Store, SyncMode, Table};
 
@@ -37,8 +37,9 @@ fn sorted_files(folder: &Path) -> Vec<PathBuf> {
 fn filled(folder: &Path) -> BTreeMap<PathBuf, Table> {
     let notes = open(folder).unwrap();
     let acl = Acl::private(&Name::new(ANN));
-    let database =
-        notes.database_create(&NewDatabase::new("docs.nsf", "Documents", DatabaseKind::Standard, acl)).unwrap();
+    let new =
+        NewDatabase { owner: Name::new(ANN), ..NewDatabase::new("docs.nsf", "Documents", DatabaseKind::Standard, acl) };
+    let database = notes.database_create(&new).unwrap();
     let access = database.authorize(&identity(ANN)).unwrap();
     let accesses = [&access];
     let mut transaction = notes.transaction(&accesses).unwrap();
@@ -102,7 +103,7 @@ fn read_all(database: &Arc<Database>) -> u32 {
 /// What came of one flipped byte.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Outcome {
-    /// The engine or the database does not open, and says so.
+    /// The engine or the catalog does not open, and says so.
     Refused,
     /// Nothing of the database was there.
     Untouched,
@@ -122,14 +123,12 @@ fn flip_and_repair(folder: &Path, file: &Path, place: usize) -> Outcome {
     bytes[place] ^= 0x10;
     fs::write(&victim, bytes).unwrap();
     let Ok(notes) = open(folder) else { return Outcome::Refused };
-    let database = match notes.database_open("docs.nsf") {
-        Ok(database) => database,
-        Err(notes::Error::Store(store::Error::Damaged { .. }) | notes::Error::Damaged { .. }) => {
-            return Outcome::Refused;
-        }
+    let found = match check_at(&notes, "docs.nsf") {
+        Ok(report) => report.findings,
+        // The catalog is not repaired.
+        Err(notes::Error::Store(store::Error::Damaged { table: Table::Catalog, .. })) => return Outcome::Refused,
         Err(error) => panic!("{error}"),
     };
-    let found = check(&database).unwrap().findings;
     if found.is_empty() {
         return Outcome::Untouched;
     }
@@ -140,7 +139,8 @@ fn flip_and_repair(folder: &Path, file: &Path, place: usize) -> Outcome {
         engine.mend(table).unwrap();
     }
     assert!(engine.verify(&mut |_| ()).unwrap().is_empty());
-    let late = repair(&database).unwrap().findings;
+    let late = repair_at(&notes, "docs.nsf").unwrap().findings;
+    let database = notes.database_open("docs.nsf").unwrap();
     assert_eq!(check(&database).unwrap().findings, [], "{found:?}");
     let documents = read_all(&database);
     drop((database, notes));
@@ -174,7 +174,7 @@ fn one_flipped_byte_in_any_file_costs_a_block_at_most() {
         let lost = found.iter().map(|outcome| if let Outcome::Lost(count) = outcome { *count } else { 0 }).max();
         assert!(lost.unwrap_or(0) <= NOTES / 10, "{table:?}: {found:?}");
     }
-    for table in [Table::Unid, Table::Bymod, Table::Children, Table::View] {
+    for table in [Table::Unid, Table::Bymod, Table::Children, Table::View, Table::Meta] {
         assert!(outcomes[&table].contains(&Outcome::Mended), "{table:?}: {outcomes:?}");
     }
     for table in [Table::Summary, Table::Body] {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::{Modseq, NoteId, Uid};
-use notes::fixup::{Finding, check, repair};
+use notes::fixup::{Finding, check, check_at, repair, repair_at};
 use notes::{AclLevel, Database, Item, Marks, NewNote, Value};
 use store::{Batch, Direction, KeyRange, Read, Table};
 
@@ -269,4 +269,170 @@ fn unread_marks_that_cannot_be_read_are_forgotten() {
     let found = mend(&world, &database);
     assert!(matches!(found[..], [Finding::UnreadMarks { .. }]), "{found:?}");
     assert!(!access.read().unwrap().is_read(NoteId(3)).unwrap());
+}
+
+/// Damages records of a database that nobody has open, and asserts that it opens again after a repair; gives what was found.
+fn reopened(world: &World, change: impl FnOnce(&World)) -> (World, Vec<Finding>) {
+    let world = world.restarted();
+    change(&world);
+    let refused = world.notes.database_open("docs.nsf").err();
+    let is_damage = matches!(refused, None | Some(notes::Error::Damaged { .. } | notes::Error::Store(_)));
+    assert!(is_damage, "{refused:?}");
+    let found = check_at(&world.notes, "docs.nsf").unwrap().findings;
+    assert!(!found.is_empty() || refused.is_none());
+    let repaired = repair_at(&world.notes, "docs.nsf").unwrap();
+    assert_eq!((repaired.repaired, repaired.findings), (!found.is_empty(), found.clone()));
+    assert_sound(&world.notes.database_open("docs.nsf").unwrap());
+    let again = world.restarted();
+    let database = again.notes.database_open("docs.nsf").unwrap();
+    assert_sound(&database);
+    let access = reader(&database, ANN).unwrap();
+    let reading = access.read().unwrap();
+    let mut documents = 0;
+    let each = &mut |header: notes::Header| {
+        documents += u32::from(header.class.is_document() && !header.is_stub());
+        reading.note(header.note).map(|_| true)
+    };
+    reading.each_note(NoteId(0), each).unwrap();
+    assert_eq!(documents, 59, "every document is there");
+    (again, found)
+}
+
+/// Something that loses a record.
+type Loss = Box<dyn FnOnce(&World)>;
+
+/// The three ways in which a record can be lost.
+fn ways_to_lose(table: Table, key: Vec<u8>) -> [Loss; 3] {
+    let (flipped, garbled, missing) = (key.clone(), key.clone(), key);
+    [
+        Box::new(move |world| flip(world, table, &[flipped])),
+        Box::new(move |world| damage(world, |batch| batch.put(table, &garbled, b"rubbish"))),
+        Box::new(move |world| damage(world, |batch| batch.delete(table, &missing))),
+    ]
+}
+
+#[test]
+fn a_database_without_its_counters_opens_again_and_gives_out_nothing_twice() {
+    let (world, database) = rich();
+    let key = [&database.number().to_key()[..], b"c"].concat();
+    let (modseq, validity) = (database.modseq(), state(&database).uid_validity);
+    for lose in ways_to_lose(Table::Meta, key) {
+        let (world, found) = reopened(&world, lose);
+        assert!(matches!(found[..], [Finding::TableDamaged { table: "meta", .. }]), "{found:?}");
+        let database = world.notes.database_open("docs.nsf").unwrap();
+        assert!(database.modseq() > modseq);
+        assert!(!reader(&database, ANN).unwrap().read().unwrap().is_complete_since(modseq));
+        assert_eq!(reader(&database, ANN).unwrap().read().unwrap().counters().stubs, 1);
+        let made = world.write(&database, ANN, |writer| {
+            let folder = writer.folder_create("G", &[])?;
+            writer.note_create(NewNote { folders: vec![folder], ..NewNote::document(Vec::new()) })
+        });
+        assert!(made.unwrap() > NoteId(62));
+        assert!(state(&database).uid_validity >= validity);
+        assert_sound(&database);
+    }
+}
+
+/// Gives the state of the first folder.
+fn state(database: &Arc<Database>) -> notes::FolderState {
+    let access = reader(database, ANN).unwrap();
+    let reading = access.read().unwrap();
+    let folder = reading.folders().unwrap()[0].view;
+    reading.folder(folder).unwrap().state()
+}
+
+#[test]
+fn a_database_without_its_keywords_opens_again_with_names_for_all_that_notes_have() {
+    let (world, database) = rich();
+    world.write(&database, ANN, |writer| writer.marks_set(NoteId(4), Marks::SEEN, &["Home".into()])).unwrap();
+    let key = [&database.number().to_key()[..], b"k"].concat();
+    let short =
+        notes::Keywords::decode(&world.notes.store().get(Table::Meta, &key).unwrap().unwrap()).unwrap().encode();
+    let short = short[..short.len() - 1].to_vec();
+    let cut: Loss = {
+        let key = key.clone();
+        Box::new(move |world| damage(world, |batch| batch.put(Table::Meta, &key, &short)))
+    };
+    let all_lost = &["damaged-0", "damaged-1"][..];
+    let ways = ways_to_lose(Table::Meta, key).into_iter().map(|lose| (lose, all_lost));
+    for (lose, expected) in ways.chain([(cut, &["Work", "damaged-1"][..])]) {
+        let (world, found) = reopened(&world, lose);
+        let lost = expected.iter().filter(|name| name.starts_with("damaged")).count();
+        assert_eq!(found, [Finding::Keywords { lost }]);
+        let database = world.notes.database_open("docs.nsf").unwrap();
+        assert_eq!(database.keywords().names(), expected);
+        let marked = world.write(&database, ANN, |writer| writer.marks_set(NoteId(5), Marks::SEEN, &["Home".into()]));
+        marked.unwrap();
+        assert_eq!(database.keywords().names().len(), 3, "a name that came back is a new one");
+        assert_sound(&database);
+    }
+}
+
+#[test]
+fn a_database_without_its_access_control_list_lets_in_its_owner_alone() {
+    let (world, database) = rich();
+    let record = |part| [&database.number().to_key()[..], &NoteId(1).to_key(), &[part]].concat();
+    let both: [Loss; 1] = {
+        let (header, summary) = (record(0), record(1));
+        [Box::new(move |world| {
+            damage(world, |batch| [header, summary].iter().for_each(|key| batch.delete(Table::Summary, key)))
+        })]
+    };
+    for lose in ways_to_lose(Table::Summary, record(1)).into_iter().chain(both) {
+        let (world, found) = reopened(&world, lose);
+        assert_eq!(found[0], Finding::AccessControlLost { manager: base::Name::new(ANN) });
+        assert!(!found[0].is_repairable() && found[0].to_string().contains("nobody has access but Ann/Acme"));
+        let database = world.notes.database_open("docs.nsf").unwrap();
+        assert!(reader(&database, "Bob/Acme").is_err() && reader(&database, "").is_err());
+        assert!(database.authorize::<notes::level::Manager>(&identity(ANN)).is_ok());
+    }
+}
+
+#[test]
+fn a_database_of_nobody_is_the_servers_when_its_access_control_list_is_lost() {
+    let world = World::new();
+    let acl = notes::Acl::open_to_all(AclLevel::Editor);
+    let new = notes::NewDatabase::new("all.nsf", "For all", notes::DatabaseKind::Standard, acl);
+    let number = world.notes.database_create(&new).unwrap().number();
+    let world = world.restarted();
+    flip(&world, Table::Summary, &[[&number.to_key()[..], &NoteId(1).to_key(), &[1]].concat()]);
+    let found = repair_at(&world.notes, "all.nsf").unwrap().findings;
+    assert_eq!(found, [Finding::AccessControlLost { manager: base::Name::default() }]);
+    let database = world.notes.database_open("all.nsf").unwrap();
+    assert!(reader(&database, ANN).is_err());
+    assert!(database.authorize::<notes::level::Manager>(&crate::world::server()).is_ok());
+}
+
+#[test]
+fn everything_that_a_database_keeps_of_itself_may_be_lost_at_once() {
+    let (world, database) = rich();
+    let own = |key: &[u8]| [&database.number().to_key()[..], key].concat();
+    let lose = |world: &World| {
+        flip(world, Table::Meta, &[own(b"c"), own(b"k"), own(b"d\0\0\0\x02")]);
+        flip(world, Table::Summary, &[[&own(&[])[..], &NoteId(1).to_key(), &[0]].concat(), own(b"\0\0\0\x3e\0")]);
+        flip(world, Table::Unid, &[keys(world, &database, Table::Unid)[7].clone()]);
+    };
+    let world = world.restarted();
+    lose(&world);
+    assert!(world.notes.database_open("docs.nsf").is_err());
+    repair_at(&world.notes, "docs.nsf").unwrap();
+    let database = world.restarted().notes.database_open("docs.nsf").unwrap();
+    assert_sound(&database);
+    assert_eq!(reader(&database, ANN).unwrap().read().unwrap().folders().unwrap().len(), 1);
+}
+
+#[test]
+fn an_open_database_writes_its_access_control_list_again() {
+    let (world, database) = rich();
+    let key = [&database.number().to_key()[..], &NoteId(1).to_key(), &[1]].concat();
+    damage(&world, |batch| batch.put(Table::Summary, &key, b"rubbish"));
+    assert_eq!(mend(&world, &database), [Finding::AccessControl]);
+    let database = world.restarted().notes.database_open("docs.nsf").unwrap();
+    assert!(reader(&database, "Bob/Acme").is_ok());
+}
+
+#[test]
+fn a_path_without_a_database_is_no_damage() {
+    let world = World::new();
+    assert!(matches!(check_at(&world.notes, "docs.nsf"), Err(notes::Error::NotFound { .. })));
 }

@@ -3,6 +3,8 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use notes::Notes;
+use notes::fixup::{self, Finding};
 use serde_json::{Value, json};
 
 use super::answer::record;
@@ -55,19 +57,20 @@ pub(crate) fn bytes_done(what: &str, progress: store::backup::Progress) -> Progr
     Progress { what: what.to_owned(), done: progress.bytes, total: Some(progress.bytes_total), unit: Unit::Bytes }
 }
 
-pub(super) fn fixup(core: &Core, request: &FixupRequest, report: &mut Report<'_>) -> Outcome {
+/// Checks or repairs databases; needs none of them to open.
+pub fn fixup(notes: &Notes, request: &FixupRequest, report: &mut Report<'_>) -> Outcome {
     let mut found = Findings::default();
     if request.paths.is_empty() {
-        found.store(core, report)?;
+        found.store(notes, report)?;
     }
     if request.alone && !request.check_only && !found.tables.is_empty() {
         // What is lost with a block can be told only as long as the block is there.
         let look = FixupRequest { check_only: true, ..request.clone() };
-        found.databases(core, &look, report)?;
-        found.replace_files(core, report)?;
-        found.finish(core, request, report)?;
+        found.databases(notes, &look, report)?;
+        found.replace_files(notes, report)?;
+        found.finish(notes, request, report)?;
     } else {
-        found.databases(core, request, report)?;
+        found.databases(notes, request, report)?;
     }
     if found.rows.is_empty() {
         return Ok(Answer::say("No damage was found."));
@@ -93,36 +96,33 @@ struct Findings {
     blocks: usize,
     /// The tables in which they are.
     tables: Vec<store::Table>,
+    /// The last database that has lost its access control list.
+    unlisted: Option<String>,
 }
 
 impl Findings {
-    fn databases(&mut self, core: &Core, request: &FixupRequest, report: &mut Report<'_>) -> Result<(), Failure> {
+    fn databases(&mut self, notes: &Notes, request: &FixupRequest, report: &mut Report<'_>) -> Result<(), Failure> {
         let paths = if request.paths.is_empty() {
-            core.notes.database_list()?.into_iter().map(|record| record.path).collect()
+            notes.database_list()?.into_iter().map(|record| record.path).collect()
         } else {
             request.paths.clone()
         };
         let total = Some(paths.len() as u64);
         for (done, path) in (0..).zip(&paths) {
             step(report, Progress { what: "checking databases".to_owned(), done, total, unit: Unit::Databases })?;
-            let database = match core.notes.database_open(path) {
-                Ok(database) => database,
-                Err(notes::Error::NotFound { .. }) => return Err(Failure::no_such("db", path)),
-                Err(error) => {
-                    self.add(path, &format!("it cannot be opened: {error}"), false);
-                    continue;
-                }
-            };
-            let checked =
-                if request.check_only { notes::fixup::check(&database) } else { notes::fixup::repair(&database) };
-            match checked {
+            let work = if request.check_only { fixup::check_at } else { fixup::repair_at };
+            match work(notes, path) {
                 Ok(result) => {
                     for finding in &result.findings {
                         self.repairable += usize::from(finding.is_repairable());
                         self.add(path, &finding.to_string(), result.repaired && finding.is_repairable());
                         self.mark_mendable(finding.is_repairable());
+                        if matches!(finding, Finding::AccessControlLost { .. }) {
+                            self.unlisted = Some(path.clone());
+                        }
                     }
                 }
+                Err(notes::Error::NotFound { .. }) => return Err(Failure::no_such("db", path)),
                 Err(error) => self.add(path, &error.to_string(), false),
             }
         }
@@ -130,14 +130,14 @@ impl Findings {
     }
 
     /// Reads every byte of the store and of the attachments.
-    fn store(&mut self, core: &Core, report: &mut Report<'_>) -> Result<(), Failure> {
+    fn store(&mut self, notes: &Notes, report: &mut Report<'_>) -> Result<(), Failure> {
         let mut flow = ControlFlow::Continue(());
         let mut read = |what: &str, done| {
             if flow.is_continue() {
                 flow = report(Progress { what: what.to_owned(), done, total: None, unit: Unit::Bytes });
             }
         };
-        for error in core.store.engine().verify(&mut |bytes| read("reading the store", bytes))? {
+        for error in notes.store().engine().verify(&mut |bytes| read("reading the store", bytes))? {
             self.blocks += 1;
             self.add("store", &error.to_string(), false);
             if let store::Error::Damaged { table, .. } = error
@@ -146,8 +146,8 @@ impl Findings {
                 self.tables.push(table);
             }
         }
-        let blobs = core.store.blobs();
-        match blobs.verify_all(core.store.as_ref(), &mut |bytes| read("reading attachments", bytes)) {
+        let blobs = notes.store().blobs();
+        match blobs.verify_all(notes.store().as_ref(), &mut |bytes| read("reading attachments", bytes)) {
             Ok(damage) => damage.iter().for_each(|error| self.add("attachments", &error.to_string(), false)),
             Err(error @ store::Error::Damaged { .. }) => self.add("attachments", &error.to_string(), false),
             Err(error) => return Err(error.into()),
@@ -156,8 +156,8 @@ impl Findings {
     }
 
     /// Takes the damaged blocks out of the store's files; what could not be replaced stays a finding.
-    fn replace_files(&mut self, core: &Core, report: &mut Report<'_>) -> Result<(), Failure> {
-        let engine = core.store.engine();
+    fn replace_files(&mut self, notes: &Notes, report: &mut Report<'_>) -> Result<(), Failure> {
+        let engine = notes.store().engine();
         for table in &self.tables {
             let what = format!("replacing files of {}", table.name());
             step(report, Progress { what, done: 0, total: None, unit: Unit::Bytes })?;
@@ -178,9 +178,9 @@ impl Findings {
     }
 
     /// Repairs databases whose findings were told before, and says which of them are mended.
-    fn finish(&mut self, core: &Core, request: &FixupRequest, report: &mut Report<'_>) -> Result<(), Failure> {
+    fn finish(&mut self, notes: &Notes, request: &FixupRequest, report: &mut Report<'_>) -> Result<(), Failure> {
         let mut repaired = Self::default();
-        repaired.databases(core, request, report)?;
+        repaired.databases(notes, request, report)?;
         let unmended: Vec<&Value> = repaired.rows.iter().filter(|row| row["mended"] == json!(false)).collect();
         for row in self.rows.iter_mut().filter(|row| row["mendable"] == json!(true)) {
             let is_left =
@@ -196,6 +196,7 @@ impl Findings {
             }
         }
         self.repairable = 0;
+        self.unlisted = self.unlisted.take().or(repaired.unlisted);
         Ok(())
     }
 
@@ -212,6 +213,9 @@ impl Findings {
                  aside, so that the others work on."
                     .to_owned(),
             );
+        }
+        if let Some(path) = &self.unlisted {
+            says.push(format!("`doublet db acl {path} set WHO --level LEVEL` lets others in again."));
         }
         if self.blocks > 0 {
             says.push(
@@ -291,7 +295,7 @@ fn rebuild(core: &Core) -> Result<String, Failure> {
     let mut uses = Vec::new();
     for facts in core.notes.database_list()? {
         let database = core.notes.database_open(&facts.path)?;
-        notes::fixup::blob_uses(&database, &mut |owner, blob| uses.push(Ok((owner, blob))))?;
+        fixup::blob_uses(&database, &mut |owner, blob| uses.push(Ok((owner, blob))))?;
     }
     let rebuilt = core.store.blobs().rebuild(&core.store, &mut uses.into_iter(), core.clock.now())?;
     Ok(format!(

@@ -106,7 +106,7 @@ pub fn execute(core: &Core, request: Request, report: &mut Report<'_>) -> Outcom
         Request::Group(request) => groups::execute(core, request),
         Request::Domain(request) => domains::execute(core, request),
         Request::Db(request) => databases::execute(core, request, report),
-        Request::Fixup(request) => maintenance::fixup(core, &request, report),
+        Request::Fixup(request) => maintenance::fixup(&core.notes, &request, report),
         Request::Backup { folder, keep } => maintenance::backup(core, &folder, keep, report),
         Request::Blobs(request) => maintenance::blobs(core, &request, report),
         Request::Queue(request) => queue::execute(core, request),

@@ -12,8 +12,8 @@ use crate::admin::request::{DbRequest, DomainRequest, GroupRequest, PasswordArgu
 use crate::admin::{self, Answer, Report, Request};
 use crate::config::Config;
 use crate::control::client;
-use crate::core::Core;
-use crate::data::{DataError, DataFolder};
+use crate::core::{Core, CoreError, Ground};
+use crate::data::{DataError, DataFolder, DataLock};
 use crate::limits::PASSWORD_LINE_BYTES_MAX;
 
 /// Runs a request and prints its answer.
@@ -24,7 +24,10 @@ pub fn run(place: &Place, mut request: Request) -> Result<(), Failure> {
     read_password(&mut request)?;
     make_paths_absolute(&mut request)?;
     let config = Arc::new(place.load()?);
-    let office = Office::open(&config, makes_data(&request))?;
+    let office = match &request {
+        Request::Fixup(_) => Office::open_ground(&config)?,
+        _ => Office::open(&config, makes_data(&request))?,
+    };
     let mut meter = Meter::new();
     let answer = office.ask(request, &mut |progress| meter.step(&progress))?;
     drop(meter);
@@ -36,6 +39,8 @@ pub fn run(place: &Place, mut request: Request) -> Result<(), Failure> {
 pub(super) enum Office {
     /// This process.
     Here(Box<Core>),
+    /// This process, with databases that need not open.
+    Ground(Box<Ground>),
     /// A server, behind its control socket.
     Server(DataFolder),
 }
@@ -43,6 +48,23 @@ pub(super) enum Office {
 impl Office {
     /// Opens the data folder, unless a server has it. `may_begin` says whether a new one may be made.
     pub(super) fn open(config: &Arc<Config>, may_begin: bool) -> Result<Self, Failure> {
+        Self::open_with(config, may_begin, |config, data, lock| {
+            Ok(Self::Here(Box::new(Core::open_locked(config, data, lock)?)))
+        })
+    }
+
+    /// Opens what a fixup needs of the data folder, unless a server has it.
+    fn open_ground(config: &Arc<Config>) -> Result<Self, Failure> {
+        Self::open_with(config, false, |config, data, lock| {
+            Ok(Self::Ground(Box::new(Ground::open_locked(config, data, lock)?)))
+        })
+    }
+
+    fn open_with(
+        config: &Arc<Config>,
+        may_begin: bool,
+        open: fn(Arc<Config>, DataFolder, DataLock) -> Result<Self, CoreError>,
+    ) -> Result<Self, Failure> {
         let data = DataFolder::new(&config.server.data);
         if !data.store().exists() && !may_begin {
             return Err(Failure(format!(
@@ -53,8 +75,7 @@ impl Office {
         match data.lock() {
             Ok(lock) => {
                 crate::log::start_quiet(&config.log).map_err(Failure)?;
-                let core = Core::open_locked(Arc::clone(config), data, lock).map_err(Failure::of)?;
-                Ok(Self::Here(Box::new(core)))
+                open(Arc::clone(config), data, lock).map_err(Failure::of)
             }
             Err(DataError::InUse(_)) => Ok(Self::Server(data)),
             Err(error) => Err(Failure(format!("{error}\nIs --data the folder of the server, and may you open it?"))),
@@ -62,14 +83,16 @@ impl Office {
     }
 
     /// Has a request executed.
-    pub(super) fn ask(&self, mut request: Request, report: &mut Report<'_>) -> Result<Answer, Failure> {
+    pub(super) fn ask(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, Failure> {
         match self {
-            Self::Here(core) => {
-                if let Request::Fixup(fixup) = &mut request {
+            Self::Here(core) => admin::execute(core, request, report).map_err(Failure::of),
+            Self::Ground(ground) => match request {
+                Request::Fixup(mut fixup) => {
                     fixup.alone = true;
+                    admin::maintenance::fixup(&ground.notes, &fixup, report).map_err(Failure::of)
                 }
-                admin::execute(core, request, report).map_err(Failure::of)
-            }
+                other => unreachable!("only a fixup is opened for with so little: {other:?}"),
+            },
             Self::Server(data) => client::call(&data.control_socket(), request, report).map_err(Failure),
         }
     }

@@ -195,7 +195,7 @@ fn flipped_bytes_in_the_files_of_the_store_are_mended_or_told_of() {
         fs::write(&file, &broken).expect("written");
         let output = place.run(&["fixup", "--check-only"], "");
         let said = crate::text(&output.stderr);
-        // What the server needs to start (counters and the like) is not looked past: the table and the file are named.
+        // What the store needs to open and the catalog of databases are not looked past: the table and the file are named.
         let is_told = ["restore a backup", "stay in the store's files", "damaged record in table"];
         let is_told = is_told.iter().any(|words| said.contains(words));
         assert!(output.status.success() || is_told, "{}: {said}", file.display());

@@ -1,0 +1,196 @@
+//! The records that a database keeps of itself: counters, access control list, keywords.
+//!
+//! Without them a database does not open ([`Notes::database_open`]). For a fixup it is opened with what can be found out otherwise:
+//!
+//! - counters: what follows the greatest note id and modseq in the tables, with a distance, for what nothing tells of any more may have had greater ones;
+//! - keywords: the names before the damage; of the others notes know the numbers, and they are called `damaged-N`;
+//! - access control list: it is nowhere else, and to guess one would be to let somebody in. So it is the one of a private database, whose owner
+//!   the catalog knows, or lets in nobody but the server itself, on whose behalf administrators set a new one.
+//!
+//! Such a database is not among the open ones and serves nobody; a repair writes what it was opened with.
+
+use std::collections::BTreeSet;
+
+use base::{DbNumber, Modseq, NoteId};
+use store::{Direction, KeyRange, Read, Table};
+
+use super::{Finding, Survey, salvage};
+use crate::acl::{Acl, AclLevel};
+use crate::catalog::DatabaseRecord;
+use crate::collection;
+use crate::counters::Counters;
+use crate::database::{ACL_NOTE, Database, Losses, Notes};
+use crate::error::{Error, Result};
+use crate::folder::{self, FolderState};
+use crate::keys;
+use crate::keyword::Keywords;
+use crate::limits::{KEYWORDS_PER_DATABASE_MAX, MODSEQS_SKIPPED, NOTE_IDS_SKIPPED};
+use crate::reading;
+
+/// Opens a database of which some of its own records cannot be read.
+pub(super) fn open_without(notes: &Notes, path: &str) -> Result<Database> {
+    let record = notes.record(path)?.ok_or_else(|| Error::not_found(format!("database {path}")))?;
+    let reader = notes.store().as_ref();
+    let number = record.number;
+    let mut losses = Losses::default();
+    let counters = match salvage::sound(reading::load_counters(reader, number))? {
+        Ok(counters) => counters,
+        Err(_) => {
+            losses.counters = true;
+            counters_beyond(reader, number)?
+        }
+    };
+    let private = private_acl(&record);
+    let mut database = Database::new(notes, record, counters, private);
+    match salvage::sound(reading::load_acl(reader, &database))? {
+        Ok(acl) => database.set_acl(acl),
+        Err(_) => losses.acl = true,
+    }
+    database.set_keywords(match salvage::sound(reading::load_keywords(reader, number))? {
+        Ok(keywords) => keywords,
+        Err(_) => keywords_left(reader, number)?,
+    });
+    database.losses = losses;
+    Ok(database)
+}
+
+/// Lets in nobody who is not sure to have been let in before.
+fn private_acl(record: &DatabaseRecord) -> Acl {
+    if record.owner.is_empty() { Acl::open_to_all(AclLevel::NoAccess) } else { Acl::private(&record.owner) }
+}
+
+/// Gives counters that nothing in the tables reaches; the sums are for the survey to find out.
+fn counters_beyond(reader: &dyn Read, number: DbNumber) -> Result<Counters> {
+    let note_of = |key: &[u8]| Some(NoteId::from_key(key.get(4..8)?.try_into().ok()?));
+    let modseq_of = |key: &[u8]| keys::split_bymod(key).map(|(modseq, ..)| modseq);
+    let note = [Table::Summary, Table::Body]
+        .into_iter()
+        .map(|table| Ok(greatest_key(reader, table, number)?.as_deref().and_then(note_of)))
+        .collect::<Result<Vec<_>>>()?;
+    let note = note.into_iter().flatten().max().unwrap_or_default();
+    let modseq = greatest_key(reader, Table::Bymod, number)?.as_deref().and_then(modseq_of).unwrap_or_default();
+    Ok(Counters {
+        next_note: NoteId(note.next().0.saturating_add(NOTE_IDS_SKIPPED)),
+        modseq: Modseq(modseq.0.saturating_add(MODSEQS_SKIPPED)),
+        ..Counters::START
+    })
+}
+
+/// Gives the greatest key of a database in a table, or the last before the damage when it ends in damage.
+fn greatest_key(reader: &dyn Read, table: Table, number: DbNumber) -> Result<Option<Vec<u8>>> {
+    let range = KeyRange::prefix(&number.to_key());
+    let last = || -> Result<Option<Vec<u8>>> {
+        let mut cursor = reader.scan(table, &range, Direction::Backward)?;
+        Ok(cursor.next()?.map(|(key, _)| key.to_vec()))
+    };
+    if let Ok(key) = salvage::sound(last())? {
+        return Ok(key);
+    }
+    let mut reached = None;
+    let mut walk = || -> Result<()> {
+        let mut cursor = reader.scan(table, &range, Direction::Forward)?;
+        while let Some((key, _)) = cursor.next()? {
+            reached = Some(key.to_vec());
+        }
+        Ok(())
+    };
+    // The damage that ends the walk is the one that was met from the other side.
+    let _ = salvage::sound(walk())?;
+    Ok(reached)
+}
+
+fn keywords_left(reader: &dyn Read, number: DbNumber) -> Result<Keywords> {
+    let stored = salvage::sound(reader.get(Table::Meta, &keys::keywords(number)).map_err(Into::into))?;
+    Ok(stored.ok().flatten().map(|value| Keywords::decode_left(&value)).unwrap_or_default())
+}
+
+impl Survey<'_> {
+    /// Checks the access control list; without one its note is as good as damaged, but for its header, which stays.
+    pub(super) fn check_access_control(&mut self) -> Result<()> {
+        if !self.damaged.contains(&ACL_NOTE) {
+            if salvage::sound(reading::load_acl(self.reader, self.database))?.is_ok() {
+                return Ok(());
+            }
+            self.damaged.push(ACL_NOTE);
+        }
+        self.find(if self.database.losses.acl {
+            Finding::AccessControlLost { manager: self.database.record().owner.clone() }
+        } else {
+            Finding::AccessControl
+        });
+        Ok(())
+    }
+
+    pub(super) fn check_keywords(&mut self) -> Result<()> {
+        let stored = salvage::sound(reading::load_keywords(self.reader, self.number))?.ok();
+        let used = self.keywords_used();
+        let missing_from = |known: &Keywords| used.iter().filter(|number| **number >= known.names().len()).count();
+        if stored.as_ref().is_some_and(|stored| missing_from(stored) == 0) {
+            return Ok(());
+        }
+        self.keywords_broken = true;
+        let lost = missing_from(&self.database.keywords());
+        self.find(Finding::Keywords { lost });
+        Ok(())
+    }
+
+    /// Gives the keywords with a name for each that a note has.
+    pub(super) fn right_keywords(&self) -> Keywords {
+        let count = self.keywords_used().last().map_or(0, |greatest| greatest + 1);
+        self.database.keywords().filled(count)
+    }
+
+    fn keywords_used(&self) -> BTreeSet<usize> {
+        let used = self.headers.values().flat_map(|header| &header.keywords).map(|keyword| usize::from(keyword.0));
+        used.filter(|number| *number < KEYWORDS_PER_DATABASE_MAX).collect()
+    }
+
+    pub(super) fn check_counters(&mut self) -> Result<()> {
+        let stored = match salvage::sound(reading::load_counters(self.reader, self.number))? {
+            Ok(stored) => stored,
+            Err(why) => {
+                self.give_up(Table::Meta, format!("counters: {why}"));
+                return Ok(());
+            }
+        };
+        let right = self.right_counters(stored);
+        for (what, says, has) in [
+            ("notes", stored.notes, right.notes),
+            ("bytes", stored.bytes, right.bytes),
+            ("note ids", u64::from(stored.next_note.0), u64::from(right.next_note.0)),
+            ("changes", stored.modseq.0, right.modseq.0),
+        ] {
+            if says != has {
+                self.find(Finding::Counters { what, says, has });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn right_counters(&self, stored: Counters) -> Counters {
+        let live = || self.headers.values().filter(|header| !header.is_stub());
+        let last_note = self.headers.keys().chain(&self.damaged).max().copied().unwrap_or_default();
+        let last_modseq = self.headers.values().map(|header| header.modseq).max().unwrap_or_default();
+        Counters {
+            notes: live().count() as u64,
+            bytes: live().map(|header| header.size).sum(),
+            next_note: stored.next_note.max(self.stored.next_note).max(last_note.next()),
+            modseq: stored.modseq.max(self.stored.modseq).max(last_modseq),
+            ..stored
+        }
+    }
+
+    /// Gives the greatest UIDVALIDITY of a folder whose state can be read.
+    pub(super) fn greatest_uid_validity(&self) -> Result<u32> {
+        let mut greatest = 0;
+        for view in self.folders.keys() {
+            let id = folder::collection_id(self.number, *view);
+            if let Ok(index) = salvage::sound(collection::Reader::open(self.reader, id).map_err(Into::into))?
+                && let Ok(state) = FolderState::decode(index.state())
+            {
+                greatest = state.uid_validity.max(greatest);
+            }
+        }
+        Ok(greatest)
+    }
+}
