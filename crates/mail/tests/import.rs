@@ -136,7 +136,26 @@ fn an_import_that_began_again_and_was_stopped_leaves_out_what_is_there_when_it_g
     }
     assert_eq!(importer.stop().duplicates, 500);
     let report = import(&file, &archive, ImportOptions::default(), usize::MAX).unwrap();
-    assert_eq!((report.messages, report.duplicates), (0, 200));
+    assert_eq!((report.messages, report.duplicates), (0, 700), "it was read from its beginning");
+}
+
+#[test]
+fn a_second_reading_that_is_interrupted_keeps_what_the_source_has_twice() {
+    let file = file();
+    let texts: Vec<String> =
+        ["twice".to_owned()].into_iter().chain((1..500).map(|n| n.to_string())).chain(["twice".to_owned()]).collect();
+    let read = |count: usize| {
+        let mut importer = Importer::new(&file, "letters", ImportOptions::default()).unwrap();
+        let done = importer.position().unwrap().map_or(0, |position| position.offset as usize);
+        importer.begin_again();
+        for (index, text) in texts.iter().enumerate().take(count).skip(done) {
+            importer.add(ImportedMessage { next_position: (index as u64 + 1).into(), ..letter(text) }).unwrap();
+        }
+        importer
+    };
+    assert_eq!(read(500).stop().messages, 500);
+    assert_eq!(read(501).finish().unwrap().messages, 1);
+    assert_eq!(imported(&file).len(), 501);
 }
 
 #[test]

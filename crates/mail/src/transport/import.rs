@@ -26,7 +26,7 @@ use crate::transport::form::FileForm;
 /// The item of the profile note that records how far imports have come.
 const PROGRESS_ITEM: &str = "$ImportProgress";
 
-/// In the record: the source is read for the second time.
+/// In the record: the source is read from its beginning the next time, and what is there already is left out.
 const AGAIN: &str = "again";
 
 /// How far an import has come.
@@ -132,7 +132,7 @@ impl<'f> Importer<'f> {
         })
     }
 
-    /// Tells how far the source was read; nothing for one that was not begun, or was finished.
+    /// Tells how far the source was read; nothing for one that is to be read from its beginning.
     pub fn position(&mut self) -> Result<Option<Position>> {
         let view = self.file.view()?;
         let summary = view.reading.summary(PROFILE_NOTE)?;
@@ -142,7 +142,9 @@ impl<'f> Importer<'f> {
             return Ok(None);
         };
         if again {
+            // A position would not do: of a message that is twice in the source, once before it, both copies are in the mailbox or one.
             self.begin_again();
+            return Ok(None);
         }
         Ok(Some(position))
     }
@@ -308,7 +310,7 @@ pub fn time_of(message: &[u8]) -> Option<Timestamp> {
     })
 }
 
-/// Reads a line of the record: offset, check, `again` when the source is read for the second time, and the source.
+/// Reads a line of the record: offset, check, `again` when the source is to be read from its beginning, and the source.
 fn position_in(line: &str, source: &str) -> Option<(Position, bool)> {
     let fields: Vec<&str> = line.splitn(4, '\t').collect();
     let [offset, check, again, name] = fields.as_slice() else { return None };
