@@ -78,7 +78,8 @@ pub const SEPARATOR_BYTES_MAX: usize = 1_024;
 /// Last bytes of a message that tell whether an interrupted import finds it again.
 pub const IMPORT_CHECK_BYTES: usize = 1_024;
 
-/// Most imports of one mail file that may be interrupted at a time; the oldest are forgotten.
+/// Most sources that the record of imports into one mail file holds: interrupted ones, and those that were imported together with
+/// them; the oldest are forgotten.
 pub const IMPORT_SOURCES_MAX: usize = 1_000;
 
 /// Messages without `\\Deleted` in a row after which an expunge looks the next one up through the counts.

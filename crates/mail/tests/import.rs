@@ -5,6 +5,7 @@ use std::sync::Arc;
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, Timestamp};
 use mail::mailbox::{Mail, MailFile, MailOptions};
+use mail::transport::import::{forget, forget_all, is_full};
 use mail::transport::mbox::{MboxReader, MboxWriter};
 use mail::transport::{FileForm, ImportOptions, ImportReport, ImportedMessage, Importer};
 use notes::Notes;
@@ -100,8 +101,46 @@ fn duplicates_are_left_out_when_asked_for() {
     let (file, archive) = (file(), archive(40));
     let skip = ImportOptions { skip_duplicates: true };
     import(&file, &archive, skip, usize::MAX).unwrap();
+    forget(&file, &["archive.mbox".to_owned()]).unwrap();
     let again = import(&file, &archive, skip, usize::MAX).unwrap();
     assert_eq!((again.messages, again.duplicates), (0, 40));
+}
+
+#[test]
+fn a_source_that_is_done_is_remembered_until_it_is_forgotten() {
+    let (file, archive) = (file(), archive(40));
+    let run = || {
+        let report = import(&file, &archive, ImportOptions::default(), usize::MAX).unwrap();
+        (report.messages, report.sources_done)
+    };
+    assert_eq!((run(), run()), ((40, 0), (0, 1)));
+    forget(&file, &["archive".to_owned(), "archive.mbox ".to_owned()]).unwrap();
+    assert_eq!(run(), (0, 1), "others were forgotten");
+    forget(&file, &["archive.mbox".to_owned()]).unwrap();
+    assert_eq!(run(), (40, 0));
+    assert!(!is_full(&file).unwrap());
+    forget_all(&file).unwrap();
+    assert_eq!(run(), (40, 0));
+}
+
+#[test]
+fn a_source_with_a_gap_is_read_from_its_beginning() {
+    let file = file();
+    let put = |texts: &[&str], gap: bool| {
+        let mut importer = Importer::new(&file, "letters", ImportOptions::default()).unwrap();
+        assert_eq!(importer.position().unwrap(), None);
+        for text in texts {
+            importer.add(letter(text)).unwrap();
+        }
+        if gap {
+            importer.leave_gap();
+        }
+        let report = importer.finish().unwrap();
+        (report.messages, report.duplicates)
+    };
+    assert_eq!(put(&["a", "a"], true), (2, 0));
+    assert_eq!(put(&["a", "b", "a"], true), (1, 2));
+    assert_eq!(put(&["a", "b", "a"], false), (0, 3));
 }
 
 #[test]

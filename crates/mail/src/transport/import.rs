@@ -5,6 +5,11 @@
 //! recognize the place ([`Position::check`]); when the source is not what it was, whoever reads it begins again
 //! ([`Importer::begin_again`]), and messages that are in their mailbox already are left out, each as often as it is there.
 //!
+//! A source that came to its end stays in the record, with its last position, until everything that was imported together with
+//! it has ended well ([`forget`]): what is read of it when the import is given again is what came to it since. A source of which
+//! something was left out ([`Importer::leave_gap`]) is read from its beginning then. So is one that is missing in a record that is full
+//! ([`is_full`]), since it may have been forgotten.
+//!
 //! Taking messages apart, which is most of the work, is shared between threads.
 
 use std::collections::{HashMap, HashSet};
@@ -88,6 +93,8 @@ pub struct ImportReport {
     pub duplicates: u64,
     /// Keywords left out because the mail file has as many as it can have.
     pub keywords_left_out: u64,
+    /// Sources that had gone in before and hold nothing new.
+    pub sources_done: u64,
 }
 
 /// What becomes of messages that are there already.
@@ -107,6 +114,10 @@ pub struct Importer<'f> {
     duplicates: Duplicates,
     /// Names the source in the record of progress.
     source: String,
+    /// How far the source was read, by this import or the one that it goes on with.
+    position: Option<Position>,
+    /// Something of the source was left out that the next import of it tries again.
+    has_gap: bool,
     group: Vec<ImportedMessage>,
     group_bytes: usize,
     folders: HashMap<String, ViewId>,
@@ -122,7 +133,9 @@ impl<'f> Importer<'f> {
         Ok(Self {
             file,
             duplicates: if options.skip_duplicates { Duplicates::Skip } else { Duplicates::Keep },
-            source: source.replace(char::is_control, "?"),
+            source: source_name(source),
+            position: None,
+            has_gap: false,
             group: Vec::new(),
             group_bytes: 0,
             folders: HashMap::new(),
@@ -134,10 +147,7 @@ impl<'f> Importer<'f> {
 
     /// Tells how far the source was read; nothing for one that is to be read from its beginning.
     pub fn position(&mut self) -> Result<Option<Position>> {
-        let view = self.file.view()?;
-        let summary = view.reading.summary(PROFILE_NOTE)?;
-        let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
-        let lines = notes::item::find(items, PROGRESS_ITEM).map_or(&[][..], |item| item.value.texts());
+        let lines = recorded_lines(self.file)?;
         let Some((position, again)) = lines.iter().find_map(|line| position_in(line, &self.source)) else {
             return Ok(None);
         };
@@ -146,14 +156,21 @@ impl<'f> Importer<'f> {
             self.begin_again();
             return Ok(None);
         }
-        Ok(Some(position))
+        self.position = Some(position);
+        Ok(self.position)
     }
 
-    /// Says that the source is not what it was, and is read from its beginning: what is there already is left out.
+    /// Says that the source is read from its beginning though something of it may be there: that is left out.
     pub fn begin_again(&mut self) {
+        self.position = None;
         if self.duplicates == Duplicates::Keep {
             self.duplicates = Duplicates::Match;
         }
+    }
+
+    /// Says that a part of the source was left out: the next import of it reads it from its beginning.
+    pub fn leave_gap(&mut self) {
+        self.has_gap = true;
     }
 
     /// Adds a message; it is put in with its group.
@@ -161,7 +178,7 @@ impl<'f> Importer<'f> {
         self.group_bytes += message.raw.len();
         self.group.push(message);
         if self.group.len() >= IMPORT_GROUP_MESSAGES || self.group_bytes >= IMPORT_GROUP_BYTES {
-            return self.put_group(false);
+            return self.put_group();
         }
         Ok(())
     }
@@ -180,14 +197,25 @@ impl<'f> Importer<'f> {
         self.report
     }
 
-    /// Puts the last group in, forgets the progress and waits until everything is durable.
+    /// Puts the last group in, records that the source is done, and waits until everything is durable.
     pub fn finish(mut self) -> Result<ImportReport> {
-        self.put_group(true)?;
-        self.file.durable(self.ticket).wait()?;
+        let is_done = self.position.is_some() && self.group.is_empty() && self.report == ImportReport::default();
+        self.report.sources_done = u64::from(is_done && !self.has_gap);
+        if !self.group.is_empty() {
+            self.put_group()?;
+        }
+        let end = match (self.has_gap, self.position) {
+            (true, position) => Some((position.unwrap_or_default(), true)),
+            (false, position) => position.map(|position| (position, false)),
+        };
+        let ((), ticket) = self.file.write(|writer| record_progress(writer, |old| recorded(old, &self.source, end)))?;
+        for ticket in [self.ticket, ticket] {
+            self.file.durable(ticket).wait()?;
+        }
         Ok(self.report)
     }
 
-    fn put_group(&mut self, last: bool) -> Result<()> {
+    fn put_group(&mut self) -> Result<()> {
         let mut group = std::mem::take(&mut self.group);
         self.group_bytes = 0;
         let position = group.last().map(|message| message.next_position).unwrap_or_default();
@@ -199,7 +227,7 @@ impl<'f> Importer<'f> {
         let mut prepared = self.prepare(&group)?;
         let folders = &self.folders;
         let source = &self.source;
-        let again = self.duplicates == Duplicates::Match;
+        let again = self.duplicates == Duplicates::Match || self.has_gap;
         let ((), ticket) = self.file.write(|writer| {
             let limit = writer.database().record().options.quota_bytes;
             for (message, prepared) in group.iter().zip(&mut prepared) {
@@ -212,9 +240,10 @@ impl<'f> Importer<'f> {
                 note.folders.extend(folders.get(&message.mailbox));
                 writer.note_create(note)?;
             }
-            record_progress(writer, source, if last { None } else { Some((position, again)) })
+            record_progress(writer, |old| recorded(old, source, Some((position, again))))
         })?;
         self.ticket = ticket;
+        self.position = Some(position);
         self.report.messages += group.len() as u64;
         self.report.bytes += group.iter().map(|message| message.raw.len() as u64).sum::<u64>();
         Ok(())
@@ -301,6 +330,31 @@ impl<'f> Importer<'f> {
     }
 }
 
+/// Forgets how far these sources have come: what was imported with them has ended well, and the next import of them is a new one.
+pub fn forget(file: &MailFile, sources: &[String]) -> Result<()> {
+    let names: HashSet<String> = sources.iter().map(|source| source_name(source)).collect();
+    let is_kept = |line: &&String| fields_of(line).is_none_or(|(_, _, name)| !names.contains(name));
+    forget_lines(file, |old| old.iter().filter(is_kept).cloned().collect())
+}
+
+/// Forgets how far any source has come.
+pub fn forget_all(file: &MailFile) -> Result<()> {
+    forget_lines(file, |_| Vec::new())
+}
+
+/// Tells whether the record has no room, so that a source that is missing in it may have been forgotten.
+pub fn is_full(file: &MailFile) -> Result<bool> {
+    Ok(recorded_lines(file)?.len() >= IMPORT_SOURCES_MAX)
+}
+
+fn forget_lines(file: &MailFile, change: impl FnOnce(&[String]) -> Vec<String>) -> Result<()> {
+    if recorded_lines(file)?.is_empty() {
+        return Ok(());
+    }
+    let ((), ticket) = file.write(|writer| record_progress(writer, change))?;
+    Ok(file.durable(ticket).wait()?)
+}
+
 /// Gives the time at which a message was received, as far as it says so: that of its topmost Received field, else its Date.
 #[must_use]
 pub fn time_of(message: &[u8]) -> Option<Timestamp> {
@@ -310,15 +364,31 @@ pub fn time_of(message: &[u8]) -> Option<Timestamp> {
     })
 }
 
+/// Gives the name of a source as a line can hold it.
+fn source_name(source: &str) -> String {
+    source.replace(char::is_control, "?")
+}
+
+fn recorded_lines(file: &MailFile) -> Result<Vec<String>> {
+    let view = file.view()?;
+    let summary = view.reading.summary(PROFILE_NOTE)?;
+    let item = summary.as_ref().and_then(|summary| notes::item::find(&summary.items, PROGRESS_ITEM));
+    Ok(item.map_or_else(Vec::new, |item| item.value.texts().to_vec()))
+}
+
 /// Reads a line of the record: offset, check, `again` when the source is to be read from its beginning, and the source.
-fn position_in(line: &str, source: &str) -> Option<(Position, bool)> {
+fn fields_of(line: &str) -> Option<(Position, bool, &str)> {
     let fields: Vec<&str> = line.splitn(4, '\t').collect();
     let [offset, check, again, name] = fields.as_slice() else { return None };
     let position = Position { offset: offset.parse().ok()?, check: u64::from_str_radix(check, 16).ok()? };
-    (*name == source).then_some((position, *again == AGAIN))
+    Some((position, *again == AGAIN, name))
 }
 
-/// Gives the record with a source's new position, or without it when it is done. What was not gone on with for longest goes first.
+fn position_in(line: &str, source: &str) -> Option<(Position, bool)> {
+    fields_of(line).and_then(|(position, again, name)| (name == source).then_some((position, again)))
+}
+
+/// Gives the record with a source's new position, or without it. What was not gone on with for longest goes first.
 fn recorded(old: &[String], source: &str, position: Option<(Position, bool)>) -> Vec<String> {
     let mut lines: Vec<String> = old.iter().filter(|line| position_in(line, source).is_none()).cloned().collect();
     lines.extend(position.map(|(Position { offset, check }, again)| {
@@ -328,11 +398,11 @@ fn recorded(old: &[String], source: &str, position: Option<(Position, bool)>) ->
     lines
 }
 
-/// Writes how far a source has come into the profile note.
-fn record_progress(writer: &mut Writer<'_, '_>, source: &str, position: Option<(Position, bool)>) -> Result<()> {
+/// Changes the record, which the profile note holds.
+fn record_progress(writer: &mut Writer<'_, '_>, change: impl FnOnce(&[String]) -> Vec<String>) -> Result<()> {
     let profile = writer.note(PROFILE_NOTE)?.ok_or(Error::Damaged("settings of the mail file"))?;
     let old = profile.item(PROGRESS_ITEM).map_or_else(Vec::new, |item| item.value.texts().to_vec());
-    let lines = recorded(&old, source, position);
+    let lines = change(&old);
     if lines == old {
         return Ok(());
     }

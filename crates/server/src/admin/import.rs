@@ -5,6 +5,10 @@
 //! stand where it stood, of a folder the files that are done must all be there. Else it begins again, and leaves out what is
 //! there already.
 //!
+//! An mbox file, a folder of a Maildir or of single files, and single files that are named in a row are one *source* each. How far
+//! each has come is remembered until the whole command has ended without a complaint, so that what is done stays done when
+//! another source stops the command; then all of it is forgotten in one step.
+//!
 //! A file that cannot be read, or is no mail, is named at the end and does not stop the rest; the command fails after it.
 //! What does stop it, such as a quota, is told together with how much went in before.
 
@@ -15,7 +19,7 @@ use std::path::{Path, PathBuf};
 use base::Timestamp;
 use base::limits::MESSAGE_BYTES_MAX;
 use mail::mailbox::{Flags, MailFile};
-use mail::transport::import::time_of;
+use mail::transport::import::{forget, forget_all, is_full, time_of};
 use mail::transport::line_ends::{LineEnds, from_file, from_marked_file};
 use mail::transport::maildir::{self, KeywordLetters};
 use mail::transport::mbox::{MboxMessage, MboxReader};
@@ -48,11 +52,16 @@ pub(super) fn execute(core: &Core, request: &ImportRequest, report: &mut Report<
     let person = people::find(core, &request.user)?;
     core.mail.ensure(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes)?;
     let file = core.mail.open_as_server(&person.mail_file)?;
+    if request.anew {
+        forget_all(&file)?;
+    }
     let mut import = Import {
         file: &file,
         request,
+        is_forgetful: is_full(&file)?,
         sum: ImportReport::default(),
         skipped: Skipped::default(),
+        sources: Vec::new(),
         changed: Vec::new(),
         report,
     };
@@ -67,14 +76,21 @@ pub(super) fn execute(core: &Core, request: &ImportRequest, report: &mut Report<
             other => other.map_err(|failure| import.partly(failure))?,
         }
     }
+    if import.skipped.count == 0 {
+        forget(&file, &import.sources)?;
+    }
     Ok(import.answer())
 }
 
 struct Import<'a, 'p, 'r> {
     file: &'a MailFile,
     request: &'a ImportRequest,
+    /// Sources that are not remembered may have gone in all the same: there were too many.
+    is_forgetful: bool,
     sum: ImportReport,
     skipped: Skipped,
+    /// What was imported so far, as it is remembered.
+    sources: Vec<String>,
     /// Sources that are not what they were when their import was interrupted.
     changed: Vec<String>,
     report: &'p mut Report<'r>,
@@ -173,6 +189,7 @@ impl<'a> Import<'a, '_, '_> {
                 let at = message.offset;
                 let path = path.display();
                 self.skipped.add(format!("{path}, message at byte {at}: longer than {MESSAGE_BYTES_MAX} bytes"));
+                importer.leave_gap();
                 continue;
             }
             importer.add(listed(message, mailbox, flags))?;
@@ -299,7 +316,10 @@ impl<'a> Import<'a, '_, '_> {
             next = Position { offset: next.offset + 1, check: next.check.wrapping_add(letter.check()) };
             match read_limited(&letter.file.path, MESSAGE_BYTES_MAX as u64) {
                 Ok(raw) => importer.add(posted(letter, raw, usual, next))?,
-                Err(error) => self.skipped.add(error),
+                Err(error) => {
+                    self.skipped.add(error);
+                    importer.leave_gap();
+                }
             }
             if next.offset.is_multiple_of(REPORT_EVERY) || Some(next.offset) == total {
                 step(self.report, Progress { what: what.clone(), done: next.offset, total, unit: Unit::Messages })?;
@@ -334,11 +354,17 @@ impl<'a> Import<'a, '_, '_> {
     }
 
     /// Starts the import of a source into a mailbox; another mailbox makes it another import.
-    fn importer(&self, path: &Path, mailbox: &str) -> Result<Importer<'a>, Failure> {
+    fn importer(&mut self, path: &Path, mailbox: &str) -> Result<Importer<'a>, Failure> {
         let options = ImportOptions { skip_duplicates: self.request.skip_duplicates };
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let path = path.as_os_str().as_encoded_bytes().escape_ascii();
-        Ok(Importer::new(self.file, &format!("{:?} {mailbox:?} {path}", self.request.format), options)?)
+        let source = format!("{:?} {mailbox:?} {path}", self.request.format);
+        let mut importer = Importer::new(self.file, &source, options)?;
+        self.sources.push(source);
+        if self.is_forgetful && importer.position()?.is_none() {
+            importer.begin_again();
+        }
+        Ok(importer)
     }
 
     fn finish(&mut self, importer: Importer<'_>, outcome: Result<(), Failure>) -> Result<(), Failure> {
@@ -356,6 +382,7 @@ impl<'a> Import<'a, '_, '_> {
         self.sum.bytes += done.bytes;
         self.sum.duplicates += done.duplicates;
         self.sum.keywords_left_out += done.keywords_left_out;
+        self.sum.sources_done += done.sources_done;
         outcome
     }
 
@@ -366,8 +393,9 @@ impl<'a> Import<'a, '_, '_> {
         }
         let ImportReport { messages, bytes, duplicates, .. } = self.sum;
         let there = if duplicates > 0 { format!(", {duplicates} were there already") } else { String::new() };
+        let same = if self.request.anew { "The same command without --anew" } else { "The same command" };
         let done = format!(
-            "{messages} messages ({bytes} bytes) went in before that and stay{there}. The same command goes on where it stopped."
+            "{messages} messages ({bytes} bytes) went in before that and stay{there}. {same} goes on where it stopped."
         );
         Failure::Partly { failure: Box::new(failure), done }
     }
@@ -378,9 +406,16 @@ impl<'a> Import<'a, '_, '_> {
             ("messages", json!(sum.messages)),
             ("size_bytes", json!(sum.bytes)),
             ("duplicates", json!(sum.duplicates)),
+            ("done_before", json!(sum.sources_done)),
             ("skipped", json!(self.skipped.named())),
         ]);
         answer.says = self.changed;
+        if sum.sources_done > 0 {
+            let count = sum.sources_done;
+            answer.says.push(format!(
+                "{count} files or folders went in before, by a command that did not end well, and hold nothing new: --anew imports them again."
+            ));
+        }
         if sum.keywords_left_out > 0 {
             let count = sum.keywords_left_out;
             answer.says.push(format!(

@@ -627,10 +627,14 @@ pub struct ImportRequest {
     /// The folder for messages whose files name none.
     #[arg(long, default_value = "INBOX")]
     pub folder: String,
-    /// Leaves out messages that their folder has already, byte for byte. (An import that was interrupted goes on where it
-    /// stopped when the same command is given again, with this option or without.)
+    /// Leaves out messages that their folder has already, byte for byte. (An import that was interrupted or left something out
+    /// goes on where it stopped when the same command is given again, with this option or without.)
     #[arg(long)]
     pub skip_duplicates: bool,
+    /// Imports everything, also what went in before; forgets where interrupted imports into this mailbox have stopped.
+    #[arg(long)]
+    #[serde(default)]
+    pub anew: bool,
 }
 
 /// What to export.

@@ -19,6 +19,7 @@ fn request(sample: &Sample, name: &str, format: MailFormat) -> ImportRequest {
         user: "ann".to_owned(),
         folder: "INBOX".to_owned(),
         skip_duplicates: false,
+        anew: false,
     }
 }
 
@@ -414,6 +415,100 @@ fn a_maildir_that_was_changed_meanwhile_is_imported_whole() {
         }
     });
     assert!(moved.says.is_empty(), "{:?}", moved.says);
+}
+
+#[test]
+fn what_went_in_stays_done_when_another_file_is_interrupted() {
+    let check = |files: &[&str], folder: &str| {
+        let sample = Sample::new();
+        let top = sample.folder.path();
+        let all = numbered(COUNT);
+        for (number, part) in all.chunks(COUNT as usize / 4).enumerate() {
+            write(&top.join(format!("profile/{number}.mbox")), part.concat());
+        }
+        write(&top.join("profile/empty.mbox"), "");
+        let files = files.iter().map(|name| top.join(name)).collect();
+        let request = ImportRequest { files, folder: folder.into(), ..request(&sample, "", MailFormat::Mbox) };
+        // The second file is done and the third was begun, then the third is done and the last was begun.
+        break_off(&sample, &request, 12);
+        break_off(&sample, &request, 7);
+        let found = |sample: &Sample| -> Vec<u64> {
+            let names = folders(sample).into_iter().filter(|name| name == folder || name.len() == 1);
+            let mut found: Vec<u64> = names.flat_map(|name| numbers(sample, &name)).collect();
+            found.sort_unstable();
+            found
+        };
+        import(&sample, request.clone());
+        assert_eq!(found(&sample), (0..COUNT).collect::<Vec<_>>());
+        // The command has ended well: once more is once more.
+        assert_eq!(import(&sample, request).data["messages"], json!(COUNT));
+    };
+    check(&["profile"], "INBOX");
+    check(&["profile/0.mbox", "profile/1.mbox", "profile/2.mbox", "profile/3.mbox"], "All");
+}
+
+#[test]
+fn what_went_in_stays_done_while_something_is_left_out() {
+    let sample = Sample::new();
+    let top = sample.folder.path();
+    let (first, second) = (numbered(3)[..2].concat(), &numbered(3)[2]);
+    write(&top.join("profile/a"), &first);
+    write(&top.join("profile/a.msf"), "rubbish");
+    let plain = request(&sample, "profile", MailFormat::Mbox);
+    let run = |request: &ImportRequest| -> (Option<u64>, Option<u64>, bool) {
+        let answer = sample.execute(Request::Import(request.clone())).expect("it goes on");
+        (answer.data["messages"].as_u64(), answer.data["done_before"].as_u64(), answer.complaint.is_some())
+    };
+    assert_eq!(run(&plain), (Some(2), Some(0), true));
+    assert_eq!(run(&plain), (Some(0), Some(1), true));
+    assert_eq!(run(&ImportRequest { anew: true, ..plain.clone() }), (Some(2), Some(0), true));
+    write(&top.join("profile/a"), format!("{first}{second}"));
+    assert_eq!(run(&plain), (Some(1), Some(0), true), "what was added since");
+    std::fs::remove_file(top.join("profile/a.msf")).expect("it is there");
+    assert_eq!(run(&plain), (Some(0), Some(1), false));
+    assert_eq!(run(&plain), (Some(3), Some(0), false), "a new import");
+    assert_eq!(numbers(&sample, "a"), [0, 0, 0, 1, 1, 1, 2, 2]);
+}
+
+#[test]
+fn a_file_that_was_left_out_is_tried_again_wherever_the_import_was_interrupted() {
+    let sample = Sample::new();
+    let top = sample.folder.path().join("letters");
+    for number in 1..=COUNT {
+        write(&top.join(format!("{number:05}")), format!("Subject: {number}\r\n\r\n"));
+    }
+    let hide = |number: u64| {
+        let file = File::create(top.join(format!("{number:05}"))).expect("writable");
+        file.set_len(MESSAGE_BYTES_MAX as u64 + 1).expect("a file with a hole");
+    };
+    hide(3);
+    hide(COUNT);
+    let request = request(&sample, "letters", MailFormat::Eml);
+    break_off(&sample, &request, 9);
+    let answer = sample.execute(Request::Import(request.clone())).expect("it goes on");
+    assert!(answer.complaint.is_some_and(|complaint| complaint.contains("00003") && complaint.contains("02000")));
+    for number in [3, COUNT] {
+        write(&top.join(format!("{number:05}")), format!("Subject: {number}\r\n\r\n"));
+    }
+    assert_eq!(import(&sample, request).data["messages"], json!(2));
+    assert_eq!(numbers(&sample, "INBOX"), (1..=COUNT).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_source_that_may_have_been_forgotten_leaves_out_what_is_there() {
+    let sample = Sample::new();
+    write(&sample.folder.path().join("boxes/a"), numbered(4).concat());
+    write(&sample.folder.path().join("boxes/a.msf"), "rubbish");
+    let request = request(&sample, "boxes", MailFormat::Mbox);
+    sample.execute(Request::Import(request.clone())).expect("it goes on");
+    let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    for number in 0..mail::limits::IMPORT_SOURCES_MAX {
+        let mut importer = Importer::new(&file, &number.to_string(), ImportOptions::default()).expect("an import");
+        importer.leave_gap();
+        importer.finish().expect("there is room");
+    }
+    let answer = sample.execute(Request::Import(request)).expect("it goes on");
+    assert_eq!((&answer.data["messages"], &answer.data["duplicates"]), (&json!(0), &json!(4)));
 }
 
 #[test]
