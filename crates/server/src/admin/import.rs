@@ -65,11 +65,12 @@ pub(super) fn execute(core: &Core, request: &ImportRequest, report: &mut Report<
         changed: Vec::new(),
         report,
     };
-    for path in &request.files {
-        let done = match request.format {
-            MailFormat::Mbox => import.mboxes(path),
-            MailFormat::Maildir => import.maildir(path),
-            MailFormat::Eml => import.letters(path),
+    let together = |one: &PathBuf, next: &PathBuf| request.format == MailFormat::Eml && !one.is_dir() && !next.is_dir();
+    for paths in request.files.chunk_by(together) {
+        let done = match (request.format, paths) {
+            (MailFormat::Mbox, [path]) => import.mboxes(path),
+            (MailFormat::Maildir, [path]) => import.maildir(path),
+            (_, paths) => import.letters(paths),
         };
         match done {
             Err(failure @ Failure::File { .. }) => import.skipped.add(failure),
@@ -124,6 +125,27 @@ impl Skipped {
     }
 }
 
+/// The lists beside files, of which the last is kept.
+#[derive(Default)]
+struct Lists {
+    last: Option<(PathBuf, FlagList)>,
+}
+
+impl Lists {
+    /// Gives the list of a file's folder.
+    fn beside(&mut self, file: &Path) -> Result<&FlagList, Failure> {
+        let path = file.with_file_name(flag_list::FOLDER_LIST);
+        let last = match self.last.take() {
+            Some(last) if last.0 == path => last,
+            _ => {
+                let list = FlagList::read(&path)?;
+                (path, list)
+            }
+        };
+        Ok(&self.last.insert(last).1)
+    }
+}
+
 /// A message in a file of its own.
 struct Letter {
     file: Found,
@@ -165,7 +187,7 @@ impl<'a> Import<'a, '_, '_> {
     fn mbox(&mut self, path: &Path, mailbox: &str) -> Result<(), Failure> {
         let flags = FlagList::read(&flag_list::beside(path))?;
         let input = File::open(path).map_err(Failure::file(path))?;
-        let mut importer = self.importer(path, mailbox)?;
+        let mut importer = self.importer(&[path.to_owned()], mailbox)?;
         let done = self.mbox_messages(&mut importer, (path, mailbox), input, &flags);
         self.finish(importer, done)
     }
@@ -222,7 +244,7 @@ impl<'a> Import<'a, '_, '_> {
             Err(error) if error.kind() != io::ErrorKind::InvalidData => return Err(Failure::file(path)(error)),
             _ => {}
         }
-        self.begin_again(importer, path);
+        self.begin_again(importer, &[path.to_owned()]);
         let mut input = input;
         input.seek(SeekFrom::Start(0)).map_err(Failure::file(path))?;
         Ok(start(0))
@@ -246,7 +268,7 @@ impl<'a> Import<'a, '_, '_> {
         }
         letters
             .sort_by_cached_key(|letter| (maildir::time_of(&letter.base), letter.mailbox.clone(), letter.base.clone()));
-        self.post(path, &letters, LineEnds::Lf)
+        self.post(&[path.to_owned()], &letters, LineEnds::Lf)
     }
 
     /// Reads the names of a folder's keywords.
@@ -264,16 +286,31 @@ impl<'a> Import<'a, '_, '_> {
         }
     }
 
-    fn letters(&mut self, path: &Path) -> Result<(), Failure> {
-        if !path.is_dir() {
-            let file = Found::of(path);
-            let list = FlagList::read(&path.with_file_name(flag_list::FOLDER_LIST))?;
-            return self.post(path, &[letter(file, self.request.folder.clone(), &list)], LineEnds::Crlf);
-        }
+    /// Imports the files of a folder and of those below it, or single files.
+    fn letters(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
+        let letters = match paths {
+            [path] if path.is_dir() => self.letters_below(path)?,
+            files => self.letters_named(files),
+        };
+        self.post(paths, &letters, LineEnds::Crlf)
+    }
+
+    fn letters_named(&mut self, files: &[PathBuf]) -> Vec<Letter> {
+        let mut lists = Lists::default();
         let mut letters = Vec::new();
-        let mut list: Option<(PathBuf, FlagList)> = None;
+        for path in files {
+            match lists.beside(path) {
+                Ok(list) => letters.push(letter(Found::of(path), self.request.folder.clone(), list)),
+                Err(failure) => self.skipped.add(failure),
+            }
+        }
+        letters
+    }
+
+    fn letters_below(&mut self, path: &Path) -> Result<Vec<Letter>, Failure> {
+        let mut lists = Lists::default();
+        let mut letters = Vec::new();
         for file in mail_files::files_below(path)? {
-            let folder = file.path.parent().unwrap_or(path).to_owned();
             if file.name() == flag_list::FOLDER_LIST {
                 continue;
             }
@@ -282,21 +319,18 @@ impl<'a> Import<'a, '_, '_> {
                     .add(format!("{}: its name is not that of a message (.eml, or a number)", file.path.display()));
                 continue;
             }
+            let folder = file.path.parent().unwrap_or(path);
             let is_top = folder == path;
             let mailbox =
-                if is_top { self.request.folder.clone() } else { mail_files::mailbox_of_folder(path, &folder) };
-            if list.as_ref().is_none_or(|(known, _)| *known != folder) {
-                let read = FlagList::read(&folder.join(flag_list::FOLDER_LIST))?;
-                list = Some((folder, read));
-            }
-            let none = FlagList::default();
-            letters.push(letter(file, mailbox, list.as_ref().map_or(&none, |(_, list)| list)));
+                if is_top { self.request.folder.clone() } else { mail_files::mailbox_of_folder(path, folder) };
+            let list = lists.beside(&file.path)?;
+            letters.push(letter(file, mailbox, list));
         }
-        self.post(path, &letters, LineEnds::Crlf)
+        Ok(letters)
     }
 
     /// Imports messages that lie in files of their own, in this order.
-    fn post(&mut self, source: &Path, letters: &[Letter], usual: LineEnds) -> Result<(), Failure> {
+    fn post(&mut self, source: &[PathBuf], letters: &[Letter], usual: LineEnds) -> Result<(), Failure> {
         let mut importer = self.importer(source, &self.request.folder)?;
         let done = self.post_all(&mut importer, source, letters, usual);
         self.finish(importer, done)
@@ -305,13 +339,13 @@ impl<'a> Import<'a, '_, '_> {
     fn post_all(
         &mut self,
         importer: &mut Importer<'_>,
-        source: &Path,
+        source: &[PathBuf],
         letters: &[Letter],
         usual: LineEnds,
     ) -> Result<(), Failure> {
         let mut next = self.letters_done(importer, source, letters)?;
         let total = Some(letters.len() as u64);
-        let what = name_of(source);
+        let what = source.first().map_or_else(String::new, |path| name_of(path));
         for letter in letters.get(usize::try_from(next.offset).unwrap_or(usize::MAX)..).unwrap_or_default() {
             next = Position { offset: next.offset + 1, check: next.check.wrapping_add(letter.check()) };
             match read_limited(&letter.file.path, MESSAGE_BYTES_MAX as u64) {
@@ -332,7 +366,7 @@ impl<'a> Import<'a, '_, '_> {
     fn letters_done(
         &mut self,
         importer: &mut Importer<'_>,
-        source: &Path,
+        source: &[PathBuf],
         letters: &[Letter],
     ) -> Result<Position, Failure> {
         let Some(position) = importer.position()? else { return Ok(Position::default()) };
@@ -345,20 +379,19 @@ impl<'a> Import<'a, '_, '_> {
         Ok(Position::default())
     }
 
-    fn begin_again(&mut self, importer: &mut Importer<'_>, source: &Path) {
+    fn begin_again(&mut self, importer: &mut Importer<'_>, source: &[PathBuf]) {
         importer.begin_again();
+        let first = source.first().map_or_else(String::new, |path| path.display().to_string());
+        let more = if source.len() > 1 { format!(" to {} files", source.len()) } else { String::new() };
         self.changed.push(format!(
-            "{} is not what it was when its import was interrupted: it was read from the beginning, and what was there already was left out.",
-            source.display()
+            "{first}{more} is not what it was when its import was interrupted: it was read from the beginning, and what was there already was left out."
         ));
     }
 
     /// Starts the import of a source into a mailbox; another mailbox makes it another import.
-    fn importer(&mut self, path: &Path, mailbox: &str) -> Result<Importer<'a>, Failure> {
+    fn importer(&mut self, paths: &[PathBuf], mailbox: &str) -> Result<Importer<'a>, Failure> {
         let options = ImportOptions { skip_duplicates: self.request.skip_duplicates };
-        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let path = path.as_os_str().as_encoded_bytes().escape_ascii();
-        let source = format!("{:?} {mailbox:?} {path}", self.request.format);
+        let source = format!("{:?} {mailbox:?} {}", self.request.format, lasting_name(paths));
         let mut importer = Importer::new(self.file, &source, options)?;
         self.sources.push(source);
         if self.is_forgetful && importer.position()?.is_none() {
@@ -425,6 +458,18 @@ impl<'a> Import<'a, '_, '_> {
         answer.complaint = self.skipped.complaint();
         answer
     }
+}
+
+/// Names files wherever the command is given; of more than one the first, with a digest of all.
+fn lasting_name(paths: &[PathBuf]) -> String {
+    let whole = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    let mut names = paths.iter().map(|path| whole(path).as_os_str().as_encoded_bytes().escape_ascii().to_string());
+    let first = names.next().unwrap_or_default();
+    if paths.len() < 2 {
+        return first;
+    }
+    let all: Vec<String> = names.collect();
+    format!("{first} {:016x}", Position::digest(all.join("\n").as_bytes()))
 }
 
 /// Makes a message of an mbox file what an import takes, with what a list beside the file says of it.

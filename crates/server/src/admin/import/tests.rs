@@ -71,6 +71,20 @@ fn an_import_of_files_goes_on_where_it_was_broken_off() {
     check_resumes(&sample, &request(&sample, "letters", MailFormat::Eml));
 }
 
+#[test]
+fn files_that_are_named_one_by_one_are_imported_together() {
+    let sample = Sample::new();
+    let top = sample.folder.path();
+    let files: Vec<PathBuf> = (0..COUNT).map(|number| top.join(format!("{number}.eml"))).collect();
+    files.iter().for_each(|path| write(path, "Subject: one of many\r\n\r\n"));
+    check_resumes(&sample, &ImportRequest { files: files.clone(), ..request(&sample, "", MailFormat::Eml) });
+    let mixed = vec![files[0].clone(), top.join("folder"), files[1].clone(), files[2].clone()];
+    write(&top.join("folder/1.eml"), "Subject: in a folder\r\n\r\n");
+    let answer = import(&sample, ImportRequest { files: mixed, ..request(&sample, "", MailFormat::Eml) });
+    assert_eq!(answer.data["messages"], json!(4));
+    assert_eq!(mailbox(&sample, "INBOX")[COUNT as usize + 1].0, b"Subject: in a folder\r\n\r\n");
+}
+
 fn write(path: &Path, content: impl AsRef<[u8]>) {
     std::fs::create_dir_all(path.parent().expect("it has one")).expect("the folder is writable");
     std::fs::write(path, content).expect("the folder is writable");
