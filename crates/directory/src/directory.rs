@@ -86,6 +86,7 @@ pub(crate) enum Found {
     Nothing,
     Record(Record),
     Identity(Arc<Identity>),
+    DenyList(Name),
 }
 
 impl Weigh for Found {
@@ -97,6 +98,7 @@ impl Weigh for Found {
             Self::Record(Record::Domain(domain)) => domain.bytes(),
             Self::Record(Record::Settings(settings)) => settings.bytes(),
             Self::Record(Record::Server(server)) => size_of::<Server>() + server.name.canonical().len(),
+            Self::DenyList(name) => name.canonical().len(),
             Self::Identity(identity) => {
                 let names = identity.aliases.iter().chain(&identity.groups).chain(Some(&identity.name));
                 size_of::<Identity>() + names.map(|name| name.canonical().len() + size_of::<Name>()).sum::<usize>()

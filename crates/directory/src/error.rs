@@ -144,6 +144,12 @@ pub enum AuthError {
     /// The password is right, but an administrator has disabled the account.
     #[error("the account is disabled")]
     Disabled,
+    /// The password is right, but a deny list keeps the person out.
+    #[error("the deny list {list} keeps the account out")]
+    KeptOut {
+        /// The name of the list.
+        list: String,
+    },
     /// The peer broke the rules of SCRAM.
     #[error(transparent)]
     Protocol(#[from] ScramError),

@@ -24,7 +24,7 @@ pub enum GroupKind {
     MailOnly,
     /// Access control only.
     AclOnly,
-    /// People who are kept out.
+    /// People who may not log in.
     DenyList,
     /// Servers.
     ServersOnly,
@@ -61,7 +61,7 @@ impl GroupKind {
     /// Tells whether such a group can stand in an access control list.
     #[must_use]
     pub const fn gives_access(self) -> bool {
-        !matches!(self, Self::MailOnly)
+        !matches!(self, Self::MailOnly | Self::DenyList)
     }
 
     fn number(self) -> String {
@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn kinds_tell_what_a_group_is_good_for() {
         let good_for = GroupKind::ALL.map(|kind| (kind.takes_mail(), kind.gives_access()));
-        assert_eq!(good_for, [(true, true), (true, false), (false, true), (false, true), (false, true)]);
+        assert_eq!(good_for, [(true, true), (true, false), (false, true), (false, false), (false, true)]);
     }
 
     #[test]

@@ -1,9 +1,13 @@
-//! From a person to the identity that access control lists are asked with: all names, and all groups, nested ones included.
+//! From a person to the identity that access control lists are asked with: all names, and all groups, nested ones included; and to
+//! the deny list that keeps them out.
 //!
 //! Groups are found upwards, from members to the groups that list them, through the index; so the cost depends on the groups
 //! of the person and not on the size of groups. A group counts when it lists any name, short name or address of
 //! the person (an address also in the aliases of its domain), a wildcard above the hierarchical name (`*/Sales/Acme`, `*/Acme`, `*`),
-//! or another group that counts. Mail-only groups give no access and pass none on.
+//! or another group that counts. Mail-only groups and deny lists give no access and pass none on.
+//!
+//! A deny list keeps out whom it lists, and all members of groups that it lists, whatever these are for: mail-only ones too. How deep they
+//! are nested does not matter there, because whoever is listed deeper would be let in.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -15,7 +19,7 @@ use notes::Identity;
 use crate::address::Address;
 use crate::directory::{Directory, Found};
 use crate::error::{Error, Result};
-use crate::group::Group;
+use crate::group::{Group, GroupKind};
 use crate::index::Lookup;
 use crate::key::Key;
 use crate::limits::GROUPS_PER_IDENTITY_MAX;
@@ -32,13 +36,35 @@ impl Directory {
         }
     }
 
+    /// Gives the deny list that keeps a person from logging in, if one does.
+    pub fn deny_list_of(&self, person: &Person) -> Result<Option<Name>> {
+        let load = || {
+            let found = self.look(|lookup| load_deny_list(lookup, person))?;
+            Ok::<_, Error>(found.map_or(Found::Nothing, Found::DenyList))
+        };
+        Ok(match self.cached(&format!("x{}", person.note), load)? {
+            Found::DenyList(name) => Some(name),
+            _ => None,
+        })
+    }
+
+    /// Tells whether groups are among these notes, or domains, in whose aliases members are found: then anybody may be kept out who was
+    /// not before. A change of a person says so of that person alone.
+    pub fn groups_are_among(&self, notes: &HashSet<NoteId>) -> Result<bool> {
+        self.look(|lookup| {
+            for note in notes {
+                if let Some(Record::Group(_) | Record::Domain(_)) = lookup.record(*note)? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        })
+    }
+
     fn load_identity(&self, lookup: &Lookup<'_>, person: &Person) -> Result<Arc<Identity>> {
-        let mut keys = person.name_keys();
-        keys.extend(wildcards(&person.name).iter().map(|wildcard| Key::name(wildcard)));
-        keys.extend(address_keys(lookup, &person.addresses)?);
         let addresses = person.addresses.iter().map(|address| Name::new(&address.key()));
         let names = person.other_names.iter().chain(&person.short_names).map(|name| Name::new(name));
-        let groups = groups_above(lookup, keys)?;
+        let groups = groups_above(lookup, keys_of(lookup, person)?, GroupKind::gives_access, GROUP_DEPTH_MAX)?;
         Ok(Arc::new(Identity {
             name: person.name.clone(),
             aliases: names.chain(addresses).collect(),
@@ -47,6 +73,19 @@ impl Directory {
             local: false,
         }))
     }
+}
+
+fn load_deny_list(lookup: &Lookup<'_>, person: &Person) -> Result<Option<Name>> {
+    let groups = groups_above(lookup, keys_of(lookup, person)?, |_| true, usize::MAX)?;
+    Ok(groups.into_iter().find(|group| group.kind == GroupKind::DenyList).map(|group| group.name.clone()))
+}
+
+/// Gives all keys by which groups list a person.
+fn keys_of(lookup: &Lookup<'_>, person: &Person) -> Result<Vec<Key>> {
+    let mut keys = person.name_keys();
+    keys.extend(wildcards(&person.name).iter().map(|wildcard| Key::name(wildcard)));
+    keys.extend(address_keys(lookup, &person.addresses)?);
+    Ok(keys)
 }
 
 /// Gives the wildcards that cover a hierarchical name, and the one that covers everybody.
@@ -67,8 +106,13 @@ fn address_keys(lookup: &Lookup<'_>, addresses: &[Address]) -> Result<Vec<Key>> 
     Ok(keys)
 }
 
-/// Finds the groups that list one of the keys, and the groups that list those.
-fn groups_above(lookup: &Lookup<'_>, keys: Vec<Key>) -> Result<Vec<Arc<Group>>> {
+/// Finds the groups that list one of the keys, and the groups that list those, as far as their kind counts.
+fn groups_above(
+    lookup: &Lookup<'_>,
+    keys: Vec<Key>,
+    counts: impl Fn(GroupKind) -> bool,
+    depth_max: usize,
+) -> Result<Vec<Arc<Group>>> {
     let mut met: HashSet<NoteId> = HashSet::new();
     let mut found = Vec::new();
     let mut waiting: VecDeque<(Vec<Key>, usize)> = VecDeque::from([(keys, 0)]);
@@ -78,10 +122,10 @@ fn groups_above(lookup: &Lookup<'_>, keys: Vec<Key>) -> Result<Vec<Arc<Group>>> 
                 continue;
             }
             let Some(Record::Group(group)) = lookup.record(note)? else { continue };
-            if !group.kind.gives_access() {
+            if !counts(group.kind) {
                 continue;
             }
-            if depth >= GROUP_DEPTH_MAX {
+            if depth >= depth_max {
                 return Err(Error::GroupTooDeep { group: group.name.to_string() });
             }
             let mut above = vec![Key::name(group.name.canonical())];

@@ -1,7 +1,7 @@
 //! Logging in: with a password, or through SCRAM-SHA-256.
 //!
 //! Every way in goes through the same gate, in this order: throttling for account and address, the proof, and only then
-//! whether the account is disabled; so a peer that cannot prove anything learns nothing. A name that does not exist costs the
+//! whether the account is disabled or on a deny list; so a peer that cannot prove anything learns nothing. A name that does not exist costs the
 //! same time, is throttled the same way and gets the same salt each time.
 //!
 //! A failed login tells the peer an [`AuthError`]; the name that was tried is for the caller to log.
@@ -32,7 +32,7 @@ pub(crate) struct Credentials {
     scram_secret: [u8; 32],
     scram_iterations: u32,
     turnstile: Turnstile,
-    counts: Arc<Counts>,
+    counts: Counts,
 }
 
 /// What became of the logins since the directory was opened.
@@ -44,7 +44,7 @@ pub struct LoginStatistics {
     pub refused: u64,
     /// Logins that were not tried, because there had been too many failures.
     pub throttled: u64,
-    /// Logins to disabled accounts.
+    /// Logins to accounts that are disabled or on a deny list.
     pub disabled: u64,
     /// Logins that could not be checked.
     pub unavailable: u64,
@@ -69,7 +69,7 @@ impl Counts {
             Ok(_) => &self.succeeded,
             Err(AuthError::Refused | AuthError::Protocol(_)) => &self.refused,
             Err(AuthError::Throttled { .. }) => &self.throttled,
-            Err(AuthError::Disabled) => &self.disabled,
+            Err(AuthError::Disabled | AuthError::KeptOut { .. }) => &self.disabled,
             Err(AuthError::Unavailable(_)) => &self.unavailable,
         };
         count.fetch_add(1, Ordering::Relaxed);
@@ -106,7 +106,7 @@ impl Credentials {
             scram_secret: [0; 32],
             scram_iterations: options.passwords.scram_iterations.unwrap_or(SCRAM_ITERATIONS_DEFAULT),
             turnstile: Turnstile::new(options.passwords.at_once_max),
-            counts: Arc::default(),
+            counts: Counts::default(),
         })
     }
 
@@ -167,7 +167,7 @@ impl Directory {
             credentials.verified.judge(proof, || self.remember(proof, check()))
         };
         match (verdict, person) {
-            (Verdict::Right, Some(person)) => admit(person),
+            (Verdict::Right, Some(person)) => self.admit(person),
             (Verdict::Right | Verdict::Wrong, _) => Err(AuthError::Refused),
             (Verdict::Throttled(retry_after), _) => Err(AuthError::Throttled { retry_after }),
             (Verdict::Broken(error), _) => Err(AuthError::Unavailable(error)),
@@ -198,8 +198,16 @@ impl Directory {
             Keys::decoy(&credentials.scram_secret, &fold(opened.username()), credentials.scram_iterations)
         });
         let (exchange, server_first) = opened.challenge(keys, &scram::nonce(self.random()));
-        let (throttle, counts) = (Arc::clone(&credentials.throttle), Arc::clone(&credentials.counts));
-        Ok((ScramLogin { exchange, person, account, from, throttle, counts }, server_first))
+        let throttle = Arc::clone(&credentials.throttle);
+        Ok((ScramLogin { exchange, person, account, from, throttle }, server_first))
+    }
+
+    /// Ends a login through SCRAM with the client's final message; gives who it is, and the server's final message for the client.
+    pub fn scram_finish(&self, login: ScramLogin, client_final: &[u8]) -> Result<(Arc<Person>, String), AuthError> {
+        let proved = login.check(client_final);
+        let outcome = proved.and_then(|(person, server_final)| Ok((self.admit(person)?, server_final)));
+        self.credentials().counts.add(&outcome);
+        outcome
     }
 
     /// Gives the keys with which SCRAM proofs of an account are checked, where there are any.
@@ -217,6 +225,17 @@ impl Directory {
         self.credentials().counts.read()
     }
 
+    /// Lets in who has proved who they are, unless they are not wanted.
+    fn admit(&self, person: Arc<Person>) -> Result<Arc<Person>, AuthError> {
+        if person.disabled {
+            return Err(AuthError::Disabled);
+        }
+        match self.deny_list_of(&person)? {
+            Some(list) => Err(AuthError::KeptOut { list: list.to_string() }),
+            None => Ok(person),
+        }
+    }
+
     fn remember(&self, proof: Proof, verdict: Verdict) -> Verdict {
         if matches!(verdict, Verdict::Right) {
             self.credentials().verified.remember(proof);
@@ -232,24 +251,15 @@ pub struct ScramLogin {
     account: String,
     from: IpAddr,
     throttle: Arc<Throttle>,
-    counts: Arc<Counts>,
 }
 
 impl ScramLogin {
-    /// Checks the client's final message; gives who it is, and the server's final message for the client.
-    pub fn finish(self, client_final: &[u8]) -> Result<(Arc<Person>, String), AuthError> {
-        let counts = Arc::clone(&self.counts);
-        let outcome = self.check(client_final);
-        counts.add(&outcome);
-        outcome
-    }
-
     fn check(self, client_final: &[u8]) -> Result<(Arc<Person>, String), AuthError> {
         let attempt = self.throttle.begin(&self.account, self.from).map_err(throttled)?;
         match (self.exchange.finish(client_final), self.person) {
             (Ok(server_final), Some(person)) => {
                 attempt.succeeded();
-                Ok((admit(person)?, server_final))
+                Ok((person, server_final))
             }
             (Ok(_) | Err(ScramError::Proof), _) => {
                 attempt.failed();
@@ -266,10 +276,6 @@ impl ScramLogin {
 /// Gives the name under which failures are counted: one for all logins of a person.
 fn account_of(person: Option<&Person>, login: &str) -> String {
     person.map_or_else(|| fold(login.trim()), |person| fold(person.name.canonical()))
-}
-
-fn admit(person: Arc<Person>) -> Result<Arc<Person>, AuthError> {
-    if person.disabled { Err(AuthError::Disabled) } else { Ok(person) }
 }
 
 fn throttled(throttled: Throttled) -> AuthError {

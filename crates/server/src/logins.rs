@@ -96,7 +96,11 @@ impl Logins {
         match found {
             Some(person) if person.disabled => Err(Denied::Disabled),
             Some(person) if person.mail_file.is_empty() => Err(Denied::Disabled),
-            Some(person) => Ok(person),
+            Some(person) => match self.gate.directory.deny_list_of(&person) {
+                Ok(None) => Ok(person),
+                Ok(Some(_)) => Err(Denied::Disabled),
+                Err(error) => Err(unavailable("login", &error)),
+            },
             None => Err(Denied::Wrong),
         }
     }
@@ -145,7 +149,7 @@ impl Scram {
                 Ok(Turn::Challenge(challenge.into_bytes()))
             }
             Some(login) => {
-                let (person, last) = login.finish(response).map_err(refuse)?;
+                let (person, last) = self.gate.directory.scram_finish(login, response).map_err(refuse)?;
                 Ok(Turn::Done(self.gate.admit(&from, &person)?, last.into_bytes()))
             }
         }
@@ -163,7 +167,7 @@ fn denied(error: AuthError, peer: &Peer, login: &str) -> Denied {
         error => {
             tracing::info!(target: "login", %peer, login, reason = %error, "refused a login");
             match error {
-                AuthError::Disabled => Denied::Disabled,
+                AuthError::Disabled | AuthError::KeptOut { .. } => Denied::Disabled,
                 AuthError::Throttled { .. } => Denied::Throttled,
                 AuthError::Protocol(_) => Denied::Malformed,
                 AuthError::Refused | AuthError::Unavailable(_) => Denied::Wrong,

@@ -1,8 +1,10 @@
-//! Who has logged in over which connection, so that sessions end when their account is disabled, removed or gets another password.
+//! Who has logged in over which connection, so that sessions end when their account is disabled, removed, gets another password or
+//! comes on a deny list.
 //!
 //! A connection has a number, which the protocol rooms hand back with every login ([`wire::Peer::connection`]). A task waits for changes
 //! of the directory and compares those who are logged in with the people who were changed; sessions of an account that is not what it was are
-//! dropped where they are. It costs a look at what was changed, not one at everybody.
+//! dropped where they are. It costs a look at what was changed, not one at everybody; only groups and domains, which say who is on a deny
+//! list, concern everybody who is logged in.
 //!
 //! A login that begins before a change and ends after it is noticed, because whoever logs in is compared once more after their session
 //! is known here.
@@ -48,14 +50,15 @@ impl Account {
 
     /// Tells whether the account still is what it was; if that cannot be told, it is.
     fn stands(&self, directory: &Directory) -> bool {
-        match directory.person(&self.name) {
-            Ok(Some(person)) => !person.disabled && *self == Self::of(&person),
-            Ok(None) => false,
-            Err(error) => {
-                tracing::error!(target: "login", %error, login = self.name, "cannot look whether an account has changed");
-                true
-            }
-        }
+        self.still_stands(directory).unwrap_or_else(|error| {
+            tracing::error!(target: "login", %error, login = self.name, "cannot look whether an account has changed");
+            true
+        })
+    }
+
+    fn still_stands(&self, directory: &Directory) -> directory::Result<bool> {
+        let Some(person) = directory.person(&self.name)? else { return Ok(false) };
+        Ok(!person.disabled && *self == Self::of(&person) && directory.deny_list_of(&person)?.is_none())
     }
 }
 
@@ -163,7 +166,7 @@ impl Watch {
     }
 
     /// Ends the sessions that the changes since the last look end; tells how many.
-    pub fn look(&mut self) -> Result<usize, notes::Error> {
+    pub fn look(&mut self) -> Result<usize, directory::Error> {
         let reading = self.access.read()?;
         let mut changed = HashSet::new();
         let is_complete = reading.is_complete_since(self.seen);
@@ -175,7 +178,8 @@ impl Watch {
         }
         let seen = reading.modseq();
         drop(reading);
-        let ended = self.sessions.end_changed(&self.directory, is_complete.then_some(&changed));
+        let is_about_some = is_complete && !self.directory.groups_are_among(&changed)?;
+        let ended = self.sessions.end_changed(&self.directory, is_about_some.then_some(&changed));
         self.seen = seen;
         Ok(ended)
     }
@@ -212,7 +216,7 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
-    use directory::{NewUser, UserChange};
+    use directory::{GroupChange, GroupKind, NewGroup, NewUser, UserChange};
 
     use super::*;
     use crate::sample::Sample;
@@ -287,6 +291,26 @@ mod tests {
         assert_eq!((world.look(), world.sessions.logged_in()), (0, 1));
         drop(new);
         assert_eq!(world.sessions.logged_in(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_deny_list_ends_the_sessions_of_its_members() {
+        let mut world = World::new();
+        let (ann, bob) = (world.log_in("ann"), world.log_in("bob"));
+        let new = NewGroup { name: "staff".to_owned(), members: vec!["bob".to_owned()], ..NewGroup::default() };
+        world.sample.core.directory.group_add(&new).expect("it is free");
+        assert_eq!(world.look(), 0);
+        let gone = ["ann", "staff"].map(str::to_owned).to_vec();
+        let new = NewGroup { name: "gone".to_owned(), members: gone, ..NewGroup::default() };
+        world.sample.core.directory.group_add(&new).expect("it is free");
+        assert_eq!(world.look(), 0, "a group of another kind");
+        let deny = GroupChange { kind: Some(GroupKind::DenyList), ..GroupChange::default() };
+        world.sample.core.directory.group_set("gone", &deny).expect("it is there");
+        assert_eq!(world.look(), 2);
+        ann.ended().await;
+        bob.ended().await;
+        let (session, ann) = (world.sessions.begin(), world.person("ann"));
+        assert!(!world.sessions.admit(session.number(), &ann, &world.sample.core.directory));
     }
 
     #[test]

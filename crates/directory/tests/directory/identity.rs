@@ -20,7 +20,8 @@ const ACME: &str = "domain acme.test alias acme.example
     group top: nested-by-address@acme.example, top
     group letters mail: ann@acme.test
     group above-letters: letters
-    group deny deny-list: ann@acme.test";
+    group deny deny-list: ann@acme.test
+    group above-deny: deny";
 
 fn groups_of(world: &World, login: &str) -> String {
     let person = world.directory.person(login).expect("readable").expect("exists");
@@ -35,7 +36,7 @@ fn all_groups_are_found_nested_ones_too() {
     let world = World::new(ACME);
     assert_eq!(
         groups_of(&world, "asmith"),
-        "by-address by-alias-domain by-name by-organisation by-short-name by-unit deny everybody nested nested-by-address top"
+        "by-address by-alias-domain by-name by-organisation by-short-name by-unit everybody nested nested-by-address top"
     );
     assert_eq!(groups_of(&world, "bob"), "everybody");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64ct::{Base64, Encoding};
 use directory::limits::{ACCOUNT_FAILURES_FREE, VERIFIED_TTL};
-use directory::{AuthError, LoginStatistics, NewUser, UserChange};
+use directory::{AuthError, GroupChange, GroupKind, LoginStatistics, NewUser, UserChange};
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
@@ -24,6 +24,7 @@ fn show<T>(outcome: &Result<T, AuthError>) -> String {
         Err(AuthError::Throttled { retry_after }) => format!("wait {}", retry_after.as_secs()),
         Err(AuthError::Refused) => "refused".to_owned(),
         Err(AuthError::Disabled) => "disabled".to_owned(),
+        Err(AuthError::KeptOut { list }) => format!("kept out by {list}"),
         Err(AuthError::Protocol(error)) => error.to_string(),
         Err(AuthError::Unavailable(error)) => format!("unavailable: {error}"),
     }
@@ -58,6 +59,36 @@ fn a_disabled_account_is_told_only_to_who_knows_the_password() {
     let world = World::new(ACME);
     check(&world, "carl", b"wrong", "refused");
     check(&world, "carl", &password_of("carl@acme.test"), "disabled");
+}
+
+#[test]
+fn whoever_is_on_a_deny_list_is_kept_out() {
+    let check_kept_out = |groups: &str| {
+        let world = World::new(&format!("domain acme.test alias acme.example\nuser {ANN} alias a@acme.test\n{groups}"));
+        check(&world, "ann", &password_of(ANN), "kept out by gone");
+        check_scram(&world, "ann", &password_of(ANN), "kept out by gone");
+        check(&world, "ann", b"wrong", "refused");
+        let statistics = world.directory.login_statistics();
+        assert_eq!((statistics.succeeded, statistics.disabled), (0, 2));
+    };
+    check_kept_out("group gone deny-list: ann");
+    check_kept_out("group gone deny-list: A@acme.example");
+    check_kept_out("group gone deny-list: */acme.test");
+    check_kept_out("group gone deny-list: letters\ngroup letters mail: staff\ngroup staff: ann");
+    let deep: String = (0..40).map(|level| format!("group g{}: g{level}\n", level + 1)).collect();
+    check_kept_out(&format!("group g0: ann\n{deep}group gone deny-list: g40"));
+}
+
+#[test]
+fn a_deny_list_counts_from_its_change_on() {
+    let world = World::new(&format!("{ACME}\ngroup gone deny-list: staff, gone\ngroup staff: bob"));
+    let set = |group: &str, change: GroupChange| drop(world.directory.group_set(group, &change).expect("possible"));
+    check(&world, "bob", &password_of("bob@acme.test"), "kept out by gone");
+    check(&world, "ann", &password_of(ANN), "welcome");
+    set("staff", GroupChange { members_add: vec!["ann".to_owned()], ..GroupChange::default() });
+    check(&world, "ann", &password_of(ANN), "kept out by gone");
+    set("gone", GroupChange { kind: Some(GroupKind::MultiPurpose), ..GroupChange::default() });
+    check(&world, "ann", &password_of(ANN), "welcome");
 }
 
 #[test]
@@ -179,7 +210,7 @@ fn scram(world: &World, login: &str, password: &[u8], gs2_header: &str) -> Resul
     let client_first = format!("{gs2_header}{first_bare}");
     let (exchange, server_first) = world.directory.scram_begin(client_first.as_bytes(), home())?;
     let message = client_final(&first_bare, &server_first, password, gs2_header);
-    let (person, server_final) = exchange.finish(message.as_bytes())?;
+    let (person, server_final) = world.directory.scram_finish(exchange, message.as_bytes())?;
     assert!(server_final.starts_with("v="));
     Ok(person.short_names[0].clone())
 }

@@ -115,6 +115,7 @@ fn show(core: &Core, who: &str) -> Outcome {
         Err(error) => return Err(error.into()),
     };
     let groups: Vec<String> = core.directory.identity(&person)?.groups.iter().map(ToString::to_string).collect();
+    let deny_list = core.directory.deny_list_of(&person)?;
     Ok(Answer::record(vec![
         ("address", json!(person.address().map(ToString::to_string))),
         ("name", json!(person.name.to_string())),
@@ -127,6 +128,7 @@ fn show(core: &Core, who: &str) -> Outcome {
         ("forward", json!(person.forward)),
         ("password", json!(person.has_password())),
         ("disabled", json!(person.disabled)),
+        ("deny_list", json!(deny_list.map(|name| name.to_string()))),
     ]))
 }
 

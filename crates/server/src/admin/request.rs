@@ -272,7 +272,7 @@ pub enum GroupPurpose {
     Mail,
     /// Access control only.
     Acl,
-    /// People who are kept out.
+    /// People who may not log in, and members of groups that it lists; they still get mail.
     DenyList,
     /// Servers.
     Servers,

@@ -1,5 +1,8 @@
 //! People over their life: many added at once, changed while they are logged in, their mailboxes renamed and spared.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::{Dialogue, Place, Server, collect, deliver, text};
 
 fn imap(server: &Server) -> Dialogue {
@@ -46,6 +49,28 @@ fn open_sessions_end_with_the_account() {
     kept.ask("b NOOP", "b OK");
     place.check(&["user", "remove", "ann"], "was removed");
     wait_for_the_end(kept);
+    server.stop();
+}
+
+#[test]
+fn a_deny_list_keeps_people_out() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    place.check(&["group", "add", "staff", "--member", "ann"], "was added");
+    place.check(&["group", "add", "gone", "--kind", "deny-list"], "was added");
+    let server = place.serve();
+    let open = [imap(&server), pop3(&server), server.submission()];
+    place.check(&["group", "set", "gone", "--add-member", "staff"], "was changed");
+    open.into_iter().for_each(wait_for_the_end);
+    let mut dialogue = server.dial("imap");
+    dialogue.expect("* OK");
+    dialogue.ask("a LOGIN ann@acme.test \"sesame street\"", "a NO [AUTHORIZATIONFAILED]");
+    let mut smtp = server.greeted("submission");
+    smtp.ask(&format!("AUTH PLAIN {}", STANDARD.encode("\0ann@acme.test\0sesame street")), "535 5.7.13");
+    assert_eq!(place.json(&["user", "show", "ann"])["deny_list"], "gone");
+    deliver(&server, "ann@acme.test", "Subject: for later\r\n\r\n");
+    place.check(&["group", "set", "staff", "--remove-member", "ann"], "was changed");
+    assert_eq!(collect(&server, "ann").len(), 1);
+    server.submission();
     server.stop();
 }
 
