@@ -148,6 +148,7 @@ fn on_path(notes: &Notes, path: &str, work: fn(&Database) -> Result<FixupReport>
 /// Checks a database; changes nothing.
 pub fn check(database: &Database) -> Result<FixupReport> {
     database.refuse_when_dropped()?;
+    database.store.forget_written();
     let snapshot = database.store.snapshot()?;
     let stored = reading::load_counters(&snapshot, database.number).unwrap_or_else(|_| *database.lock());
     let mut survey = Survey::new(database, &snapshot, stored);
@@ -165,6 +166,7 @@ pub fn repair(database: &Database) -> Result<FixupReport> {
     let gate = database.store.blobs().writer();
     let mut counters = database.lock();
     database.refuse_when_dropped()?;
+    database.store.forget_written();
     let mut survey = Survey::new(database, database.store.as_ref(), *counters);
     survey.run()?;
     if survey.report.findings.is_empty() {

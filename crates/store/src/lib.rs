@@ -24,6 +24,7 @@ pub mod memory;
 pub mod rocks;
 
 mod store;
+mod write_cache;
 
 pub use batch::{Batch, Operation};
 pub use blob::{BlobId, BlobOptions, BlobOwner};

@@ -32,3 +32,12 @@ pub const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 
 /// Most backups in one target.
 pub const BACKUPS_MAX: u32 = 1_000_000;
+
+/// Memory for records that were lately written, at most.
+pub const WRITE_CACHE_BYTES_MAX: usize = 32 << 20;
+
+/// Longest key that is remembered there.
+pub const CACHED_KEY_BYTES_MAX: usize = 127;
+
+/// Longest value that is remembered there.
+pub const CACHED_VALUE_BYTES_MAX: usize = 4 << 10;

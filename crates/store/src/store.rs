@@ -9,6 +9,7 @@ use crate::commit::{Committer, Durable, Ticket};
 use crate::engine::{Cursor, Direction, Engine, KeyRange, Read, Table};
 use crate::error::{Error, Result};
 use crate::rocks::Rocks;
+use crate::write_cache::WriteCache;
 
 pub use crate::rocks::Options;
 
@@ -17,7 +18,7 @@ pub struct Store {
     /// Ends its thread before the engine closes, because fields are dropped in order.
     committer: Committer,
     blobs: Blobs,
-    engine: Arc<dyn Engine>,
+    engine: Arc<WriteCache>,
     /// Held by the one who makes a checkpoint for a backup; there is one place for it.
     checkpoint: Mutex<()>,
 }
@@ -31,8 +32,9 @@ impl Store {
 
     /// Makes a store over any engine.
     pub fn over(engine: Arc<dyn Engine>, options: &Options) -> Result<Self> {
-        let committer = Committer::start(Arc::clone(&engine), options.sync)?;
-        let blobs = Blobs::open(Arc::clone(&engine), &options.blobs)?;
+        let engine = Arc::new(WriteCache::new(engine));
+        let committer = Committer::start(Arc::clone(&engine) as Arc<dyn Engine>, options.sync)?;
+        let blobs = Blobs::open(Arc::clone(&engine) as Arc<dyn Engine>, &options.blobs)?;
         Ok(Self { committer, blobs, engine, checkpoint: Mutex::new(()) })
     }
 
@@ -49,6 +51,11 @@ impl Store {
     /// Freezes the present state for reading.
     pub fn snapshot(&self) -> Result<Snapshot<'_>> {
         Ok(Snapshot { reader: self.engine.snapshot()? })
+    }
+
+    /// Forgets the records that are in memory because they were lately written, for a check of what the engine has.
+    pub fn forget_written(&self) {
+        self.engine.forget();
     }
 
     /// Gives the attachments.

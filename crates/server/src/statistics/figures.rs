@@ -9,9 +9,15 @@ use std::collections::BTreeMap;
 use crate::metrics::{Exposition, Kind, Sample};
 
 /// Figures that only rise: the engine's name, ours, and what it is.
-const COUNTERS: [(&str, &str, &str); 10] = [
+const COUNTERS: [(&str, &str, &str); 12] = [
     ("cache-hits-count", "store_cache_hits_total", "Blocks that the cache had."),
     ("cache-misses-count", "store_cache_misses_total", "Blocks that were read from the disk."),
+    (
+        "write-cache-lookups-count",
+        "store_write_cache_lookups_total",
+        "Look-ups of records that may be in memory since they were written.",
+    ),
+    ("write-cache-hits-count", "store_write_cache_hits_total", "Those that were."),
     ("filter-skips-count", "store_filter_skips_total", "Look-ups that a filter answered without a block."),
     ("log-written-bytes", "store_log_written_bytes_total", "Bytes written to the log."),
     ("log-syncs-count", "store_log_syncs_total", "Syncs of the log."),

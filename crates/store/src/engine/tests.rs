@@ -1,12 +1,14 @@
 //! What both engines promise: the same operations give the same answers as an ordered map.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::memory::Memory;
 use crate::rocks::{Options, Rocks};
+use crate::write_cache::WriteCache;
 
 #[test]
 fn table_numbers_and_names_are_distinct() {
@@ -31,9 +33,10 @@ pub(crate) fn small() -> Options {
     Options { cache_bytes: 4 << 20, memtable_bytes: 8 << 20, reserve_bytes: 0, ..Options::default() }
 }
 
-/// Runs a check over both engines.
+/// Runs a check over both engines, and with what was lately written in memory.
 fn check(run: impl Fn(&dyn Engine)) {
     run(&Memory::new(1));
+    run(&WriteCache::new(Arc::new(Memory::new(1))));
     let folder = tempfile::tempdir().expect("a temporary folder");
     run(&Rocks::open(folder.path(), &small()).expect("a new store"));
 }

@@ -1,0 +1,370 @@
+//! What was lately written, in memory, by key.
+//!
+//! An engine finds what was just written by a walk through its newest tables, which costs more than most of what is done with the record
+//! that is found; and servers mostly ask for what they have just written: counters, the roots of trees, headers of notes. [`WriteCache`] is an
+//! engine over another one that remembers the values of small records that went through it.
+//!
+//! Nothing is remembered on reading. So what is remembered of a key is its latest value, unless somebody is about to change it, and it is
+//! right for every snapshot that was taken after it was written: [`Known::since`] is compared with the number of the last write that the
+//! snapshot can be sure to show.
+//!
+//! Invariants:
+//! - before a batch goes to the engine beneath, each of its keys is *changing*, and nobody is told of such a key from memory; afterwards
+//!   the key has the new value, or is forgotten when the write failed or two writers had it at once;
+//! - a number is given to a batch after it can be read beneath, and a snapshot takes the last number before it is taken beneath: it
+//!   shows all batches up to that number;
+//! - keys that are changing are never evicted; everything else may be at any time.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::batch::{Batch, Operation};
+use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Read, Table};
+use crate::error::{Error, Result};
+use crate::limits::{CACHED_KEY_BYTES_MAX, CACHED_VALUE_BYTES_MAX, WRITE_CACHE_BYTES_MAX};
+
+/// How many locks share the work.
+const SHARDS: usize = 64;
+
+/// What an entry takes besides its key and value.
+const OVERHEAD_BYTES: usize = 64;
+
+/// An engine that remembers what was lately written to another.
+pub(crate) struct WriteCache {
+    inner: Arc<dyn Engine>,
+    shards: Box<[Mutex<Shard>]>,
+    hasher: RandomState,
+    /// The number of the last batch that is known to be readable.
+    written: AtomicU64,
+    /// Tells writes under way apart.
+    writes: AtomicU64,
+    /// How many writes are under way that remove whole ranges. Memory is not asked meanwhile.
+    sweeping: AtomicU64,
+}
+
+/// A table's number and a key.
+type FullKey = Box<[u8]>;
+
+/// A part of the memory: two generations, of which the older goes when the younger is full.
+#[derive(Default)]
+struct Shard {
+    young: HashMap<FullKey, State>,
+    old: HashMap<FullKey, State>,
+    /// What the younger generation takes.
+    young_bytes: usize,
+    /// How often it was asked for a key, and how often it could tell.
+    asked: u64,
+    told: u64,
+}
+
+/// What is remembered of a key.
+enum State {
+    Changing(Changing),
+    Known(Known),
+}
+
+/// Writes of a key that are under way.
+struct Changing {
+    /// The write that came first.
+    write: u64,
+    /// How many operations have not ended.
+    operations: u32,
+    /// What comes of it cannot be told: there are several writes.
+    unsure: bool,
+}
+
+/// A value.
+struct Known {
+    /// The number of the batch that wrote it.
+    since: u64,
+    /// `None` when the key was removed.
+    value: Option<Box<[u8]>>,
+}
+
+impl WriteCache {
+    pub(crate) fn new(inner: Arc<dyn Engine>) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        let (written, writes, sweeping) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Self { inner, shards, hasher: RandomState::new(), written, writes, sweeping }
+    }
+
+    /// Gives what is remembered of a key, right for one who sees at least the batches up to `at`. The outer `None` means: ask the engine.
+    fn recall(&self, table: Table, key: &[u8], at: u64) -> Option<Option<Vec<u8>>> {
+        if !is_cached(table, key) || self.sweeping.load(Ordering::SeqCst) > 0 {
+            return None;
+        }
+        let mut buffer = [0; KEY_ROOM];
+        let full = fill(&mut buffer, table, key);
+        let mut shard = self.shard(full);
+        shard.asked += 1;
+        let value = match shard.find(full)? {
+            State::Known(known) if known.since <= at => known.value.as_deref().map(<[u8]>::to_vec),
+            _ => return None,
+        };
+        shard.told += 1;
+        Some(value)
+    }
+
+    /// Notes that the keys of a batch are about to change.
+    fn begin(&self, batch: &Batch, write: u64) {
+        self.each_key(batch, |shard, full, _| match shard.find(full) {
+            Some(State::Changing(changing)) => {
+                changing.operations += 1;
+                changing.unsure |= changing.write != write;
+            }
+            _ => shard.set(full, State::Changing(Changing { write, operations: 1, unsure: false })),
+        });
+    }
+
+    /// Notes what became of the keys of a batch; `since` is its number, or `None` when that is not known.
+    fn end(&self, batch: &Batch, since: Option<u64>) {
+        self.each_key(batch, |shard, full, value| {
+            let Some(State::Changing(changing)) = shard.find(full) else { unreachable!("what changes is not evicted") };
+            changing.operations -= 1;
+            if changing.operations > 0 {
+                return;
+            }
+            let fits = value.is_none_or(|value| value.len() <= CACHED_VALUE_BYTES_MAX) && !changing.unsure;
+            match since.filter(|_| fits) {
+                Some(since) => shard.set(full, State::Known(Known { since, value: value.map(Into::into) })),
+                None => shard.remove(full),
+            }
+        });
+    }
+
+    /// Calls `each` for every operation of a batch on one key, in order.
+    fn each_key(&self, batch: &Batch, mut each: impl FnMut(&mut Shard, &[u8], Option<&[u8]>)) {
+        let mut buffer = [0; KEY_ROOM];
+        for operation in batch.operations() {
+            let (table, key, value) = match operation {
+                Operation::Put { table, key, value } => (table, key, Some(value)),
+                Operation::Delete { table, key } => (table, key, None),
+                Operation::DeleteRange { .. } => continue,
+            };
+            if is_cached(table, key) {
+                let full = fill(&mut buffer, table, key);
+                each(&mut self.shard(full), full, value);
+            }
+        }
+    }
+
+    /// Does something that changes keys without naming them; nothing that was remembered before is remembered afterwards.
+    fn sweep<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.sweeping.fetch_add(1, Ordering::SeqCst);
+        let outcome = work();
+        self.forget();
+        self.sweeping.fetch_sub(1, Ordering::SeqCst);
+        outcome
+    }
+
+    /// Forgets everything, and what is to come of writes under way.
+    pub(crate) fn forget(&self) {
+        self.shards.iter().for_each(|shard| lock(shard).forget());
+    }
+
+    fn shard(&self, full: &[u8]) -> MutexGuard<'_, Shard> {
+        lock(&self.shards[self.hasher.hash_one(full) as usize % SHARDS])
+    }
+}
+
+impl Shard {
+    fn find(&mut self, full: &[u8]) -> Option<&mut State> {
+        if let Some((key, state)) = self.old.remove_entry(full) {
+            self.young_bytes += byte_count(&key, &state);
+            self.young.insert(key, state);
+        }
+        self.young.get_mut(full)
+    }
+
+    /// Sets the state of a key that [`Shard::find`] was asked for.
+    fn set(&mut self, full: &[u8], state: State) {
+        self.young_bytes += byte_count(full, &state);
+        match self.young.get_mut(full) {
+            Some(known) => {
+                self.young_bytes -= byte_count(full, known);
+                *known = state;
+            }
+            None => drop(self.young.insert(full.into(), state)),
+        }
+        if self.young_bytes > WRITE_CACHE_BYTES_MAX / SHARDS / 2 {
+            self.age();
+        }
+    }
+
+    fn remove(&mut self, full: &[u8]) {
+        if let Some((key, state)) = self.young.remove_entry(full) {
+            self.young_bytes -= byte_count(&key, &state);
+        }
+    }
+
+    /// Makes the younger generation the older one, but for what is changing.
+    fn age(&mut self) {
+        self.old = std::mem::take(&mut self.young);
+        self.young = self.old.extract_if(|_, state| matches!(state, State::Changing(_))).collect();
+        self.young_bytes = self.young.iter().map(|(key, state)| byte_count(key, state)).sum();
+    }
+
+    /// Forgets every value, and those to come of writes under way.
+    fn forget(&mut self) {
+        self.age();
+        self.old = HashMap::new();
+        for state in self.young.values_mut() {
+            if let State::Changing(changing) = state {
+                changing.unsure = true;
+            }
+        }
+    }
+}
+
+impl Engine for WriteCache {
+    fn write(&self, batch: &Batch) -> Result<()> {
+        if batch
+            .operations()
+            .any(|operation| matches!(operation, Operation::DeleteRange { table, .. } if CACHED[table as usize]))
+        {
+            return self.sweep(|| self.inner.write(batch));
+        }
+        self.begin(batch, self.writes.fetch_add(1, Ordering::Relaxed));
+        let outcome = self.inner.write(batch);
+        let since = match outcome {
+            Ok(()) => Some(self.written.fetch_add(1, Ordering::SeqCst) + 1),
+            Err(_) => None,
+        };
+        self.end(batch, since);
+        outcome
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>> {
+        let at = self.written.load(Ordering::SeqCst);
+        Ok(Box::new(Frozen { cache: self, inner: self.inner.snapshot()?, at }))
+    }
+
+    fn ingest(&self, table: Table, pairs: &mut dyn Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<()> {
+        self.sweep(|| self.inner.ingest(table, pairs))
+    }
+
+    fn mend(&self, table: Table) -> Result<u64> {
+        self.sweep(|| self.inner.mend(table))
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
+        self.inner.verify(progress)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.inner.sync()
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.inner.flush()
+    }
+
+    fn compact(&self, table: Table, range: &KeyRange) -> Result<()> {
+        self.inner.compact(table, range)
+    }
+
+    fn checkpoint(&self, target: &Path) -> Result<()> {
+        self.inner.checkpoint(target)
+    }
+
+    fn room(&self, bytes: u64) -> Result<()> {
+        self.inner.room(bytes)
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        self.inner.folder()
+    }
+
+    fn size(&self, table: Table, range: &KeyRange) -> Result<u64> {
+        self.inner.size(table, range)
+    }
+
+    fn figures(&self) -> Figures {
+        let (mut asked, mut told) = (0, 0);
+        for shard in self.shards.iter().map(lock) {
+            asked += shard.asked;
+            told += shard.told;
+        }
+        let mut figures = self.inner.figures();
+        figures.extend([("write-cache-lookups-count".into(), asked), ("write-cache-hits-count".into(), told)]);
+        figures
+    }
+}
+
+impl Read for WriteCache {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.recall(table, key, u64::MAX).map_or_else(|| self.inner.get(table, key), Ok)
+    }
+
+    fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.inner.multi_get(table, keys)
+    }
+
+    fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
+        self.inner.scan(table, range, direction)
+    }
+}
+
+/// A snapshot that shows at least the batches up to a number.
+struct Frozen<'cache> {
+    cache: &'cache WriteCache,
+    inner: Box<dyn Read + Send + Sync + 'cache>,
+    at: u64,
+}
+
+impl Read for Frozen<'_> {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        self.cache.recall(table, key, self.at).map_or_else(|| self.inner.get(table, key), Ok)
+    }
+
+    fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
+        self.inner.multi_get(table, keys)
+    }
+
+    fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
+        self.inner.scan(table, range, direction)
+    }
+}
+
+const KEY_ROOM: usize = 1 + CACHED_KEY_BYTES_MAX;
+
+/// Which tables are remembered, by number: those whose records are asked for by key.
+const CACHED: [bool; Table::ALL.len()] = {
+    let mut cached = [false; Table::ALL.len()];
+    cached[Table::Summary as usize] = true;
+    cached[Table::Body as usize] = true;
+    cached[Table::Unid as usize] = true;
+    cached[Table::View as usize] = true;
+    cached[Table::Tree as usize] = true;
+    cached[Table::Meta as usize] = true;
+    cached
+};
+
+fn is_cached(table: Table, key: &[u8]) -> bool {
+    CACHED[table as usize] && key.len() <= CACHED_KEY_BYTES_MAX
+}
+
+fn fill<'b>(buffer: &'b mut [u8; KEY_ROOM], table: Table, key: &[u8]) -> &'b [u8] {
+    buffer[0] = table as u8;
+    buffer[1..=key.len()].copy_from_slice(key);
+    &buffer[..=key.len()]
+}
+
+fn byte_count(full: &[u8], state: &State) -> usize {
+    let value = match state {
+        State::Known(Known { value: Some(value), .. }) => value.len(),
+        _ => 0,
+    };
+    full.len() + value + OVERHEAD_BYTES
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

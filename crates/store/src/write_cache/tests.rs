@@ -1,0 +1,239 @@
+//! The cache against the engine beneath it.
+
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use base::Random;
+use base::sim::SeededRandom;
+
+use super::*;
+use crate::memory::Memory;
+
+fn cache() -> (Arc<Memory>, WriteCache) {
+    let memory = Arc::new(Memory::new(1));
+    (Arc::clone(&memory), WriteCache::new(memory))
+}
+
+fn put(cache: &WriteCache, table: Table, key: &[u8], value: &[u8]) {
+    let mut batch = Batch::new();
+    batch.put(table, key, value);
+    cache.write(&batch).expect("written");
+}
+
+fn delete(cache: &WriteCache, table: Table, key: &[u8]) {
+    let mut batch = Batch::new();
+    batch.delete(table, key);
+    cache.write(&batch).expect("written");
+}
+
+/// What a reader gets.
+fn get(reader: &dyn Read, key: &[u8]) -> Option<Vec<u8>> {
+    reader.get(Table::Summary, key).expect("sound")
+}
+
+/// What memory alone says of a key at present.
+fn recalled(cache: &WriteCache, key: &[u8]) -> Option<Option<Vec<u8>>> {
+    cache.recall(Table::Summary, key, u64::MAX)
+}
+
+#[test]
+fn what_was_written_or_removed_is_known_without_the_engine() {
+    let (_, cache) = cache();
+    assert_eq!(recalled(&cache, b"k"), None, "nothing is known of what was never written");
+    put(&cache, Table::Summary, b"k", b"one");
+    assert_eq!(recalled(&cache, b"k"), Some(Some(b"one".to_vec())));
+    assert_eq!(cache.recall(Table::Tree, b"k", u64::MAX), None, "tables are told apart");
+    delete(&cache, Table::Summary, b"k");
+    assert_eq!(recalled(&cache, b"k"), Some(None));
+    assert_eq!(get(&cache, b"k"), None);
+}
+
+#[test]
+fn an_older_snapshot_does_not_hear_of_a_newer_value() {
+    let (_, cache) = cache();
+    put(&cache, Table::Summary, b"k", b"one");
+    let older = cache.snapshot().expect("a snapshot");
+    put(&cache, Table::Summary, b"k", b"two");
+    let newer = cache.snapshot().expect("a snapshot");
+    delete(&cache, Table::Summary, b"k");
+    assert_eq!(get(older.as_ref(), b"k"), Some(b"one".to_vec()));
+    assert_eq!(get(newer.as_ref(), b"k"), Some(b"two".to_vec()));
+    assert_eq!(get(&cache, b"k"), None);
+}
+
+#[test]
+fn long_keys_long_values_and_other_tables_are_left_to_the_engine() {
+    let (_, cache) = cache();
+    let (key, value) = ([7; CACHED_KEY_BYTES_MAX + 1], [7; CACHED_VALUE_BYTES_MAX + 1]);
+    put(&cache, Table::Summary, &key, b"v");
+    put(&cache, Table::Summary, b"k", b"short");
+    put(&cache, Table::Summary, b"k", &value);
+    put(&cache, Table::Blob, b"k", b"v");
+    assert_eq!(recalled(&cache, &key), None);
+    assert_eq!(recalled(&cache, b"k"), None, "the short value is forgotten when a long one takes its place");
+    assert_eq!(cache.recall(Table::Blob, b"k", u64::MAX), None);
+    assert_eq!(get(&cache, &key), Some(b"v".to_vec()));
+    assert_eq!(get(&cache, b"k"), Some(value.to_vec()));
+}
+
+#[test]
+fn a_failed_write_leaves_nothing_behind() {
+    let (memory, cache) = cache();
+    put(&cache, Table::Summary, b"k", b"one");
+    memory.faults().fail_writes(1_000);
+    let mut batch = Batch::new();
+    batch.put(Table::Summary, b"k", b"two");
+    assert!(cache.write(&batch).is_err());
+    assert_eq!(recalled(&cache, b"k"), None, "whether it was written is not known here");
+    assert_eq!(get(&cache, b"k"), Some(b"one".to_vec()));
+}
+
+#[test]
+fn nothing_is_told_of_a_key_while_it_changes() {
+    let (_, cache) = cache();
+    put(&cache, Table::Summary, b"k", b"one");
+    let mut batch = Batch::new();
+    batch.put(Table::Summary, b"k", b"two");
+    batch.put(Table::Summary, b"k", b"three");
+    cache.begin(&batch, 77);
+    assert_eq!(recalled(&cache, b"k"), None);
+    cache.shards.iter().for_each(|shard| (0..3).for_each(|_| lock(shard).age()));
+    cache.end(&batch, Some(9));
+    assert_eq!(recalled(&cache, b"k"), Some(Some(b"three".to_vec())), "the last of a batch counts");
+}
+
+#[test]
+fn two_writers_of_a_key_leave_it_unknown() {
+    let (_, cache) = cache();
+    let mut batch = Batch::new();
+    batch.put(Table::Summary, b"k", b"one");
+    cache.begin(&batch, 1);
+    cache.begin(&batch, 2);
+    cache.end(&batch, Some(1));
+    assert_eq!(recalled(&cache, b"k"), None, "the other one is still at it");
+    cache.end(&batch, Some(2));
+    assert_eq!(recalled(&cache, b"k"), None, "who was last is not known");
+    put(&cache, Table::Summary, b"k", b"two");
+    assert_eq!(recalled(&cache, b"k"), Some(Some(b"two".to_vec())));
+}
+
+#[test]
+fn removing_a_range_forgets_what_lay_in_it() {
+    let (_, cache) = cache();
+    put(&cache, Table::Summary, b"k", b"one");
+    let mut under_way = Batch::new();
+    under_way.put(Table::Summary, b"kk", b"two");
+    cache.begin(&under_way, 77);
+    let mut batch = Batch::new();
+    batch.delete_range(Table::Summary, b"k", b"l");
+    batch.put(Table::Summary, b"kkk", b"three");
+    cache.write(&batch).expect("written");
+    cache.end(&under_way, Some(9));
+    for key in [&b"k"[..], b"kk", b"kkk"] {
+        assert_eq!(recalled(&cache, key), None);
+    }
+    assert_eq!(get(&cache, b"k"), None);
+    assert_eq!(get(&cache, b"kkk"), Some(b"three".to_vec()));
+}
+
+#[test]
+fn memory_is_bounded_and_what_is_asked_for_stays() {
+    let (_, cache) = cache();
+    put(&cache, Table::Summary, b"asked for", b"value");
+    for number in 0..40_000_u32 {
+        put(&cache, Table::Body, &number.to_be_bytes(), &[1; 1_000]);
+        assert!(recalled(&cache, b"asked for").is_some(), "after {number}");
+    }
+    let bytes = |map: &HashMap<FullKey, State>| map.iter().map(|(key, state)| byte_count(key, state)).sum::<usize>();
+    let mut sum = 0;
+    for shard in &cache.shards {
+        let shard = lock(shard);
+        assert_eq!(shard.young_bytes, bytes(&shard.young), "the account is right");
+        sum += shard.young_bytes + bytes(&shard.old);
+    }
+    assert!((WRITE_CACHE_BYTES_MAX / 3..=WRITE_CACHE_BYTES_MAX).contains(&sum), "{sum} bytes");
+}
+
+/// Random writes, removals, ranges and snapshots: the cache answers as the engine beneath it does.
+#[test]
+fn answers_are_those_of_the_engine() {
+    for seed in 0..30 {
+        let (_, cache) = cache();
+        let random = SeededRandom::new(seed);
+        let key = || [b'k', random.below(20) as u8];
+        let mut snapshots = Vec::new();
+        for step in 0..300_u32 {
+            match random.below(10) {
+                0 => snapshots.push(cache.snapshot().expect("a snapshot")),
+                1 => delete(&cache, Table::Summary, &key()),
+                2 => {
+                    let mut batch = Batch::new();
+                    let (one, other) = (key(), key());
+                    batch.delete_range(Table::Summary, &one.min(other), &one.max(other));
+                    cache.write(&batch).expect("written");
+                }
+                _ => put(&cache, Table::Summary, &key(), &step.to_be_bytes()),
+            }
+            for number in 0..20 {
+                let key = [b'k', number];
+                assert_eq!(get(&cache, &key), get(cache.inner.as_ref(), &key), "seed {seed}");
+                for snapshot in &snapshots {
+                    let scanned = crate::engine::tests::scan_all(
+                        snapshot.as_ref(),
+                        Table::Summary,
+                        &KeyRange::prefix(&key),
+                        Direction::Forward,
+                    );
+                    let scanned = scanned.into_iter().next().map(|(_, value)| value);
+                    assert_eq!(get(snapshot.as_ref(), &key), scanned, "seed {seed}");
+                }
+            }
+        }
+    }
+}
+
+/// Each writer gives its two keys the same rising value; whoever reads sees them equal, and never one that is older than what was written
+/// before the snapshot.
+#[test]
+fn snapshots_are_whole_while_others_write() {
+    let (_, cache) = cache();
+    let written: Vec<AtomicU64> = (0..3).map(|_| AtomicU64::new(0)).collect();
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writers: Vec<_> = (0..3_u8)
+            .map(|number| {
+                let (cache, written) = (&cache, &written[usize::from(number)]);
+                scope.spawn(move || {
+                    for value in 1..=3_000_u64 {
+                        let mut batch = Batch::new();
+                        batch.put(Table::Summary, &[number], &value.to_be_bytes());
+                        batch.put(Table::Tree, &[number], &value.to_be_bytes());
+                        cache.write(&batch).expect("written");
+                        written.store(value, Ordering::SeqCst);
+                    }
+                })
+            })
+            .collect();
+        let read = || {
+            while !ended.load(Ordering::SeqCst) {
+                for number in 0..3_u8 {
+                    let before = written[usize::from(number)].load(Ordering::SeqCst);
+                    let snapshot = cache.snapshot().expect("a snapshot");
+                    let of = |table| snapshot.get(table, &[number]).expect("sound").map(|value| number_of(&value));
+                    let (one, other) = (of(Table::Summary), of(Table::Tree));
+                    assert_eq!(one, other);
+                    assert!(one.unwrap_or(0) >= before);
+                }
+            }
+        };
+        scope.spawn(read);
+        scope.spawn(read);
+        writers.into_iter().for_each(|writer| writer.join().expect("no panic"));
+        ended.store(true, Ordering::SeqCst);
+    });
+    assert_eq!(recalled(&cache, &[0]), Some(Some(3_000_u64.to_be_bytes().to_vec())));
+}
+
+fn number_of(value: &[u8]) -> u64 {
+    u64::from_be_bytes(value.try_into().expect("eight bytes"))
+}
