@@ -430,7 +430,7 @@ impl<'a> Import<'a, '_, '_> {
         let done = format!(
             "{messages} messages ({bytes} bytes) went in before that and stay{there}. {same} goes on where it stopped."
         );
-        Failure::Partly { failure: Box::new(failure), done }
+        failure.after(done)
     }
 
     fn answer(self) -> Answer {

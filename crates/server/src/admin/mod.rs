@@ -92,6 +92,12 @@ impl Failure {
         Self::Refused(format!("nothing was said to change; `doublet {command} --help` lists what can be"))
     }
 
+    /// Says what was done before this failure, and stays.
+    #[must_use]
+    pub fn after(self, done: String) -> Self {
+        Self::Partly { failure: Box::new(self), done }
+    }
+
     /// Makes a failure of a file.
     pub fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();

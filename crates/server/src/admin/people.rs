@@ -1,4 +1,7 @@
 //! `doublet user`: people, their addresses, passwords, quotas and mail files.
+//!
+//! The directory and a mail file change in two transactions. A mail file that is concerned is opened before the directory is changed, so
+//! that one that does not open changes nothing; what fails all the same says what is done and what is left to do.
 
 use directory::{NewUser, Person, UserChange as DirectoryChange};
 use notes::{Access, level};
@@ -29,7 +32,11 @@ pub(super) fn execute(core: &Core, request: UserRequest) -> Outcome {
 /// Adds a person with a mail file.
 pub(crate) fn add(core: &Core, new: &NewUser) -> Outcome {
     let person = core.directory.user_add(new)?;
-    core.mail.ensure(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes)?;
+    let made = core.mail.ensure(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes);
+    made.map_err(|error| {
+        let done = format!("{} was added all the same; its mail file is made when it is first used.", person.label());
+        Failure::from(error).after(done)
+    })?;
     let answer = Answer::say(format!("{} was added, with the mail file {}.", person.label(), person.mail_file));
     if person.has_password() {
         return Ok(answer);
@@ -137,10 +144,19 @@ fn set(core: &Core, change: &UserChange) -> Outcome {
     if wanted.is_empty() {
         return Err(Failure::nothing_to_change("user set"));
     }
-    find(core, &change.who)?;
+    let person = find(core, &change.who)?;
+    if wanted.quota_bytes.is_some() {
+        mail_file(core, &person)?;
+    }
     let person = core.directory.user_set(&change.who, &wanted)?;
     if let Some(quota_bytes) = wanted.quota_bytes {
-        set_quota(core, &person, quota_bytes)?;
+        set_quota(core, &person, quota_bytes).map_err(|failure| {
+            let label = person.label();
+            let who = person.address().map_or_else(|| person.name.to_string(), ToString::to_string);
+            failure.after(format!(
+                "{label} was changed all the same, but for the limit of the mail file: `doublet user set {who} --quota SIZE` sets it."
+            ))
+        })?;
     }
     Ok(Answer::say(format!("{} was changed.", person.label())))
 }
@@ -167,27 +183,45 @@ fn directory_change(change: &UserChange) -> Result<DirectoryChange, Failure> {
     })
 }
 
-/// Changes how much a mail file may hold.
+/// Changes how much a mail file may hold; one that is not made yet is made with what the directory says.
 pub(crate) fn set_quota(core: &Core, person: &Person, quota_bytes: Option<u64>) -> Result<(), Failure> {
-    core.mail.ensure(&person.mail_file, &person.display_name(), &person.name, quota_bytes)?;
-    let access = manager(core, &person.mail_file)?;
+    let Some(access) = mail_file(core, person)? else { return Ok(()) };
     let record = access.database().record();
     let options = notes::DatabaseOptions { quota_bytes, ..record.options };
     Ok(core.notes.database_set(&access, &record.title, options)?)
 }
 
 fn remove(core: &Core, who: &str, delete_mail: bool) -> Outcome {
-    let person = core.directory.user_remove(&find(core, who).map(|person| person.name.canonical().to_owned())?)?;
+    let person = find(core, who)?;
+    if delete_mail {
+        mail_file(core, &person)?;
+    }
+    let person = core.directory.user_remove(person.name.canonical())?;
     let answer = Answer::say(format!("{} was removed.", person.label()));
     if !delete_mail {
         return Ok(answer.and(format!("The mail file {} stays; `doublet db delete {0}` deletes it.", person.mail_file)));
     }
-    match manager(core, &person.mail_file) {
-        Ok(access) => core.notes.database_delete(&access)?,
-        Err(Failure::Notes(notes::Error::NotFound { .. })) => {}
-        Err(failure) => return Err(failure),
-    }
+    delete_mail_file(core, &person).map_err(|failure| {
+        let (label, path) = (person.label(), &person.mail_file);
+        failure.after(format!("{label} was removed all the same; `doublet db delete {path}` deletes the mail file."))
+    })?;
     Ok(answer.and(format!("The mail file {} was deleted.", person.mail_file)))
+}
+
+fn delete_mail_file(core: &Core, person: &Person) -> Result<(), Failure> {
+    match mail_file(core, person)? {
+        Some(access) => Ok(core.notes.database_delete(&access)?),
+        None => Ok(()),
+    }
+}
+
+/// Opens a person's mail file; gives none that is not made yet.
+fn mail_file(core: &Core, person: &Person) -> Result<Option<Access<level::Manager>>, Failure> {
+    match manager(core, &person.mail_file) {
+        Ok(access) => Ok(Some(access)),
+        Err(Failure::Notes(notes::Error::NotFound { .. })) => Ok(None),
+        Err(failure) => Err(failure),
+    }
 }
 
 /// Opens a database as the server itself.
@@ -240,6 +274,61 @@ mod tests {
         assert!(login(PASSWORD) && !login("another one"));
         user(&sample, UserRequest::Set(UserChange { add_aliases: Vec::new(), ..bad })).expect("it makes sense");
         assert!(login("another one"));
+    }
+
+    /// Damages what a record of the store holds, when no database is open that has read it.
+    fn damage(sample: &Sample, table: store::Table, key: &[u8]) {
+        sample.core.notes.close_idle();
+        let mut batch = store::Batch::new();
+        batch.put(table, key, b"?");
+        sample.core.store.engine().write(&batch).expect("the disk is well");
+    }
+
+    #[test]
+    fn a_mail_file_that_does_not_open_changes_nothing() {
+        let sample = Sample::new();
+        let number = manager(&sample.core, "mail/ann.nsf").expect("it is there").database().number();
+        damage(&sample, store::Table::Meta, &[&number.to_key()[..], b"c"].concat());
+        let before = find(&sample.core, "ann").expect("she is there");
+        let password = PasswordArgument { password: Some(Secret("another one".to_owned())), ..Default::default() };
+        let change =
+            UserChange { who: "ann".to_owned(), password, quota: Some("1GiB".to_owned()), ..Default::default() };
+        for request in [UserRequest::Set(change), UserRequest::Remove { who: "ann".to_owned(), delete_mail: true }] {
+            let failure = user(&sample, request).expect_err("the mail file is damaged");
+            assert!(failure.to_string().contains("damaged record"), "{failure}");
+            assert_eq!(find(&sample.core, "ann").expect("she is there"), before);
+        }
+        user(&sample, UserRequest::Remove { who: "ann".to_owned(), delete_mail: false }).expect("it is not touched");
+    }
+
+    #[test]
+    fn what_fails_half_way_says_what_is_done() {
+        let sample = Sample::new();
+        damage(&sample, store::Table::Catalog, b"#");
+        let zoe = UserRequest::Add {
+            address: Some("zoe@acme.test".to_owned()),
+            name: None,
+            aliases: Vec::new(),
+            quota: None,
+            password: PasswordArgument::default(),
+            batch: None,
+        };
+        let failure = user(&sample, zoe).expect_err("no database can be made");
+        assert!(matches!(failure, Failure::Partly { .. }), "{failure}");
+        assert!(failure.to_string().contains("zoe@acme.test was added all the same"), "{failure}");
+        find(&sample.core, "zoe").expect("she was added");
+    }
+
+    #[test]
+    fn the_limit_of_a_mail_file_that_is_not_made_yet_is_that_of_the_directory() {
+        let sample = Sample::new();
+        let zoe = NewPerson { address: "zoe@acme.test".to_owned(), ..NewPerson::default() };
+        user(&sample, UserRequest::AddMany { people: vec![zoe] }).expect("it is free");
+        let change = UserChange { who: "zoe".to_owned(), quota: Some("1MiB".to_owned()), ..Default::default() };
+        user(&sample, UserRequest::Set(change)).expect("it makes sense");
+        let zoe = find(&sample.core, "zoe").expect("she is there");
+        assert!(mail_file(&sample.core, &zoe).expect("a look").is_none());
+        assert_eq!(zoe.quota_bytes, Some(1 << 20));
     }
 
     #[test]
