@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use base::{Name, NoteId};
-use notes::{Access, level};
+use notes::{Access, Database, Identity, NewDatabase, level};
 
 use crate::address::{Address, fold};
 use crate::directory::Directory;
@@ -138,13 +138,15 @@ impl Directory {
     }
 
     /// Gives a database another path, and whoever has it as mail file the new path, in one step: a login in between would make
-    /// an empty mail file. Gives that person, if there is one.
+    /// an empty mail file. Gives that person, if there is one. A path that is somebody else's is refused.
     pub fn mail_file_rename(&self, access: &Access<level::Manager>, path: &str) -> Result<Option<Arc<Person>>> {
-        let old = access.database().path();
         let mut holder = None;
         self.notes().database_rename_with(access, path, |catalog| {
             let mut edit = self.edit()?;
-            if let Some(Record::Person(person)) = edit.find(&Key::mail_file(&old))? {
+            // Not before: until the catalog is locked, somebody else may give the database another path.
+            let old = holder_in(&mut edit, &access.database().path())?;
+            require_nobodys(&mut edit, path, old.as_deref())?;
+            if let Some(person) = old {
                 let person = Arc::new(Person { mail_file: path.to_owned(), ..person.as_ref().clone() });
                 edit.save(&Record::Person(Arc::clone(&person)))?;
                 holder = Some(person);
@@ -153,6 +155,20 @@ impl Directory {
             self.finish(edit)
         })?;
         Ok(holder)
+    }
+
+    /// Makes a database that is nobody's mail file. A path that somebody has is refused, also when the mail file is not made yet: it would be
+    /// taken for theirs, without an inbox and not theirs to open.
+    pub fn database_create(&self, new: &NewDatabase) -> Result<Arc<Database>> {
+        require_nobodys(&mut self.edit()?, &new.path, None)?;
+        let database = self.notes().database_create(new)?;
+        // Who was added meanwhile may have got the path before there was a database at it.
+        if let Err(error) = require_nobodys(&mut self.edit()?, &new.path, None) {
+            let itself = Arc::new(Identity::local_server(self.options().server.clone()));
+            self.notes().database_delete(&database.authorize(&itself)?)?;
+            return Err(error);
+        }
+        Ok(database)
     }
 
     /// Changes a person: all that is said, or nothing.
@@ -264,6 +280,24 @@ impl Directory {
             }
         }
         Err(Error::Limit { what: "mail files of like names", max: MAIL_FILE_NUMBERS_MAX as usize })
+    }
+}
+
+/// Finds the person whose mail lies at a path, within a change.
+fn holder_in(edit: &mut Edit<'_>, path: &str) -> Result<Option<Arc<Person>>> {
+    Ok(match edit.find(&Key::mail_file(path))? {
+        Some(Record::Person(person)) => Some(person),
+        _ => None,
+    })
+}
+
+/// Fails when the mail of somebody else lies at a path, or will.
+fn require_nobodys(edit: &mut Edit<'_>, path: &str, owner: Option<&Person>) -> Result<()> {
+    match holder_in(edit, path)? {
+        Some(holder) if owner.is_none_or(|owner| owner.note != holder.note) => {
+            Err(Error::Taken { what: Key::mail_file(path).describe(), holder: holder.label() })
+        }
+        _ => Ok(()),
     }
 }
 

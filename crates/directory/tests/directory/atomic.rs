@@ -49,6 +49,37 @@ fn a_path_that_somebody_has_moves_nothing() {
 }
 
 #[test]
+fn a_mail_file_that_is_not_made_yet_is_not_made_of_something_else() {
+    let world = World::new(ACME);
+    let plans = mail_file(&world, "plans.nsf");
+    let taken = "mail file mail/bob.nsf is taken already by user bob@acme.test";
+    assert_eq!(refusal(world.directory.mail_file_rename(&plans, "Mail/Bob.nsf")).to_lowercase(), taken);
+    let new = |path| NewDatabase::new(path, path, DatabaseKind::Standard, Acl::open_to_all(AclLevel::NoAccess));
+    assert_eq!(refusal(world.directory.database_create(&new("mail/bob.nsf"))), taken);
+    assert_eq!(plans.database().path(), "plans.nsf");
+    assert!(!world.notes.database_exists("mail/bob.nsf").expect("readable"));
+    world.directory.database_create(&new("mail/carl.nsf")).expect("it is free");
+}
+
+#[test]
+fn renames_at_once_leave_the_owner_the_right_path() {
+    let world = World::new(ACME);
+    let access = mail_file(&world, "mail/ann.nsf");
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (directory, access) = (&world.directory, &access);
+            scope.spawn(move || {
+                for number in 0..100 {
+                    directory.mail_file_rename(access, &format!("mail/{thread}-{number}.nsf")).expect("it is free");
+                }
+            });
+        }
+    });
+    let ann = world.directory.person("ann").expect("readable").expect("exists");
+    assert_eq!(ann.mail_file, access.database().path());
+}
+
+#[test]
 fn a_user_is_changed_as_a_whole_or_not_at_all() {
     let world = World::new(ACME);
     let before = world.directory.database().modseq();

@@ -49,7 +49,7 @@ fn create(core: &Core, path: &str, title: Option<&str>) -> Outcome {
     let mut acl = Acl::open_to_all(AclLevel::NoAccess);
     acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
     let new = NewDatabase::new(path, title.unwrap_or(path), DatabaseKind::Standard, acl);
-    core.notes.database_create(&new)?;
+    core.directory.database_create(&new)?;
     Ok(Answer::say(format!("{path} was made. Only this server has access to it so far:"))
         .and(format!("`doublet db acl {path} set WHO --level LEVEL` lets others in.")))
 }
@@ -262,6 +262,17 @@ mod tests {
         check_refused(&sample, rename("mail/moved.nsf", "mail/bob.nsf"), "mail/bob.nsf");
         check_refused(&sample, rename("names.nsf", "people.nsf"), "the directory");
         check_refused(&sample, rename("mail.box", "queue.box"), "the queue");
+    }
+
+    #[test]
+    fn a_mailbox_that_is_not_made_yet_is_not_made_of_something_else() {
+        let sample = Sample::new();
+        sample.core.directory.user_add(&directory::NewUser::new("zoe@acme.test")).expect("it is free");
+        let create = |path: &str| DbRequest::Create { path: path.to_owned(), title: None };
+        check_refused(&sample, create("mail/zoe.nsf"), "taken already by user zoe@acme.test");
+        db(&sample, create("x.nsf")).expect("it is free");
+        check_refused(&sample, rename("x.nsf", "mail/zoe.nsf"), "taken already by user zoe@acme.test");
+        check_refused(&sample, rename("mail/ann.nsf", "mail/zoe.nsf"), "taken already by user zoe@acme.test");
     }
 
     #[test]
