@@ -89,7 +89,7 @@ pub enum UserRequest {
         address: Option<String>,
         /// Adds everybody in a file, - for standard input. Lines of CSV (address,name,password; a first line with the word
         /// address names other columns: password_hash for an argon2 hash, quota, alias) or of JSON ({"address": …, "name": …,
-        /// "password": …, "password_hash": …, "quota": …, "aliases": […]}). Lines that cannot be taken are told with their number; all others are taken.
+        /// "password": …, "password_hash": …, "quota": …, "aliases": […]}). The file is UTF-8. Lines that cannot be taken are told with their number; all others are taken.
         #[arg(long, value_name = "FILE|-", conflicts_with_all = ["address", "name", "aliases", "quota", "password_stdin"])]
         #[serde(skip)]
         batch: Option<PathBuf>,

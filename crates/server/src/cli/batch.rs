@@ -1,7 +1,8 @@
 //! `doublet user add --batch`: many people from a file of CSV or JSON lines.
 //!
 //! The file is read line by line and handed on in parts of some hundred people, each of which is one transaction, whether this
-//! process does it or a running server. A line that cannot be taken is told with its number; the others are taken. Giving the
+//! process does it or a running server. A line that cannot be taken, such as one that is not UTF-8, is told with its number; the others are
+//! taken. What ends the work early is told after the lines that were not taken until then. Giving the
 //! same file again after an interruption adds those that are missing and tells of the others that they are there.
 
 use std::fs::File;
@@ -43,9 +44,8 @@ pub fn run(place: &Place, file: &Path) -> Result<(), Failure> {
     let mut report = |done| {
         let _ = meter.step(&Progress { what: "adding people".to_owned(), done, total, unit: Unit::Bytes });
     };
-    let outcome = work_through(input, &mut add, &mut report);
+    let Work { added, refused, ended } = work_through(input, &mut add, &mut report);
     drop(meter);
-    let (added, refused) = outcome?;
     let count = refused.len();
     let answer = if place.json {
         Answer::record(vec![("added", json!(added)), ("refused", Value::Array(refused))])
@@ -59,49 +59,28 @@ pub fn run(place: &Place, file: &Path) -> Result<(), Failure> {
     } else {
         human(&answer)
     });
+    ended?;
     if count > 0 { Err(Failure(format!("{count} lines were not taken; those above say why"))) } else { Ok(()) }
 }
 
 /// Has people added; gives for each null or why not.
 type Add<'a> = dyn FnMut(Vec<NewPerson>) -> Result<Vec<Value>, Failure> + 'a;
 
-/// Reads all lines; gives how many people were added and a record of each line that was not taken.
-fn work_through(
-    mut input: Box<dyn BufRead>,
-    add: &mut Add<'_>,
-    report: &mut dyn FnMut(u64),
-) -> Result<(u64, Vec<Value>), Failure> {
+/// What became of a file.
+struct Work {
+    /// How many people were added.
+    added: u64,
+    /// A record of each line that was not taken.
+    refused: Vec<Value>,
+    /// Why the rest of the file was not read or not taken.
+    ended: Result<(), Failure>,
+}
+
+/// Reads all lines.
+fn work_through(mut input: Box<dyn BufRead>, add: &mut Add<'_>, report: &mut dyn FnMut(u64)) -> Work {
     let mut part = Part::default();
-    let mut columns: Option<Vec<String>> = None;
-    let (mut number, mut done) = (0_u64, 0_u64);
-    while let Some((line, length)) = next_line(&mut input)? {
-        (number, done) = (number + 1, done + length);
-        let read = match line {
-            Line::Empty => continue,
-            Line::TooLong => Err(format!("the line is longer than {BATCH_LINE_BYTES_MAX} bytes")),
-            Line::Text(text) if text.starts_with('{') => serde_json::from_str(&text).map_err(|error| error.to_string()),
-            Line::Text(text) => match (fields(&text), &columns) {
-                (Ok(names), None) if names.iter().any(|name| name.eq_ignore_ascii_case("address")) => {
-                    columns = Some(known_columns(&names)?);
-                    continue;
-                }
-                (Ok(fields), columns) => person(fields, columns.as_deref()),
-                (Err(why), _) => Err(why),
-            },
-        };
-        match read {
-            Ok(person) => part.people.push((number, person)),
-            Err(why) => part.refused.push(refusal(number, "", &why)),
-        }
-        part.bytes += length;
-        if part.people.len() >= BATCH_PEOPLE_MAX || part.bytes >= BATCH_BYTES_MAX {
-            part.hand_on(add)?;
-            report(done);
-        }
-    }
-    part.hand_on(add)?;
-    report(done);
-    Ok((part.added, part.refused))
+    let ended = part.take_lines(&mut input, add, report);
+    Work { added: part.added, refused: part.refused, ended }
 }
 
 /// What was read and not handed on yet, and what became of all before.
@@ -114,6 +93,47 @@ struct Part {
 }
 
 impl Part {
+    fn take_lines(
+        &mut self,
+        input: &mut dyn BufRead,
+        add: &mut Add<'_>,
+        report: &mut dyn FnMut(u64),
+    ) -> Result<(), Failure> {
+        let mut columns: Option<Vec<String>> = None;
+        let (mut number, mut done) = (0_u64, 0_u64);
+        while let Some((line, length)) = next_line(input)? {
+            (number, done) = (number + 1, done + length);
+            let read = match line {
+                Line::Empty => continue,
+                Line::NotUtf8 => Err("the line is not UTF-8".to_owned()),
+                Line::TooLong => Err(format!("the line is longer than {BATCH_LINE_BYTES_MAX} bytes")),
+                Line::Text(text) if text.starts_with('{') => {
+                    serde_json::from_str(&text).map_err(|error| error.to_string())
+                }
+                Line::Text(text) => match (fields(&text), &columns) {
+                    (Ok(names), None) if names.iter().any(|name| name.eq_ignore_ascii_case("address")) => {
+                        columns = Some(known_columns(&names)?);
+                        continue;
+                    }
+                    (Ok(fields), columns) => person(fields, columns.as_deref()),
+                    (Err(why), _) => Err(why),
+                },
+            };
+            match read {
+                Ok(person) => self.people.push((number, person)),
+                Err(why) => self.refused.push(refusal(number, "", &why)),
+            }
+            self.bytes += length;
+            if self.people.len() >= BATCH_PEOPLE_MAX || self.bytes >= BATCH_BYTES_MAX {
+                self.hand_on(add)?;
+                report(done);
+            }
+        }
+        self.hand_on(add)?;
+        report(done);
+        Ok(())
+    }
+
     fn hand_on(&mut self, add: &mut Add<'_>) -> Result<(), Failure> {
         self.bytes = 0;
         let people = std::mem::take(&mut self.people);
@@ -141,6 +161,7 @@ fn refusal(number: u64, address: &str, why: &str) -> Value {
 enum Line {
     Empty,
     TooLong,
+    NotUtf8,
     Text(String),
 }
 
@@ -166,12 +187,13 @@ fn next_line(input: &mut dyn BufRead) -> Result<Option<(Line, u64)>, Failure> {
     if length == 0 {
         return Ok(None);
     }
-    let text = String::from_utf8_lossy(&kept);
-    let text = text.trim_start_matches('\u{feff}').trim();
-    let line = match () {
-        () if length > BATCH_LINE_BYTES_MAX => Line::TooLong,
-        () if text.is_empty() || text.starts_with('#') => Line::Empty,
-        () => Line::Text(text.to_owned()),
+    if length > BATCH_LINE_BYTES_MAX {
+        return Ok(Some((Line::TooLong, length)));
+    }
+    let line = match std::str::from_utf8(&kept).map(|text| text.trim_start_matches('\u{feff}').trim()) {
+        Err(_) => Line::NotUtf8,
+        Ok(text) if text.is_empty() || text.starts_with('#') => Line::Empty,
+        Ok(text) => Line::Text(text.to_owned()),
     };
     Ok(Some((line, length)))
 }
@@ -261,7 +283,7 @@ mod tests {
     use super::*;
 
     /// Works through a text; gives the people, how many parts there were, and the lines that were refused.
-    fn check(text: &str) -> (Vec<NewPerson>, usize, Vec<(u64, String)>) {
+    fn check(text: impl AsRef<[u8]>) -> (Vec<NewPerson>, usize, Vec<(u64, String)>) {
         let (mut people, mut parts) = (Vec::new(), 0);
         let mut add = |part: Vec<NewPerson>| {
             parts += 1;
@@ -271,8 +293,9 @@ mod tests {
             people.extend(part);
             Ok(outcomes)
         };
-        let input = Box::new(Cursor::new(text.to_owned()));
-        let (added, refused) = work_through(input, &mut add, &mut |_| {}).expect("it is read");
+        let input = Box::new(Cursor::new(text.as_ref().to_owned()));
+        let Work { added, refused, ended } = work_through(input, &mut add, &mut |_| {});
+        ended.expect("it is read");
         let refused: Vec<(u64, String)> = refused
             .iter()
             .map(|row| (row["line"].as_u64().unwrap_or(0), row["why"].as_str().unwrap_or("").to_owned()))
@@ -316,7 +339,7 @@ mod tests {
         };
         assert_eq!(people, [expected]);
         let input = Box::new(Cursor::new("address,shoe size\n"));
-        assert!(work_through(input, &mut |_| Ok(Vec::new()), &mut |_| {}).is_err());
+        assert!(work_through(input, &mut |_| Ok(Vec::new()), &mut |_| {}).ended.is_err());
     }
 
     #[test]
@@ -328,6 +351,28 @@ mod tests {
         let lines: Vec<u64> = refused.iter().map(|(line, _)| *line).collect();
         assert_eq!(lines, [2, 3, 4, 5, 7, 6]);
         assert!(refused.iter().any(|(line, why)| *line == 6 && why == "taken"), "{refused:?}");
+    }
+
+    #[test]
+    fn lines_that_are_not_utf_8_are_not_taken() {
+        let (people, _, refused) = check(b"a@x.test,J\xfcrgen,sesame\nb@x.test,\xc3\xbc,sesame\n\xff\xfea\0\n# \xfc\n");
+        assert_eq!(people, [person("b@x.test", "\u{fc}", "sesame")]);
+        let lines: Vec<(u64, &str)> = refused.iter().map(|(line, why)| (*line, why.as_str())).collect();
+        assert_eq!(lines, [1, 3, 4].map(|line| (line, "the line is not UTF-8")));
+    }
+
+    #[test]
+    fn what_was_not_taken_is_told_when_the_work_ends_early() {
+        let text: String = (0..=BATCH_PEOPLE_MAX).map(|number| format!("u{number}@x.test\na,b,c,d\n")).collect();
+        let mut parts = 0;
+        let mut add = |part: Vec<NewPerson>| {
+            parts += 1;
+            if parts > 1 { Err(Failure("the disk is full".to_owned())) } else { Ok(vec![Value::Null; part.len()]) }
+        };
+        let work = work_through(Box::new(Cursor::new(text)), &mut add, &mut |_| {});
+        assert_eq!((work.added, work.refused.len()), (BATCH_PEOPLE_MAX as u64, BATCH_PEOPLE_MAX + 1));
+        let failure = work.ended.expect_err("the second part failed").to_string();
+        assert!(failure.contains("the disk is full") && failure.contains("were added"), "{failure}");
     }
 
     #[test]

@@ -110,6 +110,9 @@ fn many_people_are_added_from_a_file() {
     assert_eq!((collect(&server, "ann").len(), collect(&server, "u699@acme.test").len()), (1, 0));
     server.stop();
     place.check_fails(&["user", "add", "--batch", "nowhere.csv"], "nowhere.csv");
+    std::fs::write(place.path("latin1.csv"), b"zoe@acme.test,Zo\xeb,sesame street\n").expect("the folder is writable");
+    let output = place.run(&["user", "add", "--batch", "latin1.csv"], "");
+    assert!(text(&output.stdout).contains("not UTF-8") && !output.status.success());
     place.check_fails(&["user", "add"], "NAME@DOMAIN");
 }
 
