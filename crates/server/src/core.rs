@@ -146,6 +146,14 @@ impl Ground {
         let notes = Notes::open(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random));
         Ok(Self { config, clock, random, notes, store, data, lock })
     }
+
+    /// Closes the store, takes files out of it, and opens it again.
+    pub fn without(self, files: &[store::SortedFile]) -> Result<Self, CoreError> {
+        let Self { config, notes, store, data, lock, .. } = self;
+        drop((notes, store));
+        store::rocks::take_out(&data.store(), files)?;
+        Self::open_locked(config, data, lock)
+    }
 }
 
 /// Gives the name by which the server introduces itself.

@@ -59,3 +59,6 @@ pub const QUEUE_LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Shortest pause between two looks whether those who have logged in may stay.
 pub const SESSIONS_LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How often a fixup opens the store again to look behind damaged files that it took out.
+pub const MEND_ROUNDS_MAX: usize = 16;

@@ -141,6 +141,12 @@ pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
+/// Gives the first key after `key`.
+#[must_use]
+pub fn next_key(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
+}
+
 /// The way a scan goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
@@ -170,6 +176,26 @@ pub trait Read {
 
 /// Figures of an engine for the operator, by name; sizes in bytes.
 pub type Figures = Vec<(String, u64)>;
+
+/// What [`Engine::mend`] has done.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Mended {
+    /// How many files it replaced.
+    pub replaced: u64,
+    /// Files that can be taken out of a closed store only ([`crate::rocks::take_out`]); what can be read of them stands elsewhere.
+    pub left: Vec<SortedFile>,
+}
+
+/// A sorted file of an engine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SortedFile {
+    /// The table that it is a part of.
+    pub table: Table,
+    /// How old its content is; 0 is the youngest.
+    pub level: u32,
+    /// Its number, which is its name.
+    pub number: u64,
+}
 
 /// A storage engine.
 pub trait Engine: Read + Send + Sync {
@@ -209,10 +235,11 @@ pub trait Engine: Read + Send + Sync {
     /// Reads everything and checks every checksum; `progress` is told the bytes read so far. Gives the damage that it met; behind it, it goes on where it can.
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>>;
 
-    /// Takes what cannot be read out of the files of a table and keeps the rest; gives how many files were replaced. What is lost cannot be told
-    /// afterwards, so that a check comes first. Nobody else may read or write meanwhile.
-    fn mend(&self, _table: Table) -> Result<u64> {
-        Ok(0)
+    /// Takes what cannot be read out of the files of a table and keeps the rest. What is lost cannot be told afterwards, so that a check comes
+    /// first; `known` is what [`Engine::verify`] found then, since an engine may get along without what it could not read once. Nobody else may
+    /// read or write meanwhile.
+    fn mend(&self, _table: Table, _known: &[Error]) -> Result<Mended> {
+        Ok(Mended::default())
     }
 
     /// Estimates the bytes that the keys of the range take on disk.

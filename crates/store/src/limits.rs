@@ -41,3 +41,6 @@ pub const CACHED_KEY_BYTES_MAX: usize = 127;
 
 /// Longest value that is remembered there.
 pub const CACHED_VALUE_BYTES_MAX: usize = 4 << 10;
+
+/// About as many bytes are written in one batch when what can be read of a damaged file is written again.
+pub const MEND_BATCH_BYTES: usize = 16 << 20;

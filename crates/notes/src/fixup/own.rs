@@ -55,7 +55,7 @@ pub(super) fn open_without(notes: &Notes, path: &str) -> Result<Database> {
 }
 
 /// Lets in nobody who is not sure to have been let in before.
-fn private_acl(record: &DatabaseRecord) -> Acl {
+pub(super) fn private_acl(record: &DatabaseRecord) -> Acl {
     if record.owner.is_empty() { Acl::open_to_all(AclLevel::NoAccess) } else { Acl::private(&record.owner) }
 }
 

@@ -1,5 +1,6 @@
 //! `doublet fixup`, `backup` and `blobs`: what keeps a store sound.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -10,8 +11,8 @@ use serde_json::{Value, json};
 use super::answer::record;
 use super::request::{BlobRequest, FixupRequest};
 use super::{Answer, Failure, Outcome, Progress, Report, Unit, step};
-use crate::core::Core;
-use crate::limits::COLLECT_STEP;
+use crate::core::{Core, Ground};
+use crate::limits::{COLLECT_STEP, MEND_ROUNDS_MAX};
 
 /// Notes that are named of those that use one missing attachment.
 const USERS_NAMED_MAX: usize = 100;
@@ -57,31 +58,32 @@ pub(crate) fn bytes_done(what: &str, progress: store::backup::Progress) -> Progr
     Progress { what: what.to_owned(), done: progress.bytes, total: Some(progress.bytes_total), unit: Unit::Bytes }
 }
 
-/// Checks or repairs databases; needs none of them to open.
-pub fn fixup(notes: &Notes, request: &FixupRequest, report: &mut Report<'_>) -> Outcome {
+/// Checks or repairs databases while others work on the store, whose files stay as they are.
+pub(super) fn fixup(notes: &Notes, request: &FixupRequest, report: &mut Report<'_>) -> Outcome {
     let mut found = Findings::default();
     if request.paths.is_empty() {
         found.store(notes, report)?;
     }
-    if request.alone && !request.check_only && !found.tables.is_empty() {
-        // What is lost with a block can be told only as long as the block is there.
-        let look = FixupRequest { check_only: true, ..request.clone() };
-        found.databases(notes, &look, report)?;
-        found.replace_files(notes, report)?;
-        found.finish(notes, request, report)?;
-    } else {
-        found.databases(notes, request, report)?;
+    found.databases(notes, request, report)?;
+    found.answer(request)
+}
+
+/// Checks or repairs databases while nobody else works on the data folder, so that damaged files are replaced. No database needs to open.
+pub fn fixup_alone(ground: Ground, request: &FixupRequest, report: &mut Report<'_>) -> Outcome {
+    let mut found = Findings::default();
+    if request.paths.is_empty() {
+        found.store(&ground.notes, report)?;
     }
-    if found.rows.is_empty() {
-        return Ok(Answer::say("No damage was found."));
+    if request.check_only || found.damage.is_empty() {
+        found.databases(&ground.notes, request, report)?;
+        return found.answer(request);
     }
-    let (count, lost, next) = (found.rows.len(), found.lost, found.next_step(request.check_only));
-    if lost == 0 {
-        return Ok(Answer::list(found.rows).and(format!("{count} findings, all of them mended.")));
-    }
-    let lines: Vec<String> =
-        found.rows.iter().map(|row| format!("  {}: {}", row["database"], row["finding"])).collect();
-    Err(Failure::Refused(format!("{count} findings, {lost} of them not mended:\n{}\n{next}", lines.join("\n"))))
+    // What is lost with a block can be told only as long as the block is there.
+    let look = FixupRequest { check_only: true, ..request.clone() };
+    found.databases(&ground.notes, &look, report)?;
+    let ground = found.replace_files(ground, report)?;
+    found.finish(&ground.notes, request, report)?;
+    found.answer(request)
 }
 
 /// What a fixup has found so far.
@@ -94,10 +96,10 @@ struct Findings {
     repairable: usize,
     /// Places of the engine's files that cannot be read.
     blocks: usize,
-    /// The tables in which they are.
-    tables: Vec<store::Table>,
-    /// The last database that has lost its access control list.
-    unlisted: Option<String>,
+    /// What cannot be read there.
+    damage: Vec<store::Error>,
+    /// The databases that have lost their access control lists.
+    unlisted: Vec<String>,
 }
 
 impl Findings {
@@ -118,12 +120,16 @@ impl Findings {
                         self.add(path, &finding.to_string(), result.repaired && finding.is_repairable());
                         self.mark_mendable(finding.is_repairable());
                         if matches!(finding, Finding::AccessControlLost { .. }) {
-                            self.unlisted = Some(path.clone());
+                            self.unlisted.push(path.clone());
                         }
                     }
                 }
                 Err(notes::Error::NotFound { .. }) => return Err(Failure::no_such("db", path)),
-                Err(error) => self.add(path, &error.to_string(), false),
+                Err(error) => {
+                    self.add(path, &error.to_string(), false);
+                    // It may be the filter of a file that leads to the database, and that is replaced.
+                    self.mark_mendable(true);
+                }
             }
         }
         Ok(())
@@ -140,11 +146,7 @@ impl Findings {
         for error in notes.store().engine().verify(&mut |bytes| read("reading the store", bytes))? {
             self.blocks += 1;
             self.add("store", &error.to_string(), false);
-            if let store::Error::Damaged { table, .. } = error
-                && !self.tables.contains(&table)
-            {
-                self.tables.push(table);
-            }
+            self.damage.push(error);
         }
         let blobs = notes.store().blobs();
         match blobs.verify_all(notes.store().as_ref(), &mut |bytes| read("reading attachments", bytes)) {
@@ -156,14 +158,23 @@ impl Findings {
     }
 
     /// Takes the damaged blocks out of the store's files; what could not be replaced stays a finding.
-    fn replace_files(&mut self, notes: &Notes, report: &mut Report<'_>) -> Result<(), Failure> {
-        let engine = notes.store().engine();
-        for table in &self.tables {
-            let what = format!("replacing files of {}", table.name());
-            step(report, Progress { what, done: 0, total: None, unit: Unit::Bytes })?;
-            engine.mend(*table)?;
+    fn replace_files(&mut self, mut ground: Ground, report: &mut Report<'_>) -> Result<Ground, Failure> {
+        let mut damage = std::mem::take(&mut self.damage);
+        for _ in 0..MEND_ROUNDS_MAX {
+            let mut young = Vec::new();
+            for table in tables_of(&damage) {
+                let what = format!("replacing files of {}", table.name());
+                step(report, Progress { what, done: 0, total: None, unit: Unit::Bytes })?;
+                young.extend(ground.store.engine().mend(table, &damage)?.left);
+            }
+            if young.is_empty() {
+                break;
+            }
+            // What lies behind them is seen when they are gone.
+            ground = ground.without(&young).map_err(|error| Failure::Refused(error.to_string()))?;
+            damage = ground.store.engine().verify(&mut |_| ())?;
         }
-        let left = engine.verify(&mut |_| ())?;
+        let left = ground.store.engine().verify(&mut |_| ())?;
         let is_left = |finding: &str| left.iter().any(|error| error.to_string() == finding);
         let mut mended = 0;
         for row in self.rows.iter_mut().filter(|row| row["database"] == "store") {
@@ -174,13 +185,17 @@ impl Findings {
         }
         self.blocks = left.len();
         self.lost = self.lost.saturating_sub(mended);
-        Ok(())
+        Ok(ground)
     }
 
     /// Repairs databases whose findings were told before, and says which of them are mended.
     fn finish(&mut self, notes: &Notes, request: &FixupRequest, report: &mut Report<'_>) -> Result<(), Failure> {
         let mut repaired = Self::default();
         repaired.databases(notes, request, report)?;
+        for path in &self.unlisted {
+            // An older list may have come back from beneath the damage, with whom it let in then.
+            fixup::close(notes, path)?;
+        }
         let unmended: Vec<&Value> = repaired.rows.iter().filter(|row| row["mended"] == json!(false)).collect();
         for row in self.rows.iter_mut().filter(|row| row["mendable"] == json!(true)) {
             let is_left =
@@ -196,8 +211,21 @@ impl Findings {
             }
         }
         self.repairable = 0;
-        self.unlisted = self.unlisted.take().or(repaired.unlisted);
+        self.unlisted.extend(repaired.unlisted);
         Ok(())
+    }
+
+    fn answer(self, request: &FixupRequest) -> Outcome {
+        if self.rows.is_empty() {
+            return Ok(Answer::say("No damage was found."));
+        }
+        let (count, lost, next) = (self.rows.len(), self.lost, self.next_step(request.check_only));
+        if lost == 0 {
+            return Ok(Answer::list(self.rows).and(format!("{count} findings, all of them mended.")));
+        }
+        let lines: Vec<String> =
+            self.rows.iter().map(|row| format!("  {}: {}", row["database"], row["finding"])).collect();
+        Err(Failure::Refused(format!("{count} findings, {lost} of them not mended:\n{}\n{next}", lines.join("\n"))))
     }
 
     /// Says what is true of what was not mended.
@@ -214,7 +242,7 @@ impl Findings {
                     .to_owned(),
             );
         }
-        if let Some(path) = &self.unlisted {
+        if let Some(path) = self.unlisted.last() {
             says.push(format!("`doublet db acl {path} set WHO --level LEVEL` lets others in again."));
         }
         if self.blocks > 0 {
@@ -244,6 +272,13 @@ impl Findings {
             ("mendable", json!(mended)),
         ]));
     }
+}
+
+/// Gives the tables in which damage is.
+fn tables_of(damage: &[store::Error]) -> BTreeSet<store::Table> {
+    let table =
+        |error: &store::Error| if let store::Error::Damaged { table, .. } = error { Some(*table) } else { None };
+    damage.iter().filter_map(table).collect()
 }
 
 pub(super) fn blobs(core: &Core, request: &BlobRequest, report: &mut Report<'_>) -> Outcome {

@@ -519,10 +519,6 @@ pub struct FixupRequest {
     /// Only reports, changes nothing.
     #[arg(long)]
     pub check_only: bool,
-    /// Nobody else works on the data folder, so that damaged files may be replaced. Set by the one who knows.
-    #[arg(skip)]
-    #[serde(skip)]
-    pub alone: bool,
 }
 
 /// What to do with attachments.

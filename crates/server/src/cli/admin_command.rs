@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use super::terminal::{Meter, human, json};
 use super::{Failure, Place, print};
-use crate::admin::request::{DbRequest, DomainRequest, GroupRequest, PasswordArgument, Secret, UserRequest};
+use crate::admin::request::{
+    DbRequest, DomainRequest, FixupRequest, GroupRequest, PasswordArgument, Secret, UserRequest,
+};
 use crate::admin::{self, Answer, Report, Request};
 use crate::config::Config;
 use crate::control::client;
-use crate::core::{Core, CoreError, Ground};
+use crate::core::{Core, Ground};
 use crate::data::{DataError, DataFolder, DataLock};
 use crate::limits::PASSWORD_LINE_BYTES_MAX;
 
@@ -24,12 +26,12 @@ pub fn run(place: &Place, mut request: Request) -> Result<(), Failure> {
     read_password(&mut request)?;
     make_paths_absolute(&mut request)?;
     let config = Arc::new(place.load()?);
-    let office = match &request {
-        Request::Fixup(_) => Office::open_ground(&config)?,
-        _ => Office::open(&config, makes_data(&request))?,
-    };
     let mut meter = Meter::new();
-    let answer = office.ask(request, &mut |progress| meter.step(&progress))?;
+    let mut report = |progress| meter.step(&progress);
+    let answer = match request {
+        Request::Fixup(request) => fixup(&config, request, &mut report)?,
+        request => Office::open(&config, makes_data(&request))?.ask(request, &mut report)?,
+    };
     drop(meter);
     print(&if place.json { json(&answer) } else { human(&answer) });
     answer.complaint.map_or(Ok(()), |complaint| Err(Failure(complaint)))
@@ -39,8 +41,6 @@ pub fn run(place: &Place, mut request: Request) -> Result<(), Failure> {
 pub(super) enum Office {
     /// This process.
     Here(Box<Core>),
-    /// This process, with databases that need not open.
-    Ground(Box<Ground>),
     /// A server, behind its control socket.
     Server(DataFolder),
 }
@@ -48,37 +48,12 @@ pub(super) enum Office {
 impl Office {
     /// Opens the data folder, unless a server has it. `may_begin` says whether a new one may be made.
     pub(super) fn open(config: &Arc<Config>, may_begin: bool) -> Result<Self, Failure> {
-        Self::open_with(config, may_begin, |config, data, lock| {
-            Ok(Self::Here(Box::new(Core::open_locked(config, data, lock)?)))
-        })
-    }
-
-    /// Opens what a fixup needs of the data folder, unless a server has it.
-    fn open_ground(config: &Arc<Config>) -> Result<Self, Failure> {
-        Self::open_with(config, false, |config, data, lock| {
-            Ok(Self::Ground(Box::new(Ground::open_locked(config, data, lock)?)))
-        })
-    }
-
-    fn open_with(
-        config: &Arc<Config>,
-        may_begin: bool,
-        open: fn(Arc<Config>, DataFolder, DataLock) -> Result<Self, CoreError>,
-    ) -> Result<Self, Failure> {
-        let data = DataFolder::new(&config.server.data);
-        if !data.store().exists() && !may_begin {
-            return Err(Failure(format!(
-                "there is no data in {}; is --data right? `doublet serve` or `doublet domain add` makes a new data folder",
-                data.path().display()
-            )));
-        }
-        match data.lock() {
-            Ok(lock) => {
-                crate::log::start_quiet(&config.log).map_err(Failure)?;
-                open(Arc::clone(config), data, lock).map_err(Failure::of)
+        match take(config, may_begin)? {
+            (data, Some(lock)) => {
+                let core = Core::open_locked(Arc::clone(config), data, lock).map_err(Failure::of)?;
+                Ok(Self::Here(Box::new(core)))
             }
-            Err(DataError::InUse(_)) => Ok(Self::Server(data)),
-            Err(error) => Err(Failure(format!("{error}\nIs --data the folder of the server, and may you open it?"))),
+            (data, None) => Ok(Self::Server(data)),
         }
     }
 
@@ -86,15 +61,38 @@ impl Office {
     pub(super) fn ask(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, Failure> {
         match self {
             Self::Here(core) => admin::execute(core, request, report).map_err(Failure::of),
-            Self::Ground(ground) => match request {
-                Request::Fixup(mut fixup) => {
-                    fixup.alone = true;
-                    admin::maintenance::fixup(&ground.notes, &fixup, report).map_err(Failure::of)
-                }
-                other => unreachable!("only a fixup is opened for with so little: {other:?}"),
-            },
             Self::Server(data) => client::call(&data.control_socket(), request, report).map_err(Failure),
         }
+    }
+}
+
+/// Has a fixup done: by the server that runs, else here, with the store alone, for the rooms above it may be damaged.
+fn fixup(config: &Arc<Config>, request: FixupRequest, report: &mut Report<'_>) -> Result<Answer, Failure> {
+    match take(config, false)? {
+        (data, Some(lock)) => {
+            let ground = Ground::open_locked(Arc::clone(config), data, lock).map_err(Failure::of)?;
+            admin::maintenance::fixup_alone(ground, &request, report).map_err(Failure::of)
+        }
+        (data, None) => client::call(&data.control_socket(), Request::Fixup(request), report).map_err(Failure),
+    }
+}
+
+/// Takes the data folder for this process, unless a server has it. `may_begin` says whether a new one may be made.
+fn take(config: &Config, may_begin: bool) -> Result<(DataFolder, Option<DataLock>), Failure> {
+    let data = DataFolder::new(&config.server.data);
+    if !data.store().exists() && !may_begin {
+        return Err(Failure(format!(
+            "there is no data in {}; is --data right? `doublet serve` or `doublet domain add` makes a new data folder",
+            data.path().display()
+        )));
+    }
+    match data.lock() {
+        Ok(lock) => {
+            crate::log::start_quiet(&config.log).map_err(Failure)?;
+            Ok((data, Some(lock)))
+        }
+        Err(DataError::InUse(_)) => Ok((data, None)),
+        Err(error) => Err(Failure(format!("{error}\nIs --data the folder of the server, and may you open it?"))),
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod commands;
+mod damage;
 mod edges;
 mod exchangers;
 mod serving;

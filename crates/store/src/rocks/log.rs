@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 use crate::engine::Table;
 use crate::error::{Error, Result};
 
-const BLOCK_BYTES: usize = 32 << 10;
-const HEADER_BYTES: usize = 7;
-const FULL: u8 = 1;
-const FIRST: u8 = 2;
-const MIDDLE: u8 = 3;
-const LAST: u8 = 4;
+pub(super) const BLOCK_BYTES: usize = 32 << 10;
+pub(super) const HEADER_BYTES: usize = 7;
+pub(super) const FULL: u8 = 1;
+pub(super) const FIRST: u8 = 2;
+pub(super) const MIDDLE: u8 = 3;
+pub(super) const LAST: u8 = 4;
 /// Sequence and count at the start of a batch.
 const BATCH_HEADER_BYTES: usize = 12;
 /// The operation that carries bytes only for the log.
@@ -176,13 +176,25 @@ impl Examination {
 }
 
 /// Takes the record at the front of a block; `None` when it is damaged.
-fn record(block: &[u8]) -> Option<(u8, &[u8])> {
+pub(super) fn record(block: &[u8]) -> Option<(u8, &[u8])> {
     let (header, rest) = block.split_first_chunk::<HEADER_BYTES>()?;
     let [c0, c1, c2, c3, l0, l1, kind] = *header;
     let payload = rest.get(..usize::from(u16::from_le_bytes([l0, l1])))?;
     let is_padding = kind == 0 && payload.is_empty();
     let sound = unmask(u32::from_le_bytes([c0, c1, c2, c3])) == crc32c(crc32c(0, &[kind]), payload);
     (sound && !is_padding).then_some((kind, payload))
+}
+
+/// Makes a record, as [`record`] reads it. It must fit into what is left of its block.
+pub(super) fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
+    assert!(payload.len() <= BLOCK_BYTES - HEADER_BYTES, "a record lies in one block");
+    let crc = crc32c(crc32c(0, &[kind]), payload);
+    let masked = crc.rotate_right(15).wrapping_add(0xA282_EAD8);
+    let mut bytes = masked.to_le_bytes().to_vec();
+    bytes.extend_from_slice(&(payload.len() as u16).to_le_bytes());
+    bytes.push(kind);
+    bytes.extend_from_slice(payload);
+    bytes
 }
 
 /// Gives the sequence of a batch, how many changes it has, and what it vouches for.
@@ -287,16 +299,6 @@ mod tests {
         assert_eq!(crc32c(0, b"123456789"), 0xE306_9283);
         assert_eq!(crc32c(crc32c(0, b"1234"), b"56789"), 0xE306_9283);
         assert_eq!(crc32c(0, &[0; 32]), 0x8A91_36AA);
-    }
-
-    fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
-        let crc = crc32c(crc32c(0, &[kind]), payload);
-        let masked = crc.rotate_right(15).wrapping_add(0xA282_EAD8);
-        let mut bytes = masked.to_le_bytes().to_vec();
-        bytes.extend_from_slice(&(payload.len() as u16).to_le_bytes());
-        bytes.push(kind);
-        bytes.extend_from_slice(payload);
-        bytes
     }
 
     fn batch(sequence: u64, synced: u64) -> Vec<u8> {

@@ -1,49 +1,126 @@
 //! Taking damaged blocks out of the sorted files.
 //!
 //! A block that cannot be read breaks every scan that comes to it, and the engine refuses all writes once a compaction has met it. Deleting its keys does not
-//! help: the block stays where it is. So the whole file goes: what can be read of the range that it covers, in all files together, is written again as
-//! one batch on top of everything else, and then the files that lie in that range are dropped. The batch changes nothing that could be read before, so that a crash
-//! between the steps does no harm.
+//! help: the block stays where it is. So the whole file goes, after what can be read of the range that it covers, in all files together, was written again on
+//! top of everything else. That changes nothing that could be read before, so that a crash between the steps does no harm.
 //!
-//! Lost is what lay in the damaged block and what is newer and lies between its keys. Left out: files of level 0, which the engine does not drop one by
-//! one, and the separate values of attachments.
+//! A file below level 0 is dropped at once. Lost is what lay in the damaged block and what is newer or older and lies between its keys.
+//!
+//! A file of level 0, which the engine does not drop, is left to [`super::take_out`], when the store is closed. It is young and may cover all keys, while the others hold
+//! nearly everything; where it cannot be read, the others cannot be read by scans either, so what they have there is not touched: what was changed last is lost, and
+//! what was there before comes back.
+//!
+//! A file of which only the filter is damaged is replaced too: scans do not need it, and asking for a key does.
+//!
+//! Left out: the separate values of attachments.
 
 use super::{Rocks, failure};
 use crate::batch::Batch;
-use crate::engine::{Direction, Engine as _, KeyRange, Read as _, Table};
+use crate::engine::{Direction, Engine as _, KeyRange, Mended, Read as _, SortedFile, Table, next_key};
 use crate::error::{Error, Result};
+use crate::limits::MEND_BATCH_BYTES;
 
-/// Replaces the files of a table that cannot be read whole; gives how many.
-pub(super) fn mend(rocks: &Rocks, table: Table) -> Result<u64> {
-    if table == Table::Blob {
-        return Ok(0);
+/// Replaces the files of a table that cannot be read whole.
+pub(super) fn mend(rocks: &Rocks, table: Table, known: &[Error]) -> Result<Mended> {
+    let damage = rocks.damage_of(table, &mut 0, &mut |_| {})?;
+    let is_of_table = |error: &&Error| matches!(error, Error::Damaged { table: damaged, .. } if *damaged == table);
+    let known: Vec<&Error> = known.iter().filter(is_of_table).chain(&damage).collect();
+    if table == Table::Blob || known.is_empty() {
+        return Ok(Mended::default());
     }
+    // A compaction that comes upon the damage would end all writing.
+    let quiet = rocks.db.set_options_cf(rocks.family(table), &[("disable_auto_compactions", "true")]);
+    quiet.map_err(|error| failure("put off compactions", &error))?;
     let files = rocks.db.live_files().map_err(|error| failure("list the files", &error))?;
-    let mut replaced = 0;
-    for file in files.iter().filter(|file| file.column_family_name == table.name() && file.level > 0) {
+    let of_table = || files.iter().filter(|file| file.column_family_name == table.name());
+    // The engine names the file in which it met the damage.
+    let is_named = |name: &str| known.iter().any(|error| error.to_string().contains(name));
+    let mut mended = Mended::default();
+    for file in of_table().filter(|file| file.level == 0 && is_named(&file.name)) {
         let (Some(first), Some(last)) = (&file.start_key, &file.end_key) else { continue };
-        let range = KeyRange::between(first.clone(), [last, &[0][..]].concat());
-        if let Some(pairs) = readable_part(rocks, table, &range)? {
+        rescue(rocks, table, &KeyRange::between(first.clone(), next_key(last)))?;
+        let number = file.name.trim_matches(|c: char| !c.is_ascii_digit()).parse();
+        let number = number.map_err(|_| Error::Failed { what: "read the name of a file", why: file.name.clone() })?;
+        mended.left.push(SortedFile { table, level: 0, number });
+    }
+    if !mended.left.is_empty() {
+        // The others lie behind it: whether they can be read is seen when it is gone.
+        return Ok(mended);
+    }
+    for file in of_table().filter(|file| file.level > 0) {
+        let (Some(first), Some(last)) = (&file.start_key, &file.end_key) else { continue };
+        let range = KeyRange::between(first.clone(), next_key(last));
+        let (pairs, is_whole) = readable_part(rocks, table, &range)?;
+        if !is_whole || is_named(&file.name) {
             replace(rocks, table, &range, &pairs)?;
             let dropped = rocks.db.delete_file_in_range_cf(rocks.family(table), first, last);
             dropped.map_err(|error| failure("drop a damaged file", &error))?;
-            replaced += 1;
+            mended.replaced += 1;
         }
     }
-    Ok(replaced)
+    Ok(mended)
+}
+
+/// Writes what can be read of a range again on top, deletions included, and leaves the rest of it as it is.
+fn rescue(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<()> {
+    let mut start = range.start.clone();
+    loop {
+        let rest = KeyRange { start, end: range.end.clone() };
+        let (reached, is_whole) = copy_until_damage(rocks, table, &rest)?;
+        if is_whole {
+            break;
+        }
+        let after = reached.as_deref().map_or_else(|| rest.start.clone(), next_key);
+        let behind = start_behind_damage(rocks, table, &KeyRange { start: after, end: range.end.clone() })?;
+        match behind {
+            Some(behind) if reached.is_some() || behind > rest.start => start = behind,
+            _ => break,
+        }
+    }
+    rocks.sync()?;
+    rocks.db.flush_cf(rocks.family(table)).map_err(|error| failure("flush what could be read", &error))
+}
+
+/// Copies a range, batch by batch, up to the first damage; gives the last key and whether that was the end.
+fn copy_until_damage(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<(Option<Vec<u8>>, bool)> {
+    let mut cursor = rocks.scan(table, range, Direction::Forward)?;
+    let (mut from, mut last) = (range.start.clone(), None);
+    let mut pairs = Pairs::new();
+    let mut bytes = 0;
+    let outcome = loop {
+        match cursor.next() {
+            Ok(Some((key, value))) => {
+                bytes += key.len() + value.len();
+                pairs.push((key.to_vec(), value.to_vec()));
+                last = Some(key.to_vec());
+                if bytes >= MEND_BATCH_BYTES {
+                    let until = next_key(key);
+                    write_again(rocks, table, &KeyRange::between(from, until.clone()), &pairs)?;
+                    (from, bytes) = (until, 0);
+                    pairs.clear();
+                }
+            }
+            Ok(None) => break true,
+            Err(Error::Damaged { .. }) => break false,
+            Err(error) => return Err(error),
+        }
+    };
+    let until = if outcome { range.end.clone() } else { last.as_deref().map(next_key) };
+    if let Some(until) = until.filter(|until| *until > from) {
+        write_again(rocks, table, &KeyRange::between(from, until), &pairs)?;
+    }
+    Ok((last, outcome))
 }
 
 /// Keys with their values.
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Gives what can be read of a range; nothing when all of it can.
-fn readable_part(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<Option<Pairs>> {
-    let (mut pairs, mut is_whole) = until_damage(rocks, table, range, Direction::Forward)?;
-    if is_whole {
-        return Ok(None);
-    }
+/// Gives what can be read of a range, and whether that is all of it.
+fn readable_part(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<(Pairs, bool)> {
+    let (mut pairs, is_sound) = until_damage(rocks, table, range, Direction::Forward)?;
+    let mut is_whole = is_sound;
     while !is_whole {
-        let after = pairs.last().map_or_else(|| range.start.clone(), |(key, _)| [&key[..], &[0]].concat());
+        let after = pairs.last().map_or_else(|| range.start.clone(), |(key, _)| next_key(key));
         let Some(start) = start_behind_damage(rocks, table, &KeyRange { start: after, end: range.end.clone() })? else {
             break;
         };
@@ -52,7 +129,7 @@ fn readable_part(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<Option
         is_whole = is_end || more.is_empty();
         pairs.extend(more);
     }
-    Ok(Some(pairs))
+    Ok((pairs, is_sound))
 }
 
 /// Finds the smallest key from which a scan works again, of a range at whose start it does not. A scan from the other end comes near it,
@@ -111,7 +188,12 @@ fn until_damage(rocks: &Rocks, table: Table, range: &KeyRange, direction: Direct
     }
 }
 
-fn replace(rocks: &Rocks, table: Table, range: &KeyRange, pairs: &Pairs) -> Result<()> {
+/// Writes all pairs of a range again on top, so that nothing else is in it.
+fn write_again(rocks: &Rocks, table: Table, range: &KeyRange, pairs: &Pairs) -> Result<()> {
+    assert!(
+        pairs.iter().all(|(key, _)| range.contains(key)),
+        "what is deleted with the range is what is written again"
+    );
     let mut batch = Batch::new();
     if let Some(end) = &range.end {
         batch.delete_range(table, &range.start, end);
@@ -119,7 +201,11 @@ fn replace(rocks: &Rocks, table: Table, range: &KeyRange, pairs: &Pairs) -> Resu
     for (key, value) in pairs {
         batch.put(table, key, value);
     }
-    rocks.write(&batch)?;
+    rocks.write(&batch)
+}
+
+fn replace(rocks: &Rocks, table: Table, range: &KeyRange, pairs: &Pairs) -> Result<()> {
+    write_again(rocks, table, range, pairs)?;
     rocks.sync()?;
     rocks.db.flush_cf(rocks.family(table)).map_err(|error| failure("flush what could be read", &error))
 }

@@ -3,8 +3,8 @@
 use std::fs;
 
 use super::*;
-use crate::engine::prefix_end;
 use crate::engine::tests::{scan_all, small};
+use crate::engine::{SortedFile, prefix_end};
 use crate::limits;
 use crate::store::Store;
 
@@ -354,7 +354,7 @@ fn a_damaged_block_is_taken_out_of_its_file() {
     let whole = |rocks: &Rocks| rocks.verify(&mut |_| {}).expect("it runs").is_empty();
     assert!(!whole(&rocks));
     let readable = (0..1_000_u32).filter(|number| rocks.get(Table::Summary, &number.to_be_bytes()).is_ok()).count();
-    assert_eq!(rocks.mend(Table::Summary).expect("mended"), 1);
+    assert_eq!(rocks.mend(Table::Summary, &[]).expect("mended"), Mended { replaced: 1, left: Vec::new() });
     assert!(whole(&rocks) && !file.exists());
     let left = scan_all(&rocks, Table::Summary, &KeyRange::all(), Direction::Forward);
     assert!((900..1_000).contains(&left.len()), "{}", left.len());
@@ -367,9 +367,80 @@ fn a_damaged_block_is_taken_out_of_its_file() {
     rocks.compact(Table::Summary, &KeyRange::all()).expect("compacted");
     put(&rocks, Table::Summary, b"x", b"and on it goes");
     rocks.sync().expect("synced");
-    assert_eq!(rocks.mend(Table::Summary).expect("nothing to do"), 0);
+    assert_eq!(rocks.mend(Table::Summary, &[]).expect("nothing to do"), Mended::default());
     drop(rocks);
     assert!(whole(&open(folder.path()).expect("opened")));
+}
+
+/// Flips a byte of a young file of `young` keys over `old` older ones; gives the values of all keys after it was taken out.
+fn after_damage_to_a_young_file(old: u32, young: u32, place: usize) -> Vec<Option<Vec<u8>>> {
+    let folder = folder();
+    let value = |number: u32, age: u8| {
+        let mut bytes = vec![0; 300];
+        blake3::Hasher::new().update(&number.to_be_bytes()).finalize_xof().fill(&mut bytes);
+        *bytes.last_mut().expect("not empty") = age;
+        bytes
+    };
+    let rocks = open(folder.path()).expect("a new store");
+    for number in 0..old {
+        put(&rocks, Table::Meta, &number.to_be_bytes(), &value(number, 0));
+    }
+    rocks.compact(Table::Meta, &KeyRange::all()).expect("compacted");
+    let before = files(folder.path(), ".sst");
+    for number in (0..old).rev().step_by((old / young) as usize) {
+        put(&rocks, Table::Meta, &number.to_be_bytes(), &value(number, 1));
+    }
+    let mut batch = Batch::new();
+    batch.delete(Table::Meta, &(old - 2).to_be_bytes());
+    rocks.write(&batch).expect("written");
+    rocks.flush().expect("flushed");
+    let sizes = |path: &PathBuf| fs::metadata(path).map_or(0, |data| data.len());
+    let file = files(folder.path(), ".sst").into_iter().filter(|file| !before.contains(file)).max_by_key(sizes);
+    let file = file.expect("a young file");
+    drop(rocks);
+    flip(&file, place);
+    let rocks = open(folder.path()).expect("opened");
+    let mended = rocks.mend(Table::Meta, &[]).expect("mended");
+    assert!(matches!(mended.left[..], [SortedFile { table: Table::Meta, level: 0, .. }]), "{mended:?}");
+    drop(rocks);
+    take_out(folder.path(), &mended.left).expect("taken out");
+    let rocks = open(folder.path()).expect("opened without it");
+    assert_eq!(rocks.verify(&mut |_| {}).expect("it runs").len(), 0);
+    assert!(!file.exists());
+    rocks.compact(Table::Meta, &KeyRange::all()).expect("compacted");
+    put(&rocks, Table::Meta, b"x", b"and on it goes");
+    rocks.sync().expect("synced");
+    let values = (0..old).map(|number| rocks.get(Table::Meta, &number.to_be_bytes()).expect("sound")).collect();
+    drop(rocks);
+    assert_eq!(open(folder.path()).expect("opened again").verify(&mut |_| {}).expect("it runs").len(), 0);
+    values
+}
+
+#[test]
+fn a_damaged_young_file_is_taken_out_of_the_closed_store() {
+    let age = |value: &Vec<u8>| *value.last().expect("not empty");
+    // One block, which is damaged: everything is as it was before.
+    let values = after_damage_to_a_young_file(2_000, 4, 60);
+    assert!(values.iter().all(|value| value.as_ref().map(age) == Some(0)));
+    // The first of many blocks, one in the middle.
+    for place in [60, 100_000] {
+        let values = after_damage_to_a_young_file(2_000, 1_000, place);
+        assert_eq!(values.iter().flatten().count(), 1_999, "what was deleted stays so");
+        let young = values.iter().flatten().filter(|value| age(value) == 1).count();
+        assert!((940..1_000).contains(&young), "{young}");
+    }
+}
+
+#[test]
+fn no_file_is_taken_out_of_what_is_no_store() {
+    let folder = folder();
+    assert!(matches!(take_out(folder.path(), &[]), Err(Error::Unusable { .. })));
+    fs::write(folder.path().join("CURRENT"), "../MANIFEST-000001\n").expect("written");
+    assert!(matches!(take_out(folder.path(), &[]), Err(Error::Unusable { .. })));
+    fs::write(folder.path().join("CURRENT"), "MANIFEST-000001\n").expect("written");
+    fs::write(folder.path().join("MANIFEST-000001"), b"no manifest is this").expect("written");
+    let file = SortedFile { table: Table::Meta, level: 0, number: 7 };
+    assert!(matches!(take_out(folder.path(), &[file]), Err(Error::Unusable { .. })));
 }
 
 #[test]

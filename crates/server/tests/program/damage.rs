@@ -1,0 +1,147 @@
+//! Bytes that flip in the files of the store: what `doublet fixup` says, and that good mail is kept.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::{Place, text};
+
+const MESSAGES: usize = 300;
+
+fn letter(number: usize) -> String {
+    let noise = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    format!(
+        "From dora@elsewhere.test Sat Jan  3 01:05:34 2026\nSubject: {number}\n\nLetter {number}: {noise:016x}{noise:064b}\n\n"
+    )
+}
+
+/// Makes a place with mail in Ann's mailbox, whose files were written by an orderly stop.
+fn filled() -> Place {
+    let place = Place::with_people(&["ann@acme.test"]);
+    let mbox: String = (0..MESSAGES).map(letter).collect();
+    fs::write(place.path("old.mbox"), mbox).expect("the folder is writable");
+    place.check(&["import", "mbox", "old.mbox", "--user", "ann"], "");
+    place.serve().stop();
+    place
+}
+
+fn sorted_files(store: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(store).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|end| end == "sst")).collect();
+    files.sort();
+    files
+}
+
+fn copy(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir(to).expect("the folder is writable");
+    for entry in fs::read_dir(from).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        fs::copy(&path, to.join(path.file_name().expect("a name"))).expect("copied");
+    }
+}
+
+fn flip(file: &Path, place: usize) {
+    let mut bytes = fs::read(file).expect("read");
+    bytes[place] ^= 0x10;
+    fs::write(file, bytes).expect("written");
+}
+
+/// Exports Ann's mail and gives the messages, each of which must be one that was imported.
+fn mail(place: &Place) -> BTreeSet<String> {
+    let _ = fs::remove_dir_all(place.path("out"));
+    let _ = place.run(&["export", "mbox", "out", "--user", "ann"], "");
+    let mbox = fs::read_to_string(place.path("out/INBOX.mbox")).unwrap_or_default();
+    let found: BTreeSet<String> = mbox.split_inclusive("\n\nFrom ").map(str::to_owned).collect();
+    let subject = |message: &String| message.lines().find_map(|line| line.strip_prefix("Subject: ")?.parse().ok());
+    for message in &found {
+        let number: usize = subject(message).unwrap_or_else(|| panic!("no subject: {message:?}"));
+        let whole = letter(number);
+        let kept = whole.trim_start_matches("From ").trim_end();
+        assert!(message.contains(kept), "{message:?}");
+    }
+    found
+}
+
+/// What a fixup said of a damaged store.
+#[derive(Default, Debug)]
+struct Told {
+    /// Stores that do not open.
+    refused: usize,
+    /// Stores in which nothing was lost.
+    whole: usize,
+    /// Stores that lost mail, and said so.
+    lost: usize,
+}
+
+fn flip_and_fix(place: &Place, file: &Path, told: &mut Told) {
+    let output = place.run(&["fixup"], "");
+    let (said, complaint) = (text(&output.stdout), text(&output.stderr));
+    let name = file.display();
+    if complaint.contains("cannot open the store") || complaint.contains("doublet: damaged record in table catalog") {
+        told.refused += 1;
+        return;
+    }
+    if said.contains("No damage was found") {
+        // What flipped says only where to look, and is not needed to find everything.
+        assert_eq!(mail(place).len(), MESSAGES, "{name}");
+        return;
+    }
+    if complaint.contains("properties unsorted") {
+        // The engine does not name the file whose properties are damaged, so that it stays, and this is said.
+        assert!(complaint.contains("stay in the store's files"), "{name}: {complaint}");
+        told.refused += 1;
+        return;
+    }
+    assert!(!complaint.contains("stay in the store's files"), "{name}: {said}{complaint}");
+    let named = complaint.matches("cannot be read\"").count();
+    assert_eq!(output.status.success(), said.contains("all of them mended"), "{name}: {said}{complaint}");
+    place.check(&["fixup"], "No damage was found");
+    if complaint.contains("\"names.nsf\": \"note") {
+        // Ann herself is lost: her mail is there, and nobody whose it is.
+        told.lost += 1;
+        return;
+    }
+    let left = mail(place).len();
+    assert!(left + named >= MESSAGES, "{name}: {left} messages are left, told was {complaint}");
+    if left == MESSAGES { told.whole += 1 } else { told.lost += 1 }
+}
+
+#[test]
+fn fixup_replaces_damaged_files_and_keeps_good_mail() {
+    let place = filled();
+    assert_eq!(mail(&place).len(), MESSAGES);
+    let (store, sound) = (place.data().join("store"), place.path("sound"));
+    copy(&store, &sound);
+    let mut told = Told::default();
+    for file in sorted_files(&sound) {
+        let length = fs::metadata(&file).expect("a file").len() as usize;
+        for spot in [length / 10, length / 2] {
+            copy(&sound, &store);
+            let victim = store.join(file.file_name().expect("a name"));
+            flip(&victim, spot);
+            flip_and_fix(&place, &victim, &mut told);
+        }
+    }
+    assert!(told.whole > 3 && told.lost > 1, "{told:?}");
+}
+
+#[test]
+fn fixup_keeps_damaged_files_that_a_server_works_on() {
+    let place = filled();
+    let largest =
+        |files: Vec<PathBuf>| files.into_iter().max_by_key(|file| fs::metadata(file).map_or(0, |data| data.len()));
+    let victim = largest(sorted_files(&place.data().join("store"))).expect("there are files");
+    flip(&victim, 3_000);
+    let server = place.serve();
+    place.check_fails(&["fixup"], "Stop the server and run `doublet fixup` again");
+    assert!(victim.exists());
+    server.stop();
+    let output = place.run(&["fixup"], "");
+    assert!(!text(&output.stderr).contains("stay in the store's files"), "{}", text(&output.stderr));
+    assert!(!victim.exists());
+    place.check(&["fixup"], "No damage was found");
+    let mut server = place.serve();
+    server.listeners.clear();
+    server.stop();
+}

@@ -1,0 +1,195 @@
+//! Taking sorted files out of a store that is closed.
+//!
+//! The engine drops files of level 0 only together with all of their level, and a compaction would have to read them. What its files are it
+//! reads from its manifest, a log of edits; so an edit that says that a file is gone is added to that log, as the engine's own tool for this
+//! (`ldb unsafe_remove_sst_file`) does it. An edit that a crash cut off is the torn tail of a log and counts for nothing.
+//!
+//! The manifest's format is RocksDB's: records as in the log of changes ([`super::log`]), each an edit of tagged fields. A file that is gone is the
+//! tag 6 with level and number, a table the tag 200 with its number, a new table 201 with its name, one that is gone 202; numbers are varints.
+//!
+//! Left out: what was in the files. Who takes one out has brought to safety what of it can be read.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use base::codec::{Decoder, Encoder, Truncated};
+
+use super::log::{self, BLOCK_BYTES, FIRST, FULL, HEADER_BYTES, LAST, MIDDLE};
+use super::placement::CURRENT_FILE;
+use crate::engine::SortedFile;
+use crate::error::{Error, Result};
+
+const COMPARATOR: u64 = 1;
+const COMPACT_CURSOR: u64 = 5;
+const DELETED_FILE: u64 = 6;
+const TABLE: u64 = 200;
+const TABLE_ADDED: u64 = 201;
+const TABLE_DROPPED: u64 = 202;
+/// Tags of a single number: numbers of logs and files, sequence, greatest table, edits of a group to come.
+const NUMBERS: [u64; 7] = [2, 3, 4, 9, 10, 203, 300];
+/// Tags from here on are followed by their length, so that who does not know them can skip them.
+const SKIPPABLE: u64 = 1 << 13;
+
+/// Takes sorted files out of the store in a folder, which nobody may have open. Durable on return.
+pub fn take_out(folder: &Path, files: &[SortedFile]) -> Result<()> {
+    let manifest = manifest_of(folder)?;
+    let bytes = fs::read(&manifest).map_err(|error| unusable(&manifest, error.to_string()))?;
+    let tables = tables(&bytes).ok_or_else(|| unusable(&manifest, "its records are not in order".into()))?;
+    let mut added = Vec::new();
+    for file in files {
+        let Some(table) = tables.get(file.table.name()) else {
+            return Err(unusable(&manifest, format!("it knows no table {}", file.table.name())));
+        };
+        let mut edit = Encoder::new();
+        edit.varint(DELETED_FILE).varint(u64::from(file.level)).varint(file.number);
+        edit.varint(TABLE).varint(*table);
+        frame(&edit.finish(), bytes.len(), &mut added);
+    }
+    let write = || {
+        let mut handle = fs::OpenOptions::new().append(true).open(&manifest)?;
+        handle.write_all(&added)?;
+        handle.sync_all()
+    };
+    write().map_err(|error| unusable(&manifest, error.to_string()))
+}
+
+fn manifest_of(folder: &Path) -> Result<PathBuf> {
+    let current = folder.join(CURRENT_FILE);
+    let name = fs::read_to_string(&current).map_err(|error| unusable(&current, error.to_string()))?;
+    let name = name.trim_end();
+    if !name.starts_with("MANIFEST-") || name.contains('/') {
+        return Err(unusable(&current, "it names no manifest".into()));
+    }
+    Ok(folder.join(name))
+}
+
+/// Gives the numbers of the tables that there are; nothing when a record is damaged.
+fn tables(manifest: &[u8]) -> Option<HashMap<String, u64>> {
+    let mut tables = HashMap::new();
+    for edit in edits(manifest)? {
+        // An edit that is not understood to its end adds no table: those say nothing else.
+        let Ok((number, change)) = table_change(&edit) else { continue };
+        match change {
+            Some(TableChange::Added(name)) => drop(tables.insert(name, number)),
+            Some(TableChange::Dropped) => tables.retain(|_, known| *known != number),
+            None => {}
+        }
+    }
+    Some(tables)
+}
+
+/// Puts the edits together; nothing when a record is damaged.
+fn edits(manifest: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let (mut edits, mut edit) = (Vec::new(), Vec::new());
+    for block in manifest.chunks(BLOCK_BYTES) {
+        let mut rest = block;
+        while rest.len() >= HEADER_BYTES {
+            let (kind, payload) = log::record(rest)?;
+            if matches!(kind, FULL | FIRST) {
+                edit.clear();
+            }
+            edit.extend_from_slice(payload);
+            match kind {
+                FULL | LAST => edits.push(std::mem::take(&mut edit)),
+                FIRST | MIDDLE => {}
+                _ => return None,
+            }
+            rest = &rest[HEADER_BYTES + payload.len()..];
+        }
+    }
+    Some(edits)
+}
+
+enum TableChange {
+    Added(String),
+    Dropped,
+}
+
+/// Gives the table that an edit is about, and whether it makes or drops it.
+fn table_change(edit: &[u8]) -> std::result::Result<(u64, Option<TableChange>), Truncated> {
+    let mut input = Decoder::new(edit);
+    let (mut table, mut change) = (0, None);
+    while !input.rest().is_empty() {
+        match input.varint()? {
+            TABLE => table = input.varint()?,
+            TABLE_ADDED => change = Some(TableChange::Added(input.text()?.to_owned())),
+            TABLE_DROPPED => change = Some(TableChange::Dropped),
+            DELETED_FILE => {
+                input.varint()?;
+                input.varint()?;
+            }
+            COMPACT_CURSOR => {
+                input.varint()?;
+                input.bytes()?;
+            }
+            tag if NUMBERS.contains(&tag) => drop(input.varint()?),
+            tag if tag == COMPARATOR || tag >= SKIPPABLE => drop(input.bytes()?),
+            _ => return Err(Truncated),
+        }
+    }
+    Ok((table, change))
+}
+
+/// Adds a record to what will follow the first `length` bytes of a log.
+fn frame(payload: &[u8], length: usize, added: &mut Vec<u8>) {
+    let (mut rest, mut is_first) = (payload, true);
+    while is_first || !rest.is_empty() {
+        let left = BLOCK_BYTES - (length + added.len()) % BLOCK_BYTES;
+        if left < HEADER_BYTES {
+            added.resize(added.len() + left, 0);
+            continue;
+        }
+        let (piece, behind) = rest.split_at(rest.len().min(left - HEADER_BYTES));
+        let kind = match (is_first, behind.is_empty()) {
+            (true, true) => FULL,
+            (true, false) => FIRST,
+            (false, false) => MIDDLE,
+            (false, true) => LAST,
+        };
+        added.extend_from_slice(&log::frame(kind, piece));
+        (rest, is_first) = (behind, false);
+    }
+}
+
+fn unusable(path: &Path, why: String) -> Error {
+    Error::Unusable { path: path.to_path_buf(), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_put_together_wherever_a_block_ends() {
+        for before in BLOCK_BYTES - 60..BLOCK_BYTES {
+            let mut bytes = log::frame(FULL, &vec![7; before - HEADER_BYTES]);
+            assert_eq!(bytes.len(), before);
+            let mut added = Vec::new();
+            frame(b"some edit of a manifest", bytes.len(), &mut added);
+            frame(b"and another", bytes.len(), &mut added);
+            bytes.extend_from_slice(&added);
+            let found = edits(&bytes).expect("sound");
+            assert_eq!(found[1..], [b"some edit of a manifest".to_vec(), b"and another".to_vec()], "{before}");
+            *bytes.last_mut().expect("not empty") ^= 1;
+            assert_eq!(edits(&bytes), None);
+        }
+    }
+
+    #[test]
+    fn tables_are_known_by_the_edits_that_make_them() {
+        let mut bytes = Vec::new();
+        let mut add = |edit: &[u8]| {
+            let mut added = Vec::new();
+            frame(edit, bytes.len(), &mut added);
+            bytes.extend_from_slice(&added);
+        };
+        add(&[1, 2, b'b', b'w', 200, 1, 5, 201, 1, 1, b'a']);
+        add(&[1, 2, b'b', b'w', 200, 1, 6, 201, 1, 1, b'b', 0x81, 0x40, 1, 9]);
+        add(&[200, 1, 6, 202, 1]);
+        // A new file, which is not looked into.
+        add(&[103, 1, 2, 3]);
+        assert_eq!(tables(&bytes), Some(HashMap::from([("a".to_owned(), 5)])));
+    }
+}
