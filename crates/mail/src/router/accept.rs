@@ -120,6 +120,8 @@ pub struct Router {
 pub(crate) struct Posting<'a> {
     pub(crate) envelope: Envelope,
     pub(crate) raw: Cow<'a, [u8]>,
+    /// The message as it lies in a mailbox, where that was needed before; the delivery makes it otherwise.
+    pub(crate) form: Option<Vec<u8>>,
     /// Mailboxes here. After [`Router::post`], those that have it.
     pub(crate) local: Vec<(LocalMailbox, Recipient)>,
     /// Recipients for whom it goes into the queue. After [`Router::post`], also those whose mailbox did not take it.
@@ -141,7 +143,7 @@ pub(crate) enum IfFull {
 impl<'a> Posting<'a> {
     pub(crate) fn new(envelope: Envelope, raw: impl Into<Cow<'a, [u8]>>) -> Self {
         let (local, queued) = (Vec::new(), Vec::new());
-        Self { envelope, raw: raw.into(), local, queued, if_full: IfFull::Queue, confirms: None }
+        Self { envelope, raw: raw.into(), form: None, local, queued, if_full: IfFull::Queue, confirms: None }
     }
 }
 
@@ -371,8 +373,8 @@ impl Router {
         if posting.local.is_empty() {
             return Ok(());
         }
-        let raw = final_form(&posting.envelope, &posting.raw);
-        let mut prepared = Prepared::new(&raw, self.mail.options().separate_bytes_min);
+        let form = posting.form.take().unwrap_or_else(|| final_form(&posting.envelope, &posting.raw));
+        let mut prepared = Prepared::new(&form, self.mail.options().separate_bytes_min);
         for ((mailbox, recipient), place) in std::mem::take(&mut posting.local).into_iter().zip(places) {
             let mut writer = transaction.on(*place);
             let limit = files[*place].database().record().options.quota_bytes;

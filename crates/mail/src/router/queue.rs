@@ -361,8 +361,10 @@ impl Router {
 
     fn settle_here(&self, job: &Job) -> Result<Ticket> {
         let raw = self.content(job.key)?;
-        let size = final_form(&job.envelope, &raw).len() as u64;
-        let mut posting = Posting { if_full: IfFull::Fail, ..Posting::new(job.envelope.clone(), raw) };
+        let form = final_form(&job.envelope, &raw);
+        let size = form.len() as u64;
+        let mut posting =
+            Posting { form: Some(form), if_full: IfFull::Fail, ..Posting::new(job.envelope.clone(), raw) };
         let mut outcomes = Vec::with_capacity(job.recipients.len());
         for queued in &job.recipients {
             let mailbox = self.mailbox_of(queued)?;
