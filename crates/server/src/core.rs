@@ -17,9 +17,9 @@ use crate::addressing::DirectoryAddressing;
 use crate::config::Config;
 use crate::config::setting::{DamagedLog, Favor, SyncMode};
 use crate::counts::MailCounts;
-use crate::data::{DataError, DataFolder, DataLock, read_limited, write_private};
+use crate::data::{DataError, DataFolder, DataLock, patiently, read_limited, write_private};
 use crate::signing::Signing;
-use crate::system::{SystemClock, SystemRandom, host_name};
+use crate::system::{SystemClock, SystemRandom, host_name, pause};
 
 /// Bytes of the key of encrypted attachments.
 const BLOB_KEY_BYTES: usize = 32;
@@ -101,7 +101,7 @@ impl Core {
     /// Opens the data folder, or makes it.
     pub fn open(config: Arc<Config>) -> Result<Self, CoreError> {
         let data = DataFolder::new(&config.server.data);
-        let lock = data.lock()?;
+        let lock = data.lock_patiently(&mut pause)?;
         Self::open_locked(config, data, lock)
     }
 
@@ -142,7 +142,10 @@ impl Ground {
         if config.blobs.encryption {
             options.blobs.encryption_key = Some(encryption_key(&config, &data, &options, random.as_ref())?);
         }
-        let store = Arc::new(Store::open(&data.store(), &options)?);
+        // The store has a lock of its own, which a program that was killed may let go of after the one of the folder.
+        let open = || Store::open(&data.store(), &options);
+        let is_held = |error: &store::Error| matches!(error, store::Error::Locked { .. });
+        let store = Arc::new(patiently(open, is_held, &mut pause)?);
         let notes = Notes::open(Arc::clone(&store), Arc::clone(&clock), Arc::clone(&random));
         Ok(Self { config, clock, random, notes, store, data, lock })
     }
@@ -333,7 +336,7 @@ mod tests {
         let config = config(folder.path(), &["server.name=Mail.Acme.Test", "store.log_folder=log"]);
         let core = Core::open(Arc::clone(&config)).expect("it is made");
         assert_eq!(core.hostname, "mail.acme.test");
-        assert!(matches!(Core::open(Arc::clone(&config)), Err(CoreError::Data(DataError::InUse(_)))));
+        assert!(matches!(DataFolder::new(&config.server.data).lock(), Err(DataError::InUse { .. })));
         core.directory.domain_add("acme.test", &[]).expect("it is new");
         drop(core);
         let core = Core::open(config).expect("it is there");

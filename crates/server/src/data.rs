@@ -2,7 +2,7 @@
 //!
 //! | name | what |
 //! |---|---|
-//! | `lock` | held by the program that has the folder open; released by the system when that ends, however it ends |
+//! | `lock` | held by the program that has the folder open, whose process number it holds; released by the system when that ends, however it ends |
 //! | `store/` | all databases |
 //! | `tls/certificate.pem`, `tls/key.pem` | the certificate, unless the configuration names another |
 //! | `keys/blobs.key` | the key of encrypted attachments, unless the configuration names another |
@@ -16,6 +16,9 @@ use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::limits::{LOCK_BYTES_MAX, LOCK_PAUSE, LOCK_WAIT};
 
 /// The paths of a data folder.
 #[derive(Debug, Clone)]
@@ -33,8 +36,13 @@ pub struct DataLock {
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// Another program has it open.
-    #[error("the data folder {0} is in use by another doublet")]
-    InUse(PathBuf),
+    #[error("the data folder {folder} is in use by another doublet{}", .holder.map_or_else(String::new, |holder| format!(", process {holder}")))]
+    InUse {
+        /// The data folder.
+        folder: PathBuf,
+        /// Its process, if that is known.
+        holder: Option<u32>,
+    },
     /// The system refuses.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -73,10 +81,29 @@ impl DataFolder {
         let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let file = file.map_err(DataError::io("open", &path))?;
         match file.try_lock() {
-            Ok(()) => Ok(DataLock { _file: file }),
-            Err(TryLockError::WouldBlock) => Err(DataError::InUse(self.path.clone())),
+            Ok(()) => {
+                let name = || {
+                    file.set_len(0)?;
+                    writeln!(&file, "{}", std::process::id())
+                };
+                name().map_err(DataError::io("write", &path))?;
+                Ok(DataLock { _file: file })
+            }
+            Err(TryLockError::WouldBlock) => {
+                let holder = read_limited(&path, LOCK_BYTES_MAX).ok().and_then(|text| String::from_utf8(text).ok());
+                Err(DataError::InUse {
+                    folder: self.path.clone(),
+                    holder: holder.and_then(|text| text.trim().parse().ok()),
+                })
+            }
             Err(TryLockError::Error(error)) => Err(DataError::io("lock", &path)(error)),
         }
+    }
+
+    /// Takes the folder for this program alone, also from one that was killed a moment ago: the system releases the locks of a program when it
+    /// has taken it down, and that may be after its successor was started.
+    pub fn lock_patiently(&self, pause: &mut dyn FnMut(Duration)) -> Result<DataLock, DataError> {
+        patiently(|| self.lock(), |error| matches!(error, DataError::InUse { .. }), pause)
     }
 
     /// The folder itself.
@@ -125,6 +152,22 @@ impl DataFolder {
     #[must_use]
     pub fn resolve(&self, path: &Path) -> PathBuf {
         self.path.join(path)
+    }
+}
+
+/// Tries again, for [`LOCK_WAIT`], while something is held by somebody else.
+pub(crate) fn patiently<T, E>(
+    mut attempt: impl FnMut() -> Result<T, E>,
+    is_held: impl Fn(&E) -> bool,
+    pause: &mut dyn FnMut(Duration),
+) -> Result<T, E> {
+    let mut waited = Duration::ZERO;
+    loop {
+        match attempt() {
+            Err(error) if is_held(&error) && waited < LOCK_WAIT => pause(LOCK_PAUSE),
+            outcome => return outcome,
+        }
+        waited += LOCK_PAUSE;
     }
 }
 
@@ -181,10 +224,39 @@ mod tests {
         let outer = tempfile::tempdir().expect("a folder");
         let folder = DataFolder::new(&outer.path().join("deep/data"));
         let lock = folder.lock().expect("nobody has it");
-        assert!(matches!(folder.lock(), Err(DataError::InUse(_))));
+        let error = folder.lock().expect_err("it is held");
+        assert!(matches!(error, DataError::InUse { holder: Some(holder), .. } if holder == std::process::id()));
         drop(lock);
         folder.lock().expect("it is free again");
         assert_eq!(mode(folder.path()), 0o700);
+    }
+
+    #[test]
+    fn a_folder_that_is_let_go_of_soon_is_waited_for() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let folder = DataFolder::new(outer.path());
+        let mut held = Some(folder.lock().expect("nobody has it"));
+        let mut pauses = 0;
+        let lock = folder.lock_patiently(&mut |_| {
+            pauses += 1;
+            held.take_if(|_| pauses == 3);
+        });
+        let _lock = lock.expect("it was let go of");
+        assert_eq!(pauses, 3);
+    }
+
+    #[test]
+    fn a_folder_that_is_held_on_to_is_refused_with_the_name_of_the_holder() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let folder = DataFolder::new(outer.path());
+        let _held = folder.lock().expect("nobody has it");
+        let mut waited = Duration::ZERO;
+        let error = folder.lock_patiently(&mut |pause| waited += pause).expect_err("it is held");
+        assert_eq!(waited, LOCK_WAIT);
+        assert!(error.to_string().ends_with(&format!("another doublet, process {}", std::process::id())), "{error}");
+        std::fs::write(outer.path().join("lock"), b"nobody knows").expect("the folder is writable");
+        let error = folder.lock().expect_err("it is held");
+        assert!(error.to_string().ends_with("another doublet"), "{error}");
     }
 
     #[test]

@@ -62,3 +62,12 @@ pub const SESSIONS_LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How often a fixup opens the store again to look behind damaged files that it took out.
 pub const MEND_ROUNDS_MAX: usize = 16;
+
+/// How long a start waits for a data folder that somebody holds: a predecessor that was killed is not gone at once.
+pub const LOCK_WAIT: Duration = Duration::from_secs(2);
+
+/// How long a start waits between two looks at the lock; [`LOCK_WAIT`] is a multiple of it.
+pub const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+/// Longest content of the lock file that is read, in bytes.
+pub const LOCK_BYTES_MAX: u64 = 64;

@@ -51,6 +51,15 @@ impl Random for SystemRandom {
     }
 }
 
+/// Lets time pass.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what is waited for is another program, which tells nobody; and nothing is served yet"
+)]
+pub fn pause(duration: Duration) {
+    std::thread::sleep(duration);
+}
+
 /// Gives the machine's name.
 #[must_use]
 pub fn host_name() -> String {

@@ -91,7 +91,7 @@ fn take(config: &Config, may_begin: bool) -> Result<(DataFolder, Option<DataLock
             crate::log::start_quiet(&config.log).map_err(Failure)?;
             Ok((data, Some(lock)))
         }
-        Err(DataError::InUse(_)) => Ok((data, None)),
+        Err(DataError::InUse { .. }) => Ok((data, None)),
         Err(error) => Err(Failure(format!("{error}\nIs --data the folder of the server, and may you open it?"))),
     }
 }

@@ -136,6 +136,6 @@ fn the_configuration_can_be_checked_and_shown() {
 fn a_second_server_is_refused() {
     let place = Place::new();
     let server = place.serve();
-    place.check_fails(&["serve"], "in use by another doublet");
+    place.check_fails(&["serve"], &format!("in use by another doublet, process {}", server.child.id()));
     server.stop();
 }
