@@ -40,6 +40,9 @@ impl Counters {
     /// Gives the stored form (version 1).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
+        assert!(self.next_note > NoteId(0), "no note has the number 0");
+        assert!(self.design_modseq <= self.modseq, "the last change of the design is among the changes");
+        assert!(self.purged_modseq <= self.modseq, "only what happened is forgotten");
         let mut out = Encoder::with_capacity(48);
         out.u8(1).u32(self.next_note.0).u64(self.modseq.0).u64(self.design_modseq.0).u64(self.purged_modseq.0);
         out.varint(self.notes).varint(self.stubs).varint(self.bytes).u32(self.uid_validity);
@@ -52,7 +55,7 @@ impl Counters {
         if input.u8()? != 1 {
             return Err(Truncated);
         }
-        Ok(Self {
+        let counters = Self {
             next_note: NoteId(input.u32()?),
             modseq: Modseq(input.u64()?),
             design_modseq: Modseq(input.u64()?),
@@ -61,6 +64,10 @@ impl Counters {
             stubs: input.varint()?,
             bytes: input.varint()?,
             uid_validity: input.u32()?,
-        })
+        };
+        let is_in_order = counters.next_note > NoteId(0)
+            && counters.design_modseq <= counters.modseq
+            && counters.purged_modseq <= counters.modseq;
+        if is_in_order { Ok(counters) } else { Err(Truncated) }
     }
 }

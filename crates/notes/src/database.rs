@@ -119,6 +119,7 @@ impl Notes {
         }
         let record = self.record(path)?.ok_or_else(|| Error::not_found(format!("database {path}")))?;
         let database = Arc::new(self.load(record)?);
+        assert_eq!(database.losses, Losses::default(), "whoever opens a database gets a whole one");
         open.insert(key, Arc::clone(&database));
         Ok(database)
     }
@@ -446,7 +447,11 @@ impl Database {
 
     /// Tells what the transaction that held the lock did, and those who wait for changes.
     pub(crate) fn publish(&self, modseq: Modseq, ticket: Ticket) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = (modseq, ticket);
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(modseq >= last.0, "modseqs are published in their order");
+        assert!(ticket >= last.1, "tickets are published in the order of the commits");
+        *last = (modseq, ticket);
+        drop(last);
         self.changed.notify(usize::MAX);
     }
 

@@ -107,6 +107,7 @@ pub(crate) fn designs(database: DbNumber) -> KeyRange {
 
 /// Gives the first key behind the list of design notes.
 pub(crate) fn designs_end(database: DbNumber) -> [u8; 5] {
+    assert_eq!(designs(database).end.as_deref(), Some(&meta(database, b'd' + 1)[..]), "nothing else lies between");
     meta(database, b'd' + 1)
 }
 

@@ -45,6 +45,7 @@ impl Keywords {
             }
             filled.names.push(name);
         }
+        assert!(filled.names.starts_with(&self.names), "a number never changes its meaning");
         filled
     }
 
@@ -60,6 +61,7 @@ impl Keywords {
             return Err(Error::Limit { what: "keywords of a database", max: KEYWORDS_PER_DATABASE_MAX });
         }
         self.names.push(name.to_owned());
+        assert!(self.names.len() <= usize::from(u16::MAX), "the number of a keyword has two bytes");
         Ok((Keyword(self.names.len() as u16 - 1), true))
     }
 

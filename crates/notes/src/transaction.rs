@@ -222,6 +222,10 @@ impl<'t> Part<'t> {
         if self.rewrites {
             self.database.contents_change(self.modseq);
         }
+        assert!(self.modseq > self.counters.modseq, "modseqs rise");
+        assert!(self.counters.next_note >= self.guard.next_note, "note ids are given out once");
+        assert!(self.counters.uid_validity >= self.guard.uid_validity, "a UIDVALIDITY is given out once");
+        assert!(self.counters.purged_modseq == self.guard.purged_modseq, "only a purge forgets");
         self.counters.modseq = self.modseq;
         batch.put(Table::Meta, &keys::counters(self.database.number), &self.counters.encode());
         Ok(())
@@ -276,6 +280,8 @@ impl<'t> Part<'t> {
         if self.counters.modseq == self.guard.modseq {
             return;
         }
+        assert!(self.counters.modseq > self.guard.modseq, "what is published is new");
+        assert!(self.pending.is_empty(), "every change is in the batch");
         *self.guard = self.counters;
         if let Some(keywords) = self.keywords.take() {
             self.database.set_keywords(keywords);

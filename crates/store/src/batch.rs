@@ -95,6 +95,7 @@ impl Batch {
 
     fn push(&mut self, kind: Kind, table: Table, first: &[u8], second: &[u8]) {
         let start = self.bytes.len();
+        assert!(self.spans.last().is_none_or(|last| last.end == start), "spans follow each other without a gap");
         self.bytes.extend_from_slice(first);
         let middle = self.bytes.len();
         self.bytes.extend_from_slice(second);

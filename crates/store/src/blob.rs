@@ -140,6 +140,8 @@ impl Blobs {
         }
         let first = head.chunk_of(range.start);
         let last = head.chunk_of(end - 1);
+        assert!(first <= last, "chunks lie in the order of their content");
+        assert!(head.chunk_start(first) <= range.start, "what is wanted does not begin before its chunk");
         let mut content = self.chunk(reader, id, &head, first)?;
         let offset = range.start - head.chunk_start(first);
         content.drain(..usize::try_from(offset).map_or(content.len(), |offset| offset.min(content.len())));

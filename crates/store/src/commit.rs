@@ -229,6 +229,8 @@ impl State {
     }
 
     fn leave_waker(&mut self, ticket: u64, place: Option<Place>, waker: &Waker) -> Place {
+        assert!(place.is_none_or(|(known, _)| known == ticket), "a waiter waits for one ticket");
+        assert!(ticket > self.durable && self.poisoned.is_none(), "who leaves a waker has somebody to wake it");
         let place = place.unwrap_or_else(|| {
             self.waiters += 1;
             (ticket, self.waiters)
@@ -244,7 +246,9 @@ impl State {
             return std::mem::take(&mut self.wakers);
         }
         let later = self.wakers.split_off(&(self.durable.saturating_add(1), 0));
-        std::mem::replace(&mut self.wakers, later)
+        let ready = std::mem::replace(&mut self.wakers, later);
+        assert!(ready.keys().all(|(ticket, _)| *ticket <= self.durable), "who is woken need not wait");
+        ready
     }
 }
 
@@ -258,6 +262,7 @@ impl Log {
         let mut state = self.lock();
         state.written += 1;
         let ticket = state.written;
+        assert!(state.durable < ticket, "nothing is durable before it is written");
         if mode == SyncMode::Off {
             state.durable = ticket;
             self.durable.store(ticket, Ordering::Release);
@@ -281,6 +286,7 @@ impl Log {
         // After a failed sync a later one may succeed without having written what the first one lost.
         if state.poisoned.is_none() {
             state.durable = state.durable.max(covered);
+            assert!(self.durable.load(Ordering::Acquire) <= state.durable, "what is durable stays so");
             self.durable.store(state.durable, Ordering::Release);
         }
         let ready = state.take_ready();
@@ -310,6 +316,7 @@ impl Log {
             state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.idle = false;
+        assert!(state.durable <= state.written, "nothing is durable that was not written");
         let ended = state.poisoned.is_some() || state.written == state.durable;
         (!ended).then_some(state.written)
     }

@@ -168,6 +168,7 @@ impl Memory {
     fn hold(&self) -> Held<'_> {
         let mut tables = self.write_lock();
         let sequence = tables.written;
+        assert!(sequence >= tables.floor(), "what a reader begins to see is kept");
         *tables.readers.entry(sequence).or_insert(0) += 1;
         Held { memory: self, sequence }
     }
@@ -187,6 +188,7 @@ fn checksum(bytes: &[u8]) -> [u8; 8] {
 impl Tables {
     fn apply(&mut self, batch: &Batch) {
         self.written += 1;
+        assert!(self.synced < self.written, "a sync covers only what was written before it");
         for operation in batch.operations() {
             match operation {
                 Operation::Put { table, key, value } => self.set(table, key, Some(Stored::new(value))),
@@ -217,6 +219,7 @@ impl Tables {
         if versions.last().is_some_and(|version| version.sequence == sequence) {
             versions.pop();
         }
+        assert!(versions.last().is_none_or(|last| last.sequence < sequence), "versions rise");
         versions.push(Version { sequence, value });
     }
 
@@ -259,6 +262,7 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         let mut tables = self.memory.write_lock();
+        assert!(tables.readers.contains_key(&self.sequence), "whoever reads is counted");
         if let Some(count) = tables.readers.get_mut(&self.sequence) {
             *count -= 1;
             if *count == 0 {
@@ -338,6 +342,10 @@ impl Cursor for MemoryCursor<'_> {
             Direction::Forward => self.start = Bound::Excluded(key.clone()),
             Direction::Backward => self.end = Bound::Excluded(key.clone()),
         }
+        assert!(
+            self.key.is_empty() || (key > self.key) == (self.direction == Direction::Forward),
+            "a scan does not turn round"
+        );
         self.key = key;
         self.value = value?;
         Ok(Some((&self.key, &self.value)))
@@ -381,6 +389,7 @@ impl Engine for Memory {
         self.faults.before_sync()?;
         let mut tables = self.write_lock();
         tables.synced = tables.synced.max(target);
+        assert!(tables.synced <= tables.written, "what is synced was written");
         tables.forget_removed();
         Ok(())
     }

@@ -167,6 +167,7 @@ impl Rocks {
         loop {
             match cursor.next() {
                 Ok(Some((key, value))) => {
+                    assert!(key >= last.as_slice(), "a scan goes upwards");
                     *bytes += (key.len() + value.len()) as u64;
                     last.clear();
                     last.extend_from_slice(key);
@@ -282,7 +283,8 @@ impl Engine for Rocks {
         // What has this number is in the log's buffer by now.
         let sequence = self.db.latest_sequence_number();
         self.db.flush_wal(true).map_err(|error| failure("sync the log", &error))?;
-        self.synced.fetch_max(sequence, Ordering::Relaxed);
+        let synced = self.synced.fetch_max(sequence, Ordering::Relaxed);
+        assert!(synced <= self.db.latest_sequence_number(), "no more is synced than was written");
         // What was synced is synced; an older number that stays only notices less, and the next sync tries again.
         let _ = self.last_log.lock().unwrap_or_else(PoisonError::into_inner).update();
         Ok(())

@@ -50,6 +50,8 @@ pub(super) fn open_without(notes: &Notes, path: &str) -> Result<Database> {
         Ok(keywords) => keywords,
         Err(_) => keywords_left(reader, number)?,
     });
+    // Whoever is not sure to have been let in before is not let in now.
+    assert!(!losses.acl || *database.acl().1 == private_acl(&database.record()));
     database.losses = losses;
     Ok(database)
 }

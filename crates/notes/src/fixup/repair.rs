@@ -64,6 +64,8 @@ impl Survey<'_> {
             self.rewrite_folder(*folder, &mut counters, &mut batch)?;
         }
         batch.put(Table::Meta, &keys::counters(self.number), &counters.encode());
+        assert!(counters.next_note >= self.stored.next_note, "a repair gives out no note id twice");
+        assert!(counters.modseq >= self.stored.modseq, "a repair does not go back");
         Ok(Repairs { batch, counters, keywords })
     }
 

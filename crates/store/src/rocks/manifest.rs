@@ -47,6 +47,9 @@ pub fn take_out(folder: &Path, files: &[SortedFile]) -> Result<()> {
         edit.varint(TABLE).varint(*table);
         frame(&edit.finish(), bytes.len(), &mut added);
     }
+    let known = edits(&bytes).map_or(0, |edits| edits.len());
+    let after = edits(&[&bytes[..], &added[..]].concat()).map(|edits| edits.len());
+    assert_eq!(after, Some(known + files.len()), "the engine can read what is added");
     let write = || {
         let mut handle = fs::OpenOptions::new().append(true).open(&manifest)?;
         handle.write_all(&added)?;
@@ -137,6 +140,7 @@ fn frame(payload: &[u8], length: usize, added: &mut Vec<u8>) {
     let (mut rest, mut is_first) = (payload, true);
     while is_first || !rest.is_empty() {
         let left = BLOCK_BYTES - (length + added.len()) % BLOCK_BYTES;
+        assert!((1..=BLOCK_BYTES).contains(&left), "there is room in a block, or it is the next");
         if left < HEADER_BYTES {
             added.resize(added.len() + left, 0);
             continue;

@@ -109,6 +109,7 @@ fn copy_until_damage(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<(O
     if let Some(until) = until.filter(|until| *until > from) {
         write_again(rocks, table, &KeyRange::between(from, until), &pairs)?;
     }
+    assert!(last.as_ref().is_none_or(|last| range.contains(last)), "no key of others is copied");
     Ok((last, outcome))
 }
 
@@ -138,6 +139,7 @@ fn start_behind_damage(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<
     let (tail, _) = until_damage(rocks, table, range, Direction::Backward)?;
     let Some((key, _)) = tail.last() else { return Ok(None) };
     let (mut bad, mut good) = (range.start.clone(), key.clone());
+    assert!(bad <= good && range.contains(&good), "what was found lies in the range");
     while let Some(middle) = middle(&bad, &good) {
         let mut cursor =
             rocks.scan(table, &KeyRange { start: middle.clone(), end: range.end.clone() }, Direction::Forward)?;
