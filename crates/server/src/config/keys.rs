@@ -297,6 +297,10 @@ configuration! {
         idle_timeout: Span = "30min" in ["1min", "1d"];
         /// How long a peer may take to log in.
         login_timeout: Span = "3min" in ["5s", "1h"];
+        /// Commands in a row that are unknown, malformed or out of place, after which a peer is cut off.
+        errors: u64 = "20" in ["1", "1000"];
+        /// Failed logins of one connection after which a peer is cut off.
+        login_failures: u64 = "3" in ["1", "1000"];
         /// Whether COMPRESS=DEFLATE is offered.
         compression: bool = "true";
     }

@@ -103,15 +103,7 @@ impl Rooms {
 }
 
 fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::Service> {
-    let keys = &server.core.config.imap;
-    let options = imap::session::site::Options {
-        append_bytes_max: server.core.config.limits.message_size.as_usize(),
-        starttls: true,
-        compression: keys.compression,
-        silence_time_max: keys.idle_timeout.0,
-        login_time_max: keys.login_timeout.0,
-        ..imap::session::site::Options::default()
-    };
+    let options = imap_options(&server.core.config);
     let credentials = Arc::clone(logins) as Arc<dyn imap::backend::Credentials>;
     Arc::new(imap::Service {
         site: Arc::new(imap::session::Site::new(credentials, Arc::clone(&server.core.clock), options)),
@@ -119,6 +111,20 @@ fn imap_service(server: &Server, logins: &Arc<Logins>) -> Arc<imap::Service> {
         pool: server.pool.clone(),
         shutdown: server.shutdown.clone(),
     })
+}
+
+fn imap_options(config: &Config) -> imap::session::Options {
+    let keys = &config.imap;
+    imap::session::Options {
+        append_bytes_max: config.limits.message_size.as_usize(),
+        starttls: true,
+        compression: keys.compression,
+        silence_time_max: keys.idle_timeout.0,
+        login_time_max: keys.login_timeout.0,
+        errors_max: u32::try_from(keys.errors).unwrap_or(u32::MAX),
+        login_failures_max: u32::try_from(keys.login_failures).unwrap_or(u32::MAX),
+        ..imap::session::Options::default()
+    }
 }
 
 fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<Sessions>) -> Serve {
@@ -273,6 +279,7 @@ fn trusted(config: &Config) -> Result<ClientTls, ServeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::Sample;
 
     #[test]
     fn name_servers_are_addresses() {
@@ -285,5 +292,14 @@ mod tests {
         check("2001:db8::1,[::1]:5353", Some(&["[2001:db8::1]:53", "[::1]:5353"]));
         check("dns.example", None);
         check("192.0.2.1 192.0.2.2", None);
+    }
+
+    #[test]
+    fn the_configuration_reaches_the_sessions() {
+        let options = imap_options(&Sample::new().core.config);
+        let room = imap::session::Options::default();
+        assert_eq!((options.errors_max, options.login_failures_max), (room.errors_max, room.login_failures_max));
+        let options = imap_options(&Sample::with(&["imap.errors=5", "imap.login_failures=7"]).core.config);
+        assert_eq!((options.errors_max, options.login_failures_max), (5, 7));
     }
 }
