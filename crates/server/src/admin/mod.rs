@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`request`], [`answer`] | what can be asked, what comes back |
 //! | [`people`], [`groups`], [`domains`] | the directory |
-//! | [`databases`], [`access`], [`maintenance`] | databases; who may do what; fixup, backup, attachments |
+//! | [`databases`], [`access`] | databases; who may do what |
+//! | [`fixup`], [`maintenance`] | damage; backup, attachments |
 //! | [`queue`] | queued mail |
 //! | [`import`], [`export`] | mail from files and into files |
 //! | [`mail_files`], [`flag_list`] | the names of such files; flags beside them |
@@ -17,6 +18,7 @@ pub mod answer;
 pub mod databases;
 pub mod domains;
 pub mod export;
+pub mod fixup;
 pub mod flag_list;
 pub mod groups;
 pub mod import;
@@ -112,7 +114,7 @@ pub fn execute(core: &Core, request: Request, report: &mut Report<'_>) -> Outcom
         Request::Group(request) => groups::execute(core, request),
         Request::Domain(request) => domains::execute(core, request),
         Request::Db(request) => databases::execute(core, request, report),
-        Request::Fixup(request) => maintenance::fixup(&core.notes, &request, report),
+        Request::Fixup(request) => fixup::execute(&core.notes, &request, report),
         Request::Backup { folder, keep } => maintenance::backup(core, &folder, keep, report),
         Request::Blobs(request) => maintenance::blobs(core, &request, report),
         Request::Queue(request) => queue::execute(core, request),
