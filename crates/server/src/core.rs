@@ -135,10 +135,25 @@ impl Core {
 
 impl Ground {
     /// Opens the store of the data folder that is locked already, and no database in it.
-    pub fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, CoreError> {
+    fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, CoreError> {
+        let options = store_options(&config, &data);
+        Self::open_with(config, data, lock, options)
+    }
+
+    /// Opens the same for a fixup: what may be damaged is read only when it is asked for.
+    pub fn open_for_fixup(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, CoreError> {
+        let options = store::Options { quiet: true, ..store_options(&config, &data) };
+        Self::open_with(config, data, lock, options)
+    }
+
+    fn open_with(
+        config: Arc<Config>,
+        data: DataFolder,
+        lock: DataLock,
+        mut options: store::Options,
+    ) -> Result<Self, CoreError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let random: Arc<dyn Random> = Arc::new(SystemRandom);
-        let mut options = store_options(&config, &data);
         if config.blobs.encryption {
             options.blobs.encryption_key = Some(encryption_key(&config, &data, &options, random.as_ref())?);
         }
@@ -155,7 +170,7 @@ impl Ground {
         let Self { config, notes, store, data, lock, .. } = self;
         drop((notes, store));
         store::rocks::take_out(&data.store(), files)?;
-        Self::open_locked(config, data, lock)
+        Self::open_for_fixup(config, data, lock)
     }
 }
 
@@ -214,6 +229,7 @@ pub fn store_options(config: &Config, data: &DataFolder) -> store::Options {
         memtable_bytes: keys.write_buffer.as_usize(),
         reserve_bytes: keys.disk_reserve.0,
         open_files_max: u32::try_from(keys.open_files).unwrap_or(u32::MAX),
+        quiet: false,
         sync: match keys.sync {
             SyncMode::Group => store::SyncMode::Group,
             SyncMode::Each => store::SyncMode::Each,

@@ -70,7 +70,7 @@ impl Office {
 fn fixup(config: &Arc<Config>, request: FixupRequest, report: &mut Report<'_>) -> Result<Answer, Failure> {
     match take(config, false)? {
         (data, Some(lock)) => {
-            let ground = Ground::open_locked(Arc::clone(config), data, lock).map_err(Failure::of)?;
+            let ground = Ground::open_for_fixup(Arc::clone(config), data, lock).map_err(Failure::of)?;
             admin::fixup::execute_alone(ground, &request, report).map_err(Failure::of)
         }
         (data, None) => client::call(&data.control_socket(), Request::Fixup(request), report).map_err(Failure),

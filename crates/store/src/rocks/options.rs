@@ -70,6 +70,9 @@ pub struct Options {
     pub damaged_log: DamagedLog,
     /// Files that the engine holds open at most.
     pub open_files_max: u32,
+    /// The engine merges no files of its own accord. For maintenance: merging reads whole files, and a damaged block in one of them would end all
+    /// writing before anything can be mended.
+    pub quiet: bool,
     /// How writes become durable.
     pub sync: SyncMode,
     /// How attachments are kept.
@@ -87,6 +90,7 @@ impl Default for Options {
             reserve_bytes: 256 << 20,
             damaged_log: DamagedLog::default(),
             open_files_max: 512,
+            quiet: false,
             sync: SyncMode::default(),
             blobs: BlobOptions::default(),
         }
@@ -99,6 +103,7 @@ pub(super) struct Tuning {
     cache: Cache,
     memtables: WriteBufferManager,
     memtable_bytes: usize,
+    quiet: bool,
 }
 
 impl Tuning {
@@ -112,7 +117,7 @@ impl Tuning {
         set_log(&mut database, options);
         set_work(&mut database);
         database.set_write_buffer_manager(&memtables);
-        Self { database, cache, memtables, memtable_bytes: options.memtable_bytes }
+        Self { database, cache, memtables, memtable_bytes: options.memtable_bytes, quiet: options.quiet }
     }
 
     /// Gives the options of one table.
@@ -124,6 +129,7 @@ impl Tuning {
         options.set_level_compaction_dynamic_level_bytes(true);
         options.set_target_file_size_base(64 << 20);
         options.set_max_bytes_for_level_base(256 << 20);
+        options.set_disable_auto_compactions(self.quiet);
         if table == Table::Blob {
             set_separate_values(&mut options);
         } else {
