@@ -53,6 +53,12 @@ impl Error {
         Self::Invalid { what: what.into(), why: why.into() }
     }
 
+    /// Tells whether the error says that stored bytes are not what was written, and not that the engine fails.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Damaged { .. } | Self::Store(store::Error::Damaged { .. }))
+    }
+
     /// Tells whether trying again later, with nothing changed by the caller, may succeed.
     #[must_use]
     pub fn is_temporary(&self) -> bool {

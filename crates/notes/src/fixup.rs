@@ -28,10 +28,10 @@ use store::{Direction, KeyRange, Read, Table};
 use crate::access::{Access, level};
 use crate::acl::Identity;
 use crate::change::{self, Change};
-use crate::collection;
+use crate::collection::{self, CollectionId, CountOnly};
 use crate::counters::Counters;
 use crate::database::{ACL_NOTE, Database, Notes};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::folder::{self, Entry, FolderState, FolderWeigh};
 use crate::keys::{self, Part};
 use crate::limits::FINDINGS_MAX;
@@ -54,6 +54,8 @@ pub enum Finding {
     DesignList { note: NoteId },
     /// A folder's index differs from what the notes say, or its counts from its entries.
     FolderIndex { folder: ViewId, why: String },
+    /// The index of a view cannot be right; whose view it is makes it anew from the notes.
+    ViewIndex { view: ViewId, why: String },
     /// A counter is wrong.
     Counters { what: &'static str, says: u64, has: u64 },
     /// A table that is derived from the notes cannot be read.
@@ -92,6 +94,7 @@ impl fmt::Display for Finding {
             Self::Responses { note } => write!(f, "note {note}: the response hierarchy is wrong"),
             Self::DesignList { note } => write!(f, "note {note}: the list of design notes is wrong"),
             Self::FolderIndex { folder, why } => write!(f, "folder {folder}: {why}"),
+            Self::ViewIndex { view, why } => write!(f, "view {view}: {why}"),
             Self::Counters { what, says, has } => write!(f, "counter of {what}: says {says} instead of {has}"),
             Self::TableDamaged { table, why } => write!(f, "table {table} cannot be read: {why}"),
             Self::UnreadMarks { why } => write!(f, "unread marks cannot be read: {why}"),
@@ -150,7 +153,7 @@ pub fn close(notes: &Notes, path: &str) -> Result<()> {
 
 /// A database that does not open is worked on by one fixup at a time and used by nobody: until a repair is in the store others fail to open it.
 fn on_path(notes: &Notes, path: &str, work: fn(&Database) -> Result<FixupReport>) -> Result<FixupReport> {
-    let does_not_open = |opened: &Result<_>| opened.as_ref().err().is_some_and(salvage::is_damage);
+    let does_not_open = |opened: &Result<_>| opened.as_ref().err().is_some_and(Error::is_damage);
     let opened = notes.database_open(path);
     if !does_not_open(&opened) {
         return work(opened?.as_ref());
@@ -237,6 +240,8 @@ struct Survey<'s> {
     damaged: Vec<NoteId>,
     /// The folders that there are, and what must be in them.
     folders: BTreeMap<ViewId, BTreeMap<Uid, NoteId>>,
+    /// Views that are no folders. What their indexes must hold, the rooms above know.
+    views: Vec<ViewId>,
     /// Folders whose index must be written again.
     broken: Vec<ViewId>,
     /// The counters as the last transaction left them.
@@ -263,6 +268,7 @@ impl<'s> Survey<'s> {
             headers: HashMap::new(),
             damaged: Vec::new(),
             folders: BTreeMap::new(),
+            views: Vec::new(),
             broken: Vec::new(),
             stored,
             unreadable: HashSet::new(),
@@ -532,24 +538,44 @@ impl<'s> Survey<'s> {
     }
 
     fn check_folders(&mut self) -> Result<()> {
-        for folder in self.folders.keys().copied().collect::<Vec<_>>() {
-            if self.lost_folders.contains(&folder) {
+        for view in self.folders.keys().copied().collect::<Vec<_>>() {
+            if self.lost_folders.contains(&view) {
                 continue;
             }
-            let fault = salvage::sound(self.folder_fault(folder))?;
-            if let Some(why) = fault.unwrap_or_else(Some) {
-                self.broken.push(folder);
-                self.find(Finding::FolderIndex { folder, why });
+            let is_folder = self.is_folder(view)?;
+            let fault = if is_folder { self.folder_fault(view) } else { self.view_fault(view) };
+            let fault = salvage::sound(fault)?.unwrap_or_else(Some);
+            if is_folder {
+                if let Some(why) = fault {
+                    self.broken.push(view);
+                    self.find(Finding::FolderIndex { folder: view, why });
+                }
+            } else {
+                self.views.push(view);
+                if let Some(why) = fault {
+                    self.find(Finding::ViewIndex { view, why });
+                }
             }
         }
         Ok(())
+    }
+
+    /// Looks at what can be known of an index whose entries the rooms above define: whether it can be read, and whether its counts are right.
+    fn view_fault(&self, view: ViewId) -> Result<Option<String>> {
+        let id = CollectionId::new(self.number, view);
+        if let Some(finding) = collection::check(self.reader, id, &CountOnly)?.first() {
+            return Ok(Some(finding.to_string()));
+        }
+        let mut cursor = self.reader.scan(Table::ViewBack, &keys::view_back(id.database, view), Direction::Forward)?;
+        while cursor.next()?.is_some() {}
+        Ok(None)
     }
 
     fn folder_fault(&self, folder: ViewId) -> Result<Option<String>> {
         let id = folder::collection_id(self.number, folder);
         let reader = collection::Reader::open(self.reader, id)?;
         if !reader.exists() {
-            return Ok((!self.is_plain_view(folder)?).then(|| "its index is missing".into()));
+            return Ok(Some("its index is missing".into()));
         }
         if let Some(finding) = collection::check(self.reader, id, &FolderWeigh)?.first() {
             return Ok(Some(finding.to_string()));
@@ -576,10 +602,10 @@ impl<'s> Survey<'s> {
         Ok((count != expected.len()).then(|| format!("it has {count} entries instead of {}", expected.len())))
     }
 
-    fn is_plain_view(&self, folder: ViewId) -> Result<bool> {
-        let summary = reading::load_summary(self.reader, self.database, NoteId(folder.0))?.unwrap_or_default();
+    fn is_folder(&self, view: ViewId) -> Result<bool> {
+        let summary = reading::load_summary(self.reader, self.database, NoteId(view.0))?.unwrap_or_default();
         let flags = crate::item::find(&summary.items, folder::FLAGS_ITEM).and_then(|item| item.value.text());
-        Ok(!flags.is_some_and(|flags| flags.contains('F')))
+        Ok(flags.is_some_and(|flags| flags.contains('F')))
     }
 
     fn check_unread(&mut self) -> Result<()> {

@@ -13,7 +13,7 @@
 //! | `meta` | database, `k` | keywords |
 //! | `meta` | database, `q`, note, part | a damaged record that a repair put aside |
 
-use base::{DbNumber, Modseq, NoteId, Unid};
+use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
 use store::KeyRange;
 
 /// The two records of a note in the table `summary`.
@@ -109,6 +109,11 @@ pub(crate) fn designs(database: DbNumber) -> KeyRange {
 pub(crate) fn designs_end(database: DbNumber) -> [u8; 5] {
     assert_eq!(designs(database).end.as_deref(), Some(&meta(database, b'd' + 1)[..]), "nothing else lies between");
     meta(database, b'd' + 1)
+}
+
+/// Gives the keys under which a view keeps what each note occupies in its index.
+pub(crate) fn view_back(database: DbNumber, view: ViewId) -> KeyRange {
+    KeyRange::prefix(&[database.to_key(), view.to_key()].concat())
 }
 
 pub(crate) fn quarantine(database: DbNumber, note: NoteId, part: Part) -> [u8; 10] {

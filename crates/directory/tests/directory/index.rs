@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::NoteId;
 use directory::{NewUser, UserChange};
+use notes::fixup::{self, Finding};
 use notes::{Access, Identity, Item, NewNote, level};
+use store::{Batch, Direction, KeyRange, Read, Table};
 
 use crate::fixture::World;
 
@@ -148,6 +150,69 @@ fn an_index_built_anew_is_the_same() {
     assert_eq!(before, after);
     assert_eq!(note_of(&world, "bob"), None);
     assert_eq!(world.directory.groups(0, 10).expect("readable").total, 1);
+}
+
+/// Flips bits in a record in the middle of what the directory has in a table.
+fn damage(world: &World, table: Table) {
+    let range = KeyRange::prefix(&world.directory.database().number().to_key());
+    let mut cursor = world.notes.store().scan(table, &range, Direction::Forward).expect("readable");
+    let mut keys = Vec::new();
+    while let Some((key, _)) = cursor.next().expect("sound") {
+        keys.push(key.to_vec());
+    }
+    drop(cursor);
+    assert!(world.engine.damage(table, &keys[keys.len() / 2]), "{table:?} has a record with a value");
+}
+
+#[test]
+fn a_repair_has_the_index_built_anew() {
+    for table in [Table::Tree, Table::ViewBack, Table::Unid, Table::Bymod] {
+        let world = World::new(ACME);
+        damage(&world, table);
+        let database = world.directory.database();
+        let found = fixup::check(database).expect("it runs").findings;
+        assert!(!found.is_empty() && found.iter().all(Finding::is_repairable), "{table:?}: {found:?}");
+        assert!(fixup::repair(database).expect("it runs").repaired);
+        for name in ["ann@acme.test", "bob@acme.test"] {
+            assert!(note_of(&world, name).is_some(), "{table:?}: {name}");
+        }
+        assert_eq!(world.directory.users(0, 10).expect("readable").total, 2);
+        world.directory.user_add(&NewUser::new("zoe@acme.test")).expect("free");
+        assert_eq!(fixup::check(database).expect("it runs").findings, []);
+    }
+}
+
+#[test]
+fn entries_that_are_gone_come_back_with_a_repair() {
+    let world = World::new(ACME);
+    let prefix = world.directory.database().number().to_key();
+    let mut batch = Batch::new();
+    let mut cursor =
+        world.notes.store().scan(Table::View, &KeyRange::prefix(&prefix), Direction::Forward).expect("readable");
+    while let Some((key, _)) = cursor.next().expect("sound") {
+        if key.windows(3).any(|part| part == b"ann") {
+            batch.delete(Table::View, key);
+        }
+    }
+    drop(cursor);
+    world.notes.store().commit(&batch).expect("written");
+    assert_eq!(note_of(&world, "ann@acme.test"), None);
+    let database = world.directory.database();
+    assert!(matches!(fixup::check(database).expect("it runs").findings[..], [Finding::ViewIndex { .. }]));
+    fixup::repair(database).expect("it runs");
+    assert!(note_of(&world, "ann@acme.test").is_some());
+}
+
+#[test]
+fn the_names_of_a_lost_note_are_free() {
+    let world = World::new(ACME);
+    let bob = note_of(&world, "bob@acme.test").expect("exists");
+    let database = world.directory.database();
+    let key = [&database.number().to_key()[..], &bob.to_key(), &[0]].concat();
+    assert!(world.engine.damage(Table::Summary, &key));
+    fixup::repair(database).expect("it runs");
+    assert_eq!(note_of(&world, "bob@acme.test"), None);
+    world.directory.user_add(&NewUser::new("bob@acme.test")).expect("free");
 }
 
 #[test]

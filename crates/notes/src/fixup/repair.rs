@@ -8,7 +8,7 @@ use store::{Batch, Table};
 
 use super::{Survey, salvage};
 use crate::change::{self, Change};
-use crate::collection::{self, Builder, Tuning, Weigh};
+use crate::collection::{self, Builder, CollectionId, Tuning, Weigh};
 use crate::counters::Counters;
 use crate::database::{ACL_NOTE, acl_item};
 use crate::error::Result;
@@ -60,6 +60,7 @@ impl Survey<'_> {
         if let Some(keywords) = &keywords {
             batch.put(Table::Meta, &keys::keywords(self.number), &keywords.encode());
         }
+        self.remove_view_indexes(&mut batch);
         for folder in &self.broken {
             self.rewrite_folder(*folder, &mut counters, &mut batch)?;
         }
@@ -78,6 +79,17 @@ impl Survey<'_> {
         let Some(left) = &self.unread_left else { return };
         self.delete_table(Table::Unread, batch);
         left.iter().for_each(|(key, value)| batch.put(Table::Unread, key, value));
+    }
+
+    /// Removes what the rooms above have derived: they build an index that is missing anew. Also one in which nothing wrong can be seen, for it may hold
+    /// what a lost note had in it, or lack what nobody here knows of.
+    fn remove_view_indexes(&self, batch: &mut Batch) {
+        for view in &self.views {
+            CollectionId::new(self.number, *view).remove_all(batch);
+            let back = keys::view_back(self.number, *view);
+            let end = back.end.expect("view numbers end long before the greatest one");
+            batch.delete_range(Table::ViewBack, &back.start, &end);
+        }
     }
 
     fn rewrite_changes(&self, counters: &mut Counters, batch: &mut Batch) -> Result<()> {

@@ -6,18 +6,13 @@
 
 use store::{Direction, KeyRange, Read, Table};
 
-use crate::error::{Error, Result};
-
-/// Tells whether an error says that stored bytes are not what was written, and not that the engine fails.
-pub(super) fn is_damage(error: &Error) -> bool {
-    matches!(error, Error::Damaged { .. } | Error::Store(store::Error::Damaged { .. }))
-}
+use crate::error::Result;
 
 /// Takes damage for an answer: `Err` holds what was found out about it.
 pub(super) fn sound<T>(outcome: Result<T>) -> Result<std::result::Result<T, String>> {
     match outcome {
         Ok(value) => Ok(Ok(value)),
-        Err(error) if is_damage(&error) => Ok(Err(error.to_string())),
+        Err(error) if error.is_damage() => Ok(Err(error.to_string())),
         Err(error) => Err(error),
     }
 }
