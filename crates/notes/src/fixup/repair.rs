@@ -93,14 +93,11 @@ impl Survey<'_> {
     }
 
     fn rewrite_changes(&self, counters: &mut Counters, batch: &mut Batch) -> Result<()> {
-        let is_unreadable = self.unreadable.contains(&Table::Bymod);
-        if is_unreadable || self.database.losses.counters {
-            // What left a folder is told of nowhere else, and up to where it was purged is lost with the counters: whoever asks for changes
-            // before now is to compare everything.
-            counters.purged_modseq = counters.modseq;
-        }
+        // What left a folder, and what was deleted for good, is told of nowhere else, and what is wrong may have taken some of it along. So whoever asks for
+        // changes before now is to compare everything.
+        counters.purged_modseq = counters.modseq;
         counters.stubs = self.headers.values().filter(|header| header.is_stub()).count() as u64;
-        if is_unreadable {
+        if self.unreadable.contains(&Table::Bymod) {
             self.delete_table(Table::Bymod, batch);
         } else {
             change::scan(self.reader, self.number, Modseq(0), &mut |entry| {

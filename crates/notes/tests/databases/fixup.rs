@@ -182,11 +182,26 @@ fn derived_tables_with_flipped_bits_are_written_again() {
 }
 
 #[test]
-fn who_relied_on_a_damaged_order_of_changes_compares_everything() {
+fn who_relied_on_what_was_damaged_compares_everything() {
+    let change = |database: &Database| [&database.number().to_key()[..], &[0, 0, 0, 0, 0, 0, 0, 3]].concat();
+    let header = |database: &Database| [&database.number().to_key()[..], &NoteId(30).to_key(), &[0]].concat();
+    check_compares_everything(62, |world, database| {
+        let victim = keys(world, database, Table::Bymod)[5].clone();
+        flip(world, Table::Bymod, &[victim]);
+    });
+    // Its message went out of its folders, and nobody wrote down of which.
+    check_compares_everything(61, |world, database| flip(world, Table::Summary, &[header(database)]));
+    // As after its block was taken out: what is missing may have told that something left a folder.
+    check_compares_everything(62, |world, database| {
+        let range = KeyRange::prefix(&change(database));
+        damage(world, |batch| batch.delete_range(Table::Bymod, &range.start, &range.end.unwrap()));
+    });
+}
+
+fn check_compares_everything(changes: usize, break_it: impl Fn(&World, &Database)) {
     let (world, database) = rich();
     let since = database.modseq();
-    let victim = keys(&world, &database, Table::Bymod)[5].clone();
-    flip(&world, Table::Bymod, &[victim]);
+    break_it(&world, &database);
     mend(&world, &database);
     let access = reader(&database, ANN).unwrap();
     let reading = access.read().unwrap();
@@ -197,7 +212,7 @@ fn who_relied_on_a_damaged_order_of_changes_compares_everything() {
         Ok(())
     };
     reading.changes(Modseq(0), each).unwrap();
-    assert_eq!(count, 62, "every note, the deleted one, the folder and the access control list");
+    assert_eq!(count, changes, "every note that is left, the deleted one, the folder and the access control list");
 }
 
 #[test]
