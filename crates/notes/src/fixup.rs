@@ -34,6 +34,7 @@ use crate::database::{ACL_NOTE, Database, Notes};
 use crate::error::{Error, Result};
 use crate::folder::{self, Entry, FolderState, FolderWeigh};
 use crate::keys::{self, Part};
+use crate::keyword::Keywords;
 use crate::limits::FINDINGS_MAX;
 use crate::note::{Header, NoteClass};
 use crate::reading;
@@ -167,9 +168,10 @@ fn on_path(notes: &Notes, path: &str, work: fn(&Database) -> Result<FixupReport>
 pub fn check(database: &Database) -> Result<FixupReport> {
     database.refuse_when_dropped()?;
     database.store.forget_written();
+    let keywords = database.keywords();
     let snapshot = database.store.snapshot()?;
     let stored = reading::load_counters(&snapshot, database.number).unwrap_or_else(|_| *database.lock());
-    let mut survey = Survey::new(database, &snapshot, stored);
+    let mut survey = Survey::new(database, &snapshot, stored, keywords);
     let outcome = survey.run();
     if outcome.is_err() || !survey.report.findings.is_empty() {
         // A database that is being deleted is not damaged; its deleter holds the lock until it is known to be gone.
@@ -185,7 +187,7 @@ pub fn repair(database: &Database) -> Result<FixupReport> {
     let mut counters = database.lock();
     database.refuse_when_dropped()?;
     database.store.forget_written();
-    let mut survey = Survey::new(database, database.store.as_ref(), *counters);
+    let mut survey = Survey::new(database, database.store.as_ref(), *counters, database.keywords());
     survey.run()?;
     if survey.report.findings.is_empty() {
         return Ok(survey.report);
@@ -213,7 +215,7 @@ pub fn repair(database: &Database) -> Result<FixupReport> {
 pub fn blob_uses(database: &Database, each: &mut dyn FnMut(BlobOwner, BlobId)) -> Result<()> {
     let reader = database.store.as_ref();
     let owner = |note| BlobOwner { database: database.number, note };
-    let mut survey = Survey::new(database, reader, *database.lock());
+    let mut survey = Survey::new(database, reader, *database.lock(), database.keywords());
     survey.read_headers()?;
     let mut unread: HashSet<BlobOwner> = survey.damaged.iter().map(|note| owner(*note)).collect();
     for note in survey.headers.values().filter(|header| !header.is_stub()).map(|header| header.note) {
@@ -254,12 +256,15 @@ struct Survey<'s> {
     lost_folders: BTreeSet<ViewId>,
     /// What can be read of the unread marks, when not all can.
     unread_left: Option<Pairs>,
+    /// The keywords as they are known in memory; the stored ones are at least as many.
+    keywords: Arc<Keywords>,
     /// The keywords must be written again.
     keywords_broken: bool,
 }
 
 impl<'s> Survey<'s> {
-    fn new(database: &'s Database, reader: &'s dyn Read, stored: Counters) -> Self {
+    /// Takes `keywords` from before the reader was frozen: a transaction stores a new one before it is known in memory.
+    fn new(database: &'s Database, reader: &'s dyn Read, stored: Counters, keywords: Arc<Keywords>) -> Self {
         Self {
             database,
             reader,
@@ -275,6 +280,7 @@ impl<'s> Survey<'s> {
             leads_to: HashMap::new(),
             lost_folders: BTreeSet::new(),
             unread_left: None,
+            keywords,
             keywords_broken: false,
         }
     }

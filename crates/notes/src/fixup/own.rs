@@ -127,11 +127,13 @@ impl Survey<'_> {
         let stored = salvage::sound(reading::load_keywords(self.reader, self.number))?.ok();
         let used = self.keywords_used();
         let missing_from = |known: &Keywords| used.iter().filter(|number| **number >= known.names().len()).count();
-        if stored.as_ref().is_some_and(|stored| missing_from(stored) == 0) {
+        let is_right =
+            |stored: &Keywords| missing_from(stored) == 0 && stored.names().starts_with(self.keywords.names());
+        if stored.as_ref().is_some_and(is_right) {
             return Ok(());
         }
         self.keywords_broken = true;
-        let lost = missing_from(&self.database.keywords());
+        let lost = missing_from(&self.keywords);
         self.find(Finding::Keywords { lost });
         Ok(())
     }
@@ -139,7 +141,7 @@ impl Survey<'_> {
     /// Gives the keywords with a name for each that a note has.
     pub(super) fn right_keywords(&self) -> Keywords {
         let count = self.keywords_used().last().map_or(0, |greatest| greatest + 1);
-        self.database.keywords().filled(count)
+        self.keywords.filled(count)
     }
 
     fn keywords_used(&self) -> BTreeSet<usize> {

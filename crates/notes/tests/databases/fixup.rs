@@ -275,6 +275,18 @@ fn what_a_database_keeps_of_itself_is_written_again_from_memory() {
 }
 
 #[test]
+fn keywords_that_are_missing_are_written_again_from_memory() {
+    let (world, database) = filled();
+    for names in [&["Home".to_owned()][..], &["Work".to_owned()]] {
+        world.write(&database, ANN, |writer| writer.marks_set(NoteId(30), Marks::SEEN, names).map(drop)).unwrap();
+    }
+    damage(&world, |batch| batch.delete(Table::Meta, &[&database.number().to_key()[..], b"k"].concat()));
+    assert_eq!(mend(&world, &database), [Finding::Keywords { lost: 0 }]);
+    let database = world.restarted().notes.database_open("docs.nsf").unwrap();
+    assert_eq!(database.keywords().names(), ["Work", "Home"], "also the one that no note has");
+}
+
+#[test]
 fn unread_marks_that_cannot_be_read_are_forgotten() {
     let (world, database) = rich();
     let victim = keys(&world, &database, Table::Unread)[0].clone();
