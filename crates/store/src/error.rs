@@ -28,6 +28,11 @@ pub enum Error {
     /// The key for attachments is missing or not the right one. The operator configures it.
     #[error("the attachments of the store cannot be decrypted: {0}")]
     Key(&'static str),
+    /// References to attachments were in a damaged place, so that nobody knows which are without users. The operator has them made anew.
+    #[error(
+        "no attachment is removed, since references to them may be missing; `doublet fixup` or `doublet blobs --rebuild`, without a server, makes them anew"
+    )]
+    ReferencesLost,
     /// A named thing of the operator's (a folder, a backup, a key file) is not as it must be.
     #[error("{}: {why}", path.display())]
     Unusable { path: PathBuf, why: String },

@@ -131,6 +131,9 @@ impl Blobs {
         let fingerprints = add_missing_references(store, uses, &mut rebuilt)?;
         remove_stale_references(store, &fingerprints, &mut rebuilt)?;
         note_orphans(store, now, &mut rebuilt)?;
+        let mut batch = Batch::new();
+        collect::references_found(&mut batch);
+        commit_rest(store, &batch)?;
         self.known.clear();
         Ok(rebuilt)
     }

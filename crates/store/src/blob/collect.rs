@@ -4,6 +4,8 @@
 //! the note goes, else the content goes too. It works in small steps; each takes the write side of the gate, so that no writer is between
 //! its look for existing content and its commit. The grace period counts from the release that is noted, also when the content
 //! was used again for a while since.
+//!
+//! Invariant: nothing is removed from the moment at which references may be missing ([`Blobs::references_lost`]) until they were made anew from the notes.
 
 use std::sync::PoisonError;
 
@@ -16,6 +18,9 @@ use crate::batch::Batch;
 use crate::engine::{Direction, KeyRange, Read, Table};
 use crate::error::{Error, Result};
 use crate::store::Store;
+
+/// The key in [`Table::Store`] that says that references may be missing.
+const REFERENCES_LOST_KEY: &[u8] = b"references-lost";
 
 /// Releases that are looked at while the gate is held once.
 const STEP: usize = 32;
@@ -36,6 +41,9 @@ pub struct Collected {
 impl Blobs {
     /// Removes content without users, looking at no more than `budget` releases.
     pub fn collect(&self, store: &Store, now: Timestamp, budget: usize) -> Result<Collected> {
+        if store.get(Table::Store, REFERENCES_LOST_KEY)?.is_some() {
+            return Err(Error::ReferencesLost);
+        }
         let mut due = KeyRange::between(Vec::new(), free_key(now.before(self.grace), &BlobId([0xFF; 32])));
         let mut collected = Collected::default();
         let mut rest = budget;
@@ -52,6 +60,14 @@ impl Blobs {
         }
         collected.more = !first_keys(store, &due, 1)?.is_empty();
         Ok(collected)
+    }
+
+    /// Notes that references may be missing, before damage is taken out of their table. Durable on return.
+    pub fn references_lost(&self, store: &Store) -> Result<()> {
+        let _gate = self.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let mut batch = Batch::new();
+        batch.put(Table::Store, REFERENCES_LOST_KEY, &[]);
+        store.durable(store.commit(&batch)?).wait()
     }
 
     fn collect_step(&self, store: &Store, keys: &[Vec<u8>], collected: &mut Collected) -> Result<()> {
@@ -95,6 +111,11 @@ impl Blobs {
         *removed += 1;
         Ok(stored_length)
     }
+}
+
+/// Adds to a batch that all references are there.
+pub(super) fn references_found(batch: &mut Batch) {
+    batch.delete(Table::Store, REFERENCES_LOST_KEY);
 }
 
 /// Gives the key under which a release is noted: time, then blob.

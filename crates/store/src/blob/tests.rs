@@ -420,6 +420,27 @@ fn a_deleted_database_releases_its_attachments() {
 }
 
 #[test]
+fn nothing_is_removed_while_references_may_be_missing() {
+    let mut world = world();
+    let id = world.put(owner(1), b"in use");
+    world.store.blobs().references_lost(&world.store).expect("noted");
+    // The damage that was taken out, and another user who lets it go.
+    let mut batch = Batch::new();
+    batch.delete(Table::BlobRef, &user_key(&id, owner(1)));
+    batch.put(Table::BlobFree, &collect::free_key(world.now, &id), &[]);
+    world.store.commit(&batch).expect("written");
+    world.now = world.now.after(2 * GRACE);
+    let collect = |world: &World| world.store.blobs().collect(&world.store, world.now, 100);
+    assert!(matches!(collect(&world), Err(Error::ReferencesLost)));
+    let again = world_over(Arc::new(world.engine.crash_losing_all()), None).expect("opened");
+    assert!(matches!(collect(&World { now: world.now, ..again }), Err(Error::ReferencesLost)), "also after a restart");
+    let mut uses = [Ok((owner(1), id))].into_iter();
+    assert_eq!(world.store.blobs().rebuild(&world.store, &mut uses, world.now).expect("rebuilt").added, 1);
+    assert_eq!(collect(&world).expect("it runs").removed, 0);
+    assert_eq!(world.store.blobs().read(&world.store, &id).expect("sound"), b"in use");
+}
+
+#[test]
 fn the_collector_waits_for_a_writer_that_has_found_content() {
     let mut world = world();
     let content = text(1, 5_000);
