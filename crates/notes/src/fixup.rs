@@ -25,8 +25,6 @@ use base::{DbNumber, Modseq, Name, NoteId, Uid, Unid, ViewId};
 use store::blob::{BlobId, BlobOwner};
 use store::{Direction, KeyRange, Read, Table};
 
-use crate::access::{Access, level};
-use crate::acl::Identity;
 use crate::change::{self, Change};
 use crate::collection::{self, CollectionId, CountOnly};
 use crate::counters::Counters;
@@ -138,18 +136,6 @@ pub fn check_at(notes: &Notes, path: &str) -> Result<FixupReport> {
 /// Checks the database at a path, also one that does not open, and repairs what can be derived; then it opens. Durable on return.
 pub fn repair_at(notes: &Notes, path: &str) -> Result<FixupReport> {
     on_path(notes, path, repair)
-}
-
-/// Lets in nobody but the owner of the database at a path, as a repair does when the access control list is lost: for one whose damage is gone
-/// since, so that an older list would count again. Durable on return.
-pub fn close(notes: &Notes, path: &str) -> Result<()> {
-    let database = notes.database_open(path)?;
-    let itself: Access<level::Depositor> = database.authorize(&Arc::new(Identity::local_server("")))?;
-    let accesses = [&itself];
-    let mut transaction = notes.transaction(&accesses)?;
-    transaction.on(0).acl_set(own::private_acl(&database.record()))?;
-    let ticket = transaction.commit()?;
-    Ok(notes.store().durable(ticket).wait()?)
 }
 
 /// A database that does not open is worked on by one fixup at a time and used by nobody: until a repair is in the store others fail to open it.

@@ -57,7 +57,7 @@ pub(super) fn open_without(notes: &Notes, path: &str) -> Result<Database> {
 }
 
 /// Lets in nobody who is not sure to have been let in before.
-pub(super) fn private_acl(record: &DatabaseRecord) -> Acl {
+fn private_acl(record: &DatabaseRecord) -> Acl {
     if record.owner.is_empty() { Acl::open_to_all(AclLevel::NoAccess) } else { Acl::private(&record.owner) }
 }
 

@@ -9,10 +9,11 @@ use std::ops::ControlFlow;
 use notes::Notes;
 use notes::fixup::{self, Finding, FixupReport};
 use serde_json::{Value, json};
+use store::{Direction, KeyRange, Table};
 
 use super::answer::record;
 use super::request::FixupRequest;
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, step};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, maintenance, step};
 use crate::core::Ground;
 use crate::limits::MEND_ROUNDS_MAX;
 
@@ -21,6 +22,9 @@ const STORE: &str = "store";
 
 /// Where findings about attachments belong.
 const ATTACHMENTS: &str = "attachments";
+
+/// Tables of which nothing is given up: from a gap in them nobody could tell which numbers are in use, or how the store is to be read.
+const KEPT: [Table; 2] = [Table::Catalog, Table::Store];
 
 /// Checks or repairs databases while others work on the store, whose files stay as they are.
 pub(super) fn execute(notes: &Notes, request: &FixupRequest, report: &mut Report<'_>) -> Outcome {
@@ -38,15 +42,10 @@ pub fn execute_alone(ground: Ground, request: &FixupRequest, report: &mut Report
     if request.paths.is_empty() {
         found.store(&ground.notes, report)?;
     }
-    if request.check_only || found.damage.is_empty() {
-        found.databases(&ground.notes, request, report)?;
-        return found.answer(request.check_only);
+    found.databases(&ground.notes, request, report)?;
+    if !request.check_only && !found.damage.is_empty() {
+        found.mend(ground, request, report)?;
     }
-    // What is lost with a block can be told only as long as the block is there.
-    let look = FixupRequest { check_only: true, ..request.clone() };
-    found.databases(&ground.notes, &look, report)?;
-    let ground = found.replace_files(ground, report)?;
-    found.finish(&ground.notes, request, report)?;
     found.answer(request.check_only)
 }
 
@@ -71,6 +70,8 @@ enum Kind {
     Lost,
     /// It could not be looked at, or not be repaired.
     Failed,
+    /// The same, for a reason that has nothing to do with the damage.
+    Prevented,
 }
 
 /// What a fixup has found so far.
@@ -81,6 +82,8 @@ struct Findings {
     damage: Vec<store::Error>,
     /// The databases that have lost their access control lists.
     unlisted: Vec<String>,
+    /// What was made anew that is no finding.
+    says: Vec<String>,
 }
 
 impl Findings {
@@ -97,7 +100,10 @@ impl Findings {
             match work(notes, path) {
                 Ok(result) => self.take(path, &result),
                 Err(notes::Error::NotFound { .. }) => return Err(Failure::no_such("db", path)),
-                Err(error) => self.add(path, Kind::Failed, error.to_string(), false),
+                Err(error) => {
+                    let kind = if error.is_damage() { Kind::Failed } else { Kind::Prevented };
+                    self.add(path, kind, error.to_string(), false);
+                }
             }
         }
         Ok(())
@@ -136,25 +142,66 @@ impl Findings {
         Ok(())
     }
 
-    /// Takes the damaged blocks out of the store's files; what could not be replaced stays a finding.
+    /// Takes the damaged blocks out of the store's files. The databases know by now what is lost with them; when one of them could not write it
+    /// down, the blocks stay, for afterwards nobody could tell it any more.
+    fn mend(&mut self, ground: Ground, request: &FixupRequest, report: &mut Report<'_>) -> Result<(), Failure> {
+        if self.rows.iter().any(|row| row.kind == Kind::Prevented) {
+            return Ok(());
+        }
+        let were_references =
+            tables_of(&self.damage).iter().any(|table| matches!(table, Table::BlobRef | Table::BlobFree));
+        if were_references {
+            ground.store.blobs().references_lost(&ground.store)?;
+        }
+        let ground = self.replace_files(ground, report)?;
+        let mut again = Self::default();
+        again.databases(&ground.notes, request, report)?;
+        self.settle_databases(again);
+        if were_references {
+            self.rebuild_references(&ground.notes);
+        }
+        self.settle_blocks(&ground.store.engine().verify(&mut |_| ())?);
+        Ok(())
+    }
+
+    /// Replaces damaged files table by table; one that fails does not keep the others from being mended.
     fn replace_files(&mut self, mut ground: Ground, report: &mut Report<'_>) -> Result<Ground, Failure> {
         let mut damage = std::mem::take(&mut self.damage);
         for _ in 0..MEND_ROUNDS_MAX {
-            let mut young = Vec::new();
+            let mut taken = Vec::new();
             for table in tables_of(&damage) {
+                if KEPT.contains(&table) && !reads_whole(&ground.notes, table)? {
+                    continue;
+                }
                 let what = format!("replacing files of {}", table.name());
                 step(report, Progress { what, done: 0, total: None, unit: Unit::Bytes })?;
-                young.extend(ground.store.engine().mend(table, &damage)?.left);
+                match ground.store.engine().mend(table, &damage) {
+                    Ok(mended) => taken.extend(mended.left),
+                    Err(error) => self.add_once(format!("its files of {} stay: {error}", table.name())),
+                }
             }
-            if young.is_empty() {
+            if taken.is_empty() {
                 break;
             }
             // What lies behind them is seen when they are gone.
-            ground = ground.without(&young).map_err(|error| Failure::Refused(error.to_string()))?;
+            ground = ground.without(&taken).map_err(|error| Failure::Refused(error.to_string()))?;
             damage = ground.store.engine().verify(&mut |_| ())?;
         }
-        self.settle_blocks(&ground.store.engine().verify(&mut |_| ())?);
         Ok(ground)
+    }
+
+    /// Adds what prevents files from being replaced, unless that is told already.
+    fn add_once(&mut self, what: String) {
+        if !self.rows.iter().any(|row| row.place == STORE && row.what == what) {
+            self.add(STORE, Kind::Prevented, what, false);
+        }
+    }
+
+    fn rebuild_references(&mut self, notes: &Notes) {
+        match maintenance::rebuild(notes) {
+            Ok(done) => self.says.push(done),
+            Err(error) => self.add(ATTACHMENTS, Kind::Failed, format!("who uses which cannot be told: {error}"), false),
+        }
     }
 
     /// Takes over which damage is still there. Where a reading meets a block depends on what is before it, so that what was told of it before does not tell whether it
@@ -170,30 +217,18 @@ impl Findings {
         }
     }
 
-    /// Repairs databases whose findings were told before, and says which of them are mended.
-    fn finish(&mut self, notes: &Notes, request: &FixupRequest, report: &mut Report<'_>) -> Result<(), Failure> {
-        let mut again = Self::default();
-        again.databases(notes, request, report)?;
-        for path in &self.unlisted {
-            // An older list may have come back from beneath the damage, with whom it let in then.
-            fixup::close(notes, path)?;
-        }
-        self.settle_databases(again);
-        Ok(())
-    }
-
-    /// Takes over what a repair of all databases has found. One that failed has mended nothing that it does not tell of.
+    /// Takes over what a second repair of all databases has found. Of a database that it failed on, nothing is known to be mended.
     fn settle_databases(&mut self, again: Self) {
-        for row in self.rows.iter_mut().filter(|row| row.kind == Kind::Derived) {
-            row.mended = !again.rows.iter().any(|other| {
-                other.place == row.place && !other.mended && (other.kind == Kind::Failed || other.what == row.what)
-            });
+        let is_failure = |row: &&Row| matches!(row.kind, Kind::Failed | Kind::Prevented);
+        for failed in again.rows.iter().filter(is_failure) {
+            self.rows.iter_mut().filter(|row| row.place == failed.place).for_each(|row| row.mended = false);
         }
-        // What the first look failed on was in the way then: it may have been the filter of a file.
+        // What the first repair failed on was in the way then: it may have been the filter of a file.
         self.rows.retain(|row| row.kind != Kind::Failed || row.place == ATTACHMENTS);
         for row in again.rows {
-            if !self.rows.iter().any(|told| told.place == row.place && told.what == row.what) {
-                self.rows.push(row);
+            match self.rows.iter_mut().find(|told| told.place == row.place && told.what == row.what) {
+                Some(told) => told.mended &= row.mended,
+                None => self.rows.push(row),
             }
         }
         self.unlisted.extend(again.unlisted);
@@ -207,7 +242,8 @@ impl Findings {
         let lines: Vec<String> = self.left().map(|row| format!("  {}: {}", row.place, row.what)).collect();
         if lines.is_empty() {
             let rows = self.rows.into_iter().map(Row::told).collect();
-            return Ok(Answer::list(rows).and(format!("{count} findings, all of them mended.")));
+            let answer = Answer::list(rows).and(format!("{count} findings, all of them mended."));
+            return Ok(self.says.into_iter().fold(answer, Answer::and));
         }
         let (left, next) = (lines.len(), self.next_step(check_only));
         Err(Failure::Refused(format!("{count} findings, {left} of them not mended:\n{}\n{next}", lines.join("\n"))))
@@ -252,8 +288,21 @@ impl Findings {
     }
 }
 
+/// Tells whether only what leads to the records of a table is damaged.
+fn reads_whole(notes: &Notes, table: Table) -> Result<bool, Failure> {
+    let mut cursor = notes.store().engine().scan(table, &KeyRange::all(), Direction::Forward)?;
+    loop {
+        match cursor.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(true),
+            Err(store::Error::Damaged { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// Gives the tables in which damage is.
-fn tables_of(damage: &[store::Error]) -> BTreeSet<store::Table> {
+fn tables_of(damage: &[store::Error]) -> BTreeSet<Table> {
     let table =
         |error: &store::Error| if let store::Error::Damaged { table, .. } = error { Some(*table) } else { None };
     damage.iter().filter_map(table).collect()

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use notes::fixup;
+use notes::{Notes, fixup};
 use serde_json::json;
 
 use super::request::BlobRequest;
@@ -62,7 +62,7 @@ pub(super) fn blobs(core: &Core, request: &BlobRequest, report: &mut Report<'_>)
         says.push(format!("{count} attachments without users were removed ({bytes} bytes)."));
     }
     if request.rebuild {
-        says.push(rebuild(core)?);
+        says.push(rebuild(&core.notes)?);
     }
     let found = core.store.blobs().report(core.store.as_ref())?;
     let mut answer = Answer::record(vec![
@@ -100,13 +100,14 @@ fn users_of_missing(core: &Core, missing: &[store::BlobId]) -> Result<Vec<String
 
 /// Makes the table of who uses which attachment anew. Only while nobody else works on the data folder: what was added
 /// between the look at the databases and the rebuild would lose its reference.
-fn rebuild(core: &Core) -> Result<String, Failure> {
+pub(super) fn rebuild(notes: &Notes) -> Result<String, Failure> {
     let mut uses = Vec::new();
-    for facts in core.notes.database_list()? {
-        let database = core.notes.database_open(&facts.path)?;
+    for facts in notes.database_list()? {
+        let database = notes.database_open(&facts.path)?;
         fixup::blob_uses(&database, &mut |owner, blob| uses.push(Ok((owner, blob))))?;
     }
-    let rebuilt = core.store.blobs().rebuild(&core.store, &mut uses.into_iter(), core.clock.now())?;
+    let store = notes.store();
+    let rebuilt = store.blobs().rebuild(store, &mut uses.into_iter(), notes.clock().now())?;
     Ok(format!(
         "The table of uses was rebuilt: {} were missing, {} were wrong, {} attachments have no user.",
         rebuilt.added, rebuilt.removed, rebuilt.orphaned

@@ -1,13 +1,21 @@
 //! What a fixup tells of what it found, mended and left.
 
-use store::Table;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use mail::mailbox::{Flags, NewMessage};
 
 use super::*;
+use crate::config::Config;
+use crate::core::{Core, Ground};
+use crate::data::DataFolder;
+use crate::sample::Sample;
 
-/// Makes findings of `place: what`, unmended.
+/// Makes findings of `place: what`; a repair has mended those that can be derived.
 fn findings(rows: &[(Kind, &str, &str)]) -> Findings {
     let mut findings = Findings::default();
-    rows.iter().for_each(|(kind, place, what)| findings.add(place, *kind, (*what).to_owned(), false));
+    rows.iter().for_each(|(kind, place, what)| findings.add(place, *kind, (*what).to_owned(), *kind == Kind::Derived));
     findings
 }
 
@@ -45,4 +53,104 @@ fn a_repair_that_failed_has_mended_nothing() {
     let mut found = findings(&derived);
     found.settle_databases(findings(&[(Kind::Lost, "a.nsf", "note 7")]));
     assert_eq!(left(&found), ["note 7"]);
+}
+
+/// A data folder that is closed, and what opens it.
+struct Closed {
+    config: Arc<Config>,
+    folder: tempfile::TempDir,
+    /// The sorted file of each table.
+    files: HashMap<Table, PathBuf>,
+}
+
+impl Closed {
+    /// Makes a sample with mail that has attachments, each of whose tables lies in one file of the last level.
+    fn new() -> Self {
+        let Sample { core, folder } = Sample::new();
+        for user in ["ann", "bob"] {
+            let file = core.mail.open_as_server(&format!("mail/{user}.nsf")).expect("it is there");
+            let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
+            let attachment = format!("{user} ").repeat(100_000);
+            let text = format!(
+                "Subject: hello\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nhello\r\n--b\r\n\
+                 Content-Type: application/pdf\r\n\r\n{attachment}\r\n--b--\r\n"
+            );
+            let message = NewMessage { raw: text.into_bytes(), flags: Flags::default(), received: None };
+            file.append(inbox, &[message]).expect("it goes in");
+        }
+        let store = core.data.store();
+        let sorted = || {
+            let files = std::fs::read_dir(&store).expect("a folder").map(|entry| entry.expect("an entry").path());
+            files.filter(|path| path.extension().is_some_and(|end| end == "sst")).collect::<Vec<_>>()
+        };
+        core.store.flush().expect("flushed");
+        let mut files = HashMap::new();
+        for table in Table::ALL {
+            let before = sorted();
+            core.store.engine().compact(table, &KeyRange::all()).expect("compacted");
+            files.extend(sorted().into_iter().filter(|file| !before.contains(file)).map(|file| (table, file)));
+        }
+        Self { config: Arc::clone(&core.config), folder, files }
+    }
+
+    /// Flips a bit in the first block of a table.
+    fn flip(&self, table: Table) {
+        let file = &self.files[&table];
+        let mut bytes = std::fs::read(file).expect("read");
+        bytes[20] ^= 0x10;
+        std::fs::write(file, bytes).expect("written");
+    }
+
+    fn fixup(&self) -> Outcome {
+        let data = DataFolder::new(&self.config.server.data);
+        let lock = data.lock().expect("nobody works on it");
+        let ground = Ground::open_for_fixup(Arc::clone(&self.config), data, lock).expect("the store opens");
+        execute_alone(ground, &FixupRequest::default(), &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// Asserts that nothing is wrong any more and that the server opens.
+    fn reopen(&self) -> Core {
+        let again = self.fixup().expect("nothing is left to mend");
+        assert_eq!(again.says, ["No damage was found."]);
+        Core::open(Arc::clone(&self.config)).expect("it opens")
+    }
+}
+
+#[test]
+fn what_is_derived_works_again_whatever_block_was_lost() {
+    for table in [Table::Unid, Table::Bymod, Table::View, Table::Tree, Table::ViewBack, Table::Meta] {
+        let closed = Closed::new();
+        closed.flip(table);
+        let answer = closed.fixup().unwrap_or_else(|failure| panic!("{table:?}: {failure}"));
+        assert!(answer.says[0].ends_with("all of them mended."), "{table:?}: {answer:?}");
+        let core = closed.reopen();
+        for user in ["ann", "bob"] {
+            assert!(core.directory.person(&format!("{user}@acme.test")).expect("a look").is_some(), "{table:?}");
+            let file = core.mail.open_as_server(&format!("mail/{user}.nsf")).expect("it is there");
+            let view = file.view().expect("a view");
+            let inbox = view.folder("INBOX").expect("a look").expect("an inbox");
+            assert_eq!(view.status(inbox.id).expect("a status").messages, 1, "{table:?}");
+        }
+        drop(closed.folder);
+    }
+}
+
+#[test]
+fn a_server_whose_first_notes_are_lost_opens_again() {
+    let closed = Closed::new();
+    closed.flip(Table::Summary);
+    let told = closed.fixup().expect_err("it tells what is lost").to_string();
+    assert!(told.contains("names.nsf: ") && told.contains("mail/bob.nsf: ") && !told.contains("store: "), "{told}");
+    let core = closed.reopen();
+    core.directory.domain_add("elsewhere.test", &[]).expect("it works on");
+}
+
+#[test]
+fn references_to_attachments_are_made_anew() {
+    let closed = Closed::new();
+    closed.flip(Table::BlobRef);
+    closed.fixup().expect_err("the lengths of attachments were in the same block");
+    let core = Core::open(Arc::clone(&closed.config)).expect("it opens");
+    assert_eq!(core.store.blobs().report(core.store.as_ref()).expect("it runs").references, 2);
+    maintenance::collect(&core, &mut |_| ControlFlow::Continue(())).expect("nothing is in doubt");
 }
