@@ -229,7 +229,6 @@ pub fn store_options(config: &Config, data: &DataFolder) -> store::Options {
         memtable_bytes: keys.write_buffer.as_usize(),
         reserve_bytes: keys.disk_reserve.0,
         open_files_max: u32::try_from(keys.open_files).unwrap_or(u32::MAX),
-        quiet: false,
         sync: match keys.sync {
             SyncMode::Group => store::SyncMode::Group,
             SyncMode::Each => store::SyncMode::Each,
@@ -244,6 +243,7 @@ pub fn store_options(config: &Config, data: &DataFolder) -> store::Options {
             DamagedLog::Refuse => store::rocks::DamagedLog::Refuse,
             DamagedLog::DropTail => store::rocks::DamagedLog::DropTail,
         },
+        ..store::Options::default()
     }
 }
 

@@ -61,7 +61,7 @@ pub const QUEUE_LOOK_EVERY: Duration = Duration::from_secs(1);
 pub const SESSIONS_LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How often a fixup opens the store again to look behind damaged files that it took out.
-pub const MEND_ROUNDS_MAX: usize = 16;
+pub const MEND_ROUNDS_MAX: usize = 64;
 
 /// How long a start waits for a data folder that somebody holds: a predecessor that was killed is not gone at once.
 pub const LOCK_WAIT: Duration = Duration::from_secs(2);

@@ -180,15 +180,6 @@ pub trait Read {
 /// Figures of an engine for the operator, by name; sizes in bytes.
 pub type Figures = Vec<(String, u64)>;
 
-/// What [`Engine::mend`] has done.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Mended {
-    /// How many files it replaced.
-    pub replaced: u64,
-    /// Files that can be taken out of a closed store only ([`crate::rocks::take_out`]); what can be read of them stands elsewhere.
-    pub left: Vec<SortedFile>,
-}
-
 /// A sorted file of an engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SortedFile {
@@ -238,11 +229,11 @@ pub trait Engine: Read + Send + Sync {
     /// Reads everything and checks every checksum; `progress` is told the bytes read so far. Gives the damage that it met; behind it, it goes on where it can.
     fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>>;
 
-    /// Takes what cannot be read out of the files of a table and keeps the rest. What is lost cannot be told afterwards, so that a check comes
-    /// first; `known` is what [`Engine::verify`] found then, since an engine may get along without what it could not read once. Nobody else may
-    /// read or write meanwhile.
-    fn mend(&self, _table: Table, _known: &[Error]) -> Result<Mended> {
-        Ok(Mended::default())
+    /// Writes what can be read of the damaged files of a table again, so that they can be taken out of the closed store ([`crate::rocks::take_out`]); gives
+    /// these files. What lies behind them is seen when they are gone. What is lost cannot be told afterwards, so that a check comes first; `known` is what
+    /// [`Engine::verify`] found then, since an engine may get along without what it could not read once. Nobody else may read or write meanwhile.
+    fn mend(&self, _table: Table, _known: &[Error]) -> Result<Vec<SortedFile>> {
+        Ok(Vec::new())
     }
 
     /// Estimates the bytes that the keys of the range take on disk.

@@ -44,3 +44,6 @@ pub const CACHED_VALUE_BYTES_MAX: usize = 4 << 10;
 
 /// About as many bytes are written in one batch when what can be read of a damaged file is written again.
 pub const MEND_BATCH_BYTES: usize = 16 << 20;
+
+/// Keys that are looked at for sound blocks between damaged ones.
+pub const MEND_PROBES: usize = 64;

@@ -34,7 +34,7 @@ pub use options::{DamagedLog, Options, Restart};
 pub(crate) use placement::{CHECKPOINT_FOLDER, CURRENT_FILE, RESTORING_FOLDER, make_folder, mark_unopened};
 
 use crate::batch::{Batch, Operation};
-use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Mended, Read, Table, next_key};
+use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Read, SortedFile, Table, next_key};
 use crate::error::{Error, Result};
 use options::Tuning;
 use placement::{LastLog, Origin};
@@ -351,7 +351,7 @@ impl Engine for Rocks {
         Ok(damage)
     }
 
-    fn mend(&self, table: Table, known: &[Error]) -> Result<Mended> {
+    fn mend(&self, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
         mend::mend(self, table, known)
     }
 

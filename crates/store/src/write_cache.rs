@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::batch::{Batch, Operation};
-use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Mended, Read, Table};
+use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Read, SortedFile, Table};
 use crate::error::{Error, Result};
 use crate::limits::{CACHED_KEY_BYTES_MAX, CACHED_VALUE_BYTES_MAX, WRITE_CACHE_BYTES_MAX};
 
@@ -247,7 +247,7 @@ impl Engine for WriteCache {
         self.sweep(|| self.inner.ingest(table, pairs))
     }
 
-    fn mend(&self, table: Table, known: &[Error]) -> Result<Mended> {
+    fn mend(&self, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
         self.sweep(|| self.inner.mend(table, known))
     }
 

@@ -176,7 +176,7 @@ impl Findings {
                 let what = format!("replacing files of {}", table.name());
                 step(report, Progress { what, done: 0, total: None, unit: Unit::Bytes })?;
                 match ground.store.engine().mend(table, &damage) {
-                    Ok(mended) => taken.extend(mended.left),
+                    Ok(damaged) => taken.extend(damaged),
                     Err(error) => self.add_once(format!("its files of {} stay: {error}", table.name())),
                 }
             }

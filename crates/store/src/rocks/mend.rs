@@ -2,154 +2,200 @@
 //!
 //! A block that cannot be read breaks every scan that comes to it, and the engine refuses all writes once a compaction has met it. Deleting its keys does not
 //! help: the block stays where it is. So the whole file goes, after what can be read of the range that it covers, in all files together, was written again on
-//! top of everything else. That changes nothing that could be read before, so that a crash between the steps does no harm.
+//! top of everything else, deletions included. That changes nothing that could be read before, so that a crash between the steps does no harm. It is
+//! done in pieces, each of which is true by itself, so that memory does not grow with the file.
 //!
-//! A file below level 0 is dropped at once. Lost is what lay in the damaged block and what is newer or older and lies between its keys.
+//! Where the range cannot be read, nothing is written: what lies on top of the damage stays, and what lies beneath it comes back. Lost is what was in
+//! the block, and what a younger file that is damaged elsewhere has in the same place, which scans do not reach either. Who knows what was in it, and does not want older records back, writes that down before (`docs/operating.md`).
 //!
-//! A file of level 0, which the engine does not drop, is left to [`super::take_out`], when the store is closed. It is young and may cover all keys, while the others hold
-//! nearly everything; where it cannot be read, the others cannot be read by scans either, so what they have there is not touched: what was changed last is lost, and
-//! what was there before comes back.
-//!
-//! A file of which only the filter is damaged is replaced too: scans do not need it, and asking for a key does.
+//! A file is taken out of the closed store ([`super::take_out`]), for the engine drops files only together with all that lie in their range, and those of level 0
+//! not at all. A file of which only the filter is damaged goes too: scans do not need it, and asking for a key does.
 //!
 //! Left out: the separate values of attachments.
 
+use rocksdb::LiveFile;
+
 use super::{Rocks, failure};
 use crate::batch::Batch;
-use crate::engine::{Direction, Engine as _, KeyRange, Mended, Read as _, SortedFile, Table, next_key};
+use crate::engine::{Direction, Engine as _, KeyRange, Read as _, SortedFile, Table, next_key};
 use crate::error::{Error, Result};
-use crate::limits::MEND_BATCH_BYTES;
+use crate::limits::{MEND_BATCH_BYTES, MEND_PROBES};
 
-/// Replaces the files of a table that cannot be read whole.
-pub(super) fn mend(rocks: &Rocks, table: Table, known: &[Error]) -> Result<Mended> {
-    let damage = rocks.damage_of(table, &mut 0, &mut |_| {})?;
-    let is_of_table = |error: &&Error| matches!(error, Error::Damaged { table: damaged, .. } if *damaged == table);
-    let known: Vec<&Error> = known.iter().filter(is_of_table).chain(&damage).collect();
-    if table == Table::Blob || known.is_empty() {
-        return Ok(Mended::default());
+/// Writes again what can be read of the damaged files of a table; gives the files, which can be taken out then.
+pub(super) fn mend(rocks: &Rocks, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
+    if table == Table::Blob {
+        return Ok(Vec::new());
     }
-    // A compaction that comes upon the damage would end all writing.
-    let quiet = rocks.db.set_options_cf(rocks.family(table), &[("disable_auto_compactions", "true")]);
-    quiet.map_err(|error| failure("put off compactions", &error))?;
+    let mut damage = rocks.damage_of(table, &mut 0, &mut |_| {})?;
+    damage.extend(
+        known.iter().filter(|error| matches!(error, Error::Damaged { table: of, .. } if *of == table)).cloned(),
+    );
+    if damage.is_empty() {
+        return Ok(Vec::new());
+    }
     let files = rocks.db.live_files().map_err(|error| failure("list the files", &error))?;
-    let of_table = || files.iter().filter(|file| file.column_family_name == table.name());
     // The engine names the file in which it met the damage.
-    let is_named = |name: &str| known.iter().any(|error| error.to_string().contains(name));
-    let mut mended = Mended::default();
-    for file in of_table().filter(|file| file.level == 0 && is_named(&file.name)) {
+    let is_damaged = |file: &&LiveFile| damage.iter().any(|error| error.to_string().contains(&file.name));
+    let damaged = files.iter().filter(|file| file.column_family_name == table.name()).filter(is_damaged);
+    let mut taken = Vec::new();
+    for file in youngest(damaged.collect()) {
         let (Some(first), Some(last)) = (&file.start_key, &file.end_key) else { continue };
         rescue(rocks, table, &KeyRange::between(first.clone(), next_key(last)))?;
-        let number = file.name.trim_matches(|c: char| !c.is_ascii_digit()).parse();
-        let number = number.map_err(|_| Error::Failed { what: "read the name of a file", why: file.name.clone() })?;
-        mended.left.push(SortedFile { table, level: 0, number });
-    }
-    if !mended.left.is_empty() {
-        // The others lie behind it: whether they can be read is seen when it is gone.
-        return Ok(mended);
-    }
-    for file in of_table().filter(|file| file.level > 0) {
-        let (Some(first), Some(last)) = (&file.start_key, &file.end_key) else { continue };
-        let range = KeyRange::between(first.clone(), next_key(last));
-        let (pairs, is_whole) = readable_part(rocks, table, &range)?;
-        if !is_whole || is_named(&file.name) {
-            replace(rocks, table, &range, &pairs)?;
-            let dropped = rocks.db.delete_file_in_range_cf(rocks.family(table), first, last);
-            dropped.map_err(|error| failure("drop a damaged file", &error))?;
-            mended.replaced += 1;
-        }
-    }
-    Ok(mended)
-}
-
-/// Writes what can be read of a range again on top, deletions included, and leaves the rest of it as it is.
-fn rescue(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<()> {
-    let mut start = range.start.clone();
-    loop {
-        let rest = KeyRange { start, end: range.end.clone() };
-        let (reached, is_whole) = copy_until_damage(rocks, table, &rest)?;
-        if is_whole {
-            break;
-        }
-        let after = reached.as_deref().map_or_else(|| rest.start.clone(), next_key);
-        let behind = start_behind_damage(rocks, table, &KeyRange { start: after, end: range.end.clone() })?;
-        match behind {
-            Some(behind) if reached.is_some() || behind > rest.start => start = behind,
-            _ => break,
-        }
+        taken.push(sorted_file(table, file)?);
     }
     rocks.sync()?;
-    rocks.db.flush_cf(rocks.family(table)).map_err(|error| failure("flush what could be read", &error))
+    rocks.db.flush_cf(rocks.family(table)).map_err(|error| failure("flush what could be read", &error))?;
+    Ok(taken)
 }
 
-/// Copies a range, batch by batch, up to the first damage; gives the last key and whether that was the end.
-fn copy_until_damage(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<(Option<Vec<u8>>, bool)> {
+/// Gives the files above which no other damaged file lies: one of level 0, or all of a further level, which do not overlap. Under
+/// a young file a damaged place is narrow, under an old one it is wide.
+fn youngest(mut files: Vec<&LiveFile>) -> Vec<&LiveFile> {
+    files.sort_by_key(|file| (file.level, std::cmp::Reverse(file.name.clone())));
+    let Some(level) = files.first().map(|file| file.level) else { return files };
+    files.retain(|file| file.level == level);
+    if level == 0 {
+        files.truncate(1);
+    }
+    files
+}
+
+fn sorted_file(table: Table, file: &LiveFile) -> Result<SortedFile> {
+    let unnamed = || Error::Failed { what: "read the name of a file", why: file.name.clone() };
+    let number = file.name.trim_matches(|c: char| !c.is_ascii_digit()).parse().map_err(|_| unnamed())?;
+    Ok(SortedFile { table, level: u32::try_from(file.level).map_err(|_| unnamed())?, number })
+}
+
+/// Writes what can be read of a range again on top, and leaves the rest of it as it is.
+fn rescue(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<()> {
+    let mut rest = range.clone();
+    while let Some(reached) = copy_until_damage(rocks, table, &rest)? {
+        let gap = KeyRange { start: reached, end: range.end.clone() };
+        let Some(start) = first_readable(rocks, table, &gap)? else { break };
+        assert!(start > gap.start, "what was not readable a moment ago is not read again");
+        rest.start = start;
+    }
+    Ok(())
+}
+
+/// Copies a range, batch by batch, up to the first damage; gives the first key that could not be read, or nothing at the end.
+fn copy_until_damage(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<Option<Vec<u8>>> {
     let mut cursor = rocks.scan(table, range, Direction::Forward)?;
-    let (mut from, mut last) = (range.start.clone(), None);
-    let mut pairs = Pairs::new();
-    let mut bytes = 0;
-    let outcome = loop {
+    let mut piece = Piece::starting(table, range.start.clone());
+    loop {
         match cursor.next() {
             Ok(Some((key, value))) => {
-                bytes += key.len() + value.len();
-                pairs.push((key.to_vec(), value.to_vec()));
-                last = Some(key.to_vec());
-                if bytes >= MEND_BATCH_BYTES {
-                    let until = next_key(key);
-                    write_again(rocks, table, &KeyRange::between(from, until.clone()), &pairs)?;
-                    (from, bytes) = (until, 0);
-                    pairs.clear();
+                piece.pairs.push((key.to_vec(), value.to_vec()));
+                piece.bytes += key.len() + value.len();
+                if piece.bytes >= MEND_BATCH_BYTES {
+                    piece = piece.write(rocks, next_key(key))?;
                 }
             }
-            Ok(None) => break true,
-            Err(Error::Damaged { .. }) => break false,
+            Ok(None) => {
+                let end = range.end.clone().expect("the range of a file has an end");
+                piece.write(rocks, end)?;
+                return Ok(None);
+            }
+            Err(Error::Damaged { .. }) => {
+                let Some(reached) = piece.pairs.last().map(|(key, _)| next_key(key)) else {
+                    return Ok(Some(piece.start));
+                };
+                piece.write(rocks, reached.clone())?;
+                return Ok(Some(reached));
+            }
             Err(error) => return Err(error),
         }
-    };
-    let until = if outcome { range.end.clone() } else { last.as_deref().map(next_key) };
-    if let Some(until) = until.filter(|until| *until > from) {
-        write_again(rocks, table, &KeyRange::between(from, until), &pairs)?;
     }
-    assert!(last.as_ref().is_none_or(|last| range.contains(last)), "no key of others is copied");
-    Ok((last, outcome))
 }
 
-/// Keys with their values.
-type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+/// A part of a range, of which everything is known.
+struct Piece {
+    table: Table,
+    start: Vec<u8>,
+    pairs: Vec<(Vec<u8>, Vec<u8>)>,
+    bytes: usize,
+}
 
-/// Gives what can be read of a range, and whether that is all of it.
-fn readable_part(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<(Pairs, bool)> {
-    let (mut pairs, is_sound) = until_damage(rocks, table, range, Direction::Forward)?;
-    let mut is_whole = is_sound;
-    while !is_whole {
-        let after = pairs.last().map_or_else(|| range.start.clone(), |(key, _)| next_key(key));
-        let Some(start) = start_behind_damage(rocks, table, &KeyRange { start: after, end: range.end.clone() })? else {
+impl Piece {
+    fn starting(table: Table, start: Vec<u8>) -> Self {
+        Self { table, start, pairs: Vec::new(), bytes: 0 }
+    }
+
+    /// Writes that up to `end` there are these pairs and no others; gives the next piece.
+    fn write(self, rocks: &Rocks, end: Vec<u8>) -> Result<Self> {
+        let range = KeyRange::between(self.start, end.clone());
+        assert!(
+            self.pairs.iter().all(|(key, _)| range.contains(key)),
+            "what is deleted with the range is what is written again"
+        );
+        let mut batch = Batch::new();
+        batch.delete_range(self.table, &range.start, &end);
+        for (key, value) in &self.pairs {
+            batch.put(self.table, key, value);
+        }
+        rocks.write(&batch)?;
+        Ok(Self::starting(self.table, end))
+    }
+}
+
+/// Finds the first key from which a range can be read again, whose start cannot. The engine does not tell where its blocks begin, so that
+/// this looks at keys in between; several damaged blocks leave sound ones between them. A sound stretch that is much smaller than
+/// the damage before it may be passed over.
+fn first_readable(rocks: &Rocks, table: Table, gap: &KeyRange) -> Result<Option<Vec<u8>>> {
+    let end = gap.end.as_ref().expect("the range of a file has an end");
+    let is_readable = |key: &[u8]| is_readable(rocks, table, &KeyRange::between(key, end.clone()));
+    // Ever nearer to the start: the last that can be read, and what is before it cannot.
+    let (mut good, mut bad) = (end.clone(), gap.start.clone());
+    let mut near = end.clone();
+    while let Some(key) = middle(&gap.start, &near) {
+        if is_readable(&key)? {
+            (good, bad) = (key.clone(), gap.start.clone());
+        } else if bad == gap.start {
+            bad.clone_from(&key);
+        }
+        near = key;
+    }
+    loop {
+        while let Some(key) = middle(&bad, &good) {
+            if is_readable(&key)? { good = key } else { bad = key }
+        }
+        // Before it may be more that can be read.
+        let Some((found, before)) = readable_between(&gap.start, &good, &is_readable)? else { break };
+        (good, bad) = (found, before);
+    }
+    Ok((good < *end).then_some(good))
+}
+
+/// Looks at keys that divide a range evenly, from the start on; gives the first that can be read, with the one before it.
+fn readable_between(
+    start: &[u8],
+    end: &[u8],
+    is_readable: &dyn Fn(&[u8]) -> Result<bool>,
+) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
+    let mut keys = vec![start.to_vec(), end.to_vec()];
+    while keys.len() < MEND_PROBES {
+        let between: Vec<Vec<u8>> = keys.windows(2).filter_map(|pair| middle(&pair[0], &pair[1])).collect();
+        if between.is_empty() {
             break;
-        };
-        let rest = KeyRange { start, end: range.end.clone() };
-        let (more, is_end) = until_damage(rocks, table, &rest, Direction::Forward)?;
-        is_whole = is_end || more.is_empty();
-        pairs.extend(more);
+        }
+        keys.extend(between);
+        keys.sort_unstable();
     }
-    Ok((pairs, is_sound))
-}
-
-/// Finds the smallest key from which a scan works again, of a range at whose start it does not. A scan from the other end comes near it,
-/// but not to the very first key: there it looks at what is before.
-fn start_behind_damage(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<Option<Vec<u8>>> {
-    let (tail, _) = until_damage(rocks, table, range, Direction::Backward)?;
-    let Some((key, _)) = tail.last() else { return Ok(None) };
-    let (mut bad, mut good) = (range.start.clone(), key.clone());
-    assert!(bad <= good && range.contains(&good), "what was found lies in the range");
-    while let Some(middle) = middle(&bad, &good) {
-        let mut cursor =
-            rocks.scan(table, &KeyRange { start: middle.clone(), end: range.end.clone() }, Direction::Forward)?;
-        match cursor.next() {
-            Ok(_) => good = middle,
-            Err(Error::Damaged { .. }) => bad = middle,
-            Err(error) => return Err(error),
+    for pair in keys[..keys.len() - 1].windows(2) {
+        if is_readable(&pair[1])? {
+            return Ok(Some((pair[1].clone(), pair[0].clone())));
         }
     }
-    Ok(Some(good))
+    Ok(None)
+}
+
+/// Tells whether a scan of a range begins without meeting damage.
+fn is_readable(rocks: &Rocks, table: Table, range: &KeyRange) -> Result<bool> {
+    match rocks.scan(table, range, Direction::Forward)?.next() {
+        Ok(_) => Ok(true),
+        Err(Error::Damaged { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 /// Gives a key halfway between two, taken as fractions of equal length; nothing when they are neighbours.
@@ -175,41 +221,6 @@ fn middle(low: &[u8], high: &[u8]) -> Option<Vec<u8>> {
 fn digits_differ(one: &[u8], other: &[u8]) -> bool {
     let trimmed = |key: &[u8]| key.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     one[..trimmed(one)] != other[..trimmed(other)]
-}
-
-fn until_damage(rocks: &Rocks, table: Table, range: &KeyRange, direction: Direction) -> Result<(Pairs, bool)> {
-    let mut pairs = Vec::new();
-    let mut cursor = rocks.scan(table, range, direction)?;
-    loop {
-        match cursor.next() {
-            Ok(Some((key, value))) => pairs.push((key.to_vec(), value.to_vec())),
-            Ok(None) => return Ok((pairs, true)),
-            Err(Error::Damaged { .. }) => return Ok((pairs, false)),
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Writes all pairs of a range again on top, so that nothing else is in it.
-fn write_again(rocks: &Rocks, table: Table, range: &KeyRange, pairs: &Pairs) -> Result<()> {
-    assert!(
-        pairs.iter().all(|(key, _)| range.contains(key)),
-        "what is deleted with the range is what is written again"
-    );
-    let mut batch = Batch::new();
-    if let Some(end) = &range.end {
-        batch.delete_range(table, &range.start, end);
-    }
-    for (key, value) in pairs {
-        batch.put(table, key, value);
-    }
-    rocks.write(&batch)
-}
-
-fn replace(rocks: &Rocks, table: Table, range: &KeyRange, pairs: &Pairs) -> Result<()> {
-    write_again(rocks, table, range, pairs)?;
-    rocks.sync()?;
-    rocks.db.flush_cf(rocks.family(table)).map_err(|error| failure("flush what could be read", &error))
 }
 
 #[cfg(test)]

@@ -68,10 +68,12 @@ pub struct Options {
     pub reserve_bytes: u64,
     /// What to do when the log has lost acknowledged changes.
     pub damaged_log: DamagedLog,
+    /// Bytes of a sorted file, about; the first level that is merged holds four of them, each further one ten times more.
+    pub file_bytes: u64,
     /// Files that the engine holds open at most.
     pub open_files_max: u32,
     /// The engine merges no files of its own accord. For maintenance: merging reads whole files, and a damaged block in one of them would end all
-    /// writing before anything can be mended.
+    /// writing before anything can be mended. And bytes that the disk refuses to read are damage.
     pub quiet: bool,
     /// How writes become durable.
     pub sync: SyncMode,
@@ -89,6 +91,7 @@ impl Default for Options {
             memtable_bytes: 192 << 20,
             reserve_bytes: 256 << 20,
             damaged_log: DamagedLog::default(),
+            file_bytes: 64 << 20,
             open_files_max: 512,
             quiet: false,
             sync: SyncMode::default(),
@@ -103,7 +106,8 @@ pub(super) struct Tuning {
     cache: Cache,
     memtables: WriteBufferManager,
     memtable_bytes: usize,
-    quiet: bool,
+    file_bytes: u64,
+    pub(super) quiet: bool,
 }
 
 impl Tuning {
@@ -117,7 +121,14 @@ impl Tuning {
         set_log(&mut database, options);
         set_work(&mut database);
         database.set_write_buffer_manager(&memtables);
-        Self { database, cache, memtables, memtable_bytes: options.memtable_bytes, quiet: options.quiet }
+        Self {
+            database,
+            cache,
+            memtables,
+            memtable_bytes: options.memtable_bytes,
+            file_bytes: options.file_bytes,
+            quiet: options.quiet,
+        }
     }
 
     /// Gives the options of one table.
@@ -127,8 +138,8 @@ impl Tuning {
         options.set_write_buffer_size(self.memtable_bytes / 3);
         options.set_max_write_buffer_number(3);
         options.set_level_compaction_dynamic_level_bytes(true);
-        options.set_target_file_size_base(64 << 20);
-        options.set_max_bytes_for_level_base(256 << 20);
+        options.set_target_file_size_base(self.file_bytes);
+        options.set_max_bytes_for_level_base(self.file_bytes.saturating_mul(4));
         options.set_disable_auto_compactions(self.quiet);
         if table == Table::Blob {
             set_separate_values(&mut options);

@@ -370,42 +370,117 @@ fn a_quiet_store_does_not_run_into_damage_by_itself() {
     assert!(is_writable(&quiet), "what it did not mend does no more harm here");
 }
 
-#[test]
-fn a_damaged_block_is_taken_out_of_its_file() {
-    let folder = folder();
-    let value = |number: u32| incompressible(200 + number as usize % 50);
-    {
-        let rocks = open(folder.path()).expect("a new store");
-        for number in 0..1_000_u32 {
-            put(&rocks, Table::Summary, &number.to_be_bytes(), &value(number));
+/// Mends a table until nothing more is to be taken out; gives how many files were.
+fn mend(folder: &Path, table: Table, options: &Options) -> usize {
+    let mut taken = 0;
+    loop {
+        let rocks = Rocks::open(folder, options).expect("opened");
+        let damaged = rocks.mend(table, &[]).expect("mended");
+        drop(rocks);
+        if damaged.is_empty() {
+            return taken;
         }
-        rocks.compact(Table::Summary, &KeyRange::all()).expect("compacted");
-        put(&rocks, Table::Summary, &0_u32.to_be_bytes(), b"newer");
-        rocks.sync().expect("synced");
+        taken += damaged.len();
+        take_out(folder, &damaged).expect("taken out");
     }
-    let sizes = |path: &PathBuf| fs::metadata(path).map_or(0, |data| data.len());
-    let file = files(folder.path(), ".sst").into_iter().max_by_key(sizes).expect("a file");
-    flip(&file, sizes(&file) as usize / 2);
-    let rocks = open(folder.path()).expect("opened");
-    let whole = |rocks: &Rocks| rocks.verify(&mut |_| {}).expect("it runs").is_empty();
-    assert!(!whole(&rocks));
-    let readable = (0..1_000_u32).filter(|number| rocks.get(Table::Summary, &number.to_be_bytes()).is_ok()).count();
-    assert_eq!(rocks.mend(Table::Summary, &[]).expect("mended"), Mended { replaced: 1, left: Vec::new() });
-    assert!(whole(&rocks) && !file.exists());
-    let left = scan_all(&rocks, Table::Summary, &KeyRange::all(), Direction::Forward);
-    assert!((900..1_000).contains(&left.len()), "{}", left.len());
-    assert_eq!(left.len(), readable, "what could be read is there");
-    assert_eq!(left[0].1, b"newer");
-    for (key, found) in &left[1..] {
-        let number = u32::from_be_bytes(key[..].try_into().expect("four bytes"));
-        assert_eq!(*found, value(number));
+}
+
+/// Makes a table of several levels with several files in each, in which each key of `0..KEYS` was put, some were put again once or twice, and some deleted; gives the
+/// sorted files of each level, from the oldest.
+fn levels(folder: &Path, options: &Options) -> Vec<Vec<PathBuf>> {
+    let rocks = Rocks::open(folder, options).expect("a new store");
+    let mut levels = Vec::new();
+    let mut known = files(folder, ".sst");
+    for (round, every) in [(0, 1), (1, 3), (2, 7)] {
+        for number in (0..KEYS).filter(|number| number % every == 0) {
+            let seed = [round, number].map(u32::to_be_bytes).concat();
+            put(&rocks, Table::Meta, &number.to_be_bytes(), &noise(&seed, 100));
+        }
+        let mut batch = Batch::new();
+        (0..KEYS)
+            .filter(|number| round > 0 && number % 50 == round)
+            .for_each(|number| batch.delete(Table::Meta, &number.to_be_bytes()));
+        rocks.write(&batch).expect("written");
+        if round == 0 {
+            rocks.compact(Table::Meta, &KeyRange::all()).expect("compacted");
+        } else {
+            rocks.flush().expect("flushed");
+        }
+        let is_large = |file: &PathBuf| fs::metadata(file).is_ok_and(|data| data.len() > 10_000);
+        let of_table = files(folder, ".sst").into_iter().filter(is_large);
+        let new: Vec<PathBuf> = of_table.filter(|file| !known.contains(file)).collect();
+        known.extend(new.iter().cloned());
+        levels.push(new);
     }
-    rocks.compact(Table::Summary, &KeyRange::all()).expect("compacted");
-    put(&rocks, Table::Summary, b"x", b"and on it goes");
-    rocks.sync().expect("synced");
-    assert_eq!(rocks.mend(Table::Summary, &[]).expect("nothing to do"), Mended::default());
+    levels
+}
+
+const KEYS: u32 = 20_000;
+
+fn all_values(rocks: &Rocks) -> Vec<Result<Option<Vec<u8>>>> {
+    (0..KEYS).map(|number| rocks.get(Table::Meta, &number.to_be_bytes())).collect()
+}
+
+/// Flips bytes of files (level, number, places) and mends; gives how many records could not be read, and how many of the others are no longer what they were.
+fn check_mend(places: &[(usize, usize, &[usize])]) -> (usize, usize) {
+    let folder = folder();
+    let options = Options { quiet: true, file_bytes: 256 << 10, ..small() };
+    let levels = levels(folder.path(), &options);
+    assert!(levels[0].len() > 3 && levels[1].len() == 1 && levels[2].len() == 1, "{levels:?}");
+    for (level, file, offsets) in places {
+        offsets.iter().for_each(|offset| flip(&levels[*level][*file], *offset));
+    }
+    let rocks = Rocks::open(folder.path(), &options).expect("opened");
+    let before = all_values(&rocks);
     drop(rocks);
-    assert!(whole(&open(folder.path()).expect("opened")));
+    assert!(mend(folder.path(), Table::Meta, &options) > 0);
+    let rocks = Rocks::open(folder.path(), &small()).expect("opened");
+    assert_eq!(rocks.verify(&mut |_| {}).expect("it runs").len(), 0);
+    rocks.compact(Table::Meta, &KeyRange::all()).expect("compacted");
+    put(&rocks, Table::Meta, b"x", b"and on it goes");
+    rocks.flush().expect("it takes changes");
+    let after = all_values(&rocks);
+    let both = before.iter().zip(&after);
+    let readable = both.filter_map(|(before, after)| Some((before.as_ref().ok()?, after.as_ref().expect("sound"))));
+    let changed = readable.filter(|(before, after)| before != after).count();
+    (before.iter().filter(|value| value.is_err()).count(), changed)
+}
+
+#[test]
+fn what_can_be_read_of_damaged_files_stays() {
+    for (what, place) in [
+        ("one of several old files", (0, 1, &[100_000][..])),
+        ("the first block", (0, 0, &[100])),
+        ("the first block of a young file", (1, 0, &[100])),
+        ("above others", (2, 0, &[100_000])),
+    ] {
+        let (unreadable, changed) = check_mend(&[place]);
+        assert!((1..150).contains(&unreadable) && changed == 0, "{what}: {unreadable}, {changed}");
+    }
+}
+
+#[test]
+fn sound_blocks_between_damaged_ones_stay() {
+    // Every other block of a stretch.
+    let every: Vec<usize> = (0..8).map(|block| 40_000 + block * 2 * 8_400).collect();
+    let (unreadable, changed) = check_mend(&[(0, 1, &every)]);
+    assert!((200..900).contains(&unreadable) && changed == 0, "{unreadable}, {changed}");
+}
+
+#[test]
+fn of_damaged_files_that_overlap_little_more_is_lost() {
+    let old: [(usize, usize, &[usize]); 2] = [(0, 1, &[50_000, 75_000, 150_000]), (0, 2, &[100])];
+    let (unreadable, changed) = check_mend(&[old[0], old[1], (1, 0, &[200_000]), (2, 0, &[1_000, 90_000])]);
+    assert!((200..1_100).contains(&unreadable), "{unreadable}");
+    assert!(changed < 200, "{changed}");
+}
+
+#[test]
+fn nothing_is_taken_out_of_sound_files() {
+    let folder = folder();
+    let options = Options { file_bytes: 256 << 10, ..small() };
+    levels(folder.path(), &options);
+    assert_eq!(mend(folder.path(), Table::Meta, &options), 0);
 }
 
 /// Flips a byte of a young file of `young` keys over `old` older ones; gives the values of all keys after it was taken out.
@@ -436,10 +511,10 @@ fn after_damage_to_a_young_file(old: u32, young: u32, place: usize) -> Vec<Optio
     drop(rocks);
     flip(&file, place);
     let rocks = open(folder.path()).expect("opened");
-    let mended = rocks.mend(Table::Meta, &[]).expect("mended");
-    assert!(matches!(mended.left[..], [SortedFile { table: Table::Meta, level: 0, .. }]), "{mended:?}");
+    let damaged = rocks.mend(Table::Meta, &[]).expect("mended");
+    assert!(matches!(damaged[..], [SortedFile { table: Table::Meta, level: 0, .. }]), "{damaged:?}");
     drop(rocks);
-    take_out(folder.path(), &mended.left).expect("taken out");
+    take_out(folder.path(), &damaged).expect("taken out");
     let rocks = open(folder.path()).expect("opened without it");
     assert_eq!(rocks.verify(&mut |_| {}).expect("it runs").len(), 0);
     assert!(!file.exists());
