@@ -115,6 +115,15 @@ impl Rocks {
         if found > FORMAT { Err(Error::Newer { found, known: FORMAT }) } else { Ok(()) }
     }
 
+    /// Sorts an error of the engine that concerns a key.
+    fn read_failure(&self, table: Table, key: &[u8], error: &rocksdb::Error) -> Error {
+        let why = error.to_string();
+        if is_damage(error.kind(), &why, self.tuning.quiet) {
+            return Error::Damaged { table, key: key.to_vec(), why };
+        }
+        Error::Failed { what: "read", why: format!("table {}: {why}", table.name()) }
+    }
+
     fn family(&self, table: Table) -> &ColumnFamily {
         self.db.cf_handle(table.name()).expect("every table was opened with the database")
     }
@@ -232,12 +241,10 @@ fn failure(what: &'static str, error: &rocksdb::Error) -> Error {
     if is_no_space(&why) { Error::Full(why) } else { Error::Failed { what, why } }
 }
 
-/// Sorts an error of the engine that concerns a key.
-fn read_failure(table: Table, key: &[u8], error: &rocksdb::Error) -> Error {
-    match error.kind() {
-        ErrorKind::Corruption => Error::Damaged { table, key: key.to_vec(), why: error.to_string() },
-        _ => Error::Failed { what: "read", why: format!("table {}: {error}", table.name()) },
-    }
+/// Tells whether an error of reading says that the bytes are not to be had. That the disk refuses to read them may pass, and is damage only for who has
+/// come to mend.
+fn is_damage(kind: ErrorKind, text: &str, is_quiet: bool) -> bool {
+    kind == ErrorKind::Corruption || is_quiet && kind == ErrorKind::IOError && !is_no_space(text)
 }
 
 fn is_no_space(why: &str) -> bool {

@@ -5,7 +5,7 @@
 
 use rocksdb::{DB, DBRawIteratorWithThreadMode, ReadOptions};
 
-use super::{Rocks, read_failure};
+use super::Rocks;
 use crate::engine::{Cursor, Direction, KeyRange, Read, Table};
 use crate::error::Result;
 
@@ -32,7 +32,7 @@ impl<'rocks> Reader<'rocks> {
 impl Read for Reader<'_> {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let found = self.rocks.db.get_cf_opt(self.rocks.family(table), key, &self.options());
-        found.map_err(|error| read_failure(table, key, &error))
+        found.map_err(|error| self.rocks.read_failure(table, key, &error))
     }
 
     fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
@@ -40,7 +40,7 @@ impl Read for Reader<'_> {
         let found = self.rocks.db.batched_multi_get_cf_opt(family, keys.iter().copied(), false, &self.options());
         let copied = found.into_iter().zip(keys).map(|(value, key)| match value {
             Ok(value) => Ok(value.map(|bytes| bytes.to_vec())),
-            Err(error) => Err(read_failure(table, key, &error)),
+            Err(error) => Err(self.rocks.read_failure(table, key, &error)),
         });
         copied.collect()
     }
@@ -52,6 +52,7 @@ impl Read for Reader<'_> {
 
 /// A scan under way.
 pub(super) struct KeyCursor<'rocks> {
+    rocks: &'rocks Rocks,
     iterator: DBRawIteratorWithThreadMode<'rocks, DB>,
     table: Table,
     direction: Direction,
@@ -89,7 +90,7 @@ impl<'rocks> KeyCursor<'rocks> {
         let is_empty = range.end.as_ref().is_some_and(|end| *end <= range.start);
         let state = if is_empty { State::Ended } else { State::Fresh };
         let iterator = rocks.db.raw_iterator_cf_opt(rocks.family(table), options);
-        Self { iterator, table, direction, state, start: range.start.clone() }
+        Self { rocks, iterator, table, direction, state, start: range.start.clone() }
     }
 
     /// Starts a scan over a whole table, from a key on, that reads everything once and leaves the cache alone.
@@ -101,7 +102,7 @@ impl<'rocks> KeyCursor<'rocks> {
         options.fill_cache(false);
         options.set_readahead_size(2 << 20);
         let iterator = rocks.db.raw_iterator_cf_opt(rocks.family(table), options);
-        Self { iterator, table, direction: Direction::Forward, state: State::Fresh, start: start.to_vec() }
+        Self { rocks, iterator, table, direction: Direction::Forward, state: State::Fresh, start: start.to_vec() }
     }
 
     fn step(&mut self) {
@@ -124,9 +125,11 @@ impl Cursor for KeyCursor<'_> {
         self.step();
         match self.iterator.item() {
             Some(item) => Ok(Some(item)),
-            None => {
-                self.iterator.status().map(|()| None).map_err(|error| read_failure(self.table, &self.start, &error))
-            }
+            None => self
+                .iterator
+                .status()
+                .map(|()| None)
+                .map_err(|error| self.rocks.read_failure(self.table, &self.start, &error)),
         }
     }
 }

@@ -370,6 +370,17 @@ fn a_quiet_store_does_not_run_into_damage_by_itself() {
     assert!(is_writable(&quiet), "what it did not mend does no more harm here");
 }
 
+#[test]
+fn bytes_that_the_disk_refuses_are_damage_for_who_mends() {
+    let check = |kind: ErrorKind, text, expected: [bool; 2]| {
+        assert_eq!([false, true].map(|is_quiet| is_damage(kind.clone(), text, is_quiet)), expected, "{text}");
+    };
+    check(ErrorKind::Corruption, "Corruption: block checksum mismatch", [true, true]);
+    check(ErrorKind::IOError, "IO error: While pread offset 0 len 8192: 000012.sst: Input/output error", [false, true]);
+    check(ErrorKind::IOError, "IO error: No space left on device", [false, false]);
+    check(ErrorKind::Busy, "Resource busy: ", [false, false]);
+}
+
 /// Mends a table until nothing more is to be taken out; gives how many files were.
 fn mend(folder: &Path, table: Table, options: &Options) -> usize {
     let mut taken = 0;
