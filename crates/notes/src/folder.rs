@@ -38,6 +38,12 @@ pub const TITLE_ITEM: &str = "$TITLE";
 /// The item with the letters that say what kind of view this is.
 pub const FLAGS_ITEM: &str = "$Flags";
 
+/// Gives the title of a folder of which a repair knows nothing but its messages.
+#[must_use]
+pub fn recovered_title(folder: ViewId) -> String {
+    format!("Recovered {folder}")
+}
+
 /// Gives the collection of a folder.
 #[must_use]
 pub fn collection_id(database: DbNumber, folder: ViewId) -> CollectionId {

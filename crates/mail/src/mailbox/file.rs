@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use base::{Modseq, Name, NoteId, Timestamp, Uid, ViewId};
 use event_listener::EventListener;
+use notes::folder::recovered_title;
 use notes::{
-    Access, Acl, Database, DatabaseKind, DatabaseOptions, Identity, Item, Marks, NewDatabase, NewNote, NoteClass,
-    Notes, Value, Writer, level,
+    Access, Acl, Database, DatabaseKind, DatabaseOptions, FolderDesign, Identity, Item, Marks, NewDatabase, NewNote,
+    NoteClass, Notes, Value, Writer, level,
 };
 use store::Ticket;
 
@@ -155,6 +156,57 @@ impl Mail {
         let ticket = transaction.commit()?;
         Ok(self.notes.store().durable(ticket).wait()?)
     }
+}
+
+/// Gives the first mailboxes of a mail file their names back, and what they are for, when a repair of its database made them again without: it knows their
+/// messages and not what they are called. An inbox that is gone is made anew, for mail would be refused without one. Other databases are left alone.
+pub fn restore_first_folders(notes: &Notes, path: &str) -> Result<()> {
+    let database = notes.database_open(path)?;
+    if database.record().kind != DatabaseKind::Mail {
+        return Ok(());
+    }
+    let itself: Access<level::Depositor> = database.authorize(&Arc::new(Identity::local_server("")))?;
+    for (number, (name, special)) in (PROFILE_NOTE.0 + 1..).zip(FIRST_FOLDERS) {
+        let view = ViewId(number);
+        change_folders(notes, &itself, |writer, folders| {
+            if folders.iter().any(|folder| folder.title == name) {
+                return Ok(false);
+            }
+            if folders.iter().any(|folder| folder.view == view && folder.title == recovered_title(view)) {
+                writer.folder_rename(view, name)?;
+                return Ok(true);
+            }
+            if name == "INBOX" {
+                writer.folder_create(name, &[])?;
+            }
+            Ok(name == "INBOX")
+        })?;
+        change_folders(notes, &itself, |writer, folders| {
+            let folder = folders.iter().find(|folder| folder.view == view && folder.title == name);
+            let is_without = folder.is_some_and(|folder| folder.attribute(SPECIAL_USE_ITEM).is_none());
+            let Some(special) = special.filter(|_| is_without) else { return Ok(false) };
+            writer.folder_set(view, SPECIAL_USE_ITEM, Some(special.name()))?;
+            Ok(true)
+        })?;
+    }
+    Ok(())
+}
+
+/// Changes folders in a transaction of its own, unless `change` says that there is nothing to change. Durable on return.
+fn change_folders(
+    notes: &Notes,
+    itself: &Access<level::Depositor>,
+    change: impl FnOnce(&mut Writer<'_, '_>, &[FolderDesign]) -> Result<bool>,
+) -> Result<()> {
+    let accesses = [itself];
+    let mut transaction = notes.transaction(&accesses)?;
+    let mut writer = transaction.on(0);
+    let folders = writer.folders()?;
+    if change(&mut writer, &folders)? {
+        let ticket = transaction.commit()?;
+        notes.store().durable(ticket).wait()?;
+    }
+    Ok(())
 }
 
 /// A message to be put into a mailbox.

@@ -22,7 +22,9 @@ pub mod uids;
 pub mod utf7;
 pub mod view;
 
-pub use file::{CopyOutcome, ExpungeOutcome, Mail, MailFile, MailOptions, NewMessage, Quota, StoreOutcome};
+pub use file::{
+    CopyOutcome, ExpungeOutcome, Mail, MailFile, MailOptions, NewMessage, Quota, StoreOutcome, restore_first_folders,
+};
 pub use flags::{FlagChange, Flags};
 pub use message::Message;
 pub use uids::UidSet;

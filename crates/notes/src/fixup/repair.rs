@@ -168,7 +168,7 @@ impl Survey<'_> {
     /// Makes the notes again that the others need, under the headers that are left: folders that notes are in, and the access control list.
     fn bring_back(&mut self, modseq: Modseq, batch: &mut Batch) {
         for folder in self.lost_folders.clone() {
-            let title = format!("Recovered {folder}");
+            let title = folder::recovered_title(folder);
             let items = vec![Item::text(folder::TITLE_ITEM, title), Item::text(folder::FLAGS_ITEM, "F")];
             self.put_note(NoteId(folder.0), (NoteClass::VIEW, modseq), items, batch);
         }

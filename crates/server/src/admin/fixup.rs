@@ -98,7 +98,19 @@ impl Findings {
             step(report, Progress { what: "checking databases".to_owned(), done, total, unit: Unit::Databases })?;
             let work = if request.check_only { fixup::check_at } else { fixup::repair_at };
             match work(notes, path) {
-                Ok(result) => self.take(path, &result),
+                Ok(result) => {
+                    self.take(path, &result);
+                    if result.repaired
+                        && let Err(error) = mail::mailbox::restore_first_folders(notes, path)
+                    {
+                        self.add(
+                            path,
+                            Kind::Failed,
+                            format!("its first mailboxes cannot be made again: {error}"),
+                            false,
+                        );
+                    }
+                }
                 Err(notes::Error::NotFound { .. }) => return Err(Failure::no_such("db", path)),
                 Err(error) => {
                     let kind = if error.is_damage() { Kind::Failed } else { Kind::Prevented };

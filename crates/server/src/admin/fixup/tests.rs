@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mail::mailbox::{Flags, NewMessage};
+use mail::mailbox::{Flags, MailFile, NewMessage};
 
 use super::*;
 use crate::config::Config;
@@ -55,6 +55,10 @@ fn a_repair_that_failed_has_mended_nothing() {
     assert_eq!(left(&found), ["note 7"]);
 }
 
+fn message(text: &str) -> NewMessage {
+    NewMessage { raw: text.as_bytes().to_vec(), flags: Flags::default(), received: None }
+}
+
 /// A data folder that is closed, and what opens it.
 struct Closed {
     config: Arc<Config>,
@@ -75,8 +79,7 @@ impl Closed {
                 "Subject: hello\r\nMIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nhello\r\n--b\r\n\
                  Content-Type: application/pdf\r\n\r\n{attachment}\r\n--b--\r\n"
             );
-            let message = NewMessage { raw: text.into_bytes(), flags: Flags::default(), received: None };
-            file.append(inbox, &[message]).expect("it goes in");
+            file.append(inbox, &[message(&text)]).expect("it goes in");
         }
         let store = core.data.store();
         let sorted = || {
@@ -143,6 +146,43 @@ fn a_server_whose_first_notes_are_lost_opens_again() {
     assert!(told.contains("names.nsf: ") && told.contains("mail/bob.nsf: ") && !told.contains("store: "), "{told}");
     let core = closed.reopen();
     core.directory.domain_add("elsewhere.test", &[]).expect("it works on");
+}
+
+#[test]
+fn lost_mailboxes_come_back_under_their_names() {
+    let Sample { core, folder } = Sample::new();
+    let file = core.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let names = |file: &MailFile| {
+        let folders = file.view().expect("a view").folders().expect("a list");
+        folders
+            .into_iter()
+            .map(|folder| (folder.name, folder.special_use.map(|special| special.name())))
+            .collect::<Vec<_>>()
+    };
+    let before = names(&file);
+    let drafts = file.view().expect("a view").folder("Drafts").expect("a look").expect("it is there").id;
+    file.append(drafts, &[message("Subject: a draft\r\n\r\n")]).expect("it goes in");
+    let number = file.database().number();
+    let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("it is there").id;
+    let mut batch = store::Batch::new();
+    for view in [inbox, drafts] {
+        for part in [0, 1] {
+            batch.delete(Table::Summary, &[&number.to_key()[..], &view.to_key(), &[part]].concat());
+        }
+    }
+    core.store.commit(&batch).expect("written");
+    execute(&core.notes, &FixupRequest::default(), &mut |_| ControlFlow::Continue(())).expect("it is mended");
+    let mut after = names(&file);
+    after.sort_unstable();
+    let mut expected = before;
+    expected.sort_unstable();
+    assert_eq!(after, expected);
+    let view = file.view().expect("a view");
+    let drafts = view.folder("Drafts").expect("a look").expect("it is there");
+    assert_eq!(view.status(drafts.id).expect("a status").messages, 1);
+    let inbox = view.folder("INBOX").expect("a look").expect("it is there");
+    file.append(inbox.id, &[message("Subject: new\r\n\r\n")]).expect("it goes in");
+    drop(folder);
 }
 
 #[test]
