@@ -43,8 +43,14 @@ pub fn execute_alone(ground: Ground, request: &FixupRequest, report: &mut Report
         found.store(&ground.notes, report)?;
     }
     found.databases(&ground.notes, request, report)?;
-    if !request.check_only && !found.damage.is_empty() {
+    if request.check_only || !request.paths.is_empty() {
+        return found.answer(request.check_only);
+    }
+    if !found.damage.is_empty() {
         found.mend(ground, request, report)?;
+    } else if ground.store.blobs().are_references_lost(&ground.store)? {
+        // A fixup was killed in between.
+        found.rebuild_references(&ground.notes);
     }
     found.answer(request.check_only)
 }
@@ -249,7 +255,7 @@ impl Findings {
     fn answer(self, check_only: bool) -> Outcome {
         let count = self.rows.len();
         if count == 0 {
-            return Ok(Answer::say("No damage was found."));
+            return Ok(self.says.into_iter().fold(Answer::say("No damage was found."), Answer::and));
         }
         let lines: Vec<String> = self.left().map(|row| format!("  {}: {}", row.place, row.what)).collect();
         if lines.is_empty() {

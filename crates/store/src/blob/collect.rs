@@ -41,7 +41,7 @@ pub struct Collected {
 impl Blobs {
     /// Removes content without users, looking at no more than `budget` releases.
     pub fn collect(&self, store: &Store, now: Timestamp, budget: usize) -> Result<Collected> {
-        if store.get(Table::Store, REFERENCES_LOST_KEY)?.is_some() {
+        if self.are_references_lost(store)? {
             return Err(Error::ReferencesLost);
         }
         let mut due = KeyRange::between(Vec::new(), free_key(now.before(self.grace), &BlobId([0xFF; 32])));
@@ -60,6 +60,11 @@ impl Blobs {
         }
         collected.more = !first_keys(store, &due, 1)?.is_empty();
         Ok(collected)
+    }
+
+    /// Tells whether references may be missing, until they are made anew.
+    pub fn are_references_lost(&self, store: &Store) -> Result<bool> {
+        Ok(store.get(Table::Store, REFERENCES_LOST_KEY)?.is_some())
     }
 
     /// Notes that references may be missing, before damage is taken out of their table. Durable on return.

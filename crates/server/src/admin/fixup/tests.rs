@@ -186,6 +186,18 @@ fn lost_mailboxes_come_back_under_their_names() {
 }
 
 #[test]
+fn a_fixup_that_was_killed_is_finished_by_the_next() {
+    let closed = Closed::new();
+    let core = Core::open(Arc::clone(&closed.config)).expect("it opens");
+    core.store.blobs().references_lost(&core.store).expect("noted");
+    drop(core);
+    let says = closed.fixup().expect("nothing is damaged").says;
+    assert!(says[0] == "No damage was found." && says[1].contains("0 were missing"), "{says:?}");
+    let core = closed.reopen();
+    maintenance::collect(&core, &mut |_| ControlFlow::Continue(())).expect("nothing is in doubt");
+}
+
+#[test]
 fn references_to_attachments_are_made_anew() {
     let closed = Closed::new();
     closed.flip(Table::BlobRef);
