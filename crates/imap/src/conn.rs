@@ -8,8 +8,8 @@
 //! Memory: between commands a connection holds its session and no buffer. TLS keeps its own; DEFLATE gives back what it
 //! can when the client is silent for a while.
 //!
-//! The task owns the stream. It ends with LOGOUT, an error, silence for too long, or the server's shutdown, which is told to
-//! a client that is between commands.
+//! The task owns the stream. It ends with LOGOUT, an error, silence for too long, or the server's shutdown or a dismissal,
+//! which are told to a client that is between commands.
 
 use std::future::Future;
 use std::io;
@@ -19,7 +19,7 @@ use std::time::Duration;
 use bytes::BufMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
-use wire::{Peer, Pool, PoolError, Shutdown, Stream, Tls};
+use wire::{Dismissal, Peer, Pool, PoolError, Shutdown, Stream, Tls};
 
 use crate::codec::ast::Command;
 use crate::codec::{Decoded, Decoder, Status, Verb, Writer};
@@ -39,12 +39,12 @@ pub struct Service {
 }
 
 /// Serves one connection to its end. With implicit TLS the handshake is done and `peer.tls` is set.
-pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>) -> io::Result<()> {
+pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: Dismissal) -> io::Result<()> {
     let session = Session::new(Arc::clone(&service.site), peer);
     let decoder = Decoder::new(session.mode());
     let work = Box::new(Work { session, decoder, out: Writer::new() });
     let shutdown = service.shutdown.clone();
-    let mut connection = Connection { stream: Some(stream), work, service };
+    let mut connection = Connection { stream: Some(stream), work, service, dismissal };
     tokio::select! {
         biased;
         () = shutdown.closing() => Ok(()),
@@ -57,6 +57,8 @@ struct Connection {
     stream: Option<Stream>,
     work: Box<Work>,
     service: Arc<Service>,
+    /// Given when the account is not what it was at the login.
+    dismissal: Dismissal,
 }
 
 /// What travels to a worker and back.
@@ -78,6 +80,7 @@ enum Silence {
     Ended,
     TooLong,
     Draining,
+    Dismissed,
     Woken,
 }
 
@@ -85,6 +88,9 @@ impl Connection {
     async fn run(&mut self, shutdown: &Shutdown) -> io::Result<()> {
         self.work.session.greet(&mut self.work.out);
         loop {
+            if self.dismissal.is_given() {
+                return self.say_good_bye(&Silence::Dismissed).await;
+            }
             let effect = match self.work.decode() {
                 Decoded::Incomplete => match self.wait(shutdown).await? {
                     Ok(effect) => effect,
@@ -263,6 +269,7 @@ impl Connection {
             },
             () = woken => Ok(Err(Silence::Woken)),
             () = shutdown.draining() => Ok(Err(Silence::Draining)),
+            () = self.dismissal.given() => Ok(Err(Silence::Dismissed)),
         }
     }
 
@@ -281,6 +288,7 @@ impl Connection {
         let text = match silence {
             Silence::TooLong => "[UNAVAILABLE] nothing was heard for too long",
             Silence::Draining => "[UNAVAILABLE] the server ends",
+            Silence::Dismissed => "the account was disabled, removed or given another password",
             Silence::Ended | Silence::Woken => return,
         };
         self.work.out.untagged_status(Status::Bye, text);

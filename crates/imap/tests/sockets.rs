@@ -7,13 +7,14 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};
 use imap::Service;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use wire::{Peer, Pool, PoolOptions, Shutdown, Stream};
+use wire::{Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream};
 
 use crate::world::{World, deliver};
 
 struct Server {
     address: std::net::SocketAddr,
     shutdown: Shutdown,
+    dismissal: Dismissal,
     world: World,
 }
 
@@ -22,17 +23,18 @@ async fn server() -> Server {
     let world = World::new();
     let clock = Arc::new(SimClock::new());
     let pool = Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads start");
-    let shutdown = Shutdown::new();
+    let (shutdown, dismissal) = (Shutdown::new(), Dismissal::default());
+    let everybody = dismissal.clone();
     let service = Arc::new(Service { site: Arc::clone(&world.site), tls: None, pool, shutdown: shutdown.clone() });
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback can be bound");
     let address = listener.local_addr().expect("a bound socket has an address");
     tokio::spawn(async move {
         while let Ok((stream, address)) = listener.accept().await {
-            let service = Arc::clone(&service);
-            tokio::spawn(imap::serve(Stream::tcp(stream), Peer::network(address), service));
+            let (service, everybody) = (Arc::clone(&service), everybody.clone());
+            tokio::spawn(imap::serve(Stream::tcp(stream), Peer::network(address), service, everybody));
         }
     });
-    Server { address, shutdown, world }
+    Server { address, shutdown, dismissal, world }
 }
 
 struct Client {
@@ -317,4 +319,18 @@ async fn many_writers_to_one_mailbox_wait_for_each_other() {
     assert_eq!(count("INBOX").await, WRITERS * WRITER_ROUNDS / 3 + 2 * DELIVERIES);
     assert_eq!(count("Archive").await, WRITERS * WRITER_ROUNDS);
     assert_eq!(count("Trash").await, WRITERS * WRITER_ROUNDS / 3);
+}
+
+#[tokio::test]
+async fn whose_account_was_changed_hears_so() {
+    let server = server().await;
+    let mut clients = [Client::logged_in(&server).await, Client::logged_in(&server).await];
+    clients[1].send(b"a IDLE\r\n").await;
+    clients[1].until("+ idling\r\n").await;
+    server.dismissal.dismiss();
+    for client in &mut clients {
+        let said = client.until("\r\n").await;
+        assert_eq!(said, "* BYE the account was disabled, removed or given another password\r\n");
+        assert!(client.closed().await);
+    }
 }

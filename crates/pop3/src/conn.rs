@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
-use wire::{Peer, Pool, Shutdown, Stream, Tls};
+use wire::{Dismissal, Peer, Pool, Shutdown, Stream, Tls};
 
 use crate::backend::Credentials;
 use crate::codec::{Outgoing, take_line};
@@ -33,11 +33,12 @@ pub struct Service {
 }
 
 /// Serves one connection until it ends. The stream is encrypted already where TLS comes first; the peer says so.
-pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>) -> io::Result<()> {
+pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: Dismissal) -> io::Result<()> {
     let session = Session::new(peer, &service.hostname, service.tls.is_some() && !peer.tls);
     let greeting = session.greeting();
     let shutdown = service.shutdown.clone();
-    let mut connection = Connection { stream, session, service, input: Vec::new(), output: greeting.into_bytes() };
+    let output = greeting.into_bytes();
+    let mut connection = Connection { stream, session, service, dismissal, input: Vec::new(), output };
     tokio::select! {
         biased;
         () = shutdown.closing() => Ok(()),
@@ -49,6 +50,8 @@ struct Connection {
     stream: Stream,
     session: Session,
     service: Arc<Service>,
+    /// Given when the account is not what it was at the login.
+    dismissal: Dismissal,
     /// What was received and not taken yet.
     input: Vec<u8>,
     /// Replies that were not sent yet.
@@ -65,6 +68,11 @@ enum Course {
 impl Connection {
     async fn run(&mut self) -> io::Result<()> {
         loop {
+            if self.dismissal.is_given() {
+                self.output.extend_from_slice(self.session.dismissed().as_bytes());
+                self.send().await?;
+                return self.stream.shutdown().await;
+            }
             let step = match take_line(&mut self.input, self.session.awaited()) {
                 Ok(Some(line)) => self.session.line(&line),
                 Ok(None) => match self.receive().await? {
@@ -164,6 +172,8 @@ impl Connection {
                 self.send().await?;
                 Ok(Course::Closed)
             }
+            // The reading loop says good-bye.
+            () = self.dismissal.given() => Ok(Course::Open),
         }
     }
 

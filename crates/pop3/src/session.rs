@@ -150,6 +150,13 @@ impl Session {
         err("[SYS/TEMP] the server is going down, try again later")
     }
 
+    /// Says good-bye because the account is not what it was. It stands where the next reply would, so a client that has
+    /// just said something takes it for the answer, which it is: nothing that comes now is done.
+    #[must_use]
+    pub fn dismissed(&self) -> String {
+        err("[AUTH] the account was disabled, removed or given another password")
+    }
+
     /// Goes on after the TLS handshake.
     pub fn encrypted(&mut self) {
         self.peer = self.peer.encrypted();

@@ -1,7 +1,7 @@
 //! Dialogues with the POP3 room over a mail file in memory.
 //!
 //! A dialogue is text: `C:` lines are sent, `S:` lines must come; `*` at the end of an `S:` line stands for the rest of it. `TLS` does the
-//! handshake, `END` expects the server to close, `POST text` lets a message arrive meanwhile. Consecutive `C:` lines are sent as one piece.
+//! handshake, `END` expects the server to close, `POST text` lets a message arrive meanwhile, `DISMISS` changes the account. Consecutive `C:` lines are sent as one piece.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use pop3::{Service, serve};
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
 use tokio::io::AsyncWriteExt;
-use wire::{ClientTls, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
+use wire::{ClientTls, Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
 
 const LETTER: &str = "Subject: one\r\n\r\n.dots\r\n..\r\nlast\r\n";
 
@@ -134,7 +134,8 @@ impl Client {
 
 async fn check(world: &World, peer: Peer, dialogue: &str) {
     let (client, server) = Stream::duplex(1 << 16);
-    let serving = tokio::spawn(serve(server, peer, Arc::clone(&world.service)));
+    let dismissal = Dismissal::default();
+    let serving = tokio::spawn(serve(server, peer, Arc::clone(&world.service), dismissal.clone()));
     let mut client = Client { stream: client, heard: Vec::new() };
     let mut saying = String::new();
     for line in dialogue.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -156,6 +157,7 @@ async fn check(world: &World, peer: Peer, dialogue: &str) {
             }
             ("POST", letter) => world.post(&format!("{letter}\r\n\r\n")),
             ("DRAIN", _) => world.service.shutdown.drain(),
+            ("DISMISS", _) => dismissal.dismiss(),
             ("END", _) => {
                 let end = client.stream.receive(&mut client.heard).await.expect("an orderly end");
                 assert_eq!((end, client.heard.len()), (0, 0), "{:?}", String::from_utf8_lossy(&client.heard));
@@ -406,7 +408,7 @@ async fn misplaced_and_broken_commands_are_refused() {
 async fn a_message_that_is_gone_meanwhile_is_an_error() {
     let world = world(&[LETTER]);
     let (client, server) = Stream::duplex(1 << 16);
-    tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service)));
+    tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), Dismissal::default()));
     let mut client = Client { stream: client, heard: Vec::new() };
     client.say(&mut "USER ann@acme.test\r\nPASS sesame\r\n".to_owned()).await;
     for _ in 0..3 {
@@ -425,7 +427,7 @@ async fn large_messages_pass_through_small_buffers() {
     let body: String = (0..40_000).map(|number| format!(".{number}\r\n")).collect();
     let world = world(&[&format!("Subject: large\r\n\r\n{body}")]);
     let (client, server) = Stream::duplex(512);
-    tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service)));
+    tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), Dismissal::default()));
     let mut client = Client { stream: client, heard: Vec::new() };
     client.say(&mut "USER ann@acme.test\r\nPASS sesame\r\nRETR 1\r\n".to_owned()).await;
     for _ in 0..6 {
@@ -442,4 +444,12 @@ async fn a_server_that_ends_says_so() {
     let world = world(&[]);
     check(&world, Peer::local(), "S: +OK *\nDRAIN\nS: -ERR [SYS/TEMP] the server is going down, try again later\nEND")
         .await;
+}
+
+#[tokio::test]
+async fn whose_account_was_changed_hears_so() {
+    let world = world(&[LETTER]);
+    let goodbye = "S: -ERR [AUTH] the account was disabled, removed or given another password\nEND";
+    check(&world, Peer::local(), &format!("{LOGIN}S: +OK *\nC: DELE 1\nS: +OK *\nDISMISS\n{goodbye}")).await;
+    assert_eq!(world.inbox().len(), 1, "only QUIT removes");
 }

@@ -57,6 +57,9 @@ pub const LAST_WORK: Duration = Duration::from_secs(10);
 /// Longest pause between two looks at the queue. What is due earlier and announced does not wait.
 pub const QUEUE_LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// How long a session may take to say good-bye once its account is not what it was.
+pub const GOOD_BYE_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// Shortest pause between two looks whether those who have logged in may stay.
 pub const SESSIONS_LOOK_EVERY: Duration = Duration::from_secs(1);
 

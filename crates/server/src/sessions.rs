@@ -3,8 +3,8 @@
 //!
 //! A connection has a number, which the protocol rooms hand back with every login ([`wire::Peer::connection`]). A task waits for changes
 //! of the directory and compares those who are logged in with the people who were changed; sessions of an account that is not what it was are
-//! dropped where they are. It costs a look at what was changed, not one at everybody; only groups and domains, which say who is on a deny
-//! list, concern everybody who is logged in.
+//! dismissed ([`wire::Dismissal`]): they say good-bye and end, and whoever serves them cuts off what does not. It costs a look at what was
+//! changed, not one at everybody; only groups and domains, which say who is on a deny list, concern everybody who is logged in.
 //!
 //! A login that begins before a change and ends after it is noticed, because whoever logs in is compared once more after their session
 //! is known here.
@@ -16,8 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::{Modseq, NoteId};
 use directory::{Directory, Person};
 use notes::{Access, level};
-use tokio::sync::Notify;
-use wire::Shutdown;
+use wire::{Dismissal, Shutdown};
 
 use crate::limits::SESSIONS_LOOK_EVERY;
 
@@ -31,7 +30,7 @@ pub struct Sessions {
 struct Entry {
     /// Once somebody has logged in.
     account: Option<Box<Account>>,
-    end: Arc<Notify>,
+    dismissal: Dismissal,
 }
 
 /// An account as it was at the login.
@@ -66,7 +65,7 @@ impl Account {
 pub struct Session {
     sessions: Arc<Sessions>,
     number: u64,
-    end: Arc<Notify>,
+    dismissal: Dismissal,
 }
 
 impl Session {
@@ -76,9 +75,10 @@ impl Session {
         self.number
     }
 
-    /// Waits until the session shall end.
-    pub async fn ended(&self) {
-        self.end.notified().await;
+    /// Gives what tells that the session shall end.
+    #[must_use]
+    pub fn dismissal(&self) -> &Dismissal {
+        &self.dismissal
     }
 }
 
@@ -93,9 +93,9 @@ impl Sessions {
     #[must_use]
     pub fn begin(self: &Arc<Self>) -> Session {
         let number = self.next.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-        let end = Arc::new(Notify::new());
-        self.lock().insert(number, Entry { account: None, end: Arc::clone(&end) });
-        Session { sessions: Arc::clone(self), number, end }
+        let dismissal = Dismissal::default();
+        self.lock().insert(number, Entry { account: None, dismissal: dismissal.clone() });
+        Session { sessions: Arc::clone(self), number, dismissal }
     }
 
     /// Takes note of a login; false if the account was changed since `person` was read, so that nobody may be let in.
@@ -136,7 +136,7 @@ impl Sessions {
             }
             if let Some(entry) = self.lock().get(&number) {
                 tracing::info!(target: "login", login = account.name, "ending a session: its account was changed");
-                entry.end.notify_one();
+                entry.dismissal.dismiss();
                 ended += 1;
             }
         }
@@ -260,8 +260,8 @@ mod tests {
         UserChange { disabled: Some(disabled), ..UserChange::default() }
     }
 
-    #[tokio::test]
-    async fn sessions_end_with_their_account() {
+    #[test]
+    fn sessions_end_with_their_account() {
         let mut world = World::new();
         let (ann, again, bob, _stranger) =
             (world.log_in("ann"), world.log_in("ann"), world.log_in("bob"), world.sessions.begin());
@@ -270,31 +270,30 @@ mod tests {
         assert_eq!(world.look(), 0, "a change that is not about logging in ends nothing");
         world.set("ann", disable(true));
         assert_eq!(world.look(), 2);
-        ann.ended().await;
-        again.ended().await;
+        assert!(ann.dismissal().is_given() && again.dismissal().is_given());
         drop((ann, again));
         assert_eq!((world.look(), world.sessions.logged_in()), (0, 1));
         world.sample.core.directory.user_remove("bob").expect("he is there");
         assert_eq!(world.look(), 1);
-        bob.ended().await;
+        assert!(bob.dismissal().is_given());
     }
 
-    #[tokio::test]
-    async fn another_password_ends_the_sessions_of_the_old_one() {
+    #[test]
+    fn another_password_ends_the_sessions_of_the_old_one() {
         let mut world = World::new();
         let old = world.log_in("ann");
         world.set("ann", UserChange { password: Some(b"another one".to_vec()), ..UserChange::default() });
         let new = world.log_in("ann");
         assert_eq!(world.look(), 1);
-        old.ended().await;
+        assert!(old.dismissal().is_given());
         drop(old);
         assert_eq!((world.look(), world.sessions.logged_in()), (0, 1));
         drop(new);
         assert_eq!(world.sessions.logged_in(), 0);
     }
 
-    #[tokio::test]
-    async fn a_deny_list_ends_the_sessions_of_its_members() {
+    #[test]
+    fn a_deny_list_ends_the_sessions_of_its_members() {
         let mut world = World::new();
         let (ann, bob) = (world.log_in("ann"), world.log_in("bob"));
         let new = NewGroup { name: "staff".to_owned(), members: vec!["bob".to_owned()], ..NewGroup::default() };
@@ -307,8 +306,7 @@ mod tests {
         let deny = GroupChange { kind: Some(GroupKind::DenyList), ..GroupChange::default() };
         world.sample.core.directory.group_set("gone", &deny).expect("it is there");
         assert_eq!(world.look(), 2);
-        ann.ended().await;
-        bob.ended().await;
+        assert!(ann.dismissal().is_given() && bob.dismissal().is_given());
         let (session, ann) = (world.sessions.begin(), world.person("ann"));
         assert!(!world.sessions.admit(session.number(), &ann, &world.sample.core.directory));
     }

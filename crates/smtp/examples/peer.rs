@@ -17,7 +17,7 @@ use smtp::envelope::{Envelope, Place, Recipient, Sender};
 use smtp::rules::Rules;
 use smtp::{Refusal, Result};
 use tokio::time::Instant;
-use wire::{Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
+use wire::{Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
 
 struct Everything;
 
@@ -103,7 +103,7 @@ async fn listen(address: &str, role: &str) -> Result<()> {
         let (stream, from) = listener.accept().await?;
         let service = service.clone();
         tokio::spawn(async move {
-            if let Err(error) = serve(Stream::tcp(stream), Peer::network(from), service).await {
+            if let Err(error) = serve(Stream::tcp(stream), Peer::network(from), service, Dismissal::default()).await {
                 eprintln!("{from}: {error}");
             }
         });

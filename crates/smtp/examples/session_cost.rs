@@ -15,7 +15,7 @@ use smtp::backend::{Accepted, Acceptor, Credentials, Exchange, LoginError, Recip
 use smtp::conn::{Service, serve};
 use smtp::envelope::{Envelope, Sender};
 use smtp::rules::Rules;
-use wire::{Peer, Pool, PoolOptions, Shutdown, Stream};
+use wire::{Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream};
 
 struct Nothing;
 
@@ -101,7 +101,7 @@ fn start_server() -> SocketAddr {
         runtime.block_on(async move {
             let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
             while let Ok((stream, from)) = listener.accept().await {
-                tokio::spawn(serve(Stream::tcp(stream), Peer::network(from), service.clone()));
+                tokio::spawn(serve(Stream::tcp(stream), Peer::network(from), service.clone(), Dismissal::default()));
             }
         });
     });

@@ -5,6 +5,7 @@
 //!
 //! The task owns the stream and ends with QUIT, an error, a time limit, or the server's shutdown: a session that is idle
 //! is told 421 when the server drains; one that is in a transaction may finish it until the server closes.
+//! A dismissal does not wait for the end of a transaction.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -14,7 +15,7 @@ use std::time::Duration;
 use base::{Clock, Random};
 use tokio::io::AsyncWriteExt;
 use tokio::time::{Instant, timeout, timeout_at};
-use wire::{Peer, Pool, Shutdown, Stream, Tls};
+use wire::{Dismissal, Peer, Pool, Shutdown, Stream, Tls};
 
 use crate::auth::results;
 use crate::auth::verify::{Arrival, Verifier};
@@ -52,7 +53,7 @@ pub struct Service {
 }
 
 /// Serves one connection to its end. With implicit TLS the handshake is done and `peer.tls` is set.
-pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>) -> Result<()> {
+pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: Dismissal) -> Result<()> {
     let rules = Arc::clone(&service.rules);
     let mut session = Session::new(rules, Arc::clone(&service.clock), service.random.as_ref(), peer);
     if peer.tls {
@@ -60,7 +61,8 @@ pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>) -> Result<
     }
     let ends_at = Instant::now().checked_add(service.rules.session_time_max);
     let shutdown = service.shutdown.clone();
-    let connection = Connection { stream, session, service, input: Vec::new(), used: 0, out: Vec::new(), ends_at };
+    let (input, out) = (Vec::new(), Vec::new());
+    let connection = Connection { stream, session, service, dismissal, input, used: 0, out, ends_at };
     tokio::select! {
         biased;
         () = shutdown.closing() => Ok(()),
@@ -72,6 +74,8 @@ struct Connection {
     stream: Stream,
     session: Session,
     service: Arc<Service>,
+    /// Given when the account is not what it was at the login.
+    dismissal: Dismissal,
     /// What has come; `used` bytes of it are done with.
     input: Vec<u8>,
     used: usize,
@@ -86,6 +90,7 @@ enum Silence {
     Ended,
     TooLong,
     Draining,
+    Dismissed,
 }
 
 impl Connection {
@@ -95,6 +100,10 @@ impl Connection {
         }
         let mut draining = pin!(shutdown.draining());
         loop {
+            if self.dismissal.is_given() {
+                self.say_good_bye(&Silence::Dismissed);
+                return self.close().await;
+            }
             let (used, step) = self.session.step(self.input.get(self.used..).unwrap_or_default(), &mut self.out);
             self.used += used;
             match step {
@@ -152,6 +161,7 @@ impl Connection {
         let received = tokio::select! {
             received = timeout_at(deadline, self.stream.receive(&mut self.input)) => received,
             () = draining, if listen_for_end => return Ok(Err(Silence::Draining)),
+            () = self.dismissal.given() => return Ok(Err(Silence::Dismissed)),
         };
         Ok(match received {
             Err(_) => Err(Silence::TooLong),
@@ -167,6 +177,7 @@ impl Connection {
             Silence::Ended => {}
             Silence::TooLong => self.session.time_out(&mut self.out),
             Silence::Draining => self.session.shut_down(&mut self.out),
+            Silence::Dismissed => self.session.dismiss(&mut self.out),
         }
     }
 

@@ -272,6 +272,11 @@ impl Session {
         self.end(out, 421, Status(4, 3, 2), "Service shutting down, try again later");
     }
 
+    /// Says good-bye because the account that has logged in is not what it was.
+    pub fn dismiss(&mut self, out: &mut Vec<u8>) {
+        self.end(out, 421, Status(4, 7, 0), "Account disabled, removed or given another password, closing connection");
+    }
+
     /// Tells whether the session waits for a command and nothing was begun that would be lost.
     #[must_use]
     pub fn is_idle(&self) -> bool {

@@ -2,7 +2,8 @@
 //!
 //! The core of Doublet is plain blocking code; its edges are asynchronous. This room is the seam. A protocol reads a
 //! command from a [`Stream`], hands the work to the [`Pool`] and awaits the outcome, waits for durability, and writes
-//! the reply. It learns from [`Shutdown`] when to say good-bye and from [`Connections`] whether it may begin at all.
+//! the reply. It learns from [`Shutdown`] and [`Dismissal`] when to say good-bye and from [`Connections`] whether it may
+//! begin at all.
 //!
 //! Promises:
 //! - an idle connection holds no buffer of ours: [`Stream::receive`] borrows memory only while bytes are there;
@@ -13,6 +14,7 @@
 
 pub mod connections;
 mod deflate;
+pub mod dismissal;
 pub mod limits;
 pub mod peer;
 pub mod pool;
@@ -21,6 +23,7 @@ pub mod stream;
 pub mod tls;
 
 pub use connections::{Admission, ConnectionLimits, Connections, Refused};
+pub use dismissal::Dismissal;
 pub use peer::Peer;
 pub use pool::{Pool, PoolError, PoolOptions, PoolReport};
 pub use shutdown::{Phase, Shutdown};

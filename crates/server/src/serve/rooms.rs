@@ -8,13 +8,13 @@ use smtp::auth::verify::{Policy, Verifier};
 use smtp::client::{Dialect, Host, Options, Route, Security, Transfer};
 use smtp::dns::Resolver;
 use smtp::rules::{Encryption, Rules};
-use wire::{Admission, ClientTls, Peer, Stream};
+use wire::{Admission, ClientTls, Dismissal, Peer, Stream};
 
 use super::{ServeError, Server, encrypt};
 use crate::config::Config;
 use crate::config::setting::AuthenticationPolicy;
 use crate::data::read_limited;
-use crate::limits::FILE_BYTES_MAX;
+use crate::limits::{FILE_BYTES_MAX, GOOD_BYE_TIME_MAX};
 use crate::listen::{Protocol, Serve};
 use crate::logins::Logins;
 use crate::reception::Reception;
@@ -131,7 +131,7 @@ fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<Sessions>) -> Serve {
     let (service, sessions) = (Arc::clone(service), Arc::clone(sessions));
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
-        spawn(&sessions, peer, admission, |peer| imap::serve(stream, peer, service));
+        spawn(&sessions, peer, admission, |peer, dismissal| imap::serve(stream, peer, service, dismissal));
     })
 }
 
@@ -139,7 +139,7 @@ fn serve_smtp(service: &Arc<smtp::conn::Service>, sessions: &Arc<Sessions>) -> S
     let (service, sessions) = (Arc::clone(service), Arc::clone(sessions));
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
-        spawn(&sessions, peer, admission, |peer| smtp::conn::serve(stream, peer, service));
+        spawn(&sessions, peer, admission, |peer, dismissal| smtp::conn::serve(stream, peer, service, dismissal));
     })
 }
 
@@ -147,29 +147,35 @@ fn serve_pop3(service: &Arc<pop3::Service>, sessions: &Arc<Sessions>) -> Serve {
     let (service, sessions) = (Arc::clone(service), Arc::clone(sessions));
     Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
         let service = Arc::clone(&service);
-        spawn(&sessions, peer, admission, |peer| pop3::serve(stream, peer, service));
+        spawn(&sessions, peer, admission, |peer, dismissal| pop3::serve(stream, peer, service, dismissal));
     })
 }
 
-/// Serves a connection in a task of its own, until it ends or its account is not what it was. The task ends with the server, whose closing
-/// every room listens to.
+/// Serves a connection in a task of its own, until it ends; one whose account is not what it was has some seconds to say so. The task ends
+/// with the server, whose closing every room listens to.
 fn spawn<E: std::fmt::Display, F: Future<Output = Result<(), E>> + Send + 'static>(
     sessions: &Arc<Sessions>,
     peer: Peer,
     admission: Admission,
-    serve: impl FnOnce(Peer) -> F,
+    serve: impl FnOnce(Peer, Dismissal) -> F,
 ) {
     let session = sessions.begin();
-    let serving = serve(peer.numbered(session.number()));
+    let serving = serve(peer.numbered(session.number()), session.dismissal().clone());
     tokio::spawn(async move {
         tokio::select! {
             outcome = serving => if let Err(error) = outcome {
                 tracing::debug!(target: "wire", %peer, %error, "the session ended early");
             },
-            () = session.ended() => {}
+            () = overdue(session.dismissal()) => {}
         }
         drop(admission);
     });
+}
+
+/// Waits until a session that was dismissed should have ended.
+async fn overdue(dismissal: &Dismissal) {
+    dismissal.given().await;
+    tokio::time::sleep(GOOD_BYE_TIME_MAX).await;
 }
 
 /// Shakes hands in a task of its own and then lets `serve` go on, so that the handshake's state is not part of a session's.

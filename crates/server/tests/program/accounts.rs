@@ -20,9 +20,21 @@ fn pop3(server: &Server) -> Dialogue {
     pop3
 }
 
-/// Reads until the server has closed the connection.
-fn wait_for_the_end(mut dialogue: Dialogue) {
-    while !dialogue.line().is_empty() {}
+const BYE: &str = "* BYE the account was disabled";
+
+/// Gives one session of ann in each room, with the good-bye that it will hear.
+fn open_sessions(server: &Server) -> [(Dialogue, &'static str); 3] {
+    [
+        (imap(server), BYE),
+        (pop3(server), "-ERR [AUTH] the account was disabled"),
+        (server.submission(), "421 4.7.0 Account disabled"),
+    ]
+}
+
+/// Hears the server say good-bye and close the connection.
+fn wait_for_the_end((mut dialogue, good_bye): (Dialogue, &str)) {
+    dialogue.expect(good_bye);
+    assert_eq!(dialogue.line(), "");
 }
 
 #[test]
@@ -35,11 +47,11 @@ fn open_sessions_end_with_the_account() {
         idle.expect("b OK");
         idle.say("c IDLE");
         idle.expect("+");
-        let open = [imap(&server), pop3(&server), server.submission(), idle];
+        let open = open_sessions(&server);
         let mut stranger = server.dial("imap");
         stranger.expect("* OK");
         place.check_input(&["user", "set", "ann", change], "sesame street\n", "was changed");
-        open.into_iter().for_each(wait_for_the_end);
+        open.into_iter().chain([(idle, BYE)]).for_each(wait_for_the_end);
         stranger.ask("a NOOP", "a OK");
         place.check(&["user", "set", "ann", "--enable"], "was changed");
     }
@@ -48,7 +60,7 @@ fn open_sessions_end_with_the_account() {
     place.check(&["user", "remove", "bob"], "was removed");
     kept.ask("b NOOP", "b OK");
     place.check(&["user", "remove", "ann"], "was removed");
-    wait_for_the_end(kept);
+    wait_for_the_end((kept, BYE));
     server.stop();
 }
 
@@ -58,7 +70,7 @@ fn a_deny_list_keeps_people_out() {
     place.check(&["group", "add", "staff", "--member", "ann"], "was added");
     place.check(&["group", "add", "gone", "--kind", "deny-list"], "was added");
     let server = place.serve();
-    let open = [imap(&server), pop3(&server), server.submission()];
+    let open = open_sessions(&server);
     place.check(&["group", "set", "gone", "--add-member", "staff"], "was changed");
     open.into_iter().for_each(wait_for_the_end);
     let mut dialogue = server.dial("imap");

@@ -12,7 +12,7 @@ use smtp::envelope::{Notify, OriginalRecipient, Place, Recipient, Return};
 use smtp::rules::{Authentication, Encryption, Rules};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use wire::{ClientTls, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
+use wire::{ClientTls, Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream, Tls};
 
 use crate::backend::Memory;
 use crate::names::Zone;
@@ -55,6 +55,8 @@ struct Site {
     backend: Arc<Memory>,
     address: SocketAddr,
     shutdown: Shutdown,
+    /// Ends all its sessions.
+    dismissal: Dismissal,
     /// What makes a client trust it.
     certificate: String,
 }
@@ -97,22 +99,23 @@ async fn listening(change: impl FnOnce(&mut Rules), handshake: Handshake) -> Sit
     let mut rules = Rules::reception("mx.b.example", "b.example");
     change(&mut rules);
     let (service, backend, certificate) = service(rules, None);
-    let shutdown = service.shutdown.clone();
+    let (shutdown, dismissal) = (service.shutdown.clone(), Dismissal::default());
+    let everybody = dismissal.clone();
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     tokio::spawn(async move {
         while let Ok((stream, from)) = listener.accept().await {
-            let (service, mut stream) = (service.clone(), Stream::tcp(stream));
+            let (service, everybody, mut stream) = (service.clone(), everybody.clone(), Stream::tcp(stream));
             tokio::spawn(async move {
                 let peer = Peer { tls: handshake == Handshake::First, ..Peer::network(from) };
                 if let Some(tls) = service.tls.as_ref().filter(|_| peer.tls) {
                     stream = stream.accept_tls(tls).await.map_err(smtp::Error::Connection)?;
                 }
-                serve(stream, peer, service).await
+                serve(stream, peer, service, everybody).await
             });
         }
     });
-    Site { backend, address, shutdown, certificate }
+    Site { backend, address, shutdown, dismissal, certificate }
 }
 
 async fn transfer(zone: Zone, port: u16, change: impl FnOnce(&mut Options)) -> Transfer {
@@ -253,7 +256,7 @@ async fn results_are_recorded_for_strangers_and_forged_ones_stripped() {
     let (service, backend, _) = service(rules, Some(Arc::new(verifier)));
     let (mut near, far) = Stream::duplex(1 << 16);
     let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
-    let session = tokio::spawn(serve(far, peer, service));
+    let session = tokio::spawn(serve(far, peer, service, Dismissal::default()));
     let said = "HELO c.example\r\n|MAIL FROM:<a@c.example>\r\nRCPT TO:<alice@b.example>\r\nDATA\r\n|\
                 Authentication-Results: mx.b.example; dkim=pass\r\nFrom: a@c.example\r\n\r\nx\r\n.\r\nQUIT\r\n";
     let mut heard = Vec::new();
@@ -332,7 +335,7 @@ async fn a_stranger_must_not_talk_before_the_greeting() {
     let (mut near, far) = Stream::duplex(1 << 16);
     near.write_all(b"EHLO early.example\r\n").await.expect("there is room");
     let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
-    serve(far, peer, service).await.expect("the session ends properly");
+    serve(far, peer, service, Dismissal::default()).await.expect("the session ends properly");
     let mut said = String::new();
     near.read_to_string(&mut said).await.expect("UTF-8");
     assert_eq!(said, "521 5.5.1 Protocol error: you must wait for the greeting\r\n");
@@ -348,7 +351,7 @@ async fn strangers_wait_for_the_greeting_and_the_silent_are_cut_off() {
         let (mut near, far) = Stream::duplex(1 << 16);
         let peer = Peer::network("192.0.2.7:4000".parse().expect("valid"));
         let started = tokio::time::Instant::now();
-        let session = tokio::spawn(serve(far, peer, service));
+        let session = tokio::spawn(serve(far, peer, service, Dismissal::default()));
         let mut heard = Vec::new();
         near.receive(&mut heard).await.expect("a greeting");
         assert_eq!(started.elapsed().as_secs(), 7);
@@ -377,6 +380,25 @@ async fn an_idle_session_is_told_that_the_server_ends() {
         Some("421 4.3.2 Service shutting down, try again later")
     );
     assert_eq!(lines.next_line().await.expect("the end"), None);
+}
+
+#[tokio::test]
+async fn whose_account_was_changed_hears_so() {
+    let site = site(|_| {}).await;
+    let mut stream = BufReader::new(TcpStream::connect(site.address).await.expect("it listens")).lines();
+    let mut last = String::new();
+    for said in ["EHLO c.example", "MAIL FROM:<ann@c.example>"] {
+        stream.get_mut().write_all(format!("{said}\r\n").as_bytes()).await.expect("it reads");
+        while !last.starts_with("250 ") {
+            last = stream.next_line().await.expect("a line").expect("a reply");
+        }
+        last.clear();
+    }
+    site.dismissal.dismiss();
+    let said = stream.next_line().await.expect("a line");
+    let text = "421 4.7.0 Account disabled, removed or given another password, closing connection";
+    assert_eq!(said.as_deref(), Some(text), "also within a transaction");
+    assert_eq!(stream.next_line().await.expect("the end"), None);
 }
 
 /// A server that says what a script tells it; one script a connection. Lines `> ` are what it says, `< ` is the beginning of
