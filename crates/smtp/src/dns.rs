@@ -105,6 +105,12 @@ impl Resolver {
         if addresses.is_empty() { Err(LookupError::NoRecords) } else { Ok(addresses) }
     }
 
+    /// Gives the text records of a name.
+    pub(crate) async fn texts(&self, name: &str) -> std::result::Result<Vec<String>, LookupError> {
+        let found = self.authenticator.resolver().txt_lookup(absolute(name)?).await.map_err(reason)?;
+        Ok(found.iter().map(ToString::to_string).collect())
+    }
+
     pub(crate) fn authenticator(&self) -> &MessageAuthenticator {
         &self.authenticator
     }
@@ -127,11 +133,17 @@ pub(crate) fn ascii_domain(name: &str) -> Option<String> {
     if name.is_ascii() { Some(name.to_owned()) } else { idna::domain_to_ascii(name).ok() }
 }
 
+/// Tells whether a name server said «not there» with this code. Hickory, and `mail-auth` after it, reports what it could not find out
+/// (SERVFAIL, REFUSED) as «no records found» too; only the code tells the difference.
+pub(crate) fn denies(code: ResponseCode) -> bool {
+    matches!(code, ResponseCode::NXDomain | ResponseCode::NoError)
+}
+
 fn reason(error: ProtoError) -> LookupError {
     match error.kind() {
         ProtoErrorKind::NoRecordsFound(none) => match none.response_code {
             ResponseCode::NXDomain => LookupError::NoSuchDomain,
-            ResponseCode::NoError => LookupError::NoRecords,
+            code if denies(code) => LookupError::NoRecords,
             code => LookupError::Temporary(format!("the name server answered {code}")),
         },
         _ => LookupError::Temporary(error.to_string()),

@@ -244,7 +244,7 @@ configuration! {
     smtp: SmtpKeys {
         /// How long a stranger waits for the greeting. Who talks before it is refused.
         greet_delay: Span = "0s" in ["0s", "30s"];
-        /// What is done with SPF, DKIM and DMARC of incoming mail.
+        /// What is done with SPF, DKIM and DMARC of incoming mail. With `enforce`, what cannot be checked now is put off.
         authentication: AuthenticationPolicy = "record";
         /// How long a peer may be silent.
         idle_timeout: Span = "5min" in ["5s", "1h"];

@@ -8,9 +8,18 @@
 //! Where the field names several domains, each of them is asked, and one that asks to reject is enough.
 //!
 //! The checks run in a task of their own under one time limit. Should they take too long, or the library fail on
-//! something that a stranger wrote, the message is taken with `none`: mail is not lost because of a check. The
-//! organisational domain of an author (for relaxed alignment) comes from the Public Suffix List (`psl`).
+//! something that a stranger wrote, nothing is known: that is recorded as `temperror`, and under [`Policy::Reject`] the sender is asked
+//! to try again (451). So it is when a name server does not tell the policy of the author's domain, or when that domain
+//! rejects and what could have spoken for the message (SPF or DKIM of an aligned domain) cannot be looked up: a policy can be neither applied
+//! nor passed over before that is known (RFC 7489 §6.6.2, §6.6.3; RFC 6376 §6.3). A published record that cannot be read is its
+//! domain's own affair and asks for nothing.
+//!
+//! `mail-auth` takes SERVFAIL and REFUSED for «there is none». What it says was not there is therefore looked at again, but for what an
+//! SPF record includes: there it stays `permerror`.
+//!
+//! The organisational domain of an author (for relaxed alignment) comes from the Public Suffix List (`psl`).
 
+use std::future::Future;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -25,7 +34,7 @@ use tokio::time::timeout;
 
 use crate::auth::results::{MethodResult, write};
 use crate::codec::path::{is_domain, split_address};
-use crate::dns::{Resolver, ascii_domain};
+use crate::dns::{LookupError, Resolver, ascii_domain, denies};
 use crate::error::{Refusal, Status};
 use crate::header::fields;
 use crate::limits::{AUTHOR_DOMAINS_MAX, SIGNATURES_MAX, VERIFY_TIME_MAX};
@@ -35,7 +44,8 @@ use crate::limits::{AUTHOR_DOMAINS_MAX, SIGNATURES_MAX, VERIFY_TIME_MAX};
 pub enum Policy {
     /// They are recorded and nothing is refused.
     Record,
-    /// A message that fails DMARC is refused if its author's domain asks for that, and so is one without a legible author.
+    /// A message that fails DMARC is refused if its author's domain asks for that, and so is one without a legible author. What
+    /// cannot be told now is put off.
     Reject,
 }
 
@@ -74,18 +84,11 @@ impl Verifier {
     ) -> Result<String, Refusal> {
         let hostname = arrival.hostname.clone();
         let verifier = Arc::clone(self);
-        let checks = tokio::spawn(async move {
+        let checks = async move {
             let text = message.get(trace_bytes..).unwrap_or_default();
-            timeout(VERIFY_TIME_MAX, verifier.check(&arrival, text)).await
-        });
-        let outcome = match checks.await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => Outcome::default(),
-            Err(error) => {
-                tracing::error!(%error, "the checks of an incoming message failed");
-                Outcome::default()
-            }
+            verifier.check(&arrival, text).await
         };
+        let outcome = finished(checks).await.unwrap_or_else(Outcome::unfinished);
         match outcome.refusal {
             Some(refusal) if self.policy == Policy::Reject => Err(refusal),
             _ => Ok(write(&hostname, &outcome.results)),
@@ -121,21 +124,55 @@ impl Verifier {
             let arc = authenticator.verify_arc(&parsed).await;
             results.push(MethodResult::new("arc", dkim_word(arc.result())).because(dkim_reason(arc.result())));
         }
-        let mut refused_by = None;
+        let evidence = Evidence { spf: &spf, spf_domain: &mail_from_domain, dkim: &dkim };
+        let mut says = Says::Nothing;
         // Where the field cannot be read, the library gets it as it is, and says «none» or «temperror».
         for author in authors.map_or_else(|_| vec![parsed.from.clone()], one_by_one) {
-            let of_author = AuthenticatedMessage { from: author, ..AuthenticatedMessage::default() };
-            let parameters = DmarcParameters::new(&of_author, &dkim, &mail_from_domain, &spf)
-                .with_domain_suffix_fn(organizational_domain);
-            let (result, refused) = dmarc_result(&authenticator.verify_dmarc(parameters).await);
+            let (result, of_author) = self.check_dmarc(author, &evidence).await;
             results.push(result);
-            refused_by = refused_by.or(refused);
+            says = says.or(of_author);
         }
-        let refusal = refused_by.map(|domain| {
-            let text = format!("Message fails DMARC, and {domain} asks to reject such messages");
-            Refusal::new(550, Status(5, 7, 1), text)
-        });
-        Outcome { results, refusal }
+        Outcome { results, refusal: says.refusal() }
+    }
+
+    /// Checks DMARC for authors of one domain.
+    async fn check_dmarc(&self, authors: Vec<String>, evidence: &Evidence<'_>) -> (MethodResult, Says) {
+        let of_author = AuthenticatedMessage { from: authors, ..AuthenticatedMessage::default() };
+        let parameters = DmarcParameters::new(&of_author, evidence.dkim, evidence.spf_domain, evidence.spf)
+            .with_domain_suffix_fn(organizational_domain);
+        let output = self.resolver.authenticator().verify_dmarc(parameters).await;
+        let unknown = if self.hides_policy(output.domain()).await {
+            Unknown::Policy
+        } else if evidence.is_incomplete_for(output.domain()) {
+            Unknown::Evidence
+        } else {
+            Unknown::Nothing
+        };
+        dmarc_result(&output, unknown)
+    }
+
+    /// Tells whether a name server would not say whether a domain has a DMARC record, on the way to the first that has one: the names that the
+    /// library asks for, whose answers the resolver still has.
+    async fn hides_policy(&self, domain: &str) -> bool {
+        let labels: Vec<&str> = domain.split('.').collect();
+        let mut left = if is_domain(domain) && labels.len() > 1 { labels.len() } else { 0 };
+        while left > 0 {
+            let name = labels.get(labels.len() - left..).unwrap_or_default().join(".");
+            match self.resolver.texts(&format!("_dmarc.{name}")).await {
+                Ok(texts) if texts.iter().any(|text| text.starts_with("v=DMARC1")) => return false,
+                Err(LookupError::Temporary(_)) => return true,
+                Ok(_) | Err(_) => left = if left > 5 { 4 } else { left - 1 },
+            }
+        }
+        false
+    }
+
+    /// Makes what the library did not find a temporary error if the name servers did not say that it is not there.
+    async fn doubted(&self, domain: &str, output: SpfOutput) -> SpfOutput {
+        let is_hidden = output.result() == SpfResult::None
+            && is_domain(domain)
+            && matches!(self.resolver.texts(domain).await, Err(LookupError::Temporary(_)));
+        if is_hidden { output.with_result(SpfResult::TempError) } else { output }
     }
 
     /// Checks SPF of the name from EHLO and of the reverse path; gives both, and the domain that the latter is of.
@@ -145,23 +182,114 @@ impl Verifier {
         let (local, domain) = split_address(&arrival.reverse_path);
         let domain = ascii_domain(domain).unwrap_or_default().to_lowercase();
         let parameters = SpfParameters::verify_ehlo(arrival.address, &helo, &arrival.hostname);
-        let of_helo = authenticator.verify_spf(parameters).await;
+        let of_helo = self.doubted(&helo, authenticator.verify_spf(parameters).await).await;
         if domain.is_empty() {
             return (of_helo, SpfOutput::new(String::new()), helo.to_lowercase());
         }
         let sender = format!("{local}@{domain}");
         let parameters = SpfParameters::verify_mail_from(arrival.address, &helo, &arrival.hostname, &sender);
-        let of_sender = authenticator.verify_spf(parameters).await;
+        let of_sender = self.doubted(&domain, authenticator.verify_spf(parameters).await).await;
         (of_helo, of_sender, domain)
     }
 }
 
 /// What the checks gave.
-#[derive(Default)]
 struct Outcome {
     results: Vec<MethodResult>,
-    /// The author's domain asks to reject the message, which failed DMARC; or there is no legible author.
+    /// The author's domain asks to reject the message, which failed DMARC; or there is no legible author; or that cannot be told now.
     refusal: Option<Refusal>,
+}
+
+impl Outcome {
+    /// Of checks that did not come to an end.
+    fn unfinished() -> Self {
+        let unknown = |method| MethodResult::new(method, "temperror").because(Some("the check did not come to an end"));
+        let text = "The origin of the message cannot be checked now, try again later";
+        Self {
+            results: ["spf", "dkim", "dmarc"].map(unknown).to_vec(),
+            refusal: Some(Refusal::new(451, Status(4, 7, 0), text)),
+        }
+    }
+}
+
+/// Runs checks in a task of their own; gives nothing if they take too long or panic.
+async fn finished(checks: impl Future<Output = Outcome> + Send + 'static) -> Option<Outcome> {
+    match tokio::spawn(timeout(VERIFY_TIME_MAX, checks)).await {
+        Ok(Ok(outcome)) => Some(outcome),
+        Ok(Err(_)) => {
+            tracing::warn!(limit = ?VERIFY_TIME_MAX, "the checks of an incoming message took too long");
+            None
+        }
+        Err(error) => {
+            tracing::error!(%error, "the checks of an incoming message failed");
+            None
+        }
+    }
+}
+
+/// What may speak for a message.
+struct Evidence<'a> {
+    spf: &'a SpfOutput,
+    /// The domain that `spf` is about.
+    spf_domain: &'a str,
+    dkim: &'a [DkimOutput<'a>],
+}
+
+impl Evidence<'_> {
+    /// Tells whether something that could have spoken for this author's domain could not be looked up.
+    fn is_incomplete_for(&self, author: &str) -> bool {
+        let is_aligned = |domain: &str| {
+            organizational_domain(&domain.to_lowercase()) == organizational_domain(&author.to_lowercase())
+        };
+        let is_hidden = |output: &DkimOutput<'_>| {
+            dkim_word(output.result()) == "temperror" && output.signature().is_some_and(|of| is_aligned(&of.d))
+        };
+        (self.spf.result() == SpfResult::TempError && is_aligned(self.spf_domain)) || self.dkim.iter().any(is_hidden)
+    }
+}
+
+/// What name servers did not tell about a message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unknown {
+    Nothing,
+    /// Whether the author's domain has a policy.
+    Policy,
+    /// Whether an aligned domain speaks for the message.
+    Evidence,
+}
+
+/// What DMARC says about a message for one author, or for all of them.
+#[derive(PartialEq, Eq, Debug)]
+enum Says {
+    Nothing,
+    /// This domain may ask to reject the message; that cannot be told now.
+    Perhaps(String),
+    /// This domain asks to reject the message.
+    Reject(String),
+}
+
+impl Says {
+    /// Puts together what two authors' domains say: the harder word counts, else the first.
+    fn or(self, other: Self) -> Self {
+        match (&self, &other) {
+            (Self::Nothing, _) | (Self::Perhaps(_), Self::Reject(_)) => other,
+            _ => self,
+        }
+    }
+
+    fn refusal(self) -> Option<Refusal> {
+        match self {
+            Self::Nothing => None,
+            Self::Perhaps(domain) => {
+                let text = format!("DMARC of {domain} cannot be looked up now, try again later");
+                Some(Refusal::new(451, Status(4, 7, 0), text))
+            }
+            Self::Reject(domain) => {
+                let text = format!("Message fails DMARC, and {domain} asks to reject such messages");
+                Some(Refusal::new(550, Status(5, 7, 1), text))
+            }
+        }
+    }
 }
 
 /// Gives the domains of a message's authors, each once, or says why they cannot be told.
@@ -230,6 +358,7 @@ fn dkim_word(result: &DkimResult) -> &'static str {
         DkimResult::Pass => "pass",
         DkimResult::Fail(_) => "fail",
         DkimResult::Neutral(_) => "neutral",
+        DkimResult::PermError(AuthError::DnsRecordNotFound(code)) if !denies(*code) => "temperror",
         DkimResult::PermError(_) => "permerror",
         DkimResult::TempError(_) => "temperror",
         DkimResult::None => "none",
@@ -246,14 +375,17 @@ fn dkim_reason(result: &DkimResult) -> Option<&'static str> {
     }
 }
 
-/// Gives the result of DMARC, and the domain that asks to reject the message.
-fn dmarc_result(output: &DmarcOutput) -> (MethodResult, Option<String>) {
+/// Gives the result of DMARC, and what follows from it.
+fn dmarc_result(output: &DmarcOutput, unknown: Unknown) -> (MethodResult, Says) {
     let outcomes = [output.spf_result(), output.dkim_result()];
     let record = output.dmarc_record();
     let is = |wanted: fn(&DmarcResult) -> bool| outcomes.iter().any(|outcome| wanted(outcome));
     let word = if is(|outcome| *outcome == DmarcResult::Pass) {
         "pass"
-    } else if is(|outcome| matches!(outcome, DmarcResult::TempError(_))) {
+    } else if unknown == Unknown::Policy
+        || is(|outcome| matches!(outcome, DmarcResult::TempError(_)))
+        || (unknown == Unknown::Evidence && record.is_some())
+    {
         "temperror"
     } else if is(|outcome| matches!(outcome, DmarcResult::PermError(_))) {
         "permerror"
@@ -274,8 +406,17 @@ fn dmarc_result(output: &DmarcOutput) -> (MethodResult, Option<String>) {
     if record.is_some() {
         result = result.with("policy.dmarc", policy);
     }
-    let refuses = word == "fail" && policy == "reject" && !tried_out && is_domain(output.domain());
-    (result, refuses.then(|| output.domain().to_owned()))
+    if !is_domain(output.domain()) {
+        return (result, Says::Nothing);
+    }
+    let rejects = record.is_some() && policy == "reject" && !tried_out;
+    let may_reject = rejects || record.is_none() || unknown == Unknown::Policy;
+    let says = match word {
+        "fail" if rejects => Says::Reject(output.domain().to_owned()),
+        "temperror" if may_reject => Says::Perhaps(output.domain().to_owned()),
+        _ => Says::Nothing,
+    };
+    (result, says)
 }
 
 fn reason(error: &AuthError) -> &'static str {
@@ -296,6 +437,7 @@ fn reason(error: &AuthError) -> &'static str {
         AuthError::SignatureExpired => "signature expired",
         AuthError::SignatureLength => "signature covers a part only",
         AuthError::DnsError(_) => "name resolution failed",
+        AuthError::DnsRecordNotFound(code) if !denies(*code) => "name resolution failed",
         AuthError::DnsRecordNotFound(_) => "no key",
         AuthError::ArcChainTooLong
         | AuthError::ArcInvalidInstance(_)
@@ -303,5 +445,38 @@ fn reason(error: &AuthError) -> &'static str {
         | AuthError::ArcHasHeaderTag
         | AuthError::ArcBrokenChain => "broken chain",
         AuthError::NotAligned => "not aligned",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn checks_that_hang_or_panic_have_no_outcome() {
+        let started = tokio::time::Instant::now();
+        assert!(finished(std::future::pending()).await.is_none());
+        assert_eq!(started.elapsed(), VERIFY_TIME_MAX);
+        assert!(finished(async { panic!("a fault of the library") }).await.is_none());
+        assert_eq!(started.elapsed(), VERIFY_TIME_MAX, "a panic is noticed at once");
+        assert!(finished(async { Outcome { results: Vec::new(), refusal: None } }).await.is_some());
+    }
+
+    #[test]
+    fn checks_without_an_outcome_are_a_temporary_failure() {
+        let outcome = Outcome::unfinished();
+        assert!(outcome.results.iter().all(|result| result.result == "temperror"));
+        let refusal = outcome.refusal.expect("it is put off");
+        assert_eq!(refusal.to_string(), "451 4.7.0 The origin of the message cannot be checked now, try again later");
+    }
+
+    #[test]
+    fn of_several_authors_the_hardest_word_counts() {
+        let (perhaps, reject) = (|| Says::Perhaps("a.test".to_owned()), || Says::Reject("b.test".to_owned()));
+        assert_eq!(Says::Nothing.or(perhaps()), perhaps());
+        assert_eq!(perhaps().or(Says::Nothing), perhaps());
+        assert_eq!(perhaps().or(reject()), reject());
+        assert_eq!(reject().or(perhaps()), reject());
+        assert_eq!(Says::Nothing.or(Says::Nothing).refusal(), None);
     }
 }

@@ -1,7 +1,7 @@
 //! A name server on loopback with a zone in memory, for the resolver of the product.
 //!
-//! A name that is in the zone but not with the type asked for has no records; any other name does not exist; names that end in
-//! `broken.example` get SERVFAIL.
+//! A name that is in the zone but not with the type asked for has no records; any other name does not exist; names with a
+//! label `broken` get SERVFAIL. A [`silent`] name server never answers.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -61,7 +61,7 @@ impl Zone {
         let known: Vec<&RData> =
             self.records.iter().filter(|(known, _)| known.eq_ignore_ascii_case(&name)).map(|(_, data)| data).collect();
         message.set_response_code(match known.as_slice() {
-            _ if name.ends_with("broken.example") => ResponseCode::ServFail,
+            _ if name.split('.').any(|label| label == "broken") => ResponseCode::ServFail,
             [] => ResponseCode::NXDomain,
             _ => ResponseCode::NoError,
         });
@@ -70,6 +70,13 @@ impl Zone {
         }
         message.to_vec().expect("the answer can be written")
     }
+}
+
+/// Gives a resolver that asks a name server which never answers, and what keeps its port from being closed.
+pub async fn silent() -> (Resolver, UdpSocket) {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a loopback port");
+    let address = socket.local_addr().expect("bound");
+    (Resolver::asking(&[address]).expect("a resolver"), socket)
 }
 
 fn absolute(name: &str) -> Name {

@@ -7,7 +7,9 @@ use smtp::auth::key::{Algorithm, PrivateKey, key_record};
 use smtp::auth::sign::Signer;
 use smtp::auth::verify::{Arrival, Policy, Verifier};
 
-use crate::names::Zone;
+use smtp::dns::Resolver;
+
+use crate::names::{Zone, silent};
 
 const MESSAGE: &str = "From: Ann <ann@author.example>\r\nTo: bob@b.example\r\nSubject: hello\r\n\r\ntext\r\n";
 
@@ -19,12 +21,18 @@ fn zone() -> Zone {
         .txt("_dmarc.tried.example", "v=DMARC1; p=reject; t=y")
         .txt("lax.example", "v=spf1 ?all")
         .txt("_dmarc.lax.example", "v=DMARC1; p=none")
+        .txt("_dmarc.half.example", "v=DMARC1; p=reject")
+        .txt("_dmarc.garbled.example", "v=DMARC1; p=rejekt; p")
         .host("client.author.example", "192.0.2.7")
 }
 
 /// Gives the results of a message in one line, or the refusal.
-async fn results(zone: Zone, policy: Policy, (address, from): (&str, &str), message: &str) -> String {
-    let verifier = Arc::new(Verifier::new(zone.serve().await, policy));
+async fn results(zone: Zone, policy: Policy, client: (&str, &str), message: &str) -> String {
+    results_asking(zone.serve().await, policy, client, message).await
+}
+
+async fn results_asking(resolver: Resolver, policy: Policy, (address, from): (&str, &str), message: &str) -> String {
+    let verifier = Arc::new(Verifier::new(resolver, policy));
     let arrival = Arrival {
         address: address.parse().expect("an address"),
         helo: "client.author.example".to_owned(),
@@ -57,7 +65,7 @@ async fn spf_and_dmarc_are_recorded() {
 
 #[tokio::test]
 async fn only_a_policy_in_force_refuses() {
-    for domain in ["tried.example", "lax.example", "silent.example", "broken.example"] {
+    for domain in ["tried.example", "lax.example", "silent.example", "garbled.example"] {
         let message = MESSAGE.replace("author.example", domain);
         let from = format!("ann@{domain}");
         let results = results(zone(), Policy::Reject, ("192.0.2.99", &from), &message).await;
@@ -66,6 +74,59 @@ async fn only_a_policy_in_force_refuses() {
     let unaligned =
         results(zone(), Policy::Reject, ("192.0.2.7", "x@author.example"), &MESSAGE.replace("author", "other")).await;
     assert!(unaligned.contains("spf=pass") && unaligned.contains("dmarc=none"), "{unaligned}");
+}
+
+/// Name servers that fail (SERVFAIL) leave open whether the author's domain would reject the message.
+#[tokio::test]
+async fn what_cannot_be_looked_up_is_put_off_where_a_policy_is_enforced() {
+    let check = async |from: &str, (author, more): (&str, &str), enforced: &str, dmarc: &str| {
+        let message = format!("{more}{}", MESSAGE.replace("author.example", author));
+        let client = ("192.0.2.99", from);
+        let found = results(zone(), Policy::Reject, client, &message).await;
+        assert!(found.starts_with(enforced), "{from} {author}: {found}");
+        let recorded = results(zone(), Policy::Record, client, &message).await;
+        assert!(recorded.contains(&format!("; dmarc={dmarc} ")), "{from} {author}: {recorded}");
+    };
+    let later = |domain: &str| format!("451 4.7.0 DMARC of {domain} cannot be looked up now, try again later");
+    let fails = |domain: &str| format!("550 5.7.1 Message fails DMARC, and {domain} asks");
+    let taken = "Authentication-Results:";
+    // The policy itself, also of a subdomain whose organisation has one.
+    check("x@silent.example", ("broken.example", ""), &later("broken.example"), "temperror").await;
+    check("x@silent.example", ("broken.half.example", ""), &later("broken.half.example"), "temperror").await;
+    // SPF of an aligned domain might have passed; that of another could not help.
+    check("x@broken.half.example", ("half.example", ""), &later("half.example"), "temperror").await;
+    check("x@broken.silent.example", ("half.example", ""), &fails("half.example"), "fail").await;
+    check("x@broken.lax.example", ("lax.example", ""), taken, "temperror").await;
+    // So might a signature whose key cannot be had.
+    let signed = |domain: &str| {
+        format!(
+            "DKIM-Signature: v=1; a=rsa-sha256; d={domain}; s=broken; c=relaxed/relaxed; h=from;\r\n \
+             bh=eDCyaw7m810RhFf0TmGWGkTYiT/1GwL4/PCOGIr3ew4=; b=AAAA\r\n"
+        )
+    };
+    check("x@silent.example", ("half.example", &signed("half.example")), &later("half.example"), "temperror").await;
+    check("x@silent.example", ("half.example", &signed("lax.example")), &fails("half.example"), "fail").await;
+    check("x@silent.example", ("tried.example", &signed("tried.example")), taken, "temperror").await;
+    // One domain that rejects is enough, whatever the others' name servers do.
+    let both = MESSAGE.replace("ann@author.example", "ann@broken.example, ann@author.example");
+    let found = results(zone(), Policy::Reject, ("192.0.2.99", "x@silent.example"), &both).await;
+    assert!(found.starts_with(&fails("author.example")), "{found}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_name_server_that_never_answers_lets_nobody_through() {
+    let client = ("192.0.2.99", "x@silent.example");
+    let (resolver, _port) = silent().await;
+    let started = tokio::time::Instant::now();
+    let refused = results_asking(resolver.clone(), Policy::Reject, client, MESSAGE).await;
+    assert_eq!(refused, "451 4.7.0 The origin of the message cannot be checked now, try again later");
+    assert_eq!(started.elapsed(), smtp::limits::VERIFY_TIME_MAX);
+    let recorded = results_asking(resolver.clone(), Policy::Record, client, MESSAGE).await;
+    let reason = "temperror reason=\"the check did not come to an end\"";
+    let expected = format!("Authentication-Results: mx.b.example; spf={reason}; dkim={reason}; dmarc={reason}");
+    assert_eq!(recorded, expected);
+    let illegible = results_asking(resolver, Policy::Reject, client, "Subject: x\r\n\r\n").await;
+    assert!(illegible.starts_with("550 5.6.0"), "{illegible}");
 }
 
 #[tokio::test]
