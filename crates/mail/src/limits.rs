@@ -3,6 +3,8 @@
 //! What passes one of these is never refused for it: a message that was accepted is kept byte for byte. It is taken
 //! apart less finely, or shown only as far as the limit goes.
 
+use std::time::Duration;
+
 /// Most bytes of one header field that are looked at when its contents are taken apart.
 pub const FIELD_BYTES_MAX: usize = 64 << 10;
 
@@ -62,6 +64,12 @@ pub const LOCAL_DELIVERIES_PER_TRANSACTION_MAX: usize = 500;
 
 /// Most recipients elsewhere of one job: as many as a transfer puts into one transaction, so that a crash repeats no more than that.
 pub const JOB_RECIPIENTS_MAX: usize = 100;
+
+/// How long an attempt to reach a domain takes before the domain counts as slow.
+pub const TRANSFER_SLOW_AFTER: Duration = Duration::from_secs(20);
+
+/// How long an attempt to reach a domain that does not count as slow may take until a session is open: three addresses that do not answer.
+pub const OPENING_TIME_MAX: Duration = Duration::from_secs(90);
 
 /// How often a delivery of queued mail looks again whether the mailboxes have room, when one was filled meanwhile.
 pub const SETTLE_TRIES_MAX: usize = 3;

@@ -283,6 +283,73 @@ fn mail_for_elsewhere_does_not_stand_in_the_way_of_mail_for_here() {
     assert_eq!(world.router.due(50).len(), 10);
 }
 
+/// Other servers that hang until an attempt is given up, in the time of the test.
+struct Hanging {
+    since: u64,
+    jobs: Vec<mail::router::Job>,
+}
+
+impl World {
+    /// Begins what is due for elsewhere as far as there are places; gives what goes to servers that answer.
+    fn begin(&self, hanging: &mut Vec<Hanging>, second: u64) -> Vec<mail::router::Job> {
+        let busy: usize = hanging.iter().map(|begun| begun.jobs.len()).sum();
+        let is_dead =
+            |job: &mail::router::Job| matches!(&job.destination, Destination::Domain(name) if name.starts_with("dead"));
+        let (dead, alive) = self.router.due_elsewhere(50 - busy).into_iter().partition(is_dead);
+        hanging.push(Hanging { since: second, jobs: dead });
+        alive
+    }
+}
+
+/// Tells when a message for `alive…` was sent.
+fn sent_at(job: &mail::router::Job) -> u64 {
+    let Destination::Domain(name) = &job.destination else { return 0 };
+    name.chars().filter(char::is_ascii_digit).collect::<String>().parse().expect("a second")
+}
+
+#[test]
+fn servers_that_hang_do_not_keep_mail_from_those_that_answer() {
+    let world = world();
+    for number in 0..200 {
+        world.send("bob@acme.test", &[&format!("x@dead{number}.test")]);
+    }
+    let mut hanging: Vec<Hanging> = Vec::new();
+    let (mut longest, mut delivered, mut dead_busy_max) = (0, 0, 0);
+    for second in 0..7_200_u64 {
+        if second % 100 == 50 {
+            world.send("bob@acme.test", &[&format!("x@alive{second}.test")]);
+        }
+        for begun in &mut hanging {
+            begun.jobs.retain(|job| {
+                let is_over = second - begun.since >= job.opening_max.map_or(600, |limit| limit.as_secs());
+                if is_over {
+                    world.router.finish(job, &[temporary()]).unwrap();
+                }
+                !is_over
+            });
+        }
+        for job in world.begin(&mut hanging, second) {
+            let outcome = TransferOutcome::Delivered { reply: "250 ok".into(), reports: false };
+            world.router.finish(&job, &[outcome]).unwrap();
+            delivered += 1;
+            let waited = second - sent_at(&job);
+            assert!(second < 600 || waited == 0, "at {second}: {waited} seconds, when it is known who hangs");
+            longest = longest.max(waited);
+        }
+        if second > 600 {
+            dead_busy_max = dead_busy_max.max(hanging.iter().map(|begun| begun.jobs.len()).sum());
+        }
+        world.clock.advance(Duration::from_secs(1));
+    }
+    assert_eq!(dead_busy_max, 25, "who is known to be slow has half of the places, and uses them");
+    assert_eq!(longest, 310, "200 servers that hang for the first time hold it up");
+    assert_eq!(delivered, 72);
+    assert!(
+        hanging.iter().flat_map(|begun| &begun.jobs).all(|job| job.opening_max.is_none()),
+        "the slow get their time"
+    );
+}
+
 #[test]
 fn a_smart_host_is_one_destination() {
     let world = world_with(RouterOptions { smart_host: true, ..RouterOptions::default() });

@@ -332,6 +332,7 @@ fn router_options(config: &Config, hostname: &str) -> RouterOptions {
         },
         queue_messages_max: usize::try_from(keys.queue).unwrap_or(usize::MAX),
         transfers_per_destination_max: usize::try_from(keys.connections_per_destination).unwrap_or(usize::MAX),
+        transfers_max: usize::try_from(keys.connections).unwrap_or(usize::MAX),
         smart_host: keys.smart_host.0.is_some(),
     }
 }

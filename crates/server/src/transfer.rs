@@ -2,7 +2,8 @@
 //!
 //! The router decides what is due and keeps the truth; this only runs it. Jobs for mailboxes here go to the pool, those for
 //! elsewhere through [`smtp::client::Transfer`]. Each kind has places of its own: other servers that keep us waiting do not delay mail that need not
-//! leave. Nothing is sent before it is durable here, for its sender may yet be told that it was not taken. A job that is under way when the
+//! leave. Nor do slow servers delay mail for quick ones: the router gives them half of the places, and each job how long its servers may take
+//! to begin ([`Job::opening_max`]). Nothing is sent before it is durable here, for its sender may yet be told that it was not taken. A job that is under way when the
 //! server ends is given back untried.
 
 use std::sync::Arc;
@@ -146,7 +147,10 @@ impl Agent {
             smtputf8: job.envelope.smtputf8,
             message: &message,
         };
-        let outcomes = transfer.send(&route, &outgoing).await;
+        let outcomes = match job.opening_max {
+            Some(limit) => transfer.send_opening_within(limit, &route, &outgoing).await,
+            None => transfer.send(&route, &outgoing).await,
+        };
         outcomes.into_iter().map(outcome).collect()
     }
 

@@ -72,6 +72,8 @@ pub struct RouterOptions {
     pub queue_messages_max: usize,
     /// Most transfers to one destination at a time.
     pub transfers_per_destination_max: usize,
+    /// Transfers to other servers at a time, as many as whoever takes the jobs has places for. Slow destinations get half of them.
+    pub transfers_max: usize,
     /// Whether everything that is not for here goes through one host.
     pub smart_host: bool,
 }
@@ -84,6 +86,7 @@ impl Default for RouterOptions {
             schedule: Schedule::default(),
             queue_messages_max: 100_000,
             transfers_per_destination_max: 5,
+            transfers_max: 50,
             smart_host: false,
         }
     }

@@ -6,12 +6,19 @@
 //! hides nobody else's: the next work is found without a look at what cannot be done. Mailboxes here have a lane of their own, which no other
 //! server can fill.
 //!
+//! Many destinations that are slow must not hold all places either. A domain is *slow* while an attempt of its work runs for longer than
+//! [`TRANSFER_SLOW_AFTER`], and from a failure that took so long until an attempt ends well or fails quickly. Work for slow domains together is given out
+//! only as long as less than half of all places are held by such work; the lanes of slow domains are sorted apart, so that this needs no search.
+//! Invariant: `slow_busy` is the sum of what is taken from slow lanes. Who is slow is forgotten with the domain's last work, so
+//! it takes no more room than the queue.
+//!
 //! Who owns an agenda holds the lock around it; here is nothing but order.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use base::Timestamp;
 
+use crate::limits::TRANSFER_SLOW_AFTER;
 use crate::router::entry::QueueKey;
 
 /// Where a job goes.
@@ -28,14 +35,33 @@ pub enum Destination {
 /// When each destination of a message is to be tried.
 pub(crate) type Times = BTreeMap<Destination, Timestamp>;
 
+/// How work that was taken ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Ended {
+    /// The other side answered for good, or the work was for mailboxes here.
+    Well,
+    /// It is to be tried again; this is when it failed.
+    Failed(Timestamp),
+    /// Nobody tried.
+    Untried,
+}
+
 /// What is to be done when.
 pub(crate) struct Agenda {
     lanes: HashMap<Destination, Lane>,
-    /// The first work of every lane to another server that has a free place.
+    /// The first work of every lane to another server that has a free place and is not slow.
     first: BTreeSet<(Timestamp, Destination)>,
+    /// The same of slow lanes.
+    first_slow: BTreeSet<(Timestamp, Destination)>,
     planned: HashMap<QueueKey, Times>,
-    taken: HashSet<(QueueKey, Destination)>,
+    /// What is taken, and since when.
+    taken: HashMap<(QueueKey, Destination), Timestamp>,
+    /// The taken work for domains that did not make its lane slow yet, the oldest first.
+    young: BTreeSet<(Timestamp, QueueKey, Destination)>,
+    /// How much is taken from slow lanes.
+    slow_busy: usize,
     per_destination_max: usize,
+    slow_max: usize,
 }
 
 /// The work for one destination.
@@ -44,35 +70,43 @@ struct Lane {
     waiting: BTreeSet<(Timestamp, QueueKey)>,
     /// How much of it is taken.
     busy: usize,
-    /// Under which time the lane stands in [`Agenda::first`].
+    /// Under which time the lane stands in [`Agenda::first`], or in [`Agenda::first_slow`] if it is slow.
     shown: Option<Timestamp>,
+    /// Whether the destination keeps us waiting.
+    slow: bool,
 }
 
 impl Agenda {
-    pub(crate) fn new(per_destination_max: usize) -> Self {
+    /// Makes one for so many places of one destination, and of all other servers together.
+    pub(crate) fn new(per_destination_max: usize, elsewhere_max: usize) -> Self {
         Self {
             lanes: HashMap::new(),
             first: BTreeSet::new(),
+            first_slow: BTreeSet::new(),
             planned: HashMap::new(),
-            taken: HashSet::new(),
+            taken: HashMap::new(),
+            young: BTreeSet::new(),
+            slow_busy: 0,
             per_destination_max: per_destination_max.max(1),
+            slow_max: (elsewhere_max / 2).max(1),
         }
     }
 
     /// Sets when a message is to be tried; without times, never. What is taken of it stays taken.
     pub(crate) fn plan(&mut self, key: QueueKey, times: Times) {
-        for (destination, time) in self.planned.remove(&key).unwrap_or_default() {
-            if let Some(lane) = self.lanes.get_mut(&destination) {
-                lane.waiting.remove(&(time, key));
+        let before = self.planned.remove(&key).unwrap_or_default();
+        for (destination, time) in &before {
+            if let Some(lane) = self.lanes.get_mut(destination) {
+                lane.waiting.remove(&(*time, key));
             }
-            self.refresh(&destination);
         }
         for (destination, time) in &times {
-            if !self.taken.contains(&(key, destination.clone())) {
+            if !self.taken.contains_key(&(key, destination.clone())) {
                 self.lanes.entry(destination.clone()).or_default().waiting.insert((*time, key));
-                self.refresh(destination);
             }
         }
+        // Only now, so that a lane whose only message gets another time is not forgotten meanwhile.
+        before.keys().chain(times.keys()).for_each(|destination| self.refresh(destination));
         if !times.is_empty() {
             self.planned.insert(key, times);
         }
@@ -83,19 +117,33 @@ impl Agenda {
         self.take(Destination::Here, now)
     }
 
-    /// Takes the work for other servers that has been due longest, of those that have a free place.
+    /// Takes the work for other servers that has been due longest, of those that have a free place; slow ones have no more than half.
     pub(crate) fn take_elsewhere(&mut self, now: Timestamp) -> Option<(QueueKey, Destination)> {
-        let destination = self.first.first()?.1.clone();
-        self.take(destination, now)
+        self.notice_slow(now);
+        let slow = self.first_slow.first().filter(|_| self.slow_busy < self.slow_max);
+        let (_, destination) = self.first.first().into_iter().chain(slow).min()?;
+        self.take(destination.clone(), now)
+    }
+
+    /// Tells whether a destination keeps us waiting, as far as that is known.
+    pub(crate) fn is_slow(&self, destination: &Destination) -> bool {
+        self.lanes.get(destination).is_some_and(|lane| lane.slow)
     }
 
     /// Puts work back that was taken. It waits until its time, and until `not_before`.
-    pub(crate) fn give_back(&mut self, key: QueueKey, destination: &Destination, not_before: Timestamp) {
-        if !self.taken.remove(&(key, destination.clone())) {
-            return;
+    pub(crate) fn give_back(&mut self, key: QueueKey, destination: &Destination, not_before: Timestamp, ended: Ended) {
+        let Some(since) = self.taken.remove(&(key, destination.clone())) else { return };
+        self.young.remove(&(since, key, destination.clone()));
+        match ended {
+            Ended::Well => self.mark(destination, false),
+            Ended::Failed(at) => {
+                self.mark(destination, can_be_slow(destination) && at >= since.after(TRANSFER_SLOW_AFTER))
+            }
+            Ended::Untried => {}
         }
         let lane = self.lanes.entry(destination.clone()).or_default();
         lane.busy = lane.busy.saturating_sub(1);
+        self.slow_busy = self.slow_busy.saturating_sub(usize::from(lane.slow));
         if let Some(time) = self.planned.get_mut(&key).and_then(|times| times.get_mut(destination)) {
             *time = (*time).max(not_before);
             lane.waiting.insert((*time, key));
@@ -116,9 +164,33 @@ impl Agenda {
         }
         lane.waiting.pop_first();
         lane.busy += 1;
-        self.taken.insert((key, destination.clone()));
+        self.slow_busy += usize::from(lane.slow);
+        self.taken.insert((key, destination.clone()), now);
+        if can_be_slow(&destination) {
+            self.young.insert((now, key, destination.clone()));
+        }
         self.refresh(&destination);
         Some((key, destination))
+    }
+
+    /// Finds the destinations whose work has been running for too long.
+    fn notice_slow(&mut self, now: Timestamp) {
+        while self.young.first().is_some_and(|(since, _, _)| since.after(TRANSFER_SLOW_AFTER) <= now) {
+            let Some((_, _, destination)) = self.young.pop_first() else { break };
+            self.mark(&destination, true);
+        }
+    }
+
+    /// Sets whether a destination is slow.
+    fn mark(&mut self, destination: &Destination, slow: bool) {
+        let Some(lane) = self.lanes.get_mut(destination).filter(|lane| lane.slow != slow) else { return };
+        if let Some(time) = lane.shown.take() {
+            let lanes = if lane.slow { &mut self.first_slow } else { &mut self.first };
+            lanes.remove(&(time, destination.clone()));
+        }
+        lane.slow = slow;
+        self.slow_busy = if slow { self.slow_busy + lane.busy } else { self.slow_busy.saturating_sub(lane.busy) };
+        self.refresh(destination);
     }
 
     /// Puts a lane where it belongs after it has changed, and forgets it when it is empty.
@@ -127,11 +199,12 @@ impl Agenda {
         let is_open = *destination != Destination::Here && lane.busy < self.per_destination_max;
         let show = lane.waiting.first().map(|(time, _)| *time).filter(|_| is_open);
         if lane.shown != show {
+            let lanes = if lane.slow { &mut self.first_slow } else { &mut self.first };
             if let Some(time) = lane.shown {
-                self.first.remove(&(time, destination.clone()));
+                lanes.remove(&(time, destination.clone()));
             }
             if let Some(time) = show {
-                self.first.insert((time, destination.clone()));
+                lanes.insert((time, destination.clone()));
             }
             lane.shown = show;
         }
@@ -139,6 +212,11 @@ impl Agenda {
             self.lanes.remove(destination);
         }
     }
+}
+
+/// Tells whether a destination can be slow. The smart host is the only one besides mailboxes here: it has nobody to make room for.
+fn can_be_slow(destination: &Destination) -> bool {
+    matches!(destination, Destination::Domain(_))
 }
 
 #[cfg(test)]
@@ -162,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_full_destination_hides_nobody() {
-        let mut agenda = Agenda::new(2);
+        let mut agenda = Agenda::new(2, 8);
         (0..20_000).for_each(|note| agenda.plan(key(note), times(&[(domain("slow.test"), 1)])));
         agenda.plan(key(20_000), times(&[(domain("quick.test"), 5), (Destination::Here, 6)]));
         let now = Timestamp(9);
@@ -172,50 +250,121 @@ mod tests {
             [(key(0), domain("slow.test")), (key(1), domain("slow.test")), (key(20_000), domain("quick.test"))]
         );
         assert_eq!(agenda.take_here(now), Some((key(20_000), Destination::Here)));
-        agenda.give_back(key(1), &domain("slow.test"), Timestamp(0));
+        agenda.give_back(key(1), &domain("slow.test"), Timestamp(0), Ended::Well);
         assert_eq!(agenda.take_elsewhere(now), Some((key(1), domain("slow.test"))));
     }
 
     #[test]
     fn what_is_given_back_waits_for_its_time() {
-        let mut agenda = Agenda::new(1);
+        let mut agenda = Agenda::new(1, 8);
         agenda.plan(key(1), times(&[(Destination::SmartHost, 3)]));
         assert_eq!(agenda.take_elsewhere(Timestamp(2)), None);
         assert_eq!(agenda.take_elsewhere(Timestamp(3)), Some((key(1), Destination::SmartHost)));
         agenda.plan(key(1), times(&[(Destination::SmartHost, 4)]));
         assert_eq!(agenda.take_elsewhere(Timestamp(9)), None, "it is taken");
-        agenda.give_back(key(1), &Destination::SmartHost, Timestamp(7));
+        agenda.give_back(key(1), &Destination::SmartHost, Timestamp(7), Ended::Failed(Timestamp(6)));
         assert_eq!(agenda.take_elsewhere(Timestamp(6)), None);
         agenda.plan(key(1), times(&[(Destination::SmartHost, 5)]));
         assert!(agenda.take_elsewhere(Timestamp(6)).is_some(), "a new plan ends the pause");
         agenda.plan(key(1), Times::new());
-        agenda.give_back(key(1), &Destination::SmartHost, Timestamp(0));
+        agenda.give_back(key(1), &Destination::SmartHost, Timestamp(0), Ended::Untried);
         assert_eq!((agenda.counts(), agenda.lanes.len(), agenda.first.len()), ((0, 0), 0, 0), "nothing is left");
+    }
+
+    /// The time in so many seconds.
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_seconds(seconds)
+    }
+
+    /// Plans messages for `slow0.test`, `slow1.test`, … and takes as many as there are places.
+    fn with_slow(count: u32, places: usize) -> (Agenda, Vec<(QueueKey, Destination)>) {
+        let mut agenda = Agenda::new(5, places);
+        (0..count).for_each(|note| agenda.plan(key(note), [(domain(&format!("slow{note}.test")), at(0))].into()));
+        let taken: Vec<_> = std::iter::from_fn(|| agenda.take_elsewhere(at(1))).take(places).collect();
+        (agenda, taken)
+    }
+
+    #[test]
+    fn slow_destinations_have_half_of_the_places() {
+        let (mut agenda, taken) = with_slow(20, 8);
+        assert_eq!(taken.len(), 8, "nobody knows yet that they are slow");
+        for (note, place) in &taken {
+            agenda.give_back(*note, place, at(200), Ended::Failed(at(90)));
+            agenda.plan(*note, [(place.clone(), at(200))].into());
+        }
+        let fresh: Vec<_> = std::iter::from_fn(|| agenda.take_elsewhere(at(91))).collect();
+        assert_eq!(fresh.len(), 12, "those that were not tried are not slow");
+        fresh.iter().for_each(|(note, place)| agenda.give_back(*note, place, at(500), Ended::Failed(at(181))));
+        let again: Vec<_> = std::iter::from_fn(|| agenda.take_elsewhere(at(999))).collect();
+        assert_eq!((again.len(), agenda.slow_busy), (4, 4));
+        agenda.plan(key(50), times(&[(domain("quick.test"), 0)]));
+        assert_eq!(agenda.take_elsewhere(at(999)), Some((key(50), domain("quick.test"))));
+        agenda.give_back(again[0].0, &again[0].1, at(0), Ended::Untried);
+        assert!(agenda.take_elsewhere(at(999)).is_some_and(|(_, place)| agenda.is_slow(&place)), "a place is free");
+    }
+
+    #[test]
+    fn who_answers_quickly_is_slow_no_more() {
+        for ended in [Ended::Well, Ended::Failed(at(301))] {
+            let (mut agenda, taken) = with_slow(1, 8);
+            let (note, place) = &taken[0];
+            agenda.give_back(*note, place, at(300), Ended::Failed(at(90)));
+            assert!(agenda.is_slow(place));
+            assert!(agenda.take_elsewhere(at(300)).is_some());
+            agenda.give_back(*note, place, at(400), ended);
+            assert_eq!((agenda.is_slow(place), agenda.slow_busy), (false, 0), "{ended:?}");
+        }
+    }
+
+    #[test]
+    fn work_that_runs_for_long_makes_its_destination_slow() {
+        let (mut agenda, taken) = with_slow(4, 4);
+        agenda.plan(key(10), [(domain("slow0.test"), at(0))].into());
+        agenda.plan(key(11), [(domain("quick.test"), at(2))].into());
+        assert_eq!(agenda.take_elsewhere(at(30)), Some((key(11), domain("quick.test"))));
+        assert_eq!((agenda.slow_busy, agenda.take_elsewhere(at(30))), (4, None), "those that hang have their half");
+        taken.iter().for_each(|(note, place)| agenda.give_back(*note, place, at(0), Ended::Well));
+        assert_eq!(agenda.slow_busy, 0);
+        let mut agenda = Agenda::new(5, 4);
+        agenda.plan(key(1), times(&[(Destination::SmartHost, 0)]));
+        assert!(agenda.take_elsewhere(at(1)).is_some());
+        agenda.notice_slow(at(900));
+        assert!(!agenda.is_slow(&Destination::SmartHost), "there is nobody else whom it could hold up");
     }
 
     proptest! {
         #[test]
-        fn whatever_happens_the_order_holds(steps in proptest::collection::vec((0..4u8, 0..6u32, 0..3usize, 0..9i64), 0..200)) {
+        fn whatever_happens_the_order_holds(steps in proptest::collection::vec((0..6u8, 0..6u32, 0..3usize, 0..9i64), 0..200)) {
             let places = [domain("a.test"), domain("b.test"), Destination::Here];
-            let mut agenda = Agenda::new(2);
+            let mut agenda = Agenda::new(2, 4);
             for (deed, note, place, time) in steps {
                 match deed {
                     0 => agenda.plan(key(note), times(&[(places[place].clone(), time), (domain("b.test"), time / 2)])),
                     1 => agenda.plan(key(note), Times::new()),
                     2 => drop(agenda.take_elsewhere(Timestamp(time)).or_else(|| agenda.take_here(Timestamp(time)))),
-                    _ => agenda.give_back(key(note), &places[place], Timestamp(time)),
+                    3 => agenda.give_back(key(note), &places[place], Timestamp(time), Ended::Well),
+                    4 => agenda.give_back(key(note), &places[place], Timestamp(time), Ended::Failed(at(60))),
+                    _ => agenda.notice_slow(at(time * 5)),
                 }
                 for place in &places {
                     let lane = agenda.lanes.get(place);
-                    let busy = agenda.taken.iter().filter(|(_, taken)| taken == place).count();
+                    let busy = agenda.taken.keys().filter(|(_, taken)| taken == place).count();
                     prop_assert_eq!(lane.map_or(0, |lane| lane.busy), busy);
                     let waits = |(key, times): (&QueueKey, &Times)| {
                         let time = times.get(place)?;
-                        (!agenda.taken.contains(&(*key, place.clone()))).then_some((*time, *key))
+                        (!agenda.taken.contains_key(&(*key, place.clone()))).then_some((*time, *key))
                     };
                     let waiting: BTreeSet<_> = agenda.planned.iter().filter_map(waits).collect();
                     prop_assert_eq!(lane.map(|lane| &lane.waiting).cloned().unwrap_or_default(), waiting);
                 }
+                let slow_busy: usize = agenda.lanes.values().filter(|lane| lane.slow).map(|lane| lane.busy).sum();
+                prop_assert_eq!(agenda.slow_busy, slow_busy);
+                for (first, slow) in [(&agenda.first, false), (&agenda.first_slow, true)] {
+                    let shown = |(place, lane): (&Destination, &Lane)| Some((lane.shown?, place.clone()));
+                    let expected: BTreeSet<_> = agenda.lanes.iter().filter(|(_, lane)| lane.slow == slow).filter_map(shown).collect();
+                    prop_assert_eq!(first, &expected);
+                }
+                prop_assert!(agenda.young.iter().all(|(since, note, place)| agenda.taken.get(&(*note, place.clone())) == Some(since)));
                 for lane in agenda.lanes.values().filter(|lane| lane.busy >= 2) {
                     prop_assert!(lane.shown.is_none());
                 }

@@ -18,18 +18,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use base::{NoteId, Timestamp};
 use notes::Value;
 use store::{Durable, Ticket};
 
 use crate::error::{Error, Result};
-use crate::limits::{JOB_RECIPIENTS_MAX, LOCAL_DELIVERIES_PER_TRANSACTION_MAX, SETTLE_TRIES_MAX};
+use crate::limits::{JOB_RECIPIENTS_MAX, LOCAL_DELIVERIES_PER_TRANSACTION_MAX, OPENING_TIME_MAX, SETTLE_TRIES_MAX};
 use crate::mailbox::Message;
 use crate::router::accept::{
     IfFull, LocalMailbox, MailBox, Posting, QUEUE_ITEM, Router, RouterOptions, Target, Update, final_form,
 };
-use crate::router::agenda::{Agenda, Destination, Times};
+use crate::router::agenda::{Agenda, Destination, Ended, Times};
 use crate::router::entry::{QueueEntry, QueueKey, QueuedRecipient, RecipientState};
 use crate::router::envelope::Envelope;
 use crate::router::report::Action;
@@ -49,6 +50,8 @@ pub struct Job {
     pub size: u64,
     /// The last write of its state.
     pub ticket: Ticket,
+    /// How long it may take until a server is found that takes mail; nothing for as long as the protocol allows. See [`OPENING_TIME_MAX`].
+    pub opening_max: Option<Duration>,
 }
 
 /// What became of one recipient of a job.
@@ -102,7 +105,7 @@ struct State {
 impl Queue {
     /// Reads the states of all queued messages.
     pub(crate) fn load(boxes: &[MailBox], options: &RouterOptions) -> Result<Self> {
-        let agenda = Agenda::new(options.transfers_per_destination_max);
+        let agenda = Agenda::new(options.transfers_per_destination_max, options.transfers_max);
         let state = State { entries: BTreeMap::new(), agenda, unwritten: Vec::new() };
         let turns = std::array::from_fn(|_| Mutex::default());
         let queue = Self { state: Mutex::new(state), turns, smart_host: options.smart_host };
@@ -183,7 +186,9 @@ impl Queue {
             };
             let recipients = entry.recipients.iter().filter(is_due).take(recipients_max).cloned().collect();
             let (envelope, size, ticket) = (entry.envelope.clone(), entry.size, *ticket);
-            jobs.push(Job { key, destination, envelope, recipients, size, ticket });
+            let is_hurried = matches!(destination, Destination::Domain(_)) && !state.agenda.is_slow(&destination);
+            let opening_max = is_hurried.then_some(OPENING_TIME_MAX);
+            jobs.push(Job { key, destination, envelope, recipients, size, ticket, opening_max });
         }
         jobs
     }
@@ -198,8 +203,8 @@ impl Queue {
         }
     }
 
-    fn release(&self, job: &Job, not_before: Timestamp) {
-        self.lock().agenda.give_back(job.key, &job.destination, not_before);
+    fn release(&self, job: &Job, not_before: Timestamp, ended: Ended) {
+        self.lock().agenda.give_back(job.key, &job.destination, not_before, ended);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -259,11 +264,12 @@ impl Router {
     /// After an error the job is not given out again: [`Router::due`] goes on trying to write down what became of it, until the
     /// server ends.
     pub fn finish(&self, job: &Job, outcomes: &[TransferOutcome]) -> Result<Ticket> {
+        let ended = self.ended(outcomes);
         let outcome = self.settle(job, outcomes, Vec::new());
         if outcome.is_err() {
             self.queue.lock().unwritten.push((job.clone(), outcomes.to_vec()));
         } else {
-            self.queue.release(job, Timestamp::default());
+            self.queue.release(job, Timestamp::default(), ended);
         }
         outcome
     }
@@ -280,7 +286,7 @@ impl Router {
             outcome = self.settle_here(job);
         }
         let later = self.mail.notes().clock().now().after(self.options.schedule.retry_first);
-        self.queue.release(job, if outcome.is_err() { later } else { Timestamp::default() });
+        self.queue.release(job, if outcome.is_err() { later } else { Timestamp::default() }, Ended::Well);
         outcome
     }
 
@@ -293,7 +299,7 @@ impl Router {
         let mut takes = true;
         for (job, outcomes) in unwritten {
             match self.settle(&job, &outcomes, Vec::new()) {
-                Ok(_) => self.queue.release(&job, Timestamp::default()),
+                Ok(_) => self.queue.release(&job, Timestamp::default(), Ended::Untried),
                 Err(error) => {
                     takes &= !is_of_store(&error);
                     self.queue.lock().unwritten.push((job, outcomes));
@@ -305,7 +311,7 @@ impl Router {
 
     /// Gives a job back untried, for instance at shutdown.
     pub fn abandon(&self, job: &Job) {
-        self.queue.release(job, Timestamp::default());
+        self.queue.release(job, Timestamp::default(), Ended::Untried);
     }
 
     /// Lists the queue.
@@ -450,6 +456,12 @@ impl Router {
             }
         }
         self.post(&mut postings, vec![Update { key: job.key, entry }], now)
+    }
+
+    /// Tells how a transfer ended whose recipients became this.
+    fn ended(&self, outcomes: &[TransferOutcome]) -> Ended {
+        let is_temporary = |outcome: &TransferOutcome| matches!(outcome, TransferOutcome::Temporary { .. });
+        if outcomes.iter().all(is_temporary) { Ended::Failed(self.mail.notes().clock().now()) } else { Ended::Well }
     }
 
     /// Notes a temporary failure; tells whether the time is up.

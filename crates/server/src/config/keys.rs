@@ -282,7 +282,7 @@ configuration! {
         smart_host_verify: bool = "true";
         /// The certificates that are trusted for that, in one PEM file.
         roots: PathBuf = "/etc/ssl/certs/ca-certificates.crt";
-        /// Outgoing connections at a time.
+        /// Outgoing connections at a time. Domains whose servers keep us waiting get half of them.
         connections: u64 = "50" in ["1", "10000"];
         /// Outgoing connections to one destination (a domain, or the smart host) at a time.
         connections_per_destination: u64 = "5" in ["1", "1000"];

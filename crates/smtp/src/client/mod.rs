@@ -19,10 +19,12 @@ pub mod text;
 pub mod transaction;
 
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Clock, Random};
+use tokio::time::{Instant, timeout_at};
 use wire::ClientTls;
 
 use crate::client::connection::{Connection, Problem};
@@ -243,16 +245,27 @@ impl Transfer {
         Ok(Self { options, resolver, anyone, idle, clock, random })
     }
 
-    /// Sends a message; gives an outcome for each of its recipients.
+    /// Sends a message; gives an outcome for each of its recipients. Servers have as long for everything as the options say.
     pub async fn send(&self, route: &Route, outgoing: &Outgoing<'_>) -> Vec<Outcome> {
-        let targets = match targets(route, &self.options, &self.resolver, &*self.random).await {
+        self.send_until(None, route, outgoing).await
+    }
+
+    /// The same, but no server that is not ready for the message after so long is waited for: neither name servers, connections, greetings
+    /// nor handshakes. What has begun by then goes on; it could have been taken already.
+    pub async fn send_opening_within(&self, limit: Duration, route: &Route, outgoing: &Outgoing<'_>) -> Vec<Outcome> {
+        self.send_until(Instant::now().checked_add(limit), route, outgoing).await
+    }
+
+    async fn send_until(&self, deadline: Option<Instant>, route: &Route, outgoing: &Outgoing<'_>) -> Vec<Outcome> {
+        let targets = before(deadline, targets(route, &self.options, &self.resolver, &*self.random)).await;
+        let targets = match targets {
             Ok(targets) => targets,
             Err(problem) => return vec![problem.outcome(None); outgoing.recipients.len()],
         };
         let key = idle::key(route);
         let mut attempt = Attempt { outcomes: vec![None; outgoing.recipients.len()], failure: None };
         while let Some(connection) = self.idle.take(&key, self.clock.monotonic()) {
-            if let Some(connection) = self.revive(connection).await {
+            if let Ok(connection) = before(deadline, self.revive(connection)).await {
                 self.run(connection, &key, outgoing, &mut attempt).await;
                 break;
             }
@@ -261,7 +274,7 @@ impl Transfer {
             if attempt.is_settled() {
                 break;
             }
-            match self.open(target).await {
+            match before(deadline, self.open(target)).await {
                 Ok(connection) => self.run(connection, &key, outgoing, &mut attempt).await,
                 Err(problem) => attempt.failed(&problem, &target.name),
             }
@@ -289,9 +302,9 @@ impl Transfer {
         self.idle.count()
     }
 
-    async fn revive(&self, mut connection: Connection) -> Option<Connection> {
-        let reply = connection.command("RSET", self.options.timeouts.command).await.ok()?;
-        reply.is_positive().then_some(connection)
+    async fn revive(&self, mut connection: Connection) -> std::result::Result<Connection, Problem> {
+        let reply = connection.command("RSET", self.options.timeouts.command).await?;
+        if reply.is_positive() { Ok(connection) } else { Err(Problem::Refused(reply)) }
     }
 
     /// Opens a session; in clear once more where TLS was only welcome and failed.
@@ -321,6 +334,15 @@ impl Transfer {
             oldest.quit(&self.options).await;
         }
     }
+}
+
+/// Waits for a step of opening a session, no longer than until the deadline if there is one.
+async fn before<T>(
+    deadline: Option<Instant>,
+    step: impl Future<Output = std::result::Result<T, Problem>>,
+) -> std::result::Result<T, Problem> {
+    let Some(deadline) = deadline else { return step.await };
+    timeout_at(deadline, step).await.unwrap_or_else(|_| Err(Problem::broken("no session was open in time")))
 }
 
 /// What has come of sending a message so far.

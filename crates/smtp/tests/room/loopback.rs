@@ -540,6 +540,26 @@ async fn where_the_connection_breaks_decides_what_is_known() {
     assert!(outcomes[0].starts_with("? 4.4.2"), "{outcomes:?}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_begin_is_not_waited_for() {
+    let limit = Duration::from_secs(90);
+    let to = recipients(&["x@b.example"]);
+    for never_ready in ["", "> 220 x\n< EHLO", "> 220-x"] {
+        let (port, _) = scripted(&[never_ready]).await;
+        let transfer = transfer(zone(), port, |options| options.security = Security::Clear).await;
+        let started = tokio::time::Instant::now();
+        let outcomes = transfer.send_opening_within(limit, &domain(), &outgoing(&to, MESSAGE)).await;
+        assert_eq!(started.elapsed(), limit, "{never_ready:?}");
+        assert_eq!(short(&outcomes), ["? 4.4.2 no session was open in time"]);
+    }
+    let slow_reply = "> 220 x\n< EHLO\n> 250 x\n< MAIL";
+    let (port, _) = scripted(&[slow_reply]).await;
+    let transfer = transfer(zone(), port, |_| {}).await;
+    let started = tokio::time::Instant::now();
+    let outcomes = transfer.send_opening_within(limit, &domain(), &outgoing(&to, MESSAGE)).await;
+    assert_eq!(started.elapsed(), Duration::from_secs(300), "what has begun goes on: {outcomes:?}");
+}
+
 #[tokio::test]
 async fn a_server_that_may_come_back_outweighs_one_that_refuses() {
     let (port, _) = scripted(&["> 554 5.7.1 go away\nhang up"]).await;
