@@ -10,6 +10,8 @@ mod world;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use wire::Peer;
+
 /// One test for each file in `dialogues`, named like it.
 macro_rules! dialogues {
     ($($name:ident),+ $(,)?) => {
@@ -38,3 +40,19 @@ macro_rules! dialogues {
 dialogues!(
     append, condstore, copy, enable, fetch, login, mailboxes, noop, notify, numbers, qresync, search, store, syntax
 );
+
+#[test]
+fn scram_that_is_switched_off_is_not_offered() {
+    let world = world::World::with(|options| options.scram = false);
+    let mut connection = connection::Connection::new(&world, Peer::local());
+    let mut ask = |line: &str| {
+        connection.receive(format!("{line}\r\n").as_bytes());
+        connection.said.drain(..).collect::<Vec<String>>()
+    };
+    let said = ask("a CAPABILITY");
+    assert!(said[0].ends_with(" STARTTLS AUTH=PLAIN AUTH=LOGIN"), "{said:?}");
+    let said = ask("b AUTHENTICATE SCRAM-SHA-256 eA==");
+    assert_eq!(said, ["b NO [CANNOT] that mechanism is not offered"]);
+    let said = ask("c AUTHENTICATE PLAIN AGFsaWNlAHNlY3JldA==");
+    assert!(said[0].starts_with("c OK "), "{said:?}");
+}

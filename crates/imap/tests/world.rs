@@ -26,6 +26,11 @@ pub struct World {
 impl World {
     /// Makes an empty world; the same one every time.
     pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// Makes an empty world where the operator has changed something.
+    pub fn with(change: impl FnOnce(&mut Options)) -> Self {
         let options = store::Options { sync: SyncMode::Each, ..store::Options::default() };
         let store = Arc::new(Store::over(Arc::new(Memory::new(1)), &options).expect("a store in memory opens"));
         let clock = Arc::new(SimClock::new());
@@ -34,7 +39,8 @@ impl World {
         for (login, quota_bytes) in [("alice", None), ("bob", None), ("carol", Some(10_240))] {
             accounts.ensure(login, quota_bytes);
         }
-        let options = Options { starttls: true, append_bytes_max: 1 << 20, ..Options::default() };
+        let mut options = Options { starttls: true, append_bytes_max: 1 << 20, ..Options::default() };
+        change(&mut options);
         let mail = Arc::clone(&accounts.mail);
         let site = Arc::new(Site::new(Arc::new(accounts), Arc::clone(&clock) as _, options));
         Self { clock, site, mail }

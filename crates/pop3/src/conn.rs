@@ -13,7 +13,7 @@ use wire::{Dismissal, Peer, Pool, Shutdown, Stream, Tls};
 use crate::backend::Credentials;
 use crate::codec::{Outgoing, take_line};
 use crate::limits::REPLIES_BYTES_MAX;
-use crate::session::{Session, Step};
+use crate::session::{Offers, Session, Step};
 use crate::work::{Outcome, Work};
 
 /// What all connections share.
@@ -26,6 +26,8 @@ pub struct Service {
     pub tls: Option<Arc<Tls>>,
     /// The server's name, for the greeting.
     pub hostname: String,
+    /// Whether SCRAM-SHA-256 is offered.
+    pub scram: bool,
     /// How long a client may be silent.
     pub idle_time_max: Duration,
     /// Tells when the server ends.
@@ -34,7 +36,8 @@ pub struct Service {
 
 /// Serves one connection until it ends. The stream is encrypted already where TLS comes first; the peer says so.
 pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: Dismissal) -> io::Result<()> {
-    let session = Session::new(peer, &service.hostname, service.tls.is_some() && !peer.tls);
+    let offers = Offers { tls: service.tls.is_some() && !peer.tls, scram: service.scram };
+    let session = Session::new(peer, &service.hostname, offers);
     let greeting = session.greeting();
     let shutdown = service.shutdown.clone();
     let output = greeting.into_bytes();

@@ -31,11 +31,20 @@ pub enum Step {
     Close(String),
 }
 
+/// What a session offers beside the commands that are always there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Offers {
+    /// STLS, as long as the connection is not encrypted.
+    pub tls: bool,
+    /// SCRAM-SHA-256.
+    pub scram: bool,
+}
+
 /// One connection.
 pub struct Session {
     pub(crate) peer: Peer,
     pub(crate) hostname: String,
-    pub(crate) tls_offered: bool,
+    pub(crate) offers: Offers,
     pub(crate) state: State,
     pub(crate) exchange: Option<Pending>,
     failures: u32,
@@ -72,11 +81,11 @@ pub(crate) enum Pending {
 }
 
 impl Session {
-    /// Starts a session; `tls_offered` tells whether STLS can be done.
+    /// Starts a session.
     #[must_use]
-    pub fn new(peer: Peer, hostname: &str, tls_offered: bool) -> Self {
+    pub fn new(peer: Peer, hostname: &str, offers: Offers) -> Self {
         let state = State::Authorization(None);
-        Self { peer, hostname: hostname.to_owned(), tls_offered, state, exchange: None, failures: 0, errors: 0 }
+        Self { peer, hostname: hostname.to_owned(), offers, state, exchange: None, failures: 0, errors: 0 }
     }
 
     /// Gives the first line.
@@ -160,7 +169,7 @@ impl Session {
     /// Goes on after the TLS handshake.
     pub fn encrypted(&mut self) {
         self.peer = self.peer.encrypted();
-        self.tls_offered = false;
+        self.offers.tls = false;
         self.state = State::Authorization(None);
     }
 

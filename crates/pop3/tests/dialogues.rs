@@ -62,6 +62,10 @@ struct World {
 }
 
 fn world(letters: &[&str]) -> World {
+    world_with(letters, |_| {})
+}
+
+fn world_with(letters: &[&str], change: impl FnOnce(&mut Service)) -> World {
     let options = Options { sync: SyncMode::Each, ..Options::default() };
     let store = Arc::new(Store::over(Arc::new(Memory::new(1)), &options).expect("a store in memory opens"));
     let clock = Arc::new(SimClock::new());
@@ -70,14 +74,16 @@ fn world(letters: &[&str]) -> World {
     mail.ensure("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
     let made = rcgen::generate_simple_self_signed(vec!["mail.acme.test".to_owned()]).expect("a certificate");
     let tls = Tls::new(made.cert.pem().as_bytes(), made.signing_key.serialize_pem().as_bytes()).expect("a pair");
-    let service = Service {
+    let mut service = Service {
         credentials: Arc::new(Accounts { mail: Arc::clone(&mail) }),
         pool: Pool::new(&PoolOptions { workers: 2, ..PoolOptions::default() }, clock).expect("threads"),
         tls: Some(Arc::new(tls)),
         hostname: "mail.acme.test".to_owned(),
+        scram: true,
         idle_time_max: Duration::from_secs(600),
         shutdown: Shutdown::new(),
     };
+    change(&mut service);
     let world = World { mail, service: Arc::new(service) };
     letters.iter().for_each(|letter| world.post(letter));
     world
@@ -329,6 +335,36 @@ async fn every_mechanism_logs_in() {
     ] {
         check(&world, Peer::local(), &format!("S: +OK *\n{exchange}\n{after}")).await;
     }
+}
+
+#[tokio::test]
+async fn scram_that_is_switched_off_is_not_offered() {
+    let world = world_with(&[], |service| service.scram = false);
+    let dialogue = "S: +OK *
+         C: CAPA
+         S: +OK *
+         S: TOP
+         S: UIDL
+         S: RESP-CODES
+         S: AUTH-RESP-CODE
+         S: PIPELINING
+         S: EXPIRE NEVER
+         S: UTF8 USER
+         S: STLS
+         S: USER
+         S: SASL PLAIN LOGIN
+         S: IMPLEMENTATION Doublet
+         S: .
+         C: AUTH
+         S: +OK mechanisms follow
+         S: PLAIN
+         S: LOGIN
+         S: .
+         C: AUTH SCRAM-SHA-256 Zmlyc3Q=
+         S: -ERR [AUTH] this mechanism is not offered
+         C: AUTH PLAIN AGFubkBhY21lLnRlc3QAc2VzYW1l
+         S: +OK 0 messages (0 octets)";
+    check(&world, Peer::local(), dialogue).await;
 }
 
 #[tokio::test]

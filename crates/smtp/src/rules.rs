@@ -72,6 +72,8 @@ pub struct Rules {
     pub domain: String,
     /// Whether clients may or must log in.
     pub authentication: Authentication,
+    /// Whether clients may log in through SCRAM-SHA-256.
+    pub scram: bool,
     /// Whether connections may or must be encrypted.
     pub encryption: Encryption,
     /// What becomes of bare CR and bare LF.
@@ -111,6 +113,7 @@ impl Rules {
             hostname: hostname.to_owned(),
             domain: domain.to_owned(),
             authentication: Authentication::Off,
+            scram: true,
             encryption: Encryption::Offered,
             line_endings: LineEndings::Reject,
             pipelining: Pipelining::Strict,

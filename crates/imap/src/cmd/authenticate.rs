@@ -17,7 +17,8 @@ pub fn authenticate(
     out: &mut Writer,
 ) -> Result<Next> {
     login::require_privacy(session)?;
-    let sasl = Sasl::begin(mechanism, &*session.site.credentials, &session.peer);
+    let site = &session.site;
+    let sasl = Sasl::begin(mechanism, &site.options, &*site.credentials, &session.peer);
     let sasl = sasl.ok_or(Error::No("[CANNOT] that mechanism is not offered"))?;
     match initial {
         Some(message) => Ok(step(session, sasl, &message, out)),

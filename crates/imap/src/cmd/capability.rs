@@ -32,7 +32,7 @@ pub fn write(session: &Session, out: &mut Writer) {
         out.text(" STARTTLS");
     }
     if session.peer.is_private() {
-        for mechanism in sasl::MECHANISMS {
+        for mechanism in sasl::offered(&session.site.options) {
             out.text(" AUTH=").text(mechanism);
         }
     } else {

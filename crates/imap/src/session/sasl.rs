@@ -3,8 +3,10 @@
 //! A mechanism takes the client's messages, already decoded, and either asks for more or ends with a login. Passwords are
 //! checked by [`crate::backend::Credentials`].
 
-use crate::backend::{Credentials, Exchange, ExchangeStep, LoginError};
 use wire::Peer;
+
+use super::Options;
+use crate::backend::{Credentials, Exchange, ExchangeStep, LoginError};
 
 /// A SASL exchange between two messages of the client.
 pub enum Sasl {
@@ -28,17 +30,22 @@ pub enum SaslStep {
     Done(String),
 }
 
-/// The mechanisms that are offered.
-pub const MECHANISMS: [&str; 3] = ["SCRAM-SHA-256", "PLAIN", "LOGIN"];
+const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
+
+/// Gives the mechanisms that are offered, the best first.
+pub fn offered(options: &Options) -> impl Iterator<Item = &'static str> + use<> {
+    let scram = options.scram.then_some(SCRAM_SHA_256);
+    scram.into_iter().chain(["PLAIN", "LOGIN"])
+}
 
 impl Sasl {
-    /// Begins an exchange; none if there is no such mechanism.
+    /// Begins an exchange; none if that mechanism is not offered.
     #[must_use]
-    pub fn begin(mechanism: &str, credentials: &dyn Credentials, peer: &Peer) -> Option<Self> {
-        match mechanism {
+    pub fn begin(mechanism: &str, options: &Options, credentials: &dyn Credentials, peer: &Peer) -> Option<Self> {
+        match offered(options).find(|offered| *offered == mechanism)? {
             "PLAIN" => Some(Self::Plain),
             "LOGIN" => Some(Self::LoginName),
-            "SCRAM-SHA-256" => credentials.scram_sha_256(peer).map(Self::Steps),
+            SCRAM_SHA_256 => credentials.scram_sha_256(peer).map(Self::Steps),
             _ => None,
         }
     }

@@ -18,6 +18,8 @@ pub struct Options {
     pub starttls: bool,
     /// Whether COMPRESS=DEFLATE is offered.
     pub compression: bool,
+    /// Whether AUTHENTICATE offers SCRAM-SHA-256.
+    pub scram: bool,
     /// So long a client may be silent after login; IDLE is silence too.
     pub silence_time_max: Duration,
     /// So long a client may be silent before login.
@@ -40,6 +42,7 @@ impl Default for Options {
             append_bytes_max: limits::APPEND_BYTES_MAX,
             starttls: false,
             compression: true,
+            scram: true,
             silence_time_max: limits::SILENCE_TIME_MAX,
             login_time_max: limits::LOGIN_TIME_MAX,
             errors_max: limits::ERRORS_MAX,

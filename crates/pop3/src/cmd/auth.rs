@@ -8,13 +8,22 @@ use crate::codec::Command;
 use crate::session::{Pending, Session, Step, ok};
 use crate::work::Work;
 
+const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
+
+/// Gives the mechanisms that are offered, the best first.
+pub(super) fn mechanisms(session: &Session) -> impl Iterator<Item = &'static str> + use<> {
+    let scram = session.offers.scram.then_some(SCRAM_SHA_256);
+    scram.into_iter().chain(["PLAIN", "LOGIN"])
+}
+
 pub(crate) fn run(session: &mut Session, command: &Command) -> Step {
     if !session.peer.is_private() {
         return session.error(PRIVACY);
     }
     let mut words = command.words();
     let Some(mechanism) = words.next() else {
-        return Step::Reply(ok("mechanisms follow") + "SCRAM-SHA-256\r\nPLAIN\r\nLOGIN\r\n.\r\n");
+        let lines: String = mechanisms(session).flat_map(|mechanism| [mechanism, "\r\n"]).collect();
+        return Step::Reply(ok("mechanisms follow") + &lines + ".\r\n");
     };
     let initial = match words.next() {
         None => None,
@@ -24,14 +33,13 @@ pub(crate) fn run(session: &mut Session, command: &Command) -> Step {
             Err(_) => return session.error("[AUTH] this is not base64"),
         },
     };
-    match (mechanism.to_ascii_uppercase().as_str(), initial) {
-        ("PLAIN", Some(response)) => plain(session, &response),
-        ("PLAIN", None) => ask(session, Pending::Plain, ""),
-        ("LOGIN", Some(name)) => login_name(session, &name),
-        ("LOGIN", None) => ask(session, Pending::LoginName, "Username:"),
-        ("SCRAM-SHA-256", None) => Step::Work(Work::Scram(None)),
-        ("SCRAM-SHA-256", first) => Step::Work(Work::Scram(first)),
-        _ => session.error("[AUTH] this mechanism is not offered"),
+    match (mechanisms(session).find(|known| known.eq_ignore_ascii_case(mechanism)), initial) {
+        (Some("PLAIN"), Some(response)) => plain(session, &response),
+        (Some("PLAIN"), None) => ask(session, Pending::Plain, ""),
+        (Some("LOGIN"), Some(name)) => login_name(session, &name),
+        (Some("LOGIN"), None) => ask(session, Pending::LoginName, "Username:"),
+        (Some(_), first) => Step::Work(Work::Scram(first)),
+        (None, _) => session.error("[AUTH] this mechanism is not offered"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `CAPA` (RFC 2449 §5): what the server can do here and now.
 //! Ways to log in are told only where they may be used.
 
+use super::auth;
 use crate::codec::Command;
 use crate::session::{Session, State, Step, ok};
 
@@ -14,12 +15,12 @@ pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
         .into_iter()
         .for_each(&mut say);
     if matches!(session.state, State::Authorization(_)) {
-        if session.tls_offered {
+        if session.offers.tls {
             say("STLS");
         }
         if session.peer.is_private() {
             say("USER");
-            say("SASL SCRAM-SHA-256 PLAIN LOGIN");
+            say(&auth::mechanisms(session).fold("SASL".to_owned(), |list, mechanism| list + " " + mechanism));
         }
     }
     say("IMPLEMENTATION Doublet");

@@ -5,7 +5,7 @@ use crate::codec::Command;
 use crate::session::{Session, Step, err, ok};
 
 pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
-    if session.tls_offered {
+    if session.offers.tls {
         Step::StartTls(ok("begin TLS"))
     } else {
         Step::Reply(err("TLS is not there or there already"))

@@ -229,7 +229,7 @@ configuration! {
         password_memory: ByteSize = "19MiB" in ["8KiB", "4GiB"];
         /// Rounds of the computation of one password hash (argon2id).
         password_rounds: u64 = "2" in ["1", "100"];
-        /// Whether new passwords get keys for SCRAM-SHA-256 too. Without them accounts log in with PLAIN and LOGIN only.
+        /// Whether SCRAM-SHA-256 is offered, and new passwords get keys for it. Without it clients log in with PLAIN and LOGIN.
         scram: bool = "true";
         /// The shortest password that can be set, in characters.
         password_length: u64 = "8" in ["1", "128"];

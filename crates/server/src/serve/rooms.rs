@@ -63,6 +63,7 @@ impl Rooms {
                 pool: server.pool.clone(),
                 tls: Some(Arc::clone(&server.tls)),
                 hostname: hostname.to_owned(),
+                scram: config.directory.scram,
                 idle_time_max: config.pop3.idle_timeout.0,
                 shutdown: server.shutdown.clone(),
             }),
@@ -119,6 +120,7 @@ fn imap_options(config: &Config) -> imap::session::Options {
         append_bytes_max: config.limits.message_size.as_usize(),
         starttls: true,
         compression: keys.compression,
+        scram: config.directory.scram,
         silence_time_max: keys.idle_timeout.0,
         login_time_max: keys.login_timeout.0,
         errors_max: u32::try_from(keys.errors).unwrap_or(u32::MAX),
@@ -199,6 +201,7 @@ fn rules(config: &Config, rules: Rules) -> Rules {
     let keys = &config.smtp;
     let is_reception = rules.role == smtp::rules::Role::Reception;
     Rules {
+        scram: config.directory.scram,
         message_bytes_max: config.limits.message_size.as_usize(),
         recipients_max: count(config.limits.recipients),
         errors_max: u32::try_from(keys.errors).unwrap_or(u32::MAX),

@@ -87,6 +87,25 @@ fn a_deny_list_keeps_people_out() {
 }
 
 #[test]
+fn scram_can_be_switched_off() {
+    let mut place = Place::with_people(&["ann@acme.test"]);
+    let offers_scram = |place: &Place| {
+        let server = place.serve();
+        let (mut imap, mut pop3, mut smtp) = (server.dial("imap"), server.dial("pop3"), server.dial("submission"));
+        imap.expect("* OK");
+        pop3.expect("+OK");
+        smtp.expect("220 ");
+        pop3.ask("AUTH", "+OK");
+        let told = [imap.ask("a CAPABILITY", "* CAPABILITY"), pop3.line(), smtp.ask("EHLO c.test", "250-AUTH")];
+        server.stop();
+        told.map(|list| list.contains("SCRAM-SHA-256"))
+    };
+    assert_eq!(offers_scram(&place), [true; 3]);
+    place.options.extend(["--set".to_owned(), "directory.scram=false".to_owned()]);
+    assert_eq!(offers_scram(&place), [false; 3]);
+}
+
+#[test]
 fn users_send_with_addresses_of_their_own() {
     let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
     let server = place.serve();

@@ -12,11 +12,16 @@ use crate::backend::{Exchange, ExchangeStep, LoginError};
 use crate::cmd::Call;
 use crate::codec::reply;
 use crate::error::Status;
-use crate::rules::Authentication;
+use crate::rules::{Authentication, Rules};
 use crate::session::{Asked, Flow, Phase, Question, Session};
 
-/// The mechanisms, the best first.
-pub(crate) const MECHANISMS: &[&str] = &["SCRAM-SHA-256", "PLAIN", "LOGIN"];
+const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
+
+/// Gives the mechanisms that are offered, the best first.
+pub(crate) fn mechanisms(rules: &Rules) -> impl Iterator<Item = &'static str> + use<> {
+    let scram = rules.scram.then_some(SCRAM_SHA_256);
+    scram.into_iter().chain(["PLAIN", "LOGIN"])
+}
 
 /// What the client's next line is.
 pub(crate) enum Awaited {
@@ -43,9 +48,9 @@ pub(crate) fn run(session: &mut Session, call: &mut Call<'_>) -> Flow {
         return session.refuse(call.out, 503, Status(5, 5, 1), "AUTH is not possible now");
     }
     let (mechanism, initial) = call.arguments.split_once(' ').unwrap_or((call.arguments, ""));
-    let awaited = match MECHANISMS.iter().find(|known| known.eq_ignore_ascii_case(mechanism)) {
-        Some(&"PLAIN") => Awaited::Plain,
-        Some(&"LOGIN") => Awaited::Name,
+    let awaited = match mechanisms(&session.rules).find(|known| known.eq_ignore_ascii_case(mechanism)) {
+        Some("PLAIN") => Awaited::Plain,
+        Some("LOGIN") => Awaited::Name,
         Some(_) => Awaited::Scram(None),
         None => return session.refuse(call.out, 504, Status(5, 5, 4), "Unknown mechanism"),
     };

@@ -42,7 +42,7 @@ fn write_extensions(session: &Session, out: &mut Vec<u8>) {
     let rules = &session.rules;
     let size = format!("SIZE {}", rules.message_bytes_max);
     let limits = format!("LIMITS RCPTMAX={} MAILMAX={}", rules.recipients_max, rules.messages_max);
-    let mechanisms = format!("AUTH {}", auth::MECHANISMS.join(" "));
+    let mechanisms = format!("AUTH {}", auth::mechanisms(rules).collect::<Vec<_>>().join(" "));
     let mut lines = vec![rules.hostname.as_str(), "PIPELINING", &size];
     if starttls::is_offered(session) {
         lines.push("STARTTLS");

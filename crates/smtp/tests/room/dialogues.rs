@@ -204,6 +204,7 @@ fn begin(words: &str) -> Stage {
             "lenient" => rules.pipelining = Pipelining::Lenient,
             "needs-tls" => rules.encryption = Encryption::Required,
             "auth" => rules.authentication = Authentication::Offered,
+            "no-scram" => rules.scram = false,
             "disclose" => rules.disclosure = Disclosure::Everybody,
             "errors=3" => rules.errors_max = 3,
             "commands=2" => rules.commands_max = 2,
