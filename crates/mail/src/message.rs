@@ -39,6 +39,7 @@ pub struct Prepared<'a> {
     items: Vec<Item>,
     head: Vec<u8>,
     length: u64,
+    crlf_growth: u64,
     /// The contents, once they were put; the same for all mailboxes.
     contents: Vec<BlobId>,
 }
@@ -57,7 +58,8 @@ impl<'a> Prepared<'a> {
         }
         let head = encode_head(&structure, header_bytes);
         let items = summary_items(header_bytes);
-        Self { structure, segments, items, head, length: raw.len() as u64, contents: Vec::new() }
+        let (length, crlf_growth) = (raw.len() as u64, crlf_growth(raw));
+        Self { structure, segments, items, head, length, crlf_growth, contents: Vec::new() }
     }
 
     /// Gives the structure.
@@ -90,9 +92,19 @@ impl<'a> Prepared<'a> {
         items.push(Item::body("$MIME", Value::MimePart(skeleton.encode())));
         let mut note = NewNote::document(items);
         note.size = Some(self.length);
+        note.crlf_growth = self.crlf_growth;
         note.blobs.clone_from(&self.contents);
         Ok(note)
     }
+}
+
+/// Counts the bytes by which a message grows when every line of it gets CRLF, the last one too. Nothing that came in through DATA grows.
+#[must_use]
+pub fn crlf_growth(raw: &[u8]) -> u64 {
+    let without_cr = |place: &usize| place.checked_sub(1).is_none_or(|before| raw.get(before) != Some(&b'\r'));
+    let bare = memchr::memchr_iter(b'\n', raw).filter(without_cr).count();
+    let open = if raw.is_empty() || raw.ends_with(b"\n") { 0 } else { 2 };
+    bare.saturating_add(open) as u64
 }
 
 fn encode_head(structure: &Structure, header: &[u8]) -> Vec<u8> {

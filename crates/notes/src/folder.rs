@@ -65,6 +65,8 @@ pub struct Entry {
     pub modseq: Modseq,
     /// Bytes of the message.
     pub size: u64,
+    /// Bytes by which the message grows when every line of it gets CRLF.
+    pub crlf_growth: u64,
     /// When the message was received (INTERNALDATE).
     pub received: Timestamp,
     /// When it came into the folder (RFC 8514: SAVEDATE).
@@ -74,6 +76,9 @@ pub struct Entry {
 }
 
 const RESTRICTED_BIT: u8 = 0x80;
+
+/// In the marks of a stored entry: the growth follows the size.
+const GROWTH_BIT: u8 = 0x40;
 
 impl Entry {
     /// Makes the entry of a note.
@@ -86,6 +91,7 @@ impl Entry {
             restricted: header.flags.has(NoteFlags::HAS_READERS),
             modseq: header.modseq,
             size: header.size,
+            crlf_growth: header.crlf_growth,
             received: header.received,
             saved,
             keywords: header.keywords.clone(),
@@ -104,8 +110,12 @@ impl Entry {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(48);
         let restricted = if self.restricted { RESTRICTED_BIT } else { 0 };
-        out.u32(self.note.0).u8(self.marks.0 | restricted).u64(self.modseq.0);
+        let growth = if self.crlf_growth == 0 { 0 } else { GROWTH_BIT };
+        out.u32(self.note.0).u8(self.marks.0 | restricted | growth).u64(self.modseq.0);
         out.i64(self.received.0).i64(self.saved.0).varint(self.size);
+        if self.crlf_growth > 0 {
+            out.varint(self.crlf_growth);
+        }
         for keyword in &self.keywords {
             out.u16(keyword.0);
         }
@@ -121,6 +131,7 @@ impl Entry {
         let received = Timestamp(input.i64()?);
         let saved = Timestamp(input.i64()?);
         let size = input.varint()?;
+        let crlf_growth = if marks & GROWTH_BIT == 0 { 0 } else { input.varint()? };
         if input.rest().len() > KEYWORDS_PER_NOTE_MAX * 2 {
             return Err(Truncated);
         }
@@ -132,10 +143,11 @@ impl Entry {
         Ok(Self {
             uid,
             note,
-            marks: Marks(marks & !RESTRICTED_BIT),
+            marks: Marks(marks & !(RESTRICTED_BIT | GROWTH_BIT)),
             restricted,
             modseq,
             size,
+            crlf_growth,
             received,
             saved,
             keywords,
@@ -227,6 +239,7 @@ mod tests {
             restricted: true,
             modseq: Modseq(1234),
             size: 10_240,
+            crlf_growth: 300,
             received: Timestamp(-5),
             saved: Timestamp(6),
             keywords: vec![Keyword(1), Keyword(300)],
@@ -235,7 +248,9 @@ mod tests {
 
     #[test]
     fn an_entry_reads_back() {
+        let usual = Entry { crlf_growth: 0, ..entry() };
         assert_eq!(Entry::decode(Uid(9), &entry().encode()), Ok(entry()));
+        assert_eq!(Entry::decode(Uid(9), &usual.encode()), Ok(usual));
         let bytes = entry().encode();
         assert!(Entry::decode(Uid(9), &bytes[..bytes.len() - 1]).is_err());
     }

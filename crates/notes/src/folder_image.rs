@@ -197,6 +197,7 @@ mod tests {
             restricted: false,
             modseq: Modseq(1),
             size: 1,
+            crlf_growth: 0,
             received: Timestamp(0),
             saved: Timestamp(0),
             keywords: Vec::new(),

@@ -147,6 +147,8 @@ pub struct Header {
     pub received: Timestamp,
     /// Bytes that the note counts for: those of the message, or of all its items.
     pub size: u64,
+    /// Bytes by which the message grows when every line of it gets CRLF, as POP3 sends it; 0 of nearly all.
+    pub crlf_growth: u64,
     /// Marks of the owner.
     pub marks: Marks,
     /// Keywords, rising.
@@ -156,6 +158,9 @@ pub struct Header {
 }
 
 const HEADER_VERSION: u8 = 1;
+
+/// In the flags of a stored header: the growth follows the size. No flag of the header that is read.
+const GROWTH_BIT: u16 = 0x0010;
 
 impl Header {
     /// Tells whether this is a deletion stub.
@@ -174,9 +179,14 @@ impl Header {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(112);
-        out.u8(HEADER_VERSION).raw(&self.unid.0).u16(self.class.0).u16(self.flags.0);
+        let growth = if self.crlf_growth == 0 { 0 } else { GROWTH_BIT };
+        out.u8(HEADER_VERSION).raw(&self.unid.0).u16(self.class.0).u16(self.flags.0 | growth);
         out.u32(self.sequence).i64(self.sequence_time.0).i64(self.created.0).i64(self.modified.0);
-        out.u64(self.modseq.0).i64(self.received.0).varint(self.size).u8(self.marks.0);
+        out.u64(self.modseq.0).i64(self.received.0).varint(self.size);
+        if self.crlf_growth > 0 {
+            out.varint(self.crlf_growth);
+        }
+        out.u8(self.marks.0);
         match self.parent {
             Some(parent) => out.u8(1).raw(&parent.0),
             None => out.u8(0),
@@ -195,11 +205,14 @@ impl Header {
         if input.u8()? != HEADER_VERSION {
             return Err(Truncated);
         }
+        let unid = Unid(input.array()?);
+        let class = NoteClass(input.u16()?);
+        let flags = input.u16()?;
         Ok(Self {
             note,
-            unid: Unid(input.array()?),
-            class: NoteClass(input.u16()?),
-            flags: NoteFlags(input.u16()?),
+            unid,
+            class,
+            flags: NoteFlags(flags & !GROWTH_BIT),
             sequence: input.u32()?,
             sequence_time: Timestamp(input.i64()?),
             created: Timestamp(input.i64()?),
@@ -207,6 +220,7 @@ impl Header {
             modseq: Modseq(input.u64()?),
             received: Timestamp(input.i64()?),
             size: input.varint()?,
+            crlf_growth: if flags & GROWTH_BIT == 0 { 0 } else { input.varint()? },
             marks: Marks(input.u8()?),
             parent: if input.u8()? == 0 { None } else { Some(Unid(input.array()?)) },
             keywords: decode_keywords(&mut input)?,
@@ -347,6 +361,8 @@ pub struct NewNote {
     pub received: Option<Timestamp>,
     /// Bytes that it counts for; those of its items when absent.
     pub size: Option<u64>,
+    /// Bytes by which it grows when every line gets CRLF.
+    pub crlf_growth: u64,
     /// Marks of the owner.
     pub marks: Marks,
     /// Keywords by name.
@@ -374,6 +390,7 @@ impl NewNote {
             parent: None,
             received: None,
             size: None,
+            crlf_growth: 0,
             marks: Marks::NONE,
             keywords: Vec::new(),
             blobs: Vec::new(),

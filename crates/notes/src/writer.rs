@@ -94,6 +94,7 @@ impl Writer<'_, '_> {
             parent: new.parent,
             received: new.received.unwrap_or(now),
             size: 0,
+            crlf_growth: new.crlf_growth,
             marks: new.marks,
             keywords: self.keywords_define(&new.keywords)?,
             folders: Vec::new(),
@@ -154,7 +155,7 @@ impl Writer<'_, '_> {
         header.sequence_time = now;
         let restricted = header.flags.0 & !NoteFlags::HAS_READERS.0;
         header.flags = NoteFlags(restricted).with(reader_flag(items));
-        header.size = stored;
+        (header.size, header.crlf_growth) = (stored, 0);
         let (sequence, class) = (header.sequence, header.class);
         self.part.counters.bytes = (self.part.counters.bytes + stored).saturating_sub(size);
         self.note_design(note, class);
@@ -177,7 +178,7 @@ impl Writer<'_, '_> {
         header.flags = NoteFlags::STUB;
         header.sequence = header.sequence.saturating_add(1);
         header.sequence_time = now;
-        header.size = 0;
+        (header.size, header.crlf_growth) = (0, 0);
         header.marks = Marks::NONE;
         header.keywords.clear();
         header.folders.clear();

@@ -109,10 +109,7 @@ impl Outgoing {
     #[must_use]
     pub fn octets(&self) -> u64 {
         let raw = self.raw.get(..self.end).unwrap_or_default();
-        let without_cr = |place: &usize| place.checked_sub(1).is_none_or(|before| raw.get(before) != Some(&b'\r'));
-        let bare = memchr::memchr_iter(b'\n', raw).filter(without_cr).count();
-        let open = if raw.is_empty() || raw.ends_with(b"\n") { 0 } else { 2 };
-        raw.len().saturating_add(bare).saturating_add(open) as u64
+        mail::message::crlf_growth(raw).saturating_add(raw.len() as u64)
     }
 
     /// Starts with the header and the first lines of the body.

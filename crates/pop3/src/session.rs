@@ -189,7 +189,7 @@ impl Session {
 
     fn opened(&mut self, maildrop: Maildrop) -> Step {
         let inbox = Inbox { maildrop, deleted: BTreeSet::new() };
-        let text = ok(&format!("{} messages ({} octets)", inbox.count(), inbox.size_bytes()));
+        let text = ok(&format!("{} messages ({} octets)", inbox.count(), inbox.octets()));
         self.state = State::Transaction(inbox);
         Step::Reply(text)
     }
@@ -211,9 +211,9 @@ impl Inbox {
         self.maildrop.messages.len().saturating_sub(self.deleted.len())
     }
 
-    /// Adds up the sizes of the messages that are not marked.
-    pub(crate) fn size_bytes(&self) -> u64 {
-        self.listed().fold(0, |sum, (_, message)| sum.saturating_add(message.size_bytes))
+    /// Adds up the octets of the messages that are not marked.
+    pub(crate) fn octets(&self) -> u64 {
+        self.listed().fold(0, |sum, (_, message)| sum.saturating_add(message.octets))
     }
 
     /// Gives the messages that are not marked, with their numbers as the client counts.

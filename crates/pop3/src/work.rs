@@ -74,8 +74,8 @@ pub struct Listed {
     pub uid: Uid,
     /// Its note.
     pub note: NoteId,
-    /// Its size.
-    pub size_bytes: u64,
+    /// What RETR sends of it: its size with CRLF at every line's end, the dots undone.
+    pub octets: u64,
 }
 
 /// An outcome, and what must be durable before it is told.
@@ -140,7 +140,8 @@ fn list(file: Arc<MailFile>) -> mail::Result<Done> {
     let status = view.status(inbox.id)?;
     let mut messages = Vec::new();
     view.entries(inbox.id, Uid(1)..=Uid(u32::MAX), &mut |entry| {
-        messages.push(Listed { uid: entry.uid, note: entry.note, size_bytes: entry.size });
+        let octets = entry.size.saturating_add(entry.crlf_growth);
+        messages.push(Listed { uid: entry.uid, note: entry.note, octets });
         Ok(if messages.len() < MESSAGES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     })?;
     let durable = Some(file.durable(view.ticket()));

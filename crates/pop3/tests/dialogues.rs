@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
-use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
+use mail::mailbox::{FlagChange, Flags, Mail, MailFile, MailOptions, NewMessage, UidSet};
 use notes::{Identity, Notes};
 use pop3::backend::{Credentials, Exchange, ExchangeStep, LoginError};
 use pop3::{Service, serve};
@@ -128,6 +128,22 @@ impl Client {
             }
             let received = self.stream.receive(&mut self.heard).await.expect("the server is there");
             assert_ne!(received, 0, "the server closed; heard {:?}", String::from_utf8_lossy(&self.heard));
+        }
+    }
+
+    /// Takes a multi-line response behind its first line, the dots undone.
+    async fn message(&mut self) -> Vec<u8> {
+        let mut message = Vec::new();
+        loop {
+            while let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.heard.drain(..=end).collect();
+                if line == b".\r\n" {
+                    return message;
+                }
+                message.extend_from_slice(line.strip_prefix(b".").unwrap_or(&line));
+            }
+            let received = self.stream.receive(&mut self.heard).await.expect("the server is there");
+            assert_ne!(received, 0, "the server closed within a message");
         }
     }
 
@@ -438,6 +454,50 @@ async fn misplaced_and_broken_commands_are_refused() {
         "S: -ERR unknown command\n".repeat(19)
     );
     check(&world, Peer::local(), &nonsense).await;
+}
+
+/// Gives all messages of up to three of these pieces; most of them no client could send through DATA.
+fn odd_letters() -> Vec<String> {
+    const PIECES: [&str; 6] = ["a", ".", "\r", "\n", "\r\n", ".\r\n"];
+    let longer =
+        |letters: &[String]| letters.iter().flat_map(|letter| PIECES.map(|piece| letter.clone() + piece)).collect();
+    let one: Vec<String> = longer(&[String::new()]);
+    let two: Vec<String> = longer(&one);
+    let three: Vec<String> = longer(&two);
+    [one, two, three].concat()
+}
+
+#[tokio::test]
+async fn list_tells_the_octets_that_are_sent() {
+    let letters = odd_letters();
+    let world = world(&letters.iter().map(String::as_str).collect::<Vec<_>>());
+    // What is known of a message comes along when its flags change and when it is copied.
+    let file = world.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
+    let all: UidSet = (1..=u32::try_from(letters.len()).expect("some hundred")).map(base::Uid).collect();
+    file.store(inbox, &all, &FlagChange::Add(Flags::of(notes::Marks::FLAGGED)), None).expect("they are there");
+    file.copy(inbox, &all, inbox).expect("they are there");
+
+    let (client, server) = Stream::duplex(1 << 16);
+    tokio::spawn(serve(server, Peer::local(), Arc::clone(&world.service), Dismissal::default()));
+    let mut client = Client { stream: client, heard: Vec::new() };
+    client.say(&mut "USER ann@acme.test\r\nPASS sesame\r\nSTAT\r\nLIST\r\n".to_owned()).await;
+    let mut said = Vec::new();
+    for _ in 0..5 {
+        said.push(client.line().await);
+    }
+    let listed = String::from_utf8(client.message().await).expect("numbers");
+    let mut sum = 0;
+    for (letter, listed) in letters.iter().chain(&letters).zip(listed.lines()) {
+        let (number, octets) = listed.split_once(' ').expect("a number and a size");
+        client.say(&mut format!("RETR {number}\r\n")).await;
+        assert_eq!(client.line().await, format!("+OK {octets} octets"), "{letter:?}");
+        let sent = client.message().await.len();
+        assert_eq!(sent.to_string(), octets, "{letter:?}");
+        sum += sent;
+    }
+    assert_eq!(listed.lines().count(), 2 * letters.len());
+    assert_eq!(said[3], format!("+OK {} {sum}", 2 * letters.len()));
 }
 
 #[tokio::test]

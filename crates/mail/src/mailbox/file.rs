@@ -631,6 +631,7 @@ fn copy_note(writer: &mut Writer<'_, '_>, entry: &notes::Entry, target: ViewId) 
     let copy = NewNote {
         received: Some(original.header.received),
         size: Some(original.header.size),
+        crlf_growth: original.header.crlf_growth,
         marks: entry.marks,
         keywords: names.collect(),
         blobs: original.blobs,

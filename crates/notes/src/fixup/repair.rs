@@ -195,6 +195,7 @@ impl Survey<'_> {
             parent: None,
             received: now,
             size: 0,
+            crlf_growth: 0,
             marks: Marks::NONE,
             keywords: Vec::new(),
             folders: Vec::new(),
@@ -202,7 +203,7 @@ impl Survey<'_> {
         let mut header = left.cloned().unwrap_or_else(new);
         header.sequence = header.sequence.saturating_add(1);
         (header.sequence_time, header.modified) = (now, now);
-        (header.modseq, header.size) = (kind.1, record.len() as u64);
+        (header.modseq, header.size, header.crlf_growth) = (kind.1, record.len() as u64, 0);
         batch.put(Table::Summary, &keys::summary(self.number, note, Part::Header), &header.encode());
         batch.put(Table::Summary, &keys::summary(self.number, note, Part::Summary), &record);
         self.leads_to.insert(header.unid, note);

@@ -1,6 +1,5 @@
 //! `LIST` (RFC 1939 §5): the size of one message, or of all.
-//! The size is that of the stored message: to tell how many octets RETR will send of one with bare or missing line ends, which only
-//! APPEND and imports bring, it would have to be read. RETR tells that.
+//! The size is what RETR sends, with CRLF at every line's end and the dots undone, as the RFC wants it.
 
 use std::fmt::Write;
 
@@ -13,14 +12,14 @@ pub(super) fn run(session: &mut Session, command: &Command) -> Step {
         return Step::Reply(err("log in first"));
     };
     if command.words().next().is_none() {
-        let mut text = ok(&format!("{} messages ({} octets)", inbox.count(), inbox.size_bytes()));
+        let mut text = ok(&format!("{} messages ({} octets)", inbox.count(), inbox.octets()));
         for (number, message) in inbox.listed() {
-            let _ = write!(text, "{number} {}\r\n", message.size_bytes);
+            let _ = write!(text, "{number} {}\r\n", message.octets);
         }
         return Step::Reply(text + ".\r\n");
     }
     match wanted.and_then(|[number]| Some((number, inbox.find(number)?.1))) {
-        Some((number, message)) => Step::Reply(format!("+OK {number} {}\r\n", message.size_bytes)),
+        Some((number, message)) => Step::Reply(format!("+OK {number} {}\r\n", message.octets)),
         None => session.error("no such message"),
     }
 }

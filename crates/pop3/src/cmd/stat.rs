@@ -6,7 +6,7 @@ use crate::session::{Session, Step, err};
 
 pub(super) fn run(session: &mut Session, _command: &Command) -> Step {
     match session.inbox() {
-        Some(inbox) => Step::Reply(format!("+OK {} {}\r\n", inbox.count(), inbox.size_bytes())),
+        Some(inbox) => Step::Reply(format!("+OK {} {}\r\n", inbox.count(), inbox.octets())),
         None => Step::Reply(err("log in first")),
     }
 }
