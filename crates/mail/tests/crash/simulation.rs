@@ -224,8 +224,9 @@ impl Simulation {
 
     /// Does one thing, on a disk that may be full.
     fn operate(&mut self, full: bool) {
-        let operation = self.draw();
+        // Before it is drawn: what is to be written down is no longer unwritten then, and would meet a full disk again.
         let full = full && self.unwritten.is_none();
+        let operation = self.draw();
         if full {
             let figures = store::Engine::figures(self.world.memory.as_ref());
             let written = figures.iter().find(|(name, _)| name == "written-bytes").expect("it is counted").1;
