@@ -1,0 +1,490 @@
+//! Makes a program of a tree.
+//!
+//! Each expression leaves exactly one value on the stack. What a formula may not wish is refused here, by name.
+
+use std::collections::BTreeSet;
+
+use crate::analysis::Analysis;
+use crate::error::{CompileError, Reason};
+use crate::fold::fold;
+use crate::formula::Options;
+use crate::functions::{Attributes, Form, Function, Implementation, sort};
+use crate::limits::SLOTS_MAX;
+use crate::outcome::Responses;
+use crate::parser::parse;
+use crate::program::{Instruction, Program};
+use crate::source::Span;
+use crate::tree::{Expression, Kind, Statement, Target};
+use crate::value::Value;
+
+/// Compiles a formula.
+pub fn compile(source: &str, options: &Options) -> Result<Program, CompileError> {
+    let statements = parse(source)?;
+    let mut compiler = Compiler::new(source, options);
+    let mut has_result = false;
+    for statement in statements {
+        has_result |= compiler.statement(statement)?;
+    }
+    if !has_result {
+        return Err(CompileError::new(source, Span::new(0, source.len()), Reason::NoExpression));
+    }
+    Ok(compiler.finish())
+}
+
+type Compiled<T = ()> = Result<T, CompileError>;
+
+struct Compiler<'s> {
+    source: &'s str,
+    options: &'s Options,
+    code: Vec<Instruction>,
+    spans: Vec<Span>,
+    constants: Vec<Value<'static>>,
+    analysis: Analysis,
+    reads: BTreeSet<usize>,
+    writes: BTreeSet<usize>,
+    /// Slots that have a value of their own wherever the compiler stands, so that loading them asks no document.
+    assigned: BTreeSet<usize>,
+    /// How many branches and loops the compiler is within; what is assigned there may not have been.
+    branches: usize,
+}
+
+impl<'s> Compiler<'s> {
+    fn new(source: &'s str, options: &'s Options) -> Self {
+        Self {
+            source,
+            options,
+            code: Vec::new(),
+            spans: Vec::new(),
+            constants: Vec::new(),
+            analysis: Analysis::default(),
+            reads: BTreeSet::new(),
+            writes: BTreeSet::new(),
+            assigned: BTreeSet::new(),
+            branches: 0,
+        }
+    }
+
+    fn finish(self) -> Program {
+        let mut analysis = self.analysis;
+        analysis.reads = self.reads.into_iter().collect();
+        analysis.writes = self.writes.into_iter().collect();
+        Program { code: self.code, spans: self.spans, constants: self.constants, analysis }
+    }
+
+    /// Compiles a statement; tells whether it gives a result.
+    fn statement(&mut self, statement: Statement) -> Compiled<bool> {
+        match statement {
+            Statement::Remark(_) => Ok(false),
+            Statement::Select(selection) => {
+                let span = selection.span;
+                self.expression(&fold(selection, self.options))?;
+                self.emit(Instruction::Select, span);
+                self.analysis.selects = true;
+                Ok(true)
+            }
+            Statement::Plain(plain) => {
+                let span = plain.span;
+                let assigns = matches!(plain.kind, Kind::Assign(..));
+                self.expression(&fold(plain, self.options))?;
+                self.emit(if assigns { Instruction::Pop } else { Instruction::Keep }, span);
+                Ok(!assigns)
+            }
+        }
+    }
+
+    fn expression(&mut self, expression: &Expression) -> Compiled {
+        let span = expression.span;
+        match &expression.kind {
+            Kind::Constant(value) => self.constant(value.clone(), span),
+            Kind::Bracketed(text) => self.constant(Value::from(format!("[{text}]")), span),
+            Kind::Name(name) => {
+                let slot = self.slot(name, span)?;
+                self.read(slot);
+                self.emit(Instruction::Load(narrow(slot)), span);
+            }
+            Kind::List(elements) => {
+                self.all(elements)?;
+                self.emit(Instruction::Join(narrow(elements.len())), span);
+            }
+            Kind::Negate(operand) => {
+                self.expression(operand)?;
+                self.emit(Instruction::Negate, span);
+            }
+            Kind::Plus(operand) => self.expression(operand)?,
+            Kind::Not(operand) => {
+                self.expression(operand)?;
+                self.emit(Instruction::Not, span);
+            }
+            Kind::Chain(first, rest) => {
+                self.expression(first)?;
+                for (operator, operand) in rest {
+                    self.expression(operand)?;
+                    self.emit(Instruction::Operate(*operator), first.span.to(operand.span));
+                }
+            }
+            Kind::Subscript(list, indexes) => {
+                self.expression(list)?;
+                for index in indexes {
+                    self.expression(index)?;
+                    self.emit(Instruction::Subscript, span);
+                }
+            }
+            Kind::Call(function, arguments) => self.call(function, arguments, span)?,
+            Kind::Assign(target, name, value) => self.assign(*target, name, value, span)?,
+        }
+        Ok(())
+    }
+
+    fn all(&mut self, expressions: &[Expression]) -> Compiled {
+        expressions.iter().try_for_each(|expression| self.expression(expression))
+    }
+
+    fn constant(&mut self, value: Value<'static>, span: Span) {
+        // Looking back a little finds what matters, and keeps the time of compiling in proportion to the formula's length.
+        let first = self.constants.len().saturating_sub(32);
+        let known = self.constants[first..].iter().position(|constant| *constant == value);
+        let index = known.map_or(self.constants.len(), |index| first + index);
+        if known.is_none() {
+            self.constants.push(value);
+        }
+        self.emit(Instruction::Constant(narrow(index)), span);
+    }
+
+    fn assign(&mut self, target: Target, name: &str, value: &Expression, span: Span) -> Compiled {
+        let permissions = self.options.permissions;
+        match target {
+            Target::Field if !permissions.assign => return Err(self.error(span, Reason::AssignForbidden)),
+            Target::Environment if !permissions.environment => {
+                return Err(self.error(span, Reason::EnvironmentForbidden));
+            }
+            _ => {}
+        }
+        self.expression(value)?;
+        let slot = self.slot(name, span)?;
+        let instruction = match target {
+            Target::Temporary => Instruction::StoreTemporary(narrow(slot)),
+            Target::Field => Instruction::StoreField(narrow(slot)),
+            Target::Default => Instruction::StoreDefault(narrow(slot)),
+            Target::Environment => Instruction::StoreEnvironment(narrow(slot)),
+        };
+        self.emit(instruction, span);
+        match target {
+            Target::Default => self.read(slot),
+            Target::Environment => self.analysis.attributes = self.analysis.attributes.with(Attributes::EFFECT),
+            Target::Temporary => {}
+            Target::Field => {
+                self.writes.insert(slot);
+            }
+        }
+        if self.branches == 0 && matches!(target, Target::Temporary | Target::Field) {
+            self.assigned.insert(slot);
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, function: &'static Function, arguments: &[Expression], span: Span) -> Compiled {
+        self.check_permissions(function, span)?;
+        let attributes = function.attributes;
+        self.analysis.attributes = self.analysis.attributes.with(attributes);
+        if attributes.has(Attributes::ALL_CHILDREN) {
+            self.analysis.responses = self.analysis.responses.max(Responses::Children);
+        }
+        if attributes.has(Attributes::ALL_DESCENDANTS) {
+            self.analysis.responses = Responses::Descendants;
+        }
+        if attributes.has(Attributes::NAMES_FIELD) {
+            self.field_by_name(function, arguments, span)?;
+        }
+        match function.implementation {
+            Implementation::Form(form) => self.form(form, function, arguments, span),
+            Implementation::Plain(_) => {
+                self.all(arguments)?;
+                self.emit(Instruction::Call(function, narrow(arguments.len())), span);
+                Ok(())
+            }
+        }
+    }
+
+    fn check_permissions(&self, function: &'static Function, span: Span) -> Compiled {
+        let permissions = self.options.permissions;
+        let attributes = function.attributes;
+        if attributes.has(Attributes::ASSIGNS) && !permissions.assign {
+            return Err(self.error(span, Reason::AssignForbidden));
+        }
+        if attributes.has(Attributes::SETS_ENVIRONMENT) && !permissions.environment {
+            return Err(self.error(span, Reason::EnvironmentForbidden));
+        }
+        let others = attributes.has(Attributes::EFFECT)
+            && !attributes.has(Attributes::ASSIGNS)
+            && !attributes.has(Attributes::SETS_ENVIRONMENT);
+        if others && !permissions.effects {
+            return Err(self.error(span, Reason::EffectForbidden(function.name)));
+        }
+        Ok(())
+    }
+
+    /// Notes which field a function reads or writes that takes its name as text.
+    fn field_by_name(&mut self, function: &Function, arguments: &[Expression], span: Span) -> Compiled {
+        let name = arguments.first().and_then(constant_text).map(str::to_owned);
+        match name {
+            Some(name) => {
+                let slot = self.slot(&name, span)?;
+                self.reads.insert(slot);
+                if function.attributes.has(Attributes::ASSIGNS) {
+                    self.writes.insert(slot);
+                }
+            }
+            None => self.analysis.reads_computed = true,
+        }
+        Ok(())
+    }
+
+    fn form(&mut self, form: Form, function: &'static Function, arguments: &[Expression], span: Span) -> Compiled {
+        match form {
+            Form::If => self.choose(arguments, span),
+            Form::IfError => self.if_error(arguments, span),
+            Form::Do => self.in_turn(arguments),
+            Form::While => self.looped(&[], arguments.first(), &arguments[1..], &[], span),
+            Form::DoWhile => self.do_while(arguments, span),
+            Form::For => self.looped(&arguments[..1], arguments.get(1), &arguments[3..], &arguments[2..3], span),
+            Form::Return => {
+                self.all(arguments)?;
+                self.emit(Instruction::Return, span);
+                Ok(())
+            }
+            Form::IsAvailable | Form::IsUnavailable => {
+                let slot = self.named(function, arguments, 0)?;
+                self.reads.insert(slot);
+                self.emit(Instruction::Available(narrow(slot)), span);
+                if form == Form::IsUnavailable {
+                    self.emit(Instruction::Not, span);
+                }
+                Ok(())
+            }
+            Form::Set => {
+                let slot = self.named(function, arguments, 0)?;
+                self.expression(&arguments[1])?;
+                self.emit(Instruction::StoreTemporary(narrow(slot)), span);
+                Ok(())
+            }
+            Form::Transform => self.transform(function, arguments, span),
+            Form::Sort => self.sort(arguments, span),
+        }
+    }
+
+    /// `@If(condition; value; condition; value; else)`
+    fn choose(&mut self, arguments: &[Expression], span: Span) -> Compiled {
+        if arguments.len() % 2 == 0 {
+            return Err(self.error(span, Reason::EvenIf));
+        }
+        let mut to_end = Vec::new();
+        for (index, pair) in arguments.chunks(2).enumerate() {
+            let [condition, value] = pair else {
+                self.branch(|compiler| compiler.expression(&pair[0]))?;
+                break;
+            };
+            // Only the first condition is looked at in any case.
+            self.branches += usize::from(index > 0);
+            self.expression(condition)?;
+            self.branches -= usize::from(index > 0);
+            let test = self.emit(Instruction::Test(0, 0), condition.span);
+            self.branch(|compiler| compiler.expression(value))?;
+            to_end.push(test);
+            to_end.push(self.emit(Instruction::Jump(0), span));
+            let next = self.here();
+            self.code[test] = Instruction::Test(next, 0);
+        }
+        self.land(&to_end);
+        Ok(())
+    }
+
+    fn if_error(&mut self, arguments: &[Expression], span: Span) -> Compiled {
+        self.expression(&arguments[0])?;
+        let catch = self.emit(Instruction::Catch(0), span);
+        match arguments.get(1) {
+            Some(other) => self.branch(|compiler| compiler.expression(other))?,
+            None => self.constant(Value::EMPTY, span),
+        }
+        self.land(&[catch]);
+        Ok(())
+    }
+
+    /// Compiles expressions of which the last one's value stays.
+    fn in_turn(&mut self, arguments: &[Expression]) -> Compiled {
+        for (index, argument) in arguments.iter().enumerate() {
+            self.expression(argument)?;
+            if index + 1 < arguments.len() {
+                self.emit(Instruction::Pop, argument.span);
+            }
+        }
+        Ok(())
+    }
+
+    fn forgotten(&mut self, arguments: &[Expression]) -> Compiled {
+        for argument in arguments {
+            self.expression(argument)?;
+            self.emit(Instruction::Pop, argument.span);
+        }
+        Ok(())
+    }
+
+    fn looped(
+        &mut self,
+        before: &[Expression],
+        condition: Option<&Expression>,
+        body: &[Expression],
+        after: &[Expression],
+        span: Span,
+    ) -> Compiled {
+        self.forgotten(before)?;
+        let top = self.here();
+        let test = match condition {
+            Some(condition) => {
+                self.expression(condition)?;
+                Some(self.emit(Instruction::Test(0, 0), condition.span))
+            }
+            None => None,
+        };
+        self.branch(|compiler| {
+            compiler.forgotten(body)?;
+            compiler.forgotten(after)
+        })?;
+        self.emit(Instruction::Jump(top), span);
+        self.exit_with_true(test, span);
+        Ok(())
+    }
+
+    fn do_while(&mut self, arguments: &[Expression], span: Span) -> Compiled {
+        let Some((condition, body)) = arguments.split_last() else { return Ok(()) };
+        let top = self.here();
+        self.forgotten(body)?;
+        self.expression(condition)?;
+        let test = self.emit(Instruction::Test(0, 0), condition.span);
+        self.emit(Instruction::Jump(top), span);
+        self.exit_with_true(Some(test), span);
+        Ok(())
+    }
+
+    /// Ends a loop: with 1 when its condition was false, with the error when it was one.
+    fn exit_with_true(&mut self, test: Option<usize>, span: Span) {
+        let out = self.here();
+        self.constant(Value::TRUE, span);
+        if let Some(test) = test {
+            self.code[test] = Instruction::Test(out, self.here());
+        }
+    }
+
+    fn transform(&mut self, function: &'static Function, arguments: &[Expression], span: Span) -> Compiled {
+        self.expression(&arguments[0])?;
+        let slot = self.named(function, arguments, 1)?;
+        let start = self.emit(Instruction::Transform(narrow(slot), 0), span);
+        self.block(&[slot], &arguments[2])?;
+        self.code[start] = Instruction::Transform(narrow(slot), self.here());
+        Ok(())
+    }
+
+    fn sort(&mut self, arguments: &[Expression], span: Span) -> Compiled {
+        let Some(comparison) = arguments.get(2) else {
+            self.all(arguments)?;
+            self.emit(Instruction::Call(&sort::PLAIN, narrow(arguments.len())), span);
+            return Ok(());
+        };
+        self.all(&arguments[..2])?;
+        let slots = [self.slot("$A", span)?, self.slot("$B", span)?];
+        let start = self.emit(Instruction::Pop, span);
+        self.block(&slots, comparison)?;
+        let end = self.here();
+        self.code[start] = Instruction::Sort { one: narrow(slots[0]), other: narrow(slots[1]), end };
+        Ok(())
+    }
+
+    /// Compiles what is run again and again with slots that have values.
+    fn block(&mut self, slots: &[usize], body: &Expression) -> Compiled {
+        let fresh: Vec<usize> = slots.iter().copied().filter(|slot| self.assigned.insert(*slot)).collect();
+        self.branch(|compiler| compiler.expression(body))?;
+        fresh.iter().for_each(|slot| {
+            self.assigned.remove(slot);
+        });
+        Ok(())
+    }
+
+    fn branch(&mut self, inside: impl FnOnce(&mut Self) -> Compiled) -> Compiled {
+        self.branches += 1;
+        let result = inside(self);
+        self.branches -= 1;
+        result
+    }
+
+    /// Gives the slot of an argument that names a variable, as a name or as text.
+    fn named(&mut self, function: &'static Function, arguments: &[Expression], index: usize) -> Compiled<usize> {
+        let argument = &arguments[index];
+        let name = match &argument.kind {
+            Kind::Name(name) => name,
+            _ => match constant_text(argument) {
+                Some(name) => name,
+                None => {
+                    let wanted = "a name, or a text that is known when compiling";
+                    let reason = Reason::Argument { function: function.name, number: index + 1, wanted };
+                    return Err(self.error(argument.span, reason));
+                }
+            },
+        };
+        self.slot(name, argument.span)
+    }
+
+    fn slot(&mut self, name: &str, span: Span) -> Compiled<usize> {
+        let names = &mut self.analysis.names;
+        if let Some(slot) = names.iter().position(|known| known.eq_ignore_ascii_case(name)) {
+            return Ok(slot);
+        }
+        if names.len() >= SLOTS_MAX {
+            return Err(self.error(span, Reason::Limit { what: "names", max: SLOTS_MAX }));
+        }
+        names.push(name.to_owned());
+        Ok(names.len() - 1)
+    }
+
+    fn read(&mut self, slot: usize) {
+        if !self.assigned.contains(&slot) {
+            self.reads.insert(slot);
+        }
+    }
+
+    fn error(&self, span: Span, reason: Reason) -> CompileError {
+        CompileError::new(self.source, span, reason)
+    }
+
+    fn here(&self) -> u32 {
+        narrow(self.code.len())
+    }
+
+    fn emit(&mut self, instruction: Instruction, span: Span) -> usize {
+        self.code.push(instruction);
+        self.spans.push(span);
+        self.code.len() - 1
+    }
+
+    /// Lets jumps lead here, and tests whose condition was an error.
+    fn land(&mut self, jumps: &[usize]) {
+        let here = self.here();
+        for jump in jumps {
+            self.code[*jump] = match self.code[*jump] {
+                Instruction::Test(otherwise, _) => Instruction::Test(otherwise, here),
+                Instruction::Catch(_) => Instruction::Catch(here),
+                _ => Instruction::Jump(here),
+            };
+        }
+    }
+}
+
+fn constant_text(expression: &Expression) -> Option<&str> {
+    match &expression.kind {
+        Kind::Constant(value) => value.text().ok().map(|text| text.as_str()).filter(|text| !text.is_empty()),
+        _ => None,
+    }
+}
+
+/// Narrows an index; the length of a formula keeps all of them small.
+fn narrow(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}

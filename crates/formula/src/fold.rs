@@ -1,0 +1,143 @@
+//! Computes what is known when compiling.
+//!
+//! A time in brackets becomes its value, a keyword a text. An operator or pure function whose operands are constants is computed once, unless that
+//! gives an error (which is left to the evaluation, where the formula may look at it), is large, or takes long.
+
+use base::Timestamp;
+
+use crate::error::Fault;
+use crate::formula::Options;
+use crate::functions::{self, Attributes, Function, Implementation};
+use crate::host::{Document, Host};
+use crate::limits::{FOLDED_BYTES_MAX, FOLDING_STEPS_MAX, Limits};
+use crate::operators::{join_lists, negate, not, operate, subscript};
+use crate::run::Run;
+use crate::token::{Act, Operator};
+use crate::time_text::{self, Literal};
+use crate::tree::{Expression, Kind};
+use crate::value::Value;
+
+/// Folds an expression.
+#[must_use]
+pub fn fold(expression: Expression, options: &Options) -> Expression {
+    let Expression { kind, span } = expression;
+    let kind = match kind {
+        Kind::Bracketed(text) => bracketed(text, options),
+        kind => compute(children(kind, options), options),
+    };
+    Expression { kind, span }
+}
+
+fn bracketed(text: String, options: &Options) -> Kind {
+    match time_text::literal(&text, options) {
+        Some(Literal::Time(time)) => Kind::Constant(Value::Time(time)),
+        Some(Literal::Relative(name)) => match functions::find(name) {
+            Some(function) => Kind::Call(function, Vec::new()),
+            None => Kind::Bracketed(text),
+        },
+        None => Kind::Constant(Value::from(format!("[{text}]"))),
+    }
+}
+
+fn boxed(expression: Expression, options: &Options) -> Box<Expression> {
+    Box::new(fold(expression, options))
+}
+
+fn all(expressions: Vec<Expression>, options: &Options) -> Vec<Expression> {
+    expressions.into_iter().map(|expression| fold(expression, options)).collect()
+}
+
+/// Folds what stands within.
+fn children(kind: Kind, options: &Options) -> Kind {
+    match kind {
+        Kind::Constant(_) | Kind::Bracketed(_) | Kind::Name(_) => kind,
+        Kind::List(elements) => Kind::List(all(elements, options)),
+        Kind::Call(function, arguments) => Kind::Call(function, all(arguments, options)),
+        Kind::Negate(operand) => Kind::Negate(boxed(*operand, options)),
+        Kind::Plus(operand) => Kind::Plus(boxed(*operand, options)),
+        Kind::Not(operand) => Kind::Not(boxed(*operand, options)),
+        Kind::Subscript(list, indexes) => Kind::Subscript(boxed(*list, options), all(indexes, options)),
+        Kind::Assign(target, name, value) => Kind::Assign(target, name, boxed(*value, options)),
+        Kind::Chain(first, rest) => {
+            let rest = rest.into_iter().map(|(operator, operand)| (operator, fold(operand, options)));
+            Kind::Chain(boxed(*first, options), rest.collect())
+        }
+    }
+}
+
+/// Computes an expression all of whose operands are constants.
+fn compute(kind: Kind, options: &Options) -> Kind {
+    let limits = Limits { steps: FOLDING_STEPS_MAX, bytes: FOLDED_BYTES_MAX as u64 };
+    let mut run = Run::new(&[], options, &Nothing, &Nothing, limits);
+    match value(&kind, &mut run) {
+        Some(Ok(value)) if value.error().is_none() && value.size_bytes() <= FOLDED_BYTES_MAX => {
+            Kind::Constant(value.into_owned())
+        }
+        _ => kind,
+    }
+}
+
+fn value<'d>(kind: &'d Kind, run: &mut Run<'d>) -> Option<Result<Value<'d>, Fault>> {
+    Some(match kind {
+        Kind::List(elements) => join_lists(run, constants(elements)?.into_iter()),
+        Kind::Negate(operand) => negate(constant(operand)?),
+        Kind::Plus(operand) => Ok(constant(operand)?),
+        Kind::Not(operand) => not(constant(operand)?),
+        Kind::Chain(first, rest) => {
+            let operands = rest.iter().map(|(operator, operand)| Some((*operator, constant(operand)?)));
+            let operands: Vec<_> = operands.collect::<Option<_>>()?;
+            if operands.iter().any(|(operator, operand)| asks_collation(*operator, operand)) {
+                return None;
+            }
+            operands.into_iter().try_fold(constant(first)?, |left, (operator, right)| {
+                run.charge(1)?;
+                operate(run, operator, left, right)
+            })
+        }
+        Kind::Subscript(list, indexes) => {
+            constants(indexes)?.iter().try_fold(constant(list)?, |list, index| subscript(list, index))
+        }
+        Kind::Call(function, arguments) => called(function, &constants(arguments)?, run)?,
+        Kind::Constant(_) | Kind::Bracketed(_) | Kind::Name(_) | Kind::Assign(..) => return None,
+    })
+}
+
+/// Tells whether the order of texts is needed, which is the host's.
+fn asks_collation(operator: Operator, operand: &Value<'_>) -> bool {
+    operator.rank() == 6 && !matches!(operator.act, Act::Equal | Act::Different) && operand.texts().is_ok()
+}
+
+fn called<'d>(
+    function: &Function,
+    arguments: &[Value<'d>],
+    run: &mut Run<'d>,
+) -> Option<Result<Value<'d>, Fault>> {
+    let Implementation::Plain(body) = function.implementation else { return None };
+    (function.attributes == Attributes::PURE).then(|| body(run, arguments))
+}
+
+fn constants(expressions: &[Expression]) -> Option<Vec<Value<'_>>> {
+    expressions.iter().map(constant).collect()
+}
+
+fn constant(expression: &Expression) -> Option<Value<'_>> {
+    match &expression.kind {
+        Kind::Constant(value) => Some(value.lend()),
+        _ => None,
+    }
+}
+
+/// A document without items and a world in which nothing is known: pure functions ask neither.
+struct Nothing;
+
+impl Document for Nothing {
+    fn item(&self, _: Option<usize>, _: &str) -> Option<Value<'_>> {
+        None
+    }
+}
+
+impl Host for Nothing {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+}

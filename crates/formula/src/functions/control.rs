@@ -1,0 +1,183 @@
+//! Control, truth, errors, types.
+
+use super::{Attributes, Form, Function, form, row};
+use crate::error::{FailureKind, Stop};
+use crate::formula::Formula;
+use crate::limits::EVAL_DEPTH_MAX;
+use crate::number_text;
+use crate::run::{Done, Run};
+use crate::time_text;
+use crate::value::Value;
+
+/// This part of the table.
+pub const FUNCTIONS: &[Function] = &[
+    form("@If", 1, "condition; value; more...", "The value behind the first true condition, or the last argument.", Form::If),
+    form("@V2If", 3, "condition; value; more...", "The same as `@If`.", Form::If),
+    form("@IfError", 3, "value; other?", "The value, or if that is an error the other, or the empty text.", Form::IfError),
+    form("@Do", 1, "statement; more...", "Its statements in turn; the value of the last.", Form::Do),
+    form("@While", 2, "condition; statements...", "Its statements as long as the condition is true; 1.", Form::While),
+    form("@DoWhile", 2, "statement; more...", "Its statements until the last, the condition, is false; 1.", Form::DoWhile),
+    form("@For", 2, "start; condition; step; statements...", "Its statements, and then the step, while the condition is true; 1.", Form::For),
+    form("@Return", 1, "value", "Ends the formula with the value.", Form::Return),
+    form("@Set", 3, "name; value", "Gives the value to a temporary.", Form::Set),
+    form("@Transform", 1, "list; name; formula", "The results of the formula for each element, which has that name within.", Form::Transform),
+    row("@Select", 1, "number; value; more...", "The value of that number, from 1; the first or last beyond the ends.", select),
+    row("@True", 1, "", "1.", yes),
+    row("@Yes", 1, "", "1.", yes),
+    row("@Success", 2, "", "1.", yes),
+    row("@False", 1, "", "0.", no),
+    row("@No", 1, "", "0.", no),
+    row("@Failure", 2, "text", "The text: why an input is refused.", same),
+    row("@Error", 1, "", "An error.", error).is(Attributes::LATE),
+    row("@IsError", 1, "value", "Whether the value is an error.", is_error).is(Attributes::TAKES_ERRORS),
+    row("@IsText", 1, "value", "Whether the value is text.", is_text),
+    row("@IsNumber", 1, "value", "Whether the value is a number or numbers.", is_number),
+    row("@IsTime", 1, "value", "Whether the value is a time or times.", is_time),
+    row("@IsNull", 2, "value", "Whether the value is the empty text.", is_null),
+    row("@Eval", 2, "formula", "The value of a formula that is given as text.", eval)
+        .is(Attributes::LATE.with(Attributes::DOCUMENT).with(Attributes::HOST).with(Attributes::TIME)),
+    row("@CheckFormulaSyntax", 2, "formula", "1, or of a formula that does not compile: text, line, column, offset, length, the piece.", check_syntax),
+    row("@Text", 1, "value; format?", "The value as text.", text).is(Attributes::LATE),
+    row("@TextToNumber", 1, "text", "The text as number.", text_to_number),
+    row("@ToNumber", 2, "value", "The value as number; 0 for the empty text.", to_number),
+    row("@TextToTime", 1, "text", "The text as time.", text_to_time).is(Attributes::LATE),
+    row("@ToTime", 2, "value", "The value as time.", to_time).is(Attributes::LATE),
+];
+
+fn select<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let last = arguments.len() as i64 - 1;
+    let chosen = arguments[0].integer()?.clamp(1, last);
+    Ok(arguments[chosen as usize].clone())
+}
+
+fn yes<'d>(_: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::TRUE)
+}
+
+fn no<'d>(_: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::FALSE)
+}
+
+fn same<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    Ok(arguments[0].clone())
+}
+
+fn error<'d>(_: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Err(FailureKind::Specified.into())
+}
+
+fn is_error<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::from_bool(arguments[0].error().is_some()))
+}
+
+fn is_text<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::from_bool(arguments[0].texts().is_ok()))
+}
+
+fn is_number<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::from_bool(arguments[0].numbers().is_ok()))
+}
+
+fn is_time<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::from_bool(arguments[0].times().is_ok()))
+}
+
+fn is_null<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::from_bool(arguments[0].is_empty()))
+}
+
+/// Compiles and evaluates a text, with what is left of the budgets. It sees the fields as they shall be, not the temporaries.
+fn eval<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    if run.depth >= EVAL_DEPTH_MAX {
+        return Err(Stop::Depth.into());
+    }
+    let source = arguments[0].text()?;
+    run.charge(source.len())?;
+    let formula = Formula::compile(source, run.options).map_err(|error| FailureKind::Formula(error.to_string()))?;
+    let mut inner = Run::new(&formula.analysis().names, run.options, run.document, run.host, run.limits());
+    inner.depth = run.depth + 1;
+    inner.deletion = run.deletion;
+    inner.continue_changes(std::mem::take(&mut run.changes));
+    inner.effects = std::mem::take(&mut run.effects);
+    let outcome = crate::machine::evaluate_within(&formula, &mut inner)?;
+    let limits = inner.limits();
+    let (value, deletion) = (outcome.value.into_owned(), outcome.deletion);
+    let (changes, effects) = (outcome.changes, outcome.effects);
+    run.set_limits(limits);
+    run.deletion = deletion;
+    run.effects = effects;
+    run.continue_changes(changes);
+    Ok(value)
+}
+
+fn check_syntax<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let source = arguments[0].text()?;
+    run.charge(source.len())?;
+    let Err(error) = Formula::compile(source, run.options) else { return Ok(Value::from("1")) };
+    let (start, end) = (error.span.start as usize, error.span.end as usize);
+    let piece = source.get(start..end).unwrap_or_default().to_owned();
+    let numbers = [error.place.line, error.place.column, start, end.saturating_sub(start), source.len()];
+    let numbers = numbers.iter().map(ToString::to_string);
+    let texts = [error.reason.to_string()].into_iter().chain(numbers).chain([piece]);
+    Ok(Value::from_texts(texts.map(Into::into).collect()))
+}
+
+/// Gives a value as one text, elements separated by semicolons: what is shown to people.
+#[must_use]
+pub fn text_of(run: &Run<'_>, value: &Value<'_>) -> String {
+    crate::print_value::render(value, run.options, run.now())
+}
+
+fn text<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let value = &arguments[0];
+    let format = match arguments.get(1) {
+        Some(format) => format.text()?.as_str().to_owned(),
+        None => String::new(),
+    };
+    run.make_list(value.count())?;
+    run.make(32 * value.count())?;
+    let texts = match value {
+        Value::Text(_) | Value::Texts(_) => return Ok(value.clone()),
+        Value::Number(_) | Value::Numbers(_) => {
+            let format = number_text::Format::read(&format);
+            let numbers = value.numbers()?.iter();
+            numbers.map(|number| number_text::format(*number, &format, &run.options.locale)).collect::<Vec<_>>()
+        }
+        Value::Time(_) | Value::Times(_) => {
+            let format = time_text::Format::read(&format);
+            let now = run.now();
+            value.times()?.iter().map(|time| time_text::format(*time, &format, run.options, now)).collect()
+        }
+        Value::Error(_) => return Ok(value.clone()),
+    };
+    Ok(Value::from_texts(texts.into_iter().map(Into::into).collect()))
+}
+
+fn text_to_number<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let texts = arguments[0].texts()?;
+    run.make_list(texts.len())?;
+    let numbers = texts.iter().map(|text| number_text::parse(text, &run.options.locale));
+    let numbers: Option<Vec<f64>> = numbers.collect();
+    Ok(Value::from_numbers(numbers.ok_or(FailureKind::ToNumber)?))
+}
+
+fn to_number<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    match &arguments[0] {
+        value if value.numbers().is_ok() => Ok(value.clone()),
+        value if value.is_empty() => Ok(Value::FALSE),
+        _ => text_to_number(run, arguments),
+    }
+}
+
+fn text_to_time<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let texts = arguments[0].texts()?;
+    run.make_list(texts.len())?;
+    let now = run.now();
+    let times = texts.iter().map(|text| time_text::parse(text, run.options, now));
+    let times: Option<Vec<_>> = times.collect();
+    Ok(Value::from_times(times.ok_or(FailureKind::ToTime)?))
+}
+
+fn to_time<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    if arguments[0].times().is_ok() { Ok(arguments[0].clone()) } else { text_to_time(run, arguments) }
+}

@@ -1,0 +1,201 @@
+//! The document: what is known of it, its fields, its place in the view, and whether it shall go.
+
+use base::Timestamp;
+
+use super::{Attributes, Form, Function, form, row};
+use crate::error::{FailureKind, Fault};
+use crate::host::{History, Position, State};
+use crate::outcome::Deletion;
+use crate::run::{Done, Run};
+use crate::text::Text;
+use crate::time::Moment;
+use crate::value::Value;
+
+const DOCUMENT: Attributes = Attributes::DOCUMENT;
+const FIELD: Attributes = Attributes::NAMES_FIELD;
+const ASSIGNS: Attributes = Attributes::EFFECT.with(Attributes::ASSIGNS);
+const PLACE: Attributes = Attributes::LATE;
+const SIBLINGS: Attributes = Attributes::SIBLINGS;
+const DESCENDANTS: Attributes = Attributes::DESCENDANTS;
+
+/// This part of the table.
+pub const FUNCTIONS: &[Function] = &[
+    row("@All", 1, "", "1: selects every document.", |_, _| Ok(Value::TRUE)),
+    row("@AllChildren", 1, "", "0; direct responses of selected documents are selected with them.", |_, _| Ok(Value::FALSE)).is(Attributes::ALL_CHILDREN),
+    row("@AllDescendants", 1, "", "0; all responses below selected documents are selected with them.", |_, _| Ok(Value::FALSE)).is(Attributes::ALL_DESCENDANTS),
+    row("@IsResponseDoc", 1, "", "Whether the document responds to another.", is_response).is(DOCUMENT),
+    form("@IsAvailable", 1, "name", "Whether the document has the item.", Form::IsAvailable),
+    form("@IsUnavailable", 1, "name", "Whether the document has no such item.", Form::IsUnavailable),
+    row("@Created", 1, "", "When the document was made.", |run, _| moment(run, History::Created)).is(DOCUMENT),
+    row("@Modified", 1, "", "When the document was last saved.", |run, _| moment(run, History::Modified)).is(DOCUMENT),
+    row("@Accessed", 1, "", "When the document was last read.", |run, _| moment(run, History::Accessed)).is(DOCUMENT),
+    row("@AddedToThisFile", 2, "", "When the document came into this replica.", |run, _| moment(run, History::Added)).is(DOCUMENT),
+    row("@Author", 1, "", "Who wrote the document: its `From`, or its `$UpdatedBy`.", author).is(DOCUMENT),
+    row("@DocLength", 1, "", "The size of the document in bytes.", doc_length).is(DOCUMENT),
+    row("@DocFields", 2, "", "The names of all items.", doc_fields).is(DOCUMENT),
+    row("@DocumentUniqueID", 1, "", "The document's UNID.", unid).is(DOCUMENT),
+    row("@InheritedDocumentUniqueID", 3, "", "The UNID of the document that this one responds to.", parent_unid).is(DOCUMENT),
+    row("@NoteID", 1, "", "The document's number in the database, with NT before it.", note_id).is(DOCUMENT),
+    row("@Attachments", 1, "", "The number of attachments.", attachments).is(DOCUMENT),
+    row("@AttachmentNames", 1, "", "Their file names.", attachment_names).is(DOCUMENT),
+    row("@AttachmentLengths", 1, "", "Their sizes in bytes.", attachment_lengths).is(DOCUMENT),
+    row("@AttachmentModifiedTimes", 3, "", "When they were last changed.", attachment_times).is(DOCUMENT),
+    row("@IsNewDoc", 2, "", "Whether the document was never saved.", |run, _| Ok(Value::from_bool(run.document.is_new()))).is(DOCUMENT),
+    row("@IsDocBeingEdited", 3, "", "Whether it is open to be changed.", |run, _| state(run, State::BeingEdited)).is(DOCUMENT),
+    row("@IsDocBeingSaved", 3, "", "Whether it is being saved.", |run, _| state(run, State::BeingSaved)).is(DOCUMENT),
+    row("@IsDocBeingMailed", 3, "", "Whether it is being mailed.", |run, _| state(run, State::BeingMailed)).is(DOCUMENT),
+    row("@IsDocBeingRecalculated", 3, "", "Whether it is being recalculated.", |run, _| state(run, State::BeingRecalculated)).is(DOCUMENT),
+    row("@IsDocBeingLoaded", 3, "", "Whether it is being opened.", |run, _| state(run, State::BeingLoaded)).is(DOCUMENT),
+    row("@IsDocTruncated", 3, "", "Whether it is truncated.", |run, _| state(run, State::Truncated)).is(DOCUMENT),
+    row("@DocLevel", 1, "", "The level of the document in the view, from 1.", |run, _| count(run, |p| p.path.len() as u64)).is(PLACE),
+    row("@DocNumber", 1, "separator?", "Its place on each level, with points or the separator between; with the empty text only the last.", doc_number).is(PLACE),
+    row("@DocParentNumber", 1, "separator?", "The same of the entry above.", doc_parent_number).is(PLACE),
+    row("@DocSiblings", 1, "", "The number of entries on its level there, itself included.", |run, _| count(run, |p| p.siblings)).is(SIBLINGS),
+    row("@DocChildren", 1, "many?; none?; one?", "The number of entries directly below; texts say how it is shown, `%` in them stands for it.", |run, a| worded(run, a, |p| p.children)).is(DESCENDANTS),
+    row("@DocDescendants", 1, "many?; none?; one?", "The same of all entries below.", |run, a| worded(run, a, |p| p.descendants)).is(DESCENDANTS),
+    row("@Responses", 1, "", "The number of all entries below.", |run, _| count(run, |p| p.descendants)).is(DESCENDANTS),
+    row("@IsCategory", 1, "yes?; no?", "The first text in the row of a category, else the other; without them 1 and 0.", |run, a| either(run, a, |p| p.is_category)).is(PLACE),
+    row("@IsExpandable", 1, "yes?; no?", "The same of rows that can be opened; without texts `+` and nothing.", is_expandable).is(PLACE),
+    row("@DeleteDocument", 2, "", "Wishes the document deleted; 1.", |run, _| delete(run, Deletion::Delete)).is(ASSIGNS),
+    row("@HardDeleteDocument", 2, "", "Wishes the document deleted for good; 1.", |run, _| delete(run, Deletion::HardDelete)).is(ASSIGNS),
+    row("@UndeleteDocument", 2, "", "Wishes a soft deletion taken back; 1.", |run, _| delete(run, Deletion::Undelete)).is(ASSIGNS),
+    row("@DeleteField", 2, "", "Behind `FIELD x :=`: removes the field.", unavailable),
+    row("@Unavailable", 2, "", "The same.", unavailable),
+    row("@GetField", 2, "name", "The value of a field whose name is computed.", get_field).is(FIELD.with(DOCUMENT)),
+    row("@SetField", 2, "name; value", "Wishes a field changed whose name is computed; the value.", set_field).is(FIELD.with(ASSIGNS)),
+];
+
+fn is_response<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::from_bool(run.document.parent().is_some() || run.field("$REF").is_some()))
+}
+
+fn moment<'d>(run: &mut Run<'d>, history: History) -> Done<'d> {
+    let moment: Timestamp = run.document.moment(history).ok_or(FailureKind::Context)?;
+    Ok(Moment::at(moment).into())
+}
+
+fn author<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Ok(run.field("From").or_else(|| run.field("$UpdatedBy")).unwrap_or(Value::EMPTY))
+}
+
+fn doc_length<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    let size = run.document.size_bytes().ok_or(FailureKind::Context)?;
+    Ok(Value::Number(size as f64))
+}
+
+fn doc_fields<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    let names = run.document.item_names();
+    run.make_list(names.len())?;
+    Ok(Value::from_texts(names.into_iter().map(Text::from).collect()))
+}
+
+fn unid<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::from(run.document.unid().ok_or(FailureKind::Context)?.to_string()))
+}
+
+fn parent_unid<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Ok(run.document.parent().map_or(Value::EMPTY, |parent| Value::from(parent.to_string())))
+}
+
+fn note_id<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    let id = run.document.note_id().ok_or(FailureKind::Context)?;
+    Ok(Value::from(format!("NT{:08X}", id.0)))
+}
+
+fn attachments<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::from_count(run.document.attachments().len()))
+}
+
+fn attachment_names<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::from_texts(run.document.attachments().into_iter().map(|file| Text::from(file.name)).collect()))
+}
+
+fn attachment_lengths<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::from_numbers(run.document.attachments().into_iter().map(|file| file.size_bytes as f64).collect()))
+}
+
+fn attachment_times<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::from_times(run.document.attachments().into_iter().map(|file| Moment::at(file.modified)).collect()))
+}
+
+fn state<'d>(run: &mut Run<'d>, state: State) -> Done<'d> {
+    Ok(Value::from_bool(run.document.has(state).ok_or(FailureKind::Context)?))
+}
+
+fn position(run: &Run<'_>) -> Result<Position, Fault> {
+    Ok(run.document.position().ok_or(FailureKind::Context)?)
+}
+
+fn count<'d>(run: &mut Run<'d>, number: fn(&Position) -> u64) -> Done<'d> {
+    Ok(Value::Number(number(&position(run)?) as f64))
+}
+
+fn numbered<'d>(path: &[u32], arguments: &[Value<'d>]) -> Done<'d> {
+    let separator = match arguments.first() {
+        Some(separator) => separator.text()?.as_str(),
+        None => ".",
+    };
+    let path = if separator.is_empty() { &path[path.len().saturating_sub(1)..] } else { path };
+    let numbers: Vec<String> = path.iter().map(ToString::to_string).collect();
+    Ok(Value::from(numbers.join(separator)))
+}
+
+fn doc_number<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    numbered(&position(run)?.path, arguments)
+}
+
+fn doc_parent_number<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let path = position(run)?.path;
+    numbered(&path[..path.len().saturating_sub(1)], arguments)
+}
+
+fn worded<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], number: fn(&Position) -> u64) -> Done<'d> {
+    let number = number(&position(run)?);
+    let wording = match number {
+        0 => arguments.get(1).or(arguments.first()),
+        1 => arguments.get(2).or(arguments.first()),
+        _ => arguments.first(),
+    };
+    match wording {
+        None => Ok(Value::Number(number as f64)),
+        Some(wording) => Ok(Value::from(wording.text()?.replacen('%', &number.to_string(), 1))),
+    }
+}
+
+fn either<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], test: fn(&Position) -> bool) -> Done<'d> {
+    let holds = test(&position(run)?);
+    match (arguments, holds) {
+        ([], _) => Ok(Value::from_bool(holds)),
+        ([yes, ..], true) => Ok(yes.clone()),
+        ([_, no, ..], false) => Ok(no.clone()),
+        ([_], false) => Ok(Value::EMPTY),
+    }
+}
+
+fn is_expandable<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let signs = [Value::from("+"), Value::EMPTY];
+    either(run, if arguments.is_empty() { &signs } else { arguments }, |position| position.is_expandable)
+}
+
+fn delete<'d>(run: &mut Run<'d>, deletion: Deletion) -> Done<'d> {
+    run.deletion = Some(deletion);
+    Ok(Value::TRUE)
+}
+
+fn unavailable<'d>(_: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Err(FailureKind::Unavailable.into())
+}
+
+fn get_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    run.charge(run.changes.len())?;
+    Ok(run.field(arguments[0].text()?).unwrap_or(Value::EMPTY))
+}
+
+fn set_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let name = arguments[0].text()?;
+    if name.is_empty() || name.len() > crate::limits::NAME_BYTES_MAX {
+        return Err(FailureKind::Argument("@SetField: not the name of a field").into());
+    }
+    run.store_field(name, Some(arguments[1].clone()))?;
+    Ok(arguments[1].clone())
+}

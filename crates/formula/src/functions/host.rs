@@ -1,0 +1,232 @@
+//! User, database, environment, look-ups, and effects beyond the document.
+
+use base::Unid;
+
+use super::{Attributes, Function, row, text_of};
+use crate::error::{FailureKind, Fault};
+use crate::host::{Access, Column, Fact, Lookup};
+use crate::outcome::Effect;
+use crate::run::{Done, Run};
+use crate::text::Text;
+use crate::value::Value;
+
+const HOST: Attributes = Attributes::HOST;
+const EFFECT: Attributes = Attributes::EFFECT;
+const SETS: Attributes = Attributes::EFFECT.with(Attributes::SETS_ENVIRONMENT);
+
+/// This part of the table.
+pub const FUNCTIONS: &[Function] = &[
+    row("@UserName", 2, "which?", "The user, canonical.", |run, _| fact(run, Fact::UserName)).is(HOST),
+    row("@UserNamesList", 2, "", "All names that the user goes by: own, groups, roles.", |run, _| list(run.host.user_names())).is(HOST),
+    row("@UserRoles", 2, "", "The user's roles, with brackets.", |run, _| list(run.host.user_roles())).is(HOST),
+    row("@UserAccess", 2, "database; keywords?", "The user's level of access, whether documents may be created and deleted; or what a keyword asks.", user_access).is(HOST),
+    row("@ServerName", 2, "", "The server, canonical.", |run, _| fact(run, Fact::ServerName)).is(HOST),
+    row("@DbName", 2, "", "Server and path of the database.", db_name).is(HOST),
+    row("@DbTitle", 2, "", "The title of the database.", |run, _| fact(run, Fact::DatabaseTitle)).is(HOST),
+    row("@ReplicaID", 2, "", "The replica id of the database.", replica_id).is(HOST),
+    row("@ViewTitle", 2, "", "The title of the view.", |run, _| fact(run, Fact::ViewTitle)).is(HOST),
+    row("@Domain", 2, "", "The mail domain.", |run, _| fact(run, Fact::Domain)).is(HOST),
+    row("@Platform", 3, "keyword?", "The operating system.", |run, _| fact(run, Fact::Platform)).is(HOST),
+    row("@Version", 1, "", "The version of the program.", |run, _| fact(run, Fact::Version)).is(HOST),
+    row("@Language", 3, "keyword?", "The language.", |run, _| fact(run, Fact::Language)).is(HOST),
+    row("@ClientType", 3, "", "`None`: formulas run on the server.", |_, _| Ok(Value::from("None"))),
+    row("@Environment", 2, "name; value?", "A setting of the environment; with a value, wishes it changed.", environment).is(HOST),
+    row("@SetEnvironment", 2, "name; value", "Wishes a setting of the environment changed; 1.", set_environment).is(SETS),
+    row("@DbColumn", 2, "class; database; view; column", "A column of a view.", db_column).is(HOST),
+    row("@DbLookup", 2, "class; database; view; key; column or field; keywords?", "A column or field of the entries with a key.", db_lookup).is(HOST),
+    row("@GetDocField", 2, "unid; name", "A field of another document.", get_doc_field).is(HOST),
+    row("@SetDocField", 2, "unid; name; value", "Wishes a field of another document changed; the value.", set_doc_field).is(EFFECT),
+    row("@GetProfileField", 2, "profile; name; user?", "A field of a profile.", get_profile_field).is(HOST),
+    row("@SetProfileField", 2, "profile; name; value; user?", "Wishes a field of a profile changed; the value.", set_profile_field).is(EFFECT),
+    row("@AddToFolder", 2, "add; remove", "Wishes the document put into one folder and out of another; 1.", add_to_folder).is(EFFECT),
+    row("@MailSend", 2, "arguments...", "Wishes a message sent, without arguments the document itself; 1.", mail_send).is(EFFECT),
+    row("@Command", 3, "keyword; arguments...", "Wishes a command run: `[MailSend]`, `[ToolsRunMacro]`, `[Compose]`, `[FileSave]`, `[FileCloseWindow]`, `[ViewChange]`, `[OpenView]`; 1.", command).is(EFFECT),
+];
+
+fn fact<'d>(run: &mut Run<'d>, fact: Fact) -> Done<'d> {
+    Ok(Value::from(run.fact(fact)?))
+}
+
+fn list<'d>(texts: Option<Vec<&'d str>>) -> Done<'d> {
+    let texts = texts.ok_or::<Fault>(FailureKind::Context.into())?;
+    Ok(Value::from_texts(texts.into_iter().map(Text::from).collect()))
+}
+
+fn user_access<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let database = arguments[0].texts()?.last().map_or("", |text| text.as_str());
+    let access = run.host.user_access(database).ok_or::<Fault>(FailureKind::Context.into())?;
+    let Some(keywords) = arguments.get(1) else { return Ok(access_list(&access)) };
+    let parts: Result<Vec<f64>, FailureKind> = keywords.texts()?.iter().map(|keyword| access_part(&access, keyword)).collect();
+    Ok(Value::from_numbers(parts?))
+}
+
+fn access_list(access: &Access) -> Value<'static> {
+    let texts = [access.level, u8::from(access.creates), u8::from(access.deletes)];
+    Value::from_texts(texts.iter().map(|number| Text::from(number.to_string())).collect())
+}
+
+fn access_part(access: &Access, keyword: &str) -> Result<f64, FailureKind> {
+    match keyword.to_ascii_uppercase().as_str() {
+        "[ACCESSLEVEL]" => Ok(f64::from(access.level)),
+        "[CREATEDOCUMENTS]" => Ok(f64::from(u8::from(access.creates))),
+        "[DELETEDOCUMENTS]" => Ok(f64::from(u8::from(access.deletes))),
+        _ => Err(FailureKind::Keyword),
+    }
+}
+
+fn db_name<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    let path = Text::from(run.fact(Fact::DatabasePath)?);
+    let server = Text::from(run.host.fact(Fact::ServerName).unwrap_or_default());
+    Ok(Value::from_texts(vec![server, path]))
+}
+
+fn replica_id<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::from(run.host.replica_id().ok_or::<Fault>(FailureKind::Context.into())?.to_text()))
+}
+
+fn environment<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    if arguments.len() > 1 {
+        if !run.options.permissions.environment {
+            return Err(FailureKind::Context.into());
+        }
+        return set_environment(run, arguments);
+    }
+    let name = arguments[0].text()?;
+    let wished = run.effects.iter().rev().find_map(|effect| match effect {
+        Effect::Environment { name: wished, value } if wished.eq_ignore_ascii_case(name) => Some(value.clone()),
+        _ => None,
+    });
+    run.charge(run.effects.len())?;
+    match wished {
+        Some(value) => Ok(Value::from(value)),
+        None => Ok(Value::from(run.host.environment(name).unwrap_or_default())),
+    }
+}
+
+fn set_environment<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let name = arguments[0].text()?.to_string();
+    let value = text_of(run, &arguments[1]);
+    run.make_text(name.len() + value.len())?;
+    run.wish(Effect::Environment { name, value })?;
+    Ok(Value::TRUE)
+}
+
+/// Gives server and database of an argument that is the one and the other, the other alone, or a replica id.
+fn server_and_database<'v>(value: &'v Value<'_>) -> Result<(&'v str, &'v str), FailureKind> {
+    Ok(match value.texts()? {
+        [database] => ("", database),
+        [server, database, ..] => (server, database),
+        [] => ("", ""),
+    })
+}
+
+fn column<'v>(value: &'v Value<'_>) -> Result<Column<'v>, FailureKind> {
+    match value.number() {
+        Ok(_) => match usize::try_from(value.integer()?) {
+            Ok(number @ 1..) => Ok(Column::Number(number)),
+            _ => Err(FailureKind::Argument("Columns are counted from 1")),
+        },
+        Err(_) => Ok(Column::Field(value.text().map_err(|_| FailureKind::Type)?)),
+    }
+}
+
+fn look_up<'d>(run: &mut Run<'d>, lookup: &Lookup<'_>) -> Done<'d> {
+    run.charge(100)?;
+    let found = run.host.lookup(lookup).ok_or::<Fault>(FailureKind::Context.into())?;
+    let found = found.map_err(FailureKind::Host)?;
+    run.charge(found.count())?;
+    run.make_list(found.count())?;
+    Ok(found)
+}
+
+fn db_column<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (server, database) = server_and_database(&arguments[1])?;
+    let (class, view, column) = (arguments[0].text()?, arguments[2].text()?, column(&arguments[3])?);
+    look_up(run, &Lookup { class, server, database, view, key: None, column, keywords: Vec::new() })
+}
+
+fn db_lookup<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (server, database) = server_and_database(&arguments[1])?;
+    let (class, view, column) = (arguments[0].text()?, arguments[2].text()?, column(&arguments[4])?);
+    let keywords = match arguments.get(5) {
+        Some(keywords) => keywords.texts()?.iter().map(|keyword| keyword.trim_matches(['[', ']'])).collect(),
+        None => Vec::new(),
+    };
+    let mut found: Option<Value<'d>> = None;
+    for key in arguments[3].texts()? {
+        let lookup = Lookup { class, server, database, view, key: Some(key), column, keywords: Vec::clone(&keywords) };
+        let values = look_up(run, &lookup)?;
+        found = Some(match found {
+            None => values,
+            Some(before) => crate::operators::join_lists(run, [before, values].into_iter())?,
+        });
+    }
+    Ok(found.unwrap_or(Value::EMPTY))
+}
+
+fn parse_unid(value: &Value<'_>) -> Result<Unid, FailureKind> {
+    value.text()?.parse().map_err(|_| FailureKind::Unid)
+}
+
+fn get_doc_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let unid = parse_unid(&arguments[0])?;
+    run.charge(100)?;
+    let found = run.host.document_field(unid, arguments[1].text()?).ok_or(FailureKind::NotFound)?;
+    Ok(found.map_err(FailureKind::Host)?)
+}
+
+fn set_doc_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let unid = parse_unid(&arguments[0])?;
+    let name = arguments[1].text()?.to_string();
+    let value = arguments[2].clone().into_owned();
+    run.make(value.size_bytes())?;
+    run.wish(Effect::DocumentField { unid, name, value })?;
+    Ok(arguments[2].clone())
+}
+
+fn user_of<'v>(arguments: &'v [Value<'_>], index: usize) -> Result<&'v str, FailureKind> {
+    arguments.get(index).map_or(Ok(""), |user| user.text().map(|user| user.as_str()))
+}
+
+fn get_profile_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (profile, name, user) = (arguments[0].text()?, arguments[1].text()?, user_of(arguments, 2)?);
+    Ok(run.host.profile_field(profile, name, user).unwrap_or(Value::EMPTY))
+}
+
+fn set_profile_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (profile, name) = (arguments[0].text()?.to_string(), arguments[1].text()?.to_string());
+    let (value, user) = (arguments[2].clone().into_owned(), user_of(arguments, 3)?.to_owned());
+    run.make(value.size_bytes())?;
+    run.wish(Effect::ProfileField { profile, name, value, user })?;
+    Ok(arguments[2].clone())
+}
+
+fn add_to_folder<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (add, remove) = (arguments[0].text()?.to_string(), arguments[1].text()?.to_string());
+    run.wish(Effect::Folder { add, remove })?;
+    Ok(Value::TRUE)
+}
+
+fn owned<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Result<Vec<Value<'static>>, Fault> {
+    run.make(arguments.iter().map(Value::size_bytes).sum())?;
+    Ok(arguments.iter().map(|argument| argument.clone().into_owned()).collect())
+}
+
+fn mail_send<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let arguments = owned(run, arguments)?;
+    run.wish(Effect::Mail { arguments })?;
+    Ok(Value::TRUE)
+}
+
+const COMMANDS: [&str; 7] =
+    ["MailSend", "ToolsRunMacro", "Compose", "FileSave", "FileCloseWindow", "ViewChange", "OpenView"];
+
+fn command<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let keyword = arguments[0].text()?;
+    let keyword = keyword.trim_matches(['[', ']']);
+    let known = COMMANDS.iter().find(|command| command.eq_ignore_ascii_case(keyword));
+    let name = (*known.ok_or(FailureKind::Keyword)?).to_owned();
+    let arguments = owned(run, &arguments[1..])?;
+    run.wish(Effect::Command { name, arguments })?;
+    Ok(Value::TRUE)
+}

@@ -1,0 +1,38 @@
+//! Lists of whatever type: how many, which.
+
+use super::{Function, row};
+use crate::error::FailureKind;
+use crate::run::{Done, Run};
+use crate::value::Value;
+
+/// This part of the table.
+pub const FUNCTIONS: &[Function] = &[
+    row("@Elements", 1, "list", "The number of elements; 0 for the empty text.", elements),
+    row("@Count", 1, "list", "The number of elements; 1 for the empty text.", count),
+    row("@Subset", 1, "list; number", "The first elements, or with a negative number the last.", subset),
+    row("@Nothing", 3, "", "No element, in the formula of `@Transform`.", nothing),
+];
+
+fn elements<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let list = &arguments[0];
+    Ok(Value::from_count(if list.is_empty() { 0 } else { list.count() }))
+}
+
+fn count<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::from_count(arguments[0].count()))
+}
+
+fn subset<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (list, wanted) = (&arguments[0], arguments[1].integer()?);
+    if wanted == 0 {
+        return Err(FailureKind::Subset.into());
+    }
+    let all = list.count();
+    let number = usize::try_from(wanted.unsigned_abs()).unwrap_or(usize::MAX).min(all);
+    run.make_list(number)?;
+    Ok(list.slice(if wanted > 0 { 0..number } else { all - number..all }))
+}
+
+fn nothing<'d>(_: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Err(FailureKind::Nothing.into())
+}

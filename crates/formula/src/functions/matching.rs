@@ -1,0 +1,100 @@
+//! Looking for texts in texts: parts, members, patterns. All heed case, but for the letters of `@Matches`.
+
+use super::{Function, row};
+use crate::error::{FailureKind, Fault};
+use crate::pattern::Pattern;
+use crate::run::{Done, Run};
+use crate::text::Text;
+use crate::value::Value;
+
+/// This part of the table.
+pub const FUNCTIONS: &[Function] = &[
+    row("@Contains", 1, "text; part", "Whether any of the texts contains any of the parts.", contains),
+    row("@Begins", 1, "text; part", "Whether any of the texts begins with any of the parts.", begins),
+    row("@Ends", 1, "text; part", "Whether any of the texts ends with any of the parts.", ends),
+    row("@Matches", 1, "text; pattern", "Whether any of the texts is as any of the patterns says.", matches),
+    row("@Like", 1, "text; pattern; escape?", "Whether any of the texts is as any of the SQL patterns says.", like),
+    row("@IsMember", 1, "text; list", "Whether all of the texts are in the list.", is_member),
+    row("@IsNotMember", 1, "text; list", "Whether none of the texts is in the list.", is_not_member),
+    row("@Member", 1, "value; list", "The place of the value in the list, from 1; 0 where it is not.", member),
+];
+
+fn any_pair<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], test: fn(&str, &str) -> bool) -> Done<'d> {
+    if let [Value::Text(text), Value::Text(part)] = arguments {
+        return Ok(Value::from_bool(test(text, part)));
+    }
+    let (texts, parts) = (arguments[0].texts()?, arguments[1].texts()?);
+    charge_pairs(run, texts, parts)?;
+    Ok(Value::from_bool(texts.iter().any(|text| parts.iter().any(|part| test(text, part)))))
+}
+
+fn charge_pairs(run: &mut Run<'_>, texts: &[Text<'_>], parts: &[Text<'_>]) -> Result<(), Fault> {
+    let bytes: usize = texts.iter().map(|text| text.len()).sum();
+    Ok(run.charge_product(texts.len() + bytes / 64, parts.len())?)
+}
+
+fn contains<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    any_pair(run, arguments, |text, part| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some())
+}
+
+fn begins<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    any_pair(run, arguments, |text, part| text.starts_with(part))
+}
+
+fn ends<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    any_pair(run, arguments, |text, part| text.ends_with(part))
+}
+
+fn matches<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    any_fits(run, arguments, Pattern::matches)
+}
+
+fn like<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let escape = match arguments.get(2) {
+        Some(escape) => escape.text()?.chars().next(),
+        None => None,
+    };
+    any_fits(run, arguments, |pattern| Pattern::like(pattern, escape))
+}
+
+fn any_fits<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], read: impl Fn(&str) -> Option<Pattern>) -> Done<'d> {
+    let (texts, patterns) = (arguments[0].texts()?, arguments[1].texts()?);
+    let bytes: usize = texts.iter().map(|text| text.len() + 1).sum();
+    for pattern in patterns {
+        let pattern = read(pattern).ok_or(FailureKind::Argument("The pattern cannot be read"))?;
+        run.charge(1 + pattern.size().saturating_mul(bytes) / 8)?;
+        if texts.iter().any(|text| pattern.fits(text)) {
+            return Ok(Value::TRUE);
+        }
+    }
+    Ok(Value::FALSE)
+}
+
+fn is_member<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (texts, list) = (arguments[0].texts()?, arguments[1].texts()?);
+    charge_pairs(run, texts, list)?;
+    Ok(Value::from_bool(texts.iter().all(|text| list.contains(text))))
+}
+
+fn is_not_member<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (texts, list) = (arguments[0].texts()?, arguments[1].texts()?);
+    charge_pairs(run, texts, list)?;
+    Ok(Value::from_bool(!texts.iter().any(|text| list.contains(text))))
+}
+
+fn member<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let [value, list] = arguments else { return Err(FailureKind::Type.into()) };
+    run.charge(list.count())?;
+    let place = match value {
+        Value::Number(wanted) => list.numbers()?.iter().position(|number| number == wanted),
+        Value::Time(wanted) => {
+            let zone = &run.options.zone;
+            list.times()?.iter().position(|time| time.compare(*wanted, zone).is_eq())
+        }
+        _ => {
+            let wanted = value.text()?;
+            list.texts()?.iter().position(|text| text == wanted)
+        }
+    };
+    Ok(Value::from_count(place.map_or(0, |index| index + 1)))
+}

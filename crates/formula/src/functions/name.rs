@@ -1,0 +1,152 @@
+//! Names of people and servers, and Internet addresses.
+
+use base::Name;
+
+use super::text::{each, made};
+use super::{Attributes, Function, row};
+use crate::error::FailureKind;
+use crate::run::{Done, Run};
+use crate::text::Text;
+use crate::value::Value;
+
+/// This part of the table.
+pub const FUNCTIONS: &[Function] = &[
+    row("@Name", 1, "keyword; name", "A part or form of the name: `[CN]`, `[O]`, `[OU1]`, `[Abbreviate]`, `[Canonicalize]`, `[ToKeyword]`, `[Address821]` and others.", name),
+    row("@ValidateInternetAddress", 2, "keyword; address", "The empty text, or what is wrong with the address.", validate),
+    row("@NameLookup", 2, "options; name; item", "An item of the person in the directory.", lookup).is(Attributes::HOST),
+];
+
+fn name<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let keyword = arguments[0].text()?.to_ascii_uppercase();
+    let keyword = keyword.strip_prefix('[').and_then(|keyword| keyword.strip_suffix(']')).unwrap_or(&keyword);
+    let action = action(keyword).ok_or(FailureKind::Keyword)?;
+    each(run, &arguments[1], |run, text| match apply(&action, text) {
+        Some(result) => made(run, result),
+        None => Ok(Text::EMPTY),
+    })
+}
+
+/// What a keyword of `@Name` asks for.
+enum Action {
+    Attribute(&'static str),
+    OrganizationalUnit(usize),
+    Abbreviate,
+    Canonicalize,
+    HierarchyOnly,
+    ToKeyword,
+    Address821,
+    LocalPart,
+    Phrase,
+}
+
+fn action(keyword: &str) -> Option<Action> {
+    Some(match keyword {
+        "CN" | "O" | "C" | "A" | "P" | "G" | "I" | "S" | "Q" => {
+            let attributes = ["CN", "O", "C", "A", "P", "G", "I", "S", "Q"];
+            Action::Attribute(attributes.into_iter().find(|attribute| *attribute == keyword)?)
+        }
+        "OU1" | "OU2" | "OU3" | "OU4" => Action::OrganizationalUnit(keyword[2..].parse().ok()?),
+        "ABBREVIATE" => Action::Abbreviate,
+        "CANONICALIZE" => Action::Canonicalize,
+        "HIERARCHYONLY" => Action::HierarchyOnly,
+        "TOKEYWORD" => Action::ToKeyword,
+        "ADDRESS821" => Action::Address821,
+        "LP" => Action::LocalPart,
+        "PHRASE" => Action::Phrase,
+        _ => return None,
+    })
+}
+
+fn apply(action: &Action, text: &str) -> Option<String> {
+    let name = Name::new(text);
+    match action {
+        Action::Attribute("CN") => common(text, &name),
+        Action::Attribute(attribute) => components(&name).find(|(a, _)| a.eq_ignore_ascii_case(attribute)).map(|(_, v)| v.to_owned()),
+        Action::OrganizationalUnit(number) => {
+            let units: Vec<&str> =
+                components(&name).filter(|(a, _)| a.to_ascii_uppercase().starts_with("OU")).map(|(_, v)| v).collect();
+            units.iter().rev().nth(number - 1).map(|unit| (*unit).to_owned())
+        }
+        Action::Abbreviate => Some(name.abbreviated()),
+        Action::Canonicalize => Some(name.canonical().to_owned()),
+        Action::HierarchyOnly => name.canonical().split_once('/').map(|(_, hierarchy)| Name::new(hierarchy).abbreviated()),
+        Action::ToKeyword => to_keyword(&name),
+        Action::Address821 => address(text).map(str::to_owned),
+        Action::LocalPart => address(text)?.rsplit_once('@').map(|(local, _)| local.to_owned()),
+        Action::Phrase => phrase(text),
+    }
+}
+
+fn common(text: &str, name: &Name) -> Option<String> {
+    if let Some(phrase) = phrase(text) {
+        return Some(phrase);
+    }
+    if !name.canonical().contains('=') {
+        return Some(name.canonical().to_owned());
+    }
+    components(name).find(|(attribute, _)| attribute.eq_ignore_ascii_case("CN")).map(|(_, value)| value.to_owned())
+}
+
+/// Goes through the parts of a hierarchical name: attribute and value.
+fn components(name: &Name) -> impl Iterator<Item = (&str, &str)> {
+    name.canonical().split('/').filter_map(|part| part.split_once('=')).map(|(a, v)| (a.trim(), v.trim()))
+}
+
+/// Turns a name around, country first, with backslashes, so that a view can be categorized by it; the common name is left out.
+fn to_keyword(name: &Name) -> Option<String> {
+    let parts: Vec<&str> =
+        components(name).filter(|(attribute, _)| !attribute.eq_ignore_ascii_case("CN")).map(|(_, value)| value).collect();
+    let parts: Vec<&str> = parts.into_iter().rev().collect();
+    (!parts.is_empty()).then(|| parts.join("\\"))
+}
+
+/// Gives the address within `"Ann" <ann@acme.test>`, `ann@acme.test (Ann)` or alone.
+fn address(text: &str) -> Option<&str> {
+    let inside = match (text.rfind('<'), text.rfind('>')) {
+        (Some(start), Some(end)) if start < end => &text[start + 1..end],
+        _ => text.split('(').next().unwrap_or(text),
+    };
+    let inside = inside.trim();
+    inside.contains('@').then_some(inside)
+}
+
+fn phrase(text: &str) -> Option<String> {
+    let (phrase, rest) = text.split_once('<')?;
+    let phrase = phrase.trim().trim_matches('"').trim();
+    (rest.contains('@') && !phrase.is_empty()).then(|| phrase.to_owned())
+}
+
+fn validate<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let keyword = arguments[0].text()?.to_ascii_uppercase();
+    let with_phrase = match keyword.as_str() {
+        "[ADDRESS821]" => false,
+        "[ADDRESS822]" => true,
+        _ => return Err(FailureKind::Keyword.into()),
+    };
+    each(run, &arguments[1], |_, text| {
+        let address = if with_phrase { address(text) } else { Some(text.as_str()) };
+        Ok(Text::Borrowed(address.map_or("The address has no @", objection)))
+    })
+}
+
+fn objection(address: &str) -> &'static str {
+    let Some((local, domain)) = address.rsplit_once('@') else { return "The address has no @" };
+    let local = local.strip_prefix('"').and_then(|local| local.strip_suffix('"')).map_or(local, |_| "quoted");
+    let is_atom = |c: char| c.is_alphanumeric() || "!#$%&'*+-/=?^_`{|}~.".contains(c);
+    let is_host = |c: char| c.is_alphanumeric() || c == '-';
+    if local.is_empty() || domain.is_empty() {
+        "The address has nothing before or after its @"
+    } else if !local.chars().all(is_atom) || local.starts_with('.') || local.ends_with('.') || local.contains("..") {
+        "The part before the @ has characters that it may not have"
+    } else if domain.split('.').any(|label| label.is_empty() || !label.chars().all(is_host)) {
+        "The part after the @ is not the name of a host"
+    } else {
+        ""
+    }
+}
+
+fn lookup<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let names: Vec<&str> = arguments[1].texts()?.iter().map(|name| name.as_str()).collect();
+    let found = run.host.name_lookup(&names, arguments[2].text()?).ok_or(FailureKind::Context)?;
+    Ok(found.map_err(FailureKind::Host)?)
+}

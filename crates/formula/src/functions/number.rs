@@ -1,0 +1,122 @@
+//! Numbers. What is no number is an error.
+
+use super::{Attributes, Function, row};
+use crate::error::{FailureKind, Fault};
+use crate::operators::Pairs;
+use crate::run::{Done, Run};
+use crate::value::Value;
+
+/// This part of the table.
+pub const FUNCTIONS: &[Function] = &[
+    row("@Abs", 1, "number", "The number without its sign.", |run, a| each(run, a, f64::abs)),
+    row("@Integer", 1, "number", "The number without its decimals.", |run, a| each(run, a, f64::trunc)),
+    row("@Round", 1, "number; factor?", "The nearest whole number, or the nearest multiple of the factor.", round),
+    row("@Modulo", 1, "number; divisor", "The whole part of the remainder, with the sign of the number.", |run, a| pairs(run, a, modulo)),
+    row("@Sign", 2, "number", "-1, 0 or 1.", |run, a| each(run, a, sign)),
+    row("@Sum", 1, "numbers; more...", "The sum of all elements of all arguments.", sum),
+    row("@Min", 1, "numbers; others?", "The least of a list, or of each pair of two.", min),
+    row("@Max", 1, "numbers; others?", "The greatest of a list, or of each pair of two.", max),
+    row("@Power", 2, "base; exponent", "The base to the power of the exponent.", |run, a| pairs(run, a, f64::powf)),
+    row("@Sqrt", 2, "number", "The square root.", |run, a| each(run, a, f64::sqrt)),
+    row("@Exp", 2, "number", "e to the power of the number.", |run, a| each(run, a, f64::exp)),
+    row("@Ln", 2, "number", "The natural logarithm.", |run, a| each(run, a, f64::ln)),
+    row("@Log", 2, "number", "The logarithm to base 10.", |run, a| each(run, a, f64::log10)),
+    row("@Pi", 2, "", "Pi.", |_, _| Ok(Value::Number(std::f64::consts::PI))),
+    row("@Sin", 2, "angle", "The sine.", |run, a| each(run, a, f64::sin)),
+    row("@Cos", 2, "angle", "The cosine.", |run, a| each(run, a, f64::cos)),
+    row("@Tan", 2, "angle", "The tangent.", |run, a| each(run, a, f64::tan)),
+    row("@ASin", 2, "sine", "The angle of a sine.", |run, a| each(run, a, f64::asin)),
+    row("@ACos", 2, "cosine", "The angle of a cosine.", |run, a| each(run, a, f64::acos)),
+    row("@ATan", 2, "tangent", "The angle of a tangent.", |run, a| each(run, a, f64::atan)),
+    row("@ATan2", 2, "x; y", "The angle of a point.", |run, a| pairs(run, a, |x, y| y.atan2(x))),
+    row("@FloatEq", 3, "number; other; difference?", "Whether two numbers differ by less, usually than 0.0001.", float_eq),
+    row("@Random", 2, "", "A random number from 0 to 1.", random).is(Attributes::LATE.with(Attributes::HOST).with(Attributes::TIME)),
+];
+
+fn finite(number: f64) -> Result<f64, FailureKind> {
+    if number.is_finite() { Ok(number) } else { Err(FailureKind::NotANumber) }
+}
+
+fn each<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], calculate: fn(f64) -> f64) -> Done<'d> {
+    if let Value::Number(number) = arguments[0] {
+        return Ok(Value::Number(finite(calculate(number))?));
+    }
+    let numbers = arguments[0].numbers()?;
+    run.make_list(numbers.len())?;
+    let results: Result<Vec<f64>, FailureKind> = numbers.iter().map(|number| finite(calculate(*number))).collect();
+    Ok(Value::from_numbers(results?))
+}
+
+fn pairs<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], calculate: fn(f64, f64) -> f64) -> Done<'d> {
+    let (left, right) = (arguments[0].numbers()?, arguments[1].numbers()?);
+    let pairs = Pairs::new(left.len(), right.len(), false);
+    run.make_list(pairs.count())?;
+    let results = pairs.iter().map(|(one, other)| finite(calculate(left[one], right[other])));
+    Ok(Value::from_numbers(results.collect::<Result<_, _>>()?))
+}
+
+fn round<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    if arguments.len() == 1 {
+        return each(run, arguments, f64::round);
+    }
+    pairs(run, arguments, |number, factor| (number / factor).round() * factor)
+}
+
+fn modulo(number: f64, divisor: f64) -> f64 {
+    (number - (number / divisor).trunc() * divisor).trunc()
+}
+
+fn sign(number: f64) -> f64 {
+    if number == 0.0 { 0.0 } else { number.signum() }
+}
+
+fn sum<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let mut sum = 0.0;
+    for argument in arguments {
+        sum += argument.numbers()?.iter().sum::<f64>();
+    }
+    Ok(Value::Number(finite(sum)?))
+}
+
+fn min<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    extreme(run, arguments, f64::min, std::cmp::Ordering::Less)
+}
+
+fn max<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    extreme(run, arguments, f64::max, std::cmp::Ordering::Greater)
+}
+
+fn extreme<'d>(
+    run: &mut Run<'d>,
+    arguments: &[Value<'d>],
+    better: fn(f64, f64) -> f64,
+    wanted: std::cmp::Ordering,
+) -> Done<'d> {
+    if let Ok(times) = arguments[0].times() {
+        let all = times.iter().chain(arguments.get(1).map_or(Ok(&[][..]), Value::times)?);
+        let zone = &run.options.zone;
+        let found = all.copied().reduce(|best, time| if time.compare(best, zone) == wanted { time } else { best });
+        return Ok(found.ok_or(FailureKind::TimeExpected)?.into());
+    }
+    if arguments.len() > 1 {
+        return pairs(run, arguments, better);
+    }
+    let found = arguments[0].numbers()?.iter().copied().reduce(better);
+    Ok(found.ok_or(FailureKind::NumberExpected)?.into())
+}
+
+fn float_eq<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (left, right) = (arguments[0].numbers()?, arguments[1].numbers()?);
+    let near = match arguments.get(2) {
+        Some(near) => near.number()?,
+        None => 0.0001,
+    };
+    let mut pairs = Pairs::new(left.len(), right.len(), false).iter();
+    Ok(Value::from_bool(pairs.any(|(one, other)| (left[one] - right[other]).abs() < near)))
+}
+
+fn random<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    let random = run.host.random().ok_or::<Fault>(FailureKind::Context.into())?;
+    // 53 bits fit a float exactly.
+    Ok(Value::Number((random >> 11) as f64 / (1u64 << 53) as f64))
+}

@@ -1,0 +1,121 @@
+//! Order: sorting and comparing.
+//!
+//! Sorting is a merge sort of our own, because the order may be a formula's or a host's, which need not make sense, and because it must be able to stop.
+
+use std::cmp::Ordering;
+
+use super::{Attributes, Form, Function, form, row};
+use crate::error::{FailureKind, Fault, Stop};
+use crate::operators::Pairs;
+use crate::run::{Done, Run};
+use crate::text::Sensitivity;
+use crate::value::Value;
+
+/// This part of the table.
+pub const FUNCTIONS: &[Function] = &[
+    form("@Sort", 1, "list; order?; formula?", "The list in order; with a formula that compares `$A` and `$B`, in that order.", Form::Sort)
+        .is(Attributes::LATE),
+    row("@Compare", 2, "texts; texts; options?", "-1, 0 or 1 for each pair.", compare).is(Attributes::LATE),
+];
+
+/// `@Sort` without a formula.
+pub const PLAIN: Function = row("@Sort", 1, "list; order?", "The list in order.", sort);
+
+/// Puts indexes from 0 in order: `after` tells whether one element stands behind another.
+pub fn merge(count: usize, after: &mut dyn FnMut(usize, usize) -> Result<bool, Stop>) -> Result<Vec<usize>, Stop> {
+    let mut order: Vec<usize> = (0..count).collect();
+    let mut merged = Vec::with_capacity(count);
+    let mut width = 1;
+    while width < count {
+        merged.clear();
+        for run in order.chunks(2 * width) {
+            let (mut left, mut right) = run.split_at(width.min(run.len()));
+            while let (Some(one), Some(other)) = (left.first(), right.first()) {
+                let side = if after(*one, *other)? { &mut right } else { &mut left };
+                merged.push(side[0]);
+                *side = &side[1..];
+            }
+            merged.extend_from_slice(left);
+            merged.extend_from_slice(right);
+        }
+        std::mem::swap(&mut order, &mut merged);
+        width *= 2;
+    }
+    Ok(order)
+}
+
+/// What the keywords of a sort say.
+struct Options {
+    descending: bool,
+    sensitivity: Sensitivity,
+}
+
+fn options(keywords: Option<&Value<'_>>) -> Result<Options, FailureKind> {
+    let mut options = Options { descending: false, sensitivity: Sensitivity::FULL };
+    let Some(keywords) = keywords else { return Ok(options) };
+    for keyword in keywords.texts()? {
+        match keyword.to_ascii_uppercase().as_str() {
+            "[ASCENDING]" => options.descending = false,
+            "[DESCENDING]" => options.descending = true,
+            "[CASESENSITIVE]" => options.sensitivity.case = true,
+            "[CASEINSENSITIVE]" => options.sensitivity.case = false,
+            "[ACCENTSENSITIVE]" => options.sensitivity.accent = true,
+            "[ACCENTINSENSITIVE]" => options.sensitivity.accent = false,
+            "[PITCHSENSITIVE]" | "[PITCHINSENSITIVE]" | "[CUSTOMSORT]" | "" => {}
+            _ => return Err(FailureKind::Keyword),
+        }
+    }
+    Ok(options)
+}
+
+/// Gives a list in an order that was found, or its reverse if the keywords say so.
+pub fn picked<'d>(run: &mut Run<'d>, list: &Value<'d>, mut order: Vec<usize>, keywords: &Value<'d>) -> Done<'d> {
+    if options(Some(keywords))?.descending {
+        order.reverse();
+    }
+    run.make_list(order.len())?;
+    Ok(list.pick(&order))
+}
+
+fn sort<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let list = &arguments[0];
+    let options = options(arguments.get(1))?;
+    run.make_list(2 * list.count())?;
+    let order = merge(list.count(), &mut |one, other| {
+        let order = compare_elements(run, list, [one, other], options.sensitivity)?;
+        Ok(if options.descending { order.is_lt() } else { order.is_gt() })
+    })?;
+    Ok(list.pick(&order))
+}
+
+fn compare_elements<'d>(
+    run: &mut Run<'d>,
+    list: &Value<'d>,
+    [one, other]: [usize; 2],
+    sensitivity: Sensitivity,
+) -> Result<Ordering, Stop> {
+    run.charge(1)?;
+    match list {
+        Value::Texts(texts) => {
+            run.charge((texts[one].len() + texts[other].len()) / 64)?;
+            Ok(run.host.compare(&texts[one], &texts[other], sensitivity))
+        }
+        Value::Numbers(numbers) => Ok(numbers[one].total_cmp(&numbers[other])),
+        Value::Times(times) => Ok(times[one].compare(times[other], &run.options.zone)),
+        _ => Ok(Ordering::Equal),
+    }
+}
+
+fn compare<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (left, right) = (arguments[0].texts()?, arguments[1].texts()?);
+    let options = options(arguments.get(2))?;
+    let pairs = Pairs::new(left.len(), right.len(), false);
+    run.make_list(pairs.count())?;
+    let mut orders = Vec::with_capacity(pairs.count());
+    for (one, other) in pairs.iter() {
+        run.charge(1 + (left[one].len() + right[other].len()) / 64)?;
+        let order = run.host.compare(&left[one], &right[other], options.sensitivity);
+        orders.push(f64::from(order as i8));
+    }
+    Ok::<_, Fault>(Value::from_numbers(orders))
+}

@@ -1,0 +1,226 @@
+//! Texts as a whole: case, blanks, length, single characters, encoding.
+
+use std::fmt::Write as _;
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+use super::{Attributes, Function, row};
+use crate::error::{FailureKind, Fault};
+use crate::run::{Done, Run};
+use crate::text::Text;
+use crate::value::Value;
+
+/// This part of the table.
+pub const FUNCTIONS: &[Function] = &[
+    row("@LowerCase", 1, "text", "The text in small letters.", lower_case),
+    row("@UpperCase", 1, "text", "The text in capitals.", upper_case),
+    row("@ProperCase", 1, "text", "The text with a capital at the beginning of each word.", proper_case),
+    row("@Trim", 1, "text", "The text without blanks at its ends and with one between words; empty elements are left out.", trim),
+    row("@Length", 1, "text", "The number of characters.", length),
+    row("@Repeat", 2, "text; times; max?", "The text as often as said, cut to at most so many characters.", repeat),
+    row("@NewLine", 1, "", "A line feed.", new_line),
+    row("@Char", 1, "code", "The character of a code from 0 to 255.", character),
+    row("@Ascii", 3, "text; keyword?", "The text without accents, other foreign characters as `?`.", ascii),
+    row("@Soundex", 3, "text", "The text's Soundex code.", soundex),
+    row("@URLEncode", 3, "charset; text", "The text as part of a URL, in UTF-8.", url_encode),
+    row("@URLDecode", 3, "charset; text", "The text that a part of a URL stands for.", url_decode),
+    row("@Unique", 1, "list?", "The list without what is there again; without a list, a text that there is only once.", unique)
+        .is(Attributes::LATE),
+];
+
+/// Applies something to each text.
+pub fn each<'d>(
+    run: &mut Run<'d>,
+    value: &Value<'d>,
+    mut change: impl FnMut(&mut Run<'d>, &Text<'d>) -> Result<Text<'d>, Fault>,
+) -> Done<'d> {
+    if let Value::Text(text) = value {
+        return Ok(Value::Text(change(run, text)?));
+    }
+    let texts = value.texts()?;
+    run.make_list(texts.len())?;
+    let mut changed = Vec::with_capacity(texts.len());
+    for text in texts {
+        changed.push(change(run, text)?);
+    }
+    Ok(Value::from_texts(changed))
+}
+
+/// Takes the bytes of a text that was made from the budget.
+pub fn made<'d>(run: &mut Run<'d>, text: String) -> Result<Text<'d>, Fault> {
+    run.make_text(text.len())?;
+    Ok(Text::from(text))
+}
+
+fn lower_case<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    each(run, &arguments[0], |run, text| made(run, text.to_lowercase()))
+}
+
+fn upper_case<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    each(run, &arguments[0], |run, text| made(run, text.to_uppercase()))
+}
+
+fn proper_case<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    each(run, &arguments[0], |run, text| {
+        let mut proper = String::with_capacity(text.len());
+        let mut within_word = false;
+        for c in text.chars() {
+            if within_word {
+                proper.extend(c.to_lowercase());
+            } else {
+                proper.extend(c.to_uppercase());
+            }
+            within_word = c.is_alphanumeric() || (within_word && c == '\'');
+        }
+        made(run, proper)
+    })
+}
+
+fn trim<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let texts = arguments[0].texts()?;
+    run.make_list(texts.len())?;
+    let mut trimmed = Vec::with_capacity(texts.len());
+    for text in texts {
+        let is_trim = !text.starts_with(' ') && !text.ends_with(' ') && !text.contains("  ");
+        let text = if is_trim {
+            text.clone()
+        } else {
+            let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
+            made(run, words.join(" "))?
+        };
+        if !text.is_empty() {
+            trimmed.push(text);
+        }
+    }
+    Ok(Value::from_texts(trimmed))
+}
+
+fn length<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let texts = arguments[0].texts()?;
+    run.make_list(texts.len())?;
+    Ok(Value::from_numbers(texts.iter().map(|text| text.chars().count() as f64).collect()))
+}
+
+fn repeat<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let times = usize::try_from(arguments[1].integer()?).map_err(|_| FailureKind::Argument("@Repeat: a negative number"))?;
+    let max = match arguments.get(2) {
+        Some(max) => usize::try_from(max.integer()?).unwrap_or(0),
+        None => usize::MAX,
+    };
+    each(run, &arguments[0], |run, text| {
+        run.make_text(text.len().saturating_mul(times))?;
+        let repeated = text.repeat(times);
+        let end = repeated.char_indices().nth(max).map_or(repeated.len(), |(end, _)| end);
+        Ok(Text::from(repeated[..end].to_owned()))
+    })
+}
+
+fn new_line<'d>(_: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::from("\n"))
+}
+
+fn character<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let code = u8::try_from(arguments[0].integer()?).map_err(|_| FailureKind::Argument("@Char: a code from 0 to 255"))?;
+    Ok(Value::from(char::from(code).to_string()))
+}
+
+fn ascii<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let only_whole = match arguments.get(1) {
+        Some(keyword) if keyword.text()?.eq_ignore_ascii_case("[ALLINRANGE]") => true,
+        Some(_) => return Err(FailureKind::Keyword.into()),
+        None => false,
+    };
+    each(run, &arguments[0], |run, text| {
+        let plain: String = text.nfd().filter(|c| !is_combining_mark(*c)).map(|c| if c.is_ascii() { c } else { '?' }).collect();
+        let spoilt = only_whole && !text.is_ascii();
+        made(run, if spoilt { String::new() } else { plain })
+    })
+}
+
+fn soundex<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    each(run, &arguments[0], |run, text| {
+        let letters: Vec<u8> = text.bytes().filter(u8::is_ascii_alphabetic).map(|letter| letter.to_ascii_uppercase()).collect();
+        let Some((first, rest)) = letters.split_first() else { return Ok(Text::EMPTY) };
+        let mut code = String::from(char::from(*first));
+        let mut last = soundex_digit(*first);
+        for letter in rest {
+            let digit = soundex_digit(*letter);
+            if digit.is_some() && digit != last {
+                code.extend(digit);
+            }
+            // H and W do not part letters of one sound.
+            if !matches!(letter, b'H' | b'W') {
+                last = digit;
+            }
+        }
+        made(run, format!("{code:0<4.4}"))
+    })
+}
+
+fn soundex_digit(letter: u8) -> Option<char> {
+    match letter {
+        b'B' | b'F' | b'P' | b'V' => Some('1'),
+        b'C' | b'G' | b'J' | b'K' | b'Q' | b'S' | b'X' | b'Z' => Some('2'),
+        b'D' | b'T' => Some('3'),
+        b'L' => Some('4'),
+        b'M' | b'N' => Some('5'),
+        b'R' => Some('6'),
+        _ => None,
+    }
+}
+
+fn check_charset(charset: &Value<'_>) -> Result<(), FailureKind> {
+    let known = ["UTF-8", "Domino", "Platform"].iter().any(|known| charset.text().is_ok_and(|c| c.eq_ignore_ascii_case(known)));
+    if known { Ok(()) } else { Err(FailureKind::Argument("@URLEncode, @URLDecode: the charset must be UTF-8 or Domino")) }
+}
+
+fn url_encode<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    check_charset(&arguments[0])?;
+    each(run, &arguments[1], |run, text| {
+        run.make_text(text.len() * 3)?;
+        let mut encoded = String::with_capacity(text.len());
+        for byte in text.bytes() {
+            if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+                encoded.push(char::from(byte));
+            } else {
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        }
+        Ok(Text::from(encoded))
+    })
+}
+
+fn url_decode<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    check_charset(&arguments[0])?;
+    each(run, &arguments[1], |run, text| {
+        let mut decoded = Vec::with_capacity(text.len());
+        let mut rest = text.as_bytes();
+        while let Some((byte, after)) = rest.split_first() {
+            let code = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok()).filter(|_| *byte == b'%');
+            let code = code.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+            decoded.push(code.unwrap_or(if *byte == b'+' { b' ' } else { *byte }));
+            rest = if code.is_some() { &after[2..] } else { after };
+        }
+        made(run, String::from_utf8_lossy(&decoded).into_owned())
+    })
+}
+
+fn unique<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let Some(list) = arguments.first() else {
+        let random = run.host.random().ok_or(FailureKind::Context)?;
+        return Ok(Value::from(format!("{:013X}", random & 0xF_FFFF_FFFF_FFFF)));
+    };
+    run.make_list(2 * list.count())?;
+    let mut seen = std::collections::HashSet::new();
+    let first: Vec<usize> = match list {
+        Value::Numbers(numbers) => (0..numbers.len()).filter(|index| seen.insert(numbers[*index].to_bits().to_string())).collect(),
+        Value::Times(times) => (0..times.len()).filter(|index| seen.insert(format!("{:?}", times[*index]))).collect(),
+        Value::Texts(texts) => {
+            let mut seen = std::collections::HashSet::new();
+            (0..texts.len()).filter(|index| seen.insert(texts[*index].as_str())).collect()
+        }
+        _ => return Ok(list.clone()),
+    };
+    Ok(list.pick(&first))
+}

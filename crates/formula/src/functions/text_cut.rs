@@ -1,0 +1,165 @@
+//! Parts of texts: from the left, from the right, from the middle, words.
+//!
+//! Where a part is given by a text and that does not occur, the result is empty. Numbers count characters.
+
+use super::text::each;
+use super::{Function, row};
+use crate::error::FailureKind;
+use crate::run::{Done, Run};
+use crate::text::Text;
+use crate::value::Value;
+
+/// This part of the table.
+pub const FUNCTIONS: &[Function] = &[
+    row("@Left", 1, "text; count or text", "The first characters, or what stands before the first occurrence.", left),
+    row("@LeftBack", 1, "text; count or text", "All but the last characters, or what stands before the last occurrence.", left_back),
+    row("@Right", 1, "text; count or text", "The last characters, or what stands behind the first occurrence.", right),
+    row("@RightBack", 1, "text; count or text", "All but the first characters, or what stands behind the last occurrence.", right_back),
+    row("@Middle", 1, "text; skip or text; count or text", "What stands behind so many characters or a text: so many, or up to another text.", middle),
+    row("@MiddleBack", 2, "text; skip or text; count or text", "The same, counted and looked for from the end.", middle_back),
+    row("@Word", 1, "text; separator; number", "The word of a number, from 1; negative numbers count from the end.", word),
+];
+
+/// Where to cut: by a number of characters or by a text.
+enum Cut<'v> {
+    Count(usize),
+    Text(&'v str),
+}
+
+fn cut<'v>(value: &'v Value<'_>) -> Result<Cut<'v>, FailureKind> {
+    match value.number() {
+        Ok(_) => match usize::try_from(value.integer()?) {
+            Ok(count) => Ok(Cut::Count(count)),
+            Err(_) => Err(FailureKind::Argument("The number of characters must not be negative")),
+        },
+        Err(_) => Ok(Cut::Text(value.text().map_err(|_| FailureKind::Type)?)),
+    }
+}
+
+/// Gives the position of the character of an index, or the end.
+fn position(text: &str, index: usize) -> usize {
+    text.char_indices().nth(index).map_or(text.len(), |(position, _)| position)
+}
+
+/// Gives the position before so many characters at the end, or the beginning.
+fn position_back(text: &str, count: usize) -> usize {
+    if count == 0 { text.len() } else { text.char_indices().rev().nth(count - 1).map_or(0, |(position, _)| position) }
+}
+
+/// Gives a part of a text without copying where the text is borrowed.
+fn part<'d>(text: &Text<'d>, start: usize, end: usize) -> Text<'d> {
+    match text {
+        Text::Borrowed(text) => Text::Borrowed(&text[start..end]),
+        Text::Shared(text) => Text::from(text[start..end].to_owned()),
+    }
+}
+
+fn sides<'d>(
+    run: &mut Run<'d>,
+    arguments: &[Value<'d>],
+    by_count: fn(&str, usize) -> (usize, usize),
+    by_text: fn(&str, &str) -> Option<(usize, usize)>,
+) -> Done<'d> {
+    let cut = cut(&arguments[1])?;
+    each(run, &arguments[0], |run, text| {
+        let range = match cut {
+            Cut::Count(count) => Some(by_count(text, count)),
+            Cut::Text(wanted) => by_text(text, wanted),
+        };
+        let Some((start, end)) = range else { return Ok(Text::EMPTY) };
+        run.make(end - start)?;
+        Ok(part(text, start, end))
+    })
+}
+
+fn left<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    sides(run, arguments, |text, count| (0, position(text, count)), |text, wanted| Some((0, text.find(wanted)?)))
+}
+
+fn left_back<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    sides(run, arguments, |text, count| (0, position_back(text, count)), |text, wanted| Some((0, text.rfind(wanted)?)))
+}
+
+fn right<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let behind = |text: &str, wanted: &str| Some((text.find(wanted)? + wanted.len(), text.len()));
+    sides(run, arguments, |text, count| (position_back(text, count), text.len()), behind)
+}
+
+fn right_back<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let behind = |text: &str, wanted: &str| Some((text.rfind(wanted)? + wanted.len(), text.len()));
+    sides(run, arguments, |text, count| (position(text, count), text.len()), behind)
+}
+
+/// Takes characters behind a position (`skipped` is where those begin), or with a negative count before it.
+fn by_count(text: &str, position_of_cut: usize, skipped: usize, count: i64) -> (usize, usize) {
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    if count < 0 {
+        return (position_back(&text[..position_of_cut], wanted), position_of_cut);
+    }
+    (skipped, skipped + position(&text[skipped..], wanted))
+}
+
+fn middle<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let start = cut(&arguments[1])?;
+    let end = &arguments[2];
+    each(run, &arguments[0], |run, text| {
+        let (at, skipped) = match start {
+            Cut::Count(count) => (position(text, count), position(text, count)),
+            Cut::Text(wanted) => match text.find(wanted) {
+                Some(at) => (at, at + wanted.len()),
+                None => return Ok(Text::EMPTY),
+            },
+        };
+        let (from, to) = match end.number() {
+            Ok(_) => by_count(text, at, skipped, end.integer()?),
+            Err(_) => {
+                let wanted = end.text().map_err(|_| FailureKind::Type)?;
+                (skipped, text[skipped..].find(wanted.as_str()).map_or(text.len(), |found| skipped + found))
+            }
+        };
+        run.make(to - from)?;
+        Ok(part(text, from, to))
+    })
+}
+
+fn middle_back<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let start = cut(&arguments[1])?;
+    let end = &arguments[2];
+    each(run, &arguments[0], |run, text| {
+        let (at, skipped) = match start {
+            // The character at which counting ends belongs to what is taken.
+            Cut::Count(count) => {
+                let at = position_back(text, count.saturating_sub(1).min(text.len()));
+                (at, at)
+            }
+            Cut::Text(wanted) => match text.rfind(wanted) {
+                Some(at) => (at, at + wanted.len()),
+                None => return Ok(Text::EMPTY),
+            },
+        };
+        let (from, to) = match end.number() {
+            Ok(_) => by_count(text, at, skipped, end.integer()?),
+            Err(_) => {
+                let wanted = end.text().map_err(|_| FailureKind::Type)?;
+                (text[..at].rfind(wanted.as_str()).map_or(0, |found| found + wanted.len()), at)
+            }
+        };
+        run.make(to - from)?;
+        Ok(part(text, from, to))
+    })
+}
+
+fn word<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let separator = arguments[1].text()?;
+    let number = arguments[2].integer()?;
+    each(run, &arguments[0], |run, text| {
+        run.make(text.len())?;
+        let index = usize::try_from(number.unsigned_abs()).unwrap_or(usize::MAX).saturating_sub(1);
+        let found = match number {
+            _ if separator.is_empty() => Some(text.as_str()).filter(|_| index == 0),
+            0.. => text.split(separator.as_str()).nth(index),
+            _ => text.rsplit(separator.as_str()).nth(index),
+        };
+        Ok(found.map_or(Text::EMPTY, |found| Text::from(found.to_owned())))
+    })
+}

@@ -1,0 +1,214 @@
+//! Texts that become lists and lists that become texts: explode, implode, replace, keywords.
+
+use super::text::{each, made};
+use super::{Function, row};
+use crate::error::{FailureKind, Fault, Stop};
+use crate::limits::RANGE_DAYS_MAX;
+use crate::run::{Done, Run};
+use crate::text::Text;
+use crate::time::{Moment, add_days, days_between};
+use crate::time_text;
+use crate::value::Value;
+
+/// This part of the table.
+pub const FUNCTIONS: &[Function] = &[
+    row("@Explode", 1, "text or range; separators?; empty?; newlines?", "The text cut at any of the characters, or the days of a range, as a list.", explode),
+    row("@Implode", 1, "list; separator?", "The elements as one text, with blanks or the separator between.", implode),
+    row("@Replace", 1, "list; old; new", "The list with elements that are in one list replaced by those of the other.", replace),
+    row("@ReplaceSubstring", 1, "text; old; new", "The text with every part that is in one list replaced by that of the other.", replace_substring),
+    row("@Keywords", 1, "text; keywords; separators?", "The keywords that occur as words, or without separators anywhere.", keywords),
+];
+
+/// Collects texts, and takes what they cost.
+struct Collector<'r, 'd> {
+    run: &'r mut Run<'d>,
+    texts: Vec<Text<'d>>,
+}
+
+impl<'d> Collector<'_, 'd> {
+    fn add(&mut self, text: Text<'d>) -> Result<(), Stop> {
+        self.run.charge(1)?;
+        self.run.make_list(1)?;
+        if self.texts.len() >= crate::limits::LIST_ELEMENTS_MAX {
+            return Err(Stop::Memory);
+        }
+        self.texts.push(text);
+        Ok(())
+    }
+
+    fn add_part(&mut self, text: &Text<'d>, start: usize, end: usize) -> Result<(), Stop> {
+        let part = match text {
+            Text::Borrowed(text) => Text::Borrowed(&text[start..end]),
+            Text::Shared(text) => {
+                self.run.make(end - start)?;
+                Text::from(text[start..end].to_owned())
+            }
+        };
+        self.add(part)
+    }
+}
+
+fn flag(arguments: &[Value<'_>], index: usize, missing: bool) -> Result<bool, FailureKind> {
+    arguments.get(index).map_or(Ok(missing), Value::truth)
+}
+
+fn explode<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    if let Ok(times) = arguments[0].times() {
+        return explode_times(run, times);
+    }
+    let texts = arguments[0].texts()?;
+    let mut separators: Vec<char> = match arguments.get(1) {
+        Some(separators) => separators.text()?.chars().collect(),
+        None => vec![' ', ',', ';'],
+    };
+    let empty = flag(arguments, 2, false)?;
+    if flag(arguments, 3, true)? {
+        separators.push('\n');
+    }
+    let bytes: usize = texts.iter().map(|text| text.len()).sum();
+    run.charge_product(bytes / 16, separators.len())?;
+    let mut collector = Collector { run, texts: Vec::new() };
+    for text in texts {
+        explode_one(&mut collector, text, &separators, empty)?;
+    }
+    Ok(Value::from_texts(collector.texts))
+}
+
+fn explode_one<'d>(
+    collector: &mut Collector<'_, 'd>,
+    text: &Text<'d>,
+    separators: &[char],
+    empty: bool,
+) -> Result<(), Stop> {
+    let mut start = 0;
+    let cuts = text.match_indices(|c| separators.contains(&c)).map(|(at, cut)| (at, at + cut.len(), cut == "\n"));
+    for (at, next, newline) in cuts.chain([(text.len(), text.len(), false)]) {
+        // A carriage return before a newline belongs to it.
+        let end = if newline && text[start..at].ends_with('\r') { at - 1 } else { at };
+        if empty || end > start {
+            collector.add_part(text, start, end)?;
+        }
+        start = next;
+    }
+    Ok(())
+}
+
+fn explode_times<'d>(run: &mut Run<'d>, times: &[Moment]) -> Done<'d> {
+    let format = time_text::Format::read("S0");
+    let (options, now) = (run.options, run.now());
+    let mut collector = Collector { run, texts: Vec::new() };
+    for time in times {
+        let (from, to) = time.ends();
+        let (Some(from), Some(to)) = (from.date(&options.zone), to.date(&options.zone)) else {
+            return Err(FailureKind::TimeExpected.into());
+        };
+        let days = days_between(from, to);
+        if days > RANGE_DAYS_MAX {
+            return Err(FailureKind::Argument("The time-date range argument of @Explode spans too many days").into());
+        }
+        for day in 0..=days {
+            let Some(date) = add_days(from, day) else { break };
+            let text = time_text::format(Moment::Date(date), &format, options, now);
+            collector.run.make(text.len())?;
+            collector.add(Text::from(text))?;
+        }
+    }
+    Ok(Value::from_texts(collector.texts))
+}
+
+fn implode<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let texts = arguments[0].texts()?;
+    let separator = match arguments.get(1) {
+        Some(separator) => separator.text()?.as_str(),
+        None => " ",
+    };
+    if let [single] = texts {
+        return Ok(Value::Text(single.clone()));
+    }
+    let bytes: usize = texts.iter().map(|text| text.len() + separator.len()).sum();
+    run.make_text(bytes)?;
+    let texts: Vec<&str> = texts.iter().map(|text| text.as_str()).collect();
+    Ok(Value::from(texts.join(separator)))
+}
+
+fn replace<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (list, old, new) = (arguments[0].texts()?, arguments[1].texts()?, arguments[2].texts()?);
+    run.charge_product(list.len(), old.len())?;
+    run.make_list(list.len())?;
+    let replaced = list.iter().map(|text| match old.iter().position(|wanted| wanted == text) {
+        Some(index) => new.get(index).cloned().unwrap_or(Text::EMPTY),
+        None => text.clone(),
+    });
+    Ok(Value::from_texts(replaced.collect()))
+}
+
+fn replace_substring<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (old, new) = (arguments[1].texts()?, arguments[2].texts()?);
+    each(run, &arguments[0], |run, text| {
+        let mut text = text.clone();
+        for (index, old) in old.iter().enumerate().filter(|(_, old)| !old.is_empty()) {
+            run.charge(1 + text.len() / 64)?;
+            if memchr::memmem::find(text.as_bytes(), old.as_bytes()).is_some() {
+                let new = &new[index.min(new.len() - 1)];
+                check_growth(run, &text, old, new)?;
+                text = made(run, text.replace(old.as_str(), new))?;
+            }
+        }
+        Ok(text)
+    })
+}
+
+/// Refuses a replacement whose result could be too long, before it is made.
+fn check_growth(run: &mut Run<'_>, text: &str, old: &str, new: &str) -> Result<(), Fault> {
+    let times = text.len() / old.len();
+    if text.len().saturating_add(times.saturating_mul(new.len())) > crate::limits::TEXT_BYTES_MAX {
+        let times = text.matches(old).count();
+        run.make_text(text.len().saturating_add(times.saturating_mul(new.len())))?;
+    }
+    Ok(())
+}
+
+const KEYWORD_SEPARATORS: &str = "?. \t\r\n,!;:[](){}\"<>";
+
+fn keywords<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (texts, keywords) = (arguments[0].texts()?, arguments[1].texts()?);
+    let separators = match arguments.get(2) {
+        Some(separators) => separators.text()?.as_str(),
+        None => KEYWORD_SEPARATORS,
+    };
+    let bytes: usize = texts.iter().map(|text| text.len()).sum();
+    run.charge_product(1 + bytes / 8, keywords.len())?;
+    run.make_list(keywords.len())?;
+    let mut found: Vec<(usize, usize)> = Vec::new();
+    for (index, keyword) in keywords.iter().enumerate() {
+        let place = if separators.is_empty() { anywhere(texts, keyword) } else { as_word(texts, keyword, separators) };
+        found.extend(place.map(|place| (place, index)));
+    }
+    found.sort_unstable();
+    Ok(Value::from_texts(found.into_iter().map(|(_, index)| keywords[index].clone()).collect()))
+}
+
+/// Gives the place of a text within all texts, as one number.
+fn anywhere(texts: &[Text<'_>], keyword: &str) -> Option<usize> {
+    let mut before = 0;
+    for text in texts {
+        if let Some(place) = text.find(keyword) {
+            return Some(before + place);
+        }
+        before += text.len() + 1;
+    }
+    None
+}
+
+fn as_word(texts: &[Text<'_>], keyword: &str, separators: &str) -> Option<usize> {
+    let mut place = 0;
+    for text in texts {
+        for word in text.split(|c| separators.contains(c)) {
+            if word == keyword && !word.is_empty() {
+                return Some(place);
+            }
+            place += word.len() + 1;
+        }
+    }
+    None
+}

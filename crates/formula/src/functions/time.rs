@@ -1,0 +1,104 @@
+//! Times: now, parts of a time, zones.
+
+use super::{Attributes, Function, row};
+use crate::error::{FailureKind, Fault};
+use crate::run::{Done, Run};
+use crate::text::Text;
+use crate::time::{Moment, Offset, Zone, add_days};
+use crate::time_text;
+use crate::value::Value;
+
+/// This part of the table.
+pub const FUNCTIONS: &[Function] = &[
+    row("@Now", 1, "flags?; server?", "Date and time.", now).is(Attributes::TIME),
+    row("@Today", 1, "", "Today's date.", |run, _| day(run, 0)).is(Attributes::TIME),
+    row("@Tomorrow", 1, "", "Tomorrow's date.", |run, _| day(run, 1)).is(Attributes::TIME),
+    row("@Yesterday", 1, "", "Yesterday's date.", |run, _| day(run, -1)).is(Attributes::TIME),
+    row("@Year", 1, "time", "The year; -1 without a date, as for the following.", |run, a| part(run, a, |p| p.date(|d| d.year().into()))),
+    row("@Month", 1, "time", "The month, from 1.", |run, a| part(run, a, |p| p.date(|d| d.month().into()))),
+    row("@Day", 1, "time", "The day of the month.", |run, a| part(run, a, |p| p.date(|d| d.day().into()))),
+    row("@Weekday", 1, "time", "The day of the week; Sunday is 1.", |run, a| part(run, a, |p| p.date(|d| d.weekday().to_sunday_one_offset().into()))),
+    row("@Hour", 1, "time", "The hour; -1 without a time, as for the following.", |run, a| part(run, a, |p| p.clock(360_000, 24))),
+    row("@Minute", 1, "time", "The minute.", |run, a| part(run, a, |p| p.clock(6_000, 60))),
+    row("@Second", 2, "time", "The second.", |run, a| part(run, a, |p| p.clock(100, 60))),
+    row("@Zone", 2, "time?", "The zone of a time, or of now: hours west, `.1` added in summer.", zone).is(Attributes::LATE),
+    row("@GetCurrentTimeZone", 2, "", "The zone in the original's writing: offset, summer time, name.", current_zone).is(Attributes::LATE),
+    row("@TimeZoneToText", 3, "zone; format?", "The zone's name, or as `S` or `A` its abbreviation.", zone_to_text).is(Attributes::LATE),
+    row("@TimeToTextInZone", 3, "time; zone; format?", "The time as text, as it is in that zone.", time_in_zone).is(Attributes::LATE),
+];
+
+fn now<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Ok(Moment::at(run.now()).into())
+}
+
+fn day<'d>(run: &mut Run<'d>, days: i64) -> Done<'d> {
+    let date = add_days(run.today()?, days).ok_or(FailureKind::ToTime)?;
+    Ok(Moment::Date(date).into())
+}
+
+/// A time that is asked for its parts.
+struct Asked<'z> {
+    time: Moment,
+    zone: &'z Zone,
+}
+
+impl Asked<'_> {
+    fn date(&self, part: fn(jiff::civil::Date) -> i64) -> Option<i64> {
+        self.time.date(self.zone).map(part)
+    }
+
+    fn clock(&self, hundredths: u32, count: u32) -> Option<i64> {
+        self.time.clock(self.zone).map(|clock| i64::from(clock / hundredths % count))
+    }
+}
+
+fn part<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], part: fn(Asked<'_>) -> Option<i64>) -> Done<'d> {
+    let times = arguments[0].times()?;
+    run.make_list(times.len())?;
+    let zone = &run.options.zone;
+    let parts = times.iter().map(|time| part(Asked { time: *time, zone }).unwrap_or(-1) as f64);
+    Ok(Value::from_numbers(parts.collect()))
+}
+
+fn zone<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let number = |time: &Moment| match time {
+        Moment::Zoned(_, offset) => offset.number(),
+        _ => time.instant().and_then(|at| run.options.zone.offset(at)).map_or(0.0, Offset::number),
+    };
+    match arguments.first() {
+        Some(times) => Ok(Value::from_numbers(times.times()?.iter().map(number).collect())),
+        None => Ok(Value::Number(number(&Moment::at(run.now())))),
+    }
+}
+
+fn current_zone<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    Ok(Value::from(run.options.zone.canonical(run.now())))
+}
+
+fn named_zone(text: &Value<'_>) -> Result<Zone, Fault> {
+    Ok(Zone::named(text.text()?).ok_or(FailureKind::Argument("There is no time zone of that name"))?)
+}
+
+fn zone_to_text<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let zone = named_zone(&arguments[0])?;
+    let short = match arguments.get(1) {
+        Some(format) => ["S", "A"].iter().any(|short| format.text().is_ok_and(|text| text.eq_ignore_ascii_case(short))),
+        None => false,
+    };
+    Ok(Value::from(if short { zone.abbreviation(run.now()) } else { zone.name().to_owned() }))
+}
+
+fn time_in_zone<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let zone = named_zone(&arguments[1])?;
+    let format = match arguments.get(2) {
+        Some(format) => time_text::Format::read(format.text()?),
+        None => time_text::Format::read("Z2"),
+    };
+    let times = arguments[0].times()?;
+    run.make_list(times.len())?;
+    run.make(32 * times.len())?;
+    let options = crate::formula::Options { zone, ..run.options.clone() };
+    let now = run.now();
+    let texts = times.iter().map(|time| Text::from(time_text::format(*time, &format, &options, now)));
+    Ok(Value::from_texts(texts.collect()))
+}

@@ -1,0 +1,206 @@
+//! Making times: from parts, from other times.
+
+use base::Timestamp;
+use jiff::civil;
+
+use super::{Function, row};
+use crate::error::{FailureKind, Fault};
+use crate::limits::RANGE_DAYS_MAX;
+use crate::operators::Pairs;
+use crate::run::{Done, Run};
+use crate::time::{DAY, Moment, Zone, add_days, clock, date, days_between};
+use crate::value::Value;
+
+/// This part of the table.
+pub const FUNCTIONS: &[Function] = &[
+    row("@Date", 1, "time or year; month?; day?; hour?; minute?; second?", "The date of a time, or that of three numbers, or the instant of six.", make_date),
+    row("@Time", 1, "time or hour; minute?; second?; hour?; minute?; second?", "The time of day of a time, or that of three numbers, or the instant of six, year first.", make_time),
+    row("@TimeMerge", 2, "date; time; zone?", "The instants of dates and times of day.", merge),
+    row("@Adjust", 1, "time; years; months; days; hours; minutes; seconds; keyword?", "The time so much later, the last part first.", adjust),
+    row("@BusinessDays", 3, "from; to; weekdays?; holidays?", "The number of days without those weekdays and holidays, both ends included.", business_days),
+];
+
+fn numbers(arguments: &[Value<'_>]) -> Result<Vec<i64>, FailureKind> {
+    arguments.iter().map(Value::integer).collect()
+}
+
+/// Years of two digits are of the last century, as in the original.
+fn full_year(year: i64) -> i64 {
+    if (0..100).contains(&year) { year + 1900 } else { year }
+}
+
+fn from_parts(run: &Run<'_>, parts: &[i64]) -> Result<Moment, FailureKind> {
+    let date = date(full_year(parts[0]), parts[1], parts[2]).ok_or(FailureKind::ToTime)?;
+    let clock = clock(parts[3], parts[4], parts[5], 0).ok_or(FailureKind::ToTime)?;
+    run.options.zone.instant(date, clock).map(Moment::At).ok_or(FailureKind::ToTime)
+}
+
+fn make_date<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    match numbers(arguments).as_deref() {
+        Ok(parts @ [_, _, _, _, _, _]) => Ok(from_parts(run, parts)?.into()),
+        Ok([year, month, day]) => {
+            let date = date(full_year(*year), *month, *day).ok_or(FailureKind::ToTime)?;
+            Ok(Moment::Date(date).into())
+        }
+        _ if arguments.len() == 1 => only(run, &arguments[0], |time, zone| time.date(zone).map(Moment::Date)),
+        Ok(_) => Err(FailureKind::DateArguments.into()),
+        Err(kind) => Err(kind.clone().into()),
+    }
+}
+
+fn make_time<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    match numbers(arguments).as_deref() {
+        Ok(parts @ [_, _, _, _, _, _]) => Ok(from_parts(run, parts)?.into()),
+        Ok([hour, minute, second]) => {
+            let clock = clock(*hour, *minute, *second, 0).ok_or(FailureKind::ToTime)?;
+            Ok(Moment::Clock(clock).into())
+        }
+        _ if arguments.len() == 1 => only(run, &arguments[0], |time, zone| time.clock(zone).map(Moment::Clock)),
+        Ok(_) => Err(FailureKind::DateArguments.into()),
+        Err(kind) => Err(kind.clone().into()),
+    }
+}
+
+/// Gives a part of each time.
+fn only<'d>(run: &mut Run<'d>, times: &Value<'d>, part: fn(Moment, &Zone) -> Option<Moment>) -> Done<'d> {
+    let times = times.times()?;
+    run.make_list(times.len())?;
+    let parts: Option<Vec<Moment>> = times.iter().map(|time| part(*time, &run.options.zone)).collect();
+    Ok(Value::from_times(parts.ok_or(FailureKind::TimeExpected)?))
+}
+
+fn merge<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (dates, times) = (arguments[0].times()?, arguments[1].times()?);
+    let zone = match arguments.get(2) {
+        Some(name) => {
+            Some(Zone::named(name.text()?).ok_or(FailureKind::Argument("There is no time zone of that name"))?)
+        }
+        None => None,
+    };
+    run.make_list(dates.len())?;
+    let local = &run.options.zone;
+    let merged: Option<Vec<Moment>> = dates
+        .iter()
+        .enumerate()
+        .map(|(index, date)| {
+            let clock = times[index.min(times.len() - 1)].clock(local)?;
+            let instant = zone.as_ref().unwrap_or(local).instant(date.date(local)?, clock)?;
+            Some(match &zone {
+                Some(zone) => Moment::Zoned(instant, zone.offset(instant)?),
+                None => Moment::At(instant),
+            })
+        })
+        .collect();
+    Ok(Value::from_times(merged.ok_or(FailureKind::TimeExpected)?))
+}
+
+/// By how much a time is moved.
+struct Adjustment {
+    years: i64,
+    months: i64,
+    days: i64,
+    /// Hours, minutes and seconds in hundredths of a second.
+    hundredths: i64,
+    /// Whether a day more is the same time of day tomorrow, or 24 hours more.
+    local: bool,
+}
+
+fn adjust<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let times = arguments[0].times()?;
+    let parts = numbers(&arguments[1..7])?;
+    let local = match arguments.get(7) {
+        None => false,
+        Some(keyword) => match keyword.text()?.to_ascii_uppercase().as_str() {
+            "[INLOCALTIME]" => true,
+            "[INGMT]" => false,
+            _ => return Err(FailureKind::Keyword.into()),
+        },
+    };
+    let clock = [(parts[3], 360_000), (parts[4], 6_000), (parts[5], 100)];
+    let hundredths = clock.iter().map(|(count, hundredths)| count.saturating_mul(*hundredths));
+    let hundredths = hundredths.fold(0, i64::saturating_add);
+    let adjustment = Adjustment { years: parts[0], months: parts[1], days: parts[2], hundredths, local };
+    run.make_list(times.len())?;
+    let moved: Option<Vec<Moment>> = times.iter().map(|time| moved(*time, &adjustment, &run.options.zone)).collect();
+    Ok(Value::from_times(moved.ok_or(FailureKind::ToTime)?))
+}
+
+fn moved(time: Moment, by: &Adjustment, zone: &Zone) -> Option<Moment> {
+    match time {
+        Moment::Date(date) => moved_date(date, by).map(Moment::Date),
+        Moment::Clock(clock) => {
+            let moved = i64::from(clock).saturating_add(by.hundredths).rem_euclid(i64::from(DAY));
+            u32::try_from(moved).ok().map(Moment::Clock)
+        }
+        Moment::At(instant) | Moment::Zoned(instant, _) => moved_instant(instant, by, zone).map(Moment::At),
+        range => {
+            let (from, to) = range.ends();
+            Moment::range(moved(from, by, zone)?, moved(to, by, zone)?)
+        }
+    }
+}
+
+/// Days first, then months, then years. A day that the month does not have becomes one of the next month.
+fn moved_date(from: civil::Date, by: &Adjustment) -> Option<civil::Date> {
+    let from = add_days(from, by.days)?;
+    let months = by.years.checked_mul(12)?.checked_add(by.months)?;
+    let month = i64::from(from.year()) * 12 + i64::from(from.month()) - 1;
+    let month = month.checked_add(months)?;
+    let first = date(month.div_euclid(12), month.rem_euclid(12) + 1, 1)?;
+    add_days(first, i64::from(from.day()) - 1)
+}
+
+fn moved_instant(instant: Timestamp, by: &Adjustment, zone: &Zone) -> Option<Timestamp> {
+    let instant = Timestamp(instant.0.checked_add(by.hundredths.checked_mul(10_000)?)?);
+    if (by.years, by.months, by.days) == (0, 0, 0) {
+        return zone.civil(instant).map(|_| instant);
+    }
+    let before = Moment::At(instant);
+    let (date, clock) = (before.date(zone)?, before.clock(zone)?);
+    let moved = moved_date(date, by)?;
+    if by.local {
+        return zone.instant(moved, clock);
+    }
+    let days = days_between(date, moved);
+    Some(Timestamp(instant.0.checked_add(days.checked_mul(86_400_000_000)?)?))
+}
+
+fn business_days<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (from, to) = (arguments[0].times()?, arguments[1].times()?);
+    let weekdays = arguments.get(2).filter(|value| !value.is_empty()).map_or(Ok(&[][..]), Value::numbers)?;
+    let holidays = arguments.get(3).filter(|value| !value.is_empty()).map_or(Ok(&[][..]), Value::times)?;
+    let zone = &run.options.zone;
+    let mut free: Vec<civil::Date> = holidays.iter().filter_map(|day| day.date(zone)).collect();
+    free.sort_unstable();
+    free.dedup();
+    let pairs = Pairs::new(from.len(), to.len(), false);
+    run.make_list(pairs.count())?;
+    let mut counts = Vec::with_capacity(pairs.count());
+    for (one, other) in pairs.iter() {
+        let (from, to) = (from[one].date(&run.options.zone), to[other].date(&run.options.zone));
+        let count = match (from, to) {
+            (Some(from), Some(to)) if from <= to => count_days(run, (from, to), weekdays, &free)?,
+            _ => -1.0,
+        };
+        counts.push(count);
+    }
+    Ok(Value::from_numbers(counts))
+}
+
+fn count_days(
+    run: &mut Run<'_>,
+    (from, to): (civil::Date, civil::Date),
+    weekdays: &[f64],
+    free: &[civil::Date],
+) -> Result<f64, Fault> {
+    let days = days_between(from, to);
+    if days > RANGE_DAYS_MAX {
+        return Err(FailureKind::Argument("@BusinessDays: too many days").into());
+    }
+    run.charge_product(usize::try_from(days).unwrap_or(0), 1 + weekdays.len())?;
+    let counts = |day: &civil::Date| {
+        let weekday = f64::from(day.weekday().to_sunday_one_offset());
+        !weekdays.contains(&weekday) && free.binary_search(day).is_err()
+    };
+    Ok((0..=days).filter_map(|day| add_days(from, day)).filter(counts).count() as f64)
+}

@@ -1,0 +1,165 @@
+//! Cuts a formula into tokens.
+//!
+//! One thing depends on what stands before: `[` behind an operand opens a subscript, elsewhere a time or keyword.
+
+use crate::error::{CompileError, Reason};
+use crate::limits::{NAME_BYTES_MAX, SOURCE_BYTES_MAX};
+use crate::source::Span;
+use crate::token::{Operator, Token, TokenKind, Word};
+
+/// Cuts a formula into tokens, the last of which is its end.
+pub fn lex(source: &str) -> Result<Vec<Token>, CompileError> {
+    if source.len() > SOURCE_BYTES_MAX {
+        let reason = Reason::Limit { what: "bytes", max: SOURCE_BYTES_MAX };
+        return Err(CompileError::new("", Span::default(), reason));
+    }
+    let mut lexer = Lexer { source, position: 0, tokens: Vec::new() };
+    while lexer.step()? {}
+    Ok(lexer.tokens)
+}
+
+struct Lexer<'s> {
+    source: &'s str,
+    position: usize,
+    tokens: Vec<Token>,
+}
+
+impl<'s> Lexer<'s> {
+    /// Takes one token; tells whether there is more.
+    fn step(&mut self) -> Result<bool, CompileError> {
+        self.skip_blanks();
+        let start = self.position;
+        let Some(first) = self.rest().chars().next() else {
+            self.push(TokenKind::End, start);
+            return Ok(false);
+        };
+        let kind = match first {
+            '"' => self.quoted()?,
+            '{' => TokenKind::Text(self.until('}')?.to_owned()),
+            '[' if !self.tokens.last().is_some_and(|token| token.kind.ends_operand()) => {
+                TokenKind::Bracketed(self.until(']')?.trim().to_owned())
+            }
+            '@' => self.function()?,
+            '.' | '0'..='9' => self.number()?,
+            _ if is_letter(first) => self.name()?,
+            _ => self.sign(first)?,
+        };
+        self.push(kind, start);
+        Ok(true)
+    }
+
+    fn rest(&self) -> &'s str {
+        &self.source[self.position..]
+    }
+
+    fn push(&mut self, kind: TokenKind, start: usize) {
+        self.tokens.push(Token { kind, span: Span::new(start, self.position) });
+    }
+
+    fn skip_blanks(&mut self) {
+        let rest = self.rest();
+        self.position += rest.len() - rest.trim_start_matches(|c: char| c.is_whitespace() || c == '\0').len();
+    }
+
+    fn error(&self, start: usize, reason: Reason) -> CompileError {
+        CompileError::new(self.source, Span::new(start, self.position.max(start + 1)), reason)
+    }
+
+    /// Takes a text in quotes; a backslash takes the next character as it is.
+    fn quoted(&mut self) -> Result<TokenKind, CompileError> {
+        let mut text = String::new();
+        let mut chars = self.rest().char_indices().skip(1);
+        while let Some((offset, c)) = chars.next() {
+            match c {
+                '"' => {
+                    self.position += offset + 1;
+                    return Ok(TokenKind::Text(text));
+                }
+                '\\' => text.extend(chars.next().map(|(_, escaped)| escaped)),
+                _ => text.push(c),
+            }
+        }
+        Err(self.error(self.position, Reason::Unterminated))
+    }
+
+    /// Takes what stands between an opening character and `closing`.
+    fn until(&mut self, closing: char) -> Result<&'s str, CompileError> {
+        let inside = &self.rest()[1..];
+        let Some(length) = inside.find(closing) else {
+            return Err(self.error(self.position, Reason::Unterminated));
+        };
+        self.position += length + 2;
+        Ok(&inside[..length])
+    }
+
+    fn function(&mut self) -> Result<TokenKind, CompileError> {
+        let start = self.position;
+        self.position += 1;
+        let name = self.take_while(|c| is_letter(c) || c.is_ascii_digit());
+        if name.is_empty() {
+            return Err(self.error(start, Reason::Character('@')));
+        }
+        Ok(TokenKind::Function(format!("@{name}")))
+    }
+
+    fn name(&mut self) -> Result<TokenKind, CompileError> {
+        let start = self.position;
+        let name = self.take_while(|c| is_letter(c) || c.is_ascii_digit() || c == '.');
+        if name.len() > NAME_BYTES_MAX {
+            return Err(self.error(start, Reason::Limit { what: "bytes of a name", max: NAME_BYTES_MAX }));
+        }
+        Ok(Word::find(name).map_or_else(|| TokenKind::Name(name.to_owned()), TokenKind::Word))
+    }
+
+    fn number(&mut self) -> Result<TokenKind, CompileError> {
+        let start = self.position;
+        let mut text = self.take_while(|c| c.is_ascii_digit() || c == '.');
+        if let Some(length) = exponent(self.rest()) {
+            self.position += length;
+            text = &self.source[start..self.position];
+        }
+        match text.parse() {
+            Ok(number) if f64::is_finite(number) => Ok(TokenKind::Number(number)),
+            _ => Err(self.error(start, Reason::Number)),
+        }
+    }
+
+    fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'s str {
+        let rest = self.rest();
+        let length = rest.find(|c| !wanted(c)).unwrap_or(rest.len());
+        self.position += length;
+        &rest[..length]
+    }
+
+    fn sign(&mut self, first: char) -> Result<TokenKind, CompileError> {
+        if let Some((operator, length)) = Operator::lex(self.rest()) {
+            self.position += length;
+            return Ok(TokenKind::Operator(operator));
+        }
+        let kind = match first {
+            ':' if self.rest().starts_with(":=") => TokenKind::Assign,
+            ':' => TokenKind::Colon,
+            ';' => TokenKind::Semicolon,
+            '(' => TokenKind::Open,
+            ')' => TokenKind::Close,
+            '[' => TokenKind::OpenSubscript,
+            ']' => TokenKind::CloseSubscript,
+            '!' => TokenKind::Not,
+            _ => return Err(self.error(self.position, Reason::Character(first))),
+        };
+        self.position += if kind == TokenKind::Assign { 2 } else { 1 };
+        Ok(kind)
+    }
+}
+
+fn is_letter(c: char) -> bool {
+    c.is_alphabetic() || matches!(c, '$' | '_' | '~')
+}
+
+/// Gives the length of an exponent that a text begins with.
+fn exponent(text: &str) -> Option<usize> {
+    let after = text.strip_prefix(['e', 'E'])?;
+    let digits = after.strip_prefix(['+', '-']).unwrap_or(after);
+    let length = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+    (length > 0).then(|| text.len() - digits.len() + length)
+}

@@ -1,0 +1,147 @@
+//! Numbers as text and back.
+
+use crate::limits::DECIMALS_MAX;
+use crate::locale::Locale;
+
+/// Most digits of a number in general format; a float holds no more.
+const DIGITS: usize = 15;
+
+/// How a number is written: the format text of `@Text`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Format {
+    style: Style,
+    decimals: Option<usize>,
+    thousands: bool,
+    percent: bool,
+    parentheses: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Style {
+    #[default]
+    General,
+    Fixed,
+    Scientific,
+    Currency,
+}
+
+impl Format {
+    /// Reads a format text: letters `G`, `F`, `S`, `C`, signs `,`, `%`, `(`, `)` and a number of decimals, in any order. What has no meaning is left out.
+    #[must_use]
+    pub fn read(text: &str) -> Self {
+        let mut format = Self::default();
+        let mut digits = String::new();
+        for c in text.chars() {
+            match c.to_ascii_uppercase() {
+                'G' => format.style = Style::General,
+                'F' => format.style = Style::Fixed,
+                'S' => format.style = Style::Scientific,
+                'C' => format.style = Style::Currency,
+                ',' => format.thousands = true,
+                '%' => format.percent = true,
+                '(' | ')' => format.parentheses = true,
+                '0'..='9' => digits.push(c),
+                _ => {}
+            }
+        }
+        format.decimals = digits.parse::<usize>().ok().map(|decimals| decimals.min(DECIMALS_MAX));
+        format
+    }
+}
+
+/// Writes a number.
+#[must_use]
+pub fn format(number: f64, format: &Format, locale: &Locale) -> String {
+    let number = if format.percent { number * 100.0 } else { number };
+    let plain = match (format.style, format.decimals) {
+        (Style::General, None) => general(number.abs()),
+        (Style::General, Some(digits)) => general_digits(number.abs(), digits.clamp(1, DIGITS)),
+        (Style::Fixed, decimals) => format!("{:.*}", decimals.unwrap_or(2), number.abs()),
+        (Style::Scientific, decimals) => scientific(number.abs(), decimals.unwrap_or(2)),
+        (Style::Currency, decimals) => format!("{:.*}", decimals.unwrap_or(2), number.abs()),
+    };
+    let grouped = format.thousands || format.style == Style::Currency;
+    let mut text = localized(&plain, grouped, locale);
+    if format.style == Style::Currency {
+        text.insert_str(0, locale.currency);
+    }
+    if format.percent {
+        text.push('%');
+    }
+    let is_zero = !plain.chars().take_while(|c| *c != 'E').any(|c| matches!(c, '1'..='9'));
+    match (number < 0.0 && !is_zero, format.parentheses) {
+        (false, _) => text,
+        (true, false) => format!("-{text}"),
+        (true, true) => format!("({text})"),
+    }
+}
+
+/// Writes a number as short as it can be: whole numbers without point, large and small ones with an exponent.
+#[must_use]
+pub fn general(number: f64) -> String {
+    general_digits(number, DIGITS)
+}
+
+fn general_digits(number: f64, digits: usize) -> String {
+    if number == 0.0 || !number.is_finite() {
+        return if number == 0.0 { "0".to_owned() } else { number.to_string() };
+    }
+    let rounded = format!("{number:.*e}", digits - 1);
+    let (mantissa, exponent) = rounded.split_once('e').unwrap_or((&rounded, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    if !(-5..DIGITS as i32).contains(&exponent) {
+        return format!("{}E{exponent:+03}", trimmed(mantissa));
+    }
+    let decimals = usize::try_from(digits as i32 - 1 - exponent).unwrap_or(0);
+    // The value that the rounded digits stand for, so that no further digit appears.
+    let value: f64 = rounded.parse().unwrap_or(number);
+    trimmed(&format!("{value:.decimals$}")).to_owned()
+}
+
+fn trimmed(text: &str) -> &str {
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
+}
+
+fn scientific(number: f64, decimals: usize) -> String {
+    let text = format!("{number:.decimals$e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    format!("{mantissa}E{:+03}", exponent.parse::<i32>().unwrap_or(0))
+}
+
+fn localized(plain: &str, grouped: bool, locale: &Locale) -> String {
+    let whole_length = plain.find(|c: char| !c.is_ascii_digit()).unwrap_or(plain.len());
+    let (whole, rest) = plain.split_at(whole_length);
+    let mut text = String::with_capacity(plain.len() + whole.len() / 3);
+    for (index, digit) in whole.chars().enumerate() {
+        if grouped && index > 0 && (whole.len() - index) % 3 == 0 {
+            text.push(locale.thousands);
+        }
+        text.push(digit);
+    }
+    text.extend(rest.chars().map(|c| if c == '.' { locale.decimal } else { c }));
+    text
+}
+
+/// Reads a number: signs before or behind, parentheses for negative ones, thousands, currency, percent, exponent.
+#[must_use]
+pub fn parse(text: &str, locale: &Locale) -> Option<f64> {
+    let text = text.trim();
+    let (text, parenthesised) = match text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
+        Some(inside) => (inside.trim(), true),
+        None => (text, false),
+    };
+    let (text, percent) = match text.strip_suffix('%') {
+        Some(before) => (before.trim_end(), true),
+        None => (text, false),
+    };
+    let text = text.replacen(locale.currency, "", 1);
+    let text: String = text.chars().filter(|c| *c != locale.thousands && !c.is_whitespace()).collect();
+    let text = text.replace(locale.decimal, ".");
+    let text = text.strip_prefix('+').unwrap_or(&text);
+    if !text.starts_with(['-', '.', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {
+        return None;
+    }
+    let number: f64 = text.parse().ok().filter(|number: &f64| number.is_finite())?;
+    let number = if percent { number / 100.0 } else { number };
+    Some(if parenthesised { -number } else { number })
+}

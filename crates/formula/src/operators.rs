@@ -1,0 +1,239 @@
+//! Operators over lists: pair by pair with the shorter list's last element repeated, or every element with every other.
+
+use std::cmp::Ordering;
+
+use crate::error::{FailureKind, Fault, Stop};
+use crate::limits::LIST_ELEMENTS_MAX;
+use crate::run::{Done, Run};
+use crate::text::{Sensitivity, Text, equal_but_for_case};
+use crate::token::{Act, Operator};
+use crate::value::Value;
+
+/// Applies an operator to two values.
+pub fn operate<'d>(run: &mut Run<'d>, operator: Operator, left: Value<'d>, right: Value<'d>) -> Done<'d> {
+    if let Value::Error(_) = left {
+        return Ok(left);
+    }
+    if let Value::Error(_) = right {
+        return Ok(right);
+    }
+    match operator.act {
+        Act::And | Act::Or => logical(run, operator, &left, &right),
+        Act::Multiply | Act::Divide | Act::Add | Act::Subtract => arithmetic(run, operator, &left, &right),
+        _ => compare(run, operator, &left, &right).map(Value::from_bool),
+    }
+}
+
+/// The pairs of indexes of two lists that an operator looks at.
+#[derive(Clone, Copy)]
+pub struct Pairs {
+    left: usize,
+    right: usize,
+    permuted: bool,
+}
+
+impl Pairs {
+    /// Pairs two lists, which have an element at least.
+    #[must_use]
+    pub fn new(left: usize, right: usize, permuted: bool) -> Self {
+        Self { left, right, permuted }
+    }
+
+    /// Gives how many there are.
+    #[must_use]
+    pub fn count(self) -> usize {
+        if self.permuted { self.left.saturating_mul(self.right) } else { self.left.max(self.right) }
+    }
+
+    /// Gives them in order.
+    pub fn iter(self) -> impl Iterator<Item = (usize, usize)> {
+        (0..self.count()).map(move |index| {
+            if self.permuted {
+                (index / self.right, index % self.right)
+            } else {
+                (index.min(self.left - 1), index.min(self.right - 1))
+            }
+        })
+    }
+}
+
+fn logical<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &Value<'d>) -> Done<'d> {
+    let (left, right) = (left.numbers()?, right.numbers()?);
+    let pairs = Pairs::new(left.len(), right.len(), false);
+    run.charge(pairs.count() - 1)?;
+    let truth = |(one, other): (usize, usize)| match operator.act {
+        Act::And => left[one] != 0.0 && right[other] != 0.0,
+        _ => left[one] != 0.0 || right[other] != 0.0,
+    };
+    Ok(Value::from_bool(pairs.iter().any(truth)))
+}
+
+fn arithmetic<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &Value<'d>) -> Done<'d> {
+    let pairs = Pairs::new(left.count(), right.count(), operator.permuted);
+    if pairs.count() > 1 {
+        run.charge(pairs.count())?;
+        run.make_list(pairs.count())?;
+    }
+    match (operator.act, left) {
+        (Act::Add, Value::Text(_) | Value::Texts(_)) => join_texts(run, pairs, left.texts()?, right.texts()?),
+        (Act::Subtract, Value::Time(_) | Value::Times(_)) => {
+            let (left, right) = (left.times()?, right.times()?);
+            let zone = &run.options.zone;
+            let seconds = pairs.iter().map(|(one, other)| left[one].seconds_since(right[other], zone));
+            let seconds: Option<Vec<f64>> = seconds.collect();
+            Ok(Value::from_numbers(seconds.ok_or(FailureKind::TimeExpected)?))
+        }
+        _ => {
+            let (left, right) = (left.numbers()?, right.numbers()?);
+            if let ([left], [right]) = (left, right) {
+                return Ok(Value::Number(calculate(operator.act, *left, *right)?));
+            }
+            let results = pairs.iter().map(|(one, other)| calculate(operator.act, left[one], right[other]));
+            Ok(Value::from_numbers(results.collect::<Result<_, _>>()?))
+        }
+    }
+}
+
+fn join_texts<'d>(run: &mut Run<'d>, pairs: Pairs, left: &[Text<'d>], right: &[Text<'d>]) -> Done<'d> {
+    let mut texts = Vec::with_capacity(pairs.count());
+    for (one, other) in pairs.iter() {
+        texts.push(join(run, &left[one], &right[other])?);
+    }
+    Ok(Value::from_texts(texts))
+}
+
+fn join<'d>(run: &mut Run<'d>, left: &Text<'d>, right: &Text<'d>) -> Result<Text<'d>, Fault> {
+    if right.is_empty() {
+        return Ok(left.clone());
+    }
+    if left.is_empty() {
+        return Ok(right.clone());
+    }
+    run.make_text(left.len() + right.len())?;
+    Ok(Text::from([left.as_str(), right.as_str()].concat()))
+}
+
+fn calculate(act: Act, left: f64, right: f64) -> Result<f64, FailureKind> {
+    let result = match act {
+        Act::Multiply => left * right,
+        Act::Divide => left / right,
+        Act::Add => left + right,
+        _ => left - right,
+    };
+    if result.is_finite() { Ok(result) } else { Err(FailureKind::NotANumber) }
+}
+
+fn compare<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &Value<'d>) -> Result<bool, Fault> {
+    if let (Value::Text(left), Value::Text(right)) = (left, right) {
+        return compare_texts(run, operator.act, left, right);
+    }
+    let pairs = Pairs::new(left.count(), right.count(), operator.permuted);
+    run.charge(pairs.count())?;
+    let act = operator.act;
+    match (left, right) {
+        (Value::Text(_) | Value::Texts(_), Value::Text(_) | Value::Texts(_)) => {
+            let (left, right) = (left.texts()?, right.texts()?);
+            for (one, other) in pairs.iter() {
+                if compare_texts(run, act, &left[one], &right[other])? {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        (Value::Number(_) | Value::Numbers(_), Value::Number(_) | Value::Numbers(_)) => {
+            let (left, right) = (left.numbers()?, right.numbers()?);
+            Ok(pairs.iter().any(|(one, other)| holds(act, left[one].partial_cmp(&right[other]))))
+        }
+        (Value::Time(_) | Value::Times(_), Value::Time(_) | Value::Times(_)) => {
+            let (left, right) = (left.times()?, right.times()?);
+            let zone = &run.options.zone;
+            Ok(pairs.iter().any(|(one, other)| holds(act, Some(left[one].compare(right[other], zone)))))
+        }
+        _ => match act {
+            Act::Equal => Ok(false),
+            Act::Different => Ok(true),
+            _ => Err(FailureKind::Comparison.into()),
+        },
+    }
+}
+
+fn compare_texts(run: &mut Run<'_>, act: Act, left: &str, right: &str) -> Result<bool, Fault> {
+    run.charge((left.len() + right.len()) / 64)?;
+    Ok(match act {
+        Act::Equal => equal_but_for_case(left, right),
+        Act::Different => !equal_but_for_case(left, right),
+        _ => holds(act, Some(run.host.compare(left, right, Sensitivity::OPERATOR))),
+    })
+}
+
+fn holds(act: Act, order: Option<Ordering>) -> bool {
+    let Some(order) = order else { return act == Act::Different };
+    match act {
+        Act::Equal => order.is_eq(),
+        Act::Different => order.is_ne(),
+        Act::Less => order.is_lt(),
+        Act::Greater => order.is_gt(),
+        Act::LessOrEqual => order.is_le(),
+        _ => order.is_ge(),
+    }
+}
+
+/// Changes the sign of numbers.
+pub fn negate<'d>(value: Value<'d>) -> Done<'d> {
+    match value {
+        Value::Number(number) => Ok(Value::Number(-number)),
+        Value::Error(_) => Ok(value),
+        other => Ok(Value::from_numbers(other.numbers()?.iter().map(|number| -number).collect())),
+    }
+}
+
+/// Makes true false, and false true.
+pub fn not<'d>(value: Value<'d>) -> Done<'d> {
+    match value {
+        Value::Error(_) => Ok(value),
+        other => Ok(Value::from_bool(!other.truth()?)),
+    }
+}
+
+/// Gives an element by its index from 1.
+pub fn subscript<'d>(list: Value<'d>, index: &Value<'d>) -> Done<'d> {
+    if let Value::Error(_) = list {
+        return Ok(list);
+    }
+    if let Value::Error(_) = index {
+        return Ok(index.clone());
+    }
+    let index = usize::try_from(index.integer()?).ok().and_then(|index| index.checked_sub(1));
+    Ok(index.and_then(|index| list.element(index)).ok_or(FailureKind::Index)?)
+}
+
+/// Puts lists together; all must be of the type of the first.
+pub fn join_lists<'d>(run: &mut Run<'d>, values: impl Iterator<Item = Value<'d>>) -> Done<'d> {
+    let mut joined: Option<Value<'d>> = None;
+    for value in values {
+        if let Value::Error(_) = value {
+            return Ok(value);
+        }
+        joined = Some(match joined {
+            None => value,
+            Some(list) => {
+                run.charge(value.count())?;
+                run.make_list(value.count())?;
+                if list.count() + value.count() > LIST_ELEMENTS_MAX {
+                    return Err(Stop::Memory.into());
+                }
+                append(run, list, &value)?
+            }
+        });
+    }
+    Ok(joined.unwrap_or(Value::EMPTY))
+}
+
+/// Appends; a list that others hold as well is copied, which costs what it has.
+fn append<'d>(run: &mut Run<'d>, list: Value<'d>, more: &Value<'d>) -> Done<'d> {
+    if list.is_shared() {
+        run.charge(list.count())?;
+        run.make_list(list.count())?;
+    }
+    Ok(list.append(more)?)
+}

@@ -1,0 +1,324 @@
+//! Makes a tree of tokens: recursive descent, one function a rank (docs/formula.md, table of operators).
+
+use crate::error::{CompileError, Reason};
+use crate::functions::{self, Function};
+use crate::lexer::lex;
+use crate::limits::{ARGUMENTS_MAX, DEPTH_MAX};
+use crate::source::Span;
+use crate::token::{Act, Token, TokenKind, Word};
+use crate::tree::{Expression, Kind, Statement, Target};
+use crate::value::Value;
+
+/// Parses a formula.
+pub fn parse(source: &str) -> Result<Vec<Statement>, CompileError> {
+    let tokens = lex(source)?;
+    let mut parser = Parser { source, tokens, position: 0, depth: 0 };
+    let statements = parser.formula()?;
+    if statements.is_empty() {
+        return Err(parser.error(Reason::Empty));
+    }
+    Ok(statements)
+}
+
+type Parsed<T = Expression> = Result<T, CompileError>;
+
+struct Parser<'s> {
+    source: &'s str,
+    /// Never empty: the last one is the end, which is never passed.
+    tokens: Vec<Token>,
+    position: usize,
+    depth: usize,
+}
+
+impl Parser<'_> {
+    fn formula(&mut self) -> Parsed<Vec<Statement>> {
+        let mut statements = Vec::new();
+        loop {
+            while self.take(&TokenKind::Semicolon) {}
+            if *self.peek() == TokenKind::End {
+                return Ok(statements);
+            }
+            let statement = self.top_statement(&statements)?;
+            statements.push(statement);
+            if *self.peek() != TokenKind::End {
+                self.want(&TokenKind::Semicolon, "An operator or semicolon")?;
+            }
+        }
+    }
+
+    fn top_statement(&mut self, before: &[Statement]) -> Parsed<Statement> {
+        match self.peek() {
+            TokenKind::Word(Word::Rem) => {
+                self.advance();
+                self.remark()
+            }
+            TokenKind::Word(Word::Select) => {
+                if before.iter().any(|statement| matches!(statement, Statement::Select(_))) {
+                    return Err(self.error(Reason::SecondSelect));
+                }
+                self.advance();
+                self.logical().map(Statement::Select)
+            }
+            _ => self.statement().map(Statement::Plain),
+        }
+    }
+
+    /// Takes the text of a remark, which may stand in parentheses.
+    fn remark(&mut self) -> Parsed<Statement> {
+        let mut opened = 0;
+        while self.take(&TokenKind::Open) {
+            opened += 1;
+        }
+        let TokenKind::Text(text) = self.peek().clone() else {
+            return Err(self.expected("REM must be followed by a quoted string containing the remark: a text"));
+        };
+        self.advance();
+        for _ in 0..opened {
+            self.want(&TokenKind::Close, "A right parenthesis")?;
+        }
+        Ok(Statement::Remark(text))
+    }
+
+    /// Takes an assignment or an expression.
+    fn statement(&mut self) -> Parsed {
+        let start = self.span();
+        let target = match self.peek() {
+            TokenKind::Word(Word::Field) => Target::Field,
+            TokenKind::Word(Word::Default) => Target::Default,
+            TokenKind::Word(Word::Environment) => Target::Environment,
+            TokenKind::Word(word @ (Word::Select | Word::Rem)) => {
+                return Err(self.error(Reason::NotHere(word.text())));
+            }
+            TokenKind::Name(_) if self.second() == Some(&TokenKind::Assign) => Target::Temporary,
+            _ => return self.logical(),
+        };
+        if target != Target::Temporary {
+            self.advance();
+        }
+        let TokenKind::Name(name) = self.peek().clone() else {
+            return Err(self.expected("FIELD must be followed by a variable name and :=; a name"));
+        };
+        self.advance();
+        self.want(&TokenKind::Assign, ":=")?;
+        let value = self.nested(Self::statement)?;
+        let span = start.to(value.span);
+        Ok(Expression { kind: Kind::Assign(target, name, Box::new(value)), span })
+    }
+
+    /// Rank 8.
+    fn logical(&mut self) -> Parsed {
+        self.chain(8, Self::negated)
+    }
+
+    /// Rank 7.
+    fn negated(&mut self) -> Parsed {
+        let start = self.span();
+        let mut count = 0;
+        while self.take(&TokenKind::Not) {
+            count += 1;
+        }
+        if self.depth + count > DEPTH_MAX {
+            return Err(self.too_deep());
+        }
+        self.depth += count;
+        let operand = self.chain(6, |parser| parser.chain(5, |parser| parser.chain(4, Self::signed)))?;
+        self.depth -= count;
+        let span = start.to(operand.span);
+        Ok((0..count).fold(operand, |inner, _| Expression { kind: Kind::Not(Box::new(inner)), span }))
+    }
+
+    /// Takes operands with operators of one rank between them.
+    fn chain(&mut self, rank: u8, operand: impl Fn(&mut Self) -> Parsed) -> Parsed {
+        let first = operand(self)?;
+        let mut rest = Vec::new();
+        while let TokenKind::Operator(operator) = *self.peek()
+            && operator.rank() == rank
+        {
+            self.advance();
+            rest.push((operator, operand(self)?));
+        }
+        let Some((_, last)) = rest.last() else { return Ok(first) };
+        let span = first.span.to(last.span);
+        Ok(Expression { kind: Kind::Chain(Box::new(first), rest), span })
+    }
+
+    /// Rank 3.
+    fn signed(&mut self) -> Parsed {
+        let start = self.span();
+        match self.sign() {
+            None => self.list(),
+            Some(wrap) => {
+                self.advance();
+                let operand = self.nested(Self::signed)?;
+                Ok(wrapped(operand, start, wrap))
+            }
+        }
+    }
+
+    fn sign(&self) -> Option<fn(Box<Expression>) -> Kind> {
+        let TokenKind::Operator(operator) = self.peek() else { return None };
+        match (operator.act, operator.permuted) {
+            (Act::Add, false) => Some(Kind::Plus),
+            (Act::Subtract, false) => Some(Kind::Negate),
+            _ => None,
+        }
+    }
+
+    /// Rank 2. Behind a colon an element may have a sign of its own.
+    fn list(&mut self) -> Parsed {
+        let first = self.subscripted()?;
+        let mut elements = vec![first];
+        while self.take(&TokenKind::Colon) {
+            let start = self.span();
+            elements.push(match self.sign() {
+                None => self.subscripted()?,
+                Some(wrap) => {
+                    self.advance();
+                    wrapped(self.subscripted()?, start, wrap)
+                }
+            });
+        }
+        let last = elements.pop().expect("the first element was put in above");
+        if elements.is_empty() {
+            return Ok(last);
+        }
+        let span = elements[0].span.to(last.span);
+        elements.push(last);
+        Ok(Expression { kind: Kind::List(elements), span })
+    }
+
+    /// Rank 1.
+    fn subscripted(&mut self) -> Parsed {
+        let operand = self.operand()?;
+        let mut indexes = Vec::new();
+        let mut span = operand.span;
+        while self.take(&TokenKind::OpenSubscript) {
+            indexes.push(self.nested(Self::statement)?);
+            span = span.to(self.span());
+            self.want(&TokenKind::CloseSubscript, "]")?;
+        }
+        if indexes.is_empty() {
+            return Ok(operand);
+        }
+        Ok(Expression { kind: Kind::Subscript(Box::new(operand), indexes), span })
+    }
+
+    fn operand(&mut self) -> Parsed {
+        let span = self.span();
+        let kind = match self.peek().clone() {
+            TokenKind::Number(number) => Kind::Constant(Value::Number(number)),
+            TokenKind::Text(text) => Kind::Constant(Value::from(text)),
+            TokenKind::Bracketed(text) => Kind::Bracketed(text),
+            TokenKind::Name(name) => Kind::Name(name),
+            TokenKind::Function(name) => return self.call(&name),
+            TokenKind::Open => {
+                self.advance();
+                let inside = self.nested(Self::statement)?;
+                self.want(&TokenKind::Close, "A right parenthesis")?;
+                return Ok(inside);
+            }
+            TokenKind::Word(word) => return Err(self.error(Reason::NotHere(word.text()))),
+            _ => return Err(self.expected("A value")),
+        };
+        self.advance();
+        Ok(Expression { kind, span })
+    }
+
+    fn call(&mut self, name: &str) -> Parsed {
+        let start = self.span();
+        let Some(function) = functions::find(name) else {
+            return Err(self.error(functions::unknown(name)));
+        };
+        self.advance();
+        let mut arguments = Vec::new();
+        let mut end = start;
+        if self.take(&TokenKind::Open) {
+            arguments = self.nested(Self::arguments)?;
+            end = self.span();
+            self.want(&TokenKind::Close, "A right parenthesis")?;
+        }
+        let span = start.to(end);
+        self.check_count(function, arguments.len(), span)?;
+        Ok(Expression { kind: Kind::Call(function, arguments), span })
+    }
+
+    fn arguments(&mut self) -> Parsed<Vec<Expression>> {
+        let mut arguments = Vec::new();
+        if *self.peek() == TokenKind::Close {
+            return Ok(arguments);
+        }
+        loop {
+            arguments.push(self.statement()?);
+            if arguments.len() > ARGUMENTS_MAX {
+                return Err(self.error(Reason::Limit { what: "arguments", max: ARGUMENTS_MAX }));
+            }
+            if !self.take(&TokenKind::Semicolon) {
+                return Ok(arguments);
+            }
+        }
+    }
+
+    fn check_count(&self, function: &'static Function, count: usize, span: Span) -> Parsed<()> {
+        if function.takes(count) {
+            return Ok(());
+        }
+        let reason = Reason::Arguments { name: function.name, wanted: function.arguments_in_words(), count };
+        Err(CompileError::new(self.source, span, reason))
+    }
+
+    /// Parses something one level deeper.
+    fn nested<T>(&mut self, inside: impl Fn(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        if self.depth >= DEPTH_MAX {
+            return Err(self.too_deep());
+        }
+        self.depth += 1;
+        let result = inside(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn peek(&self) -> &TokenKind {
+        &self.tokens[self.position].kind
+    }
+
+    fn second(&self) -> Option<&TokenKind> {
+        self.tokens.get(self.position + 1).map(|token| &token.kind)
+    }
+
+    fn span(&self) -> Span {
+        self.tokens[self.position].span
+    }
+
+    fn advance(&mut self) {
+        self.position = (self.position + 1).min(self.tokens.len() - 1);
+    }
+
+    fn take(&mut self, kind: &TokenKind) -> bool {
+        let there = self.peek() == kind;
+        if there {
+            self.advance();
+        }
+        there
+    }
+
+    fn want(&mut self, kind: &TokenKind, expected: &'static str) -> Parsed<()> {
+        if self.take(kind) { Ok(()) } else { Err(self.expected(expected)) }
+    }
+
+    fn error(&self, reason: Reason) -> CompileError {
+        CompileError::new(self.source, self.span(), reason)
+    }
+
+    fn expected(&self, expected: &'static str) -> CompileError {
+        self.error(Reason::Expected { expected, found: self.peek().describe() })
+    }
+
+    fn too_deep(&self) -> CompileError {
+        self.error(Reason::Limit { what: "nesting", max: DEPTH_MAX })
+    }
+}
+
+fn wrapped(operand: Expression, start: Span, wrap: fn(Box<Expression>) -> Kind) -> Expression {
+    let span = start.to(operand.span);
+    Expression { kind: wrap(Box::new(operand)), span }
+}

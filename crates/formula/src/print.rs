@@ -1,0 +1,163 @@
+//! Prints a tree as a formula that parses to the same tree.
+//!
+//! Parentheses are put only where the ranks of operators need them; blanks stand around operators, so that none runs into the next.
+
+use std::fmt::Write as _;
+
+use crate::token::Word;
+use crate::tree::{Expression, Kind, Statement, Target};
+use crate::value::Value;
+
+/// Prints a formula.
+#[must_use]
+pub fn print(statements: &[Statement]) -> String {
+    let printed: Vec<String> = statements.iter().map(statement).collect();
+    printed.join("; ")
+}
+
+fn statement(statement: &Statement) -> String {
+    let mut out = String::new();
+    match statement {
+        Statement::Remark(text) => {
+            out.push_str(Word::Rem.text());
+            out.push(' ');
+            quoted(&mut out, text);
+        }
+        Statement::Select(selection) => {
+            out.push_str(Word::Select.text());
+            out.push(' ');
+            within(&mut out, selection, LOOSEST);
+        }
+        Statement::Plain(plain) => expression(&mut out, plain),
+    }
+    out
+}
+
+/// The rank of `&` and `|`: everything but an assignment stands without parentheses there.
+const LOOSEST: u8 = 8;
+const ASSIGNMENT: u8 = 9;
+const NOT: u8 = 7;
+const SIGN: u8 = 3;
+const LIST: u8 = 2;
+const SUBSCRIPT: u8 = 1;
+
+fn rank(kind: &Kind) -> u8 {
+    match kind {
+        Kind::Constant(_) | Kind::Bracketed(_) | Kind::Name(_) | Kind::Call(..) => 0,
+        Kind::Subscript(..) => SUBSCRIPT,
+        Kind::List(_) => LIST,
+        Kind::Negate(_) | Kind::Plus(_) => SIGN,
+        Kind::Chain(_, rest) => rest.first().map_or(0, |(operator, _)| operator.rank()),
+        Kind::Not(_) => NOT,
+        Kind::Assign(..) => ASSIGNMENT,
+    }
+}
+
+/// Prints an expression where at most a rank may stand without parentheses.
+fn within(out: &mut String, inner: &Expression, loosest: u8) {
+    if rank(&inner.kind) <= loosest {
+        expression(out, inner);
+    } else {
+        out.push('(');
+        expression(out, inner);
+        out.push(')');
+    }
+}
+
+fn expression(out: &mut String, expression: &Expression) {
+    match &expression.kind {
+        Kind::Constant(value) => constant(out, value),
+        Kind::Bracketed(text) => {
+            let _ = write!(out, "[{text}]");
+        }
+        Kind::Name(name) => out.push_str(name),
+        Kind::List(elements) => list(out, elements),
+        Kind::Negate(operand) => signed(out, '-', operand),
+        Kind::Plus(operand) => signed(out, '+', operand),
+        Kind::Not(operand) => {
+            out.push('!');
+            within(out, operand, NOT);
+        }
+        Kind::Chain(first, rest) => {
+            let own = rank(&expression.kind);
+            within(out, first, own - 1);
+            for (operator, operand) in rest {
+                let _ = write!(out, " {} ", operator.text());
+                within(out, operand, own - 1);
+            }
+        }
+        Kind::Subscript(operand, indexes) => {
+            within(out, operand, 0);
+            for index in indexes {
+                out.push('[');
+                self::expression(out, index);
+                out.push(']');
+            }
+        }
+        Kind::Call(function, arguments) => call(out, function.name, arguments),
+        Kind::Assign(target, name, value) => assignment(out, *target, name, value),
+    }
+}
+
+fn signed(out: &mut String, sign: char, operand: &Expression) {
+    out.push(sign);
+    within(out, operand, SIGN);
+}
+
+/// Behind a colon, an element may have a sign, but what is signed has none.
+fn list(out: &mut String, elements: &[Expression]) {
+    for (index, element) in elements.iter().enumerate() {
+        if index > 0 {
+            out.push_str(" : ");
+        }
+        match &element.kind {
+            Kind::Negate(operand) | Kind::Plus(operand) if index > 0 => {
+                out.push(if matches!(element.kind, Kind::Plus(_)) { '+' } else { '-' });
+                within(out, operand, SUBSCRIPT);
+            }
+            _ => within(out, element, SUBSCRIPT),
+        }
+    }
+}
+
+fn call(out: &mut String, name: &str, arguments: &[Expression]) {
+    out.push_str(name);
+    for (index, argument) in arguments.iter().enumerate() {
+        out.push_str(if index == 0 { "(" } else { "; " });
+        expression(out, argument);
+    }
+    if !arguments.is_empty() {
+        out.push(')');
+    }
+}
+
+fn assignment(out: &mut String, target: Target, name: &str, value: &Expression) {
+    let word = match target {
+        Target::Temporary => "",
+        Target::Field => "FIELD ",
+        Target::Default => "DEFAULT ",
+        Target::Environment => "ENVIRONMENT ",
+    };
+    let _ = write!(out, "{word}{name} := ");
+    expression(out, value);
+}
+
+fn constant(out: &mut String, value: &Value<'_>) {
+    match value {
+        Value::Number(number) => {
+            let _ = write!(out, "{number}");
+        }
+        value => quoted(out, value.text().map_or("", |text| text.as_str())),
+    }
+}
+
+fn quoted(out: &mut String, text: &str) {
+    out.push('"');
+    for c in text.chars() {
+        if matches!(c, '"' | '\\') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out.push('"');
+}

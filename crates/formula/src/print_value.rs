@@ -1,0 +1,30 @@
+//! A value as text for people: what a command line or a log shows.
+
+use base::Timestamp;
+
+use crate::formula::Options;
+use crate::number_text;
+use crate::time_text;
+use crate::value::Value;
+
+/// Writes a value as one text, its elements separated by semicolons; an error is its text.
+#[must_use]
+pub fn render(value: &Value<'_>, options: &Options, now: Timestamp) -> String {
+    if let Value::Error(failure) = value {
+        return failure.kind.to_string();
+    }
+    elements(value, options, now).join("; ")
+}
+
+/// Writes each element of a value.
+#[must_use]
+pub fn elements(value: &Value<'_>, options: &Options, now: Timestamp) -> Vec<String> {
+    let number = |number: &f64| number_text::format(*number, &number_text::Format::default(), &options.locale);
+    let time = |time: &crate::time::Moment| time_text::format(*time, &time_text::Format::read(""), options, now);
+    match value {
+        Value::Error(failure) => vec![failure.kind.to_string()],
+        Value::Number(_) | Value::Numbers(_) => value.numbers().unwrap_or_default().iter().map(number).collect(),
+        Value::Time(_) | Value::Times(_) => value.times().unwrap_or_default().iter().map(time).collect(),
+        _ => value.texts().unwrap_or_default().iter().map(|text| text.to_string()).collect(),
+    }
+}

@@ -1,0 +1,146 @@
+//! Texts that are borrowed from a document or program, or shared when they were made.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+/// A text that is cheap to copy.
+#[derive(Clone)]
+pub enum Text<'d> {
+    /// Lent by the document, the host or the program.
+    Borrowed(&'d str),
+    /// Made by the evaluation.
+    Shared(Arc<str>),
+}
+
+impl Text<'_> {
+    /// The empty text.
+    pub const EMPTY: Text<'static> = Text::Borrowed("");
+
+    /// Gives the characters.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Borrowed(text) => text,
+            Self::Shared(text) => text,
+        }
+    }
+
+    /// Gives a text that borrows from nobody.
+    #[must_use]
+    pub fn into_owned(self) -> Text<'static> {
+        match self {
+            Self::Borrowed("") => Text::EMPTY,
+            Self::Borrowed(text) => Text::Shared(text.into()),
+            Self::Shared(text) => Text::Shared(text),
+        }
+    }
+}
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl PartialEq for Text<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Text<'_> {}
+
+impl std::hash::Hash for Text<'_> {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.as_str().hash(state);
+    }
+}
+
+impl fmt::Debug for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl<'d> From<&'d str> for Text<'d> {
+    fn from(text: &'d str) -> Self {
+        Self::Borrowed(text)
+    }
+}
+
+impl From<String> for Text<'_> {
+    fn from(text: String) -> Self {
+        if text.is_empty() { Self::Borrowed("") } else { Self::Shared(text.into()) }
+    }
+}
+
+/// Tells whether two texts are equal but for case.
+#[must_use]
+pub fn equal_but_for_case(one: &str, other: &str) -> bool {
+    if one == other {
+        return true;
+    }
+    if one.is_ascii() && other.is_ascii() {
+        return one.eq_ignore_ascii_case(other);
+    }
+    one.chars().flat_map(char::to_lowercase).eq(other.chars().flat_map(char::to_lowercase))
+}
+
+/// What a comparison of texts heeds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sensitivity {
+    /// Case.
+    pub case: bool,
+    /// Accents.
+    pub accent: bool,
+}
+
+impl Sensitivity {
+    /// Heeds everything.
+    pub const FULL: Self = Self { case: true, accent: true };
+    /// What operators heed.
+    pub const OPERATOR: Self = Self { case: false, accent: true };
+}
+
+/// Compares two texts in the order that is used where a host has no collation of its own.
+///
+/// First without accents and case; blanks come before digits, then letters, apostrophe, dash, and the rest. Where that makes no difference, accents
+/// and then case do, if they are heeded: plain before accented, small before large.
+#[must_use]
+pub fn compare(one: &str, other: &str, sensitivity: Sensitivity) -> Ordering {
+    if one == other {
+        return Ordering::Equal;
+    }
+    let mut order = base_keys(one).cmp(base_keys(other));
+    if order.is_eq() && sensitivity.accent {
+        order = one.nfd().flat_map(char::to_lowercase).cmp(other.nfd().flat_map(char::to_lowercase));
+    }
+    if order.is_eq() && sensitivity.case {
+        // Small letters have the greater code points.
+        order = other.chars().cmp(one.chars());
+    }
+    order
+}
+
+fn base_keys(text: &str) -> impl Iterator<Item = (u8, char)> + '_ {
+    let plain = text.nfd().filter(|c| !is_combining_mark(*c));
+    plain.flat_map(char::to_lowercase).map(|c| (class(c), c))
+}
+
+fn class(c: char) -> u8 {
+    match c {
+        _ if c.is_whitespace() => 0,
+        _ if c.is_numeric() => 1,
+        _ if c.is_alphabetic() => 2,
+        '\'' => 3,
+        '-' => 4,
+        _ => 5,
+    }
+}

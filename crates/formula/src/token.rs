@@ -1,0 +1,219 @@
+//! The pieces that a formula is made of.
+
+use crate::source::Span;
+
+/// A piece and where it stands.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Token {
+    /// What it is.
+    pub kind: TokenKind,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// The kinds of pieces.
+#[derive(Clone, PartialEq, Debug)]
+pub enum TokenKind {
+    /// A number.
+    Number(f64),
+    /// A text, without its quotes and escapes.
+    Text(String),
+    /// What stands between brackets where an operand is expected.
+    Bracketed(String),
+    /// A name of an item or a temporary.
+    Name(String),
+    /// The name of a function, with its `@`.
+    Function(String),
+    /// `SELECT`, `FIELD` and so on.
+    Word(Word),
+    /// An operator of rank 4 to 6 or 8.
+    Operator(Operator),
+    /// `!`
+    Not,
+    /// `:`
+    Colon,
+    /// `:=`
+    Assign,
+    /// `;`
+    Semicolon,
+    /// `(`
+    Open,
+    /// `)`
+    Close,
+    /// `[` of a subscript.
+    OpenSubscript,
+    /// `]`
+    CloseSubscript,
+    /// The end of the formula.
+    End,
+}
+
+impl TokenKind {
+    /// Tells whether a `[` behind this is a subscript.
+    #[must_use]
+    pub fn ends_operand(&self) -> bool {
+        matches!(
+            self,
+            Self::Number(_)
+                | Self::Text(_)
+                | Self::Bracketed(_)
+                | Self::Name(_)
+                | Self::Function(_)
+                | Self::Close
+                | Self::CloseSubscript
+        )
+    }
+
+    /// Names it for an error.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Number(number) => format!("the number {number}"),
+            Self::Text(_) => "a text".to_owned(),
+            Self::Bracketed(text) => format!("[{text}]"),
+            Self::Name(name) | Self::Function(name) => name.clone(),
+            Self::Word(word) => word.text().to_owned(),
+            Self::Operator(operator) => operator.text(),
+            Self::Not => "!".to_owned(),
+            Self::Colon => ":".to_owned(),
+            Self::Assign => ":=".to_owned(),
+            Self::Semicolon => ";".to_owned(),
+            Self::Open => "(".to_owned(),
+            Self::Close => ")".to_owned(),
+            Self::OpenSubscript => "[".to_owned(),
+            Self::CloseSubscript => "]".to_owned(),
+            Self::End => "the end of the formula".to_owned(),
+        }
+    }
+}
+
+/// Words that are no names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Word {
+    /// Selects documents.
+    Select,
+    /// Sets a field.
+    Field,
+    /// Stands in for a missing field.
+    Default,
+    /// Sets the environment.
+    Environment,
+    /// A remark.
+    Rem,
+}
+
+impl Word {
+    const ALL: [Self; 5] = [Self::Select, Self::Field, Self::Default, Self::Environment, Self::Rem];
+
+    /// Gives its spelling.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Select => "SELECT",
+            Self::Field => "FIELD",
+            Self::Default => "DEFAULT",
+            Self::Environment => "ENVIRONMENT",
+            Self::Rem => "REM",
+        }
+    }
+
+    /// Finds the word that a name is, in whatever case.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|word| word.text().eq_ignore_ascii_case(name))
+    }
+}
+
+/// An operator of two operands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Operator {
+    /// What it does with two elements.
+    pub act: Act,
+    /// Whether every element meets every other, instead of its pair.
+    pub permuted: bool,
+}
+
+/// What an operator does with two elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Act {
+    /// `*`
+    Multiply,
+    /// `/`
+    Divide,
+    /// `+`
+    Add,
+    /// `-`
+    Subtract,
+    /// `=`
+    Equal,
+    /// `<>`
+    Different,
+    /// `<`
+    Less,
+    /// `>`
+    Greater,
+    /// `<=`
+    LessOrEqual,
+    /// `>=`
+    GreaterOrEqual,
+    /// `&`
+    And,
+    /// `|`
+    Or,
+}
+
+/// Spellings, longer ones before their beginnings.
+const SPELLINGS: [(&str, Act, bool); 25] = [
+    ("*<>", Act::Different, true),
+    ("*<=", Act::LessOrEqual, true),
+    ("*>=", Act::GreaterOrEqual, true),
+    ("**", Act::Multiply, true),
+    ("*/", Act::Divide, true),
+    ("*+", Act::Add, true),
+    ("*-", Act::Subtract, true),
+    ("*=", Act::Equal, true),
+    ("*<", Act::Less, true),
+    ("*>", Act::Greater, true),
+    ("<>", Act::Different, false),
+    ("!=", Act::Different, false),
+    ("=!", Act::Different, false),
+    ("><", Act::Different, false),
+    ("<=", Act::LessOrEqual, false),
+    (">=", Act::GreaterOrEqual, false),
+    ("*", Act::Multiply, false),
+    ("/", Act::Divide, false),
+    ("+", Act::Add, false),
+    ("-", Act::Subtract, false),
+    ("=", Act::Equal, false),
+    ("<", Act::Less, false),
+    (">", Act::Greater, false),
+    ("&", Act::And, false),
+    ("|", Act::Or, false),
+];
+
+impl Operator {
+    /// Finds the longest operator that a text begins with, and its length.
+    #[must_use]
+    pub fn lex(text: &str) -> Option<(Self, usize)> {
+        let (spelling, act, permuted) = SPELLINGS.iter().find(|(spelling, ..)| text.starts_with(spelling))?;
+        Some((Self { act: *act, permuted: *permuted }, spelling.len()))
+    }
+
+    /// Gives its spelling.
+    #[must_use]
+    pub fn text(self) -> String {
+        let found = SPELLINGS.iter().find(|(_, act, permuted)| *act == self.act && *permuted == self.permuted);
+        found.map_or_else(String::new, |(spelling, ..)| (*spelling).to_owned())
+    }
+
+    /// Gives its rank: 4 binds tightest, 8 loosest.
+    #[must_use]
+    pub fn rank(self) -> u8 {
+        match self.act {
+            Act::Multiply | Act::Divide => 4,
+            Act::Add | Act::Subtract => 5,
+            Act::And | Act::Or => 8,
+            _ => 6,
+        }
+    }
+}

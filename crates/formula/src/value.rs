@@ -1,0 +1,304 @@
+//! Values: lists of texts, numbers or times, and errors.
+//!
+//! A value of one element is kept in place, so that the common case allocates nothing. A list has at least two elements when it is made
+//! by [`Value::from_texts`] and its sisters; no elements become the empty text, one is kept in place.
+
+use std::sync::Arc;
+
+use crate::error::{Failure, FailureKind};
+use crate::source::Span;
+use crate::text::Text;
+use crate::time::Moment;
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value<'d> {
+    /// One text.
+    Text(Text<'d>),
+    /// One number.
+    Number(f64),
+    /// One time.
+    Time(Moment),
+    /// Several texts.
+    Texts(Arc<Vec<Text<'d>>>),
+    /// Several numbers.
+    Numbers(Arc<Vec<f64>>),
+    /// Several times.
+    Times(Arc<Vec<Moment>>),
+    /// What could not be computed.
+    Error(Arc<Failure>),
+}
+
+impl<'d> Value<'d> {
+    /// The empty text, which is also the empty list.
+    pub const EMPTY: Value<'static> = Value::Text(Text::EMPTY);
+    /// True.
+    pub const TRUE: Value<'static> = Value::Number(1.0);
+    /// False.
+    pub const FALSE: Value<'static> = Value::Number(0.0);
+
+    /// Makes 1 or 0.
+    #[must_use]
+    pub fn from_bool(truth: bool) -> Self {
+        if truth { Self::TRUE } else { Self::FALSE }
+    }
+
+    /// Makes a number of a count.
+    #[must_use]
+    pub fn from_count(count: usize) -> Self {
+        Self::Number(count as f64)
+    }
+
+    /// Makes a value of texts.
+    #[must_use]
+    pub fn from_texts(mut texts: Vec<Text<'d>>) -> Self {
+        match texts.len() {
+            0 => Self::EMPTY,
+            1 => Self::Text(texts.swap_remove(0)),
+            _ => Self::Texts(Arc::new(texts)),
+        }
+    }
+
+    /// Makes a value of numbers.
+    #[must_use]
+    pub fn from_numbers(numbers: Vec<f64>) -> Self {
+        match numbers[..] {
+            [] => Self::EMPTY,
+            [number] => Self::Number(number),
+            _ => Self::Numbers(Arc::new(numbers)),
+        }
+    }
+
+    /// Makes a value of times.
+    #[must_use]
+    pub fn from_times(times: Vec<Moment>) -> Self {
+        match times[..] {
+            [] => Self::EMPTY,
+            [time] => Self::Time(time),
+            _ => Self::Times(Arc::new(times)),
+        }
+    }
+
+    /// Makes an error.
+    #[must_use]
+    pub fn failure(kind: FailureKind, span: Span) -> Self {
+        Self::Error(Arc::new(Failure { kind, span }))
+    }
+
+    /// Gives the number of elements. The empty text counts as one.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        match self {
+            Self::Texts(texts) => texts.len(),
+            Self::Numbers(numbers) => numbers.len(),
+            Self::Times(times) => times.len(),
+            _ => 1,
+        }
+    }
+
+    /// Tells whether this is the empty text.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Self::Text(text) if text.is_empty())
+    }
+
+    /// Gives the texts, or the error of everything else.
+    pub fn texts(&self) -> Result<&[Text<'d>], FailureKind> {
+        match self {
+            Self::Text(text) => Ok(std::slice::from_ref(text)),
+            Self::Texts(texts) => Ok(texts),
+            _ => Err(FailureKind::TextExpected),
+        }
+    }
+
+    /// Gives the numbers, or the error of everything else.
+    pub fn numbers(&self) -> Result<&[f64], FailureKind> {
+        match self {
+            Self::Number(number) => Ok(std::slice::from_ref(number)),
+            Self::Numbers(numbers) => Ok(numbers),
+            _ => Err(FailureKind::NumberExpected),
+        }
+    }
+
+    /// Gives the times, or the error of everything else.
+    pub fn times(&self) -> Result<&[Moment], FailureKind> {
+        match self {
+            Self::Time(time) => Ok(std::slice::from_ref(time)),
+            Self::Times(times) => Ok(times),
+            _ => Err(FailureKind::TimeExpected),
+        }
+    }
+
+    /// Gives the first text.
+    pub fn text(&self) -> Result<&Text<'d>, FailureKind> {
+        self.texts()?.first().ok_or(FailureKind::TextExpected)
+    }
+
+    /// Gives the first number.
+    pub fn number(&self) -> Result<f64, FailureKind> {
+        self.numbers()?.first().copied().ok_or(FailureKind::NumberExpected)
+    }
+
+    /// Gives the first number as a whole one, towards zero.
+    pub fn integer(&self) -> Result<i64, FailureKind> {
+        // A conversion of floats in Rust saturates, and makes 0 of what is no number.
+        self.number().map(|number| number as i64)
+    }
+
+    /// Gives the first time.
+    pub fn time(&self) -> Result<Moment, FailureKind> {
+        self.times()?.first().copied().ok_or(FailureKind::TimeExpected)
+    }
+
+    /// Tells whether the value counts as true: a number that is not 0, or several of which one is not.
+    pub fn truth(&self) -> Result<bool, FailureKind> {
+        Ok(self.numbers()?.iter().any(|number| *number != 0.0))
+    }
+
+    /// Gives the element of an index from 0, as a value of its own.
+    #[must_use]
+    pub fn element(&self, index: usize) -> Option<Self> {
+        match self {
+            Self::Texts(texts) => texts.get(index).cloned().map(Self::Text),
+            Self::Numbers(numbers) => numbers.get(index).copied().map(Self::Number),
+            Self::Times(times) => times.get(index).copied().map(Self::Time),
+            single => (index == 0).then(|| single.clone()),
+        }
+    }
+
+    /// Gives the elements of a range of indexes, which must lie within the list.
+    #[must_use]
+    pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
+        match self {
+            Self::Texts(texts) => Self::from_texts(texts[range].to_vec()),
+            Self::Numbers(numbers) => Self::from_numbers(numbers[range].to_vec()),
+            Self::Times(times) => Self::from_times(times[range].to_vec()),
+            single => single.clone(),
+        }
+    }
+
+    /// Gives the elements of several indexes, which must lie within the list, in the order of the indexes.
+    #[must_use]
+    pub fn pick(&self, indexes: &[usize]) -> Self {
+        match self {
+            Self::Texts(texts) => Self::from_texts(indexes.iter().map(|index| texts[*index].clone()).collect()),
+            Self::Numbers(numbers) => Self::from_numbers(indexes.iter().map(|index| numbers[*index]).collect()),
+            Self::Times(times) => Self::from_times(indexes.iter().map(|index| times[*index]).collect()),
+            single => single.clone(),
+        }
+    }
+
+    /// Appends the elements of another value, which must be of the same type.
+    pub fn append(self, other: &Self) -> Result<Self, FailureKind> {
+        match self {
+            Self::Text(_) | Self::Texts(_) => Ok(Self::Texts(appended(self.into_list_of_texts(), other.texts()?))),
+            Self::Number(number) => Ok(Self::Numbers(appended(Arc::new(vec![number]), other.numbers()?))),
+            Self::Numbers(numbers) => Ok(Self::Numbers(appended(numbers, other.numbers()?))),
+            Self::Time(time) => Ok(Self::Times(appended(Arc::new(vec![time]), other.times()?))),
+            Self::Times(times) => Ok(Self::Times(appended(times, other.times()?))),
+            Self::Error(_) => Ok(self),
+        }
+    }
+
+    /// Tells whether this is a list that somebody else holds as well.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        match self {
+            Self::Texts(texts) => Arc::strong_count(texts) > 1,
+            Self::Numbers(numbers) => Arc::strong_count(numbers) > 1,
+            Self::Times(times) => Arc::strong_count(times) > 1,
+            _ => false,
+        }
+    }
+
+    fn into_list_of_texts(self) -> Arc<Vec<Text<'d>>> {
+        match self {
+            Self::Texts(texts) => texts,
+            Self::Text(text) => Arc::new(vec![text]),
+            _ => Arc::default(),
+        }
+    }
+
+    /// Gives a value that borrows from nobody.
+    #[must_use]
+    pub fn into_owned(self) -> Value<'static> {
+        match self {
+            Self::Text(text) => Value::Text(text.into_owned()),
+            Self::Texts(texts) => Value::Texts(Arc::new(texts.iter().map(|text| text.clone().into_owned()).collect())),
+            Self::Number(number) => Value::Number(number),
+            Self::Numbers(numbers) => Value::Numbers(numbers),
+            Self::Time(time) => Value::Time(time),
+            Self::Times(times) => Value::Times(times),
+            Self::Error(failure) => Value::Error(failure),
+        }
+    }
+
+    /// Gives a value that borrows its one text from this one.
+    #[must_use]
+    pub fn lend(&'d self) -> Value<'d> {
+        match self {
+            Self::Text(text) => Value::Text(Text::Borrowed(text)),
+            other => other.clone(),
+        }
+    }
+
+    /// Estimates the bytes that the value takes.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        match self {
+            Self::Text(Text::Shared(text)) => text.len(),
+            Self::Texts(texts) => texts.iter().map(|text| text.len()).sum::<usize>() + 24 * texts.len(),
+            other => 24 * other.count(),
+        }
+    }
+
+    /// Gives the steps that looking at every byte costs.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len() / 64,
+            Self::Texts(texts) => texts.len() + texts.iter().map(|text| text.len()).sum::<usize>() / 64,
+            Self::Numbers(numbers) => numbers.len(),
+            Self::Times(times) => times.len(),
+            _ => 0,
+        }
+    }
+
+    /// Gives the error, if this is one.
+    #[must_use]
+    pub fn error(&self) -> Option<&Failure> {
+        match self {
+            Self::Error(failure) => Some(failure),
+            _ => None,
+        }
+    }
+}
+
+fn appended<T: Clone>(mut list: Arc<Vec<T>>, more: &[T]) -> Arc<Vec<T>> {
+    Arc::make_mut(&mut list).extend_from_slice(more);
+    list
+}
+
+impl<'d> From<&'d str> for Value<'d> {
+    fn from(text: &'d str) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for Value<'_> {
+    fn from(text: String) -> Self {
+        Self::Text(text.into())
+    }
+}
+
+impl From<f64> for Value<'_> {
+    fn from(number: f64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<Moment> for Value<'_> {
+    fn from(time: Moment) -> Self {
+        Self::Time(time)
+    }
+}
