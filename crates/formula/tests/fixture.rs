@@ -1,0 +1,209 @@
+//! Documents and hosts for tests, and how values are written in tables.
+//!
+//! A document is written as `Name=value | Name=value`: texts as they are, `#1 2 3` numbers, `a ~ b ~ c` a list of texts, `@2024-12-31 10:00` a time.
+//! A value is written as in a formula: `"a" : "b"`, `1 : 2`, `[12/31/2024]`, `error: ...`.
+
+use base::{NoteId, ReplicaId, Timestamp, Unid};
+use formula::host::{Access, Attachment, Column, Fact, History, Lookup, Position, State};
+use formula::{Document, Formula, Host, Moment, Options, Outcome, Text, Value, Zone};
+
+/// Sunday, 2024-06-02, 12:30:45 UTC; 14:30:45 in Berlin.
+pub const NOW: i64 = 1_717_331_445;
+
+/// A document whose items are written in one line.
+pub struct Paper {
+    items: Vec<(String, Value<'static>)>,
+}
+
+impl Paper {
+    /// Reads the notation.
+    pub fn new(line: &str) -> Self {
+        let parts = line.split(" | ").filter(|part| !part.trim().is_empty());
+        let items = parts.map(|part| part.split_once('=').expect("an item is Name=value"));
+        Self { items: items.map(|(name, value)| (name.trim().to_owned(), read(value))).collect() }
+    }
+}
+
+fn read(value: &str) -> Value<'static> {
+    if let Some(numbers) = value.strip_prefix('#') {
+        return Value::from_numbers(numbers.split(' ').map(|number| number.parse().expect("a number")).collect());
+    }
+    if let Some(times) = value.strip_prefix('@') {
+        let options = options();
+        let parse = |time| formula::time_text::parse(time, &options, Timestamp::from_seconds(NOW)).expect("a time");
+        return Value::from_times(times.split(" ~ ").map(parse).collect());
+    }
+    Value::from_texts(value.split(" ~ ").map(|text| Text::from(text.to_owned())).collect())
+}
+
+impl Document for Paper {
+    fn item(&self, _: Option<usize>, name: &str) -> Option<Value<'_>> {
+        self.items.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.lend())
+    }
+
+    fn item_names(&self) -> Vec<&str> {
+        self.items.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    fn moment(&self, history: History) -> Option<Timestamp> {
+        let days = match history {
+            History::Created => 10,
+            History::Modified => 5,
+            History::Accessed => 1,
+            History::Added => return None,
+        };
+        Some(Timestamp::from_seconds(NOW - days * 86_400))
+    }
+
+    fn unid(&self) -> Option<Unid> {
+        "0123456789ABCDEF0123456789ABCDEF".parse().ok()
+    }
+
+    fn note_id(&self) -> Option<NoteId> {
+        Some(NoteId(0x8FA))
+    }
+
+    fn size_bytes(&self) -> Option<u64> {
+        Some(1234)
+    }
+
+    fn attachments(&self) -> Vec<Attachment<'_>> {
+        let modified = Timestamp::from_seconds(NOW);
+        vec![
+            Attachment { name: "a.txt", size_bytes: 10, modified },
+            Attachment { name: "b.pdf", size_bytes: 2000, modified },
+        ]
+    }
+
+    fn has(&self, state: State) -> Option<bool> {
+        (state != State::Signed).then_some(state == State::BeingSaved)
+    }
+
+    fn position(&self) -> Option<Position> {
+        let path = vec![2, 1, 4];
+        Some(Position { path, siblings: 7, children: 1, descendants: 3, is_category: false, is_expandable: true })
+    }
+}
+
+/// A server that knows a few things.
+pub struct Server;
+
+impl Host for Server {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_seconds(NOW)
+    }
+
+    fn random(&self) -> Option<u64> {
+        Some(u64::MAX / 4)
+    }
+
+    fn fact(&self, fact: Fact) -> Option<&str> {
+        Some(match fact {
+            Fact::UserName => "CN=Ann Smith/OU=Sales/O=Acme",
+            Fact::ServerName => "CN=Hub/O=Acme",
+            Fact::DatabasePath => "mail/asmith.nsf",
+            Fact::DatabaseTitle => "Ann Smith",
+            Fact::ViewTitle => "All",
+            Fact::Domain => "acme.test",
+            Fact::Platform => "UNIX",
+            Fact::Version => "1",
+            Fact::Language => "en",
+            Fact::FormName => return None,
+        })
+    }
+
+    fn user_names(&self) -> Option<Vec<&str>> {
+        Some(vec!["CN=Ann Smith/OU=Sales/O=Acme", "*/OU=Sales/O=Acme", "Everybody", "[Boss]"])
+    }
+
+    fn user_roles(&self) -> Option<Vec<&str>> {
+        Some(vec!["[Boss]"])
+    }
+
+    fn user_access(&self, _: &str) -> Option<Access> {
+        Some(Access { level: 4, creates: true, deletes: false })
+    }
+
+    fn replica_id(&self) -> Option<ReplicaId> {
+        Some(ReplicaId(0x0123_ABCD_4567_EF89))
+    }
+
+    fn environment(&self, name: &str) -> Option<&str> {
+        name.eq_ignore_ascii_case("Colour").then_some("green")
+    }
+
+    fn lookup(&self, lookup: &Lookup<'_>) -> Option<Result<Value<'_>, String>> {
+        Some(match (lookup.view, lookup.key, lookup.column) {
+            ("Colours", None, Column::Number(1)) => Ok(Value::from_texts(vec!["blue".into(), "red".into()])),
+            ("Colours", Some("red"), Column::Field("Code")) => Ok(Value::Number(2.0)),
+            ("Colours", Some("blue"), Column::Field("Code")) => Ok(Value::Number(7.0)),
+            ("Colours", ..) => Err("Entry not found in index".to_owned()),
+            _ => Err("Cannot find the view".to_owned()),
+        })
+    }
+
+    fn document_field(&self, unid: Unid, name: &str) -> Option<Result<Value<'_>, String>> {
+        (unid.0[15] == 1).then(|| Ok(Value::from(if name == "Form" { "Testform" } else { "" })))
+    }
+
+    fn profile_field(&self, profile: &str, name: &str, _: &str) -> Option<Value<'_>> {
+        (profile == "CalendarProfile" && name == "Owner").then(|| Value::from("CN=Ann Smith/OU=Sales/O=Acme"))
+    }
+
+    fn name_lookup(&self, names: &[&str], item: &str) -> Option<Result<Value<'_>, String>> {
+        Some(match (names, item) {
+            (["Ann Smith"], "InternetAddress") => Ok(Value::from("ann@acme.test")),
+            _ => Ok(Value::EMPTY),
+        })
+    }
+}
+
+/// Berlin, with American customs: the examples of the original are written so.
+pub fn options() -> Options {
+    let zone = Zone::named("Europe/Berlin").expect("the database of zones is bundled");
+    Options { zone, ..Options::default() }
+}
+
+/// Writes a value as in a formula.
+pub fn write(value: &Value<'_>) -> String {
+    let options = options();
+    let elements = formula::print_value::elements(value, &options, Timestamp::from_seconds(NOW));
+    match value {
+        Value::Error(failure) => format!("error: {}", failure.kind),
+        Value::Text(_) | Value::Texts(_) => {
+            let quoted: Vec<String> = elements.iter().map(|text| format!("{text:?}")).collect();
+            quoted.join(" : ")
+        }
+        Value::Time(_) | Value::Times(_) => format!("[{}]", elements.join("] : [")),
+        _ => elements.join(" : "),
+    }
+}
+
+/// Evaluates a formula over a document, and hands on what comes out.
+pub fn evaluate<T>(formula: &str, document: &str, look: impl FnOnce(&Outcome<'_>) -> T) -> T {
+    let compiled = Formula::compile(formula, &options()).unwrap_or_else(|error| panic!("{}", error.render(formula)));
+    let (document, host) = (Paper::new(document), Server);
+    let outcome = compiled.evaluate(&document, &host).unwrap_or_else(|stop| panic!("{formula}: {stop}"));
+    look(&outcome)
+}
+
+/// Evaluates formulas over a document, and compares their values.
+pub fn check(document: &str, cases: &[(&str, &str)]) {
+    let wrong: Vec<String> = cases.iter().filter_map(|(formula, expected)| complaint(document, formula, expected)).collect();
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+fn complaint(document: &str, formula: &str, expected: &str) -> Option<String> {
+    let compiled = match Formula::compile(formula, &options()) {
+        Ok(compiled) => compiled,
+        Err(error) => return Some(error.render(formula)),
+    };
+    let (paper, host) = (Paper::new(document), Server);
+    let found = compiled.evaluate(&paper, &host).map_or_else(|stop| format!("stop: {stop}"), |o| write(&o.value));
+    (found != expected).then(|| format!("{formula}\n    gives    {found}\n    expected {expected}"))
+}
+
+/// Makes an instant for tests.
+pub fn at(seconds: i64) -> Moment {
+    Moment::at(Timestamp::from_seconds(seconds))
+}
