@@ -124,8 +124,10 @@ fn calculate(act: Act, left: f64, right: f64) -> Result<f64, FailureKind> {
 }
 
 fn compare<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &Value<'d>) -> Result<bool, Fault> {
-    if let (Value::Text(left), Value::Text(right)) = (left, right) {
-        return compare_texts(run, operator.act, left, right);
+    match (left, right) {
+        (Value::Text(left), Value::Text(right)) => return compare_texts(run, operator.act, left, right),
+        (Value::Number(left), Value::Number(right)) => return Ok(holds(operator.act, left.partial_cmp(right))),
+        _ => {}
     }
     let pairs = Pairs::new(left.count(), right.count(), operator.permuted);
     run.charge(pairs.count())?;

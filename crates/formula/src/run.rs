@@ -142,10 +142,13 @@ impl<'d> Run<'d> {
 
     /// Tells whether there is an item; a temporary is none.
     pub fn is_available(&mut self, slot: usize) -> bool {
+        if let Slot::Unread = self.slots[slot] {
+            self.slots[slot] = self.read(slot);
+        }
         match self.slots[slot] {
             Slot::Item(_) => true,
-            Slot::Missing | Slot::StandIn(_) => false,
-            Slot::Unread | Slot::Temporary(_) => self.field(&self.names[slot]).is_some(),
+            Slot::Unread | Slot::Missing | Slot::StandIn(_) => false,
+            Slot::Temporary(_) => self.field(&self.names[slot]).is_some(),
         }
     }
 

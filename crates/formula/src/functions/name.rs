@@ -58,6 +58,14 @@ fn action(keyword: &str) -> Option<Action> {
 }
 
 fn apply(action: &Action, text: &str) -> Option<String> {
+    // Most names are canonical, and then their parts can be read as they stand.
+    if let Action::Attribute(attribute) = action
+        && text.starts_with("CN=")
+        && !text.contains('<')
+    {
+        let mut parts = text.split('/').filter_map(|part| part.split_once('='));
+        return parts.find(|(a, _)| a.trim().eq_ignore_ascii_case(attribute)).map(|(_, value)| value.trim().to_owned());
+    }
     let name = Name::new(text);
     match action {
         Action::Attribute("CN") => common(text, &name),
