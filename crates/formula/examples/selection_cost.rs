@@ -42,7 +42,10 @@ impl Summary {
             ("Size", Value::Number(number as f64)),
             ("PostedDate", time(number * 60)),
             ("ComposedDate", time(number * 60)),
-            ("Subject", text(&format!("Minutes of meeting number {number} of the sales team, and what follows from them"))),
+            (
+                "Subject",
+                text(&format!("Minutes of meeting number {number} of the sales team, and what follows from them")),
+            ),
             ("Principal", text("CN=Ann Smith/OU=Sales/O=Acme")),
             ("ReplyTo", text("ann@acme.test")),
             ("Categories", text("Meetings")),
@@ -74,17 +77,24 @@ fn main() {
         let mut selected = 0;
         for _ in 0..ROUNDS {
             for document in &documents {
-                selected += usize::from(black_box(&formula).evaluate(document, &Clock).expect("no limit is near").selected);
+                selected +=
+                    usize::from(black_box(&formula).evaluate(document, &Clock).expect("no limit is near").selected);
             }
         }
         let seconds = processor_seconds() - started;
         let each = (DOCUMENTS * ROUNDS) as f64;
-        println!("{:>6.2} million/s {:>5.0} ns  {:>5} selected  {source}", each / seconds / 1e6, seconds / each * 1e9, selected / ROUNDS);
+        println!(
+            "{:>6.2} million/s {:>5.0} ns  {:>5} selected  {source}",
+            each / seconds / 1e6,
+            seconds / each * 1e9,
+            selected / ROUNDS
+        );
     }
 }
 
 /// Gives the processor time of this process, in seconds.
 fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/schedstat").expect("Linux tells what a process has used");
-    stat.split(' ').next().and_then(|nanoseconds| nanoseconds.parse::<f64>().ok()).expect("a number of nanoseconds") / 1e9
+    stat.split(' ').next().and_then(|nanoseconds| nanoseconds.parse::<f64>().ok()).expect("a number of nanoseconds")
+        / 1e9
 }

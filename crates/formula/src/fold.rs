@@ -12,8 +12,8 @@ use crate::host::{Document, Host};
 use crate::limits::{FOLDED_BYTES_MAX, FOLDING_STEPS_MAX, Limits};
 use crate::operators::{join_lists, negate, not, operate, subscript};
 use crate::run::Run;
-use crate::token::{Act, Operator};
 use crate::time_text::{self, Literal};
+use crate::token::{Act, Operator};
 use crate::tree::{Expression, Kind};
 use crate::value::Value;
 
@@ -107,11 +107,7 @@ fn asks_collation(operator: Operator, operand: &Value<'_>) -> bool {
     operator.rank() == 6 && !matches!(operator.act, Act::Equal | Act::Different) && operand.texts().is_ok()
 }
 
-fn called<'d>(
-    function: &Function,
-    arguments: &[Value<'d>],
-    run: &mut Run<'d>,
-) -> Option<Result<Value<'d>, Fault>> {
+fn called<'d>(function: &Function, arguments: &[Value<'d>], run: &mut Run<'d>) -> Option<Result<Value<'d>, Fault>> {
     let Implementation::Plain(body) = function.implementation else { return None };
     (function.attributes == Attributes::PURE).then(|| body(run, arguments))
 }

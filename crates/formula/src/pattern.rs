@@ -36,7 +36,10 @@ enum Takes {
     Exactly(char),
     /// In either case; kept in small letters.
     Letter(char),
-    Set { negated: bool, ranges: Vec<(char, char)> },
+    Set {
+        negated: bool,
+        ranges: Vec<(char, char)>,
+    },
 }
 
 impl Takes {

@@ -124,14 +124,17 @@ pub fn compare(one: &str, other: &str, sensitivity: Sensitivity) -> Ordering {
     }
     if order.is_eq() && sensitivity.case {
         // Small letters have the greater code points.
-        order = other.chars().cmp(one.chars());
+        order = base_letters(other).cmp(base_letters(one));
     }
     order
 }
 
+fn base_letters(text: &str) -> impl Iterator<Item = char> + '_ {
+    text.nfd().filter(|c| !is_combining_mark(*c))
+}
+
 fn base_keys(text: &str) -> impl Iterator<Item = (u8, char)> + '_ {
-    let plain = text.nfd().filter(|c| !is_combining_mark(*c));
-    plain.flat_map(char::to_lowercase).map(|c| (class(c), c))
+    base_letters(text).flat_map(char::to_lowercase).map(|c| (class(c), c))
 }
 
 fn class(c: char) -> u8 {

@@ -74,7 +74,9 @@ impl Moment {
         match self {
             Self::Date(date) | Self::Dates(date, _) => Some(date),
             Self::Clock(_) | Self::Clocks(..) => None,
-            Self::At(instant) | Self::Zoned(instant, _) | Self::Range(instant, _) => zone.civil(instant).map(|c| c.date()),
+            Self::At(instant) | Self::Zoned(instant, _) | Self::Range(instant, _) => {
+                zone.civil(instant).map(|c| c.date())
+            }
         }
     }
 

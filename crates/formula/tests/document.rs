@@ -1,1 +1,113 @@
-//! x
+//! Functions that ask the document, the view and the host.
+
+use crate::fixture::check;
+
+#[test]
+fn what_is_known_of_a_document() {
+    check(
+        "Form=Memo | $UpdatedBy=CN=Ann/O=Acme ~ CN=Bob/O=Acme | Empty=",
+        &[
+            ("@All", "1"),
+            ("@Created", "[05/23/2024 02:30:45 PM]"),
+            ("@Modified", "[05/28/2024 02:30:45 PM]"),
+            ("@Accessed", "[06/01/2024 02:30:45 PM]"),
+            ("@AddedToThisFile", "error: @Function is not valid in this context"),
+            ("@Author", "\"CN=Ann/O=Acme\" : \"CN=Bob/O=Acme\""),
+            ("@DocLength", "1234"),
+            ("@DocFields", "\"Form\" : \"$UpdatedBy\" : \"Empty\""),
+            ("@DocumentUniqueID", "\"0123456789ABCDEF0123456789ABCDEF\""),
+            ("@NoteID", "\"NT000008FA\""),
+            ("@Attachments", "2"),
+            ("@AttachmentNames", "\"a.txt\" : \"b.pdf\""),
+            ("@AttachmentLengths", "10 : 2000"),
+            ("@Elements(@AttachmentModifiedTimes)", "2"),
+            ("@IsAvailable(Form)", "1"),
+            ("@IsAvailable(form)", "1"),
+            ("@IsAvailable(Empty)", "1"),
+            ("@IsAvailable(Subject)", "0"),
+            ("@IsUnavailable(Subject)", "1"),
+            ("Subject := 1; @IsAvailable(Subject)", "0"),
+            ("@IsResponseDoc", "0"),
+            ("@IsNewDoc", "0"),
+            ("@IsDocBeingSaved", "1"),
+            ("@IsDocBeingEdited", "0"),
+            ("@InheritedDocumentUniqueID", "\"\""),
+            ("@GetField(\"Form\")", "\"Memo\""),
+            ("@GetField(\"fo\" + \"rm\")", "\"Memo\""),
+            ("@GetField(\"Nothing\")", "\"\""),
+        ],
+    );
+    check("$REF=0123456789ABCDEF0123456789ABCDEF", &[("@IsResponseDoc", "1")]);
+}
+
+#[test]
+fn its_place_in_the_view() {
+    check(
+        "",
+        &[
+            ("@DocLevel", "3"),
+            ("@DocNumber", "\"2.1.4\""),
+            ("@DocNumber(\"-\")", "\"2-1-4\""),
+            ("@DocNumber(\"\")", "\"4\""),
+            ("@DocParentNumber", "\"2.1\""),
+            ("@DocSiblings", "7"),
+            ("@DocChildren", "1"),
+            ("@DocChildren(\"% responses\"; \"none\"; \"one response\")", "\"one response\""),
+            ("@DocDescendants(\"% entries\")", "\"3 entries\""),
+            ("@Responses", "3"),
+            ("@IsCategory", "0"),
+            ("@IsCategory(\"yes\"; \"no\")", "\"no\""),
+            ("@IsExpandable", "\"+\""),
+            ("@IsExpandable(\"more\"; \"\")", "\"more\""),
+        ],
+    );
+}
+
+#[test]
+fn the_user_and_the_database() {
+    check(
+        "",
+        &[
+            ("@UserName", "\"CN=Ann Smith/OU=Sales/O=Acme\""),
+            ("@Name([CN]; @UserName)", "\"Ann Smith\""),
+            ("@IsMember(\"[Boss]\"; @UserRoles)", "1"),
+            ("@Elements(@UserNamesList)", "4"),
+            ("@UserAccess(@DbName)", "\"4\" : \"1\" : \"0\""),
+            ("@UserAccess(\"\"; [AccessLevel])", "4"),
+            ("@ServerName", "\"CN=Hub/O=Acme\""),
+            ("@DbName", "\"CN=Hub/O=Acme\" : \"mail/asmith.nsf\""),
+            ("@Subset(@DbName; -1)", "\"mail/asmith.nsf\""),
+            ("@DbTitle", "\"Ann Smith\""),
+            ("@ReplicaID", "\"0123ABCD:4567EF89\""),
+            ("@ViewTitle", "\"All\""),
+            ("@Domain", "\"acme.test\""),
+            ("@Platform", "\"UNIX\""),
+            ("@Version", "\"1\""),
+            ("@Language", "\"en\""),
+            ("@ClientType", "\"None\""),
+            ("@Environment(\"nothing\")", "\"\""),
+        ],
+    );
+}
+
+#[test]
+fn looking_things_up() {
+    check(
+        "",
+        &[
+            ("@DbColumn(\"\"; \"\"; \"Colours\"; 1)", "\"blue\" : \"red\""),
+            ("@DbColumn(\"Notes\":\"NoCache\"; \"\":\"\"; \"Colours\"; 1)", "\"blue\" : \"red\""),
+            ("@DbLookup(\"\"; \"\"; \"Colours\"; \"red\"; \"Code\")", "2"),
+            ("@DbLookup(\"\"; \"\"; \"Colours\"; \"red\":\"blue\"; \"Code\")", "2 : 7"),
+            ("@DbLookup(\"\"; \"\"; \"Colours\"; \"pink\"; \"Code\")", "error: Entry not found in index"),
+            ("@DbLookup(\"\"; \"\"; \"Nowhere\"; \"red\"; 2)", "error: Cannot find the view"),
+            ("@IfError(@DbLookup(\"\"; \"\"; \"Nowhere\"; \"red\"; 2); \"none\")", "\"none\""),
+            ("@DbColumn(\"\"; \"\"; \"Colours\"; 0)", "error: Columns are counted from 1"),
+            ("@GetDocField(\"00000000000000000000000000000001\"; \"Form\")", "\"Testform\""),
+            ("@GetDocField(\"00000000000000000000000000000002\"; \"Form\")", "error: Document could not be found."),
+            ("@GetDocField(\"12\"; \"Form\")", "error: Invalid UNID; UNID must be a 32-digit hex string."),
+            ("@GetProfileField(\"CalendarProfile\"; \"Owner\")", "\"CN=Ann Smith/OU=Sales/O=Acme\""),
+            ("@GetProfileField(\"CalendarProfile\"; \"Colour\"; @UserName)", "\"\""),
+        ],
+    );
+}

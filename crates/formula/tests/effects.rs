@@ -1,1 +1,93 @@
-//! x
+//! What an evaluation wishes: selection, deletion, changes, effects.
+
+use formula::outcome::{Deletion, Effect, Responses};
+use formula::{Outcome, Value};
+
+use crate::fixture::{evaluate, write};
+
+#[test]
+fn selection() {
+    let selected = |formula: &str, document: &str| evaluate(formula, document, |outcome| outcome.selected);
+    assert!(selected("SELECT Form = \"Memo\"", "Form=Memo"));
+    assert!(!selected("SELECT Form = \"Memo\"", "Form=Reply"));
+    assert!(selected("SELECT @All", ""));
+    assert!(selected("Form = \"MatchForm\"", "Form=MatchForm"), "without SELECT, the value decides");
+    assert!(!selected("\"text\"", ""));
+    assert!(!selected("SELECT @Error", ""));
+    assert!(!selected("SELECT Form", "Form=Memo"), "a text is not true");
+    assert!(selected("SELECT 1; 0", ""), "what follows does not change the selection");
+    assert!(selected("SELECT 0:1", ""));
+}
+
+#[test]
+fn responses() {
+    let responses = |formula: &str| evaluate(formula, "Form=Topic", |outcome| (outcome.selected, outcome.responses));
+    assert_eq!(responses("SELECT Form = \"Topic\""), (true, Responses::None));
+    assert_eq!(responses("SELECT Form = \"Topic\" | @AllChildren"), (true, Responses::Children));
+    assert_eq!(responses("SELECT Form = \"Topic\" | @AllDescendants"), (true, Responses::Descendants));
+    assert_eq!(responses("SELECT Form = \"Other\" | @AllDescendants | @AllChildren"), (false, Responses::Descendants));
+}
+
+#[test]
+fn deletion() {
+    let deletion = |formula: &str| evaluate(formula, "Form=Memo", |outcome| outcome.deletion);
+    assert_eq!(deletion("@DeleteDocument"), Some(Deletion::Delete));
+    assert_eq!(deletion("@HardDeleteDocument"), Some(Deletion::HardDelete));
+    assert_eq!(deletion("@UndeleteDocument"), Some(Deletion::Undelete));
+    assert_eq!(deletion("@If(Form = \"Reply\"; @DeleteDocument; 0)"), None);
+    assert_eq!(deletion("@Eval(\"@DeleteDocument\")"), Some(Deletion::Delete));
+}
+
+fn changes(outcome: &Outcome<'_>) -> Vec<String> {
+    let written = |value: Option<&Value<'_>>| value.map_or("gone".to_owned(), write);
+    outcome.changes.iter().map(|change| format!("{}={}", change.name, written(change.value.as_ref()))).collect()
+}
+
+#[test]
+fn fields() {
+    let changed = |formula: &str| evaluate(formula, "Form=Memo", changes);
+    assert_eq!(changed("FIELD a := 1; 0"), ["a=1"]);
+    assert_eq!(changed("FIELD a := 1; FIELD b := a + 1; FIELD A := 5; 0"), ["a=5", "b=2"]);
+    assert_eq!(changed("FIELD Form := @DeleteField; 0"), ["Form=gone"]);
+    assert_eq!(changed("@SetField(\"x\" + \"y\"; 1:2); 0"), ["xy=1 : 2"]);
+    assert_eq!(changed("@SetField(\"x\"; 1); @SetField(\"y\"; @GetField(\"X\") + 1)"), ["x=1", "y=2"]);
+    assert_eq!(changed("@SetField(\"Form\"; \"x\"); FIELD b := Form; 0"), ["Form=\"x\"", "b=\"x\""]);
+    assert_eq!(changed("@Eval(\"FIELD a := 1; 0\"); FIELD b := 2; 0"), ["a=1", "b=2"]);
+    assert_eq!(changed("FIELD a := 1; @Eval(\"FIELD b := a; 0\"); 0"), ["a=1", "b=1"]);
+    assert_eq!(changed("x := 1; DEFAULT y := 2; x + y"), Vec::<String>::new());
+    assert_eq!(changed("@If(0; FIELD a := 1; \"\")"), Vec::<String>::new());
+    assert_eq!(changed("FIELD a := 1; FIELD b := @Error; FIELD c := 3; 0"), ["a=1"], "an error ends the evaluation");
+    assert_eq!(evaluate("FIELD b := @Error; 0", "", |o| write(&o.value)), "error: ERROR specified in formula");
+}
+
+#[test]
+fn other_effects() {
+    let effects = |formula: &str| evaluate(formula, "", |outcome| outcome.effects.clone());
+    let text = |text: &str| Value::from(text.to_owned());
+    let environment = |value: &str| Effect::Environment { name: "a".to_owned(), value: value.to_owned() };
+    assert_eq!(effects("ENVIRONMENT a := \"1\"; 0"), [environment("1")]);
+    assert_eq!(effects("@SetEnvironment(\"a\"; 5)"), [environment("5")]);
+    assert_eq!(effects("@Environment(\"a\"; \"x\":\"y\")"), [environment("x; y")]);
+    assert_eq!(
+        effects("@AddToFolder(\"Done\"; \"Inbox\")"),
+        [Effect::Folder { add: "Done".to_owned(), remove: "Inbox".to_owned() }]
+    );
+    assert_eq!(effects("@MailSend"), [Effect::Mail { arguments: vec![] }]);
+    let arguments = vec![text("ann"), text(""), text(""), text("Hi")];
+    assert_eq!(effects("@MailSend(\"ann\"; \"\"; \"\"; \"Hi\")"), [Effect::Mail { arguments }]);
+    assert_eq!(
+        effects("@Command([ToolsRunMacro]; \"Clean\")"),
+        [Effect::Command { name: "ToolsRunMacro".to_owned(), arguments: vec![text("Clean")] }]
+    );
+    let unid = "00000000000000000000000000000001";
+    assert_eq!(
+        effects(&format!("@SetDocField(\"{unid}\"; \"f\"; 1)")),
+        [Effect::DocumentField {
+            unid: unid.parse().expect("32 digits"),
+            name: "f".to_owned(),
+            value: Value::Number(1.0)
+        }]
+    );
+    assert_eq!(effects("@SetProfileField(\"P\"; \"f\"; 1; \"Ann\")").len(), 1);
+    assert_eq!(effects("@Command([EditClear])"), []);
+}

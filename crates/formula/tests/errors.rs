@@ -1,1 +1,158 @@
-//! x
+//! Texts and places of errors, refusals, limits.
+
+use formula::{Formula, Limits, Options, Permissions, Stop};
+
+use crate::fixture::{Paper, Server, evaluate};
+
+fn refused(source: &str) -> String {
+    match Formula::compile(source, &Options::default()) {
+        Ok(_) => format!("{source} is not refused"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn what_is_wrong_and_where() {
+    let cases = [
+        ("", "line 1, column 1: No formula specified"),
+        (" ;; ", "line 1, column 5: No formula specified"),
+        ("x := 1", "line 1, column 1: No main or selection expression in formula"),
+        ("REM \"only\"", "line 1, column 1: No main or selection expression in formula"),
+        ("1 +", "line 1, column 4: A value expected, the end of the formula found"),
+        ("1 2", "line 1, column 3: An operator or semicolon expected, the number 2 found"),
+        ("\"abc", "line 1, column 1: End of formula reached before end of quoted string, date/time or array accessor"),
+        (
+            "1;\n  {abc",
+            "line 2, column 3: End of formula reached before end of quoted string, date/time or array accessor",
+        ),
+        ("[CN", "line 1, column 1: End of formula reached before end of quoted string, date/time or array accessor"),
+        ("(1", "line 1, column 3: A right parenthesis expected, the end of the formula found"),
+        ("1)", "line 1, column 2: An operator or semicolon expected, ) found"),
+        ("a # b", "line 1, column 3: The character '#' has no meaning here"),
+        ("1,5", "line 1, column 2: The character ',' has no meaning here"),
+        ("1.2.3", "line 1, column 1: The number cannot be read"),
+        ("1E999", "line 1, column 1: The number cannot be read"),
+        ("@", "line 1, column 1: The character '@' has no meaning here"),
+        ("@Lefft(\"a\"; 1)", "line 1, column 1: Unknown @Function: @Lefft; did you mean @Left?"),
+        ("@LowerCsae(\"a\")", "line 1, column 1: Unknown @Function: @LowerCsae; did you mean @LowerCase?"),
+        ("@Xyzzyx", "line 1, column 1: Unknown @Function: @Xyzzyx"),
+        (
+            "@Prompt([OK]; 1; 2)",
+            "line 1, column 1: @Prompt is not supported: it needs a screen, or parts of the original that do not exist here",
+        ),
+        ("@Left(\"a\")", "line 1, column 1: @Left takes 2 arguments, 1 given"),
+        ("@Text", "line 1, column 1: @Text takes 1 to 2 arguments, 0 given"),
+        ("@Today(1)", "line 1, column 1: @Today takes no arguments, 1 given"),
+        ("@Sum", "line 1, column 1: @Sum takes 1 or more arguments, 0 given"),
+        ("@If(1; 2)", "line 1, column 1: @If must have an odd number of arguments"),
+        ("SELECT 1; SELECT 2", "line 1, column 11: Only one SELECT expression is allowed"),
+        ("1 + SELECT 2", "line 1, column 5: SELECT is allowed only as a statement of its own"),
+        ("@Do(REM \"x\"; 1)", "line 1, column 5: REM is allowed only as a statement of its own"),
+        (
+            "FIELD 1 := 2",
+            "line 1, column 7: FIELD must be followed by a variable name and :=; a name expected, the number 1 found",
+        ),
+        ("FIELD a = 2", "line 1, column 9: := expected, = found"),
+        (
+            "@IsAvailable(1 + 1)",
+            "line 1, column 14: @IsAvailable: argument 1 must be a name, or a text that is known when compiling",
+        ),
+        (
+            "@Transform(1; x + y; 1)",
+            "line 1, column 15: @Transform: argument 2 must be a name, or a text that is known when compiling",
+        ),
+    ];
+    for (source, expected) in cases {
+        assert_eq!(refused(source), expected, "{source}");
+    }
+}
+
+#[test]
+fn carets_stand_under_what_is_meant() {
+    let source = "x := 1;\n\t@Lefft(\"ä\"; 1) + 2";
+    let error = Formula::compile(source, &Options::default()).expect_err("there is no @Lefft");
+    let expected = "line 2, column 2: Unknown @Function: @Lefft; did you mean @Left?\n\t@Lefft(\"ä\"; 1) + 2\n\t^^^^^^";
+    assert_eq!(error.render(source), expected);
+    let source = "1 + @Length(\"a\") + @Abs(Form)";
+    let shown = evaluate(source, "Form=Memo", |outcome| outcome.value.error().map(|failure| failure.render(source)));
+    let expected = "line 1, column 20: Incorrect data type for operator or @Function: Number expected\n\
+                    1 + @Length(\"a\") + @Abs(Form)\n                   ^^^^^^^^^^";
+    assert_eq!(shown.as_deref(), Some(expected));
+}
+
+#[test]
+fn what_is_not_permitted_is_refused() {
+    let options = Options { permissions: Permissions::NONE, ..Options::default() };
+    let refused = |source| Formula::compile(source, &options).err().map(|error| error.reason.to_string());
+    let fields = Some("You are not allowed to modify fields in this context.");
+    assert_eq!(refused("FIELD a := 1; 0").as_deref(), fields);
+    assert_eq!(refused("@SetField(\"a\"; 1)").as_deref(), fields);
+    assert_eq!(refused("@DeleteDocument").as_deref(), fields);
+    let environment = Some("You are not allowed to modify the environment in this context.");
+    assert_eq!(refused("ENVIRONMENT a := 1; 0").as_deref(), environment);
+    assert_eq!(refused("@SetEnvironment(\"a\"; 1)").as_deref(), environment);
+    let effects = Some("@MailSend: Formulas with side-effects are not allowed in this context.");
+    assert_eq!(refused("@MailSend").as_deref(), effects);
+    assert_eq!(refused("DEFAULT a := 1; x := 2; a + x"), None);
+    let formula = Formula::compile("@Eval(\"@DeleteDocument\")", &options).expect("it is not known what it evaluates");
+    let paper = Paper::new("");
+    let outcome = formula.evaluate(&paper, &Server).expect("no limit is near");
+    assert!(outcome.value.error().is_some() && outcome.deletion.is_none(), "a formula cannot permit itself more");
+    let formula = Formula::compile("@Environment(\"a\"; 1)", &options).expect("reading is allowed");
+    assert!(formula.evaluate(&paper, &Server).expect("no limit is near").effects.is_empty());
+}
+
+fn stopped(source: &str, limits: Limits) -> Option<Stop> {
+    let formula =
+        Formula::compile(source, &Options::default()).unwrap_or_else(|error| panic!("{}", error.render(source)));
+    let paper = Paper::new("");
+    formula.evaluate_within(&paper, &Server, limits).err()
+}
+
+#[test]
+fn nothing_runs_for_ever() {
+    let few = Limits { steps: 100_000, bytes: 1 << 20 };
+    let endless = [
+        ("@While(1; 1)", Stop::Steps),
+        ("@For(n := 1; n > 0; n := n + 1; 1)", Stop::Steps),
+        ("@DoWhile(1)", Stop::Steps),
+        ("x := 1:2:3:4:5:6:7:8; @While(1; x := x *+ x)", Stop::Steps),
+        ("x := 1; @While(1; x := x : x)", Stop::Memory),
+        ("x := \"ab\"; @While(1; x := x + x)", Stop::Memory),
+        ("@Repeat(\"abc\"; 1E15)", Stop::Memory),
+        ("@Repeat(@Repeat(\"a\"; 500000); 2000000)", Stop::Memory),
+        ("x := @Repeat(\"a\"; 200000); @ReplaceSubstring(x; \"a\"; x)", Stop::Memory),
+        ("@IfError(@While(1; 1); 2)", Stop::Steps),
+        ("@Eval(\"@While(1; 1)\")", Stop::Steps),
+        ("x := \"@Eval(x)\"; FIELD x := \"@Eval(x)\"; @Eval(x)", Stop::Depth),
+        ("@Transform(1:2:3:4:5:6:7:8:9; \"x\"; @While(1; 1))", Stop::Steps),
+        ("n := 0; @While(1; @SetField(\"f\" + @Text(n := n + 1); 1))", Stop::Steps),
+        ("@While(1; @MailSend)", Stop::Effects),
+        ("@Sort(1:2:3; [CUSTOMSORT]; @While(1; 1))", Stop::Steps),
+        ("x := @Repeat(\"a\"; 100000); @While(1; x = x + \"\")", Stop::Steps),
+        ("x := @Repeat(\"a,\"; 100000); @While(1; y := @Explode(x; \",\"))", Stop::Memory),
+    ];
+    for (source, expected) in endless {
+        assert_eq!(stopped(source, few), Some(expected), "{source}");
+    }
+}
+
+#[test]
+fn depth_and_length_are_limited() {
+    let deep = |open: &str, close: &str, count: usize| format!("{}1{}", open.repeat(count), close.repeat(count));
+    for (open, close) in [("(", ")"), ("@Abs(", ")"), ("-", ""), ("!", ""), ("x := ", ""), ("a[", "]")] {
+        let shallow = format!("{}; 1", deep(open, close, 50));
+        assert!(Formula::compile(&shallow, &Options::default()).is_ok(), "50 times {open}");
+        assert!(refused(&deep(open, close, 101)).contains("nesting"), "101 times {open}");
+        assert!(refused(&deep(open, close, 20_000)).contains("nesting") || open.len() > 3, "20,000 times {open}");
+    }
+    let chain = vec!["1"; 10_000].join(" + ");
+    assert_eq!(evaluate(&chain, "", |outcome| outcome.value.number()), Ok(10_000.0), "a chain is no depth");
+    let list = format!("@Elements({})", vec!["1"; 20_000].join(":"));
+    assert_eq!(evaluate(&list, "", |outcome| outcome.value.number()), Ok(20_000.0));
+    assert!(refused(&" ".repeat(70_000)).contains("bytes"));
+    let names: Vec<String> = (0..1_001).map(|number| format!("n{number}")).collect();
+    assert!(refused(&names.join(" + ")).contains("names"));
+    assert!(refused(&"n".repeat(300)).contains("bytes of a name"));
+    assert!(refused(&format!("@Sum({})", vec!["1"; 201].join(";"))).contains("arguments"));
+}

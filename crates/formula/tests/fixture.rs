@@ -5,7 +5,7 @@
 
 use base::{NoteId, ReplicaId, Timestamp, Unid};
 use formula::host::{Access, Attachment, Column, Fact, History, Lookup, Position, State};
-use formula::{Document, Formula, Host, Moment, Options, Outcome, Text, Value, Zone};
+use formula::{Document, Formula, Host, Options, Outcome, Text, Value, Zone};
 
 /// Sunday, 2024-06-02, 12:30:45 UTC; 14:30:45 in Berlin.
 pub const NOW: i64 = 1_717_331_445;
@@ -189,7 +189,8 @@ pub fn evaluate<T>(formula: &str, document: &str, look: impl FnOnce(&Outcome<'_>
 
 /// Evaluates formulas over a document, and compares their values.
 pub fn check(document: &str, cases: &[(&str, &str)]) {
-    let wrong: Vec<String> = cases.iter().filter_map(|(formula, expected)| complaint(document, formula, expected)).collect();
+    let wrong: Vec<String> =
+        cases.iter().filter_map(|(formula, expected)| complaint(document, formula, expected)).collect();
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
 
@@ -201,9 +202,4 @@ fn complaint(document: &str, formula: &str, expected: &str) -> Option<String> {
     let (paper, host) = (Paper::new(document), Server);
     let found = compiled.evaluate(&paper, &host).map_or_else(|stop| format!("stop: {stop}"), |o| write(&o.value));
     (found != expected).then(|| format!("{formula}\n    gives    {found}\n    expected {expected}"))
-}
-
-/// Makes an instant for tests.
-pub fn at(seconds: i64) -> Moment {
-    Moment::at(Timestamp::from_seconds(seconds))
 }

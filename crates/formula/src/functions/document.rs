@@ -21,48 +21,109 @@ const DESCENDANTS: Attributes = Attributes::DESCENDANTS;
 /// This part of the table.
 pub const FUNCTIONS: &[Function] = &[
     row("@All", 1, "", "1: selects every document.", |_, _| Ok(Value::TRUE)),
-    row("@AllChildren", 1, "", "0; direct responses of selected documents are selected with them.", |_, _| Ok(Value::FALSE)).is(Attributes::ALL_CHILDREN),
-    row("@AllDescendants", 1, "", "0; all responses below selected documents are selected with them.", |_, _| Ok(Value::FALSE)).is(Attributes::ALL_DESCENDANTS),
+    row("@AllChildren", 1, "", "0; direct responses of selected documents are selected with them.", |_, _| {
+        Ok(Value::FALSE)
+    })
+    .is(Attributes::ALL_CHILDREN),
+    row("@AllDescendants", 1, "", "0; all responses below selected documents are selected with them.", |_, _| {
+        Ok(Value::FALSE)
+    })
+    .is(Attributes::ALL_DESCENDANTS),
     row("@IsResponseDoc", 1, "", "Whether the document responds to another.", is_response).is(DOCUMENT),
     form("@IsAvailable", 1, "name", "Whether the document has the item.", Form::IsAvailable),
     form("@IsUnavailable", 1, "name", "Whether the document has no such item.", Form::IsUnavailable),
     row("@Created", 1, "", "When the document was made.", |run, _| moment(run, History::Created)).is(DOCUMENT),
     row("@Modified", 1, "", "When the document was last saved.", |run, _| moment(run, History::Modified)).is(DOCUMENT),
     row("@Accessed", 1, "", "When the document was last read.", |run, _| moment(run, History::Accessed)).is(DOCUMENT),
-    row("@AddedToThisFile", 2, "", "When the document came into this replica.", |run, _| moment(run, History::Added)).is(DOCUMENT),
+    row("@AddedToThisFile", 2, "", "When the document came into this replica.", |run, _| moment(run, History::Added))
+        .is(DOCUMENT),
     row("@Author", 1, "", "Who wrote the document: its `From`, or its `$UpdatedBy`.", author).is(DOCUMENT),
     row("@DocLength", 1, "", "The size of the document in bytes.", doc_length).is(DOCUMENT),
     row("@DocFields", 2, "", "The names of all items.", doc_fields).is(DOCUMENT),
     row("@DocumentUniqueID", 1, "", "The document's UNID.", unid).is(DOCUMENT),
-    row("@InheritedDocumentUniqueID", 3, "", "The UNID of the document that this one responds to.", parent_unid).is(DOCUMENT),
+    row("@InheritedDocumentUniqueID", 3, "", "The UNID of the document that this one responds to.", parent_unid)
+        .is(DOCUMENT),
     row("@NoteID", 1, "", "The document's number in the database, with NT before it.", note_id).is(DOCUMENT),
     row("@Attachments", 1, "", "The number of attachments.", attachments).is(DOCUMENT),
     row("@AttachmentNames", 1, "", "Their file names.", attachment_names).is(DOCUMENT),
     row("@AttachmentLengths", 1, "", "Their sizes in bytes.", attachment_lengths).is(DOCUMENT),
     row("@AttachmentModifiedTimes", 3, "", "When they were last changed.", attachment_times).is(DOCUMENT),
-    row("@IsNewDoc", 2, "", "Whether the document was never saved.", |run, _| Ok(Value::from_bool(run.document.is_new()))).is(DOCUMENT),
-    row("@IsDocBeingEdited", 3, "", "Whether it is open to be changed.", |run, _| state(run, State::BeingEdited)).is(DOCUMENT),
+    row("@IsNewDoc", 2, "", "Whether the document was never saved.", |run, _| {
+        Ok(Value::from_bool(run.document.is_new()))
+    })
+    .is(DOCUMENT),
+    row("@IsDocBeingEdited", 3, "", "Whether it is open to be changed.", |run, _| state(run, State::BeingEdited))
+        .is(DOCUMENT),
     row("@IsDocBeingSaved", 3, "", "Whether it is being saved.", |run, _| state(run, State::BeingSaved)).is(DOCUMENT),
-    row("@IsDocBeingMailed", 3, "", "Whether it is being mailed.", |run, _| state(run, State::BeingMailed)).is(DOCUMENT),
-    row("@IsDocBeingRecalculated", 3, "", "Whether it is being recalculated.", |run, _| state(run, State::BeingRecalculated)).is(DOCUMENT),
-    row("@IsDocBeingLoaded", 3, "", "Whether it is being opened.", |run, _| state(run, State::BeingLoaded)).is(DOCUMENT),
+    row("@IsDocBeingMailed", 3, "", "Whether it is being mailed.", |run, _| state(run, State::BeingMailed))
+        .is(DOCUMENT),
+    row("@IsDocBeingRecalculated", 3, "", "Whether it is being recalculated.", |run, _| {
+        state(run, State::BeingRecalculated)
+    })
+    .is(DOCUMENT),
+    row("@IsDocBeingLoaded", 3, "", "Whether it is being opened.", |run, _| state(run, State::BeingLoaded))
+        .is(DOCUMENT),
     row("@IsDocTruncated", 3, "", "Whether it is truncated.", |run, _| state(run, State::Truncated)).is(DOCUMENT),
-    row("@DocLevel", 1, "", "The level of the document in the view, from 1.", |run, _| count(run, |p| p.path.len() as u64)).is(PLACE),
-    row("@DocNumber", 1, "separator?", "Its place on each level, with points or the separator between; with the empty text only the last.", doc_number).is(PLACE),
+    row("@DocLevel", 1, "", "The level of the document in the view, from 1.", |run, _| {
+        count(run, |p| p.path.len() as u64)
+    })
+    .is(PLACE),
+    row(
+        "@DocNumber",
+        1,
+        "separator?",
+        "Its place on each level, with points or the separator between; with the empty text only the last.",
+        doc_number,
+    )
+    .is(PLACE),
     row("@DocParentNumber", 1, "separator?", "The same of the entry above.", doc_parent_number).is(PLACE),
-    row("@DocSiblings", 1, "", "The number of entries on its level there, itself included.", |run, _| count(run, |p| p.siblings)).is(SIBLINGS),
-    row("@DocChildren", 1, "many?; none?; one?", "The number of entries directly below; texts say how it is shown, `%` in them stands for it.", |run, a| worded(run, a, |p| p.children)).is(DESCENDANTS),
-    row("@DocDescendants", 1, "many?; none?; one?", "The same of all entries below.", |run, a| worded(run, a, |p| p.descendants)).is(DESCENDANTS),
-    row("@Responses", 1, "", "The number of all entries below.", |run, _| count(run, |p| p.descendants)).is(DESCENDANTS),
-    row("@IsCategory", 1, "yes?; no?", "The first text in the row of a category, else the other; without them 1 and 0.", |run, a| either(run, a, |p| p.is_category)).is(PLACE),
-    row("@IsExpandable", 1, "yes?; no?", "The same of rows that can be opened; without texts `+` and nothing.", is_expandable).is(PLACE),
-    row("@DeleteDocument", 2, "", "Wishes the document deleted; 1.", |run, _| delete(run, Deletion::Delete)).is(ASSIGNS),
-    row("@HardDeleteDocument", 2, "", "Wishes the document deleted for good; 1.", |run, _| delete(run, Deletion::HardDelete)).is(ASSIGNS),
-    row("@UndeleteDocument", 2, "", "Wishes a soft deletion taken back; 1.", |run, _| delete(run, Deletion::Undelete)).is(ASSIGNS),
+    row("@DocSiblings", 1, "", "The number of entries on its level there, itself included.", |run, _| {
+        count(run, |p| p.siblings)
+    })
+    .is(SIBLINGS),
+    row(
+        "@DocChildren",
+        1,
+        "many?; none?; one?",
+        "The number of entries directly below; texts say how it is shown, `%` in them stands for it.",
+        |run, a| worded(run, a, |p| p.children),
+    )
+    .is(DESCENDANTS),
+    row("@DocDescendants", 1, "many?; none?; one?", "The same of all entries below.", |run, a| {
+        worded(run, a, |p| p.descendants)
+    })
+    .is(DESCENDANTS),
+    row("@Responses", 1, "", "The number of all entries below.", |run, _| count(run, |p| p.descendants))
+        .is(DESCENDANTS),
+    row(
+        "@IsCategory",
+        1,
+        "yes?; no?",
+        "The first text in the row of a category, else the other; without them 1 and 0.",
+        |run, a| either(run, a, |p| p.is_category),
+    )
+    .is(PLACE),
+    row(
+        "@IsExpandable",
+        1,
+        "yes?; no?",
+        "The same of rows that can be opened; without texts `+` and nothing.",
+        is_expandable,
+    )
+    .is(PLACE),
+    row("@DeleteDocument", 2, "", "Wishes the document deleted; 1.", |run, _| delete(run, Deletion::Delete))
+        .is(ASSIGNS),
+    row("@HardDeleteDocument", 2, "", "Wishes the document deleted for good; 1.", |run, _| {
+        delete(run, Deletion::HardDelete)
+    })
+    .is(ASSIGNS),
+    row("@UndeleteDocument", 2, "", "Wishes a soft deletion taken back; 1.", |run, _| delete(run, Deletion::Undelete))
+        .is(ASSIGNS),
     row("@DeleteField", 2, "", "Behind `FIELD x :=`: removes the field.", unavailable),
     row("@Unavailable", 2, "", "The same.", unavailable),
     row("@GetField", 2, "name", "The value of a field whose name is computed.", get_field).is(FIELD.with(DOCUMENT)),
-    row("@SetField", 2, "name; value", "Wishes a field changed whose name is computed; the value.", set_field).is(FIELD.with(ASSIGNS)),
+    row("@SetField", 2, "name; value", "Wishes a field changed whose name is computed; the value.", set_field)
+        .is(FIELD.with(ASSIGNS)),
 ];
 
 fn is_response<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {

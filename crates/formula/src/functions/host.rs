@@ -56,7 +56,8 @@ fn user_access<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let database = arguments[0].texts()?.last().map_or("", |text| text.as_str());
     let access = run.host.user_access(database).ok_or::<Fault>(FailureKind::Context.into())?;
     let Some(keywords) = arguments.get(1) else { return Ok(access_list(&access)) };
-    let parts: Result<Vec<f64>, FailureKind> = keywords.texts()?.iter().map(|keyword| access_part(&access, keyword)).collect();
+    let parts: Result<Vec<f64>, FailureKind> =
+        keywords.texts()?.iter().map(|keyword| access_part(&access, keyword)).collect();
     Ok(Value::from_numbers(parts?))
 }
 

@@ -11,9 +11,22 @@ use crate::value::Value;
 
 /// This part of the table.
 pub const FUNCTIONS: &[Function] = &[
-    row("@Name", 1, "keyword; name", "A part or form of the name: `[CN]`, `[O]`, `[OU1]`, `[Abbreviate]`, `[Canonicalize]`, `[ToKeyword]`, `[Address821]` and others.", name),
-    row("@ValidateInternetAddress", 2, "keyword; address", "The empty text, or what is wrong with the address.", validate),
-    row("@NameLookup", 2, "options; name; item", "An item of the person in the directory.", lookup).is(Attributes::HOST),
+    row(
+        "@Name",
+        1,
+        "keyword; name",
+        "A part or form of the name: `[CN]`, `[O]`, `[OU1]`, `[Abbreviate]`, `[Canonicalize]`, `[ToKeyword]`, `[Address821]` and others.",
+        name,
+    ),
+    row(
+        "@ValidateInternetAddress",
+        2,
+        "keyword; address",
+        "The empty text, or what is wrong with the address.",
+        validate,
+    ),
+    row("@NameLookup", 2, "options; name; item", "An item of the person in the directory.", lookup)
+        .is(Attributes::HOST),
 ];
 
 fn name<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
@@ -69,7 +82,9 @@ fn apply(action: &Action, text: &str) -> Option<String> {
     let name = Name::new(text);
     match action {
         Action::Attribute("CN") => common(text, &name),
-        Action::Attribute(attribute) => components(&name).find(|(a, _)| a.eq_ignore_ascii_case(attribute)).map(|(_, v)| v.to_owned()),
+        Action::Attribute(attribute) => {
+            components(&name).find(|(a, _)| a.eq_ignore_ascii_case(attribute)).map(|(_, v)| v.to_owned())
+        }
         Action::OrganizationalUnit(number) => {
             let units: Vec<&str> =
                 components(&name).filter(|(a, _)| a.to_ascii_uppercase().starts_with("OU")).map(|(_, v)| v).collect();
@@ -77,7 +92,9 @@ fn apply(action: &Action, text: &str) -> Option<String> {
         }
         Action::Abbreviate => Some(name.abbreviated()),
         Action::Canonicalize => Some(name.canonical().to_owned()),
-        Action::HierarchyOnly => name.canonical().split_once('/').map(|(_, hierarchy)| Name::new(hierarchy).abbreviated()),
+        Action::HierarchyOnly => {
+            name.canonical().split_once('/').map(|(_, hierarchy)| Name::new(hierarchy).abbreviated())
+        }
         Action::ToKeyword => to_keyword(&name),
         Action::Address821 => address(text).map(str::to_owned),
         Action::LocalPart => address(text)?.rsplit_once('@').map(|(local, _)| local.to_owned()),
@@ -102,8 +119,10 @@ fn components(name: &Name) -> impl Iterator<Item = (&str, &str)> {
 
 /// Turns a name around, country first, with backslashes, so that a view can be categorized by it; the common name is left out.
 fn to_keyword(name: &Name) -> Option<String> {
-    let parts: Vec<&str> =
-        components(name).filter(|(attribute, _)| !attribute.eq_ignore_ascii_case("CN")).map(|(_, value)| value).collect();
+    let parts: Vec<&str> = components(name)
+        .filter(|(attribute, _)| !attribute.eq_ignore_ascii_case("CN"))
+        .map(|(_, value)| value)
+        .collect();
     let parts: Vec<&str> = parts.into_iter().rev().collect();
     (!parts.is_empty()).then(|| parts.join("\\"))
 }

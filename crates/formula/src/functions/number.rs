@@ -11,7 +11,9 @@ pub const FUNCTIONS: &[Function] = &[
     row("@Abs", 1, "number", "The number without its sign.", |run, a| each(run, a, f64::abs)),
     row("@Integer", 1, "number", "The number without its decimals.", |run, a| each(run, a, f64::trunc)),
     row("@Round", 1, "number; factor?", "The nearest whole number, or the nearest multiple of the factor.", round),
-    row("@Modulo", 1, "number; divisor", "The whole part of the remainder, with the sign of the number.", |run, a| pairs(run, a, modulo)),
+    row("@Modulo", 1, "number; divisor", "The whole part of the remainder, with the sign of the number.", |run, a| {
+        pairs(run, a, modulo)
+    }),
     row("@Sign", 2, "number", "-1, 0 or 1.", |run, a| each(run, a, sign)),
     row("@Sum", 1, "numbers; more...", "The sum of all elements of all arguments.", sum),
     row("@Min", 1, "numbers; others?", "The least of a list, or of each pair of two.", min),
@@ -29,8 +31,15 @@ pub const FUNCTIONS: &[Function] = &[
     row("@ACos", 2, "cosine", "The angle of a cosine.", |run, a| each(run, a, f64::acos)),
     row("@ATan", 2, "tangent", "The angle of a tangent.", |run, a| each(run, a, f64::atan)),
     row("@ATan2", 2, "x; y", "The angle of a point.", |run, a| pairs(run, a, |x, y| y.atan2(x))),
-    row("@FloatEq", 3, "number; other; difference?", "Whether two numbers differ by less, usually than 0.0001.", float_eq),
-    row("@Random", 2, "", "A random number from 0 to 1.", random).is(Attributes::LATE.with(Attributes::HOST).with(Attributes::TIME)),
+    row(
+        "@FloatEq",
+        3,
+        "number; other; difference?",
+        "Whether two numbers differ by less, usually than 0.0001.",
+        float_eq,
+    ),
+    row("@Random", 2, "", "A random number from 0 to 1.", random)
+        .is(Attributes::LATE.with(Attributes::HOST).with(Attributes::TIME)),
 ];
 
 fn finite(number: f64) -> Result<f64, FailureKind> {

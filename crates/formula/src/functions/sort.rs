@@ -13,8 +13,14 @@ use crate::value::Value;
 
 /// This part of the table.
 pub const FUNCTIONS: &[Function] = &[
-    form("@Sort", 1, "list; order?; formula?", "The list in order; with a formula that compares `$A` and `$B`, in that order.", Form::Sort)
-        .is(Attributes::LATE),
+    form(
+        "@Sort",
+        1,
+        "list; order?; formula?",
+        "The list in order; with a formula that compares `$A` and `$B`, in that order.",
+        Form::Sort,
+    )
+    .is(Attributes::LATE),
     row("@Compare", 2, "texts; texts; options?", "-1, 0 or 1 for each pair.", compare).is(Attributes::LATE),
 ];
 

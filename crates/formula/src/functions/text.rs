@@ -16,7 +16,13 @@ pub const FUNCTIONS: &[Function] = &[
     row("@LowerCase", 1, "text", "The text in small letters.", lower_case),
     row("@UpperCase", 1, "text", "The text in capitals.", upper_case),
     row("@ProperCase", 1, "text", "The text with a capital at the beginning of each word.", proper_case),
-    row("@Trim", 1, "text", "The text without blanks at its ends and with one between words; empty elements are left out.", trim),
+    row(
+        "@Trim",
+        1,
+        "text",
+        "The text without blanks at its ends and with one between words; empty elements are left out.",
+        trim,
+    ),
     row("@Length", 1, "text", "The number of characters.", length),
     row("@Repeat", 2, "text; times; max?", "The text as often as said, cut to at most so many characters.", repeat),
     row("@NewLine", 1, "", "A line feed.", new_line),
@@ -25,8 +31,14 @@ pub const FUNCTIONS: &[Function] = &[
     row("@Soundex", 3, "text", "The text's Soundex code.", soundex),
     row("@URLEncode", 3, "charset; text", "The text as part of a URL, in UTF-8.", url_encode),
     row("@URLDecode", 3, "charset; text", "The text that a part of a URL stands for.", url_decode),
-    row("@Unique", 1, "list?", "The list without what is there again; without a list, a text that there is only once.", unique)
-        .is(Attributes::LATE),
+    row(
+        "@Unique",
+        1,
+        "list?",
+        "The list without what is there again; without a list, a text that there is only once.",
+        unique,
+    )
+    .is(Attributes::LATE),
 ];
 
 /// Applies something to each text.
@@ -103,7 +115,8 @@ fn length<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 }
 
 fn repeat<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
-    let times = usize::try_from(arguments[1].integer()?).map_err(|_| FailureKind::Argument("@Repeat: a negative number"))?;
+    let times =
+        usize::try_from(arguments[1].integer()?).map_err(|_| FailureKind::Argument("@Repeat: a negative number"))?;
     let max = match arguments.get(2) {
         Some(max) => usize::try_from(max.integer()?).unwrap_or(0),
         None => usize::MAX,
@@ -121,7 +134,8 @@ fn new_line<'d>(_: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
 }
 
 fn character<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
-    let code = u8::try_from(arguments[0].integer()?).map_err(|_| FailureKind::Argument("@Char: a code from 0 to 255"))?;
+    let code =
+        u8::try_from(arguments[0].integer()?).map_err(|_| FailureKind::Argument("@Char: a code from 0 to 255"))?;
     Ok(Value::from(char::from(code).to_string()))
 }
 
@@ -132,7 +146,8 @@ fn ascii<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
         None => false,
     };
     each(run, &arguments[0], |run, text| {
-        let plain: String = text.nfd().filter(|c| !is_combining_mark(*c)).map(|c| if c.is_ascii() { c } else { '?' }).collect();
+        let plain: String =
+            text.nfd().filter(|c| !is_combining_mark(*c)).map(|c| if c.is_ascii() { c } else { '?' }).collect();
         let spoilt = only_whole && !text.is_ascii();
         made(run, if spoilt { String::new() } else { plain })
     })
@@ -140,7 +155,8 @@ fn ascii<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 
 fn soundex<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     each(run, &arguments[0], |run, text| {
-        let letters: Vec<u8> = text.bytes().filter(u8::is_ascii_alphabetic).map(|letter| letter.to_ascii_uppercase()).collect();
+        let letters: Vec<u8> =
+            text.bytes().filter(u8::is_ascii_alphabetic).map(|letter| letter.to_ascii_uppercase()).collect();
         let Some((first, rest)) = letters.split_first() else { return Ok(Text::EMPTY) };
         let mut code = String::from(char::from(*first));
         let mut last = soundex_digit(*first);
@@ -171,8 +187,13 @@ fn soundex_digit(letter: u8) -> Option<char> {
 }
 
 fn check_charset(charset: &Value<'_>) -> Result<(), FailureKind> {
-    let known = ["UTF-8", "Domino", "Platform"].iter().any(|known| charset.text().is_ok_and(|c| c.eq_ignore_ascii_case(known)));
-    if known { Ok(()) } else { Err(FailureKind::Argument("@URLEncode, @URLDecode: the charset must be UTF-8 or Domino")) }
+    let known =
+        ["UTF-8", "Domino", "Platform"].iter().any(|known| charset.text().is_ok_and(|c| c.eq_ignore_ascii_case(known)));
+    if known {
+        Ok(())
+    } else {
+        Err(FailureKind::Argument("@URLEncode, @URLDecode: the charset must be UTF-8 or Domino"))
+    }
 }
 
 fn url_encode<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
@@ -214,7 +235,9 @@ fn unique<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     run.make_list(2 * list.count())?;
     let mut seen = std::collections::HashSet::new();
     let first: Vec<usize> = match list {
-        Value::Numbers(numbers) => (0..numbers.len()).filter(|index| seen.insert(numbers[*index].to_bits().to_string())).collect(),
+        Value::Numbers(numbers) => {
+            (0..numbers.len()).filter(|index| seen.insert(numbers[*index].to_bits().to_string())).collect()
+        }
         Value::Times(times) => (0..times.len()).filter(|index| seen.insert(format!("{:?}", times[*index]))).collect(),
         Value::Texts(texts) => {
             let mut seen = std::collections::HashSet::new();

@@ -12,12 +12,42 @@ use crate::value::Value;
 /// This part of the table.
 pub const FUNCTIONS: &[Function] = &[
     row("@Left", 1, "text; count or text", "The first characters, or what stands before the first occurrence.", left),
-    row("@LeftBack", 1, "text; count or text", "All but the last characters, or what stands before the last occurrence.", left_back),
+    row(
+        "@LeftBack",
+        1,
+        "text; count or text",
+        "All but the last characters, or what stands before the last occurrence.",
+        left_back,
+    ),
     row("@Right", 1, "text; count or text", "The last characters, or what stands behind the first occurrence.", right),
-    row("@RightBack", 1, "text; count or text", "All but the first characters, or what stands behind the last occurrence.", right_back),
-    row("@Middle", 1, "text; skip or text; count or text", "What stands behind so many characters or a text: so many, or up to another text.", middle),
-    row("@MiddleBack", 2, "text; skip or text; count or text", "The same, counted and looked for from the end.", middle_back),
-    row("@Word", 1, "text; separator; number", "The word of a number, from 1; negative numbers count from the end.", word),
+    row(
+        "@RightBack",
+        1,
+        "text; count or text",
+        "All but the first characters, or what stands behind the last occurrence.",
+        right_back,
+    ),
+    row(
+        "@Middle",
+        1,
+        "text; skip or text; count or text",
+        "What stands behind so many characters or a text: so many, or up to another text.",
+        middle,
+    ),
+    row(
+        "@MiddleBack",
+        2,
+        "text; skip or text; count or text",
+        "The same, counted and looked for from the end.",
+        middle_back,
+    ),
+    row(
+        "@Word",
+        1,
+        "text; separator; number",
+        "The word of a number, from 1; negative numbers count from the end.",
+        word,
+    ),
 ];
 
 /// Where to cut: by a number of characters or by a text.

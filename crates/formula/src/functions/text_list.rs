@@ -12,11 +12,35 @@ use crate::value::Value;
 
 /// This part of the table.
 pub const FUNCTIONS: &[Function] = &[
-    row("@Explode", 1, "text or range; separators?; empty?; newlines?", "The text cut at any of the characters, or the days of a range, as a list.", explode),
+    row(
+        "@Explode",
+        1,
+        "text or range; separators?; empty?; newlines?",
+        "The text cut at any of the characters, or the days of a range, as a list.",
+        explode,
+    ),
     row("@Implode", 1, "list; separator?", "The elements as one text, with blanks or the separator between.", implode),
-    row("@Replace", 1, "list; old; new", "The list with elements that are in one list replaced by those of the other.", replace),
-    row("@ReplaceSubstring", 1, "text; old; new", "The text with every part that is in one list replaced by that of the other.", replace_substring),
-    row("@Keywords", 1, "text; keywords; separators?", "The keywords that occur as words, or without separators anywhere.", keywords),
+    row(
+        "@Replace",
+        1,
+        "list; old; new",
+        "The list with elements that are in one list replaced by those of the other.",
+        replace,
+    ),
+    row(
+        "@ReplaceSubstring",
+        1,
+        "text; old; new",
+        "The text with every part that is in one list replaced by that of the other.",
+        replace_substring,
+    ),
+    row(
+        "@Keywords",
+        1,
+        "text; keywords; separators?",
+        "The keywords that occur as words, or without separators anywhere.",
+        keywords,
+    ),
 ];
 
 /// Collects texts, and takes what they cost.

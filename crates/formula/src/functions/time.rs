@@ -14,17 +14,27 @@ pub const FUNCTIONS: &[Function] = &[
     row("@Today", 1, "", "Today's date.", |run, _| day(run, 0)).is(Attributes::TIME),
     row("@Tomorrow", 1, "", "Tomorrow's date.", |run, _| day(run, 1)).is(Attributes::TIME),
     row("@Yesterday", 1, "", "Yesterday's date.", |run, _| day(run, -1)).is(Attributes::TIME),
-    row("@Year", 1, "time", "The year; -1 without a date, as for the following.", |run, a| part(run, a, |p| p.date(|d| d.year().into()))),
+    row("@Year", 1, "time", "The year; -1 without a date, as for the following.", |run, a| {
+        part(run, a, |p| p.date(|d| d.year().into()))
+    }),
     row("@Month", 1, "time", "The month, from 1.", |run, a| part(run, a, |p| p.date(|d| d.month().into()))),
     row("@Day", 1, "time", "The day of the month.", |run, a| part(run, a, |p| p.date(|d| d.day().into()))),
-    row("@Weekday", 1, "time", "The day of the week; Sunday is 1.", |run, a| part(run, a, |p| p.date(|d| d.weekday().to_sunday_one_offset().into()))),
-    row("@Hour", 1, "time", "The hour; -1 without a time, as for the following.", |run, a| part(run, a, |p| p.clock(360_000, 24))),
+    row("@Weekday", 1, "time", "The day of the week; Sunday is 1.", |run, a| {
+        part(run, a, |p| p.date(|d| d.weekday().to_sunday_one_offset().into()))
+    }),
+    row("@Hour", 1, "time", "The hour; -1 without a time, as for the following.", |run, a| {
+        part(run, a, |p| p.clock(360_000, 24))
+    }),
     row("@Minute", 1, "time", "The minute.", |run, a| part(run, a, |p| p.clock(6_000, 60))),
     row("@Second", 2, "time", "The second.", |run, a| part(run, a, |p| p.clock(100, 60))),
-    row("@Zone", 2, "time?", "The zone of a time, or of now: hours west, `.1` added in summer.", zone).is(Attributes::LATE),
-    row("@GetCurrentTimeZone", 2, "", "The zone in the original's writing: offset, summer time, name.", current_zone).is(Attributes::LATE),
-    row("@TimeZoneToText", 3, "zone; format?", "The zone's name, or as `S` or `A` its abbreviation.", zone_to_text).is(Attributes::LATE),
-    row("@TimeToTextInZone", 3, "time; zone; format?", "The time as text, as it is in that zone.", time_in_zone).is(Attributes::LATE),
+    row("@Zone", 2, "time?", "The zone of a time, or of now: hours west, `.1` added in summer.", zone)
+        .is(Attributes::LATE),
+    row("@GetCurrentTimeZone", 2, "", "The zone in the original's writing: offset, summer time, name.", current_zone)
+        .is(Attributes::LATE),
+    row("@TimeZoneToText", 3, "zone; format?", "The zone's name, or as `S` or `A` its abbreviation.", zone_to_text)
+        .is(Attributes::LATE),
+    row("@TimeToTextInZone", 3, "time; zone; format?", "The time as text, as it is in that zone.", time_in_zone)
+        .is(Attributes::LATE),
 ];
 
 fn now<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {

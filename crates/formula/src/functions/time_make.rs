@@ -13,11 +13,35 @@ use crate::value::Value;
 
 /// This part of the table.
 pub const FUNCTIONS: &[Function] = &[
-    row("@Date", 1, "time or year; month?; day?; hour?; minute?; second?", "The date of a time, or that of three numbers, or the instant of six.", make_date),
-    row("@Time", 1, "time or hour; minute?; second?; hour?; minute?; second?", "The time of day of a time, or that of three numbers, or the instant of six, year first.", make_time),
+    row(
+        "@Date",
+        1,
+        "time or year; month?; day?; hour?; minute?; second?",
+        "The date of a time, or that of three numbers, or the instant of six.",
+        make_date,
+    ),
+    row(
+        "@Time",
+        1,
+        "time or hour; minute?; second?; hour?; minute?; second?",
+        "The time of day of a time, or that of three numbers, or the instant of six, year first.",
+        make_time,
+    ),
     row("@TimeMerge", 2, "date; time; zone?", "The instants of dates and times of day.", merge),
-    row("@Adjust", 1, "time; years; months; days; hours; minutes; seconds; keyword?", "The time so much later, the last part first.", adjust),
-    row("@BusinessDays", 3, "from; to; weekdays?; holidays?", "The number of days without those weekdays and holidays, both ends included.", business_days),
+    row(
+        "@Adjust",
+        1,
+        "time; years; months; days; hours; minutes; seconds; keyword?",
+        "The time so much later, the last part first.",
+        adjust,
+    ),
+    row(
+        "@BusinessDays",
+        3,
+        "from; to; weekdays?; holidays?",
+        "The number of days without those weekdays and holidays, both ends included.",
+        business_days,
+    ),
 ];
 
 fn numbers(arguments: &[Value<'_>]) -> Result<Vec<i64>, FailureKind> {
