@@ -2,13 +2,15 @@
 //!
 //! Each expression leaves exactly one value on the stack. What a formula may not wish is refused here, by name.
 
+mod forms;
+
 use std::collections::BTreeSet;
 
 use crate::analysis::Analysis;
 use crate::error::{CompileError, Reason};
 use crate::fold::fold;
 use crate::formula::Options;
-use crate::functions::{Attributes, Form, Function, Implementation, sort};
+use crate::functions::{Attributes, Function, Implementation};
 use crate::limits::SLOTS_MAX;
 use crate::outcome::Responses;
 use crate::parser::parse;
@@ -237,182 +239,6 @@ impl<'s> Compiler<'s> {
             None => self.analysis.reads_computed = true,
         }
         Ok(())
-    }
-
-    fn form(&mut self, form: Form, function: &'static Function, arguments: &[Expression], span: Span) -> Compiled {
-        match form {
-            Form::If => self.choose(arguments, span),
-            Form::IfError => self.if_error(arguments, span),
-            Form::Do => self.in_turn(arguments),
-            Form::While => self.looped(&[], arguments.first(), &arguments[1..], &[], span),
-            Form::DoWhile => self.do_while(arguments, span),
-            Form::For => self.looped(&arguments[..1], arguments.get(1), &arguments[3..], &arguments[2..3], span),
-            Form::Return => {
-                self.all(arguments)?;
-                self.emit(Instruction::Return, span);
-                Ok(())
-            }
-            Form::IsAvailable | Form::IsUnavailable => {
-                let slot = self.named(function, arguments, 0)?;
-                self.reads.insert(slot);
-                self.emit(Instruction::Available(narrow(slot)), span);
-                if form == Form::IsUnavailable {
-                    self.emit(Instruction::Not, span);
-                }
-                Ok(())
-            }
-            Form::Set => {
-                let slot = self.named(function, arguments, 0)?;
-                self.expression(&arguments[1])?;
-                self.emit(Instruction::StoreTemporary(narrow(slot)), span);
-                Ok(())
-            }
-            Form::Transform => self.transform(function, arguments, span),
-            Form::Sort => self.sort(arguments, span),
-        }
-    }
-
-    /// `@If(condition; value; condition; value; else)`
-    fn choose(&mut self, arguments: &[Expression], span: Span) -> Compiled {
-        if arguments.len() % 2 == 0 {
-            return Err(self.error(span, Reason::EvenIf));
-        }
-        let mut to_end = Vec::new();
-        for (index, pair) in arguments.chunks(2).enumerate() {
-            let [condition, value] = pair else {
-                self.branch(|compiler| compiler.expression(&pair[0]))?;
-                break;
-            };
-            // Only the first condition is looked at in any case.
-            self.branches += usize::from(index > 0);
-            self.expression(condition)?;
-            self.branches -= usize::from(index > 0);
-            let test = self.emit(Instruction::Test(0, 0), condition.span);
-            self.branch(|compiler| compiler.expression(value))?;
-            to_end.push(test);
-            to_end.push(self.emit(Instruction::Jump(0), span));
-            let next = self.here();
-            self.code[test] = Instruction::Test(next, 0);
-        }
-        self.land(&to_end);
-        Ok(())
-    }
-
-    fn if_error(&mut self, arguments: &[Expression], span: Span) -> Compiled {
-        self.expression(&arguments[0])?;
-        let catch = self.emit(Instruction::Catch(0), span);
-        match arguments.get(1) {
-            Some(other) => self.branch(|compiler| compiler.expression(other))?,
-            None => self.constant(Value::EMPTY, span),
-        }
-        self.land(&[catch]);
-        Ok(())
-    }
-
-    /// Compiles expressions of which the last one's value stays.
-    fn in_turn(&mut self, arguments: &[Expression]) -> Compiled {
-        for (index, argument) in arguments.iter().enumerate() {
-            self.expression(argument)?;
-            if index + 1 < arguments.len() {
-                self.emit(Instruction::Pop, argument.span);
-            }
-        }
-        Ok(())
-    }
-
-    fn forgotten(&mut self, arguments: &[Expression]) -> Compiled {
-        for argument in arguments {
-            self.expression(argument)?;
-            self.emit(Instruction::Pop, argument.span);
-        }
-        Ok(())
-    }
-
-    fn looped(
-        &mut self,
-        before: &[Expression],
-        condition: Option<&Expression>,
-        body: &[Expression],
-        after: &[Expression],
-        span: Span,
-    ) -> Compiled {
-        self.forgotten(before)?;
-        let top = self.here();
-        let test = match condition {
-            Some(condition) => {
-                self.expression(condition)?;
-                Some(self.emit(Instruction::Test(0, 0), condition.span))
-            }
-            None => None,
-        };
-        self.branch(|compiler| {
-            compiler.forgotten(body)?;
-            compiler.forgotten(after)
-        })?;
-        self.emit(Instruction::Jump(top), span);
-        self.exit_with_true(test, span);
-        Ok(())
-    }
-
-    fn do_while(&mut self, arguments: &[Expression], span: Span) -> Compiled {
-        let Some((condition, body)) = arguments.split_last() else { return Ok(()) };
-        let top = self.here();
-        self.forgotten(body)?;
-        self.expression(condition)?;
-        let test = self.emit(Instruction::Test(0, 0), condition.span);
-        self.emit(Instruction::Jump(top), span);
-        self.exit_with_true(Some(test), span);
-        Ok(())
-    }
-
-    /// Ends a loop: with 1 when its condition was false, with the error when it was one.
-    fn exit_with_true(&mut self, test: Option<usize>, span: Span) {
-        let out = self.here();
-        self.constant(Value::TRUE, span);
-        if let Some(test) = test {
-            self.code[test] = Instruction::Test(out, self.here());
-        }
-    }
-
-    fn transform(&mut self, function: &'static Function, arguments: &[Expression], span: Span) -> Compiled {
-        self.expression(&arguments[0])?;
-        let slot = self.named(function, arguments, 1)?;
-        let start = self.emit(Instruction::Transform(narrow(slot), 0), span);
-        self.block(&[slot], &arguments[2])?;
-        self.code[start] = Instruction::Transform(narrow(slot), self.here());
-        Ok(())
-    }
-
-    fn sort(&mut self, arguments: &[Expression], span: Span) -> Compiled {
-        let Some(comparison) = arguments.get(2) else {
-            self.all(arguments)?;
-            self.emit(Instruction::Call(&sort::PLAIN, narrow(arguments.len())), span);
-            return Ok(());
-        };
-        self.all(&arguments[..2])?;
-        let slots = [self.slot("$A", span)?, self.slot("$B", span)?];
-        let start = self.emit(Instruction::Pop, span);
-        self.block(&slots, comparison)?;
-        let end = self.here();
-        self.code[start] = Instruction::Sort { one: narrow(slots[0]), other: narrow(slots[1]), end };
-        Ok(())
-    }
-
-    /// Compiles what is run again and again with slots that have values.
-    fn block(&mut self, slots: &[usize], body: &Expression) -> Compiled {
-        let fresh: Vec<usize> = slots.iter().copied().filter(|slot| self.assigned.insert(*slot)).collect();
-        self.branch(|compiler| compiler.expression(body))?;
-        fresh.iter().for_each(|slot| {
-            self.assigned.remove(slot);
-        });
-        Ok(())
-    }
-
-    fn branch(&mut self, inside: impl FnOnce(&mut Self) -> Compiled) -> Compiled {
-        self.branches += 1;
-        let result = inside(self);
-        self.branches -= 1;
-        result
     }
 
     /// Gives the slot of an argument that names a variable, as a name or as text.
