@@ -33,10 +33,10 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Pairs two lists, which have an element at least.
+    /// Pairs two lists. Where one has no element, there are no pairs.
     #[must_use]
     pub fn new(left: usize, right: usize, permuted: bool) -> Self {
-        Self { left, right, permuted }
+        Self { left, right, permuted: permuted || left == 0 || right == 0 }
     }
 
     /// Gives how many there are.
@@ -60,7 +60,7 @@ impl Pairs {
 fn logical<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &Value<'d>) -> Done<'d> {
     let (left, right) = (left.numbers()?, right.numbers()?);
     let pairs = Pairs::new(left.len(), right.len(), false);
-    run.charge(pairs.count() - 1)?;
+    run.charge(pairs.count().saturating_sub(1))?;
     let truth = |(one, other): (usize, usize)| match operator.act {
         Act::And => left[one] != 0.0 && right[other] != 0.0,
         _ => left[one] != 0.0 || right[other] != 0.0,

@@ -137,7 +137,8 @@ impl<'d> Run<'d> {
     }
 
     fn read(&self, slot: usize) -> Slot<'d> {
-        self.document.item(Some(slot), &self.names[slot]).map_or(Slot::Missing, Slot::Item)
+        let item = self.document.item(Some(slot), &self.names[slot]);
+        item.map_or(Slot::Missing, |value| Slot::Item(value.normalized()))
     }
 
     /// Tells whether there is an item; a temporary is none.
@@ -158,7 +159,12 @@ impl<'d> Run<'d> {
         if let Some(change) = self.changes.iter().rev().find(|change| change.name.eq_ignore_ascii_case(name)) {
             return change.value.clone();
         }
-        self.document.item(self.slot(name), name)
+        self.document.item(self.slot(name), name).map(Value::normalized)
+    }
+
+    /// Takes the steps of looking for a name that is computed.
+    pub fn charge_search(&mut self) -> Result<(), Stop> {
+        self.charge((self.changes.len() + self.names.len()) / 8)
     }
 
     /// Gives the slot of a name.
@@ -191,6 +197,7 @@ impl<'d> Run<'d> {
 
     /// Wishes a field changed, or removed.
     pub fn store_field(&mut self, name: &str, value: Option<Value<'d>>) -> Result<(), Stop> {
+        self.charge_search()?;
         if let Some(slot) = self.slot(name) {
             self.slots[slot] = value.clone().map_or(Slot::Missing, Slot::Item);
         }
@@ -222,8 +229,7 @@ impl<'d> Run<'d> {
         Ok(())
     }
 
-    fn check_effects(&mut self) -> Result<(), Stop> {
-        self.charge(self.changes.len() / 8)?;
+    fn check_effects(&self) -> Result<(), Stop> {
         if self.changes.len() + self.effects.len() < EFFECTS_MAX { Ok(()) } else { Err(Stop::Effects) }
     }
 }

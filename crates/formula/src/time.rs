@@ -56,7 +56,7 @@ impl Moment {
     /// Makes an instant, without what is finer than a hundredth of a second.
     #[must_use]
     pub fn at(instant: Timestamp) -> Self {
-        Self::At(Timestamp(instant.0 - instant.0.rem_euclid(MICROS_PER_HUNDREDTH)))
+        Self::At(Timestamp(instant.0.saturating_sub(instant.0.rem_euclid(MICROS_PER_HUNDREDTH))))
     }
 
     /// Gives the instant, if this is one.
@@ -175,8 +175,10 @@ fn hundredths(time: civil::Time) -> u32 {
 #[must_use]
 pub fn clock(hour: i64, minute: i64, second: i64, hundredth: i64) -> Option<u32> {
     let within = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..60).contains(&second);
-    let sum = ((hour * 60 + minute) * 60 + second) * 100 + hundredth;
-    if within && (0..100).contains(&hundredth) { u32::try_from(sum).ok() } else { None }
+    if !within || !(0..100).contains(&hundredth) {
+        return None;
+    }
+    u32::try_from(((hour * 60 + minute) * 60 + second) * 100 + hundredth).ok()
 }
 
 /// Makes a date.

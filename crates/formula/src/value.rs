@@ -79,6 +79,12 @@ impl<'d> Value<'d> {
         }
     }
 
+    /// Gives the empty text for a list without elements: a host may have made one by hand.
+    #[must_use]
+    pub fn normalized(self) -> Self {
+        if self.count() == 0 { Self::EMPTY } else { self }
+    }
+
     /// Makes an error.
     #[must_use]
     pub fn failure(kind: FailureKind, span: Span) -> Self {

@@ -156,3 +156,59 @@ fn depth_and_length_are_limited() {
     assert!(refused(&"n".repeat(300)).contains("bytes of a name"));
     assert!(refused(&format!("@Sum({})", vec!["1"; 201].join(";"))).contains("arguments"));
 }
+
+#[test]
+fn the_deepest_formula_needs_little_stack() {
+    let deepest = |open: &str, close: &str| format!("{}1{}", open.repeat(98), close.repeat(98));
+    let nested = [
+        deepest("(", ")"),
+        deepest("@Abs(", ")"),
+        deepest("@If(1; ", "; 0)"),
+        deepest("@Transform(1; \"x\"; ", ")"),
+        deepest("@Sort(1:2; [CUSTOMSORT]; ", ")"),
+        deepest("x[1 + ", "]"),
+    ];
+    let run =
+        move || nested.iter().for_each(|source| assert_ne!(stopped(source, Limits::default()), Some(Stop::Depth)));
+    let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(run).expect("a thread");
+    thread.join().expect("one MiB is enough");
+}
+
+#[test]
+fn formulas_are_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Formula>();
+}
+
+#[test]
+fn values_at_the_edge_of_numbers_do_not_panic() {
+    for number in ["1E300", "-1E300", "9223372036854775807", "-9223372036854775808", "0"] {
+        for call in [
+            "@Date(#; #; #)",
+            "@Date(2024; 1; 1; #; #; #)",
+            "@Time(#; #; #)",
+            "@Adjust(@Now; #; #; #; #; #; #)",
+            "@Subset(1:2; #)",
+            "@Select(#; 1)",
+            "@Left(\"abc\"; #)",
+            "@RightBack(\"abc\"; #)",
+            "@Middle(\"abc\"; #; #)",
+            "@MiddleBack(\"abc\"; #; #)",
+            "@Word(\"a b\"; \" \"; #)",
+            "@Repeat(\"\"; #)",
+            "@Repeat(\"a\"; 3; #)",
+            "(1:2)[#]",
+            "@Char(#)",
+            "@Round(#; #)",
+            "@Text(#; \"F99\")",
+            "@Text(#; \"G0\")",
+            "@DbColumn(\"\"; \"\"; \"Colours\"; #)",
+            "@Adjust([1/1/2024]; #; #; #; 0; 0; 0)",
+            "@Adjust([10:00]; 0; 0; 0; #; #; #)",
+            "@BusinessDays([1/1/2024]; [1/2/2024]; #)",
+        ] {
+            let source = call.replace("#", &format!("({number})"));
+            let _ = stopped(&source, Limits { steps: 1_000_000, bytes: 1 << 20 });
+        }
+    }
+}

@@ -248,7 +248,7 @@ fn unavailable<'d>(_: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
 }
 
 fn get_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
-    run.charge(run.changes.len())?;
+    run.charge_search()?;
     Ok(run.field(arguments[0].text()?).unwrap_or(Value::EMPTY))
 }
 

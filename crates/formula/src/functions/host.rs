@@ -134,7 +134,7 @@ fn column<'v>(value: &'v Value<'_>) -> Result<Column<'v>, FailureKind> {
 fn look_up<'d>(run: &mut Run<'d>, lookup: &Lookup<'_>) -> Done<'d> {
     run.charge(100)?;
     let found = run.host.lookup(lookup).ok_or::<Fault>(FailureKind::Context.into())?;
-    let found = found.map_err(FailureKind::Host)?;
+    let found = found.map_err(FailureKind::Host)?.normalized();
     run.charge(found.count())?;
     run.make_list(found.count())?;
     Ok(found)
@@ -173,7 +173,7 @@ fn get_doc_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let unid = parse_unid(&arguments[0])?;
     run.charge(100)?;
     let found = run.host.document_field(unid, arguments[1].text()?).ok_or(FailureKind::NotFound)?;
-    Ok(found.map_err(FailureKind::Host)?)
+    Ok(found.map_err(FailureKind::Host)?.normalized())
 }
 
 fn set_doc_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
@@ -191,7 +191,7 @@ fn user_of<'v>(arguments: &'v [Value<'_>], index: usize) -> Result<&'v str, Fail
 
 fn get_profile_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let (profile, name, user) = (arguments[0].text()?, arguments[1].text()?, user_of(arguments, 2)?);
-    Ok(run.host.profile_field(profile, name, user).unwrap_or(Value::EMPTY))
+    Ok(run.host.profile_field(profile, name, user).map_or(Value::EMPTY, Value::normalized))
 }
 
 fn set_profile_field<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {

@@ -175,5 +175,5 @@ fn objection(address: &str) -> &'static str {
 fn lookup<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let names: Vec<&str> = arguments[1].texts()?.iter().map(|name| name.as_str()).collect();
     let found = run.host.name_lookup(&names, arguments[2].text()?).ok_or(FailureKind::Context)?;
-    Ok(found.map_err(FailureKind::Host)?)
+    Ok(found.map_err(FailureKind::Host)?.normalized())
 }
