@@ -113,6 +113,10 @@ impl<'d> Machine<'_, 'd> {
                 let value = self.run.load(slot as usize);
                 self.stack.push(value);
             }
+            Instruction::Take(slot) => {
+                let value = self.run.take(slot as usize);
+                self.stack.push(value);
+            }
             Instruction::StoreTemporary(slot) => {
                 let value = self.top().clone();
                 self.run.store_temporary(slot as usize, value);

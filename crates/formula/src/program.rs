@@ -26,6 +26,8 @@ pub enum Instruction {
     Constant(u32),
     /// Puts the value of a slot on the stack.
     Load(u32),
+    /// Puts the value of a slot that is assigned anew before anybody asks for it again.
+    Take(u32),
     /// Gives a slot a temporary value, and leaves it on the stack.
     StoreTemporary(u32),
     /// Wishes the field of a slot changed, and leaves the value on the stack.

@@ -136,6 +136,17 @@ impl<'d> Run<'d> {
         }
     }
 
+    /// Gives the value of a name and forgets it if it is a temporary.
+    pub fn take(&mut self, slot: usize) -> Value<'d> {
+        match std::mem::replace(&mut self.slots[slot], Slot::Unread) {
+            Slot::Temporary(value) => value,
+            other => {
+                self.slots[slot] = other;
+                self.load(slot)
+            }
+        }
+    }
+
     fn read(&self, slot: usize) -> Slot<'d> {
         let item = self.document.item(Some(slot), &self.names[slot]);
         item.map_or(Slot::Missing, |value| Slot::Item(value.normalized()))

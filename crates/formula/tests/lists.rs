@@ -101,3 +101,19 @@ fn texts_and_lists() {
         ],
     );
 }
+
+#[test]
+fn lists_that_grow_in_loops() {
+    check(
+        "List=a ~ b",
+        &[
+            ("@For(n := 1; n <= 50000; n := n + 1; all := all : \"x\"); @Elements(all)", "50001"),
+            ("List := List : \"c\"; List", "\"a\" : \"b\" : \"c\""),
+            ("x := 1; x := x : x; x", "1 : 1"),
+            ("x := 1; x := x : 2 : @Transform(3:4; \"y\"; y); x", "1 : 2 : 3 : 4"),
+            ("x := 1; y := (x := x : 2); x : y", "1 : 2 : 1 : 2"),
+            ("x := \"a\"; x := x : 1; x", "error: Incorrect data type for operator or @Function: Text expected"),
+            ("FIELD x := 1; x := x : 2; x : @GetField(\"x\")", "1 : 2 : 1"),
+        ],
+    );
+}

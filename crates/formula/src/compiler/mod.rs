@@ -161,8 +161,11 @@ impl<'s> Compiler<'s> {
             }
             _ => {}
         }
-        self.expression(value)?;
         let slot = self.slot(name, span)?;
+        match extended(target, name, value) {
+            Some((first, more)) => self.extend(slot, first, more, value.span)?,
+            None => self.expression(value)?,
+        }
         let instruction = match target {
             Target::Temporary => Instruction::StoreTemporary(narrow(slot)),
             Target::Field => Instruction::StoreField(narrow(slot)),
@@ -184,6 +187,16 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
+    /// Compiles a list whose first element is the temporary that it is then assigned to: taken, not copied, so that a loop that
+    /// collects a list costs what it collects.
+    fn extend(&mut self, slot: usize, first: &Expression, more: &[Expression], span: Span) -> Compiled {
+        self.read(slot);
+        self.emit(Instruction::Take(narrow(slot)), first.span);
+        self.all(more)?;
+        self.emit(Instruction::Join(narrow(more.len() + 1)), span);
+        Ok(())
+    }
+
     fn call(&mut self, function: &'static Function, arguments: &[Expression], span: Span) -> Compiled {
         self.check_permissions(function, span)?;
         let attributes = function.attributes;
@@ -196,6 +209,11 @@ impl<'s> Compiler<'s> {
         }
         if attributes.has(Attributes::NAMES_FIELD) {
             self.field_by_name(function, arguments, span)?;
+        }
+        self.analysis.reads_computed |= attributes.has(Attributes::READS_ANY);
+        for name in function.reads {
+            let slot = self.slot(name, span)?;
+            self.read(slot);
         }
         match function.implementation {
             Implementation::Form(form) => self.form(form, function, arguments, span),
@@ -301,6 +319,16 @@ impl<'s> Compiler<'s> {
             };
         }
     }
+}
+
+/// Tells whether a temporary is assigned a list that begins with itself and does not mention it again; gives the elements.
+fn extended<'e>(target: Target, name: &str, value: &'e Expression) -> Option<(&'e Expression, &'e [Expression])> {
+    let Kind::List(elements) = &value.kind else { return None };
+    let (first, more) = elements.split_first()?;
+    let is_it = |e: &Expression| matches!(&e.kind, Kind::Name(other) if other.eq_ignore_ascii_case(name));
+    let mut again = false;
+    more.iter().for_each(|element| element.walk(&mut |inner| again |= is_it(inner)));
+    (target == Target::Temporary && is_it(first) && !again).then_some((first, more))
 }
 
 fn constant_text(expression: &Expression) -> Option<&str> {

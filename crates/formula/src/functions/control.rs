@@ -71,7 +71,7 @@ pub const FUNCTIONS: &[Function] = &[
     row("@IsTime", 1, "value", "Whether the value is a time or times.", is_time),
     row("@IsNull", 2, "value", "Whether the value is the empty text.", is_null),
     row("@Eval", 2, "formula", "The value of a formula that is given as text.", eval)
-        .is(Attributes::LATE.with(Attributes::DOCUMENT).with(Attributes::HOST).with(Attributes::TIME)),
+        .is(Attributes::READS_ANY.with(Attributes::DOCUMENT).with(Attributes::HOST).with(Attributes::TIME)),
     row(
         "@CheckFormulaSyntax",
         2,

@@ -29,7 +29,9 @@ pub const FUNCTIONS: &[Function] = &[
         Ok(Value::FALSE)
     })
     .is(Attributes::ALL_DESCENDANTS),
-    row("@IsResponseDoc", 1, "", "Whether the document responds to another.", is_response).is(DOCUMENT),
+    row("@IsResponseDoc", 1, "", "Whether the document responds to another.", is_response)
+        .is(DOCUMENT)
+        .reading(&["$REF"]),
     form("@IsAvailable", 1, "name", "Whether the document has the item.", Form::IsAvailable),
     form("@IsUnavailable", 1, "name", "Whether the document has no such item.", Form::IsUnavailable),
     row("@Created", 1, "", "When the document was made.", |run, _| moment(run, History::Created)).is(DOCUMENT),
@@ -37,7 +39,9 @@ pub const FUNCTIONS: &[Function] = &[
     row("@Accessed", 1, "", "When the document was last read.", |run, _| moment(run, History::Accessed)).is(DOCUMENT),
     row("@AddedToThisFile", 2, "", "When the document came into this replica.", |run, _| moment(run, History::Added))
         .is(DOCUMENT),
-    row("@Author", 1, "", "Who wrote the document: its `From`, or its `$UpdatedBy`.", author).is(DOCUMENT),
+    row("@Author", 1, "", "Who wrote the document: its `From`, or its `$UpdatedBy`.", author)
+        .is(DOCUMENT)
+        .reading(&["From", "$UpdatedBy"]),
     row("@DocLength", 1, "", "The size of the document in bytes.", doc_length).is(DOCUMENT),
     row("@DocFields", 2, "", "The names of all items.", doc_fields).is(DOCUMENT),
     row("@DocumentUniqueID", 1, "", "The document's UNID.", unid).is(DOCUMENT),

@@ -38,6 +38,8 @@ pub struct Function {
     pub help: &'static str,
     /// What it has in common with the world.
     pub attributes: Attributes,
+    /// Items that it reads whatever its arguments are.
+    pub reads: &'static [&'static str],
     /// How it is computed.
     pub implementation: Implementation,
 }
@@ -116,6 +118,8 @@ impl Attributes {
     pub const TAKES_ERRORS: Self = Self(1 << 11);
     /// Depends on collation or the date, though not on the document; is not computed when compiling.
     pub const LATE: Self = Self(1 << 12);
+    /// May read any item.
+    pub const READS_ANY: Self = Self(1 << 13);
 
     /// Gives the attributes of both.
     #[must_use]
@@ -133,19 +137,25 @@ impl Attributes {
 /// Makes a row of the table for a pure function.
 const fn row(name: &'static str, tier: u8, arguments: &'static str, help: &'static str, body: Body) -> Function {
     let implementation = Implementation::Plain(body);
-    Function { name, tier, arguments, help, attributes: Attributes::PURE, implementation }
+    Function { name, tier, arguments, help, attributes: Attributes::PURE, reads: &[], implementation }
 }
 
 /// Makes a row of the table for a form.
 const fn form(name: &'static str, tier: u8, arguments: &'static str, help: &'static str, form: Form) -> Function {
     let implementation = Implementation::Form(form);
-    Function { name, tier, arguments, help, attributes: Attributes::PURE, implementation }
+    Function { name, tier, arguments, help, attributes: Attributes::PURE, reads: &[], implementation }
 }
 
 impl Function {
     /// Gives the same row with attributes.
     const fn is(mut self, attributes: Attributes) -> Self {
         self.attributes = self.attributes.with(attributes);
+        self
+    }
+
+    /// Gives the same row with items that it reads.
+    const fn reading(mut self, items: &'static [&'static str]) -> Self {
+        self.reads = items;
         self
     }
 
