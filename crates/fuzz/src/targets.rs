@@ -120,6 +120,42 @@ const MIME_WORDS: &[&str] = &[
     "\u{e4}",
 ];
 const RECORD_WORDS: &[&str] = &["\0", "\u{1}", "\u{7f}", "$Name", "CN=x/O=y"];
+const FORMULA_WORDS: &[&str] = &[
+    "SELECT ",
+    "FIELD a := ",
+    "DEFAULT b := ",
+    "x := ",
+    "x",
+    "; ",
+    "(",
+    ")",
+    "[1]",
+    "[1/1/2024 - 2/30/2024 10:00]",
+    "[CN]",
+    "\"",
+    "{",
+    "}",
+    " *+ ",
+    " : ",
+    " = ",
+    "!",
+    "-",
+    "1E300",
+    "\"a\":\"b\"",
+    "@If(",
+    "@For(n := 1; n < 9; n := n + 1; ",
+    "@Transform(",
+    "@Sort(x; [CUSTOMSORT]; $A > $B)",
+    "@Text(@Now; \"S3\")",
+    "@Adjust(@Now; 1; 1; 1; 1; 1; 1)",
+    "@Explode(",
+    "@Matches(x; \"+{!a-z}|*\")",
+    "@Middle(x; 3; \"e\")",
+    "@Eval(x)",
+    "@IfError(",
+    "\0\n",
+    "é",
+];
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
@@ -131,6 +167,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "smtp_message", run: smtp::fuzz::message, words: MIME_WORDS },
     Target { name: "smtp_reply", run: smtp::fuzz::reply, words: SMTP_WORDS },
     Target { name: "collection", run: notes::collection::fuzz::decode, words: RECORD_WORDS },
+    Target { name: "formula", run: formula::fuzz::compile_and_evaluate, words: FORMULA_WORDS },
     Target { name: "records", run: records::decode, words: RECORD_WORDS },
 ];
 
