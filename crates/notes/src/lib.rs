@@ -37,6 +37,7 @@ pub mod purge;
 pub mod reading;
 pub mod transaction;
 pub mod unread;
+pub mod view;
 pub mod writer;
 
 mod drop;

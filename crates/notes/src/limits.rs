@@ -56,3 +56,21 @@ pub const FOLDER_IMAGE_ENTRIES_MAX: usize = 4_096;
 
 /// Most bytes that the folders in memory take, of all databases together.
 pub const FOLDER_IMAGES_BYTES_MAX: usize = 64 << 20;
+
+/// Most values of one column in one row of a view.
+pub const CELL_VALUES_MAX: usize = 4_096;
+
+/// Most characters of a text that decide about its place in a view.
+pub const SORTED_TEXT_CHARACTERS_MAX: usize = 256;
+
+/// Most bytes of its collation key that do.
+pub const SORTED_TEXT_BYTES_MAX: usize = 480;
+
+/// Most columns of a view.
+pub const VIEW_COLUMNS_MAX: usize = 256;
+
+/// Most orders in which a view is kept.
+pub const VIEW_COLLATIONS_MAX: usize = 16;
+
+/// Most bytes of the source of a selection or a column.
+pub const FORMULA_BYTES_MAX: usize = 64 << 10;

@@ -1,0 +1,208 @@
+//! The value of a column in one row of a view.
+//!
+//! A cell is a list, as every value of the formula language is: nothing, texts, numbers or times, or the error that the column's formula
+//! came to. It lies in the row in the form that `docs/views.md` gives.
+
+use base::Timestamp;
+use base::codec::{Decoder, Encoder, Truncated};
+
+use crate::item::Value;
+use crate::limits::CELL_VALUES_MAX;
+
+/// The value of a column.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub enum Cell {
+    /// The item is not there, or the list is empty.
+    #[default]
+    None,
+    /// One text or more.
+    Texts(Vec<String>),
+    /// One number or more.
+    Numbers(Vec<f64>),
+    /// One moment or more.
+    Times(Vec<Timestamp>),
+    /// What the formula came to.
+    Error(String),
+}
+
+/// One value of a cell.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum One<'c> {
+    /// There is no value.
+    None,
+    /// A text.
+    Text(&'c str),
+    /// A number.
+    Number(f64),
+    /// A moment.
+    Time(Timestamp),
+    /// What the formula came to.
+    Error,
+}
+
+impl Cell {
+    /// Makes the cell that shows an item.
+    #[must_use]
+    pub fn of_item(value: &Value) -> Self {
+        let cell = match value {
+            Value::Text(text) | Value::RichText(text) => Self::Texts(vec![text.clone()]),
+            Value::TextList(texts) => Self::Texts(texts.clone()),
+            Value::Number(number) => Self::Numbers(vec![*number]),
+            Value::NumberList(numbers) => Self::Numbers(numbers.clone()),
+            Value::Time(time) => Self::Times(vec![*time]),
+            Value::TimeList(times) => Self::Times(times.clone()),
+            Value::Object { file_name, .. } => Self::Texts(vec![file_name.clone()]),
+            Value::MimePart(_) | Value::NoteReferences(_) => Self::None,
+        };
+        cell.cut()
+    }
+
+    /// Tells how many values there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Texts(texts) => texts.len(),
+            Self::Numbers(numbers) => numbers.len(),
+            Self::Times(times) => times.len(),
+            Self::Error(_) => 1,
+        }
+    }
+
+    /// Tells whether there is no value.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Gives the value at an index.
+    #[must_use]
+    pub fn one(&self, index: usize) -> One<'_> {
+        let found = match self {
+            Self::None => None,
+            Self::Texts(texts) => texts.get(index).map(|text| One::Text(text)),
+            Self::Numbers(numbers) => numbers.get(index).copied().map(One::Number),
+            Self::Times(times) => times.get(index).copied().map(One::Time),
+            Self::Error(_) => Some(One::Error),
+        };
+        found.unwrap_or(One::None)
+    }
+
+    /// Gives a cell with the value at an index alone.
+    #[must_use]
+    pub fn only(&self, index: usize) -> Self {
+        match (self.one(index), self) {
+            (One::None, _) => Self::None,
+            (One::Text(text), _) => Self::Texts(vec![text.to_owned()]),
+            (One::Number(number), _) => Self::Numbers(vec![number]),
+            (One::Time(time), _) => Self::Times(vec![time]),
+            (One::Error, cell) => cell.clone(),
+        }
+    }
+
+    pub(crate) fn encode(&self, out: &mut Encoder) {
+        match self {
+            Self::None => {
+                out.u8(0);
+            }
+            Self::Texts(texts) => encode_list(out, 1, texts, |out, text| out.text(text)),
+            Self::Numbers(numbers) => encode_list(out, 2, numbers, |out, number| out.u64(number.to_bits())),
+            Self::Times(times) => encode_list(out, 3, times, |out, time| out.i64(time.0)),
+            Self::Error(text) => {
+                out.u8(4).text(text);
+            }
+        }
+    }
+
+    pub(crate) fn decode(input: &mut Decoder<'_>) -> Result<Self, Truncated> {
+        match input.u8()? {
+            0 => Ok(Self::None),
+            1 => decode_list(input, |input| input.text().map(str::to_owned)).map(Self::Texts),
+            2 => decode_list(input, |input| input.u64().map(f64::from_bits)).map(Self::Numbers),
+            3 => decode_list(input, |input| input.i64().map(Timestamp)).map(Self::Times),
+            4 => Ok(Self::Error(input.text()?.to_owned())),
+            _ => Err(Truncated),
+        }
+    }
+
+    /// Leaves out what is more than a row holds, and says *nothing* of an empty list.
+    fn cut(mut self) -> Self {
+        match &mut self {
+            Self::Texts(texts) => texts.truncate(CELL_VALUES_MAX),
+            Self::Numbers(numbers) => numbers.truncate(CELL_VALUES_MAX),
+            Self::Times(times) => times.truncate(CELL_VALUES_MAX),
+            Self::None | Self::Error(_) => {}
+        }
+        if self.is_empty() { Self::None } else { self }
+    }
+}
+
+fn encode_list<T>(
+    out: &mut Encoder,
+    kind: u8,
+    values: &[T],
+    each: impl for<'a> Fn(&'a mut Encoder, &T) -> &'a mut Encoder,
+) {
+    out.u8(kind).varint(values.len() as u64);
+    for value in values {
+        each(out, value);
+    }
+}
+
+fn decode_list<'b, T>(
+    input: &mut Decoder<'b>,
+    mut each: impl FnMut(&mut Decoder<'b>) -> Result<T, Truncated>,
+) -> Result<Vec<T>, Truncated> {
+    let count = input.count()?;
+    if count == 0 || count > CELL_VALUES_MAX {
+        return Err(Truncated);
+    }
+    (0..count).map(|_| each(input)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cells() -> Vec<Cell> {
+        let text = |text: &str| text.to_owned();
+        vec![
+            Cell::None,
+            Cell::Texts(vec![text("one"), text("")]),
+            Cell::Numbers(vec![1.5, -0.0, f64::INFINITY]),
+            Cell::Times(vec![Timestamp(-1), Timestamp(i64::MAX)]),
+            Cell::Error(text("Incorrect data type")),
+        ]
+    }
+
+    #[test]
+    fn the_stored_form_comes_back() {
+        for cell in cells() {
+            let mut out = Encoder::new();
+            cell.encode(&mut out);
+            let bytes = out.finish();
+            assert_eq!(Cell::decode(&mut Decoder::new(&bytes)), Ok(cell));
+            for length in 0..bytes.len() {
+                assert!(Cell::decode(&mut Decoder::new(&bytes[..length])).is_err());
+            }
+        }
+        assert!(Cell::decode(&mut Decoder::new(&[1, 0])).is_err(), "an empty list is written as nothing");
+        assert!(Cell::decode(&mut Decoder::new(&[9])).is_err());
+    }
+
+    #[test]
+    fn a_list_is_taken_apart() {
+        let cell = Cell::Texts(vec!["one".into(), "two".into()]);
+        assert_eq!((cell.len(), cell.one(1), cell.one(2)), (2, One::Text("two"), One::None));
+        assert_eq!(cell.only(1), Cell::Texts(vec!["two".into()]));
+        assert_eq!((cell.only(2), Cell::None.only(0)), (Cell::None, Cell::None));
+    }
+
+    #[test]
+    fn items_are_shown_as_lists_of_bounded_length() {
+        assert_eq!(Cell::of_item(&Value::TextList(Vec::new())), Cell::None);
+        assert_eq!(Cell::of_item(&Value::Number(2.0)), Cell::Numbers(vec![2.0]));
+        let many = Value::NumberList(vec![0.0; CELL_VALUES_MAX + 1]);
+        assert_eq!(Cell::of_item(&many).len(), CELL_VALUES_MAX);
+    }
+}

@@ -1,0 +1,382 @@
+//! What the design note of a view says: the question, the columns, the orders (`docs/views.md`, "The design note").
+//!
+//! [`ViewDesign::check`] tells the designer by the column's title what cannot be; whatever was checked can be indexed. The stored form is
+//! the item `$VIEWFORMAT`; name, letters and selection are items of their own, as in the original.
+
+use base::codec::{Decoder, Encoder, Truncated};
+
+use crate::error::{Error, Result};
+use crate::limits::{FORMULA_BYTES_MAX, VIEW_COLLATIONS_MAX, VIEW_COLUMNS_MAX};
+use crate::view::sort_key::{Differences, Order};
+
+/// The version of the stored form.
+const VERSION: u8 = 1;
+
+/// A view as its designer describes it, but for its name and selection.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ViewDesign {
+    /// Whose order of texts (BCP 47); empty for the root order.
+    pub locale: String,
+    /// Responses stand under their parents.
+    pub responses: bool,
+    /// Losers of conflicts are left out.
+    pub no_conflicts: bool,
+    /// Categories are closed until somebody opens them.
+    pub collapsed: bool,
+    /// When the index follows the documents.
+    pub refresh: Refresh,
+    /// The columns with the beginning and the end of a calendar entry.
+    pub range: Option<(u8, u8)>,
+    /// The columns, from left to right.
+    pub columns: Vec<Column>,
+}
+
+/// When the index follows the documents.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Refresh {
+    /// Always, in the background and when the view is opened.
+    #[default]
+    Automatic,
+    /// When the view is opened; in the background once it has been.
+    AfterFirstUse,
+    /// When somebody asks for it.
+    Manual,
+    /// When the view is opened and so many hours have gone.
+    Hours(u16),
+}
+
+/// A column.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Column {
+    /// What stands above it.
+    pub title: String,
+    /// The name under which programs ask for it, and that of the item which it shows if that is its source.
+    pub item: String,
+    /// The formula that gives its value; without one it shows the item.
+    pub formula: Option<String>,
+    /// How the rows are sorted by it.
+    pub sort: Option<Sort>,
+    /// Equal values make a category.
+    pub categorised: bool,
+    /// Each value of a list makes an entry of its own.
+    pub separate: bool,
+    /// It is kept and not shown.
+    pub hidden: bool,
+    /// It is shown for responses alone.
+    pub for_responses: bool,
+    /// Which differences between texts count.
+    pub differences: Differences,
+    /// The orders to which a click changes.
+    pub clicks: Clicks,
+    /// What is summed up.
+    pub total: Total,
+    /// How values are written; for clients.
+    pub format: Vec<u8>,
+}
+
+/// The direction of a sorted column.
+pub type Sort = Order;
+
+/// Orders that can be had by a click on a column.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Clicks {
+    /// Upwards.
+    pub ascending: bool,
+    /// Downwards.
+    pub descending: bool,
+}
+
+/// What a column sums up.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Total {
+    /// Nothing.
+    #[default]
+    None,
+    /// The sum.
+    Sum,
+    /// The mean of the documents.
+    Average,
+    /// The share of the parent's sum.
+    PercentOfParent,
+    /// The share of the grand total.
+    PercentOfAll,
+    /// The mean of the sub-categories' sums.
+    AveragePerChild,
+}
+
+/// One order of the rows: columns by their index, and directions.
+pub type Collation = Vec<(usize, Order)>;
+
+impl ViewDesign {
+    /// Refuses what cannot be indexed.
+    pub fn check(&self) -> Result<()> {
+        if self.columns.len() > VIEW_COLUMNS_MAX {
+            return Err(Error::Limit { what: "columns of a view", max: VIEW_COLUMNS_MAX });
+        }
+        if self.collations().len() > VIEW_COLLATIONS_MAX {
+            return Err(Error::Limit { what: "orders of a view", max: VIEW_COLLATIONS_MAX });
+        }
+        let mut is_behind = false;
+        for column in &self.columns {
+            column.check(is_behind)?;
+            is_behind |= column.sort.is_some() && !column.categorised;
+        }
+        match self.range {
+            Some((from, to)) if usize::from(from.max(to)) >= self.columns.len() => {
+                Err(Error::invalid("range of a calendar view", "it names a column that the view does not have"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the orders in which the rows are kept: the columns' own first, then one for each click.
+    #[must_use]
+    pub fn collations(&self) -> Vec<Collation> {
+        let own: Collation = self.sorted().collect();
+        let mut all = vec![own.clone()];
+        for (index, column) in self.columns.iter().enumerate() {
+            for (wanted, order) in
+                [(column.clicks.ascending, Order::Ascending), (column.clicks.descending, Order::Descending)]
+            {
+                let clicked: Collation = std::iter::once((index, order))
+                    .chain(own.iter().copied().filter(|(other, _)| *other != index))
+                    .collect();
+                if wanted && !all.contains(&clicked) {
+                    all.push(clicked);
+                }
+            }
+        }
+        all
+    }
+
+    /// Gives how many categorised columns lead.
+    #[must_use]
+    pub fn category_columns(&self) -> usize {
+        self.columns.iter().filter(|column| column.categorised).count()
+    }
+
+    fn sorted(&self) -> impl Iterator<Item = (usize, Order)> {
+        self.columns.iter().enumerate().filter_map(|(index, column)| Some((index, column.sort?)))
+    }
+
+    /// Gives the stored form.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::with_capacity(64 * (1 + self.columns.len()));
+        out.u8(VERSION).text(&self.locale);
+        out.u32(flags(&[self.responses, self.no_conflicts, self.collapsed]));
+        let (refresh, hours) = self.refresh.numbers();
+        out.u8(refresh).u16(hours);
+        let (from, to) = self.range.unwrap_or((u8::MAX, u8::MAX));
+        out.u8(from).u8(to).varint(self.columns.len() as u64);
+        self.columns.iter().for_each(|column| column.encode(&mut out));
+        out.finish()
+    }
+
+    /// Reads the stored form.
+    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
+        let mut input = Decoder::new(bytes);
+        if input.u8()? != VERSION {
+            return Err(Truncated);
+        }
+        let locale = input.text()?.to_owned();
+        let [responses, no_conflicts, collapsed] = flags_of(input.u32()?);
+        let refresh = Refresh::of_numbers(input.u8()?, input.u16()?).ok_or(Truncated)?;
+        let range = Some((input.u8()?, input.u8()?)).filter(|range| *range != (u8::MAX, u8::MAX));
+        let count = input.count()?;
+        if count > VIEW_COLUMNS_MAX {
+            return Err(Truncated);
+        }
+        let columns = (0..count).map(|_| Column::decode(&mut input)).collect::<std::result::Result<_, _>>()?;
+        Ok(Self { locale, responses, no_conflicts, collapsed, refresh, range, columns })
+    }
+}
+
+impl Column {
+    /// Refuses what cannot be indexed; `is_behind` a sorted column that is no category.
+    fn check(&self, is_behind: bool) -> Result<()> {
+        let wrong = |why: &str| Err(Error::invalid(format!("column \"{}\"", self.title), why));
+        if self.formula.as_ref().is_some_and(|formula| formula.len() > FORMULA_BYTES_MAX) {
+            return Err(Error::Limit { what: "bytes of a column's formula", max: FORMULA_BYTES_MAX });
+        }
+        if self.categorised && self.sort.is_none() {
+            return wrong("a categorised column is sorted; say in which direction");
+        }
+        if self.categorised && is_behind {
+            return wrong("categorised columns stand before all other sorted ones");
+        }
+        if self.separate && self.sort.is_none() {
+            return wrong("only a sorted column can show each value as an entry of its own");
+        }
+        if self.categorised && self.total != Total::None {
+            return wrong("a category has no total of its own");
+        }
+        Ok(())
+    }
+
+    fn encode(&self, out: &mut Encoder) {
+        out.text(&self.title).text(&self.item);
+        out.u8(u8::from(self.formula.is_some())).text(self.formula.as_deref().unwrap_or_default());
+        out.u8(match self.sort {
+            None => 0,
+            Some(Order::Ascending) => 1,
+            Some(Order::Descending) => 2,
+        });
+        let Differences { case, accents } = self.differences;
+        let Clicks { ascending, descending } = self.clicks;
+        let bits =
+            [self.categorised, self.separate, self.hidden, self.for_responses, case, accents, ascending, descending];
+        out.u32(flags(&bits)).u8(self.total as u8).bytes(&self.format);
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, Truncated> {
+        let (title, item) = (input.text()?.to_owned(), input.text()?.to_owned());
+        let (has_formula, formula) = (input.u8()? == 1, input.text()?.to_owned());
+        let sort = match input.u8()? {
+            0 => None,
+            1 => Some(Order::Ascending),
+            2 => Some(Order::Descending),
+            _ => return Err(Truncated),
+        };
+        let [categorised, separate, hidden, for_responses, case, accents, ascending, descending] =
+            flags_of(input.u32()?);
+        let total = Total::of_number(input.u8()?).ok_or(Truncated)?;
+        Ok(Self {
+            title,
+            item,
+            formula: has_formula.then_some(formula),
+            sort,
+            categorised,
+            separate,
+            hidden,
+            for_responses,
+            differences: Differences { case, accents },
+            clicks: Clicks { ascending, descending },
+            total,
+            format: input.bytes()?.to_vec(),
+        })
+    }
+}
+
+impl Refresh {
+    fn numbers(self) -> (u8, u16) {
+        match self {
+            Self::Automatic => (0, 0),
+            Self::AfterFirstUse => (1, 0),
+            Self::Manual => (2, 0),
+            Self::Hours(hours) => (3, hours),
+        }
+    }
+
+    fn of_numbers(number: u8, hours: u16) -> Option<Self> {
+        match number {
+            0 => Some(Self::Automatic),
+            1 => Some(Self::AfterFirstUse),
+            2 => Some(Self::Manual),
+            3 => Some(Self::Hours(hours)),
+            _ => None,
+        }
+    }
+}
+
+impl Total {
+    const ALL: [Self; 6] =
+        [Self::None, Self::Sum, Self::Average, Self::PercentOfParent, Self::PercentOfAll, Self::AveragePerChild];
+
+    fn of_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// Packs switches, the first into the lowest bit.
+fn flags(bits: &[bool]) -> u32 {
+    bits.iter().enumerate().map(|(index, bit)| u32::from(*bit) << index).sum()
+}
+
+fn flags_of<const N: usize>(flags: u32) -> [bool; N] {
+    std::array::from_fn(|index| flags >> index & 1 == 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(title: &str) -> Column {
+        Column { title: title.to_owned(), item: title.to_lowercase(), ..Column::default() }
+    }
+
+    fn sorted(title: &str, order: Order) -> Column {
+        Column { sort: Some(order), ..column(title) }
+    }
+
+    fn category(title: &str) -> Column {
+        Column { categorised: true, ..sorted(title, Order::Ascending) }
+    }
+
+    fn rich() -> ViewDesign {
+        let clicks = Clicks { ascending: true, descending: true };
+        ViewDesign {
+            locale: "sv".into(),
+            responses: true,
+            collapsed: true,
+            refresh: Refresh::Hours(12),
+            range: Some((1, 2)),
+            columns: vec![
+                Column { separate: true, ..category("Category") },
+                Column {
+                    clicks,
+                    differences: Differences { case: true, accents: false },
+                    ..sorted("Date", Order::Descending)
+                },
+                Column { total: Total::PercentOfAll, formula: Some("Price * 2".into()), ..column("Price") },
+                Column { clicks, hidden: true, format: vec![1, 2], for_responses: true, ..column("Name") },
+            ],
+            ..ViewDesign::default()
+        }
+    }
+
+    #[test]
+    fn the_stored_form_comes_back() {
+        for design in [ViewDesign::default(), rich()] {
+            design.check().expect("right");
+            let bytes = design.encode();
+            assert_eq!(ViewDesign::decode(&bytes), Ok(design));
+            for length in 0..bytes.len() {
+                assert!(ViewDesign::decode(&bytes[..length]).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn each_click_is_an_order_before_the_own_one() {
+        let (up, down) = (Order::Ascending, Order::Descending);
+        let expected: Vec<Collation> = vec![
+            vec![(0, up), (1, down)],
+            vec![(1, up), (0, up)],
+            vec![(1, down), (0, up)],
+            vec![(3, up), (0, up), (1, down)],
+            vec![(3, down), (0, up), (1, down)],
+        ];
+        assert_eq!(rich().collations(), expected);
+        let clicked = Column { clicks: Clicks { ascending: true, descending: false }, ..sorted("Date", up) };
+        let same = ViewDesign { columns: vec![clicked], ..ViewDesign::default() };
+        assert_eq!(same.collations().len(), 1, "the own order is not kept twice");
+    }
+
+    #[test]
+    fn what_cannot_be_is_told_by_the_name_of_the_column() {
+        let refused = |columns: Vec<Column>, text: &str| {
+            let refusal = ViewDesign { columns, ..ViewDesign::default() }.check().expect_err("refused").to_string();
+            assert!(refusal.contains(text), "{refusal}");
+        };
+        refused(vec![sorted("Date", Order::Ascending), category("Kind")], "\"Kind\"");
+        refused(vec![Column { categorised: true, ..column("Kind") }], "in which direction");
+        refused(vec![Column { separate: true, ..column("Kind") }], "sorted");
+        refused(vec![Column { total: Total::Sum, ..category("Kind") }], "total");
+        refused(vec![column("a"); VIEW_COLUMNS_MAX + 1], "columns of a view");
+        let clicks = Clicks { ascending: true, descending: true };
+        refused(vec![Column { clicks, ..column("a") }; 8], "orders of a view");
+        let range = ViewDesign { range: Some((0, 1)), columns: vec![column("a")], ..ViewDesign::default() };
+        assert!(range.check().is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! Sums of numbers that do not forget: what was added can be taken away again, in any order, and nothing is left.
+//!
+//! Floating-point addition rounds, so a total that follows additions and removals for years drifts away from the sum of what is there. An
+//! [`ExactSum`] is a list of numbers that do not overlap, smallest first, whose exact sum is the exact sum of everything that was added
+//! less everything that was taken away (J. R. Shewchuk, *Adaptive precision floating-point arithmetic*, 1997). It is rounded once,
+//! when it is asked for: [`ExactSum::value`] is the number nearest to the exact sum.
+//!
+//! Numbers that are infinite, undefined or larger than [`SUMMAND_MAX`] cannot be summed like that. They are counted; while there is one,
+//! the sum is undefined.
+
+use base::codec::{Decoder, Encoder, Truncated};
+
+/// The largest magnitude that is summed: a million million of them do not overflow.
+pub const SUMMAND_MAX: f64 = 1e290;
+
+/// Most parts of a sum: more cannot lie apart within the range of exponents.
+const PARTS_MAX: usize = 64;
+
+/// An exact sum.
+#[derive(Clone, Default, Debug)]
+pub struct ExactSum {
+    /// Not overlapping, rising in magnitude, none zero.
+    parts: Vec<f64>,
+    /// How many numbers cannot be summed.
+    odd: u64,
+}
+
+impl ExactSum {
+    /// Adds a number.
+    pub fn add(&mut self, number: f64) {
+        if is_summable(number) {
+            self.grow(number);
+        } else {
+            self.odd += 1;
+        }
+    }
+
+    /// Takes a number away that was added before.
+    pub fn remove(&mut self, number: f64) {
+        if is_summable(number) {
+            self.grow(-number);
+        } else {
+            assert!(self.odd > 0, "only what was added is taken away");
+            self.odd -= 1;
+        }
+    }
+
+    /// Gives the number nearest to the exact sum, ties to even; NaN while there are numbers that cannot be summed.
+    #[must_use]
+    pub fn value(&self) -> f64 {
+        if self.odd > 0 {
+            return f64::NAN;
+        }
+        let mut parts = self.parts.iter().rev().copied();
+        let mut high = parts.next().unwrap_or(0.0);
+        while let Some(part) = parts.next() {
+            let (sum, rest) = two_sum(high, part);
+            high = sum;
+            if rest != 0.0 {
+                return round_half_even(high, rest, parts.next());
+            }
+        }
+        high
+    }
+
+    /// Tells whether nothing is in it.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.parts.is_empty() && self.odd == 0
+    }
+
+    pub(crate) fn encode(&self, out: &mut Encoder) {
+        out.varint(self.odd).varint(self.parts.len() as u64);
+        for part in &self.parts {
+            out.u64(part.to_bits());
+        }
+    }
+
+    pub(crate) fn decode(input: &mut Decoder<'_>) -> Result<Self, Truncated> {
+        let odd = input.varint()?;
+        let count = usize::try_from(input.varint()?).ok().filter(|count| *count <= PARTS_MAX).ok_or(Truncated)?;
+        let parts: Vec<f64> = (0..count).map(|_| input.u64().map(f64::from_bits)).collect::<Result<_, _>>()?;
+        let is_sound = parts.iter().all(|part| part.is_finite() && *part != 0.0)
+            && parts.windows(2).all(|pair| pair[0].abs() < pair[1].abs());
+        is_sound.then_some(Self { parts, odd }).ok_or(Truncated)
+    }
+
+    fn grow(&mut self, number: f64) {
+        let mut carry = number;
+        let mut kept = 0;
+        for index in 0..self.parts.len() {
+            let (sum, rest) = two_sum(carry, self.parts[index]);
+            if rest != 0.0 {
+                self.parts[kept] = rest;
+                kept += 1;
+            }
+            carry = sum;
+        }
+        self.parts.truncate(kept);
+        if carry != 0.0 {
+            self.parts.push(carry);
+        }
+        assert!(self.parts.len() <= PARTS_MAX, "parts that do not overlap are few");
+    }
+}
+
+impl PartialEq for ExactSum {
+    /// Compares what the sums are, not how they came about.
+    fn eq(&self, other: &Self) -> bool {
+        let mut difference = self.clone();
+        other.parts.iter().for_each(|part| difference.grow(-part));
+        difference.parts.is_empty() && self.odd == other.odd
+    }
+}
+
+fn is_summable(number: f64) -> bool {
+    number.abs() <= SUMMAND_MAX
+}
+
+/// Adds two numbers; gives the rounded sum and what rounding left.
+fn two_sum(one: f64, other: f64) -> (f64, f64) {
+    let (large, small) = if one.abs() < other.abs() { (other, one) } else { (one, other) };
+    let sum = large + small;
+    (sum, small - (sum - large))
+}
+
+/// Corrects a sum whose rest is exactly half a unit of it, and where the next smaller part decides to which side it goes.
+fn round_half_even(high: f64, rest: f64, next: Option<f64>) -> f64 {
+    if next.is_none_or(|next| (rest < 0.0) != (next < 0.0)) {
+        return high;
+    }
+    let doubled = rest * 2.0;
+    let other = high + doubled;
+    if other - high == doubled { other } else { high }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sum_of(numbers: &[f64]) -> ExactSum {
+        let mut sum = ExactSum::default();
+        numbers.iter().for_each(|number| sum.add(*number));
+        sum
+    }
+
+    fn check(numbers: &[f64], expected: f64) {
+        assert_eq!(sum_of(numbers).value().to_bits(), expected.to_bits(), "{numbers:?}");
+    }
+
+    #[test]
+    fn sums_are_rounded_once() {
+        check(&[], 0.0);
+        check(&[0.1; 10], 1.0);
+        check(&[1e16, 1.0, 1e-16], 10_000_000_000_000_002.0);
+        check(&[1e16 - 2.0, 1.0 - f64::EPSILON, -(1e16 - 2.0), -(1.0 - f64::EPSILON)], 0.0);
+        check(&[1e280, 1.0, -1e280], 1.0);
+        check(&[2_f64.powi(53), -0.5, -(2_f64.powi(-54))], 2_f64.powi(53) - 1.0);
+        check(&[f64::MIN_POSITIVE / 4.0; 2], f64::MIN_POSITIVE / 2.0);
+    }
+
+    #[test]
+    fn what_was_added_can_be_taken_away_in_any_order() {
+        let numbers: Vec<f64> = (1..500)
+            .map(|number| f64::from(number).powf(7.3) / 3.0 * if number % 3 == 0 { -1.0 } else { 1e-9 })
+            .collect();
+        let mut sum = sum_of(&numbers);
+        let mut backwards = ExactSum::default();
+        numbers.iter().rev().for_each(|number| backwards.add(*number));
+        assert_eq!(sum.value().to_bits(), backwards.value().to_bits());
+        assert!(sum == backwards);
+        numbers.iter().step_by(2).chain(numbers.iter().skip(1).step_by(2)).for_each(|number| sum.remove(*number));
+        assert!(sum.is_zero(), "{sum:?}");
+    }
+
+    #[test]
+    fn what_cannot_be_summed_makes_the_sum_undefined_while_it_is_there() {
+        let mut sum = sum_of(&[1.5, f64::INFINITY, f64::NAN, 1e300]);
+        assert!(sum.value().is_nan());
+        [f64::NAN, 1e300, f64::INFINITY].iter().for_each(|number| sum.remove(*number));
+        assert_eq!(sum.value(), 1.5);
+    }
+
+    #[test]
+    fn the_stored_form_comes_back_and_damage_is_seen() {
+        let sum = sum_of(&[1e100, 1.0, 1e-100, f64::NAN]);
+        let mut out = Encoder::with_capacity(64);
+        sum.encode(&mut out);
+        let bytes = out.finish();
+        assert!(ExactSum::decode(&mut Decoder::new(&bytes)).is_ok_and(|decoded| decoded == sum));
+        for length in 0..bytes.len() {
+            assert!(ExactSum::decode(&mut Decoder::new(&bytes[..length])).is_err());
+        }
+        let mut swapped = bytes.clone();
+        swapped[2..10].copy_from_slice(&bytes[18..26]);
+        assert!(ExactSum::decode(&mut Decoder::new(&swapped)).is_err(), "parts rise");
+    }
+}

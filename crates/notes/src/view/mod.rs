@@ -1,0 +1,14 @@
+//! Views: saved questions with an order, and the index that answers them (`docs/views.md`).
+//!
+//! | module | what it holds |
+//! |---|---|
+//!
+//! | [`design`] | what the design note of a view says |
+//! | [`cell`] | the value of a column in a row |
+//! | [`sort_key`] | bytes whose order is the order of values |
+//! | [`exact_sum`] | totals that do not drift |
+
+pub mod cell;
+pub mod design;
+pub mod exact_sum;
+pub mod sort_key;

@@ -1,0 +1,208 @@
+//! Bytes whose order is the order of values: what the keys of rows are made of (`docs/views.md`, "Sort component").
+//!
+//! A component is a type byte, the value, and an end where the length varies; in a descending column every bit of it is inverted. No
+//! component is the beginning of another one, so components can be put behind each other and compare one by one.
+//!
+//! Text is ordered by the Unicode collation algorithm, in the order of a locale ([`TextOrder`]).
+
+use icu_collator::options::{AlternateHandling, CaseLevel, CollatorOptions, Strength};
+use icu_collator::{CollatorBorrowed, CollatorPreferences};
+use icu_locale_core::Locale;
+
+use crate::limits::{SORTED_TEXT_BYTES_MAX, SORTED_TEXT_CHARACTERS_MAX};
+use crate::view::cell::One;
+
+/// Which differences between texts count, besides that of letters.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct Differences {
+    /// `a` and `A` are different.
+    pub case: bool,
+    /// `a` and `á` are different.
+    pub accents: bool,
+}
+
+/// The way a column is sorted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// The smallest value first.
+    Ascending,
+    /// The greatest value first.
+    Descending,
+}
+
+/// The order of texts in a locale.
+pub struct TextOrder {
+    collator: CollatorBorrowed<'static>,
+}
+
+impl TextOrder {
+    /// Gives the order of a locale (BCP 47), or the root order when it is empty or not known.
+    #[must_use]
+    pub fn of_locale(locale: &str, differences: Differences) -> Self {
+        let preferences = locale.parse::<Locale>().map(CollatorPreferences::from).unwrap_or_default();
+        let options = options(differences);
+        let root = || CollatorBorrowed::try_new(CollatorPreferences::default(), options);
+        let collator = CollatorBorrowed::try_new(preferences, options).or_else(|_| root());
+        Self { collator: collator.expect("the root order is compiled in") }
+    }
+
+    fn write(&self, text: &str, out: &mut Vec<u8>) {
+        let end = text.char_indices().nth(SORTED_TEXT_CHARACTERS_MAX).map_or(text.len(), |(index, _)| index);
+        let mut key = Vec::with_capacity(2 * end.min(SORTED_TEXT_BYTES_MAX));
+        let Ok(()) = self.collator.write_sort_key_to(&text[..end], &mut key);
+        key.truncate(SORTED_TEXT_BYTES_MAX);
+        for byte in key {
+            out.push(byte);
+            if byte == 0 {
+                out.push(0xFF);
+            }
+        }
+        out.extend([0, 0]);
+    }
+}
+
+/// Writes the component of a value.
+pub fn write(value: One<'_>, order: Order, texts: &TextOrder, out: &mut Vec<u8>) {
+    let start = out.len();
+    match value {
+        One::None => out.push(0x10),
+        One::Number(number) => {
+            out.push(0x20);
+            out.extend(number_bits(number).to_be_bytes());
+        }
+        One::Time(time) => {
+            out.push(0x30);
+            out.extend((time.0.cast_unsigned() ^ (1 << 63)).to_be_bytes());
+        }
+        One::Text(text) => {
+            out.push(0x40);
+            texts.write(text, out);
+        }
+        One::Error => out.push(0x70),
+    }
+    if order == Order::Descending {
+        out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+}
+
+/// Gives bits that compare as the numbers do; 0 and −0 are the same, and what is no number comes last.
+fn number_bits(number: f64) -> u64 {
+    let number = if number == 0.0 { 0.0 } else { number };
+    let bits = if number.is_nan() { f64::NAN.to_bits() & !(1 << 63) } else { number.to_bits() };
+    if bits >> 63 == 1 { !bits } else { bits | (1 << 63) }
+}
+
+fn options(differences: Differences) -> CollatorOptions {
+    let mut options = CollatorOptions::default();
+    options.strength = Some(match (differences.accents, differences.case) {
+        (false, _) => Strength::Primary,
+        (true, false) => Strength::Secondary,
+        (true, true) => Strength::Tertiary,
+    });
+    options.case_level = Some(if differences.case && !differences.accents { CaseLevel::On } else { CaseLevel::Off });
+    options.alternate_handling = Some(AlternateHandling::NonIgnorable);
+    options
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Timestamp;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PLAIN: Differences = Differences { case: false, accents: false };
+
+    fn component(value: One<'_>, order: Order, differences: Differences) -> Vec<u8> {
+        let mut out = Vec::new();
+        write(value, order, &TextOrder::of_locale("", differences), &mut out);
+        out
+    }
+
+    fn texts_in_order(locale: &str, differences: Differences, texts: &[&str]) {
+        let order = TextOrder::of_locale(locale, differences);
+        let key = |text: &str| {
+            let mut out = Vec::new();
+            write(One::Text(text), Order::Ascending, &order, &mut out);
+            out
+        };
+        for pair in texts.windows(2) {
+            assert!(key(pair[0]) < key(pair[1]), "{pair:?} in {locale:?}");
+        }
+    }
+
+    #[test]
+    fn types_come_in_their_order_and_values_within() {
+        let values = [
+            One::None,
+            One::Number(f64::NEG_INFINITY),
+            One::Number(-2.5),
+            One::Number(0.0),
+            One::Number(1e-300),
+            One::Number(7.0),
+            One::Number(f64::NAN),
+            One::Time(Timestamp(i64::MIN)),
+            One::Time(Timestamp(-1)),
+            One::Time(Timestamp(5)),
+            One::Text(""),
+            One::Text("a"),
+            One::Text("a b"),
+            One::Text("ab"),
+            One::Text("b"),
+            One::Error,
+        ];
+        let keys: Vec<_> = values.iter().map(|value| component(*value, Order::Ascending, PLAIN)).collect();
+        let downwards: Vec<_> = values.iter().map(|value| component(*value, Order::Descending, PLAIN)).collect();
+        assert!(keys.is_sorted_by(|one, other| one < other));
+        assert!(downwards.is_sorted_by(|one, other| one > other));
+    }
+
+    #[test]
+    fn equal_values_have_equal_components() {
+        assert_eq!(
+            component(One::Number(0.0), Order::Ascending, PLAIN),
+            component(One::Number(-0.0), Order::Ascending, PLAIN)
+        );
+        assert_eq!(
+            component(One::Text("Élan"), Order::Ascending, PLAIN),
+            component(One::Text("elan"), Order::Ascending, PLAIN)
+        );
+    }
+
+    #[test]
+    fn case_and_accents_count_when_asked_for() {
+        texts_in_order("", Differences { case: true, accents: false }, &["role", "Role", "roles"]);
+        texts_in_order("", Differences { case: false, accents: true }, &["role", "rôle", "roles"]);
+        texts_in_order("", Differences { case: true, accents: true }, &["role", "Role", "rôle", "Rôle", "roles"]);
+    }
+
+    #[test]
+    fn locales_have_their_own_order() {
+        texts_in_order("de", PLAIN, &["Ärger", "Azur", "Zebra"]);
+        texts_in_order("sv", PLAIN, &["Azur", "Zebra", "Ärger"]);
+        texts_in_order("no such locale!", PLAIN, &["Ärger", "Azur", "Zebra"]);
+    }
+
+    #[test]
+    fn long_texts_are_cut_to_a_bounded_component() {
+        let long = "語".repeat(10_000);
+        assert!(component(One::Text(&long), Order::Ascending, PLAIN).len() <= 2 * SORTED_TEXT_BYTES_MAX + 3);
+    }
+
+    proptest! {
+        #[test]
+        fn no_component_is_the_beginning_of_another(one in ".{0,12}", other in ".{0,12}", down: bool) {
+            let order = if down { Order::Descending } else { Order::Ascending };
+            let (one, other) = (component(One::Text(&one), order, PLAIN), component(One::Text(&other), order, PLAIN));
+            prop_assert!(one == other || !one.starts_with(&other) && !other.starts_with(&one));
+        }
+
+        #[test]
+        fn numbers_compare_as_numbers(one: f64, other: f64) {
+            let key = |number| component(One::Number(number), Order::Ascending, PLAIN);
+            if let Some(ordering) = one.partial_cmp(&other) {
+                prop_assert_eq!(key(one).cmp(&key(other)), ordering);
+            }
+        }
+    }
+}
