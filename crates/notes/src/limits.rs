@@ -74,3 +74,9 @@ pub const VIEW_COLLATIONS_MAX: usize = 16;
 
 /// Most bytes of the source of a selection or a column.
 pub const FORMULA_BYTES_MAX: usize = 64 << 10;
+
+/// Most levels of categories above a document.
+pub const CATEGORY_LEVELS_MAX: usize = 31;
+
+/// Most spellings of one category that are told apart.
+pub const CATEGORY_SPELLINGS_MAX: usize = 64;

@@ -5,10 +5,14 @@
 //!
 //! | [`design`] | what the design note of a view says |
 //! | [`cell`] | the value of a column in a row |
+//! | [`row`] | rows and their keys |
+//! | [`category`] | what a category counts and sums up |
 //! | [`sort_key`] | bytes whose order is the order of values |
 //! | [`exact_sum`] | totals that do not drift |
 
+pub mod category;
 pub mod cell;
 pub mod design;
 pub mod exact_sum;
+pub mod row;
 pub mod sort_key;

@@ -1,0 +1,313 @@
+//! The rows of a view and their keys (`docs/views.md`, "Rows and their keys").
+//!
+//! A key begins with the key of its parent, so that a subtree is one range of keys and lies right behind its top. [`Keys`] makes the keys of
+//! one collation; it knows nothing of documents but their cells.
+//!
+//! Invariants: the key of a category row is smaller than all keys beneath it, and the keys beneath it are those that begin with its path
+//! ([`Category::path`]); two rows have different keys, because keys of documents end with the number of the note and of the entry.
+
+use base::codec::{Decoder, Encoder, Truncated};
+use base::{NoteId, Unid};
+
+use crate::limits::{CATEGORY_LEVELS_MAX, VIEW_COLUMNS_MAX};
+use crate::view::cell::{Cell, One};
+use crate::view::design::{Collation, ViewDesign};
+use crate::view::sort_key::{self, Order, TextOrder};
+
+/// The version of the stored form.
+const VERSION: u8 = 1;
+
+/// What stands behind the component of a category level.
+mod mark {
+    /// Nothing is beneath: this is the key of the category's own row.
+    pub(super) const ROW: u8 = 0;
+    /// The last level; what follows belongs to a document.
+    pub(super) const LAST: u8 = 1;
+    /// Another level follows.
+    pub(super) const FURTHER: u8 = 2;
+}
+
+/// What a row shows.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Row {
+    /// A document.
+    Document(DocumentRow),
+    /// A category; what it is called and counts stands in its record.
+    Category,
+}
+
+/// A document in a view.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DocumentRow {
+    /// Which document.
+    pub unid: Unid,
+    /// How many responses are above it: 0 for a main document.
+    pub response_level: u8,
+    /// It has Readers items: not everybody sees it.
+    pub restricted: bool,
+    /// It is the loser of a conflict.
+    pub conflict: bool,
+    /// The values of the columns.
+    pub cells: Vec<Cell>,
+}
+
+impl Row {
+    /// Gives the stored form.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::with_capacity(64);
+        out.u8(VERSION);
+        match self {
+            Self::Category => {
+                out.u8(2);
+            }
+            Self::Document(row) => {
+                out.u8(1).u8(row.response_level).raw(&row.unid.0);
+                out.u8(u8::from(row.restricted) | u8::from(row.conflict) << 1).varint(row.cells.len() as u64);
+                row.cells.iter().for_each(|cell| cell.encode(&mut out));
+            }
+        }
+        out.finish()
+    }
+
+    /// Reads the stored form.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
+        let mut input = Decoder::new(bytes);
+        if input.u8()? != VERSION {
+            return Err(Truncated);
+        }
+        match input.u8()? {
+            1 => DocumentRow::decode(&mut input).map(Self::Document),
+            2 => Ok(Self::Category),
+            _ => Err(Truncated),
+        }
+    }
+}
+
+impl DocumentRow {
+    fn decode(input: &mut Decoder<'_>) -> Result<Self, Truncated> {
+        let response_level = input.u8()?;
+        let unid = Unid(input.array()?);
+        let flags = input.u8()?;
+        let count = input.count()?;
+        if count > VIEW_COLUMNS_MAX {
+            return Err(Truncated);
+        }
+        let cells = (0..count).map(|_| Cell::decode(input)).collect::<Result<_, _>>()?;
+        Ok(Self { unid, response_level, restricted: flags & 1 != 0, conflict: flags & 2 != 0, cells })
+    }
+}
+
+/// A category that a document belongs to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Category {
+    /// How many levels it has, itself included.
+    pub level: u8,
+    /// What all keys beneath it begin with.
+    pub path: Vec<u8>,
+    /// What this document calls it; empty when it has no value.
+    pub spelling: String,
+}
+
+impl Category {
+    /// Gives the key of its row.
+    #[must_use]
+    pub fn row_key(&self) -> Vec<u8> {
+        [&self.path[..], &[mark::ROW]].concat()
+    }
+}
+
+/// Makes the keys of one collation.
+pub struct Keys {
+    /// The columns that make categories, in their order.
+    categories: Vec<SortedColumn>,
+    /// The others that are sorted.
+    others: Vec<SortedColumn>,
+}
+
+struct SortedColumn {
+    index: usize,
+    order: Order,
+    texts: TextOrder,
+}
+
+impl Keys {
+    /// Prepares for one of [`ViewDesign::collations`]. It has categories when all categorised columns lead it.
+    #[must_use]
+    pub fn new(design: &ViewDesign, collation: &Collation) -> Self {
+        let count = design.category_columns();
+        let leads = collation.iter().take(count).all(|(index, _)| design.columns[*index].categorised);
+        let sorted = |(index, order): &(usize, Order)| SortedColumn {
+            index: *index,
+            order: *order,
+            texts: TextOrder::of_locale(&design.locale, design.columns[*index].differences),
+        };
+        let mut categories: Vec<SortedColumn> = collation.iter().map(sorted).collect();
+        let others = categories.split_off(if leads { count } else { 0 });
+        Self { categories, others }
+    }
+
+    /// Gives the categories of an entry, from the outermost inwards.
+    #[must_use]
+    pub fn categories(&self, cells: &[Cell]) -> Vec<Category> {
+        let mut found: Vec<Category> = Vec::new();
+        for column in &self.categories {
+            for spelling in levels(cells[column.index].one(0)) {
+                if found.len() == CATEGORY_LEVELS_MAX {
+                    return found;
+                }
+                let mut path = found.last().map_or_else(Vec::new, |above| [&above.path[..], &[mark::FURTHER]].concat());
+                sort_key::write(spelling, column.order, &column.texts, &mut path);
+                found.push(Category { level: found.len() as u8 + 1, path, spelling: spelled(spelling) });
+            }
+        }
+        found
+    }
+
+    /// Gives the key of a main document's entry.
+    #[must_use]
+    pub fn document(&self, cells: &[Cell], note: NoteId, entry: u16) -> Vec<u8> {
+        let mut key = Vec::with_capacity(64);
+        if let Some(innermost) = self.categories(cells).last() {
+            key.extend(&innermost.path);
+            key.push(mark::LAST);
+        }
+        self.finish(key, cells, note, entry)
+    }
+
+    /// Gives the key of a response beneath a document's row.
+    #[must_use]
+    pub fn response(&self, parent: &[u8], cells: &[Cell], note: NoteId) -> Vec<u8> {
+        self.finish(parent.to_vec(), cells, note, 0)
+    }
+
+    fn finish(&self, mut key: Vec<u8>, cells: &[Cell], note: NoteId, entry: u16) -> Vec<u8> {
+        for column in &self.others {
+            sort_key::write(cells[column.index].one(0), column.order, &column.texts, &mut key);
+        }
+        key.extend(note.to_key());
+        key.extend(entry.to_be_bytes());
+        key
+    }
+}
+
+/// Takes the value of a category apart at its backslashes.
+fn levels(value: One<'_>) -> Vec<One<'_>> {
+    match value {
+        One::Text(text) if text.is_empty() => vec![One::None],
+        One::Text(text) => text.split('\\').map(One::Text).collect(),
+        other => vec![other],
+    }
+}
+
+/// Writes the name of a category whose value is no text for those who cannot format it themselves.
+fn spelled(value: One<'_>) -> String {
+    match value {
+        One::None => String::new(),
+        One::Text(text) => text.to_owned(),
+        One::Number(number) => number.to_string(),
+        One::Time(time) => time.0.to_string(),
+        One::Error => "@ERROR".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::design::Column;
+
+    fn sorted(title: &str, categorised: bool) -> Column {
+        Column { title: title.into(), sort: Some(Order::Ascending), categorised, ..Column::default() }
+    }
+
+    fn keys() -> Keys {
+        let design = ViewDesign { columns: vec![sorted("Kind", true), sorted("Name", false)], ..ViewDesign::default() };
+        Keys::new(&design, &design.collations()[0])
+    }
+
+    fn cells(kind: &str, name: &str) -> Vec<Cell> {
+        vec![Cell::Texts(vec![kind.into()]), Cell::Texts(vec![name.into()])]
+    }
+
+    #[test]
+    fn the_stored_form_comes_back() {
+        let document = DocumentRow {
+            unid: Unid([7; 16]),
+            response_level: 3,
+            restricted: true,
+            conflict: false,
+            cells: vec![Cell::None, Cell::Numbers(vec![1.0])],
+        };
+        for row in [Row::Category, Row::Document(document)] {
+            let bytes = row.encode();
+            assert_eq!(Row::decode(&bytes), Ok(row));
+            for length in 0..bytes.len() {
+                assert!(Row::decode(&bytes[..length]).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn a_category_stands_before_its_documents_and_these_before_its_sub_categories() {
+        let keys = keys();
+        let category = |kind: &str, level: usize| keys.categories(&cells(kind, ""))[level - 1].row_key();
+        let rows = [
+            category("", 1),
+            keys.document(&cells("", "z"), NoteId(1), 0),
+            category("A", 1),
+            keys.document(&cells("A", "a"), NoteId(9), 0),
+            keys.document(&cells("A", "b"), NoteId(2), 0),
+            keys.document(&cells("A", "b"), NoteId(2), 1),
+            keys.document(&cells("A", "b"), NoteId(3), 0),
+            category("A\\B", 2),
+            keys.document(&cells("A\\B", "a"), NoteId(1), 0),
+            category("A\\C", 2),
+            category("A\\C\\D", 3),
+            category("AA", 1),
+            category("B", 1),
+        ];
+        assert!(rows.is_sorted_by(|one, other| one < other), "{rows:?}");
+    }
+
+    #[test]
+    fn what_lies_beneath_begins_with_the_path() {
+        let keys = keys();
+        let outer = &keys.categories(&cells("A", ""))[0];
+        let inner = keys.document(&cells("a\\b", "x"), NoteId(1), 0);
+        let other = keys.document(&cells("Ab", "x"), NoteId(1), 0);
+        assert!(inner.starts_with(&outer.path) && outer.row_key() < inner);
+        assert!(!other.starts_with(&outer.path));
+        let levels = keys.categories(&cells("A\\b\\c", ""));
+        assert_eq!(levels.iter().map(|category| category.spelling.as_str()).collect::<Vec<_>>(), ["A", "b", "c"]);
+        assert_eq!(levels.iter().map(|category| category.level).collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn responses_stand_behind_their_parent_and_before_the_next() {
+        let keys = keys();
+        let parent = keys.document(&cells("A", "b"), NoteId(2), 0);
+        let next = keys.document(&cells("A", "b"), NoteId(3), 0);
+        let response = keys.response(&parent, &cells("Z", "z"), NoteId(1));
+        let deeper = keys.response(&response, &cells("", "a"), NoteId(8));
+        let second = keys.response(&parent, &cells("", "zz"), NoteId(4));
+        assert!([&parent, &response, &deeper, &second, &next].is_sorted_by(|one, other| one < other));
+    }
+
+    #[test]
+    fn a_click_on_another_column_leaves_the_categories() {
+        let clicked = Column {
+            clicks: crate::view::design::Clicks { ascending: true, descending: false },
+            ..sorted("Name", false)
+        };
+        let design = ViewDesign { columns: vec![sorted("Kind", true), clicked], ..ViewDesign::default() };
+        let keys = Keys::new(&design, &design.collations()[1]);
+        assert!(keys.categories(&cells("A", "b")).is_empty());
+        assert!(keys.document(&cells("Z", "a"), NoteId(1), 0) < keys.document(&cells("A", "b"), NoteId(1), 0));
+    }
+
+    #[test]
+    fn levels_are_bounded() {
+        let deep = "x\\".repeat(2 * CATEGORY_LEVELS_MAX);
+        assert_eq!(keys().categories(&cells(&deep, "")).len(), CATEGORY_LEVELS_MAX);
+    }
+}
