@@ -53,11 +53,13 @@ impl Tally {
         self.documents == 0
     }
 
-    /// Counts a document whose summing columns have these cells, and which calls the category so.
-    pub fn add(&mut self, spelling: &str, cells: &[&Cell]) {
+    /// Counts a document whose summing columns have these cells, and which calls the category so; a response calls it nothing.
+    pub fn add(&mut self, spelling: Option<&str>, cells: &[&Cell]) {
         assert_eq!(cells.len(), self.totals.len(), "each column that sums up has a cell");
         self.documents += 1;
-        if self.spellings.len() < CATEGORY_SPELLINGS_MAX || self.spellings.contains_key(spelling) {
+        if let Some(spelling) = spelling
+            && (self.spellings.len() < CATEGORY_SPELLINGS_MAX || self.spellings.contains_key(spelling))
+        {
             *self.spellings.entry(spelling.to_owned()).or_default() += 1;
         }
         for (total, cell) in self.totals.iter_mut().zip(cells) {
@@ -69,22 +71,28 @@ impl Tally {
     }
 
     /// Takes a document away that was added with the same cells and spelling.
-    pub fn remove(&mut self, spelling: &str, cells: &[&Cell]) {
+    pub fn remove(&mut self, spelling: Option<&str>, cells: &[&Cell]) {
         assert_eq!(cells.len(), self.totals.len(), "each column that sums up has a cell");
         assert!(self.documents > 0, "only what was counted is taken away");
         self.documents -= 1;
-        if let Some(count) = self.spellings.get_mut(spelling) {
-            *count -= 1;
-            if *count == 0 {
-                self.spellings.remove(spelling);
-            }
-        }
+        self.forget(spelling);
         for (total, cell) in self.totals.iter_mut().zip(cells) {
             for number in numbers(cell) {
                 assert!(total.values > 0, "only what was summed up is taken away");
                 total.values -= 1;
                 total.sum.remove(*number);
             }
+        }
+    }
+
+    fn forget(&mut self, spelling: Option<&str>) {
+        let Some((spelling, count)) = spelling.and_then(|spelling| Some((spelling, self.spellings.get_mut(spelling)?)))
+        else {
+            return;
+        };
+        *count -= 1;
+        if *count == 0 {
+            self.spellings.remove(spelling);
         }
     }
 
@@ -146,21 +154,21 @@ mod tests {
     fn adding_and_removing_undo_each_other() {
         let (price, text) = (Cell::Numbers(vec![0.1, 0.2]), Cell::Texts(vec!["0.3".into()]));
         let mut tally = Tally::new(2);
-        tally.add("sales", &[&price, &text]);
-        tally.add("Sales", &[&Cell::Numbers(vec![1e9]), &Cell::None]);
+        tally.add(Some("sales"), &[&price, &text]);
+        tally.add(Some("Sales"), &[&Cell::Numbers(vec![1e9]), &Cell::None]);
         assert_eq!((tally.documents, tally.name(), tally.totals[0].values), (2, "Sales", 3));
-        tally.remove("Sales", &[&Cell::Numbers(vec![1e9]), &Cell::None]);
+        tally.remove(Some("Sales"), &[&Cell::Numbers(vec![1e9]), &Cell::None]);
         assert_eq!((tally.name(), tally.totals[0].sum.value()), ("sales", 0.1 + 0.2));
         assert_eq!(tally.totals[1].values, 0, "texts are not summed up");
-        tally.remove("sales", &[&price, &text]);
+        tally.remove(Some("sales"), &[&price, &text]);
         assert!(tally.is_empty() && tally == Tally::new(2));
     }
 
     #[test]
     fn the_stored_form_comes_back() {
         let mut tally = Tally::new(1);
-        tally.add("a", &[&Cell::Numbers(vec![1.0, f64::NAN])]);
-        tally.add("b", &[&Cell::None]);
+        tally.add(Some("a"), &[&Cell::Numbers(vec![1.0, f64::NAN])]);
+        tally.add(Some("b"), &[&Cell::None]);
         let bytes = tally.encode();
         assert_eq!(Tally::decode(&bytes), Ok(tally));
         for length in 0..bytes.len() {
@@ -172,10 +180,10 @@ mod tests {
     fn spellings_are_bounded() {
         let mut tally = Tally::new(0);
         for number in 0..2 * CATEGORY_SPELLINGS_MAX {
-            tally.add(&number.to_string(), &[]);
+            tally.add(Some(&number.to_string()), &[]);
         }
         assert!(tally.spellings.len() == CATEGORY_SPELLINGS_MAX);
-        (0..2 * CATEGORY_SPELLINGS_MAX).for_each(|number| tally.remove(&number.to_string(), &[]));
+        (0..2 * CATEGORY_SPELLINGS_MAX).for_each(|number| tally.remove(Some(&number.to_string()), &[]));
         assert!(tally == Tally::new(0));
     }
 }

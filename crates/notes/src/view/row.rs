@@ -23,8 +23,10 @@ mod mark {
     pub(super) const ROW: u8 = 0;
     /// The last level; what follows belongs to a document.
     pub(super) const LAST: u8 = 1;
-    /// Another level follows.
-    pub(super) const FURTHER: u8 = 2;
+    /// A level of the next categorised column follows.
+    pub(super) const NEXT: u8 = 2;
+    /// A further level of the same column follows.
+    pub(super) const FURTHER: u8 = 3;
 }
 
 /// What a row shows.
@@ -152,11 +154,12 @@ impl Keys {
     pub fn categories(&self, cells: &[Cell]) -> Vec<Category> {
         let mut found: Vec<Category> = Vec::new();
         for column in &self.categories {
-            for spelling in levels(cells[column.index].one(0)) {
-                if found.len() == CATEGORY_LEVELS_MAX {
-                    return found;
-                }
-                let mut path = found.last().map_or_else(Vec::new, |above| [&above.path[..], &[mark::FURTHER]].concat());
+            // Each column has a level at least, and what is too deep for the others stays in the last of this one.
+            let room = CATEGORY_LEVELS_MAX.saturating_sub(found.len() + self.categories.len()) + 1;
+            for (depth, spelling) in levels(cells[column.index].one(0)).into_iter().take(room).enumerate() {
+                let mark = if depth == 0 { mark::NEXT } else { mark::FURTHER };
+                let mut path =
+                    found.last().map_or_else(Vec::new, |above: &Category| [&above.path[..], &[mark]].concat());
                 sort_key::write(spelling, column.order, &column.texts, &mut path);
                 found.push(Category { level: found.len() as u8 + 1, path, spelling: spelled(spelling) });
             }
@@ -179,6 +182,25 @@ impl Keys {
     #[must_use]
     pub fn response(&self, parent: &[u8], cells: &[Cell], note: NoteId) -> Vec<u8> {
         self.finish(parent.to_vec(), cells, note, 0)
+    }
+
+    /// Finds the paths of the categories above a row by its key, from the outermost inwards; `None` when this is no key of the collation.
+    pub(crate) fn paths_above<'k>(&self, key: &'k [u8]) -> Option<Vec<&'k [u8]>> {
+        let mut found = Vec::new();
+        let mut columns = self.categories.iter();
+        let Some(mut column) = columns.next() else { return Some(found) };
+        let mut start = 0;
+        loop {
+            let end = start + sort_key::length(key.get(start..)?, column.order)?;
+            found.push(&key[..end]);
+            match *key.get(end)? {
+                mark::NEXT => column = columns.next()?,
+                mark::FURTHER => {}
+                mark::ROW => return found.pop().map(|_| found),
+                _ => return Some(found),
+            }
+            start = end + 1;
+        }
     }
 
     fn finish(&self, mut key: Vec<u8>, cells: &[Cell], note: NoteId, entry: u16) -> Vec<u8> {
@@ -267,6 +289,8 @@ mod tests {
             category("B", 1),
         ];
         assert!(rows.is_sorted_by(|one, other| one < other), "{rows:?}");
+        let above: Vec<usize> = rows.iter().map(|key| keys.paths_above(key).expect("a key").len()).collect();
+        assert_eq!(above, [0, 1, 0, 1, 1, 1, 1, 1, 2, 1, 2, 0, 0]);
     }
 
     #[test]

@@ -85,6 +85,31 @@ pub fn write(value: One<'_>, order: Order, texts: &TextOrder, out: &mut Vec<u8>)
     }
 }
 
+/// Tells how long the component is with which these bytes begin; `None` when they begin with none.
+#[must_use]
+pub fn length(bytes: &[u8], order: Order) -> Option<usize> {
+    let flip = if order == Order::Descending { 0xFF } else { 0 };
+    match bytes.first()? ^ flip {
+        0x10 | 0x70 => Some(1),
+        0x20 | 0x30 => (bytes.len() >= 9).then_some(9),
+        0x40 => text_length(&bytes[1..], flip).map(|length| length + 1),
+        _ => None,
+    }
+}
+
+/// Finds the end of a text: a zero that is followed by a zero.
+fn text_length(bytes: &[u8], flip: u8) -> Option<usize> {
+    let mut index = 0;
+    while index + 1 < bytes.len() {
+        match (bytes[index] ^ flip, bytes[index + 1] ^ flip) {
+            (0, 0) => return Some(index + 2),
+            (0, _) => index += 2,
+            _ => index += 1,
+        }
+    }
+    None
+}
+
 /// Gives bits that compare as the numbers do; 0 and −0 are the same, and what is no number comes last.
 fn number_bits(number: f64) -> u64 {
     let number = if number == 0.0 { 0.0 } else { number };
@@ -195,6 +220,16 @@ mod tests {
             let order = if down { Order::Descending } else { Order::Ascending };
             let (one, other) = (component(One::Text(&one), order, PLAIN), component(One::Text(&other), order, PLAIN));
             prop_assert!(one == other || !one.starts_with(&other) && !other.starts_with(&one));
+        }
+
+        #[test]
+        fn the_length_is_found_whatever_follows(text in ".{0,12}", number: f64, rest: Vec<u8>, down: bool) {
+            let order = if down { Order::Descending } else { Order::Ascending };
+            for value in [One::Text(&text), One::Number(number), One::None, One::Error] {
+                let component = component(value, order, PLAIN);
+                prop_assert_eq!(length(&[&component[..], &rest].concat(), order), Some(component.len()));
+                prop_assert_eq!(length(&component[..component.len() - 1], order), None);
+            }
         }
 
         #[test]
