@@ -11,6 +11,7 @@ use base::codec::{Decoder, Encoder, Truncated};
 use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, ViewId};
 use store::{Batch, Direction, KeyRange, Read, Table};
 
+use crate::database::damaged;
 use crate::error::Result;
 use crate::keys;
 use crate::note::{Membership, decode_memberships, encode_memberships};
@@ -105,14 +106,30 @@ pub(crate) fn scan(
     let range = KeyRange { start: start.to_vec(), end: store::engine::prefix_end(&database.to_key()) };
     let mut cursor = reader.scan(Table::Bymod, &range, Direction::Forward)?;
     while let Some((key, value)) = cursor.next()? {
-        let entry = decode(key, value).map_err(|_| store::Error::Damaged {
-            table: Table::Bymod,
-            key: key.to_vec(),
-            why: "not a change record".into(),
-        })?;
-        each(entry)?;
+        each(decode(key, value).map_err(|_| damaged(Table::Bymod, key))?)?;
     }
     Ok(())
+}
+
+/// Gives about `limit` changes after `since`, in order: all of a transaction or none.
+pub(crate) fn scan_some(
+    reader: &dyn Read,
+    database: DbNumber,
+    since: Modseq,
+    limit: usize,
+) -> Result<Vec<ChangeEntry>> {
+    let start = keys::bymod(database, since.next(), NoteId(0), 0);
+    let range = KeyRange { start: start.to_vec(), end: store::engine::prefix_end(&database.to_key()) };
+    let mut cursor = reader.scan(Table::Bymod, &range, Direction::Forward)?;
+    let mut found: Vec<ChangeEntry> = Vec::new();
+    while let Some((key, value)) = cursor.next()? {
+        let entry = decode(key, value).map_err(|_| damaged(Table::Bymod, key))?;
+        if found.len() >= limit && found.last().is_some_and(|last| last.modseq != entry.modseq) {
+            break;
+        }
+        found.push(entry);
+    }
+    Ok(found)
 }
 
 /// Reads one record.

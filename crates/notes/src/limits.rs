@@ -80,3 +80,9 @@ pub const CATEGORY_LEVELS_MAX: usize = 31;
 
 /// Most spellings of one category that are told apart.
 pub const CATEGORY_SPELLINGS_MAX: usize = 64;
+
+/// Most rows that one document has in one order of a view.
+pub const VIEW_ENTRIES_PER_NOTE_MAX: usize = 1_024;
+
+/// Most levels of responses under a document (`domino.md` §2.3).
+pub const RESPONSE_LEVELS_MAX: usize = 31;

@@ -14,5 +14,7 @@ mod matrix;
 mod model;
 #[path = "databases/notes.rs"]
 mod notes_and_items;
+#[path = "databases/views.rs"]
+mod views;
 #[path = "databases/world.rs"]
 mod world;

@@ -7,6 +7,7 @@
 //! | [`cell`] | the value of a column in a row |
 //! | [`row`] | rows and their keys |
 //! | [`category`] | what a category counts and sums up |
+//! | [`index`] | how the rows follow the documents |
 //! | [`sort_key`] | bytes whose order is the order of values |
 //! | [`exact_sum`] | totals that do not drift |
 
@@ -14,5 +15,6 @@ pub mod category;
 pub mod cell;
 pub mod design;
 pub mod exact_sum;
+pub mod index;
 pub mod row;
 pub mod sort_key;

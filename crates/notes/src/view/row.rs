@@ -185,7 +185,7 @@ impl Keys {
     }
 
     /// Finds the paths of the categories above a row by its key, from the outermost inwards; `None` when this is no key of the collation.
-    pub(crate) fn paths_above<'k>(&self, key: &'k [u8]) -> Option<Vec<&'k [u8]>> {
+    pub fn paths_above<'k>(&self, key: &'k [u8]) -> Option<Vec<&'k [u8]>> {
         let mut found = Vec::new();
         let mut columns = self.categories.iter();
         let Some(mut column) = columns.next() else { return Some(found) };
@@ -216,7 +216,7 @@ impl Keys {
 /// Takes the value of a category apart at its backslashes.
 fn levels(value: One<'_>) -> Vec<One<'_>> {
     match value {
-        One::Text(text) if text.is_empty() => vec![One::None],
+        One::Text("") => vec![One::None],
         One::Text(text) => text.split('\\').map(One::Text).collect(),
         other => vec![other],
     }

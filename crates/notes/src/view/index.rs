@@ -1,0 +1,509 @@
+//! The index of a view, and how it follows the documents (`docs/views.md`, "Following the documents").
+//!
+//! An [`Index`] says where the rows lie and how their keys are made. [`Index::catch_up`] applies what has changed since the last time, some
+//! hundred documents a batch: it takes the rows away that a document had (`viewback` knows them), asks the view's [`Question`] for what it
+//! has now, and writes the difference. The modseq that is applied lies in the same batch, so that a crash leaves an index that is late at most.
+//!
+//! Where responses stand under their parents, a document whose rows moved has its responses looked at again, level by level.
+//!
+//! Invariants: rows, records of categories and `viewback` change together; a category has a row and a record exactly while there are
+//! documents beneath it; what stands in `viewback` are the keys of the note's rows, no more and no fewer.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use base::codec::{Decoder, Encoder, Truncated};
+use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
+use store::{Batch, Direction, Read, Table};
+
+use crate::change;
+use crate::collection::limits::KEY_BYTES_MAX;
+use crate::collection::{self, CollectionId, CountOnly, Weigh, Weight};
+use crate::database::{Database, damaged};
+use crate::error::Result;
+use crate::keys;
+use crate::limits::{RESPONSE_LEVELS_MAX, VIEW_ENTRIES_PER_NOTE_MAX};
+use crate::note::{Header, NoteClass, NoteFlags, Summary};
+use crate::reading;
+use crate::view::category::Tally;
+use crate::view::cell::Cell;
+use crate::view::design::{Total, ViewDesign};
+use crate::view::row::{DocumentRow, Keys, Row};
+
+/// What a view asks of a document.
+pub trait Question {
+    /// Gives whether the selection takes the document by itself, and what the columns show of it.
+    fn answer(&self, header: &Header, summary: &Summary) -> Answer;
+
+    /// Tells which responses come with the documents that are taken.
+    fn responses(&self) -> Responses;
+}
+
+/// What a document says to the question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The selection takes it by itself.
+    pub selected: bool,
+    /// The value of each column.
+    pub cells: Vec<Cell>,
+}
+
+/// Which responses come with the documents that a selection takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Responses {
+    /// None but those that it takes themselves.
+    Selected,
+    /// Those that answer a taken document (`@AllChildren`).
+    Children,
+    /// Those, and their responses (`@AllDescendants`).
+    Descendants,
+}
+
+/// Where the rows of a view lie, and how their keys are made.
+pub struct Index {
+    database: DbNumber,
+    view: ViewId,
+    design: ViewDesign,
+    collations: Vec<Keys>,
+    /// The columns that sum up.
+    summing: Vec<usize>,
+}
+
+/// How far an index has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// The changes up to this one are in the index.
+    pub applied: Modseq,
+    /// Nothing is left to apply.
+    pub complete: bool,
+    /// Changes that were applied by this call.
+    pub changes: usize,
+}
+
+/// Weighs rows: documents of the levels 0 to 3, and rows with Readers items.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RowWeigh;
+
+impl Weigh for RowWeigh {
+    fn sums(&self) -> usize {
+        5
+    }
+
+    fn weigh(&self, _key: &[u8], value: &[u8]) -> Option<Weight> {
+        let Ok(Row::Document(row)) = Row::decode(value) else {
+            return Row::decode(value).is_ok().then(Weight::default);
+        };
+        let at = |level: u8| i64::from(row.response_level == level);
+        Some(Weight::new(&[at(0), at(1), at(2), at(3), i64::from(row.restricted)]))
+    }
+}
+
+impl Index {
+    /// Describes the index of a view whose design was checked.
+    #[must_use]
+    pub fn new(database: DbNumber, view: ViewId, design: ViewDesign) -> Self {
+        let collations = design.collations().iter().map(|collation| Keys::new(&design, collation)).collect();
+        let summing =
+            |(index, column): (usize, &crate::view::design::Column)| (column.total != Total::None).then_some(index);
+        let summing = design.columns.iter().enumerate().filter_map(summing).collect();
+        Self { database, view, design, collations, summing }
+    }
+
+    /// Gives the design.
+    #[must_use]
+    pub fn design(&self) -> &ViewDesign {
+        &self.design
+    }
+
+    /// Gives how the keys of an order are made.
+    #[must_use]
+    pub fn keys(&self, collation: usize) -> &Keys {
+        &self.collations[collation]
+    }
+
+    /// Gives the collection of the rows in one order.
+    #[must_use]
+    pub fn rows(&self, collation: usize) -> CollectionId {
+        assert!(collation < self.collations.len(), "an order of this view");
+        CollectionId { database: self.database, view: self.view, collation: collation as u8 }
+    }
+
+    /// Gives the collection of the categories in one order.
+    #[must_use]
+    pub fn categories(&self, collation: usize) -> CollectionId {
+        CollectionId { collation: self.rows(collation).collation + CATEGORIES, ..self.rows(collation) }
+    }
+
+    /// Applies at most about `limit` changes; whoever has more to apply calls again, so that others can write in between.
+    pub fn catch_up(&self, database: &Database, question: &dyn Question, limit: usize) -> Result<Progress> {
+        let lock = database.lock();
+        database.refuse_when_dropped()?;
+        let mut update = Update::open(self, database, question)?;
+        let changes = change::scan_some(database.store.as_ref(), self.database, update.applied, limit)?;
+        let complete = changes.len() < limit;
+        for change in &changes {
+            update.apply(change.note)?;
+        }
+        let applied = if complete { lock.modseq } else { changes.last().map_or(update.applied, |last| last.modseq) };
+        let progress = Progress { applied, complete, changes: changes.len() };
+        if applied > update.applied {
+            let mut batch = Batch::new();
+            update.finish(applied, &mut batch)?;
+            database.store.commit(&batch)?;
+        }
+        drop(lock);
+        Ok(progress)
+    }
+
+    fn back_key(&self, note: NoteId) -> [u8; 12] {
+        let mut key = [0; 12];
+        key[..4].copy_from_slice(&self.database.to_key());
+        key[4..8].copy_from_slice(&self.view.to_key());
+        key[8..].copy_from_slice(&note.to_key());
+        key
+    }
+}
+
+/// What is added to the number of an order to name the collection of its categories.
+const CATEGORIES: u8 = 128;
+
+/// The version of the records in `viewback` and of the state.
+const VERSION: u8 = 1;
+
+/// Where a note stands in the view.
+#[derive(Clone, Default, PartialEq, Debug)]
+struct Back {
+    /// The selection takes it by itself, and not for the sake of a document above it.
+    selected: bool,
+    /// For each order, the keys of its rows.
+    keys: Vec<Vec<Vec<u8>>>,
+}
+
+impl Back {
+    fn is_in(&self) -> bool {
+        self.keys.iter().any(|keys| !keys.is_empty())
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::with_capacity(64);
+        out.u8(VERSION).u8(u8::from(self.selected)).varint(self.keys.len() as u64);
+        for keys in &self.keys {
+            out.varint(keys.len() as u64);
+            for key in keys {
+                out.bytes(key);
+            }
+        }
+        out.finish()
+    }
+
+    fn decode(bytes: &[u8], orders: usize) -> std::result::Result<Self, Truncated> {
+        let mut input = Decoder::new(bytes);
+        if input.u8()? != VERSION {
+            return Err(Truncated);
+        }
+        let selected = input.u8()? == 1;
+        if input.count()? != orders {
+            return Err(Truncated);
+        }
+        let mut keys = Vec::with_capacity(orders);
+        for _ in 0..orders {
+            let count = Some(input.count()?).filter(|count| *count <= VIEW_ENTRIES_PER_NOTE_MAX).ok_or(Truncated)?;
+            keys.push((0..count).map(|_| input.bytes().map(<[u8]>::to_vec)).collect::<std::result::Result<_, _>>()?);
+        }
+        Ok(Self { selected, keys })
+    }
+}
+
+/// A batch of changes to the index.
+struct Update<'u> {
+    index: &'u Index,
+    database: &'u Database,
+    store: &'u dyn Read,
+    question: &'u dyn Question,
+    orders: Vec<OrderUpdate<'u>>,
+    /// Where the notes stand that were looked at, and whether that changed.
+    backs: HashMap<NoteId, (Back, bool)>,
+    /// What was applied before.
+    applied: Modseq,
+}
+
+impl<'u> Update<'u> {
+    fn open(index: &'u Index, database: &'u Database, question: &'u dyn Question) -> Result<Self> {
+        let store: &dyn Read = database.store.as_ref();
+        let open = |collation| OrderUpdate::open(index, collation, store);
+        let orders = (0..index.collations.len()).map(open).collect::<Result<Vec<_>>>()?;
+        let state = orders[0].rows.state();
+        let applied = if state.is_empty() { Modseq(0) } else { decode_state(state, index)? };
+        Ok(Self { index, database, store, question, orders, backs: HashMap::new(), applied })
+    }
+
+    /// Brings the rows of a note up to date, and those of its responses when it moved.
+    fn apply(&mut self, note: NoteId) -> Result<()> {
+        let mut queue = VecDeque::from([note]);
+        while let Some(note) = queue.pop_front() {
+            let before = self.back(note)?;
+            let (unid, after) = self.place(note, &before)?;
+            if let Some(unid) = unid.filter(|_| before != after) {
+                queue.extend(self.children(unid)?);
+            }
+            if before != after {
+                self.backs.insert(note, (after, true));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rows that a note has now; gives its UNID and where it stands.
+    fn place(&mut self, note: NoteId, before: &Back) -> Result<(Option<Unid>, Back)> {
+        let header = reading::load_header(self.store, self.database, note)?;
+        let document = header.as_ref().filter(|header| !header.is_stub() && header.class == NoteClass::DOCUMENT);
+        let (selected, rows) = match document {
+            Some(header) => self.ask(header)?,
+            None => (false, vec![Vec::new(); self.orders.len()]),
+        };
+        let keys = rows.iter().map(|rows| rows.iter().map(|(key, _)| key.clone()).collect()).collect();
+        for ((order, rows), old) in self.orders.iter_mut().zip(rows).zip(&before.keys) {
+            order.replace(old, rows)?;
+        }
+        Ok((header.map(|header| header.unid), Back { selected, keys }))
+    }
+
+    /// Asks the question of a document: whether the selection takes it, and for each order its rows.
+    fn ask(&mut self, header: &Header) -> Result<(bool, Vec<Vec<KeyAndRow>>)> {
+        let none = vec![Vec::new(); self.orders.len()];
+        if self.index.design.no_conflicts && header.flags.has(NoteFlags::CONFLICT) {
+            return Ok((false, none));
+        }
+        let Some(summary) = reading::load_summary(self.store, self.database, header.note)? else {
+            return Ok((false, none));
+        };
+        let Answer { selected, cells } = self.question.answer(header, &summary);
+        assert_eq!(cells.len(), self.index.design.columns.len(), "each column has a cell");
+        let parent = match header.parent {
+            Some(unid) => self.parent(unid)?,
+            None => None,
+        };
+        let comes_along = parent.as_ref().is_some_and(|parent| match self.question.responses() {
+            Responses::Selected => false,
+            Responses::Children => parent.selected,
+            Responses::Descendants => parent.is_in(),
+        });
+        if !selected && !comes_along {
+            return Ok((false, none));
+        }
+        let row = DocumentRow {
+            unid: header.unid,
+            response_level: 0,
+            restricted: header.flags.has(NoteFlags::HAS_READERS),
+            conflict: header.flags.has(NoteFlags::CONFLICT),
+            cells,
+        };
+        let rows = if self.index.design.responses && header.parent.is_some() {
+            self.response_rows(header.note, &row, &parent.unwrap_or_default())?
+        } else {
+            self.index.collations.iter().map(|keys| main_rows(&self.index.design, keys, header.note, &row)).collect()
+        };
+        Ok((selected, rows))
+    }
+
+    /// Makes the rows of a response: one beneath each row of its parent. Without a parent in the view there is none.
+    fn response_rows(&mut self, note: NoteId, row: &DocumentRow, parent: &Back) -> Result<Vec<Vec<KeyAndRow>>> {
+        let mut all = vec![Vec::new(); self.orders.len()];
+        for (order, rows) in all.iter_mut().enumerate() {
+            for above in parent.keys.get(order).into_iter().flatten() {
+                let level = self.orders[order].response_level(above)? + 1;
+                let key = self.index.collations[order].response(above, &row.cells, note);
+                if usize::from(level) <= RESPONSE_LEVELS_MAX && key.len() <= KEY_BYTES_MAX {
+                    rows.push((key, DocumentRow { response_level: level, ..row.clone() }));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    fn parent(&mut self, unid: Unid) -> Result<Option<Back>> {
+        let note = reading::find(self.store, self.index.database, unid)?;
+        note.map(|note| self.back(note)).transpose()
+    }
+
+    fn back(&mut self, note: NoteId) -> Result<Back> {
+        if let Some((back, _)) = self.backs.get(&note) {
+            return Ok(back.clone());
+        }
+        let key = self.index.back_key(note);
+        let orders = self.orders.len();
+        let back = match self.store.get(Table::ViewBack, &key)? {
+            Some(value) => Back::decode(&value, orders).map_err(|_| damaged(Table::ViewBack, &key))?,
+            None => Back { selected: false, keys: vec![Vec::new(); orders] },
+        };
+        self.backs.insert(note, (back.clone(), false));
+        Ok(back)
+    }
+
+    fn children(&self, parent: Unid) -> Result<Vec<NoteId>> {
+        let mut cursor =
+            self.store.scan(Table::Children, &keys::children_of(self.index.database, parent), Direction::Forward)?;
+        let mut found = Vec::new();
+        while let Some((key, _)) = cursor.next()? {
+            let note = key.get(20..24).and_then(|bytes| bytes.try_into().ok());
+            found.push(NoteId::from_key(note.ok_or_else(|| damaged(Table::Children, key))?));
+        }
+        Ok(found)
+    }
+
+    fn finish(self, applied: Modseq, batch: &mut Batch) -> Result<()> {
+        assert!(applied > self.applied, "an index follows the order of changes");
+        for (note, (back, _)) in self.backs.iter().filter(|(_, (_, changed))| *changed) {
+            let key = self.index.back_key(*note);
+            if back.is_in() {
+                batch.put(Table::ViewBack, &key, &back.encode());
+            } else {
+                batch.delete(Table::ViewBack, &key);
+            }
+        }
+        let state = encode_state(applied);
+        for mut order in self.orders {
+            order.rows.set_state(&state);
+            order.finish(batch)?;
+        }
+        Ok(())
+    }
+}
+
+/// The key of a row and what it shows.
+type KeyAndRow = (Vec<u8>, DocumentRow);
+
+/// Makes the rows of a document that stands by itself: one for each combination of the values that make entries of their own.
+fn main_rows(design: &ViewDesign, keys: &Keys, note: NoteId, row: &DocumentRow) -> Vec<KeyAndRow> {
+    let mut entries = vec![row.cells.clone()];
+    for (index, column) in design.columns.iter().enumerate().filter(|(_, column)| column.separate) {
+        let values = row.cells[index].len();
+        if column.sort.is_none() || values < 2 {
+            continue;
+        }
+        let each = |cells: Vec<Cell>| (0..values).map(move |value| with_only(&cells, index, value));
+        entries = entries.into_iter().flat_map(each).take(VIEW_ENTRIES_PER_NOTE_MAX).collect();
+    }
+    let numbered = entries.into_iter().enumerate().map(|(entry, cells)| {
+        let key = keys.document(&cells, note, entry as u16);
+        (key, DocumentRow { cells, ..row.clone() })
+    });
+    numbered.filter(|(key, _)| key.len() <= KEY_BYTES_MAX).collect()
+}
+
+fn with_only(cells: &[Cell], column: usize, value: usize) -> Vec<Cell> {
+    let mut cells = cells.to_vec();
+    cells[column] = cells[column].only(value);
+    cells
+}
+
+/// The changes to the rows and categories of one order.
+struct OrderUpdate<'u> {
+    keys: &'u Keys,
+    summing: &'u [usize],
+    rows: collection::Writer<'u>,
+    categories: collection::Writer<'u>,
+    /// Records of categories by their keys, and whether they were there before.
+    tallies: HashMap<Vec<u8>, (Tally, bool)>,
+}
+
+impl<'u> OrderUpdate<'u> {
+    fn open(index: &'u Index, collation: usize, store: &'u dyn Read) -> Result<Self> {
+        let rows = collection::Writer::open(store, index.rows(collation), &RowWeigh)?;
+        let categories = collection::Writer::open(store, index.categories(collation), &CountOnly)?;
+        let keys = &index.collations[collation];
+        Ok(Self { keys, summing: &index.summing, rows, categories, tallies: HashMap::new() })
+    }
+
+    /// Puts the rows of a note in the place of those that it had.
+    fn replace(&mut self, old: &[Vec<u8>], new: Vec<KeyAndRow>) -> Result<()> {
+        let kept: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
+        for key in old.iter().filter(|key| !kept.contains(&key[..])) {
+            let row = self.document(key)?;
+            self.rows.remove(key)?;
+            self.count(key, &row, Tally::remove)?;
+        }
+        for (key, row) in new {
+            let stored = self.rows.find(&key)?;
+            let value = Row::Document(row.clone()).encode();
+            if stored.as_deref() == Some(&value[..]) {
+                continue;
+            }
+            if stored.is_some() {
+                let before = self.document(&key)?;
+                self.count(&key, &before, Tally::remove)?;
+            }
+            self.rows.put(&key, &value)?;
+            self.count(&key, &row, Tally::add)?;
+        }
+        Ok(())
+    }
+
+    /// Counts a row in its categories and in the whole, or takes it out.
+    fn count(&mut self, key: &[u8], row: &DocumentRow, change: fn(&mut Tally, Option<&str>, &[&Cell])) -> Result<()> {
+        let paths = self.keys.paths_above(key).ok_or_else(|| damaged(Table::View, key))?;
+        let is_main = row.response_level == 0;
+        let names = if is_main { self.keys.categories(&row.cells) } else { Vec::new() };
+        let cells: Vec<&Cell> = self.summing.iter().map(|column| &row.cells[*column]).collect();
+        change(self.tally(0, &[])?, None, &cells);
+        for (index, path) in paths.into_iter().enumerate() {
+            let spelling = names.get(index).map(|category| category.spelling.as_str());
+            change(self.tally(index as u8 + 1, path)?, spelling, &cells);
+        }
+        Ok(())
+    }
+
+    fn tally(&mut self, level: u8, path: &[u8]) -> Result<&mut Tally> {
+        let key = [&[level], path].concat();
+        if !self.tallies.contains_key(&key) {
+            let stored = self.categories.find(&key)?;
+            let tally = match &stored {
+                Some(value) => Tally::decode(value).map_err(|_| damaged(Table::View, &key))?,
+                None => Tally::new(self.summing.len()),
+            };
+            self.tallies.insert(key.clone(), (tally, stored.is_some()));
+        }
+        Ok(&mut self.tallies.get_mut(&key).expect("it was just put there").0)
+    }
+
+    fn document(&mut self, key: &[u8]) -> Result<DocumentRow> {
+        let value = self.rows.find(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
+        match Row::decode(&value) {
+            Ok(Row::Document(row)) => Ok(row),
+            _ => Err(damaged(Table::View, key)),
+        }
+    }
+
+    fn response_level(&mut self, key: &[u8]) -> Result<u8> {
+        self.document(key).map(|row| row.response_level)
+    }
+
+    /// Writes the records of categories, makes and removes their rows, and puts all of it into the batch.
+    fn finish(mut self, batch: &mut Batch) -> Result<()> {
+        for (key, (tally, existed)) in std::mem::take(&mut self.tallies) {
+            let row_key = (key.len() > 1).then(|| [&key[1..], &[0]].concat());
+            if tally.is_empty() {
+                self.categories.remove(&key)?;
+                row_key.map(|row_key| self.rows.remove(&row_key)).transpose()?;
+                continue;
+            }
+            self.categories.put(&key, &tally.encode())?;
+            if let Some(row_key) = row_key.filter(|_| !existed) {
+                self.rows.put(&row_key, &Row::Category.encode())?;
+            }
+        }
+        self.rows.finish(batch)?;
+        Ok(self.categories.finish(batch)?)
+    }
+}
+
+fn encode_state(applied: Modseq) -> Vec<u8> {
+    let mut out = Encoder::with_capacity(9);
+    out.u8(VERSION).u64(applied.0);
+    out.finish()
+}
+
+fn decode_state(state: &[u8], index: &Index) -> Result<Modseq> {
+    let mut input = Decoder::new(state);
+    let decoded = input.u8().and_then(|version| if version == VERSION { input.u64() } else { Err(Truncated) });
+    decoded.map(Modseq).map_err(|_| damaged(Table::Tree, &index.rows(0).prefix()))
+}
