@@ -86,3 +86,6 @@ pub const VIEW_ENTRIES_PER_NOTE_MAX: usize = 1_024;
 
 /// Most levels of responses under a document (`domino.md` §2.3).
 pub const RESPONSE_LEVELS_MAX: usize = 31;
+
+/// Most numbers of a place in a view: categories, a document, and the responses under it.
+pub const TUMBLER_LEVELS_MAX: usize = CATEGORY_LEVELS_MAX + 1 + RESPONSE_LEVELS_MAX;

@@ -114,6 +114,12 @@ impl Index {
         &self.design
     }
 
+    /// Gives the columns that sum up, by their index.
+    #[must_use]
+    pub fn summing(&self) -> &[usize] {
+        &self.summing
+    }
+
     /// Gives how the keys of an order are made.
     #[must_use]
     pub fn keys(&self, collation: usize) -> &Keys {

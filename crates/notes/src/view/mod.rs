@@ -8,6 +8,7 @@
 //! | [`row`] | rows and their keys |
 //! | [`category`] | what a category counts and sums up |
 //! | [`index`] | how the rows follow the documents |
+//! | [`reader`] | rows, and where they stand |
 //! | [`sort_key`] | bytes whose order is the order of values |
 //! | [`exact_sum`] | totals that do not drift |
 
@@ -16,5 +17,6 @@ pub mod cell;
 pub mod design;
 pub mod exact_sum;
 pub mod index;
+pub mod reader;
 pub mod row;
 pub mod sort_key;

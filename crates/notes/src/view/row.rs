@@ -17,16 +17,19 @@ use crate::view::sort_key::{self, Order, TextOrder};
 /// The version of the stored form.
 const VERSION: u8 = 1;
 
+/// Bytes of the numbers of note and entry at the end of a document's key.
+const NOTE_AND_ENTRY_BYTES: usize = 6;
+
 /// What stands behind the component of a category level.
-mod mark {
+pub(crate) mod mark {
     /// Nothing is beneath: this is the key of the category's own row.
-    pub(super) const ROW: u8 = 0;
+    pub(crate) const ROW: u8 = 0;
     /// The last level; what follows belongs to a document.
-    pub(super) const LAST: u8 = 1;
+    pub(crate) const LAST: u8 = 1;
     /// A level of the next categorised column follows.
-    pub(super) const NEXT: u8 = 2;
+    pub(crate) const NEXT: u8 = 2;
     /// A further level of the same column follows.
-    pub(super) const FURTHER: u8 = 3;
+    pub(crate) const FURTHER: u8 = 3;
 }
 
 /// What a row shows.
@@ -198,6 +201,53 @@ impl Keys {
                 mark::FURTHER => {}
                 mark::ROW => return found.pop().map(|_| found),
                 _ => return Some(found),
+            }
+            start = end + 1;
+        }
+    }
+
+    /// Tells whether the rows stand under categories.
+    #[must_use]
+    pub fn has_categories(&self) -> bool {
+        !self.categories.is_empty()
+    }
+
+    /// Tells whether this is the key of a category's row.
+    #[must_use]
+    pub fn is_category_row(&self, key: &[u8]) -> bool {
+        self.last_mark(key).is_some_and(|(_, mark)| mark == mark::ROW)
+    }
+
+    /// Finds where the keys of the documents end with which a document's key begins: that of the main document, of its response and so on,
+    /// and its own last. `None` when this is no key of a document.
+    pub(crate) fn documents_in(&self, key: &[u8]) -> Option<Vec<usize>> {
+        let mut end = match self.last_mark(key) {
+            Some((place, mark::LAST)) => place + 1,
+            None if self.categories.is_empty() => 0,
+            _ => return None,
+        };
+        let mut ends = Vec::new();
+        while end < key.len() {
+            for column in &self.others {
+                end += sort_key::length(&key[end..], column.order)?;
+            }
+            end += NOTE_AND_ENTRY_BYTES;
+            ends.push(end);
+        }
+        (end == key.len()).then_some(ends)
+    }
+
+    /// Gives the mark behind the categories of a key, and where it stands.
+    fn last_mark(&self, key: &[u8]) -> Option<(usize, u8)> {
+        let mut columns = self.categories.iter();
+        let mut column = columns.next()?;
+        let mut start = 0;
+        loop {
+            let end = start + sort_key::length(key.get(start..)?, column.order)?;
+            match *key.get(end)? {
+                mark::NEXT => column = columns.next()?,
+                mark::FURTHER => {}
+                other => return Some((end, other)),
             }
             start = end + 1;
         }

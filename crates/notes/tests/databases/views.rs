@@ -12,6 +12,7 @@ use notes::view::category::Tally;
 use notes::view::cell::Cell;
 use notes::view::design::{Clicks, Column, Total, ViewDesign};
 use notes::view::index::{Answer, Index, Question, Responses};
+use notes::view::reader::{Shown, Tumbler, ViewReader, ViewRow};
 use notes::view::row::Row;
 use notes::view::sort_key::Order;
 use notes::{Database, Item, NewNote, Value};
@@ -201,6 +202,43 @@ fn category_line(above: usize, tally: &Tally) -> String {
     format!("{}[{}] {} {}", "  ".repeat(above), tally.name(), tally.documents, tally.totals[0].sum.value())
 }
 
+/// Tells how many rows are above a row: categories, and documents that it answers.
+fn depth_of(row: &ViewRow, before: &[ViewRow]) -> usize {
+    match &row.shown {
+        Shown::Category { level, .. } => usize::from(*level),
+        Shown::Document { row, .. } => {
+            let category = before.iter().rev().find_map(|row| match row.shown {
+                Shown::Category { level, .. } => Some(usize::from(level)),
+                Shown::Document { .. } => None,
+            });
+            category.unwrap_or(0) + 1 + usize::from(row.response_level)
+        }
+    }
+}
+
+/// Numbers the rows among their siblings by their indentation alone, and compares with what the tree of counts says, both ways.
+fn check_places(bench: &Bench, lines: &[String]) {
+    let snapshot = bench.world.notes.store().snapshot().expect("a snapshot");
+    let reader = ViewReader::open(&snapshot, &bench.index, 0).expect("a view");
+    let rows = reader.page(0, 1_000).expect("rows");
+    assert_eq!(rows.len() as u64, reader.count().expect("a count"));
+    assert_eq!(rows.len() + 1, lines.len());
+    // What stands above the next row: its depth, and how many rows beneath it were numbered.
+    let mut above: Vec<(usize, u64)> = vec![(0, 0)];
+    for (position, row) in rows.iter().enumerate() {
+        let depth = depth_of(row, &rows[..position]);
+        above.truncate(depth);
+        above.last_mut().expect("the view itself").1 += 1;
+        let expected = Tumbler(above.iter().map(|(_, number)| *number).collect());
+        above.push((depth, 0));
+        assert_eq!(reader.tumbler(&row.key).expect("a place"), expected, "{lines:#?}");
+        assert_eq!(reader.at(&expected).expect("a row").as_ref(), Some(&row.key), "{expected}");
+        assert_eq!(reader.position(&row.key).expect("a position"), position as u64);
+        assert_eq!(reader.find(&row.key).expect("a row").as_ref(), Some(row));
+    }
+    assert_eq!(reader.at(&Tumbler(vec![1_000])).expect("sound"), None);
+}
+
 /// The same rows from the documents alone.
 struct Naive<'b> {
     bench: &'b Bench,
@@ -310,7 +348,9 @@ fn rows_are_those_of_a_naive_evaluation_whatever_happens() {
             bench.step();
             if step % 8 == 7 {
                 bench.catch_up();
-                assert_eq!(bench.rows(0), Naive::of(&bench, order == Order::Descending), "seed {seed}, step {step}");
+                let lines = bench.rows(0);
+                assert_eq!(lines, Naive::of(&bench, order == Order::Descending), "seed {seed}, step {step}");
+                check_places(&bench, &lines);
             }
         }
         (0..bench.documents.len()).for_each(|_| {

@@ -1,0 +1,333 @@
+//! Reading a view: rows, and where they stand (`docs/views.md`, "Reading").
+//!
+//! A [`ViewReader`] sees the index as one snapshot has it. A row is named by its key; where it stands is told as a [`Tumbler`], `3.2.7`: the third
+//! row of the outermost level, the second within it, the seventh within that. Both ways between them are walks down one tree of counts,
+//! whatever the size of the view; only siblings among responses deeper than [`COUNTED_LEVELS`] are counted one by one.
+//!
+//! Among siblings the documents of a category come first, its sub-categories after them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base::NoteId;
+use store::{Direction, KeyRange, Read};
+
+use crate::collection;
+use crate::database::damaged;
+use crate::error::{Error, Result};
+use crate::limits::TUMBLER_LEVELS_MAX;
+use crate::view::category::Tally;
+use crate::view::index::{Index, RowWeigh};
+use crate::view::row::{DocumentRow, Row, mark};
+
+/// Levels of responses, main documents included, whose rows the tree counts apart.
+pub const COUNTED_LEVELS: usize = 4;
+
+/// A place in a view: the number of a row among its siblings, for it and each row above it, from the outermost inwards; counted from 1.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct Tumbler(pub Vec<u64>);
+
+impl fmt::Display for Tumbler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers: Vec<String> = self.0.iter().map(u64::to_string).collect();
+        f.write_str(&numbers.join("."))
+    }
+}
+
+impl FromStr for Tumbler {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let wrong = || {
+            Error::invalid(
+                format!("position {text:?}"),
+                "it is written as numbers from 1 with dots between them, such as 3.2.7",
+            )
+        };
+        let numbers: Vec<u64> =
+            text.split('.').map(str::parse).collect::<std::result::Result<_, _>>().map_err(|_| wrong())?;
+        if numbers.len() > TUMBLER_LEVELS_MAX || numbers.contains(&0) {
+            return Err(wrong());
+        }
+        Ok(Self(numbers))
+    }
+}
+
+/// A row as it is read.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ViewRow {
+    /// Its key, by which it can be found again.
+    pub key: Vec<u8>,
+    /// What it shows.
+    pub shown: Shown,
+}
+
+/// What a row shows.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Shown {
+    /// A category: how many levels it has, what lies beneath it.
+    Category { level: u8, tally: Tally },
+    /// A document.
+    Document { note: NoteId, row: DocumentRow },
+}
+
+/// One order of a view in a snapshot.
+pub struct ViewReader<'r> {
+    index: &'r Index,
+    collation: usize,
+    rows: collection::Reader<'r>,
+    categories: collection::Reader<'r>,
+}
+
+impl<'r> ViewReader<'r> {
+    /// Opens an order of a view.
+    pub fn open(reader: &'r dyn Read, index: &'r Index, collation: usize) -> Result<Self> {
+        let rows = collection::Reader::open(reader, index.rows(collation))?;
+        let categories = collection::Reader::open(reader, index.categories(collation))?;
+        Ok(Self { index, collation, rows, categories })
+    }
+
+    /// Tells how many rows there are when everything is expanded.
+    pub fn count(&self) -> Result<u64> {
+        Ok(self.rows.count()?)
+    }
+
+    /// Gives what the whole view counts and sums up.
+    pub fn total(&self) -> Result<Tally> {
+        Ok(self.tally(0, &[])?.unwrap_or_else(|| Tally::new(self.index.summing().len())))
+    }
+
+    /// Gives up to `limit` rows from a flat position on, counted from 0.
+    pub fn page(&self, position: u64, limit: usize) -> Result<Vec<ViewRow>> {
+        self.rows.page(position, limit)?.into_iter().map(|entry| self.row(entry.key, &entry.value)).collect()
+    }
+
+    /// Gives up to `limit` of the outermost categories from a position on, counted from 0: what is shown while all are collapsed.
+    pub fn outermost(&self, position: u64, limit: usize) -> Result<Vec<ViewRow>> {
+        let first = self.categories.rank(&[1])?;
+        let mut rows = Vec::new();
+        for entry in self.categories.page(first + position, limit)? {
+            let (Some(1), path) = (entry.key.first(), &entry.key[1..]) else { break };
+            let tally = decode_tally(&entry.key, &entry.value)?;
+            rows.push(ViewRow { key: [path, &[mark::ROW]].concat(), shown: Shown::Category { level: 1, tally } });
+        }
+        Ok(rows)
+    }
+
+    /// Gives the flat position of a row, or where it would stand, counted from 0.
+    pub fn position(&self, key: &[u8]) -> Result<u64> {
+        Ok(self.rows.rank(key)?)
+    }
+
+    /// Gives the row with a key.
+    pub fn find(&self, key: &[u8]) -> Result<Option<ViewRow>> {
+        let Some(value) = self.rows.find(key)? else { return Ok(None) };
+        self.row(key.to_vec(), &value).map(Some)
+    }
+
+    /// Tells where a row stands.
+    pub fn tumbler(&self, key: &[u8]) -> Result<Tumbler> {
+        let keys = self.index.keys(self.collation);
+        let mut paths = keys.paths_above(key).ok_or_else(|| not_a_row(key))?;
+        let row_of_category =
+            key.last() == Some(&mark::ROW) && self.tally(paths.len() as u8 + 1, &key[..key.len() - 1])?.is_some();
+        if row_of_category {
+            paths.push(&key[..key.len() - 1]);
+        }
+        let mut numbers = Vec::with_capacity(paths.len() + 1);
+        let mut above: &[u8] = &[];
+        for (level, path) in paths.iter().enumerate() {
+            numbers.push(self.direct_documents(above)? + self.rank_of_category(level as u8 + 1, above, path)? + 1);
+            above = path;
+        }
+        if row_of_category {
+            return Ok(Tumbler(numbers));
+        }
+        let mut start = self.first_key_of_documents(above);
+        for (level, end) in keys.documents_in(key).ok_or_else(|| not_a_row(key))?.into_iter().enumerate() {
+            numbers.push(self.siblings_before(level, &start, &key[..end])? + 1);
+            start = key[..end].to_vec();
+        }
+        Ok(Tumbler(numbers))
+    }
+
+    /// Gives the key of the row that stands there; nothing when there is none.
+    pub fn at(&self, tumbler: &Tumbler) -> Result<Option<Vec<u8>>> {
+        let mut numbers = tumbler.0.iter().map(|number| number - 1);
+        let mut path = Vec::new();
+        for level in 1.. {
+            let Some(number) = numbers.next() else { break };
+            let documents = self.direct_documents(&path)?;
+            if number < documents {
+                return self.document_at(&path, number, numbers);
+            }
+            let Some(below) = self.category_at(level, &path, number - documents)? else { return Ok(None) };
+            path = below;
+        }
+        Ok((!path.is_empty()).then(|| [&path[..], &[mark::ROW]].concat()))
+    }
+
+    /// Gives the row behind another one on the same level and beneath the same row.
+    pub fn next_sibling(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let mut tumbler = self.tumbler(key)?;
+        *tumbler.0.last_mut().ok_or_else(|| not_a_row(key))? += 1;
+        self.at(&tumbler)
+    }
+
+    /// Gives the end of the range of keys that holds a row and everything beneath it.
+    #[must_use]
+    pub fn end_of(&self, key: &[u8]) -> Option<Vec<u8>> {
+        let is_category = key.last() == Some(&mark::ROW) && self.index.keys(self.collation).is_category_row(key);
+        store::engine::prefix_end(if is_category { &key[..key.len() - 1] } else { key })
+    }
+
+    fn document_at(&self, path: &[u8], number: u64, numbers: impl Iterator<Item = u64>) -> Result<Option<Vec<u8>>> {
+        let start = self.first_key_of_documents(path);
+        let end = self.end_of_documents(path);
+        let Some(mut key) = self.sibling_at(0, &start, end.as_deref(), number)? else { return Ok(None) };
+        for (level, number) in (1..).zip(numbers) {
+            let end = store::engine::prefix_end(&key);
+            let Some(below) = self.sibling_at(level, &key, end.as_deref(), number)? else { return Ok(None) };
+            key = below;
+        }
+        Ok(Some(key))
+    }
+
+    /// Gives the document number `number` of a response level within a range.
+    fn sibling_at(&self, level: usize, start: &[u8], end: Option<&[u8]>, number: u64) -> Result<Option<Vec<u8>>> {
+        if level >= COUNTED_LEVELS {
+            return self.deep_sibling_at(level, start, end, number);
+        }
+        let before = self.level_before(level, start)?;
+        let found = self.rows.entry_at_sum(level, before + number, &RowWeigh)?;
+        Ok(found.map(|(_, entry)| entry.key).filter(|key| end.is_none_or(|end| &key[..] < end)))
+    }
+
+    fn deep_sibling_at(&self, level: usize, start: &[u8], end: Option<&[u8]>, number: u64) -> Result<Option<Vec<u8>>> {
+        let mut seen = 0;
+        let mut found = None;
+        self.each_deep(level, start, end, &mut |key| {
+            found = (seen == number).then(|| key.to_vec());
+            seen += 1;
+            found.is_none()
+        })?;
+        Ok(found)
+    }
+
+    /// Counts the documents of a response level between the start of their siblings and one of them.
+    fn siblings_before(&self, level: usize, start: &[u8], key: &[u8]) -> Result<u64> {
+        if level < COUNTED_LEVELS {
+            return Ok(self.level_before(level, key)? - self.level_before(level, start)?);
+        }
+        let mut count = 0;
+        self.each_deep(level, start, Some(key), &mut |_| {
+            count += 1;
+            true
+        })?;
+        Ok(count)
+    }
+
+    /// Calls `each` for the documents of a level in a range, until it says to stop.
+    fn each_deep(
+        &self,
+        level: usize,
+        start: &[u8],
+        end: Option<&[u8]>,
+        each: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<()> {
+        let range = KeyRange { start: start.to_vec(), end: end.map(<[u8]>::to_vec) };
+        let mut scan = self.rows.scan(&range, Direction::Forward)?;
+        while let Some((key, value)) = scan.next()? {
+            let is_wanted =
+                matches!(Row::decode(value), Ok(Row::Document(row)) if usize::from(row.response_level) == level);
+            if is_wanted && !each(key) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn level_before(&self, level: usize, key: &[u8]) -> Result<u64> {
+        let totals = self.rows.totals_before(key, &RowWeigh)?;
+        u64::try_from(totals.sums.value(level)).map_err(|_| damaged(store::Table::Tree, key))
+    }
+
+    /// Counts the main documents that stand in a category itself; the empty path is the view.
+    fn direct_documents(&self, path: &[u8]) -> Result<u64> {
+        let start = self.level_before(0, &self.first_key_of_documents(path))?;
+        let end = match self.end_of_documents(path) {
+            Some(end) => self.level_before(0, &end)?,
+            None => self.rows.totals()?.sums.value(0).cast_unsigned(),
+        };
+        Ok(end - start)
+    }
+
+    fn first_key_of_documents(&self, path: &[u8]) -> Vec<u8> {
+        if path.is_empty() { Vec::new() } else { [path, &[mark::LAST]].concat() }
+    }
+
+    /// Gives the first key behind the documents of a category. Where there are categories, no document stands outside of them.
+    fn end_of_documents(&self, path: &[u8]) -> Option<Vec<u8>> {
+        let has_categories = self.index.keys(self.collation).has_categories();
+        match (path.is_empty(), has_categories) {
+            (true, true) => Some(Vec::new()),
+            (true, false) => None,
+            (false, _) => Some([path, &[mark::NEXT]].concat()),
+        }
+    }
+
+    fn rank_of_category(&self, level: u8, above: &[u8], path: &[u8]) -> Result<u64> {
+        let key = [&[level], path].concat();
+        Ok(self.categories.rank(&key)? - self.categories.rank(&first_category(level, above))?)
+    }
+
+    fn category_at(&self, level: u8, above: &[u8], number: u64) -> Result<Option<Vec<u8>>> {
+        let first = self.categories.rank(&first_category(level, above))?;
+        let entry = self.categories.entry_at(first + number)?;
+        let is_below = |key: &Vec<u8>| key.first() == Some(&level) && key[1..].starts_with(above);
+        Ok(entry.map(|entry| entry.key).filter(is_below).map(|key| key[1..].to_vec()))
+    }
+
+    fn tally(&self, level: u8, path: &[u8]) -> Result<Option<Tally>> {
+        let key = [&[level], path].concat();
+        self.categories.find(&key)?.map(|value| decode_tally(&key, &value)).transpose()
+    }
+
+    fn row(&self, key: Vec<u8>, value: &[u8]) -> Result<ViewRow> {
+        let shown = match Row::decode(value).map_err(|_| damaged(store::Table::View, &key))? {
+            Row::Document(row) => Shown::Document { note: note_of(&key)?, row },
+            Row::Category => {
+                let above = self.index.keys(self.collation).paths_above(&key).ok_or_else(|| not_a_row(&key))?;
+                let level = above.len() as u8 + 1;
+                let tally =
+                    self.tally(level, &key[..key.len() - 1])?.ok_or_else(|| damaged(store::Table::View, &key))?;
+                Shown::Category { level, tally }
+            }
+        };
+        Ok(ViewRow { key, shown })
+    }
+}
+
+fn first_category(level: u8, above: &[u8]) -> Vec<u8> {
+    let mut key = vec![level];
+    if !above.is_empty() {
+        key.extend(above);
+        key.push(mark::NEXT);
+    }
+    key
+}
+
+fn decode_tally(key: &[u8], value: &[u8]) -> Result<Tally> {
+    Tally::decode(value).map_err(|_| damaged(store::Table::View, key))
+}
+
+/// Gives the note of a document's row: its number stands before that of the entry, at the end of the key.
+fn note_of(key: &[u8]) -> Result<NoteId> {
+    let end = key.len().checked_sub(2).ok_or_else(|| not_a_row(key))?;
+    let bytes = end.checked_sub(4).and_then(|start| key[start..end].try_into().ok());
+    bytes.map(NoteId::from_key).ok_or_else(|| not_a_row(key))
+}
+
+fn not_a_row(key: &[u8]) -> Error {
+    damaged(store::Table::View, key)
+}
