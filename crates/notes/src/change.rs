@@ -102,13 +102,7 @@ pub(crate) fn scan(
     since: Modseq,
     each: &mut dyn FnMut(ChangeEntry) -> Result<()>,
 ) -> Result<()> {
-    let start = keys::bymod(database, since.next(), NoteId(0), 0);
-    let range = KeyRange { start: start.to_vec(), end: store::engine::prefix_end(&database.to_key()) };
-    let mut cursor = reader.scan(Table::Bymod, &range, Direction::Forward)?;
-    while let Some((key, value)) = cursor.next()? {
-        each(decode(key, value).map_err(|_| damaged(Table::Bymod, key))?)?;
-    }
-    Ok(())
+    scan_while(reader, database, since, &mut |entry| each(entry).map(|()| true))
 }
 
 /// Gives about `limit` changes after `since`, in order: all of a transaction or none.
@@ -118,18 +112,33 @@ pub(crate) fn scan_some(
     since: Modseq,
     limit: usize,
 ) -> Result<Vec<ChangeEntry>> {
+    let mut found: Vec<ChangeEntry> = Vec::new();
+    scan_while(reader, database, since, &mut |entry| {
+        let is_enough = found.len() >= limit && found.last().is_some_and(|last| last.modseq != entry.modseq);
+        if !is_enough {
+            found.push(entry);
+        }
+        Ok(!is_enough)
+    })?;
+    Ok(found)
+}
+
+/// Calls `each` for every change after `since`, in order, until it says to stop.
+fn scan_while(
+    reader: &dyn Read,
+    database: DbNumber,
+    since: Modseq,
+    each: &mut dyn FnMut(ChangeEntry) -> Result<bool>,
+) -> Result<()> {
     let start = keys::bymod(database, since.next(), NoteId(0), 0);
     let range = KeyRange { start: start.to_vec(), end: store::engine::prefix_end(&database.to_key()) };
     let mut cursor = reader.scan(Table::Bymod, &range, Direction::Forward)?;
-    let mut found: Vec<ChangeEntry> = Vec::new();
     while let Some((key, value)) = cursor.next()? {
-        let entry = decode(key, value).map_err(|_| damaged(Table::Bymod, key))?;
-        if found.len() >= limit && found.last().is_some_and(|last| last.modseq != entry.modseq) {
+        if !each(decode(key, value).map_err(|_| damaged(Table::Bymod, key))?)? {
             break;
         }
-        found.push(entry);
     }
-    Ok(found)
+    Ok(())
 }
 
 /// Reads one record.

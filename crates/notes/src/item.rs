@@ -170,14 +170,18 @@ impl Value {
     }
 }
 
-fn encode_list<T>(out: &mut Encoder, values: &[T], each: impl for<'a> Fn(&'a mut Encoder, &T) -> &'a mut Encoder) {
+pub(crate) fn encode_list<T>(
+    out: &mut Encoder,
+    values: &[T],
+    each: impl for<'a> Fn(&'a mut Encoder, &T) -> &'a mut Encoder,
+) {
     out.varint(values.len() as u64);
     for value in values {
         each(out, value);
     }
 }
 
-fn decode_list<'a, T>(
+pub(crate) fn decode_list<'a, T>(
     input: &mut Decoder<'a>,
     mut each: impl FnMut(&mut Decoder<'a>) -> std::result::Result<T, Truncated>,
 ) -> std::result::Result<Vec<T>, Truncated> {

@@ -113,7 +113,15 @@ pub(crate) fn designs_end(database: DbNumber) -> [u8; 5] {
 
 /// Gives the keys under which a view keeps what each note occupies in its index.
 pub(crate) fn view_back(database: DbNumber, view: ViewId) -> KeyRange {
-    KeyRange::prefix(&[database.to_key(), view.to_key()].concat())
+    KeyRange::prefix(&view_back_of(database, view, NoteId(0))[..8])
+}
+
+pub(crate) fn view_back_of(database: DbNumber, view: ViewId, note: NoteId) -> [u8; 12] {
+    let mut key = [0; 12];
+    key[..4].copy_from_slice(&database.to_key());
+    key[4..8].copy_from_slice(&view.to_key());
+    key[8..].copy_from_slice(&note.to_key());
+    key
 }
 
 pub(crate) fn quarantine(database: DbNumber, note: NoteId, part: Part) -> [u8; 10] {

@@ -121,12 +121,8 @@ impl<'d> Reading<'d> {
 
     /// Gives the direct responses of a note.
     pub fn children(&self, parent: Unid) -> Result<Vec<NoteId>> {
-        let range = keys::children_of(self.database.number, parent);
-        let mut cursor = self.snapshot.scan(Table::Children, &range, Direction::Forward)?;
         let mut found = Vec::new();
-        while let Some((key, _)) = cursor.next()? {
-            let note = key.get(20..24).and_then(|bytes| bytes.try_into().ok());
-            let note = NoteId::from_key(note.ok_or_else(|| damaged(Table::Children, key))?);
+        for note in load_children(&self.snapshot, self.database.number, parent)? {
             if !self.is_hidden(note)? {
                 found.push(note);
             }
@@ -311,6 +307,17 @@ pub(crate) fn load_counters(reader: &dyn Read, database: DbNumber) -> Result<Cou
     let key = keys::counters(database);
     let value = reader.get(Table::Meta, &key)?.ok_or_else(|| damaged(Table::Meta, &key))?;
     Counters::decode(&value).map_err(|_| damaged(Table::Meta, &key))
+}
+
+/// Gives the direct responses of a note, whoever asks.
+pub(crate) fn load_children(reader: &dyn Read, database: DbNumber, parent: Unid) -> Result<Vec<NoteId>> {
+    let mut cursor = reader.scan(Table::Children, &keys::children_of(database, parent), Direction::Forward)?;
+    let mut found = Vec::new();
+    while let Some((key, _)) = cursor.next()? {
+        let note = key.get(20..24).and_then(|bytes| bytes.try_into().ok());
+        found.push(NoteId::from_key(note.ok_or_else(|| damaged(Table::Children, key))?));
+    }
+    Ok(found)
 }
 
 pub(crate) fn load_header(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Header>> {

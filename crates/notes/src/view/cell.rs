@@ -6,7 +6,7 @@
 use base::Timestamp;
 use base::codec::{Decoder, Encoder, Truncated};
 
-use crate::item::Value;
+use crate::item::{Value, decode_list, encode_list};
 use crate::limits::CELL_VALUES_MAX;
 
 /// The value of a column.
@@ -105,9 +105,9 @@ impl Cell {
             Self::None => {
                 out.u8(0);
             }
-            Self::Texts(texts) => encode_list(out, 1, texts, |out, text| out.text(text)),
-            Self::Numbers(numbers) => encode_list(out, 2, numbers, |out, number| out.u64(number.to_bits())),
-            Self::Times(times) => encode_list(out, 3, times, |out, time| out.i64(time.0)),
+            Self::Texts(texts) => encode_list(out.u8(1), texts, |out, text| out.text(text)),
+            Self::Numbers(numbers) => encode_list(out.u8(2), numbers, |out, number| out.u64(number.to_bits())),
+            Self::Times(times) => encode_list(out.u8(3), times, |out, time| out.i64(time.0)),
             Self::Error(text) => {
                 out.u8(4).text(text);
             }
@@ -117,9 +117,9 @@ impl Cell {
     pub(crate) fn decode(input: &mut Decoder<'_>) -> Result<Self, Truncated> {
         match input.u8()? {
             0 => Ok(Self::None),
-            1 => decode_list(input, |input| input.text().map(str::to_owned)).map(Self::Texts),
-            2 => decode_list(input, |input| input.u64().map(f64::from_bits)).map(Self::Numbers),
-            3 => decode_list(input, |input| input.i64().map(Timestamp)).map(Self::Times),
+            1 => bounded(decode_list(input, |input| input.text().map(str::to_owned))?).map(Self::Texts),
+            2 => bounded(decode_list(input, |input| input.u64().map(f64::from_bits))?).map(Self::Numbers),
+            3 => bounded(decode_list(input, |input| input.i64().map(Timestamp))?).map(Self::Times),
             4 => Ok(Self::Error(input.text()?.to_owned())),
             _ => Err(Truncated),
         }
@@ -137,27 +137,9 @@ impl Cell {
     }
 }
 
-fn encode_list<T>(
-    out: &mut Encoder,
-    kind: u8,
-    values: &[T],
-    each: impl for<'a> Fn(&'a mut Encoder, &T) -> &'a mut Encoder,
-) {
-    out.u8(kind).varint(values.len() as u64);
-    for value in values {
-        each(out, value);
-    }
-}
-
-fn decode_list<'b, T>(
-    input: &mut Decoder<'b>,
-    mut each: impl FnMut(&mut Decoder<'b>) -> Result<T, Truncated>,
-) -> Result<Vec<T>, Truncated> {
-    let count = input.count()?;
-    if count == 0 || count > CELL_VALUES_MAX {
-        return Err(Truncated);
-    }
-    (0..count).map(|_| each(input)).collect()
+/// Refuses lists that no cell holds.
+fn bounded<T>(values: Vec<T>) -> Result<Vec<T>, Truncated> {
+    if values.is_empty() || values.len() > CELL_VALUES_MAX { Err(Truncated) } else { Ok(values) }
 }
 
 #[cfg(test)]

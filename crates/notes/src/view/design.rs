@@ -55,7 +55,7 @@ pub struct Column {
     /// The formula that gives its value; without one it shows the item.
     pub formula: Option<String>,
     /// How the rows are sorted by it.
-    pub sort: Option<Sort>,
+    pub sort: Option<Order>,
     /// Equal values make a category.
     pub categorised: bool,
     /// Each value of a list makes an entry of its own.
@@ -73,9 +73,6 @@ pub struct Column {
     /// How values are written; for clients.
     pub format: Vec<u8>,
 }
-
-/// The direction of a sorted column.
-pub type Sort = Order;
 
 /// Orders that can be had by a click on a column.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

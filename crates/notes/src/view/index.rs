@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use base::codec::{Decoder, Encoder, Truncated};
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
-use store::{Batch, Direction, Read, Table};
+use store::{Batch, Read, Table};
 
 use crate::change;
 use crate::collection::limits::KEY_BYTES_MAX;
@@ -89,9 +89,7 @@ impl Weigh for RowWeigh {
     }
 
     fn weigh(&self, _key: &[u8], value: &[u8]) -> Option<Weight> {
-        let Ok(Row::Document(row)) = Row::decode(value) else {
-            return Row::decode(value).is_ok().then(Weight::default);
-        };
+        let Row::Document(row) = Row::decode(value).ok()? else { return Some(Weight::default()) };
         let at = |level: u8| i64::from(row.response_level == level);
         Some(Weight::new(&[at(0), at(1), at(2), at(3), i64::from(row.restricted)]))
     }
@@ -158,14 +156,6 @@ impl Index {
         }
         drop(lock);
         Ok(progress)
-    }
-
-    fn back_key(&self, note: NoteId) -> [u8; 12] {
-        let mut key = [0; 12];
-        key[..4].copy_from_slice(&self.database.to_key());
-        key[4..8].copy_from_slice(&self.view.to_key());
-        key[8..].copy_from_slice(&note.to_key());
-        key
     }
 }
 
@@ -249,7 +239,7 @@ impl<'u> Update<'u> {
             let before = self.back(note)?;
             let (unid, after) = self.place(note, &before)?;
             if let Some(unid) = unid.filter(|_| before != after) {
-                queue.extend(self.children(unid)?);
+                queue.extend(reading::load_children(self.store, self.index.database, unid)?);
             }
             if before != after {
                 self.backs.insert(note, (after, true));
@@ -335,7 +325,7 @@ impl<'u> Update<'u> {
         if let Some((back, _)) = self.backs.get(&note) {
             return Ok(back.clone());
         }
-        let key = self.index.back_key(note);
+        let key = keys::view_back_of(self.index.database, self.index.view, note);
         let orders = self.orders.len();
         let back = match self.store.get(Table::ViewBack, &key)? {
             Some(value) => Back::decode(&value, orders).map_err(|_| damaged(Table::ViewBack, &key))?,
@@ -345,21 +335,10 @@ impl<'u> Update<'u> {
         Ok(back)
     }
 
-    fn children(&self, parent: Unid) -> Result<Vec<NoteId>> {
-        let mut cursor =
-            self.store.scan(Table::Children, &keys::children_of(self.index.database, parent), Direction::Forward)?;
-        let mut found = Vec::new();
-        while let Some((key, _)) = cursor.next()? {
-            let note = key.get(20..24).and_then(|bytes| bytes.try_into().ok());
-            found.push(NoteId::from_key(note.ok_or_else(|| damaged(Table::Children, key))?));
-        }
-        Ok(found)
-    }
-
     fn finish(self, applied: Modseq, batch: &mut Batch) -> Result<()> {
         assert!(applied > self.applied, "an index follows the order of changes");
         for (note, (back, _)) in self.backs.iter().filter(|(_, (_, changed))| *changed) {
-            let key = self.index.back_key(*note);
+            let key = keys::view_back_of(self.index.database, self.index.view, *note);
             if back.is_in() {
                 batch.put(Table::ViewBack, &key, &back.encode());
             } else {
@@ -424,21 +403,18 @@ impl<'u> OrderUpdate<'u> {
     fn replace(&mut self, old: &[Vec<u8>], new: Vec<KeyAndRow>) -> Result<()> {
         let kept: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
         for key in old.iter().filter(|key| !kept.contains(&key[..])) {
-            let row = self.document(key)?;
-            self.rows.remove(key)?;
-            self.count(key, &row, Tally::remove)?;
+            let value = self.rows.remove(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
+            self.count(key, &document(key, &value)?, Tally::remove)?;
         }
         for (key, row) in new {
-            let stored = self.rows.find(&key)?;
             let value = Row::Document(row.clone()).encode();
-            if stored.as_deref() == Some(&value[..]) {
+            let before = self.rows.put(&key, &value)?;
+            if before.as_deref() == Some(&value[..]) {
                 continue;
             }
-            if stored.is_some() {
-                let before = self.document(&key)?;
-                self.count(&key, &before, Tally::remove)?;
+            if let Some(before) = before {
+                self.count(&key, &document(&key, &before)?, Tally::remove)?;
             }
-            self.rows.put(&key, &value)?;
             self.count(&key, &row, Tally::add)?;
         }
         Ok(())
@@ -471,16 +447,9 @@ impl<'u> OrderUpdate<'u> {
         Ok(&mut self.tallies.get_mut(&key).expect("it was just put there").0)
     }
 
-    fn document(&mut self, key: &[u8]) -> Result<DocumentRow> {
-        let value = self.rows.find(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
-        match Row::decode(&value) {
-            Ok(Row::Document(row)) => Ok(row),
-            _ => Err(damaged(Table::View, key)),
-        }
-    }
-
     fn response_level(&mut self, key: &[u8]) -> Result<u8> {
-        self.document(key).map(|row| row.response_level)
+        let value = self.rows.find(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
+        document(key, &value).map(|row| row.response_level)
     }
 
     /// Writes the records of categories, makes and removes their rows, and puts all of it into the batch.
@@ -499,6 +468,13 @@ impl<'u> OrderUpdate<'u> {
         }
         self.rows.finish(batch)?;
         Ok(self.categories.finish(batch)?)
+    }
+}
+
+fn document(key: &[u8], value: &[u8]) -> Result<DocumentRow> {
+    match Row::decode(value) {
+        Ok(Row::Document(row)) => Ok(row),
+        _ => Err(damaged(Table::View, key)),
     }
 }
 

@@ -188,22 +188,16 @@ impl Keys {
     }
 
     /// Finds the paths of the categories above a row by its key, from the outermost inwards; `None` when this is no key of the collation.
+    #[must_use]
     pub fn paths_above<'k>(&self, key: &'k [u8]) -> Option<Vec<&'k [u8]>> {
-        let mut found = Vec::new();
-        let mut columns = self.categories.iter();
-        let Some(mut column) = columns.next() else { return Some(found) };
-        let mut start = 0;
-        loop {
-            let end = start + sort_key::length(key.get(start..)?, column.order)?;
-            found.push(&key[..end]);
-            match *key.get(end)? {
-                mark::NEXT => column = columns.next()?,
-                mark::FURTHER => {}
-                mark::ROW => return found.pop().map(|_| found),
-                _ => return Some(found),
-            }
-            start = end + 1;
+        if !self.has_categories() {
+            return Some(Vec::new());
         }
+        let (mut ends, last) = self.category_ends(key)?;
+        if last == mark::ROW {
+            ends.pop();
+        }
+        Some(ends.into_iter().map(|end| &key[..end]).collect())
     }
 
     /// Tells whether the rows stand under categories.
@@ -215,15 +209,15 @@ impl Keys {
     /// Tells whether this is the key of a category's row.
     #[must_use]
     pub fn is_category_row(&self, key: &[u8]) -> bool {
-        self.last_mark(key).is_some_and(|(_, mark)| mark == mark::ROW)
+        self.category_ends(key).is_some_and(|(_, last)| last == mark::ROW)
     }
 
     /// Finds where the keys of the documents end with which a document's key begins: that of the main document, of its response and so on,
     /// and its own last. `None` when this is no key of a document.
     pub(crate) fn documents_in(&self, key: &[u8]) -> Option<Vec<usize>> {
-        let mut end = match self.last_mark(key) {
-            Some((place, mark::LAST)) => place + 1,
-            None if self.categories.is_empty() => 0,
+        let mut end = match self.category_ends(key) {
+            Some((ends, mark::LAST)) => ends.last()? + 1,
+            None if !self.has_categories() => 0,
             _ => return None,
         };
         let mut ends = Vec::new();
@@ -237,17 +231,18 @@ impl Keys {
         (end == key.len()).then_some(ends)
     }
 
-    /// Gives the mark behind the categories of a key, and where it stands.
-    fn last_mark(&self, key: &[u8]) -> Option<(usize, u8)> {
+    /// Finds where the path of each category in a key ends, and the mark behind the last one; `None` without categories.
+    fn category_ends(&self, key: &[u8]) -> Option<(Vec<usize>, u8)> {
         let mut columns = self.categories.iter();
         let mut column = columns.next()?;
-        let mut start = 0;
+        let (mut ends, mut start) = (Vec::new(), 0);
         loop {
             let end = start + sort_key::length(key.get(start..)?, column.order)?;
+            ends.push(end);
             match *key.get(end)? {
                 mark::NEXT => column = columns.next()?,
                 mark::FURTHER => {}
-                other => return Some((end, other)),
+                last => return Some((ends, last)),
             }
             start = end + 1;
         }
