@@ -2,6 +2,8 @@
 //!
 //! Where a part is given by a text and that does not occur, the result is empty. Numbers count characters.
 
+use std::ops::Range;
+
 use super::text::each;
 use super::{Function, row};
 use crate::error::FailureKind;
@@ -129,13 +131,24 @@ fn by_count(text: &str, position_of_cut: usize, skipped: usize, count: i64) -> (
     (skipped, skipped + position(&text[skipped..], wanted))
 }
 
-fn middle<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+/// Takes what lies between two cuts, each given by a count or a text. `counted` and `found` tell where the first one is; `to_text` gives
+/// the part between it (where it begins and ends) and a text.
+fn between<'d>(
+    run: &mut Run<'d>,
+    arguments: &[Value<'d>],
+    counted: fn(&str, usize) -> usize,
+    found: fn(&str, &str) -> Option<usize>,
+    to_text: fn(&str, Range<usize>, &str) -> Range<usize>,
+) -> Done<'d> {
     let start = cut(&arguments[1])?;
     let end = &arguments[2];
     each(run, &arguments[0], |run, text| {
         let (at, skipped) = match start {
-            Cut::Count(count) => (position(text, count), position(text, count)),
-            Cut::Text(wanted) => match text.find(wanted) {
+            Cut::Count(count) => {
+                let at = counted(text, count);
+                (at, at)
+            }
+            Cut::Text(wanted) => match found(text, wanted) {
                 Some(at) => (at, at + wanted.len()),
                 None => return Ok(Text::EMPTY),
             },
@@ -143,8 +156,8 @@ fn middle<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
         let (from, to) = match end.number() {
             Ok(_) => by_count(text, at, skipped, end.integer()?),
             Err(_) => {
-                let wanted = end.text().map_err(|_| FailureKind::Type)?;
-                (skipped, text[skipped..].find(wanted.as_str()).map_or(text.len(), |found| skipped + found))
+                let part = to_text(text, at..skipped, end.text().map_err(|_| FailureKind::Type)?.as_str());
+                (part.start, part.end)
             }
         };
         run.make(to - from)?;
@@ -152,31 +165,32 @@ fn middle<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     })
 }
 
+fn middle<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    between(
+        run,
+        arguments,
+        position,
+        |text, wanted| text.find(wanted),
+        |text, first, wanted| {
+            let begin = first.end;
+            begin..text[begin..].find(wanted).map_or(text.len(), |found| begin + found)
+        },
+    )
+}
+
 fn middle_back<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
-    let start = cut(&arguments[1])?;
-    let end = &arguments[2];
-    each(run, &arguments[0], |run, text| {
-        let (at, skipped) = match start {
-            // The character at which counting ends belongs to what is taken.
-            Cut::Count(count) => {
-                let at = position_back(text, count.saturating_sub(1).min(text.len()));
-                (at, at)
-            }
-            Cut::Text(wanted) => match text.rfind(wanted) {
-                Some(at) => (at, at + wanted.len()),
-                None => return Ok(Text::EMPTY),
-            },
-        };
-        let (from, to) = match end.number() {
-            Ok(_) => by_count(text, at, skipped, end.integer()?),
-            Err(_) => {
-                let wanted = end.text().map_err(|_| FailureKind::Type)?;
-                (text[..at].rfind(wanted.as_str()).map_or(0, |found| found + wanted.len()), at)
-            }
-        };
-        run.make(to - from)?;
-        Ok(part(text, from, to))
-    })
+    // The character at which counting ends belongs to what is taken.
+    let counted = |text: &str, count: usize| position_back(text, count.saturating_sub(1).min(text.len()));
+    between(
+        run,
+        arguments,
+        counted,
+        |text, wanted| text.rfind(wanted),
+        |text, first, wanted| {
+            let end = first.start;
+            text[..end].rfind(wanted).map_or(0, |found| found + wanted.len())..end
+        },
+    )
 }
 
 fn word<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
