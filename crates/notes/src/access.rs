@@ -160,6 +160,16 @@ impl Grant {
         self.own.first()
     }
 
+    /// Lists the roles, with brackets.
+    pub fn roles(&self) -> impl Iterator<Item = &str> {
+        self.rights.roles.iter().map(String::as_str)
+    }
+
+    /// Lists all names that Readers and Authors items may mean, in lower case: own ones, groups, roles.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(String::as_str)
+    }
+
     /// Tells whether a name is one's own: the name itself or an alias, no group.
     #[must_use]
     pub fn is_own(&self, name: &Name) -> bool {

@@ -124,7 +124,7 @@ pub(crate) fn scan_some(
 }
 
 /// Calls `each` for every change after `since`, in order, until it says to stop.
-fn scan_while(
+pub(crate) fn scan_while(
     reader: &dyn Read,
     database: DbNumber,
     since: Modseq,

@@ -148,25 +148,90 @@ impl Value {
         }
     }
 
-    fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, Truncated> {
+    /// Lends the value.
+    #[must_use]
+    pub fn lend(&self) -> ValueRef<'_> {
+        match self {
+            Self::Text(text) => ValueRef::Text(text),
+            Self::TextList(texts) => ValueRef::TextList(texts.iter().map(String::as_str).collect()),
+            Self::Number(number) => ValueRef::Number(*number),
+            Self::NumberList(numbers) => ValueRef::NumberList(numbers.clone()),
+            Self::Time(time) => ValueRef::Time(*time),
+            Self::TimeList(times) => ValueRef::TimeList(times.clone()),
+            Self::RichText(text) => ValueRef::RichText(text),
+            Self::MimePart(bytes) => ValueRef::MimePart(bytes),
+            Self::Object { file_name, media_type, length, blob } => {
+                ValueRef::Object { file_name, media_type, length: *length, blob: *blob }
+            }
+            Self::NoteReferences(unids) => ValueRef::NoteReferences(unids.clone()),
+        }
+    }
+}
+
+/// A value as it lies in its record. Texts are not copied: views read millions of them.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ValueRef<'a> {
+    /// One text.
+    Text(&'a str),
+    /// Several texts.
+    TextList(Vec<&'a str>),
+    /// One number.
+    Number(f64),
+    /// Several numbers.
+    NumberList(Vec<f64>),
+    /// One moment.
+    Time(Timestamp),
+    /// Several moments.
+    TimeList(Vec<Timestamp>),
+    /// Rich text, as HTML.
+    RichText(&'a str),
+    /// A piece of a MIME message.
+    MimePart(&'a [u8]),
+    /// An attachment.
+    Object { file_name: &'a str, media_type: &'a str, length: u64, blob: BlobId },
+    /// References to other notes.
+    NoteReferences(Vec<Unid>),
+}
+
+impl<'a> ValueRef<'a> {
+    fn decode(input: &mut Decoder<'a>) -> std::result::Result<Self, Truncated> {
         Ok(match input.u8()? {
-            1 => Self::Text(input.text()?.to_owned()),
-            2 => Self::TextList(decode_list(input, |input| Ok(input.text()?.to_owned()))?),
+            1 => Self::Text(input.text()?),
+            2 => Self::TextList(decode_list(input, Decoder::text)?),
             3 => Self::Number(f64::from_bits(input.u64()?)),
             4 => Self::NumberList(decode_list(input, |input| Ok(f64::from_bits(input.u64()?)))?),
             5 => Self::Time(Timestamp(input.i64()?)),
             6 => Self::TimeList(decode_list(input, |input| Ok(Timestamp(input.i64()?)))?),
-            7 => Self::RichText(input.text()?.to_owned()),
-            8 => Self::MimePart(input.bytes()?.to_vec()),
+            7 => Self::RichText(input.text()?),
+            8 => Self::MimePart(input.bytes()?),
             9 => Self::Object {
-                file_name: input.text()?.to_owned(),
-                media_type: input.text()?.to_owned(),
+                file_name: input.text()?,
+                media_type: input.text()?,
                 length: input.varint()?,
                 blob: BlobId(input.array()?),
             },
             10 => Self::NoteReferences(decode_list(input, |input| Ok(Unid(input.array()?)))?),
             _ => return Err(Truncated),
         })
+    }
+
+    /// Copies the value.
+    #[must_use]
+    pub fn into_owned(self) -> Value {
+        match self {
+            Self::Text(text) => Value::Text(text.to_owned()),
+            Self::TextList(texts) => Value::TextList(texts.into_iter().map(str::to_owned).collect()),
+            Self::Number(number) => Value::Number(number),
+            Self::NumberList(numbers) => Value::NumberList(numbers),
+            Self::Time(time) => Value::Time(time),
+            Self::TimeList(times) => Value::TimeList(times),
+            Self::RichText(text) => Value::RichText(text.to_owned()),
+            Self::MimePart(bytes) => Value::MimePart(bytes.to_vec()),
+            Self::Object { file_name, media_type, length, blob } => {
+                Value::Object { file_name: file_name.to_owned(), media_type: media_type.to_owned(), length, blob }
+            }
+            Self::NoteReferences(unids) => Value::NoteReferences(unids),
+        }
     }
 }
 
@@ -247,9 +312,8 @@ impl Item {
 
     /// Takes the stored form.
     pub fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, Truncated> {
-        let name = input.text()?.to_owned();
-        let flags = ItemFlags(input.u16()?);
-        Ok(Self { name, flags, value: Value::decode(input)? })
+        let ItemRef { name, flags, value } = ItemRef::decode(input)?;
+        Ok(Self { name: name.to_owned(), flags, value: value.into_owned() })
     }
 
     /// Checks the limits of names.
@@ -258,6 +322,31 @@ impl Item {
             return Err(Error::invalid(format!("item name {:?}", self.name), "empty or too long"));
         }
         Ok(())
+    }
+}
+
+/// An item as it lies in its record.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ItemRef<'a> {
+    /// Name, as it was written.
+    pub name: &'a str,
+    /// What is said of it.
+    pub flags: ItemFlags,
+    /// What it holds.
+    pub value: ValueRef<'a>,
+}
+
+impl<'a> ItemRef<'a> {
+    fn decode(input: &mut Decoder<'a>) -> std::result::Result<Self, Truncated> {
+        Ok(Self { name: input.text()?, flags: ItemFlags(input.u16()?), value: ValueRef::decode(input)? })
+    }
+}
+
+impl Item {
+    /// Lends the item.
+    #[must_use]
+    pub fn lend(&self) -> ItemRef<'_> {
+        ItemRef { name: &self.name, flags: self.flags, value: self.value.lend() }
     }
 }
 
@@ -275,9 +364,20 @@ pub fn encode_items<'a>(out: &mut Encoder, items: impl ExactSizeIterator<Item = 
 
 /// Takes what [`encode_items`] wrote.
 pub fn decode_items(input: &mut Decoder<'_>) -> std::result::Result<Vec<Item>, Truncated> {
-    let count = input.count()?;
-    if count > ITEMS_PER_NOTE_MAX {
-        return Err(Truncated);
+    (0..item_count(input)?).map(|_| Item::decode(input)).collect()
+}
+
+/// Takes what [`encode_items`] wrote, without copying it.
+pub fn decode_item_refs<'a>(input: &mut Decoder<'a>) -> std::result::Result<Vec<ItemRef<'a>>, Truncated> {
+    let count = item_count(input)?;
+    let mut items = Vec::with_capacity(count);
+    for _ in 0..count {
+        items.push(ItemRef::decode(input)?);
     }
-    (0..count).map(|_| Item::decode(input)).collect()
+    Ok(items)
+}
+
+fn item_count(input: &mut Decoder<'_>) -> std::result::Result<usize, Truncated> {
+    let count = input.count()?;
+    if count > ITEMS_PER_NOTE_MAX { Err(Truncated) } else { Ok(count) }
 }

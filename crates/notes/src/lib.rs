@@ -9,6 +9,7 @@
 //! | [`reading`] | snapshots |
 //! | [`transaction`], [`writer`] | changes |
 //! | [`change`] | the order of changes |
+//! | [`evaluate`] | formulas over notes |
 //! | [`fixup`], [`purge`] | checking and repairing; forgetting old deletions |
 //! | [`folder`], [`keyword`] | folders with UIDs and marks |
 //! | [`unread`] | what each user has read |
@@ -26,6 +27,7 @@ pub mod collection;
 pub mod counters;
 pub mod database;
 pub mod error;
+pub mod evaluate;
 pub mod fixup;
 pub mod folder;
 pub mod folder_reader;

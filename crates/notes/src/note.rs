@@ -11,7 +11,7 @@ use base::codec::{Decoder, Encoder, Truncated};
 use base::{Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
 use store::blob::BlobId;
 
-use crate::item::{self, Item};
+use crate::item::{self, Item, ItemRef};
 use crate::limits::{BLOBS_PER_NOTE_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 
 /// What a note is for (`domino.md` §2.1).
@@ -315,6 +315,15 @@ impl Summary {
         let blobs = (0..count).map(|_| Ok(BlobId(input.array()?))).collect::<Result<_, _>>()?;
         Ok(Self { items, body, blobs })
     }
+}
+
+/// Gives the summary items of a stored summary record, without copying them.
+pub fn summary_items(bytes: &[u8]) -> Result<Vec<ItemRef<'_>>, Truncated> {
+    let mut input = Decoder::new(bytes);
+    if input.u8()? != SUMMARY_VERSION {
+        return Err(Truncated);
+    }
+    item::decode_item_refs(&mut input)
 }
 
 fn decode_body_item(input: &mut Decoder<'_>) -> Result<BodyItem, Truncated> {

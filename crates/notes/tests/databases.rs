@@ -8,6 +8,8 @@ mod blocks;
 mod catalog;
 #[path = "databases/fixup.rs"]
 mod fixup;
+#[path = "databases/formulas.rs"]
+mod formulas;
 #[path = "databases/matrix.rs"]
 mod matrix;
 #[path = "databases/model.rs"]

@@ -5,8 +5,10 @@
 
 use base::Timestamp;
 use base::codec::{Decoder, Encoder, Truncated};
+use formula::Zone;
 
-use crate::item::{Value, decode_list, encode_list};
+use crate::evaluate;
+use crate::item::{ValueRef, decode_list, encode_list};
 use crate::limits::CELL_VALUES_MAX;
 
 /// The value of a column.
@@ -43,18 +45,27 @@ pub enum One<'c> {
 impl Cell {
     /// Makes the cell that shows an item.
     #[must_use]
-    pub fn of_item(value: &Value) -> Self {
+    pub fn of_item(value: &ValueRef<'_>) -> Self {
         let cell = match value {
-            Value::Text(text) | Value::RichText(text) => Self::Texts(vec![text.clone()]),
-            Value::TextList(texts) => Self::Texts(texts.clone()),
-            Value::Number(number) => Self::Numbers(vec![*number]),
-            Value::NumberList(numbers) => Self::Numbers(numbers.clone()),
-            Value::Time(time) => Self::Times(vec![*time]),
-            Value::TimeList(times) => Self::Times(times.clone()),
-            Value::Object { file_name, .. } => Self::Texts(vec![file_name.clone()]),
-            Value::MimePart(_) | Value::NoteReferences(_) => Self::None,
+            ValueRef::Text(text) | ValueRef::RichText(text) => Self::Texts(vec![(*text).to_owned()]),
+            ValueRef::TextList(texts) => Self::Texts(texts.iter().map(|text| (*text).to_owned()).collect()),
+            ValueRef::Number(number) => Self::Numbers(vec![*number]),
+            ValueRef::NumberList(numbers) => Self::Numbers(numbers.clone()),
+            ValueRef::Time(time) => Self::Times(vec![*time]),
+            ValueRef::TimeList(times) => Self::Times(times.clone()),
+            ValueRef::Object { file_name, .. } => Self::Texts(vec![(*file_name).to_owned()]),
+            ValueRef::MimePart(_) | ValueRef::NoteReferences(_) => Self::None,
         };
         cell.cut()
+    }
+
+    /// Makes the cell that shows what a formula computed.
+    #[must_use]
+    pub fn of_operand(value: &formula::Value<'_>, zone: &Zone) -> Self {
+        match evaluate::as_item_value(value, zone) {
+            Ok(value) => Self::of_item(&value.lend()),
+            Err(failure) => Self::Error(failure),
+        }
     }
 
     /// Tells how many values there are.
@@ -125,7 +136,7 @@ impl Cell {
         }
     }
 
-    /// Leaves out what is more than a row holds, and says *nothing* of an empty list.
+    /// Leaves out what is more than a row holds, and says *nothing* of an empty list or text.
     fn cut(mut self) -> Self {
         match &mut self {
             Self::Texts(texts) => texts.truncate(CELL_VALUES_MAX),
@@ -133,7 +144,9 @@ impl Cell {
             Self::Times(times) => times.truncate(CELL_VALUES_MAX),
             Self::None | Self::Error(_) => {}
         }
-        if self.is_empty() { Self::None } else { self }
+        let shows_nothing =
+            self.is_empty() || matches!(&self, Self::Texts(texts) if texts.len() == 1 && texts[0].is_empty());
+        if shows_nothing { Self::None } else { self }
     }
 }
 
@@ -182,9 +195,10 @@ mod tests {
 
     #[test]
     fn items_are_shown_as_lists_of_bounded_length() {
-        assert_eq!(Cell::of_item(&Value::TextList(Vec::new())), Cell::None);
-        assert_eq!(Cell::of_item(&Value::Number(2.0)), Cell::Numbers(vec![2.0]));
-        let many = Value::NumberList(vec![0.0; CELL_VALUES_MAX + 1]);
+        assert_eq!(Cell::of_item(&ValueRef::TextList(Vec::new())), Cell::None);
+        assert_eq!(Cell::of_item(&ValueRef::Text("")), Cell::None);
+        assert_eq!(Cell::of_item(&ValueRef::Number(2.0)), Cell::Numbers(vec![2.0]));
+        let many = ValueRef::NumberList(vec![0.0; CELL_VALUES_MAX + 1]);
         assert_eq!(Cell::of_item(&many).len(), CELL_VALUES_MAX);
     }
 }

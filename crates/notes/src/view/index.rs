@@ -13,6 +13,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use base::codec::{Decoder, Encoder, Truncated};
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
+use formula::outcome::Responses;
 use store::{Batch, Read, Table};
 
 use crate::change;
@@ -20,43 +21,16 @@ use crate::collection::limits::KEY_BYTES_MAX;
 use crate::collection::{self, CollectionId, CountOnly, Weigh, Weight};
 use crate::database::{Database, damaged};
 use crate::error::Result;
+use crate::evaluate::{load_summary_bytes, subject};
 use crate::keys;
 use crate::limits::{RESPONSE_LEVELS_MAX, VIEW_ENTRIES_PER_NOTE_MAX};
-use crate::note::{Header, NoteClass, NoteFlags, Summary};
+use crate::note::{Header, NoteClass, NoteFlags};
 use crate::reading;
 use crate::view::category::Tally;
 use crate::view::cell::Cell;
 use crate::view::design::{Total, ViewDesign};
+use crate::view::question::{Answer, Question};
 use crate::view::row::{DocumentRow, Keys, Row};
-
-/// What a view asks of a document.
-pub trait Question {
-    /// Gives whether the selection takes the document by itself, and what the columns show of it.
-    fn answer(&self, header: &Header, summary: &Summary) -> Answer;
-
-    /// Tells which responses come with the documents that are taken.
-    fn responses(&self) -> Responses;
-}
-
-/// What a document says to the question.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
-    /// The selection takes it by itself.
-    pub selected: bool,
-    /// The value of each column.
-    pub cells: Vec<Cell>,
-}
-
-/// Which responses come with the documents that a selection takes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Responses {
-    /// None but those that it takes themselves.
-    Selected,
-    /// Those that answer a taken document (`@AllChildren`).
-    Children,
-    /// Those, and their responses (`@AllDescendants`).
-    Descendants,
-}
 
 /// Where the rows of a view lie, and how their keys are made.
 pub struct Index {
@@ -269,23 +243,23 @@ impl<'u> Update<'u> {
         if self.index.design.no_conflicts && header.flags.has(NoteFlags::CONFLICT) {
             return Ok((false, none));
         }
-        let Some(summary) = reading::load_summary(self.store, self.database, header.note)? else {
+        let Some(bytes) = load_summary_bytes(self.store, self.database, header.note)? else {
             return Ok((false, none));
         };
-        let Answer { selected, cells } = self.question.answer(header, &summary);
-        assert_eq!(cells.len(), self.index.design.columns.len(), "each column has a cell");
+        let Answer { selected, cells } = self.question.answer(&subject(header, &bytes, self.database)?);
         let parent = match header.parent {
             Some(unid) => self.parent(unid)?,
             None => None,
         };
         let comes_along = parent.as_ref().is_some_and(|parent| match self.question.responses() {
-            Responses::Selected => false,
+            Responses::None => false,
             Responses::Children => parent.selected,
             Responses::Descendants => parent.is_in(),
         });
         if !selected && !comes_along {
             return Ok((false, none));
         }
+        assert_eq!(cells.len(), self.index.design.columns.len(), "each column has a cell");
         let row = DocumentRow {
             unid: header.unid,
             response_level: 0,

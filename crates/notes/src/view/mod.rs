@@ -4,6 +4,7 @@
 //! |---|---|
 //!
 //! | [`design`] | what the design note of a view says |
+//! | [`question`] | what a view asks of each document |
 //! | [`cell`] | the value of a column in a row |
 //! | [`row`] | rows and their keys |
 //! | [`category`] | what a category counts and sums up |
@@ -17,6 +18,7 @@ pub mod cell;
 pub mod design;
 pub mod exact_sum;
 pub mod index;
+pub mod question;
 pub mod reader;
 pub mod row;
 pub mod sort_key;

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use base::sim::SeededRandom;
 use base::{NoteId, Random, Unid, ViewId};
+use formula::outcome::Responses;
 use notes::collection::Reader;
-use notes::item::find;
-use notes::note::{Header, Summary};
+use notes::evaluate::Subject;
+use notes::item::ValueRef;
 use notes::view::category::Tally;
 use notes::view::cell::Cell;
 use notes::view::design::{Clicks, Column, Total, ViewDesign};
-use notes::view::index::{Answer, Index, Question, Responses};
+use notes::view::index::Index;
+use notes::view::question::{Answer, Question};
 use notes::view::reader::{Shown, Tumbler, ViewReader, ViewRow};
 use notes::view::row::Row;
 use notes::view::sort_key::Order;
@@ -32,9 +34,9 @@ struct ByItem {
 }
 
 impl Question for ByItem {
-    fn answer(&self, _: &Header, summary: &Summary) -> Answer {
-        let cell = |name: &String| find(&summary.items, name).map_or(Cell::None, |item| Cell::of_item(&item.value));
-        let selected = find(&summary.items, "Take").is_some_and(|item| item.value.text() == Some("yes"));
+    fn answer(&self, subject: &Subject<'_>) -> Answer {
+        let cell = |name: &String| subject.value(name).map_or(Cell::None, Cell::of_item);
+        let selected = matches!(subject.value("Take"), Some(ValueRef::Text("yes")));
         Answer { selected, cells: self.columns.iter().map(cell).collect() }
     }
 
@@ -313,7 +315,7 @@ impl<'b> Naive<'b> {
     fn is_taken(&self, document: &Document) -> bool {
         let parent = || self.bench.documents.values().find(|other| Some(other.unid) == document.parent);
         let with_parent = || match self.bench.question.responses {
-            Responses::Selected => false,
+            Responses::None => false,
             Responses::Children => parent().is_some_and(|parent| parent.take && self.is_shown(parent)),
             Responses::Descendants => parent().is_some_and(|parent| self.is_shown(parent)),
         };
@@ -342,7 +344,7 @@ fn rows_are_those_of_a_naive_evaluation_whatever_happens() {
     for seed in 0..60 {
         let random = SeededRandom::new(seed);
         let order = if random.below(2) == 0 { Order::Ascending } else { Order::Descending };
-        let inclusion = [Responses::Selected, Responses::Children, Responses::Descendants][random.below(3) as usize];
+        let inclusion = [Responses::None, Responses::Children, Responses::Descendants][random.below(3) as usize];
         let mut bench = Bench::new(seed, random.below(3) > 0, order, inclusion);
         for step in 0..80 {
             bench.step();

@@ -1,0 +1,155 @@
+//! What a view asks of each document: whether it is in, and what its columns show.
+//!
+//! [`Compiled`] is the question of a design: a selection formula and, for each column, an item or a formula. Whatever goes wrong while one
+//! document is evaluated concerns that document alone: a selection that fails takes it not, a column that fails shows the failure.
+//!
+//! A view's formulas may change nothing. One that reads the clock makes the whole view *time-relative*
+//! ([`Compiled::is_time_relative`]): its answers hold for the moment that [`Compiled::at`] was given.
+
+use std::sync::Arc;
+
+use base::{Timestamp, ViewId};
+use formula::outcome::Responses;
+use formula::{CompileError, Formula, Options, Permissions};
+
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::evaluate::{Subject, Surroundings};
+use crate::view::cell::Cell;
+use crate::view::design::{Column, ViewDesign};
+
+/// What a view asks of a document.
+pub trait Question {
+    /// Gives whether the selection takes the document by itself, and what the columns show of it.
+    fn answer(&self, subject: &Subject<'_>) -> Answer;
+
+    /// Tells which responses come with the documents that are taken.
+    fn responses(&self) -> Responses;
+}
+
+/// What a document says to the question.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The selection takes it by itself.
+    pub selected: bool,
+    /// The value of each column; of a document that is not taken they may be missing.
+    pub cells: Vec<Cell>,
+}
+
+/// The question of a design.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    selection: Selection,
+    columns: Vec<Source>,
+    surroundings: Surroundings,
+}
+
+#[derive(Clone, Debug)]
+enum Selection {
+    Formula(Arc<Formula>),
+    /// The documents of a folder.
+    Folder(ViewId),
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Item(String),
+    Formula(Arc<Formula>),
+}
+
+impl Compiled {
+    /// Compiles selection and columns; an error names which of them is wrong, and where.
+    pub fn of_view(selection: &str, design: &ViewDesign) -> Result<Self> {
+        let compiled = compile(selection).map_err(|error| wrong("selection", selection, &error))?;
+        Self::new(Selection::Formula(Arc::new(compiled)), design)
+    }
+
+    /// Compiles the columns of a folder.
+    pub fn of_folder(folder: ViewId, design: &ViewDesign) -> Result<Self> {
+        Self::new(Selection::Folder(folder), design)
+    }
+
+    fn new(selection: Selection, design: &ViewDesign) -> Result<Self> {
+        let columns = design.columns.iter().map(source).collect::<Result<_>>()?;
+        Ok(Self { selection, columns, surroundings: Surroundings::default() })
+    }
+
+    /// Prepares for evaluations at a moment, in a database, for a view of that title.
+    #[must_use]
+    pub fn at(&self, now: Timestamp, database: &Database, view: &str) -> Self {
+        let surroundings = Surroundings { view: view.to_owned(), ..Surroundings::of(database, now) };
+        Self { surroundings, ..self.clone() }
+    }
+
+    /// Tells whether the answers change as time goes by.
+    #[must_use]
+    pub fn is_time_relative(&self) -> bool {
+        self.formulas().any(|formula| formula.analysis().is_time_variant())
+    }
+
+    fn formulas(&self) -> impl Iterator<Item = &Formula> {
+        let selection = match &self.selection {
+            Selection::Formula(formula) => Some(&**formula),
+            Selection::Folder(_) => None,
+        };
+        let columns = self.columns.iter().filter_map(|source| match source {
+            Source::Formula(formula) => Some(&**formula),
+            Source::Item(_) => None,
+        });
+        selection.into_iter().chain(columns)
+    }
+
+    fn takes(&self, subject: &Subject<'_>) -> bool {
+        match &self.selection {
+            Selection::Formula(formula) => {
+                formula.evaluate(subject, &self.surroundings).is_ok_and(|outcome| outcome.selected)
+            }
+            Selection::Folder(folder) => subject.header.uid_in(*folder).is_some(),
+        }
+    }
+
+    fn cell(&self, source: &Source, subject: &Subject<'_>) -> Cell {
+        match source {
+            Source::Item(name) => subject.value(name).map_or(Cell::None, Cell::of_item),
+            Source::Formula(formula) => match formula.evaluate(subject, &self.surroundings) {
+                Ok(outcome) => Cell::of_operand(&outcome.value, &formula.options().zone),
+                Err(stop) => Cell::Error(stop.to_string()),
+            },
+        }
+    }
+}
+
+impl Question for Compiled {
+    fn answer(&self, subject: &Subject<'_>) -> Answer {
+        let selected = self.takes(subject);
+        if !selected && (subject.header.parent.is_none() || self.responses() == Responses::None) {
+            return Answer { selected, cells: Vec::new() };
+        }
+        Answer { selected, cells: self.columns.iter().map(|source| self.cell(source, subject)).collect() }
+    }
+
+    fn responses(&self) -> Responses {
+        match &self.selection {
+            Selection::Folder(_) => Responses::None,
+            Selection::Formula(formula) => formula.analysis().responses,
+        }
+    }
+}
+
+fn source(column: &Column) -> Result<Source> {
+    match &column.formula {
+        None => Ok(Source::Item(column.item.clone())),
+        Some(text) => {
+            let what = format!("column \"{}\"", column.title);
+            compile(text).map(|formula| Source::Formula(Arc::new(formula))).map_err(|error| wrong(&what, text, &error))
+        }
+    }
+}
+
+fn compile(text: &str) -> std::result::Result<Formula, CompileError> {
+    Formula::compile(text, &Options { permissions: Permissions::NONE, ..Options::default() })
+}
+
+fn wrong(what: &str, text: &str, error: &CompileError) -> Error {
+    Error::invalid(what, error.render(text))
+}

@@ -1,0 +1,125 @@
+//! Formulas over stored notes: what they see of a note, and searches by formula.
+
+use base::Modseq;
+use formula::{Formula, Options};
+use notes::view::cell::Cell;
+use notes::view::design::{Column, ViewDesign};
+use notes::view::question::{Compiled, Question};
+use notes::{AclLevel, Item, NewNote, Value};
+
+use crate::world::{World, reader};
+
+const ANN: &str = "Ann/Acme";
+
+/// Gives the subjects of the documents that a formula takes for somebody, and the modseq that was reached.
+fn search(world: &World, who: &str, formula: &str, since: Modseq) -> (Vec<String>, Modseq) {
+    let database = world.notes.database_open("docs.nsf").expect("it is there");
+    let access = reader(&database, who).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    let selection = Formula::compile(formula, &Options::default()).expect("a formula");
+    let mut found = Vec::new();
+    let mut take = |subject: &notes::evaluate::Subject<'_>| {
+        let subject = subject.value("Subject").cloned().expect("each has one").into_owned();
+        found.push(subject.text().expect("a text").to_owned());
+        Ok(true)
+    };
+    let searched = reading.search(&selection, since, &mut take).expect("a sound database");
+    (found, searched.up_to)
+}
+
+fn world() -> World {
+    let world = World::new();
+    let database = world.database(&[("Bob/Acme", AclLevel::Reader)]);
+    let memo = |subject: &str, more: Vec<Item>| {
+        NewNote::document([vec![Item::text("Form", "Memo"), Item::text("Subject", subject)], more].concat())
+    };
+    let first = world.write(&database, ANN, |writer| writer.note_create(memo("one", vec![]))).expect("made");
+    let parent = reader(&database, ANN).and_then(|access| access.read()?.header(first)).expect("sound").expect("there");
+    let answer = NewNote { parent: Some(parent.unid), ..memo("two", vec![]) };
+    world.write(&database, ANN, |writer| writer.note_create(answer)).expect("made");
+    let secret = memo("three", vec![Item::readers("Readers", vec![ANN.into()])]);
+    world.write(&database, ANN, |writer| writer.note_create(secret)).expect("made");
+    let sized = memo("four", vec![Item::summary("Size", Value::NumberList(vec![1.0, 2.0]))]);
+    world.write(&database, ANN, |writer| writer.note_create(sized)).expect("made");
+    world
+}
+
+#[test]
+fn a_search_takes_what_the_formula_takes_and_the_reader_may_see() {
+    let world = world();
+    let check = |who: &str, formula: &str, expected: &[&str]| {
+        assert_eq!(search(&world, who, formula, Modseq(0)).0, expected, "{formula}");
+    };
+    check(ANN, "SELECT @All", &["one", "two", "three", "four"]);
+    check("Bob/Acme", "SELECT @All", &["one", "two", "four"]);
+    check(ANN, "SELECT @IsResponseDoc", &["two"]);
+    check(ANN, "SELECT $REF != \"\"", &["two"]);
+    check(ANN, "SELECT @Sum(Size) = 3", &["four"]);
+    check(ANN, "SELECT @UserName = \"CN=Ann/O=Acme\" & Subject = \"one\"", &["one"]);
+    check(ANN, "SELECT @DbTitle = \"Documents\" & Subject = \"one\"", &["one"]);
+    check(ANN, "SELECT Form = 1", &[]);
+}
+
+#[test]
+fn a_search_goes_on_where_the_last_one_ended() {
+    let world = world();
+    let (found, reached) = search(&world, ANN, "SELECT Subject = \"two\"", Modseq(0));
+    assert_eq!(found, ["two"]);
+    assert_eq!(search(&world, ANN, "SELECT @All", reached), (vec![], reached));
+    let database = world.notes.database_open("docs.nsf").expect("it is there");
+    let more = NewNote::document(vec![Item::text("Subject", "five")]);
+    world.write(&database, ANN, |writer| writer.note_create(more)).expect("made");
+    assert_eq!(search(&world, ANN, "SELECT @All", reached).0, ["five"]);
+}
+
+#[test]
+fn a_view_asks_by_items_and_formulas() {
+    let world = world();
+    let database = world.notes.database_open("docs.nsf").expect("it is there");
+    let column = |item: &str, formula: Option<&str>| Column {
+        title: item.into(),
+        item: item.into(),
+        formula: formula.map(str::to_owned),
+        ..Column::default()
+    };
+    let columns = vec![
+        column("Subject", None),
+        column("Upper", Some("@UpperCase(Subject) + @ViewTitle")),
+        column("Wrong", Some("Subject + 1")),
+        column("Missing", None),
+    ];
+    let design = ViewDesign { columns, ..ViewDesign::default() };
+    let question = Compiled::of_view("SELECT Subject = \"one\"", &design).expect("right");
+    let question = question.at(world.notes.clock().now(), &database, "By subject");
+    let access = reader(&database, ANN).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    let mut rows = Vec::new();
+    let all = Formula::compile("SELECT @All", &Options::default()).expect("a formula");
+    reading
+        .search(&all, Modseq(0), &mut |subject| {
+            let answer = question.answer(subject);
+            rows.extend(answer.selected.then_some(answer.cells));
+            Ok(true)
+        })
+        .expect("sound");
+    let text = |text: &str| Cell::Texts(vec![text.to_owned()]);
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0][..2], [text("one"), text("ONEBy subject")]);
+    assert!(matches!(rows[0][2], Cell::Error(_)), "a column that fails says so");
+    assert_eq!(rows[0][3], Cell::None);
+    assert!(Compiled::of_view("SELECT @Today > Date", &design).expect("right").is_time_relative());
+    assert!(!question.is_time_relative());
+}
+
+#[test]
+fn what_is_wrong_in_a_design_is_told_with_its_place() {
+    let check = |selection: &str, formula: &str, expected: &[&str]| {
+        let column = Column { title: "Total".into(), formula: Some(formula.into()), ..Column::default() };
+        let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };
+        let error = Compiled::of_view(selection, &design).expect_err("wrong").to_string();
+        assert!(expected.iter().all(|part| error.contains(part)), "{error}");
+    };
+    check("SELECT (", "1", &["selection", "^"]);
+    check("SELECT @All", "1 +", &["column \"Total\"", "^"]);
+    check("SELECT @All; FIELD x := 1", "1", &["selection"]);
+}
