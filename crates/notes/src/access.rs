@@ -17,7 +17,7 @@ use base::Name;
 use crate::acl::{AclFlags, AclLevel, Identity, Rights};
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::item::{Item, ItemFlags};
+use crate::item::{Item, ItemFlags, ItemRef, ValueRef};
 
 /// The levels as types.
 pub mod level {
@@ -135,7 +135,57 @@ impl<L: Level> Access<L> {
     }
 }
 
+/// Names whom the Readers and Authors items of a note name, so that whether somebody may read is found out once for all notes that say the same: a digest of the
+/// names, whatever their order and case.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ReadersId(pub [u8; 16]);
+
+impl ReadersId {
+    /// Digests the items.
+    #[must_use]
+    pub fn of(items: &[ItemRef<'_>]) -> Self {
+        let mut names: Vec<(bool, String)> = Vec::new();
+        for item in items {
+            let texts: &[&str] = match &item.value {
+                ValueRef::Text(text) => std::slice::from_ref(text),
+                ValueRef::TextList(texts) => texts,
+                _ => &[],
+            };
+            for flag in [ItemFlags::READERS, ItemFlags::AUTHORS] {
+                if item.flags.has(flag) {
+                    let name = |text: &&str| (flag == ItemFlags::READERS, Name::new(text).canonical().to_lowercase());
+                    names.extend(texts.iter().filter(|text| !text.trim().is_empty()).map(name));
+                }
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        Self(digest(names.iter().map(|(reads, name)| (u8::from(*reads), name.as_str()))))
+    }
+}
+
+/// Digests a list so that different lists have different digests.
+fn digest<'n>(names: impl Iterator<Item = (u8, &'n str)>) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new();
+    for (kind, name) in names {
+        hasher.update(&[kind]);
+        hasher.update(&(name.len() as u64).to_be_bytes());
+        hasher.update(name.as_bytes());
+    }
+    let mut digest = [0; 16];
+    hasher.finalize_xof().fill(&mut digest);
+    digest
+}
+
 impl Grant {
+    /// Gives a digest of all names that Readers and Authors items may mean: those for whom it is the same may read the same.
+    #[must_use]
+    pub fn names_digest(&self) -> [u8; 16] {
+        let mut names: Vec<&str> = self.names().collect();
+        names.sort_unstable();
+        digest(names.into_iter().map(|name| (0, name)))
+    }
+
     /// Gives the level.
     #[must_use]
     pub fn level(&self) -> AclLevel {

@@ -28,6 +28,7 @@ use crate::keyword::Keywords;
 use crate::note::{NewNote, NoteClass};
 use crate::reading::{self, Reading};
 use crate::transaction::Transaction;
+use crate::view::served::Views;
 
 /// The note that holds the ACL: the first of every database.
 pub const ACL_NOTE: NoteId = NoteId(1);
@@ -312,6 +313,7 @@ pub struct Database {
     keywords: RwLock<Arc<Keywords>>,
     /// The folders as of a design modseq; loaded when asked for.
     designs: Mutex<Option<(Modseq, Arc<Vec<FolderDesign>>)>>,
+    pub(crate) views: Views,
     /// The lock of the one writer; what it guards is the counters as the last transaction left them.
     writer: Mutex<Counters>,
     /// The last transaction and the ticket that makes it durable.
@@ -345,6 +347,7 @@ impl Database {
             acl_version: AtomicU64::new(0),
             keywords: RwLock::default(),
             designs: Mutex::default(),
+            views: Views::default(),
             writer: Mutex::new(counters),
             last: Mutex::new((counters.modseq, Ticket::NONE)),
             changed: Event::new(),

@@ -26,7 +26,7 @@ use store::blob::{BlobId, BlobOwner};
 use store::{Direction, KeyRange, Read, Table};
 
 use crate::change::{self, Change};
-use crate::collection::{self, CollectionId, CountOnly};
+use crate::collection;
 use crate::counters::Counters;
 use crate::database::{ACL_NOTE, Database, Notes};
 use crate::error::{Error, Result};
@@ -36,6 +36,10 @@ use crate::keyword::Keywords;
 use crate::limits::FINDINGS_MAX;
 use crate::note::{Header, NoteClass};
 use crate::reading;
+use crate::view::check as view_check;
+use crate::view::design::ViewDesign;
+use crate::view::index::Index;
+use crate::view::record::{self, IndexRecord};
 use salvage::Pairs;
 
 /// What is not as it must be.
@@ -228,8 +232,6 @@ struct Survey<'s> {
     damaged: Vec<NoteId>,
     /// The folders that there are, and what must be in them.
     folders: BTreeMap<ViewId, BTreeMap<Uid, NoteId>>,
-    /// Views that are no folders. What their indexes must hold, the rooms above know.
-    views: Vec<ViewId>,
     /// Folders whose index must be written again.
     broken: Vec<ViewId>,
     /// The counters as the last transaction left them.
@@ -259,7 +261,6 @@ impl<'s> Survey<'s> {
             headers: HashMap::new(),
             damaged: Vec::new(),
             folders: BTreeMap::new(),
-            views: Vec::new(),
             broken: Vec::new(),
             stored,
             unreadable: HashSet::new(),
@@ -287,6 +288,7 @@ impl<'s> Survey<'s> {
         self.check_table(Table::Bymod, Self::check_changes)?;
         self.check_table(Table::Children, Self::check_responses)?;
         self.check_folders()?;
+        self.check_views()?;
         self.check_unread()?;
         self.check_keywords()?;
         self.check_counters()
@@ -534,33 +536,75 @@ impl<'s> Survey<'s> {
             if self.lost_folders.contains(&view) {
                 continue;
             }
-            let is_folder = self.is_folder(view)?;
-            let fault = if is_folder { self.folder_fault(view) } else { self.view_fault(view) };
-            let fault = salvage::sound(fault)?.unwrap_or_else(Some);
-            if is_folder {
-                if let Some(why) = fault {
-                    self.broken.push(view);
-                    self.find(Finding::FolderIndex { folder: view, why });
-                }
-            } else {
-                self.views.push(view);
-                if let Some(why) = fault {
-                    self.find(Finding::ViewIndex { view, why });
-                }
+            if !self.is_folder(view)? {
+                continue;
+            }
+            if let Some(why) = salvage::sound(self.folder_fault(view))?.unwrap_or_else(Some) {
+                self.broken.push(view);
+                self.find(Finding::FolderIndex { folder: view, why });
             }
         }
         Ok(())
     }
 
-    /// Looks at what can be known of an index whose entries the rooms above define: whether it can be read, and whether its counts are right.
-    fn view_fault(&self, view: ViewId) -> Result<Option<String>> {
-        let id = CollectionId::new(self.number, view);
-        if let Some(finding) = collection::check(self.reader, id, &CountOnly)?.first() {
-            return Ok(Some(finding.to_string()));
+    /// Checks the indexes of views, and finds those that are nobody's.
+    fn check_views(&mut self) -> Result<()> {
+        let (records, damage) = salvage::both_ends(self.reader, Table::Meta, &keys::view_indexes(self.number))?;
+        if let Some(why) = damage {
+            self.find(Finding::ViewIndex { view: ViewId(0), why });
         }
-        let mut cursor = self.reader.scan(Table::ViewBack, &keys::view_back(id.database, view), Direction::Forward)?;
-        while cursor.next()?.is_some() {}
-        Ok(None)
+        let mut known = BTreeSet::new();
+        for (key, value) in records {
+            let view = keys::split_view_index(&key).unwrap_or(NoteId(0));
+            let fault = match IndexRecord::decode(&value) {
+                Ok(record) => {
+                    known.extend([Some(record.index), record.building].into_iter().flatten());
+                    salvage::sound(self.view_fault(view, &record))?.unwrap_or_else(Some)
+                }
+                Err(_) => Some("its record cannot be read".into()),
+            };
+            if let Some(why) = fault {
+                self.find(Finding::ViewIndex { view: ViewId(view.0), why });
+            }
+        }
+        match salvage::sound(self.indexes())? {
+            Ok(indexes) => {
+                for view in indexes.difference(&known) {
+                    self.find(Finding::ViewIndex { view: *view, why: "its rows belong to no view".into() });
+                }
+            }
+            Err(why) => self.find(Finding::ViewIndex { view: ViewId(0), why }),
+        }
+        Ok(())
+    }
+
+    fn view_fault(&self, view: NoteId, record: &IndexRecord) -> Result<Option<String>> {
+        let is_view =
+            self.headers.get(&view).is_some_and(|header| header.class == NoteClass::VIEW && !header.is_stub());
+        if !is_view {
+            return Ok(Some("the view is gone".into()));
+        }
+        let Ok(design) = ViewDesign::decode(&record.format) else {
+            return Ok(Some("its design cannot be read".into()));
+        };
+        view_check::fault(self.reader, &Index::new(self.number, record.index, design))
+    }
+
+    /// Lists the numbers under which rows of views lie.
+    fn indexes(&self) -> Result<BTreeSet<ViewId>> {
+        let mut found = BTreeSet::new();
+        let all = record::all_rows(self.number);
+        for table in [Table::View, Table::Tree, Table::ViewBack] {
+            let mut range = all.clone();
+            while let Some((key, _)) = self.reader.scan(table, &range, Direction::Forward)?.next()? {
+                let number = key.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
+                let Some(number) = number else { break };
+                found.insert(ViewId(number));
+                let Some(next) = store::engine::prefix_end(&key[..8]) else { break };
+                range.start = next;
+            }
+        }
+        Ok(found)
     }
 
     fn folder_fault(&self, folder: ViewId) -> Result<Option<String>> {

@@ -342,6 +342,14 @@ impl<'a> ItemRef<'a> {
     }
 }
 
+impl ItemRef<'_> {
+    /// Copies the item.
+    #[must_use]
+    pub fn to_item(&self) -> Item {
+        Item { name: self.name.to_owned(), flags: self.flags, value: self.value.clone().into_owned() }
+    }
+}
+
 impl Item {
     /// Lends the item.
     #[must_use]

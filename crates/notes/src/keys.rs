@@ -11,6 +11,8 @@
 //! | `meta` | database, `c` | counters |
 //! | `meta` | database, `d`, note | class of a design note |
 //! | `meta` | database, `k` | keywords |
+//! | `meta` | database, `v`, note | which index a view has |
+//! | `meta` | database, `w` | the number of the next such index |
 //! | `meta` | database, `q`, note, part | a damaged record that a repair put aside |
 
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
@@ -105,6 +107,29 @@ pub(crate) fn designs(database: DbNumber) -> KeyRange {
     KeyRange::prefix(&meta(database, b'd'))
 }
 
+/// Gives the key of the record that says which index a view has.
+pub(crate) fn view_index(database: DbNumber, view: NoteId) -> [u8; 9] {
+    let mut key = [0; 9];
+    key[..5].copy_from_slice(&meta(database, b'v'));
+    key[5..].copy_from_slice(&view.to_key());
+    key
+}
+
+/// Gives the keys of all such records.
+pub(crate) fn view_indexes(database: DbNumber) -> KeyRange {
+    KeyRange::prefix(&meta(database, b'v'))
+}
+
+/// Gives the view of the key of such a record.
+pub(crate) fn split_view_index(key: &[u8]) -> Option<NoteId> {
+    Some(NoteId::from_key(key.get(5..9)?.try_into().ok()?))
+}
+
+/// Gives the key of the number that the next index of a view gets.
+pub(crate) fn next_view_index(database: DbNumber) -> [u8; 5] {
+    meta(database, b'w')
+}
+
 /// Gives the first key behind the list of design notes.
 pub(crate) fn designs_end(database: DbNumber) -> [u8; 5] {
     assert_eq!(designs(database).end.as_deref(), Some(&meta(database, b'd' + 1)[..]), "nothing else lies between");
@@ -122,6 +147,12 @@ pub(crate) fn view_back_of(database: DbNumber, view: ViewId, note: NoteId) -> [u
     key[4..8].copy_from_slice(&view.to_key());
     key[8..].copy_from_slice(&note.to_key());
     key
+}
+
+/// Gives the note of a key of the table `viewback`.
+pub(crate) fn split_view_back(key: &[u8]) -> Option<NoteId> {
+    let note = key.get(8..12)?.try_into().ok()?;
+    (key.len() == 12).then(|| NoteId::from_key(note))
 }
 
 pub(crate) fn quarantine(database: DbNumber, note: NoteId, part: Part) -> [u8; 10] {

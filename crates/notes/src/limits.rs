@@ -66,6 +66,9 @@ pub const SORTED_TEXT_CHARACTERS_MAX: usize = 256;
 /// Most bytes of its collation key that do.
 pub const SORTED_TEXT_BYTES_MAX: usize = 480;
 
+/// Most other names of a view.
+pub const VIEW_ALIASES_MAX: usize = 16;
+
 /// Most columns of a view.
 pub const VIEW_COLUMNS_MAX: usize = 256;
 
@@ -80,6 +83,24 @@ pub const CATEGORY_LEVELS_MAX: usize = 31;
 
 /// Most spellings of one category that are told apart.
 pub const CATEGORY_SPELLINGS_MAX: usize = 64;
+
+/// Most persons and orders of one view for which is kept what they may not see.
+pub const VIEW_HIDDEN_KEPT_MAX: usize = 32;
+
+/// Most answers to whether somebody may read what names certain readers that are kept with a view.
+pub const VIEW_READERS_KEPT_MAX: usize = 65_536;
+
+/// Most rows of a view that a client says to be open or closed against the rule.
+pub const VIEW_EXPANSIONS_MAX: usize = 10_000;
+
+/// Most rows of one answer.
+pub const VIEW_ANSWER_ROWS_MAX: usize = 10_000;
+
+/// Bytes at which an answer with rows ends.
+pub const VIEW_ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// Most rows that are looked at for one answer.
+pub const VIEW_LOOKED_AT_MAX: u64 = 100_000;
 
 /// Most rows that one document has in one order of a view.
 pub const VIEW_ENTRIES_PER_NOTE_MAX: usize = 1_024;

@@ -379,16 +379,23 @@ pub(crate) fn load_acl(reader: &dyn Read, database: &Database) -> Result<Acl> {
     .ok_or_else(|| damaged_note(database, ACL_NOTE, "access control list"))
 }
 
-pub(crate) fn load_folders(reader: &dyn Read, database: &Database) -> Result<Vec<FolderDesign>> {
+/// Lists the design notes of a class, in the order in which they were made.
+pub(crate) fn load_design_notes(reader: &dyn Read, database: &Database, class: NoteClass) -> Result<Vec<NoteId>> {
     let mut cursor = reader.scan(Table::Meta, &keys::designs(database.number), Direction::Forward)?;
-    let mut folders = Vec::new();
+    let mut notes = Vec::new();
     while let Some((key, value)) = cursor.next()? {
         let note = key.get(5..9).and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| damaged(Table::Meta, key))?;
-        let class: [u8; 2] = value.try_into().map_err(|_| damaged(Table::Meta, key))?;
-        if NoteClass(u16::from_be_bytes(class)) != NoteClass::VIEW {
-            continue;
+        let stored: [u8; 2] = value.try_into().map_err(|_| damaged(Table::Meta, key))?;
+        if NoteClass(u16::from_be_bytes(stored)) == class {
+            notes.push(NoteId::from_key(note));
         }
-        let note = NoteId::from_key(note);
+    }
+    Ok(notes)
+}
+
+pub(crate) fn load_folders(reader: &dyn Read, database: &Database) -> Result<Vec<FolderDesign>> {
+    let mut folders = Vec::new();
+    for note in load_design_notes(reader, database, NoteClass::VIEW)? {
         let summary = load_summary(reader, database, note)?;
         let summary = summary.ok_or_else(|| damaged_note(database, note, "summary"))?;
         folders.extend(folder_design(note, &summary.items));

@@ -26,6 +26,11 @@ use crate::limits::{
 use crate::note::{BodyItem, Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};
 use crate::reading;
 use crate::transaction::{OpenFolder, Part, Pending};
+use crate::view::note::{FORMAT_ITEM, READERS_ITEM, SELECTION_ITEM, ViewKind, ViewNote};
+use crate::view::record::{INDEX_BIT, IndexRecord};
+
+/// The items of a design note that the design of a view says.
+const DESIGN_ITEMS: [&str; 5] = [folder::TITLE_ITEM, folder::FLAGS_ITEM, SELECTION_ITEM, FORMAT_ITEM, READERS_ITEM];
 
 /// The changes of a transaction to one database.
 pub struct Writer<'a, 't> {
@@ -78,6 +83,9 @@ impl Writer<'_, '_> {
     pub fn note_create(&mut self, new: NewNote) -> Result<NoteId> {
         self.check_may_create(new.class)?;
         let note = self.part.counters.next_note;
+        if note.0 & INDEX_BIT != 0 {
+            return Err(Error::Limit { what: "notes that a database ever had", max: INDEX_BIT as usize });
+        }
         let unid = new.unid.unwrap_or_else(|| Unid::generate(self.part.database.random.as_ref()));
         let sequence = self.sequence_of_stub(unid)?.map_or(1, |old| old.saturating_add(1));
         let now = self.part.now;
@@ -187,6 +195,9 @@ impl Writer<'_, '_> {
         }
         if !class.is_document() {
             self.batch.delete(Table::Meta, &keys::design(number, note));
+            if let Some(index) = IndexRecord::load(self.store, number, note)? {
+                index.remove(number, note, self.batch);
+            }
             self.part.counters.design_modseq = self.part.modseq;
         }
         let counters = &mut self.part.counters;
@@ -326,6 +337,68 @@ impl Writer<'_, '_> {
         }
         self.part.folders.remove(&folder);
         folder::collection_id(self.number(), folder).remove_all(self.batch);
+        Ok(())
+    }
+
+    /// Makes a view.
+    pub fn view_create(&mut self, view: &ViewNote) -> Result<NoteId> {
+        if view.kind.folder {
+            return Err(Error::invalid(
+                format!("view {:?}", view.title),
+                "a folder is made as one and then gets its columns",
+            ));
+        }
+        self.check_may_design_folders()?;
+        let count = reading::load_design_notes(self.store, self.part.database, NoteClass::VIEW)?.len();
+        if count >= VIEWS_PER_DATABASE_MAX {
+            return Err(Error::Limit { what: "views of a database", max: VIEWS_PER_DATABASE_MAX });
+        }
+        view.check(ViewId(self.part.counters.next_note.0))?;
+        self.check_view_name(view, None)?;
+        self.note_create(NewNote::of_class(NoteClass::VIEW, view.items()))
+    }
+
+    /// Replaces the design of a view, or gives columns to a folder, unless somebody saved it since the caller read sequence number `expected`. Items of
+    /// the design note that the design knows nothing of stay.
+    pub fn view_update(&mut self, note: NoteId, expected: u32, view: &ViewNote) -> Result<u32> {
+        self.check_may_design_folders()?;
+        let stored = self.note(note)?.filter(|stored| stored.header.class == NoteClass::VIEW);
+        let stored = stored.ok_or_else(|| Error::not_found(format!("view {note}")))?;
+        let flags = stored.text(folder::FLAGS_ITEM).unwrap_or_default();
+        if ViewKind::of_letters(flags).folder != view.kind.folder {
+            return Err(Error::invalid(format!("view {:?}", view.title), "a folder stays a folder, and a view a view"));
+        }
+        if view.kind.folder && stored.text(folder::TITLE_ITEM) != Some(&view.title) {
+            return Err(Error::invalid(format!("folder {:?}", view.title), "it gets another name by being renamed"));
+        }
+        view.check(ViewId(note.0))?;
+        self.check_view_name(view, Some(note))?;
+        let mut items = view.items();
+        let is_designed = |item: &Item| DESIGN_ITEMS.iter().any(|name| item.is_named(name));
+        items.extend(stored.items.into_iter().filter(|item| !is_designed(item)));
+        self.note_update(note, expected, &items, &stored.blobs)
+    }
+
+    /// Deletes a view with its index.
+    pub fn view_delete(&mut self, note: NoteId) -> Result<()> {
+        self.check_may_design_folders()?;
+        let stored = self.note(note)?.filter(|stored| stored.header.class == NoteClass::VIEW);
+        let flags = stored.as_ref().and_then(|stored| stored.text(folder::FLAGS_ITEM));
+        if flags.is_none_or(|flags| ViewKind::of_letters(flags).folder) {
+            return Err(Error::not_found(format!("view {note}")));
+        }
+        self.note_delete(note)?;
+        Ok(())
+    }
+
+    fn check_view_name(&self, view: &ViewNote, own: Option<NoteId>) -> Result<()> {
+        for note in reading::load_design_notes(self.store, self.part.database, NoteClass::VIEW)? {
+            let Some(summary) = reading::load_summary(self.store, self.part.database, note)? else { continue };
+            let other = ViewNote::of_items(&summary.items).filter(|other| !other.kind.folder && Some(note) != own);
+            if other.is_some_and(|other| other.is_named(&view.title)) {
+                return Err(Error::Exists { what: format!("view {}", view.title) });
+            }
+        }
         Ok(())
     }
 

@@ -79,11 +79,11 @@ impl Totals {
         Self { count: 1, sums: weight }
     }
 
-    pub(super) fn checked_add(&self, other: &Self) -> Option<Self> {
+    pub(crate) fn checked_add(&self, other: &Self) -> Option<Self> {
         Some(Self { count: self.count.checked_add(other.count)?, sums: self.sums.checked_add(&other.sums)? })
     }
 
-    pub(super) fn checked_sub(&self, other: &Self) -> Option<Self> {
+    pub(crate) fn checked_sub(&self, other: &Self) -> Option<Self> {
         Some(Self { count: self.count.checked_sub(other.count)?, sums: self.sums.checked_sub(&other.sums)? })
     }
 

@@ -8,7 +8,7 @@ use store::{Batch, Table};
 
 use super::{Survey, salvage};
 use crate::change::{self, Change};
-use crate::collection::{self, Builder, CollectionId, Tuning, Weigh};
+use crate::collection::{self, Builder, Tuning, Weigh};
 use crate::counters::Counters;
 use crate::database::{ACL_NOTE, acl_item};
 use crate::error::Result;
@@ -17,6 +17,7 @@ use crate::item::Item;
 use crate::keys::{self, Part};
 use crate::keyword::Keywords;
 use crate::note::{Header, Marks, NoteClass, NoteFlags, Summary};
+use crate::view::record;
 
 /// What a repair is to write, and what is to be known of it in memory.
 pub(super) struct Repairs {
@@ -84,11 +85,12 @@ impl Survey<'_> {
     /// Removes what the rooms above have derived: they build an index that is missing anew. Also one in which nothing wrong can be seen, for it may hold
     /// what a lost note had in it, or lack what nobody here knows of.
     fn remove_view_indexes(&self, batch: &mut Batch) {
-        for view in &self.views {
-            CollectionId::new(self.number, *view).remove_all(batch);
-            let back = keys::view_back(self.number, *view);
-            let end = back.end.expect("view numbers end long before the greatest one");
-            batch.delete_range(Table::ViewBack, &back.start, &end);
+        let records = keys::view_indexes(self.number);
+        let rows = record::all_rows(self.number);
+        let tables = [Table::View, Table::Tree, Table::ViewBack].map(|table| (table, &rows));
+        for (table, range) in tables.into_iter().chain([(Table::Meta, &records)]) {
+            let end = range.end.as_ref().expect("numbers of databases end long before the greatest one");
+            batch.delete_range(table, &range.start, end);
         }
     }
 

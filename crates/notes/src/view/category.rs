@@ -85,6 +85,25 @@ impl Tally {
         }
     }
 
+    /// Gives what is left without a part of what was counted.
+    #[must_use]
+    pub fn without(mut self, part: &Self) -> Self {
+        assert!(part.documents <= self.documents, "a part is not more than the whole");
+        self.documents -= part.documents;
+        for (spelling, count) in &part.spellings {
+            // Of spellings that there was no room for, nothing was counted.
+            if let Some(all) = self.spellings.get_mut(spelling) {
+                *all = all.saturating_sub(*count);
+            }
+        }
+        self.spellings.retain(|_, count| *count > 0);
+        for (total, part) in self.totals.iter_mut().zip(&part.totals) {
+            total.values = total.values.saturating_sub(part.values);
+            total.sum.remove_all(&part.sum);
+        }
+        self
+    }
+
     fn forget(&mut self, spelling: Option<&str>) {
         let Some((spelling, count)) = spelling.and_then(|spelling| Some((spelling, self.spellings.get_mut(spelling)?)))
         else {

@@ -45,6 +45,12 @@ impl ExactSum {
         }
     }
 
+    /// Takes away the sum of numbers that were all added before.
+    pub fn remove_all(&mut self, numbers: &Self) {
+        numbers.parts.iter().for_each(|part| self.grow(-part));
+        self.odd = self.odd.saturating_sub(numbers.odd);
+    }
+
     /// Gives the number nearest to the exact sum, ties to even; NaN while there are numbers that cannot be summed.
     #[must_use]
     pub fn value(&self) -> f64 {
@@ -108,7 +114,7 @@ impl PartialEq for ExactSum {
     /// Compares what the sums are, not how they came about.
     fn eq(&self, other: &Self) -> bool {
         let mut difference = self.clone();
-        other.parts.iter().for_each(|part| difference.grow(-part));
+        difference.remove_all(other);
         difference.parts.is_empty() && self.odd == other.odd
     }
 }

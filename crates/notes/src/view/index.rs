@@ -14,8 +14,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use base::codec::{Decoder, Encoder, Truncated};
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
 use formula::outcome::Responses;
-use store::{Batch, Read, Table};
+use store::{Batch, Direction, Read, Table};
 
+use crate::access::ReadersId;
 use crate::change;
 use crate::collection::limits::KEY_BYTES_MAX;
 use crate::collection::{self, CollectionId, CountOnly, Weigh, Weight};
@@ -53,19 +54,29 @@ pub struct Progress {
     pub changes: usize,
 }
 
+/// Levels of responses, main documents included, whose rows the tree counts apart.
+pub const COUNTED_LEVELS: usize = 4;
+
+/// The sum that counts rows with Readers items.
+pub(crate) const RESTRICTED: usize = COUNTED_LEVELS;
+
 /// Weighs rows: documents of the levels 0 to 3, and rows with Readers items.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RowWeigh;
 
 impl Weigh for RowWeigh {
     fn sums(&self) -> usize {
-        5
+        COUNTED_LEVELS + 1
     }
 
     fn weigh(&self, _key: &[u8], value: &[u8]) -> Option<Weight> {
-        let Row::Document(row) = Row::decode(value).ok()? else { return Some(Weight::default()) };
-        let at = |level: u8| i64::from(row.response_level == level);
-        Some(Weight::new(&[at(0), at(1), at(2), at(3), i64::from(row.restricted)]))
+        let Some((level, is_restricted)) = Row::head(value).ok()? else { return Some(Weight::default()) };
+        let mut values = [0; COUNTED_LEVELS + 1];
+        if usize::from(level) < COUNTED_LEVELS {
+            values[usize::from(level)] = 1;
+        }
+        values[RESTRICTED] = i64::from(is_restricted);
+        Some(Weight::new(&values))
     }
 }
 
@@ -80,6 +91,12 @@ impl Index {
         Self { database, view, design, collations, summing }
     }
 
+    /// Gives the number under which the rows lie.
+    #[must_use]
+    pub fn id(&self) -> ViewId {
+        self.view
+    }
+
     /// Gives the design.
     #[must_use]
     pub fn design(&self) -> &ViewDesign {
@@ -92,10 +109,21 @@ impl Index {
         &self.summing
     }
 
+    /// Tells in how many orders the rows are kept.
+    #[must_use]
+    pub fn orders(&self) -> usize {
+        self.collations.len()
+    }
+
     /// Gives how the keys of an order are made.
     #[must_use]
     pub fn keys(&self, collation: usize) -> &Keys {
         &self.collations[collation]
+    }
+
+    /// Reads up to which modseq documents are in an index, from the state of its rows.
+    pub(crate) fn applied(&self, state: &[u8]) -> Result<Modseq> {
+        if state.is_empty() { Ok(Modseq(0)) } else { decode_state(state, self) }
     }
 
     /// Gives the collection of the rows in one order.
@@ -111,21 +139,37 @@ impl Index {
         CollectionId { collation: self.rows(collation).collation + CATEGORIES, ..self.rows(collation) }
     }
 
+    /// Calls `each` for the records in which a document's row counts.
+    pub(crate) fn each_count(
+        &self,
+        collation: usize,
+        key: &[u8],
+        row: &DocumentRow,
+        each: &mut EachCount<'_>,
+    ) -> Result<()> {
+        each_count(&self.collations[collation], &self.summing, key, row, each)
+    }
+
     /// Applies at most about `limit` changes; whoever has more to apply calls again, so that others can write in between.
     pub fn catch_up(&self, database: &Database, question: &dyn Question, limit: usize) -> Result<Progress> {
         let lock = database.lock();
         database.refuse_when_dropped()?;
         let mut update = Update::open(self, database, question)?;
-        let changes = change::scan_some(database.store.as_ref(), self.database, update.applied, limit)?;
-        let complete = changes.len() < limit;
-        for change in &changes {
-            update.apply(change.note)?;
-        }
-        let applied = if complete { lock.modseq } else { changes.last().map_or(update.applied, |last| last.modseq) };
-        let progress = Progress { applied, complete, changes: changes.len() };
-        if applied > update.applied {
+        let vanished = if lock.purged_modseq > update.applied { update.vanished(limit)? } else { Vec::new() };
+        let progress = if vanished.len() >= limit {
+            vanished.iter().try_for_each(|note| update.apply(*note))?;
+            Progress { applied: update.applied, complete: false, changes: vanished.len() }
+        } else {
+            let changes = change::scan_some(database.store.as_ref(), self.database, update.applied, limit)?;
+            let changed = changes.iter().map(|change| change.note);
+            vanished.into_iter().chain(changed).try_for_each(|note| update.apply(note))?;
+            let complete = changes.len() < limit;
+            let last = changes.last().map_or(update.applied, |last| last.modseq);
+            Progress { applied: if complete { lock.modseq } else { last }, complete, changes: changes.len() }
+        };
+        if progress.applied > update.applied || progress.changes > 0 {
             let mut batch = Batch::new();
-            update.finish(applied, &mut batch)?;
+            update.finish(progress.applied, &mut batch)?;
             database.store.commit(&batch)?;
         }
         drop(lock);
@@ -141,11 +185,11 @@ const VERSION: u8 = 1;
 
 /// Where a note stands in the view.
 #[derive(Clone, Default, PartialEq, Debug)]
-struct Back {
+pub(crate) struct Back {
     /// The selection takes it by itself, and not for the sake of a document above it.
     selected: bool,
     /// For each order, the keys of its rows.
-    keys: Vec<Vec<Vec<u8>>>,
+    pub(crate) keys: Vec<Vec<Vec<u8>>>,
 }
 
 impl Back {
@@ -165,7 +209,7 @@ impl Back {
         out.finish()
     }
 
-    fn decode(bytes: &[u8], orders: usize) -> std::result::Result<Self, Truncated> {
+    pub(crate) fn decode(bytes: &[u8], orders: usize) -> std::result::Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != VERSION {
             return Err(Truncated);
@@ -201,9 +245,22 @@ impl<'u> Update<'u> {
         let store: &dyn Read = database.store.as_ref();
         let open = |collation| OrderUpdate::open(index, collation, store);
         let orders = (0..index.collations.len()).map(open).collect::<Result<Vec<_>>>()?;
-        let state = orders[0].rows.state();
-        let applied = if state.is_empty() { Modseq(0) } else { decode_state(state, index)? };
+        let applied = index.applied(orders[0].rows.state())?;
         Ok(Self { index, database, store, question, orders, backs: HashMap::new(), applied })
+    }
+
+    /// Finds up to `limit` notes that have rows and are gone: their stubs were purged before the index had followed.
+    fn vanished(&self, limit: usize) -> Result<Vec<NoteId>> {
+        let range = keys::view_back(self.index.database, self.index.view);
+        let mut cursor = self.store.scan(Table::ViewBack, &range, Direction::Forward)?;
+        let mut found = Vec::new();
+        while let Some((key, _)) = cursor.next()? {
+            let note = keys::split_view_back(key).ok_or_else(|| damaged(Table::ViewBack, key))?;
+            if found.len() < limit && reading::load_header(self.store, self.database, note)?.is_none() {
+                found.push(note);
+            }
+        }
+        Ok(found)
     }
 
     /// Brings the rows of a note up to date, and those of its responses when it moved.
@@ -246,7 +303,8 @@ impl<'u> Update<'u> {
         let Some(bytes) = load_summary_bytes(self.store, self.database, header.note)? else {
             return Ok((false, none));
         };
-        let Answer { selected, cells } = self.question.answer(&subject(header, &bytes, self.database)?);
+        let subject = subject(header, &bytes, self.database)?;
+        let Answer { selected, cells } = self.question.answer(&subject);
         let parent = match header.parent {
             Some(unid) => self.parent(unid)?,
             None => None,
@@ -263,7 +321,7 @@ impl<'u> Update<'u> {
         let row = DocumentRow {
             unid: header.unid,
             response_level: 0,
-            restricted: header.flags.has(NoteFlags::HAS_READERS),
+            readers: header.flags.has(NoteFlags::HAS_READERS).then(|| ReadersId::of(&subject.items)),
             conflict: header.flags.has(NoteFlags::CONFLICT),
             cells,
         };
@@ -310,7 +368,7 @@ impl<'u> Update<'u> {
     }
 
     fn finish(self, applied: Modseq, batch: &mut Batch) -> Result<()> {
-        assert!(applied > self.applied, "an index follows the order of changes");
+        assert!(applied >= self.applied, "an index follows the order of changes");
         for (note, (back, _)) in self.backs.iter().filter(|(_, (_, changed))| *changed) {
             let key = keys::view_back_of(self.index.database, self.index.view, *note);
             if back.is_in() {
@@ -396,20 +454,14 @@ impl<'u> OrderUpdate<'u> {
 
     /// Counts a row in its categories and in the whole, or takes it out.
     fn count(&mut self, key: &[u8], row: &DocumentRow, change: fn(&mut Tally, Option<&str>, &[&Cell])) -> Result<()> {
-        let paths = self.keys.paths_above(key).ok_or_else(|| damaged(Table::View, key))?;
-        let is_main = row.response_level == 0;
-        let names = if is_main { self.keys.categories(&row.cells) } else { Vec::new() };
-        let cells: Vec<&Cell> = self.summing.iter().map(|column| &row.cells[*column]).collect();
-        change(self.tally(0, &[])?, None, &cells);
-        for (index, path) in paths.into_iter().enumerate() {
-            let spelling = names.get(index).map(|category| category.spelling.as_str());
-            change(self.tally(index as u8 + 1, path)?, spelling, &cells);
-        }
-        Ok(())
+        let (keys, summing) = (self.keys, self.summing);
+        each_count(keys, summing, key, row, &mut |record, spelling, cells| {
+            change(self.tally(record)?, spelling, cells);
+            Ok(())
+        })
     }
 
-    fn tally(&mut self, level: u8, path: &[u8]) -> Result<&mut Tally> {
-        let key = [&[level], path].concat();
+    fn tally(&mut self, key: Vec<u8>) -> Result<&mut Tally> {
         if !self.tallies.contains_key(&key) {
             let stored = self.categories.find(&key)?;
             let tally = match &stored {
@@ -443,6 +495,22 @@ impl<'u> OrderUpdate<'u> {
         self.rows.finish(batch)?;
         Ok(self.categories.finish(batch)?)
     }
+}
+
+/// Hears of a record in which a row counts: its key, what the row calls the category, and the cells that sum up.
+pub(crate) type EachCount<'f> = dyn FnMut(Vec<u8>, Option<&str>, &[&Cell]) -> Result<()> + 'f;
+
+fn each_count(keys: &Keys, summing: &[usize], key: &[u8], row: &DocumentRow, each: &mut EachCount<'_>) -> Result<()> {
+    let paths = keys.paths_above(key).ok_or_else(|| damaged(Table::View, key))?;
+    let is_main = row.response_level == 0;
+    let names = if is_main { keys.categories(&row.cells) } else { Vec::new() };
+    let cells: Vec<&Cell> = summing.iter().map(|column| &row.cells[*column]).collect();
+    each(vec![0], None, &cells)?;
+    for (index, path) in paths.into_iter().enumerate() {
+        let spelling = names.get(index).map(|category| category.spelling.as_str());
+        each([&[index as u8 + 1], path].concat(), spelling, &cells)?;
+    }
+    Ok(())
 }
 
 fn document(key: &[u8], value: &[u8]) -> Result<DocumentRow> {

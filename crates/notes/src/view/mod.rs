@@ -3,22 +3,33 @@
 //! | module | what it holds |
 //! |---|---|
 //!
-//! | [`design`] | what the design note of a view says |
+//! | [`note`](mod@note), [`design`] | what the design note of a view says |
+//! | [`record`] | which index it has |
 //! | [`question`] | what a view asks of each document |
 //! | [`cell`] | the value of a column in a row |
 //! | [`row`] | rows and their keys |
 //! | [`category`] | what a category counts and sums up |
 //! | [`index`] | how the rows follow the documents |
 //! | [`reader`] | rows, and where they stand |
+//! | [`navigate`], [`find`], [`entries`] | from row to row; rows by their values; what a client asks for |
+//! | [`served`] | views as they are opened |
 //! | [`sort_key`] | bytes whose order is the order of values |
 //! | [`exact_sum`] | totals that do not drift |
 
 pub mod category;
 pub mod cell;
+pub(crate) mod check;
 pub mod design;
+pub mod entries;
 pub mod exact_sum;
+pub mod find;
+mod hidden;
 pub mod index;
+pub mod navigate;
+pub mod note;
 pub mod question;
 pub mod reader;
+pub mod record;
 pub mod row;
+pub mod served;
 pub mod sort_key;

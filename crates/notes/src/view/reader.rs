@@ -9,7 +9,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use base::NoteId;
+use std::sync::Arc;
+
+use base::{Modseq, NoteId};
 use store::{Direction, KeyRange, Read};
 
 use crate::collection;
@@ -17,11 +19,10 @@ use crate::database::damaged;
 use crate::error::{Error, Result};
 use crate::limits::TUMBLER_LEVELS_MAX;
 use crate::view::category::Tally;
-use crate::view::index::{Index, RowWeigh};
-use crate::view::row::{DocumentRow, Row, mark};
-
-/// Levels of responses, main documents included, whose rows the tree counts apart.
-pub const COUNTED_LEVELS: usize = 4;
+use crate::view::entries::Counts;
+use crate::view::hidden::{Hidden, MayRead, Rows, Walk};
+use crate::view::index::{COUNTED_LEVELS, Index};
+use crate::view::row::{DocumentRow, Keys, Row, mark, note_of};
 
 /// A place in a view: the number of a row among its siblings, for it and each row above it, from the outermost inwards; counted from 1.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
@@ -75,7 +76,7 @@ pub enum Shown {
 pub struct ViewReader<'r> {
     index: &'r Index,
     collation: usize,
-    rows: collection::Reader<'r>,
+    rows: Rows<'r>,
     categories: collection::Reader<'r>,
 }
 
@@ -84,12 +85,46 @@ impl<'r> ViewReader<'r> {
     pub fn open(reader: &'r dyn Read, index: &'r Index, collation: usize) -> Result<Self> {
         let rows = collection::Reader::open(reader, index.rows(collation))?;
         let categories = collection::Reader::open(reader, index.categories(collation))?;
-        Ok(Self { index, collation, rows, categories })
+        Ok(Self { index, collation, rows: Rows { rows, hidden: Arc::default() }, categories })
+    }
+
+    /// Finds what somebody may not see.
+    pub(crate) fn find_hidden(&self, may_read: &mut MayRead<'_>) -> Result<Hidden> {
+        Hidden::find(&self.rows.rows, &self.categories, (self.index, self.collation), may_read)
+    }
+
+    /// Leaves out what somebody may not see, which was found in the same state of the view.
+    #[must_use]
+    pub(crate) fn without(mut self, hidden: Arc<Hidden>) -> Self {
+        self.rows.hidden = hidden;
+        self
+    }
+
+    /// Gives the modseq up to which documents are in the index.
+    pub fn applied(&self) -> Result<Modseq> {
+        self.index.applied(self.rows.rows.state())
+    }
+
+    /// Tells whether some rows may not be seen by everybody.
+    pub(crate) fn has_restricted(&self) -> Result<bool> {
+        Ok(self.rows.rows.totals()?.sums.value(crate::view::index::RESTRICTED) > 0)
+    }
+
+    /// Gives the index whose rows these are.
+    #[must_use]
+    pub fn index(&self) -> &'r Index {
+        self.index
+    }
+
+    /// Gives the number of the order.
+    #[must_use]
+    pub fn collation(&self) -> usize {
+        self.collation
     }
 
     /// Tells how many rows there are when everything is expanded.
     pub fn count(&self) -> Result<u64> {
-        Ok(self.rows.count()?)
+        self.rows.count()
     }
 
     /// Gives what the whole view counts and sums up.
@@ -99,16 +134,33 @@ impl<'r> ViewReader<'r> {
 
     /// Gives up to `limit` rows from a flat position on, counted from 0.
     pub fn page(&self, position: u64, limit: usize) -> Result<Vec<ViewRow>> {
-        self.rows.page(position, limit)?.into_iter().map(|entry| self.row(entry.key, &entry.value)).collect()
+        let Some(first) = self.rows.entry_at(position)? else { return Ok(Vec::new()) };
+        let mut walk = self.rows.walk(KeyRange { start: first.key, end: None }, Direction::Forward)?;
+        let mut found = Vec::new();
+        while found.len() < limit {
+            let Some(entry) = walk.next()? else { break };
+            found.push(self.row(entry.key, &entry.value)?);
+        }
+        Ok(found)
+    }
+
+    /// Starts a walk over the rows whose keys lie in a range.
+    pub(crate) fn walk(&self, range: KeyRange, direction: Direction) -> Result<Walk<'_, 'r>> {
+        self.rows.walk(range, direction)
     }
 
     /// Gives up to `limit` of the outermost categories from a position on, counted from 0: what is shown while all are collapsed.
     pub fn outermost(&self, position: u64, limit: usize) -> Result<Vec<ViewRow>> {
-        let first = self.categories.rank(&[1])?;
+        let first = self.rows.hidden.category_among_all(self.category_rank(&[1])? + position);
+        let Some(mut scan) = self.categories.scan_at(first, Direction::Forward)? else { return Ok(Vec::new()) };
         let mut rows = Vec::new();
-        for entry in self.categories.page(first + position, limit)? {
-            let (Some(1), path) = (entry.key.first(), &entry.key[1..]) else { break };
-            let tally = decode_tally(&entry.key, &entry.value)?;
+        while rows.len() < limit {
+            let Some((record, value)) = scan.next()? else { break };
+            let (Some(1), path) = (record.first(), &record[1..]) else { break };
+            if self.rows.hidden.hides_category(record) {
+                continue;
+            }
+            let tally = self.seen_of(record, decode_tally(record, value)?);
             rows.push(ViewRow { key: [path, &[mark::ROW]].concat(), shown: Shown::Category { level: 1, tally } });
         }
         Ok(rows)
@@ -116,7 +168,7 @@ impl<'r> ViewReader<'r> {
 
     /// Gives the flat position of a row, or where it would stand, counted from 0.
     pub fn position(&self, key: &[u8]) -> Result<u64> {
-        Ok(self.rows.rank(key)?)
+        self.rows.rank(key)
     }
 
     /// Gives the row with a key.
@@ -167,11 +219,47 @@ impl<'r> ViewReader<'r> {
         Ok((!path.is_empty()).then(|| [&path[..], &[mark::ROW]].concat()))
     }
 
-    /// Gives the row behind another one on the same level and beneath the same row.
-    pub fn next_sibling(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
-        let mut tumbler = self.tumbler(key)?;
-        *tumbler.0.last_mut().ok_or_else(|| not_a_row(key))? += 1;
-        self.at(&tumbler)
+    /// Tells how many rows stand around one.
+    pub fn counts(&self, key: &[u8]) -> Result<Counts> {
+        let end = self.end_of(key).map_or_else(|| self.count(), |end| self.position(&end))?;
+        let siblings = match self.parent_of(key)? {
+            Some(parent) => self.children(&parent)?,
+            None => self.children_of_category(0, &[])?,
+        };
+        let descendants = end.saturating_sub(self.position(key)? + 1);
+        Ok(Counts { siblings, children: self.children(key)?, descendants })
+    }
+
+    /// Counts the rows directly beneath one.
+    pub fn children(&self, key: &[u8]) -> Result<u64> {
+        if self.is_category(key) {
+            let path = &key[..key.len() - 1];
+            let level = self.keys().paths_above(key).ok_or_else(|| not_a_row(key))?.len() as u8 + 1;
+            return self.children_of_category(level, path);
+        }
+        let level = self.keys().documents_in(key).ok_or_else(|| not_a_row(key))?.len();
+        let end = self.end_of(key).ok_or_else(|| not_a_row(key))?;
+        self.siblings_before(level, key, &end)
+    }
+
+    fn children_of_category(&self, level: u8, path: &[u8]) -> Result<u64> {
+        let first = first_category(level + 1, path);
+        let behind = store::engine::prefix_end(&[&[level + 1], path].concat()).ok_or_else(|| not_a_row(path))?;
+        Ok(self.direct_documents(path)? + self.category_rank(&behind)? - self.category_rank(&first)?)
+    }
+
+    pub(crate) fn keys(&self) -> &'r Keys {
+        self.index.keys(self.collation)
+    }
+
+    /// Counts the documents that are no responses before a key.
+    pub(crate) fn mains_before(&self, key: &[u8]) -> Result<u64> {
+        self.rows.level_before(0, key)
+    }
+
+    /// Gives the document that is number `number` among those that are no responses.
+    pub(crate) fn main_at(&self, number: u64) -> Result<Option<ViewRow>> {
+        self.rows.level_at(0, number)?.map(|entry| self.row(entry.key, &entry.value)).transpose()
     }
 
     /// Gives the end of the range of keys that holds a row and everything beneath it.
@@ -198,9 +286,9 @@ impl<'r> ViewReader<'r> {
         if level >= COUNTED_LEVELS {
             return self.deep_sibling_at(level, start, end, number);
         }
-        let before = self.level_before(level, start)?;
-        let found = self.rows.entry_at_sum(level, before + number, &RowWeigh)?;
-        Ok(found.map(|(_, entry)| entry.key).filter(|key| end.is_none_or(|end| &key[..] < end)))
+        let before = self.rows.level_before(level, start)?;
+        let found = self.rows.level_at(level, before + number)?;
+        Ok(found.map(|entry| entry.key).filter(|key| end.is_none_or(|end| &key[..] < end)))
     }
 
     fn deep_sibling_at(&self, level: usize, start: &[u8], end: Option<&[u8]>, number: u64) -> Result<Option<Vec<u8>>> {
@@ -217,7 +305,7 @@ impl<'r> ViewReader<'r> {
     /// Counts the documents of a response level between the start of their siblings and one of them.
     fn siblings_before(&self, level: usize, start: &[u8], key: &[u8]) -> Result<u64> {
         if level < COUNTED_LEVELS {
-            return Ok(self.level_before(level, key)? - self.level_before(level, start)?);
+            return Ok(self.rows.level_before(level, key)? - self.rows.level_before(level, start)?);
         }
         let mut count = 0;
         self.each_deep(level, start, Some(key), &mut |_| {
@@ -236,28 +324,22 @@ impl<'r> ViewReader<'r> {
         each: &mut dyn FnMut(&[u8]) -> bool,
     ) -> Result<()> {
         let range = KeyRange { start: start.to_vec(), end: end.map(<[u8]>::to_vec) };
-        let mut scan = self.rows.scan(&range, Direction::Forward)?;
-        while let Some((key, value)) = scan.next()? {
-            let is_wanted =
-                matches!(Row::decode(value), Ok(Row::Document(row)) if usize::from(row.response_level) == level);
-            if is_wanted && !each(key) {
+        let mut walk = self.rows.walk(range, Direction::Forward)?;
+        while let Some(entry) = walk.next()? {
+            let head = Row::head(&entry.value).map_err(|_| damaged(store::Table::View, &entry.key))?;
+            if head.is_some_and(|(found, _)| usize::from(found) == level) && !each(&entry.key) {
                 break;
             }
         }
         Ok(())
     }
 
-    fn level_before(&self, level: usize, key: &[u8]) -> Result<u64> {
-        let totals = self.rows.totals_before(key, &RowWeigh)?;
-        u64::try_from(totals.sums.value(level)).map_err(|_| damaged(store::Table::Tree, key))
-    }
-
     /// Counts the main documents that stand in a category itself; the empty path is the view.
     fn direct_documents(&self, path: &[u8]) -> Result<u64> {
-        let start = self.level_before(0, &self.first_key_of_documents(path))?;
+        let start = self.rows.level_before(0, &self.first_key_of_documents(path))?;
         let end = match self.end_of_documents(path) {
-            Some(end) => self.level_before(0, &end)?,
-            None => self.rows.totals()?.sums.value(0).cast_unsigned(),
+            Some(end) => self.rows.level_before(0, &end)?,
+            None => self.rows.level_total(0)?,
         };
         Ok(end - start)
     }
@@ -278,22 +360,37 @@ impl<'r> ViewReader<'r> {
 
     fn rank_of_category(&self, level: u8, above: &[u8], path: &[u8]) -> Result<u64> {
         let key = [&[level], path].concat();
-        Ok(self.categories.rank(&key)? - self.categories.rank(&first_category(level, above))?)
+        Ok(self.category_rank(&key)? - self.category_rank(&first_category(level, above))?)
+    }
+
+    /// Counts the records of categories that are seen before one.
+    fn category_rank(&self, record: &[u8]) -> Result<u64> {
+        Ok(self.categories.rank(record)? - self.rows.hidden.categories_before(record))
     }
 
     fn category_at(&self, level: u8, above: &[u8], number: u64) -> Result<Option<Vec<u8>>> {
-        let first = self.categories.rank(&first_category(level, above))?;
-        let entry = self.categories.entry_at(first + number)?;
+        let first = self.category_rank(&first_category(level, above))?;
+        let entry = self.categories.entry_at(self.rows.hidden.category_among_all(first + number))?;
         let is_below = |key: &Vec<u8>| key.first() == Some(&level) && key[1..].starts_with(above);
         Ok(entry.map(|entry| entry.key).filter(is_below).map(|key| key[1..].to_vec()))
     }
 
     fn tally(&self, level: u8, path: &[u8]) -> Result<Option<Tally>> {
-        let key = [&[level], path].concat();
-        self.categories.find(&key)?.map(|value| decode_tally(&key, &value)).transpose()
+        let record = [&[level], path].concat();
+        let stored = self.categories.find(&record)?.map(|value| decode_tally(&record, &value)).transpose()?;
+        Ok(stored.map(|tally| self.seen_of(&record, tally)))
     }
 
-    fn row(&self, key: Vec<u8>, value: &[u8]) -> Result<ViewRow> {
+    /// Takes what is hidden off a record.
+    fn seen_of(&self, record: &[u8], tally: Tally) -> Tally {
+        match self.rows.hidden.tally(record) {
+            Some(hidden) => tally.without(hidden),
+            None => tally,
+        }
+    }
+
+    /// Reads a row as it is stored.
+    pub(crate) fn row(&self, key: Vec<u8>, value: &[u8]) -> Result<ViewRow> {
         let shown = match Row::decode(value).map_err(|_| damaged(store::Table::View, &key))? {
             Row::Document(row) => Shown::Document { note: note_of(&key)?, row },
             Row::Category => {
@@ -319,13 +416,6 @@ fn first_category(level: u8, above: &[u8]) -> Vec<u8> {
 
 fn decode_tally(key: &[u8], value: &[u8]) -> Result<Tally> {
     Tally::decode(value).map_err(|_| damaged(store::Table::View, key))
-}
-
-/// Gives the note of a document's row: its number stands before that of the entry, at the end of the key.
-fn note_of(key: &[u8]) -> Result<NoteId> {
-    let end = key.len().checked_sub(2).ok_or_else(|| not_a_row(key))?;
-    let bytes = end.checked_sub(4).and_then(|start| key[start..end].try_into().ok());
-    bytes.map(NoteId::from_key).ok_or_else(|| not_a_row(key))
 }
 
 fn not_a_row(key: &[u8]) -> Error {

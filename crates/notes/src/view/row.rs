@@ -9,6 +9,8 @@
 use base::codec::{Decoder, Encoder, Truncated};
 use base::{NoteId, Unid};
 
+use crate::access::ReadersId;
+use crate::database::damaged;
 use crate::limits::{CATEGORY_LEVELS_MAX, VIEW_COLUMNS_MAX};
 use crate::view::cell::{Cell, One};
 use crate::view::design::{Collation, ViewDesign};
@@ -16,6 +18,9 @@ use crate::view::sort_key::{self, Order, TextOrder};
 
 /// The version of the stored form.
 const VERSION: u8 = 1;
+
+/// Bytes of a UNID.
+const UNID_BYTES: usize = 16;
 
 /// Bytes of the numbers of note and entry at the end of a document's key.
 const NOTE_AND_ENTRY_BYTES: usize = 6;
@@ -48,8 +53,8 @@ pub struct DocumentRow {
     pub unid: Unid,
     /// How many responses are above it: 0 for a main document.
     pub response_level: u8,
-    /// It has Readers items: not everybody sees it.
-    pub restricted: bool,
+    /// Whom its Readers items name, when it has some: not everybody sees it.
+    pub readers: Option<ReadersId>,
     /// It is the loser of a conflict.
     pub conflict: bool,
     /// The values of the columns.
@@ -68,11 +73,29 @@ impl Row {
             }
             Self::Document(row) => {
                 out.u8(1).u8(row.response_level).raw(&row.unid.0);
-                out.u8(u8::from(row.restricted) | u8::from(row.conflict) << 1).varint(row.cells.len() as u64);
+                out.u8(u8::from(row.readers.is_some()) | u8::from(row.conflict) << 1);
+                if let Some(readers) = &row.readers {
+                    out.raw(&readers.0);
+                }
+                out.varint(row.cells.len() as u64);
                 row.cells.iter().for_each(|cell| cell.encode(&mut out));
             }
         }
         out.finish()
+    }
+
+    /// Reads the response level of a document's stored form, and whether it has Readers items; nothing of a category.
+    pub(crate) fn head(bytes: &[u8]) -> Result<Option<(u8, bool)>, Truncated> {
+        let mut input = Decoder::new(bytes);
+        match (input.u8()?, input.u8()?) {
+            (VERSION, 1) => {
+                let level = input.u8()?;
+                input.raw(UNID_BYTES)?;
+                Ok(Some((level, input.u8()? & 1 != 0)))
+            }
+            (VERSION, 2) => Ok(None),
+            _ => Err(Truncated),
+        }
     }
 
     /// Reads the stored form.
@@ -94,12 +117,13 @@ impl DocumentRow {
         let response_level = input.u8()?;
         let unid = Unid(input.array()?);
         let flags = input.u8()?;
+        let readers = if flags & 1 == 0 { None } else { Some(ReadersId(input.array()?)) };
         let count = input.count()?;
         if count > VIEW_COLUMNS_MAX {
             return Err(Truncated);
         }
         let cells = (0..count).map(|_| Cell::decode(input)).collect::<Result<_, _>>()?;
-        Ok(Self { unid, response_level, restricted: flags & 1 != 0, conflict: flags & 2 != 0, cells })
+        Ok(Self { unid, response_level, readers, conflict: flags & 2 != 0, cells })
     }
 }
 
@@ -200,6 +224,40 @@ impl Keys {
         Some(ends.into_iter().map(|end| &key[..end]).collect())
     }
 
+    /// Gives what the keys of all rows begin with whose leading sorted columns have these values; `partial` the last text is the beginning of one. Nothing
+    /// when there are more values than columns.
+    #[must_use]
+    pub fn prefix(&self, values: &[One<'_>], partial: bool) -> Option<Vec<u8>> {
+        let columns = self.categories.len() + self.others.len();
+        if values.len() > columns {
+            return None;
+        }
+        let mut prefix = Vec::new();
+        for (number, value) in values.iter().enumerate() {
+            let is_last = number + 1 == values.len();
+            let column = self.categories.iter().chain(&self.others).nth(number)?;
+            if (1..self.categories.len()).contains(&number) {
+                prefix.push(mark::NEXT);
+            } else if number > 0 && number == self.categories.len() {
+                prefix.push(mark::LAST);
+            }
+            let levels = if number < self.categories.len() { levels(*value) } else { vec![*value] };
+            for (depth, level) in levels.iter().enumerate() {
+                if depth > 0 {
+                    prefix.push(mark::FURTHER);
+                }
+                let is_beginning = partial && is_last && depth + 1 == levels.len();
+                match level {
+                    One::Text(text) if is_beginning => {
+                        sort_key::write_beginning(text, column.order, &column.texts, &mut prefix);
+                    }
+                    level => sort_key::write(*level, column.order, &column.texts, &mut prefix),
+                }
+            }
+        }
+        Some(prefix)
+    }
+
     /// Tells whether the rows stand under categories.
     #[must_use]
     pub fn has_categories(&self) -> bool {
@@ -258,6 +316,13 @@ impl Keys {
     }
 }
 
+/// Gives the note of a document's row: its number stands before that of the entry, at the end of the key.
+pub(crate) fn note_of(key: &[u8]) -> crate::error::Result<NoteId> {
+    let end = key.len().checked_sub(2).ok_or_else(|| damaged(store::Table::View, key))?;
+    let bytes = end.checked_sub(4).and_then(|start| key[start..end].try_into().ok());
+    bytes.map(NoteId::from_key).ok_or_else(|| damaged(store::Table::View, key))
+}
+
 /// Takes the value of a category apart at its backslashes.
 fn levels(value: One<'_>) -> Vec<One<'_>> {
     match value {
@@ -301,7 +366,7 @@ mod tests {
         let document = DocumentRow {
             unid: Unid([7; 16]),
             response_level: 3,
-            restricted: true,
+            readers: Some(ReadersId([9; 16])),
             conflict: false,
             cells: vec![Cell::None, Cell::Numbers(vec![1.0])],
         };

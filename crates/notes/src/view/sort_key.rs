@@ -57,9 +57,15 @@ impl TextOrder {
                 out.push(0xFF);
             }
         }
-        out.extend([0, 0]);
+        out.extend(TEXT_END);
     }
 }
+
+/// What a text ends with.
+const TEXT_END: [u8; 2] = [0, 0];
+
+/// What stands in a collation key between the weights of letters, accents and case.
+const LEVEL_SEPARATOR: u8 = 1;
 
 /// Writes the component of a value.
 pub fn write(value: One<'_>, order: Order, texts: &TextOrder, out: &mut Vec<u8>) {
@@ -79,6 +85,21 @@ pub fn write(value: One<'_>, order: Order, texts: &TextOrder, out: &mut Vec<u8>)
             texts.write(text, out);
         }
         One::Error => out.push(0x70),
+    }
+    if order == Order::Descending {
+        out[start..].iter_mut().for_each(|byte| *byte = !*byte);
+    }
+}
+
+/// Writes what the components of all texts begin with that begin with this one. Of texts where case or accents count, only the letters are compared.
+pub fn write_beginning(text: &str, order: Order, texts: &TextOrder, out: &mut Vec<u8>) {
+    let start = out.len();
+    out.push(0x40);
+    texts.write(text, out);
+    out.truncate(out.len() - TEXT_END.len());
+    // Behind the weights of the letters follow, after a separator, those of accents and case.
+    if let Some(separator) = out[start..].iter().position(|byte| *byte == LEVEL_SEPARATOR) {
+        out.truncate(start + separator);
     }
     if order == Order::Descending {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);

@@ -1,49 +1,26 @@
 //! Views against a naive evaluation: whatever happens to the documents, the rows are those that sorting everything gives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use base::sim::SeededRandom;
-use base::{NoteId, Random, Unid, ViewId};
+use base::{NoteId, Random, Unid};
 use formula::outcome::Responses;
-use notes::collection::Reader;
-use notes::evaluate::Subject;
-use notes::item::ValueRef;
-use notes::view::category::Tally;
-use notes::view::cell::Cell;
 use notes::view::design::{Clicks, Column, Total, ViewDesign};
-use notes::view::index::Index;
-use notes::view::question::{Answer, Question};
+use notes::view::entries::Counts;
+use notes::view::navigate::{Expansion, Navigator};
+use notes::view::note::ViewNote;
 use notes::view::reader::{Shown, Tumbler, ViewReader, ViewRow};
-use notes::view::row::Row;
+use notes::view::served::View;
 use notes::view::sort_key::Order;
-use notes::{Database, Item, NewNote, Value};
-use store::{Direction, KeyRange};
+use notes::{Access, AclLevel, Database, Item, NewNote, Reading, Value, level};
 
-use crate::world::World;
+use crate::world::{World, identity, reader, server};
 
 const ANN: &str = "Ann/Acme";
+const BOB: &str = "Bob/Acme";
 const KINDS: [&str; 6] = ["", "a", "A", "a\\b", "a\\b\\c", "d"];
 const NAMES: [&str; 4] = ["x", "y", "Y", "z"];
-const VIEW: ViewId = ViewId(1_000);
-
-/// Takes documents with `Take=yes`; the columns are items.
-struct ByItem {
-    columns: Vec<String>,
-    responses: Responses,
-}
-
-impl Question for ByItem {
-    fn answer(&self, subject: &Subject<'_>) -> Answer {
-        let cell = |name: &String| subject.value(name).map_or(Cell::None, Cell::of_item);
-        let selected = matches!(subject.value("Take"), Some(ValueRef::Text("yes")));
-        Answer { selected, cells: self.columns.iter().map(cell).collect() }
-    }
-
-    fn responses(&self) -> Responses {
-        self.responses
-    }
-}
 
 /// A document as the test remembers it.
 #[derive(Clone, Debug)]
@@ -55,6 +32,7 @@ struct Document {
     kinds: Vec<&'static str>,
     name: &'static str,
     price: Option<f64>,
+    readers: Option<&'static str>,
     sequence: u32,
 }
 
@@ -66,14 +44,20 @@ impl Document {
             Item::text("Name", self.name),
         ];
         items.extend(self.price.map(|price| Item::summary("Price", Value::Number(price))));
+        items.extend(self.readers.map(|name| Item::readers("Readers", vec![name.to_owned()])));
         items
     }
 }
 
-fn design(responses: bool, name_order: Order) -> ViewDesign {
+fn design(responses: bool, name_order: Order, inclusion: Responses) -> ViewNote {
     let column = |item: &str| Column { title: item.into(), item: item.into(), ..Column::default() };
     let up = Some(Order::Ascending);
-    ViewDesign {
+    let selection = match inclusion {
+        Responses::None => "SELECT Take = \"yes\"",
+        Responses::Children => "SELECT Take = \"yes\" | @AllChildren",
+        Responses::Descendants => "SELECT Take = \"yes\" | @AllDescendants",
+    };
+    let design = ViewDesign {
         responses,
         columns: vec![
             Column { sort: up, categorised: true, separate: true, ..column("Kind") },
@@ -81,15 +65,17 @@ fn design(responses: bool, name_order: Order) -> ViewDesign {
             Column { total: Total::Sum, ..column("Price") },
         ],
         ..ViewDesign::default()
-    }
+    };
+    ViewNote { title: "By Kind".into(), selection: selection.into(), design, ..ViewNote::default() }
 }
 
 /// A database, a view of it, and what should be in it.
 struct Bench {
     world: World,
     database: Arc<Database>,
-    index: Index,
-    question: ByItem,
+    view: NoteId,
+    responses: bool,
+    inclusion: Responses,
     documents: BTreeMap<NoteId, Document>,
     random: SeededRandom,
 }
@@ -97,11 +83,20 @@ struct Bench {
 impl Bench {
     fn new(seed: u64, responses: bool, order: Order, inclusion: Responses) -> Self {
         let world = World::new();
-        let database = world.database(&[]);
-        let index = Index::new(database.number(), VIEW, design(responses, order));
-        let columns = ["Kind", "Name", "Price"].map(str::to_owned).to_vec();
-        let question = ByItem { columns, responses: inclusion };
-        Self { world, database, index, question, documents: BTreeMap::new(), random: SeededRandom::new(seed) }
+        let database = world.database(&[(BOB, AclLevel::Editor)]);
+        let design = design(responses, order, inclusion);
+        let view = world.write(&database, ANN, |writer| writer.view_create(&design)).expect("the view is made");
+        let random = SeededRandom::new(seed);
+        Self { world, database, view, responses, inclusion, documents: BTreeMap::new(), random }
+    }
+
+    /// Shows the view to somebody, or to the server itself.
+    fn look<T>(&self, who: Option<&str>, look: impl FnOnce(&Reading<'_>, &View) -> T) -> T {
+        let identity = who.map_or_else(server, identity);
+        let access: Access<level::Reader> = self.database.authorize(&identity).expect("a reader");
+        let reading = access.read().expect("a snapshot");
+        let view = reading.view(self.view).expect("the view is there");
+        look(&reading, &view)
     }
 
     fn pick<T: Copy>(&self, from: &[T]) -> T {
@@ -117,14 +112,14 @@ impl Bench {
         document.take = self.random.below(4) > 0;
         document.kinds = (0..self.random.below(3)).map(|_| self.pick(&KINDS)).collect();
         document.name = self.pick(&NAMES);
+        document.readers = self.pick(&[None, None, Some(ANN), Some(BOB)]);
         document.price = (self.random.below(3) > 0).then(|| self.random.below(1_000) as f64 / 10.0);
     }
 
     fn step(&mut self) {
         match (self.random.below(10), self.any_document()) {
             (0..=1, Some(note)) => {
-                self.world.write(&self.database, ANN, |writer| writer.note_delete(note)).expect("deleted");
-                self.documents.remove(&note);
+                self.delete(note);
             }
             (2..=5, Some(note)) => {
                 let mut document = self.documents[&note].clone();
@@ -132,13 +127,28 @@ impl Bench {
                 let items = document.items();
                 let update =
                     |writer: &mut notes::Writer<'_, '_>| writer.note_update(note, document.sequence, &items, &[]);
-                document.sequence = self.world.write(&self.database, ANN, update).expect("changed");
+                document.sequence = self.write(update);
                 self.documents.insert(note, document);
             }
             (6, _) => self.catch_up(),
             (7, _) => self.restart(),
             _ => self.create(),
         }
+    }
+
+    /// Changes the database as the server itself, from which nothing is hidden.
+    fn write<T>(&self, change: impl FnOnce(&mut notes::Writer<'_, '_>) -> notes::Result<T>) -> T {
+        let access: Access<level::Depositor> = self.database.authorize(&server()).expect("itself");
+        let accesses = [&access];
+        let mut transaction = self.world.notes.transaction(&accesses).expect("a transaction");
+        let outcome = change(&mut transaction.on(0)).expect("it may");
+        transaction.commit().expect("committed");
+        outcome
+    }
+
+    fn delete(&mut self, note: NoteId) {
+        self.write(|writer| writer.note_delete(note));
+        self.documents.remove(&note);
     }
 
     fn create(&mut self) {
@@ -153,17 +163,19 @@ impl Bench {
             kinds: Vec::new(),
             name: "x",
             price: None,
+            readers: None,
             sequence: 1,
         };
         self.draw(&mut document);
         let new = NewNote { unid: Some(unid), parent, ..NewNote::document(document.items()) };
-        document.note = self.world.write(&self.database, ANN, |writer| writer.note_create(new)).expect("made");
+        document.note = self.write(|writer| writer.note_create(new));
         self.documents.insert(document.note, document);
     }
 
     /// Applies everything, a few changes at a time.
     fn catch_up(&self) {
-        while !self.index.catch_up(&self.database, &self.question, 3).expect("the index is sound").complete {}
+        let access = reader(&self.database, BOB).expect("a reader");
+        while !access.view_refresh(self.view, 3).expect("the index is sound").complete {}
     }
 
     /// Everything in memory is lost; the index is on the disk or late.
@@ -172,36 +184,26 @@ impl Bench {
         self.database = self.world.notes.database_open("docs.nsf").expect("it is there");
     }
 
-    /// The rows of an order as text, with what categories count.
-    fn rows(&self, collation: usize) -> Vec<String> {
-        let snapshot = self.world.notes.store().snapshot().expect("a snapshot");
-        let rows = Reader::open(&snapshot, self.index.rows(collation)).expect("rows");
-        let categories = Reader::open(&snapshot, self.index.categories(collation)).expect("categories");
-        let mut scan = rows.scan(&KeyRange::all(), Direction::Forward).expect("a scan");
-        let mut lines = Vec::new();
-        while let Some((key, value)) = scan.next().expect("sound") {
-            lines.push(match Row::decode(value).expect("a row") {
-                Row::Category => {
-                    let path = &key[..key.len() - 1];
-                    let above = self.index.keys(collation).paths_above(key).expect("a key").len();
-                    let record =
-                        categories.find(&[&[above as u8 + 1], path].concat()).expect("sound").expect("a record");
-                    category_line(above, &Tally::decode(&record).expect("a record"))
-                }
-                Row::Document(row) => format!("{}{}", "  ".repeat(usize::from(row.response_level) + 4), row.unid),
-            });
-        }
-        let total = categories
-            .find(&[0])
-            .expect("sound")
-            .map_or_else(|| Tally::new(1), |record| Tally::decode(&record).expect("a record"));
-        lines.push(format!("{} {}", total.documents, total.totals[0].sum.value()));
-        lines
+    /// The rows of an order as text, with what categories count, as somebody sees them.
+    fn rows(&self, who: Option<&str>, collation: usize) -> Vec<String> {
+        self.look(who, |reading, view| {
+            let rows = reading.view_rows(view, collation).expect("rows");
+            let mut lines: Vec<String> = rows.page(0, 10_000).expect("sound").iter().map(line).collect();
+            let total = rows.total().expect("sound");
+            lines.push(format!("{} {}", total.documents, total.totals[0].sum.value()));
+            lines
+        })
     }
 }
 
-fn category_line(above: usize, tally: &Tally) -> String {
-    format!("{}[{}] {} {}", "  ".repeat(above), tally.name(), tally.documents, tally.totals[0].sum.value())
+fn line(row: &ViewRow) -> String {
+    match &row.shown {
+        Shown::Category { level, tally } => {
+            let indent = "  ".repeat(usize::from(*level) - 1);
+            format!("{indent}[{}] {} {}", tally.name(), tally.documents, tally.totals[0].sum.value())
+        }
+        Shown::Document { row, .. } => format!("{}{}", "  ".repeat(usize::from(row.response_level) + 4), row.unid),
+    }
 }
 
 /// Tells how many rows are above a row: categories, and documents that it answers.
@@ -219,9 +221,7 @@ fn depth_of(row: &ViewRow, before: &[ViewRow]) -> usize {
 }
 
 /// Numbers the rows among their siblings by their indentation alone, and compares with what the tree of counts says, both ways.
-fn check_places(bench: &Bench, lines: &[String]) {
-    let snapshot = bench.world.notes.store().snapshot().expect("a snapshot");
-    let reader = ViewReader::open(&snapshot, &bench.index, 0).expect("a view");
+fn check_places(reader: &ViewReader<'_>, lines: &[String]) {
     let rows = reader.page(0, 1_000).expect("rows");
     assert_eq!(rows.len() as u64, reader.count().expect("a count"));
     assert_eq!(rows.len() + 1, lines.len());
@@ -244,6 +244,7 @@ fn check_places(bench: &Bench, lines: &[String]) {
 /// The same rows from the documents alone.
 struct Naive<'b> {
     bench: &'b Bench,
+    who: Option<&'static str>,
     descending: bool,
     lines: Vec<String>,
 }
@@ -257,11 +258,11 @@ struct Folder<'b> {
 }
 
 impl<'b> Naive<'b> {
-    fn of(bench: &'b Bench, descending: bool) -> Vec<String> {
-        let mut naive = Self { bench, descending, lines: Vec::new() };
+    fn of(bench: &'b Bench, who: Option<&'static str>, descending: bool) -> Vec<String> {
+        let mut naive = Self { bench, who, descending, lines: Vec::new() };
         let mut root = Folder::default();
-        for document in bench.documents.values().filter(|document| naive.is_taken(document)) {
-            if bench.index.design().responses && document.parent.is_some() {
+        for document in bench.documents.values().filter(|document| naive.is_taken(document) && naive.sees(document)) {
+            if bench.responses && document.parent.is_some() {
                 continue;
             }
             let kinds = if document.kinds.is_empty() { vec![""] } else { document.kinds.clone() };
@@ -305,16 +306,21 @@ impl<'b> Naive<'b> {
         for document in documents {
             self.lines.push(format!("{}{}", "  ".repeat(level + 4), document.unid));
             prices.push(document.price);
-            if self.bench.index.design().responses && level < 31 {
-                let taken = |other: &&Document| other.parent == Some(document.unid) && self.is_taken(other);
+            if self.bench.responses && level < 31 {
+                let is_here = |other: &&Document| other.parent == Some(document.unid) && self.sees(other);
+                let taken = |other: &&Document| is_here(other) && self.is_taken(other);
                 self.documents(self.bench.documents.values().filter(taken).collect(), level + 1, prices);
             }
         }
     }
 
+    fn sees(&self, document: &Document) -> bool {
+        self.who.is_none() || document.readers.is_none() || document.readers == self.who
+    }
+
     fn is_taken(&self, document: &Document) -> bool {
         let parent = || self.bench.documents.values().find(|other| Some(other.unid) == document.parent);
-        let with_parent = || match self.bench.question.responses {
+        let with_parent = || match self.bench.inclusion {
             Responses::None => false,
             Responses::Children => parent().is_some_and(|parent| parent.take && self.is_shown(parent)),
             Responses::Descendants => parent().is_some_and(|parent| self.is_shown(parent)),
@@ -325,9 +331,8 @@ impl<'b> Naive<'b> {
     /// Whether it has a row: a response has none where its parent has none.
     fn is_shown(&self, document: &Document) -> bool {
         let parent = || self.bench.documents.values().find(|other| Some(other.unid) == document.parent);
-        let has_place = !self.bench.index.design().responses
-            || document.parent.is_none()
-            || parent().is_some_and(|parent| self.is_shown(parent));
+        let has_place =
+            !self.bench.responses || document.parent.is_none() || parent().is_some_and(|parent| self.is_shown(parent));
         has_place && self.is_taken(document)
     }
 
@@ -337,6 +342,19 @@ impl<'b> Naive<'b> {
         prices.iter().flatten().for_each(|price| exact.add(*price));
         format!("{} {}", prices.len(), exact.value())
     }
+}
+
+/// Compares what somebody sees with a naive evaluation, and goes about in it.
+fn check_rows(bench: &Bench, who: Option<&'static str>, is_descending: bool, when: &str) {
+    let lines = bench.rows(who, 0);
+    assert_eq!(lines, Naive::of(bench, who, is_descending), "{when}");
+    bench.look(who, |reading, view| {
+        let reader = reading.view_rows(view, 0).expect("rows");
+        check_places(&reader, &lines);
+        if bench.random.below(6) == 0 {
+            check_steps(&reader);
+        }
+    });
 }
 
 #[test]
@@ -350,18 +368,131 @@ fn rows_are_those_of_a_naive_evaluation_whatever_happens() {
             bench.step();
             if step % 8 == 7 {
                 bench.catch_up();
-                let lines = bench.rows(0);
-                assert_eq!(lines, Naive::of(&bench, order == Order::Descending), "seed {seed}, step {step}");
-                check_places(&bench, &lines);
+                for who in [None, Some(ANN), Some(BOB)] {
+                    check_rows(&bench, who, order == Order::Descending, &format!("seed {seed}, step {step}, {who:?}"));
+                }
             }
         }
         (0..bench.documents.len()).for_each(|_| {
             let note = bench.any_document().expect("some are left");
-            bench.world.write(&bench.database, ANN, |writer| writer.note_delete(note)).expect("deleted");
-            bench.documents.remove(&note);
+            bench.delete(note);
         });
         bench.catch_up();
-        assert_eq!(bench.rows(0), ["0 0"], "nothing is left of what is gone");
-        assert_eq!(bench.rows(1), ["0 0"]);
+        assert_eq!(bench.rows(None, 0), ["0 0"], "nothing is left of what is gone");
+        assert_eq!(bench.rows(None, 1), ["0 0"]);
+    }
+}
+
+/// The rows of a view as a list, and the ways to go in it as one would go in a list.
+struct List {
+    rows: Vec<ViewRow>,
+    depths: Vec<usize>,
+}
+
+impl List {
+    fn parent(&self, index: usize) -> Option<usize> {
+        (0..index).rev().find(|other| self.depths[*other] < self.depths[index])
+    }
+
+    fn peers(&self, index: usize) -> Vec<usize> {
+        let peers =
+            |other: &usize| self.depths[*other] == self.depths[index] && self.parent(*other) == self.parent(index);
+        (0..self.rows.len()).filter(peers).collect()
+    }
+
+    fn is_category(&self, index: usize) -> bool {
+        matches!(self.rows[index].shown, Shown::Category { .. })
+    }
+
+    fn is_main(&self, index: usize) -> bool {
+        matches!(&self.rows[index].shown, Shown::Document { row, .. } if row.response_level == 0)
+    }
+
+    fn is_shown(&self, index: usize, expansion: &Expansion) -> bool {
+        let mut above = self.parent(index);
+        while let Some(parent) = above {
+            if expansion.is_collapsed(&self.rows[parent].key) {
+                return false;
+            }
+            above = self.parent(parent);
+        }
+        true
+    }
+
+    fn step(&self, index: usize, navigator: Navigator, expansion: &Expansion) -> Option<usize> {
+        let later = || index + 1..self.rows.len();
+        let earlier = || (0..index).rev();
+        let peers = self.peers(index);
+        match navigator {
+            Navigator::Current => Some(index),
+            Navigator::Next => later().next(),
+            Navigator::Previous => earlier().next(),
+            Navigator::NextExpanded => later().find(|other| self.is_shown(*other, expansion)),
+            Navigator::PreviousExpanded => earlier().find(|other| self.is_shown(*other, expansion)),
+            Navigator::NextPeer => peers.into_iter().find(|other| *other > index),
+            Navigator::PreviousPeer => peers.into_iter().rfind(|other| *other < index),
+            Navigator::FirstPeer => peers.first().copied(),
+            Navigator::LastPeer => peers.last().copied(),
+            Navigator::Parent => self.parent(index),
+            Navigator::Child => later().next().filter(|other| self.parent(*other) == Some(index)),
+            Navigator::NextMain => later().find(|other| self.is_main(*other)),
+            Navigator::PreviousMain => earlier().find(|other| self.is_main(*other)),
+            Navigator::NextCategory => later().find(|other| self.is_category(*other)),
+            Navigator::PreviousCategory => earlier().find(|other| self.is_category(*other)),
+            Navigator::NextUnread | Navigator::PreviousUnread => None,
+        }
+    }
+}
+
+const NAVIGATORS: [Navigator; 15] = [
+    Navigator::Current,
+    Navigator::Next,
+    Navigator::Previous,
+    Navigator::NextExpanded,
+    Navigator::PreviousExpanded,
+    Navigator::NextPeer,
+    Navigator::PreviousPeer,
+    Navigator::FirstPeer,
+    Navigator::LastPeer,
+    Navigator::Parent,
+    Navigator::Child,
+    Navigator::NextMain,
+    Navigator::PreviousMain,
+    Navigator::NextCategory,
+    Navigator::PreviousCategory,
+];
+
+/// Goes every way from every row, and compares with a list; counts what stands around each.
+fn check_steps(reader: &ViewReader<'_>) {
+    let rows = reader.page(0, 1_000).expect("rows");
+    let depths = rows.iter().map(|row| reader.depth_of(&row.key).expect("a key")).collect();
+    let list = List { rows, depths };
+    let odd: HashSet<Vec<u8>> = list.rows.iter().skip(1).step_by(3).map(|row| row.key.clone()).collect();
+    let expansions =
+        [Expansion::default(), Expansion::all_but(odd.clone()).expect("few"), Expansion::none_but(odd).expect("few")];
+    for (index, row) in list.rows.iter().enumerate() {
+        for (navigator, expansion) in NAVIGATORS.iter().flat_map(|way| expansions.iter().map(move |open| (way, open))) {
+            // A row that is not shown is no place to go on from.
+            let is_by_sight = matches!(navigator, Navigator::NextExpanded | Navigator::PreviousExpanded);
+            if is_by_sight && !list.is_shown(index, expansion) {
+                continue;
+            }
+            let found = reader.step(&row.key, *navigator, expansion).expect("sound");
+            let expected = list.step(index, *navigator, expansion).map(|other| &list.rows[other]);
+            assert_eq!(found.as_ref(), expected, "{navigator:?} from {index}");
+        }
+        let beneath =
+            |other: &usize| std::iter::successors(Some(*other), |row| list.parent(*row)).any(|row| row == index);
+        let counts = Counts {
+            siblings: list.peers(index).len() as u64,
+            children: (0..list.rows.len()).filter(|other| list.parent(*other) == Some(index)).count() as u64,
+            descendants: (index + 1..list.rows.len()).filter(beneath).count() as u64,
+        };
+        assert_eq!(reader.counts(&row.key).expect("sound"), counts, "around {index}");
+    }
+    let last = |expansion| (0..list.rows.len()).rfind(|index| list.is_shown(*index, expansion));
+    for expansion in &expansions {
+        let expected = last(expansion).map(|index| &list.rows[index]);
+        assert_eq!(reader.last(expansion).expect("sound").as_ref(), expected);
     }
 }

@@ -1,0 +1,337 @@
+//! Reading entries: what a client asks of a view for one screen (the original's READ_ENTRIES, `domino.md` §3).
+//!
+//! A [`Request`] says where to start, how to get from there to the first row that is wanted, how to go on, and what to tell of each row. The answer
+//! is bounded by rows and by bytes, and says where to go on.
+
+use std::sync::Arc;
+
+use base::NoteId;
+
+use crate::error::{Error, Result};
+use crate::limits::{VIEW_ANSWER_BYTES_MAX, VIEW_ANSWER_ROWS_MAX, VIEW_LOOKED_AT_MAX};
+use crate::reading::Reading;
+use crate::view::category::Tally;
+use crate::view::cell::Cell;
+use crate::view::design::Total;
+use crate::view::navigate::{Expansion, Navigator};
+use crate::view::reader::{Shown, Tumbler, ViewReader, ViewRow};
+use crate::view::served::View;
+
+/// Where to start.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub enum Start {
+    /// Before the first row.
+    #[default]
+    Beginning,
+    /// Behind the last row.
+    End,
+    /// At the row with a key, or where it would stand.
+    Key(Vec<u8>),
+    /// At a place.
+    Tumbler(Tumbler),
+    /// At a position among all rows, counted from 0.
+    Position(u64),
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Where to start.
+    pub start: Start,
+    /// How to get to the first row that is wanted, and how many steps. From before the first row or behind the last one the first step leads to that row.
+    pub skip: (Navigator, u64),
+    /// How to go on from row to row.
+    pub navigator: Navigator,
+    /// Most rows.
+    pub limit: usize,
+    /// What is open.
+    pub expansion: Arc<Expansion>,
+    /// What to tell.
+    pub mask: Mask,
+}
+
+/// What to tell of each row besides what it shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Mask {
+    /// Its tumbler.
+    pub place: bool,
+    /// Its position among all rows.
+    pub position: bool,
+    /// How many rows stand beside and beneath it.
+    pub counts: bool,
+    /// Whether the reader has read it.
+    pub unread: bool,
+}
+
+/// A row of the answer.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EntryRow {
+    /// Its key, by which it can be found again.
+    pub key: Vec<u8>,
+    /// How many rows are above it.
+    pub depth: usize,
+    /// What it shows.
+    pub shown: Shown,
+    /// What the columns that sum up show of a category, by the index of the column.
+    pub totals: Vec<(usize, f64)>,
+    /// Its place.
+    pub place: Option<Tumbler>,
+    /// Its position among all rows, counted from 0.
+    pub position: Option<u64>,
+    /// Rows beside it, itself included; rows directly beneath; all rows beneath.
+    pub counts: Option<Counts>,
+    /// The reader has not read it; nothing of a category.
+    pub unread: Option<bool>,
+}
+
+/// How many rows stand around one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counts {
+    /// Beneath the same parent, itself included.
+    pub siblings: u64,
+    /// Directly beneath it.
+    pub children: u64,
+    /// Anywhere beneath it.
+    pub descendants: u64,
+}
+
+/// The answer.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Entries {
+    /// The rows.
+    pub rows: Vec<EntryRow>,
+    /// How many steps were skipped.
+    pub skipped: u64,
+    /// More rows follow that way: go on from here.
+    pub next: Option<Vec<u8>>,
+}
+
+/// Reads entries of a view for the one who reads the database.
+pub struct EntryReader<'r> {
+    reading: &'r Reading<'r>,
+    view: &'r View,
+    rows: ViewReader<'r>,
+    /// Documents changed since the index followed: rows are shown only when the reader may still read them.
+    is_late: bool,
+}
+
+impl<'r> EntryReader<'r> {
+    /// Opens an order of a view.
+    pub fn open(reading: &'r Reading<'r>, view: &'r View, collation: usize) -> Result<Self> {
+        let rows = reading.view_rows(view, collation)?;
+        let is_late = rows.applied()? < reading.modseq() && !reading.grant().is_server_itself();
+        Ok(Self { reading, view, rows, is_late })
+    }
+
+    /// Gives the rows themselves.
+    #[must_use]
+    pub fn rows(&self) -> &ViewReader<'r> {
+        &self.rows
+    }
+
+    /// Reads entries.
+    pub fn read(&self, request: &Request) -> Result<Entries> {
+        if request.limit > VIEW_ANSWER_ROWS_MAX {
+            return Err(Error::Limit { what: "rows of one answer", max: VIEW_ANSWER_ROWS_MAX });
+        }
+        let mut looked_at = 0;
+        let mut entries = Entries::default();
+        let (mut current, skipped) = self.first_wanted(request, &mut looked_at)?;
+        entries.skipped = skipped;
+        let mut bytes = 0;
+        let grand = self.rows.total()?;
+        while let Some(row) = current {
+            if entries.rows.len() >= request.limit || bytes >= VIEW_ANSWER_BYTES_MAX || looked_at >= VIEW_LOOKED_AT_MAX
+            {
+                entries.next = Some(row.key);
+                break;
+            }
+            looked_at += 1;
+            current = self.step(&row.key, request.navigator, &request.expansion, &mut looked_at)?;
+            if self.may_show(&row)? {
+                bytes += size_of(&row);
+                let before = entries.rows.last();
+                entries.rows.push(self.entry(row, before, request, &grand)?);
+            }
+        }
+        Ok(entries)
+    }
+
+    /// Finds the first row that is wanted, and tells how many steps were taken.
+    fn first_wanted(&self, request: &Request, looked_at: &mut u64) -> Result<(Option<ViewRow>, u64)> {
+        let (navigator, mut count) = request.skip;
+        let mut skipped = 0;
+        let mut current = match &request.start {
+            Start::Beginning => self.rows.first()?,
+            Start::End => self.rows.last(&request.expansion)?,
+            Start::Key(key) => self.rows.first_from(key)?,
+            Start::Tumbler(place) => match self.rows.at(place)? {
+                Some(key) => self.rows.find(&key)?,
+                None => None,
+            },
+            Start::Position(position) => self.rows.page(*position, 1)?.pop(),
+        };
+        if matches!(request.start, Start::Beginning | Start::End) && count > 0 {
+            (count, skipped) = (count - 1, 1);
+        }
+        if navigator == Navigator::Next && count > 0 {
+            return self.skip_rows(current, count).map(|(row, more)| (row, skipped + more));
+        }
+        while let Some(row) = current.take_if(|_| count > 0) {
+            *looked_at += 1;
+            if *looked_at >= VIEW_LOOKED_AT_MAX {
+                return Err(Error::Limit { what: "steps over rows of a view", max: VIEW_LOOKED_AT_MAX as usize });
+            }
+            current = self.step(&row.key, navigator, &request.expansion, looked_at)?;
+            (count, skipped) = (count - 1, skipped + u64::from(current.is_some()));
+        }
+        Ok((current, skipped))
+    }
+
+    /// Skips rows by their positions.
+    fn skip_rows(&self, from: Option<ViewRow>, count: u64) -> Result<(Option<ViewRow>, u64)> {
+        let Some(from) = from else { return Ok((None, 0)) };
+        let position = self.rows.position(&from.key)?;
+        let last = self.rows.count()?.saturating_sub(1);
+        let wanted = position.saturating_add(count).min(last);
+        let found = if wanted < position.saturating_add(count) { None } else { self.rows.page(wanted, 1)?.pop() };
+        Ok((found, wanted - position))
+    }
+
+    fn step(
+        &self,
+        key: &[u8],
+        navigator: Navigator,
+        expansion: &Expansion,
+        looked_at: &mut u64,
+    ) -> Result<Option<ViewRow>> {
+        let by = match navigator {
+            Navigator::NextUnread => Navigator::Next,
+            Navigator::PreviousUnread => Navigator::Previous,
+            Navigator::Current => return Ok(None),
+            other => return self.rows.step(key, other, expansion),
+        };
+        let mut current = self.rows.step(key, by, expansion)?;
+        while let Some(row) = current {
+            *looked_at += 1;
+            if *looked_at >= VIEW_LOOKED_AT_MAX || self.is_unread(&row)? == Some(true) {
+                return Ok(Some(row));
+            }
+            current = self.rows.step(&row.key, by, expansion)?;
+        }
+        Ok(None)
+    }
+
+    fn is_unread(&self, row: &ViewRow) -> Result<Option<bool>> {
+        match &row.shown {
+            Shown::Category { .. } => Ok(None),
+            Shown::Document { note, .. } => Ok(Some(!self.reading.is_read(*note)?)),
+        }
+    }
+
+    fn may_show(&self, row: &ViewRow) -> Result<bool> {
+        match &row.shown {
+            Shown::Document { note, .. } if self.is_late => Ok(self.reading.header(*note)?.is_some()),
+            _ => Ok(true),
+        }
+    }
+
+    fn entry(&self, row: ViewRow, before: Option<&EntryRow>, request: &Request, grand: &Tally) -> Result<EntryRow> {
+        let mask = request.mask;
+        let depth = self.rows.depth_of(&row.key)?;
+        let goes_forward = matches!(request.navigator, Navigator::Next | Navigator::NextExpanded) && !self.is_late;
+        let before = before.filter(|_| goes_forward);
+        let place = match (mask.place, before.and_then(|before| before.place.as_ref())) {
+            (false, _) => None,
+            (true, Some(before)) => Some(place_behind(before, depth)),
+            (true, None) => Some(self.rows.tumbler(&row.key)?),
+        };
+        let is_next = request.navigator == Navigator::Next;
+        let position = match (mask.position, before.and_then(|before| before.position).filter(|_| is_next)) {
+            (false, _) => None,
+            (true, Some(before)) => Some(before + 1),
+            (true, None) => Some(self.rows.position(&row.key)?),
+        };
+        Ok(EntryRow {
+            depth,
+            totals: self.totals(&row, grand)?,
+            place,
+            position,
+            counts: if mask.counts { Some(self.rows.counts(&row.key)?) } else { None },
+            unread: if mask.unread { self.is_unread(&row)? } else { None },
+            key: row.key,
+            shown: row.shown,
+        })
+    }
+
+    /// Computes what the columns that sum up show of a category.
+    fn totals(&self, row: &ViewRow, grand: &Tally) -> Result<Vec<(usize, f64)>> {
+        let Shown::Category { tally, .. } = &row.shown else { return Ok(Vec::new()) };
+        let mut totals = Vec::new();
+        for (number, column) in self.view.index.summing().iter().enumerate() {
+            let sum = tally.totals[number].sum.value();
+            let total = match self.view.index.design().columns[*column].total {
+                Total::None | Total::Sum => sum,
+                Total::Average => sum / tally.documents as f64,
+                Total::PercentOfAll => 100.0 * sum / grand.totals[number].sum.value(),
+                Total::PercentOfParent => 100.0 * sum / self.sum_above(&row.key, number, grand)?,
+                Total::AveragePerChild => sum / self.rows.children(&row.key)? as f64,
+            };
+            totals.push((*column, total));
+        }
+        Ok(totals)
+    }
+
+    fn sum_above(&self, key: &[u8], number: usize, grand: &Tally) -> Result<f64> {
+        let Some(parent) = self.rows.parent_of(key)? else { return Ok(grand.totals[number].sum.value()) };
+        match self.rows.find(&parent)?.map(|row| row.shown) {
+            Some(Shown::Category { tally, .. }) => Ok(tally.totals[number].sum.value()),
+            _ => Ok(f64::NAN),
+        }
+    }
+
+    /// Lists the notes of the documents beneath a row, the row itself included, each as often as it has rows there.
+    pub fn notes_beneath(&self, key: &[u8], limit: usize) -> Result<Vec<NoteId>> {
+        let range = store::KeyRange { start: key.to_vec(), end: self.rows.end_of(key) };
+        let mut walk = self.rows.walk(range, store::Direction::Forward)?;
+        let mut notes = Vec::new();
+        while let Some(entry) = walk.next()? {
+            if notes.len() >= limit {
+                return Err(Error::Limit { what: "documents beneath a row", max: limit });
+            }
+            if !self.rows.is_category(&entry.key) {
+                notes.push(crate::view::row::note_of(&entry.key)?);
+            }
+        }
+        Ok(notes)
+    }
+}
+
+/// Gives the place of the row that is shown behind another one.
+fn place_behind(before: &Tumbler, depth: usize) -> Tumbler {
+    let mut numbers = before.0.clone();
+    if depth >= numbers.len() {
+        numbers.push(1);
+    } else {
+        numbers.truncate(depth + 1);
+        numbers[depth] += 1;
+    }
+    Tumbler(numbers)
+}
+
+/// Estimates the bytes of a row in an answer.
+fn size_of(row: &ViewRow) -> usize {
+    let cells = match &row.shown {
+        Shown::Category { .. } => 64,
+        Shown::Document { row, .. } => row.cells.iter().map(cell_size).sum(),
+    };
+    row.key.len() + cells
+}
+
+fn cell_size(cell: &Cell) -> usize {
+    match cell {
+        Cell::Texts(texts) => texts.iter().map(|text| text.len() + 2).sum(),
+        Cell::Error(text) => text.len(),
+        other => other.len() * 9,
+    }
+}

@@ -1,0 +1,219 @@
+//! The design note of a view: a note of class VIEW whose items say everything (`docs/views.md`, "The design note").
+//!
+//! A folder is a design note, too; it is a view when it has columns (`$VIEWFORMAT`), and then its selection is what lies in it.
+//! Who may see a view at all is said by an item `$Readers` of its note, as it is of any note.
+
+use base::limits::FOLDER_NAME_BYTES_MAX;
+use base::{NoteId, Unid, ViewId};
+
+use crate::error::{Error, Result};
+use crate::folder::{FLAGS_ITEM, TITLE_ITEM};
+use crate::item::{self, Item, Value};
+use crate::limits::VIEW_ALIASES_MAX;
+use crate::view::design::ViewDesign;
+use crate::view::question::Compiled;
+
+/// The item with the selection, as it was written.
+pub const SELECTION_ITEM: &str = "$FORMULA";
+
+/// The item with columns and options.
+pub const FORMAT_ITEM: &str = "$VIEWFORMAT";
+
+/// The item that says who may see a view.
+pub const READERS_ITEM: &str = "$Readers";
+
+/// What stands between the name of a view and its aliases.
+const ALIAS_SEPARATOR: char = '|';
+
+/// A view as its designer describes it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ViewNote {
+    /// Its name; levels of a menu are separated by `\`.
+    pub title: String,
+    /// Other names, for programs.
+    pub aliases: Vec<String>,
+    /// What is special about it.
+    pub kind: ViewKind,
+    /// Which documents it shows; nothing for a folder.
+    pub selection: String,
+    /// How.
+    pub design: ViewDesign,
+    /// Who may see it; nobody is everybody who may read the database.
+    pub readers: Vec<String>,
+}
+
+/// What is special about a view: the letters of `$Flags`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ViewKind {
+    /// A folder: it shows what was put into it.
+    pub folder: bool,
+    /// It belongs to one person.
+    pub private: bool,
+    /// It shows times of a calendar.
+    pub calendar: bool,
+}
+
+impl ViewKind {
+    const LETTERS: [char; 3] = ['F', 'V', 'c'];
+
+    fn bits(self) -> [bool; 3] {
+        [self.folder, self.private, self.calendar]
+    }
+
+    /// Gives the letters.
+    #[must_use]
+    pub fn letters(self) -> String {
+        Self::LETTERS.into_iter().zip(self.bits()).filter_map(|(letter, is_set)| is_set.then_some(letter)).collect()
+    }
+
+    /// Reads the letters; those that mean nothing here are passed over.
+    #[must_use]
+    pub fn of_letters(letters: &str) -> Self {
+        let [folder, private, calendar] = Self::LETTERS.map(|letter| letters.contains(letter));
+        Self { folder, private, calendar }
+    }
+}
+
+impl ViewNote {
+    /// Refuses what cannot be indexed; gives the compiled question.
+    pub fn check(&self, view: ViewId) -> Result<Compiled> {
+        let named = |name: &String, why: &str| Err(Error::invalid(format!("view name {name:?}"), why));
+        for name in std::iter::once(&self.title).chain(&self.aliases) {
+            if name.is_empty() || name.len() > FOLDER_NAME_BYTES_MAX || name.chars().any(char::is_control) {
+                return named(name, "empty, too long or with control characters");
+            }
+            if name.contains(ALIAS_SEPARATOR) && !self.kind.folder {
+                return named(name, "a name of a view has no |");
+            }
+        }
+        if self.aliases.len() > VIEW_ALIASES_MAX {
+            return Err(Error::Limit { what: "aliases of a view", max: VIEW_ALIASES_MAX });
+        }
+        self.design.check()?;
+        self.question(view)
+    }
+
+    /// Compiles the question.
+    pub fn question(&self, view: ViewId) -> Result<Compiled> {
+        if self.kind.folder {
+            Compiled::of_folder(view, &self.design)
+        } else {
+            Compiled::of_view(&self.selection, &self.design)
+        }
+    }
+
+    /// Gives the items of the design note.
+    #[must_use]
+    pub fn items(&self) -> Vec<Item> {
+        let names: Vec<&str> = std::iter::once(&self.title).chain(&self.aliases).map(String::as_str).collect();
+        let mut items = vec![
+            Item::text(TITLE_ITEM, names.join("|")),
+            Item::text(FLAGS_ITEM, self.kind.letters()),
+            Item::summary(FORMAT_ITEM, Value::MimePart(self.design.encode())),
+        ];
+        if !self.kind.folder {
+            items.push(Item::text(SELECTION_ITEM, self.selection.clone()));
+        }
+        if !self.readers.is_empty() {
+            items.push(Item::readers(READERS_ITEM, self.readers.clone()));
+        }
+        items
+    }
+
+    /// Reads the items; nothing when they describe no view: a folder without columns, or a format that this program does not know.
+    #[must_use]
+    pub fn of_items(items: &[Item]) -> Option<Self> {
+        let kind = ViewKind::of_letters(item::find(items, FLAGS_ITEM)?.value.text()?);
+        let Value::MimePart(format) = &item::find(items, FORMAT_ITEM)?.value else { return None };
+        let title = item::find(items, TITLE_ITEM)?.value.text()?;
+        let mut names = title.split(ALIAS_SEPARATOR).map(str::to_owned);
+        let (title, aliases) =
+            if kind.folder { (title.to_owned(), Vec::new()) } else { (names.next()?, names.collect()) };
+        let text = |name: &str| item::find(items, name).and_then(|item| item.value.text());
+        Some(Self {
+            title,
+            aliases,
+            kind,
+            selection: text(SELECTION_ITEM).unwrap_or_default().to_owned(),
+            design: ViewDesign::decode(format).ok()?,
+            readers: item::find(items, READERS_ITEM).map(|item| item.value.texts().to_vec()).unwrap_or_default(),
+        })
+    }
+
+    /// Tells whether somebody who looks for a view by name means this one. Case does not count.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        std::iter::once(&self.title).chain(&self.aliases).any(|own| formula::text::equal_but_for_case(own, name))
+    }
+}
+
+/// A view of a database, as lists tell of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ViewInfo {
+    /// The design note, which gives the view its number.
+    pub note: NoteId,
+    /// Its universal identifier.
+    pub unid: Unid,
+    /// How often the design was saved.
+    pub sequence: u32,
+    /// Only some may see it.
+    pub restricted: bool,
+    /// What the design says.
+    pub view: ViewNote,
+}
+
+impl ViewInfo {
+    /// Gives the number of the view.
+    #[must_use]
+    pub fn id(&self) -> ViewId {
+        ViewId(self.note.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::design::Column;
+
+    fn by_kind() -> ViewNote {
+        ViewNote {
+            title: "Documents\\By Kind".into(),
+            aliases: vec!["ByKind".into()],
+            kind: ViewKind { calendar: true, ..ViewKind::default() },
+            selection: "SELECT @All".into(),
+            design: ViewDesign { columns: vec![Column::default()], ..ViewDesign::default() },
+            readers: vec!["[Staff]".into()],
+        }
+    }
+
+    #[test]
+    fn the_items_tell_the_view() {
+        let folder = ViewNote {
+            title: "a|b".into(),
+            aliases: vec![],
+            kind: ViewKind { folder: true, private: true, calendar: false },
+            selection: String::new(),
+            ..by_kind()
+        };
+        for view in [by_kind(), folder] {
+            view.check(ViewId(1)).expect("right");
+            assert_eq!(ViewNote::of_items(&view.items()), Some(view));
+        }
+        assert_eq!(ViewNote::of_items(&[]), None);
+    }
+
+    #[test]
+    fn names_are_compared_without_case() {
+        let view = by_kind();
+        assert!(view.is_named("bykind") && view.is_named("documents\\by kind") && !view.is_named("By Kind"));
+    }
+
+    #[test]
+    fn names_that_cannot_be_are_refused() {
+        for title in ["", "a|b", "a\nb", &"x".repeat(FOLDER_NAME_BYTES_MAX + 1)] {
+            assert!(ViewNote { title: title.into(), ..by_kind() }.check(ViewId(1)).is_err(), "{title:?}");
+        }
+        let aliases = vec!["a".to_owned(); VIEW_ALIASES_MAX + 1];
+        assert!(ViewNote { aliases, ..by_kind() }.check(ViewId(1)).is_err());
+    }
+}

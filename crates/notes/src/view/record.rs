@@ -1,0 +1,142 @@
+//! Which index a view has, kept in the table `meta` (`docs/views.md`, "The index and its record").
+//!
+//! An index has a number of its own, so that a new one can be built beside the one that serves, and a changed design never reads what an old one
+//! wrote. Numbers have the highest bit set, which numbers of notes never have, and are not used twice.
+//!
+//! Invariant: what lies under a number that no record names is nobody's; whoever finds it may remove it.
+
+use base::codec::{Decoder, Encoder, Truncated};
+use base::{DbNumber, NoteId, Timestamp, ViewId};
+use store::engine::prefix_end;
+use store::{Batch, KeyRange, Read, Table};
+
+use crate::database::damaged;
+use crate::error::Result;
+use crate::keys;
+use crate::view::note::ViewNote;
+
+/// The version of the stored form.
+const VERSION: u8 = 1;
+
+/// The bit that numbers of indexes have and numbers of notes have not.
+pub(crate) const INDEX_BIT: u32 = 1 << 31;
+
+/// The index of a view.
+#[derive(Clone, PartialEq, Debug)]
+pub struct IndexRecord {
+    /// Under which number its rows lie.
+    pub index: ViewId,
+    /// The selection that its rows answer.
+    pub selection: String,
+    /// The stored form of the design that they follow.
+    pub format: Vec<u8>,
+    /// For which moment it was evaluated, when its formulas ask for the time.
+    pub evaluated: Timestamp,
+    /// The number of an index that is being built to take its place.
+    pub building: Option<ViewId>,
+}
+
+impl IndexRecord {
+    /// Makes the record of a new index.
+    #[must_use]
+    pub fn new(index: ViewId, view: &ViewNote, now: Timestamp) -> Self {
+        Self { index, selection: view.selection.clone(), format: view.design.encode(), evaluated: now, building: None }
+    }
+
+    /// Tells whether the index follows this design.
+    #[must_use]
+    pub fn follows(&self, view: &ViewNote) -> bool {
+        self.selection == view.selection && self.format == view.design.encode()
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::with_capacity(32 + self.selection.len() + self.format.len());
+        out.u8(VERSION).u32(self.index.0).i64(self.evaluated.0).u32(self.building.map_or(0, |building| building.0));
+        out.text(&self.selection).bytes(&self.format);
+        out.finish()
+    }
+
+    /// Reads the stored form.
+    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
+        let mut input = Decoder::new(bytes);
+        if input.u8()? != VERSION {
+            return Err(Truncated);
+        }
+        let index = ViewId(input.u32()?);
+        let evaluated = Timestamp(input.i64()?);
+        let building = Some(ViewId(input.u32()?)).filter(|building| building.0 != 0);
+        let is_index = |view: ViewId| view.0 & INDEX_BIT != 0;
+        if !is_index(index) || building.is_some_and(|building| !is_index(building) || building == index) {
+            return Err(Truncated);
+        }
+        Ok(Self { index, selection: input.text()?.to_owned(), format: input.bytes()?.to_vec(), evaluated, building })
+    }
+
+    pub(crate) fn load(reader: &dyn Read, database: DbNumber, view: NoteId) -> Result<Option<Self>> {
+        let key = keys::view_index(database, view);
+        let Some(value) = reader.get(Table::Meta, &key)? else { return Ok(None) };
+        Self::decode(&value).map(Some).map_err(|_| damaged(Table::Meta, &key))
+    }
+
+    pub(crate) fn put(&self, database: DbNumber, view: NoteId, batch: &mut Batch) {
+        batch.put(Table::Meta, &keys::view_index(database, view), &self.encode());
+    }
+
+    /// Removes the record and all that it names.
+    pub(crate) fn remove(&self, database: DbNumber, view: NoteId, batch: &mut Batch) {
+        batch.delete(Table::Meta, &keys::view_index(database, view));
+        [Some(self.index), self.building].into_iter().flatten().for_each(|index| remove_rows(database, index, batch));
+    }
+}
+
+/// Draws a number for a new index.
+pub(crate) fn next_index(reader: &dyn Read, database: DbNumber, batch: &mut Batch) -> Result<ViewId> {
+    let key = keys::next_view_index(database);
+    let drawn = match reader.get(Table::Meta, &key)? {
+        Some(value) => Decoder::new(&value).u32().map_err(|_| damaged(Table::Meta, &key))?,
+        None => INDEX_BIT,
+    };
+    if drawn & INDEX_BIT == 0 || drawn == u32::MAX {
+        return Err(damaged(Table::Meta, &key));
+    }
+    batch.put(Table::Meta, &key, &(drawn + 1).to_be_bytes());
+    Ok(ViewId(drawn))
+}
+
+/// Gives the keys under which all indexes of a database lie, in each of their tables.
+pub(crate) fn all_rows(database: DbNumber) -> KeyRange {
+    let first = keys::view_back(database, ViewId(INDEX_BIT)).start;
+    KeyRange { start: first, end: prefix_end(&database.to_key()) }
+}
+
+/// Removes everything that lies under the number of an index.
+pub(crate) fn remove_rows(database: DbNumber, index: ViewId, batch: &mut Batch) {
+    assert!(index.0 & INDEX_BIT != 0, "a folder is not removed as an index");
+    // The keys of all tables begin alike: database, then the number.
+    let all = keys::view_back(database, index);
+    let end = all.end.expect("numbers of indexes end before the greatest one");
+    for table in [Table::View, Table::Tree, Table::ViewBack] {
+        batch.delete_range(table, &all.start, &end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stored_form_comes_back() {
+        let view = ViewNote { selection: "SELECT @All".into(), ..ViewNote::default() };
+        let record = IndexRecord::new(ViewId(INDEX_BIT + 3), &view, Timestamp(7));
+        let building = IndexRecord { building: Some(ViewId(INDEX_BIT + 4)), ..record.clone() };
+        for record in [record, building] {
+            let bytes = record.encode();
+            assert!(record.follows(&view));
+            assert_eq!(IndexRecord::decode(&bytes), Ok(record));
+            for length in 0..bytes.len() {
+                assert!(IndexRecord::decode(&bytes[..length]).is_err());
+            }
+        }
+        assert!(IndexRecord::decode(&IndexRecord::new(ViewId(3), &view, Timestamp(0)).encode()).is_err());
+    }
+}

@@ -1,0 +1,254 @@
+//! Views as they are opened: a design note, its index, and bringing the one up to date with the other.
+//!
+//! [`Access::view_refresh`] makes the index that a design asks for and applies changes to it; [`Reading::view`] gives the view as a snapshot has it, and
+//! [`Reading::view_rows`] its rows. Whoever may not see the design note does not find the view.
+//!
+//! Compiled views are kept with their database, one a design note, for as long as design and index are the same.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base::{Modseq, NoteId, Timestamp, Unid};
+use store::{Batch, Read};
+
+use crate::access::{Access, AtLeast, Grant, ReadersId, level};
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::evaluate::load_summary_bytes;
+use crate::item::{Item, ItemRef};
+use crate::note::{Header, NoteClass, NoteFlags, summary_items};
+use crate::reading::{self, Reading};
+use crate::view::hidden::{HiddenCache, Seen};
+use crate::view::index::{Index, Progress};
+use crate::view::note::{ViewInfo, ViewNote};
+use crate::view::question::Compiled;
+use crate::view::reader::ViewReader;
+use crate::view::record::{self, IndexRecord};
+
+/// A view with its index.
+pub struct View {
+    /// The design note.
+    pub info: Arc<ViewInfo>,
+    /// Where the rows lie.
+    pub index: Index,
+    /// For which moment it was evaluated, when its formulas ask for the time.
+    pub evaluated: Timestamp,
+    question: Compiled,
+    hidden: HiddenCache,
+}
+
+impl View {
+    fn new(database: &Database, info: Arc<ViewInfo>, record: &IndexRecord) -> Result<Self> {
+        let question = info.view.question(info.id())?.at(record.evaluated, database, &info.view.title);
+        let index = Index::new(database.number(), record.index, info.view.design.clone());
+        Ok(Self { info, index, evaluated: record.evaluated, question, hidden: HiddenCache::default() })
+    }
+
+    /// Tells whether what it shows changes as time goes by, so that it holds for [`View::evaluated`] alone.
+    #[must_use]
+    pub fn is_time_relative(&self) -> bool {
+        self.question.is_time_relative()
+    }
+
+    /// Gives the number of an order: its own, or that to which a click on a column changes.
+    pub fn collation(&self, column: Option<(usize, crate::view::sort_key::Order)>) -> Result<usize> {
+        let Some(clicked) = column else { return Ok(0) };
+        let collations = self.info.view.design.collations();
+        let found = collations.iter().position(|collation| collation.first() == Some(&clicked));
+        found.ok_or_else(|| Error::invalid(format!("column {}", clicked.0), "it cannot be sorted that way by a click"))
+    }
+
+    fn is_of(&self, info: &ViewInfo, record: &IndexRecord) -> bool {
+        self.info.note == info.note
+            && self.info.sequence == info.sequence
+            && self.index.id() == record.index
+            && self.evaluated == record.evaluated
+    }
+}
+
+/// The compiled views of a database.
+#[derive(Default)]
+pub(crate) struct Views {
+    list: Mutex<Option<ViewList>>,
+    compiled: Mutex<std::collections::HashMap<NoteId, Arc<View>>>,
+}
+
+/// The views of a database as of a modseq of the design.
+#[derive(Clone)]
+struct ViewList {
+    design: Modseq,
+    views: Arc<[Arc<ViewInfo>]>,
+}
+
+impl Views {
+    fn list(&self, design: Modseq, load: impl FnOnce() -> Result<Vec<Arc<ViewInfo>>>) -> Result<Arc<[Arc<ViewInfo>]>> {
+        let known = self.list.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(known) = known.filter(|known| known.design == design) {
+            return Ok(known.views);
+        }
+        let list: Arc<[Arc<ViewInfo>]> = Arc::from(load()?);
+        let kept = ViewList { design, views: Arc::clone(&list) };
+        *self.list.lock().unwrap_or_else(PoisonError::into_inner) = Some(kept);
+        self.compiled
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|note, view| list.iter().any(|info| info.note == *note && info.sequence == view.info.sequence));
+        Ok(list)
+    }
+
+    fn view(&self, database: &Database, info: &Arc<ViewInfo>, record: &IndexRecord) -> Result<Arc<View>> {
+        let known = self.compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&info.note).cloned();
+        if let Some(view) = known.filter(|view| view.is_of(info, record)) {
+            return Ok(view);
+        }
+        let view = Arc::new(View::new(database, Arc::clone(info), record)?);
+        self.compiled.lock().unwrap_or_else(PoisonError::into_inner).insert(info.note, Arc::clone(&view));
+        Ok(view)
+    }
+}
+
+impl Reading<'_> {
+    /// Lists the views that the reader may see, in the order in which they were made.
+    pub fn views(&self) -> Result<Vec<Arc<ViewInfo>>> {
+        let list = self.all_views()?;
+        let mut visible = Vec::with_capacity(list.len());
+        for info in list.iter() {
+            if self.sees(info)? {
+                visible.push(Arc::clone(info));
+            }
+        }
+        Ok(visible)
+    }
+
+    /// Finds a view by its name, an alias, or the UNID of its design note.
+    pub fn view_find(&self, name: &str) -> Result<Arc<ViewInfo>> {
+        let unid = name.parse::<Unid>().ok();
+        for info in self.all_views()?.iter() {
+            if (info.view.is_named(name) || Some(info.unid) == unid) && self.sees(info)? {
+                return Ok(Arc::clone(info));
+            }
+        }
+        Err(Error::not_found(format!("view {name:?} of {}", self.database().path())))
+    }
+
+    /// Opens a view as this snapshot has it; [`Access::view_refresh`] made its index.
+    pub fn view(&self, note: NoteId) -> Result<Arc<View>> {
+        let list = self.all_views()?;
+        let info = list.iter().find(|info| info.note == note);
+        let not_found = || Error::not_found(format!("view {note} of {}", self.database().path()));
+        let info = info.ok_or_else(not_found)?;
+        if !self.sees(info)? {
+            return Err(not_found());
+        }
+        let record = IndexRecord::load(&self.snapshot, self.database().number(), note)?;
+        let record = record.filter(|record| record.follows(&info.view));
+        let record = record.ok_or_else(|| Error::not_found(format!("index of view {:?}", info.view.title)))?;
+        self.database().views.view(self.database(), info, &record)
+    }
+
+    /// Gives the rows of a view in one of its orders.
+    pub fn view_rows<'v>(&'v self, view: &'v View, collation: usize) -> Result<ViewReader<'v>> {
+        if collation >= view.index.orders() {
+            return Err(Error::not_found(format!("order {collation} of view {:?}", view.info.view.title)));
+        }
+        let rows = ViewReader::open(&self.snapshot, &view.index, collation)?;
+        if self.grant().is_server_itself() || !rows.has_restricted()? {
+            return Ok(rows);
+        }
+        let seen = Seen { collation, applied: rows.applied()?, names: self.grant().names_digest() };
+        if let Some(hidden) = view.hidden.get(&seen) {
+            return Ok(rows.without(hidden));
+        }
+        let hidden = Arc::new(rows.find_hidden(&mut |note, readers| self.may_read(view, note, readers, seen.names))?);
+        view.hidden.keep(seen, Arc::clone(&hidden));
+        Ok(rows.without(hidden))
+    }
+
+    /// Tells whether the reader may read a note that names such readers.
+    fn may_read(&self, view: &View, note: NoteId, readers: &ReadersId, names: [u8; 16]) -> Result<bool> {
+        if let Some(known) = view.hidden.known(names, readers) {
+            return Ok(known);
+        }
+        // The note may have changed since the index followed it: then what the row says of its readers is asked of nobody else.
+        let Some(bytes) = load_summary_bytes(&self.snapshot, self.database(), note)? else { return Ok(false) };
+        let items = summary_items(&bytes).map_err(|_| reading::damaged_note(self.database(), note, "summary"))?;
+        let owned: Vec<Item> = items.iter().map(ItemRef::to_item).collect();
+        let may_read = self.grant().may_read(&owned);
+        if ReadersId::of(&items) == *readers {
+            view.hidden.learn(names, *readers, may_read);
+        }
+        Ok(may_read)
+    }
+
+    fn all_views(&self) -> Result<Arc<[Arc<ViewInfo>]>> {
+        let load = || load_views(&self.snapshot, self.database());
+        self.database().views.list(self.counters().design_modseq, load)
+    }
+
+    fn sees(&self, info: &ViewInfo) -> Result<bool> {
+        Ok(!info.restricted || self.header(info.note)?.is_some())
+    }
+}
+
+impl<L: AtLeast<level::Reader>> Access<L> {
+    /// Applies at most about `limit` changes to the index of a view, which it makes when there is none for this design. Call it until it says that it is
+    /// complete; in between others may write.
+    pub fn view_refresh(&self, view: NoteId, limit: usize) -> Result<Progress> {
+        let grant = self.grant()?;
+        let database = self.database();
+        let view = database.view_with_index(view, &grant)?;
+        view.index.catch_up(database, &view.question, limit)
+    }
+}
+
+impl Database {
+    /// Gives a view with the index that it has, or a new one without rows.
+    fn view_with_index(&self, note: NoteId, grant: &Grant) -> Result<Arc<View>> {
+        let lock = self.lock();
+        self.refuse_when_dropped()?;
+        let reader: &dyn Read = self.store.as_ref();
+        let list = self.views.list(lock.design_modseq, || load_views(reader, self))?;
+        let info = list.iter().find(|info| info.note == note);
+        let not_found = || Error::not_found(format!("view {note} of {}", self.path()));
+        let info = info.ok_or_else(not_found)?;
+        if info.restricted {
+            let header = reading::load_header(reader, self, note)?.ok_or_else(not_found)?;
+            if reading::is_hidden(reader, self, grant, &header)? {
+                return Err(not_found());
+            }
+        }
+        let stored = IndexRecord::load(reader, self.number, note)?;
+        if let Some(record) = stored.as_ref().filter(|record| record.follows(&info.view)) {
+            return self.views.view(self, info, record);
+        }
+        let mut batch = Batch::new();
+        if let Some(old) = stored {
+            old.remove(self.number, note, &mut batch);
+        }
+        let index = record::next_index(reader, self.number, &mut batch)?;
+        let record = IndexRecord::new(index, &info.view, self.clock.now());
+        record.put(self.number, note, &mut batch);
+        self.store.commit(&batch)?;
+        drop(lock);
+        self.views.view(self, info, &record)
+    }
+}
+
+/// Reads the design notes of all views, whoever may see them. Those whose format is not known are left out.
+fn load_views(reader: &dyn Read, database: &Database) -> Result<Vec<Arc<ViewInfo>>> {
+    let mut found = Vec::new();
+    for note in reading::load_design_notes(reader, database, NoteClass::VIEW)? {
+        let header = reading::load_header(reader, database, note)?;
+        let summary = reading::load_summary(reader, database, note)?;
+        let (Some(header), Some(summary)) = (header, summary) else {
+            return Err(reading::damaged_note(database, note, "summary"));
+        };
+        found.extend(view_info(&header, &summary.items).map(Arc::new));
+    }
+    Ok(found)
+}
+
+fn view_info(header: &Header, items: &[Item]) -> Option<ViewInfo> {
+    let view = ViewNote::of_items(items)?;
+    let restricted = header.flags.has(NoteFlags::HAS_READERS);
+    Some(ViewInfo { note: header.note, unid: header.unid, sequence: header.sequence, restricted, view })
+}

@@ -1,0 +1,369 @@
+//! Views as they are used: made, opened, read by entries, searched by key, changed, forgotten.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use notes::view::cell::One;
+use notes::view::design::{Clicks, Column, Total, ViewDesign};
+use notes::view::entries::{Entries, EntryReader, Mask, Request, Start};
+use notes::view::navigate::{Expansion, Navigator};
+use notes::view::note::{ViewKind, ViewNote};
+use notes::view::reader::Shown;
+use notes::view::sort_key::Order;
+use notes::{AclLevel, Database, Error, Item, NewNote, NoteClass, Value};
+
+use crate::world::{World, assert_sound, reader};
+
+const ANN: &str = "Ann/Acme";
+const BOB: &str = "Bob/Acme";
+
+fn column(item: &str) -> Column {
+    Column { title: item.into(), item: item.into(), ..Column::default() }
+}
+
+fn sorted(item: &str) -> Column {
+    Column { sort: Some(Order::Ascending), ..column(item) }
+}
+
+fn view(title: &str, columns: Vec<Column>) -> ViewNote {
+    let design = ViewDesign { columns, ..ViewDesign::default() };
+    ViewNote { title: title.into(), selection: "SELECT Form = \"Order\"".into(), design, ..ViewNote::default() }
+}
+
+fn by_customer() -> ViewNote {
+    let category = Column { categorised: true, ..sorted("Customer") };
+    view("By Customer", vec![category, sorted("Article"), Column { total: Total::Sum, ..column("Price") }])
+}
+
+const ORDERS: [(&str, &str, f64); 6] = [
+    ("Élan", "anchor", 3.0),
+    ("Elan", "boat", 4.0),
+    ("Zed\\East", "anchor", 1.0),
+    ("Zed\\West", "Cable", 2.0),
+    ("Zed\\West", "car", 5.0),
+    ("", "cart", 7.0),
+];
+
+fn order(customer: &str, article: &str, price: f64) -> Vec<Item> {
+    let price = Item::summary("Price", Value::Number(price));
+    vec![Item::text("Form", "Order"), Item::text("Customer", customer), Item::text("Article", article), price]
+}
+
+fn world() -> (World, Arc<Database>) {
+    let world = World::new();
+    let database = world.database(&[(BOB, AclLevel::Reader)]);
+    for (customer, article, price) in ORDERS {
+        let new = NewNote::document(order(customer, article, price));
+        world.write(&database, ANN, |writer| writer.note_create(new)).expect("made");
+    }
+    (world, database)
+}
+
+fn refresh(database: &Arc<Database>, who: &str, name: &str) -> notes::Result<()> {
+    let access = reader(database, who)?;
+    let note = access.read()?.view_find(name)?.note;
+    while !access.view_refresh(note, 2)?.complete {}
+    Ok(())
+}
+
+/// Reads entries of an up-to-date view.
+fn read(database: &Arc<Database>, who: &str, name: &str, request: &Request) -> notes::Result<Entries> {
+    refresh(database, who, name)?;
+    let access = reader(database, who)?;
+    let reading = access.read()?;
+    let view = reading.view(reading.view_find(name)?.note)?;
+    EntryReader::open(&reading, &view, 0)?.read(request)
+}
+
+fn request(start: Start, navigator: Navigator, limit: usize) -> Request {
+    let skip = (Navigator::Current, 0);
+    Request { start, skip, navigator, limit, expansion: Arc::default(), mask: Mask::default() }
+}
+
+/// Writes the rows as a client would show them.
+fn lines(entries: &Entries) -> Vec<String> {
+    let line = |row: &notes::view::entries::EntryRow| {
+        let text = match &row.shown {
+            Shown::Category { tally, .. } => format!("[{}] {}", tally.name(), row.totals[0].1),
+            Shown::Document { row, .. } => match row.cells[1].one(0) {
+                One::Text(text) => text.to_owned(),
+                other => format!("{other:?}"),
+            },
+        };
+        format!("{}{text}", "  ".repeat(row.depth))
+    };
+    entries.rows.iter().map(line).collect()
+}
+
+const ALL: [&str; 11] = [
+    "[] 7",
+    "  cart",
+    "[Elan] 7",
+    "  anchor",
+    "  boat",
+    "[Zed] 8",
+    "  [East] 1",
+    "    anchor",
+    "  [West] 7",
+    "    Cable",
+    "    car",
+];
+
+#[test]
+fn a_view_shows_what_it_says() {
+    let (world, database) = world();
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    let check = |request: &Request, expected: &[&str]| {
+        let entries = read(&database, BOB, "by customer", request).expect("a view");
+        assert_eq!(lines(&entries), expected, "{request:?}");
+        entries
+    };
+    check(&request(Start::Beginning, Navigator::Next, 100), &ALL);
+    check(&request(Start::Position(3), Navigator::Next, 2), &ALL[3..5]);
+    check(&request("3.2.1".parse().map(Start::Tumbler).expect("a place"), Navigator::Next, 100), &ALL[9..]);
+    check(&request(Start::End, Navigator::Previous, 2), &[ALL[10], ALL[9]]);
+    let collapsed = Arc::new(Expansion::none_but(HashSet::new()).expect("none"));
+    let closed = Request { expansion: collapsed, ..request(Start::Beginning, Navigator::NextExpanded, 100) };
+    let entries = check(&closed, &["[] 7", "[Elan] 7", "[Zed] 8"]);
+    let zed = entries.rows[2].key.clone();
+    let open = Arc::new(Expansion::none_but(HashSet::from([zed])).expect("one"));
+    let entries =
+        check(&Request { expansion: open, ..closed.clone() }, &["[] 7", "[Elan] 7", "[Zed] 8", ALL[6], ALL[8]]);
+    assert_eq!(entries.next, None);
+    let skip = |navigator, count| Request { skip: (navigator, count), ..request(Start::Beginning, Navigator::Next, 1) };
+    check(&skip(Navigator::Next, 3), &[ALL[2]]);
+    check(&skip(Navigator::NextPeer, 3), &[ALL[5]]);
+    check(&skip(Navigator::NextMain, 2), &[ALL[1]]);
+    check(&skip(Navigator::Next, 100), &[]);
+    assert_sound(&database);
+}
+
+#[test]
+fn an_answer_says_where_to_go_on() {
+    let (world, database) = world();
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    let mut found = Vec::new();
+    let mut start = Start::Beginning;
+    loop {
+        let entries = read(&database, BOB, "By Customer", &request(start, Navigator::Next, 3)).expect("a view");
+        found.extend(lines(&entries));
+        match entries.next {
+            Some(next) => start = Start::Key(next),
+            None => break,
+        }
+    }
+    assert_eq!(found, ALL);
+}
+
+#[test]
+fn a_mask_says_what_is_told_of_each_row() {
+    let (world, database) = world();
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    let mask = Mask { place: true, position: true, counts: true, unread: true };
+    let whole = Request { mask, ..request(Start::Beginning, Navigator::Next, 100) };
+    let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
+    let places: Vec<String> =
+        entries.rows.iter().map(|row| row.place.as_ref().map_or_else(String::new, ToString::to_string)).collect();
+    assert_eq!(places, ["1", "1.1", "2", "2.1", "2.2", "3", "3.1", "3.1.1", "3.2", "3.2.1", "3.2.2"]);
+    assert!((0..).zip(&entries.rows).all(|(number, row)| row.position == Some(number)));
+    let counts = entries.rows[5].counts.expect("asked for");
+    assert_eq!((counts.siblings, counts.children, counts.descendants), (3, 2, 5));
+    assert_eq!((entries.rows[5].unread, entries.rows[1].unread), (None, Some(true)));
+    let Shown::Document { note, .. } = entries.rows[1].shown else { panic!("a document") };
+    world.write(&database, BOB, |writer| writer.mark_read(&[note])).expect("marked");
+    let unread = Request { skip: (Navigator::NextUnread, 1), ..request(Start::Key(vec![]), Navigator::NextUnread, 2) };
+    assert_eq!(lines(&read(&database, BOB, "By Customer", &unread).expect("a view")), [ALL[3], ALL[4]]);
+}
+
+#[test]
+fn rows_are_found_by_the_values_of_their_columns() {
+    let (world, database) = world();
+    let flat = view("Flat", vec![column("Customer"), Column { sort: Some(Order::Ascending), ..column("Article") }]);
+    let down = view("Down", vec![column("Customer"), Column { sort: Some(Order::Descending), ..column("Article") }]);
+    for view in [by_customer(), flat, down] {
+        world.write(&database, ANN, |writer| writer.view_create(&view)).expect("made");
+    }
+    let check = |name: &str, values: &[One<'_>], partial: bool, expected: Option<(u64, u64)>| {
+        refresh(&database, BOB, name).expect("a view");
+        let access = reader(&database, BOB).expect("a reader");
+        let reading = access.read().expect("a snapshot");
+        let view = reading.view(reading.view_find(name).expect("there").note).expect("a view");
+        let rows = reading.view_rows(&view, 0).expect("rows");
+        let found = rows.find_by_key(values, partial).expect("a key");
+        assert_eq!(found.map(|found| (found.position, found.rows)), expected, "{values:?} in {name}");
+    };
+    let text = One::Text;
+    check("Flat", &[text("CABLE")], false, Some((3, 1)));
+    check("Flat", &[text("ca")], true, Some((3, 3)));
+    check("Flat", &[text("car")], true, Some((4, 2)));
+    check("Flat", &[text("car")], false, Some((4, 1)));
+    check("Flat", &[text("x")], true, None);
+    check("Down", &[text("ca")], true, Some((0, 3)));
+    check("Down", &[text("anchor")], false, Some((4, 2)));
+    check("By Customer", &[text("elan")], false, Some((2, 3)));
+    check("By Customer", &[text("Zed\\West")], false, Some((8, 3)));
+    check("By Customer", &[text("Zed\\West"), text("CAR")], false, Some((10, 1)));
+    check("By Customer", &[text("Zed\\W")], true, Some((8, 3)));
+    check("By Customer", &[text("zed"), text("boat")], false, None);
+    check("By Customer", &[One::Number(1.0)], false, None);
+}
+
+#[test]
+fn a_click_on_a_column_gives_another_order() {
+    let (world, database) = world();
+    let clicks = Clicks { ascending: false, descending: true };
+    let clicked = view("Flat", vec![sorted("Customer"), Column { clicks, ..column("Article") }]);
+    world.write(&database, ANN, |writer| writer.view_create(&clicked)).expect("made");
+    refresh(&database, BOB, "Flat").expect("a view");
+    let access = reader(&database, BOB).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    let view = reading.view(reading.view_find("Flat").expect("there").note).expect("a view");
+    let order = view.collation(Some((1, Order::Descending))).expect("an order");
+    let entries = EntryReader::open(&reading, &view, order).expect("rows");
+    let entries = entries.read(&request(Start::Beginning, Navigator::Next, 100)).expect("sound");
+    assert_eq!(lines(&entries), ["cart", "car", "Cable", "boat", "anchor", "anchor"]);
+    assert!(view.collation(Some((1, Order::Ascending))).is_err());
+    assert!(reading.view_rows(&view, 2).is_err());
+}
+
+#[test]
+fn a_changed_design_shows_nothing_of_the_old_index() {
+    let (world, database) = world();
+    let note = world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    let whole = request(Start::Beginning, Navigator::Next, 100);
+    assert_eq!(lines(&read(&database, BOB, "By Customer", &whole).expect("a view")), ALL);
+    let changed = ViewNote { title: "Cheap".into(), selection: "SELECT Price < 3".into(), ..by_customer() };
+    assert!(matches!(
+        world.write(&database, ANN, |writer| writer.view_update(note, 9, &changed)),
+        Err(Error::Conflict { .. })
+    ));
+    world.write(&database, ANN, |writer| writer.view_update(note, 1, &changed)).expect("changed");
+    let access = reader(&database, BOB).expect("a reader");
+    assert!(access.read().expect("a snapshot").view(note).is_err(), "the old index is not shown under a new design");
+    assert!(read(&database, BOB, "By Customer", &whole).is_err(), "the old name is gone");
+    let expected = ["[Zed] 3", "  [East] 1", "    anchor", "  [West] 2", "    Cable"];
+    assert_eq!(lines(&read(&database, BOB, "cheap", &whole).expect("a view")), expected);
+    world.write(&database, ANN, |writer| writer.view_delete(note)).expect("deleted");
+    assert!(matches!(read(&database, BOB, "cheap", &whole), Err(Error::NotFound { .. })));
+    assert_sound(&database);
+    let access: notes::Access<notes::level::Reader> = database.authorize(&crate::world::server()).expect("itself");
+    let reading = access.read().expect("a snapshot");
+    let snapshot = reading.snapshot().expect("the server itself");
+    for table in [store::Table::View, store::Table::Tree, store::Table::ViewBack] {
+        let mut rest =
+            store::Read::scan(snapshot, table, &store::KeyRange::all(), store::Direction::Forward).expect("a scan");
+        assert!(rest.next().expect("sound").is_none(), "nothing is left in {}", table.name());
+    }
+}
+
+#[test]
+fn readers_of_a_design_are_the_only_ones_to_see_the_view() {
+    let (world, database) = world();
+    let secret = ViewNote { readers: vec![ANN.into()], ..by_customer() };
+    let note = world.write(&database, ANN, |writer| writer.view_create(&secret)).expect("made");
+    let whole = request(Start::Beginning, Navigator::Next, 100);
+    assert_eq!(lines(&read(&database, ANN, "By Customer", &whole).expect("a view")), ALL);
+    let bob = reader(&database, BOB).expect("a reader");
+    assert!(bob.view_refresh(note, 10).is_err());
+    let reading = bob.read().expect("a snapshot");
+    assert!(reading.views().expect("a list").is_empty());
+    assert!(reading.view_find("By Customer").is_err() && reading.view(note).is_err());
+}
+
+#[test]
+fn designs_are_made_by_those_who_may_and_by_one_name() {
+    let (world, database) = world();
+    let refused = world.write(&database, BOB, |writer| writer.view_create(&by_customer()));
+    assert!(refused.is_err());
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    let again = world.write(&database, ANN, |writer| writer.view_create(&by_customer()));
+    assert!(matches!(again, Err(Error::Exists { .. })));
+    let wrong = ViewNote { title: "Wrong".into(), selection: "SELECT @Zork(1)".into(), ..by_customer() };
+    let error = world.write(&database, ANN, |writer| writer.view_create(&wrong)).expect_err("wrong").to_string();
+    assert!(error.contains("selection"), "{error}");
+}
+
+#[test]
+fn a_folder_with_columns_shows_what_lies_in_it() {
+    let (world, database) = world();
+    let folder = world.write(&database, ANN, |writer| writer.folder_create("Urgent", &[])).expect("made");
+    let kind = ViewKind { folder: true, ..ViewKind::default() };
+    let design = ViewNote { title: "Urgent".into(), kind, selection: String::new(), ..by_customer() };
+    let note = base::NoteId(folder.0);
+    world.write(&database, ANN, |writer| writer.view_update(note, 1, &design)).expect("it gets columns");
+    let whole = request(Start::Beginning, Navigator::Next, 100);
+    assert_eq!(lines(&read(&database, BOB, "Urgent", &whole).expect("a view")), [""; 0]);
+    let new = NewNote { folders: vec![folder], ..NewNote::document(order("Elan", "dinghy", 9.0)) };
+    let made = world.write(&database, ANN, |writer| writer.note_create(new)).expect("made");
+    assert_eq!(lines(&read(&database, BOB, "Urgent", &whole).expect("a view")), ["[Elan] 9", "  dinghy"]);
+    world.write(&database, ANN, |writer| writer.note_delete(made)).expect("deleted");
+    assert_eq!(lines(&read(&database, BOB, "Urgent", &whole).expect("a view")), [""; 0]);
+    assert!(world.write(&database, ANN, |writer| writer.view_delete(note)).is_err(), "it is deleted as a folder");
+    world.write(&database, ANN, |writer| writer.folder_delete(folder)).expect("deleted");
+    assert_sound(&database);
+}
+
+#[test]
+fn deletions_that_were_forgotten_are_found() {
+    let (world, database) = world();
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    let whole = request(Start::Beginning, Navigator::Next, 100);
+    let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
+    for row in &entries.rows[3..] {
+        if let Shown::Document { note, .. } = row.shown {
+            world.write(&database, ANN, |writer| writer.note_delete(note)).expect("deleted");
+        }
+    }
+    world.clock.advance(Duration::from_secs(91 * 86_400));
+    assert!(notes::purge::purge(&database).expect("purged") > 0);
+    assert_eq!(lines(&read(&database, BOB, "By Customer", &whole).expect("a view")), ALL[..2]);
+}
+
+#[test]
+fn a_view_that_is_late_shows_no_document_that_was_closed_since() {
+    let (world, database) = world();
+    let view = world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    refresh(&database, BOB, "By Customer").expect("a view");
+    let access = reader(&database, BOB).expect("a reader");
+    let first = access.read().expect("a snapshot");
+    let mut notes = Vec::new();
+    first
+        .each_note(base::NoteId(0), &mut |header| {
+            notes.extend((header.class == NoteClass::DOCUMENT).then_some(header.note));
+            Ok(true)
+        })
+        .expect("sound");
+    let closed = [order("Élan", "anchor", 3.0), vec![Item::readers("Readers", vec![ANN.into()])]].concat();
+    world.write(&database, ANN, |writer| writer.note_update(notes[0], 1, &closed, &[])).expect("closed");
+    let reading = access.read().expect("a snapshot");
+    let view = reading.view(view).expect("a view");
+    let entries = EntryReader::open(&reading, &view, 0).expect("rows");
+    let found = lines(&entries.read(&request(Start::Beginning, Navigator::Next, 100)).expect("sound"));
+    assert_eq!(found.len(), ALL.len() - 1, "{found:?}");
+    assert!(!found[3].contains("anchor"), "{found:?}");
+}
+
+#[test]
+fn a_fixup_finds_what_is_wrong_with_an_index_and_it_is_built_anew() {
+    use store::{Direction, KeyRange, Read, Table};
+    for table in [Table::View, Table::Tree, Table::ViewBack] {
+        let (world, database) = world();
+        world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+        let whole = request(Start::Beginning, Navigator::Next, 100);
+        read(&database, BOB, "By Customer", &whole).expect("a view");
+        assert_sound(&database);
+        let store = world.notes.store();
+        let mut cursor = store.scan(table, &KeyRange::all(), Direction::Backward).expect("a scan");
+        let (key, _) = cursor.next().expect("sound").expect("an index has rows");
+        let mut batch = store::Batch::new();
+        batch.delete(table, key);
+        store.commit(&batch).expect("damaged");
+        let report = notes::fixup::check(&database).expect("a check runs");
+        assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
+        assert!(report.findings[0].to_string().starts_with("view "), "{}", report.findings[0]);
+        notes::fixup::repair(&database).expect("repaired");
+        assert_sound(&database);
+        assert_eq!(lines(&read(&database, BOB, "By Customer", &whole).expect("a view")), ALL, "{}", table.name());
+    }
+}
