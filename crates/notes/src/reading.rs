@@ -156,6 +156,13 @@ impl<'d> Reading<'d> {
         })
     }
 
+    /// Gives about `limit` changes after `since`, in order: all of a transaction or none, and fewer than `limit` only when there are no more. To
+    /// nobody but the server itself.
+    pub fn changes_some(&self, since: Modseq, limit: usize) -> Result<Vec<ChangeEntry>> {
+        require_server_itself(self.database, &self.grant)?;
+        change::scan_some(&self.snapshot, self.database.number, since, limit)
+    }
+
     /// Gives the folders, in the order in which they were made.
     pub fn folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
         let load = || load_folders(&self.snapshot, self.database);
