@@ -1,4 +1,4 @@
-//! HTML to plain text, as far as previews and search need it.
+//! HTML to plain text, as far as search and previews need it.
 //!
 //! Tags go; what they set apart is set apart by a blank; scripts, styles, the head and comments go with what is
 //! within them; character references become characters. Anything is HTML: what is no tag is text. One pass, linear.
@@ -18,6 +18,8 @@ const HIDDEN: [&str; 5] = ["head", "script", "style", "template", "title"];
 const REFERENCE_BYTES_MAX: usize = 40;
 
 /// Gives the text of an HTML document.
+/// Linear.
+#[must_use]
 pub fn to_text(html: &str) -> String {
     let mut text = String::with_capacity(html.len() / 2);
     let mut rest = html;

@@ -28,7 +28,6 @@ pub mod word;
 
 mod damaged;
 mod fuzzing;
-mod html;
 #[cfg(test)]
 mod tests;
 

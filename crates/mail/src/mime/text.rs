@@ -3,9 +3,11 @@
 //! Transfer encoding and character set are undone, both leniently: an unknown character set is guessed. A limit says how
 //! much is looked at, and no more than that is read from the [`Source`].
 
+use search::html;
+
 use crate::limits::{PREVIEW_CHARACTERS_MAX, PREVIEW_PARTS_MAX, PREVIEW_SOURCE_BYTES_MAX};
 use crate::mime::structure::{Encoding, Part};
-use crate::mime::{Source, html, transfer, word};
+use crate::mime::{Source, transfer, word};
 
 /// How much of a part is looked at first to make a preview of it.
 const PREVIEW_SOURCE_BYTES_MIN: usize = 1 << 10;

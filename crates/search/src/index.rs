@@ -1,0 +1,522 @@
+//! The index: where it lies, how it follows the databases, and what is in it for sure (`docs/full-text.md`).
+//!
+//! One index serves all databases of a server. [`Search::update`] applies what changed in a database since the last time; [`Search::commit`] makes all
+//! that was applied durable and visible at once. How far each database is applied stands in the index itself, as a document of the same commit, so after a
+//! crash the index goes on from what it really holds.
+//!
+//! Invariants: what the index says is applied was durable in the store before it was committed; a note is in the index at most once; the
+//! documents of a commit and its applied modseqs become visible together.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use base::{DbNumber, Modseq, NoteId};
+use notes::{Access, Header, Identity, Notes, Reading, level};
+use store::Ticket;
+use tantivy::directory::MmapDirectory;
+use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument};
+
+use crate::contents::{Contents, Opened};
+use crate::error::{Error, Result};
+use crate::limits::COMMIT_DOCUMENTS_MAX;
+use crate::marked::Marked;
+use crate::schema::{self, Schema};
+use crate::{contents, stored};
+
+/// How the index is kept.
+pub struct Options {
+    /// Who reads the contents of notes, asked one after the other.
+    pub contents: Vec<Box<dyn Contents>>,
+    /// Threads that cut and sort words.
+    pub threads: usize,
+    /// Bytes that each of them may take before it writes a piece of the index.
+    pub thread_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { contents: Vec::new(), threads: 1, thread_bytes: 64 << 20 }
+    }
+}
+
+/// The full-text index of a server.
+pub struct Search {
+    notes: Arc<Notes>,
+    /// Who the server itself is, for looking at changes that a reader may not see.
+    itself: Arc<Identity>,
+    schema: Schema,
+    index: Index,
+    reader: IndexReader,
+    options: Options,
+    /// Held by the one who changes the index.
+    writing: Mutex<Writing>,
+    /// What queries see.
+    published: RwLock<Arc<Published>>,
+    was_renewed: bool,
+}
+
+/// One commit of the index.
+pub(crate) struct Published {
+    pub(crate) searcher: Searcher,
+    applied: HashMap<DbNumber, Modseq>,
+}
+
+impl Published {
+    pub(crate) fn applied(&self, database: DbNumber) -> Option<Modseq> {
+        self.applied.get(&database).copied()
+    }
+}
+
+/// What is under way to the next commit.
+#[derive(Default)]
+struct Writing {
+    /// Made when first needed: it starts threads.
+    writer: Option<IndexWriter>,
+    /// How far databases are applied by what is under way; none for those that were dropped.
+    applied: HashMap<DbNumber, Option<Modseq>>,
+    /// The notes under way, which the last commit has otherwise.
+    touched: HashSet<(DbNumber, NoteId)>,
+    /// What must be durable in the store before the commit.
+    ticket: Ticket,
+    /// Databases that are compared as a whole, and how far that is.
+    comparing: HashMap<DbNumber, Comparing>,
+    /// The last note of each database that the index may hold; those after it need not be deleted before they are added.
+    last_notes: HashMap<DbNumber, NoteId>,
+}
+
+/// How far a comparison of a whole database with the index is.
+#[derive(Clone, Copy)]
+struct Comparing {
+    /// The notes up to this one are compared.
+    after: NoteId,
+    /// What was the last change when it began.
+    since: Modseq,
+}
+
+/// What an update did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// The changes up to this one are applied.
+    pub applied: Modseq,
+    /// Nothing is left to apply.
+    pub complete: bool,
+    /// Changes that were looked at.
+    pub changes: usize,
+    /// Documents that were indexed.
+    pub indexed: usize,
+    /// Documents that could be read only in part.
+    pub damaged: usize,
+}
+
+/// How large the index is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Status {
+    /// Documents of all databases.
+    pub documents: u64,
+    /// Pieces that the index consists of.
+    pub segments: usize,
+    /// Bytes on the disk.
+    pub bytes: u64,
+}
+
+/// The folder within the one that is given; its number is that of the format, which includes how words are cut.
+const FOLDER: &str = "index-1";
+
+impl Search {
+    /// Opens the index in a folder, or makes an empty one. One that cannot be read, or that is of another format, is made anew.
+    pub fn open(notes: Arc<Notes>, folder: &Path, options: Options) -> Result<Self> {
+        let schema = Schema::new();
+        let (index, was_renewed) = open_index(folder, &schema)?;
+        index.tokenizers().register(schema::TOKENIZER, Marked::default());
+        let reader: IndexReader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+        let searcher = reader.searcher();
+        let applied = stored::applied(&schema, &searcher)?;
+        let published = RwLock::new(Arc::new(Published { searcher, applied }));
+        let itself = Arc::new(Identity::local_server(""));
+        Ok(Self { notes, itself, schema, index, reader, options, writing: Mutex::default(), published, was_renewed })
+    }
+
+    /// Tells whether an index was found that could not be used and was made anew.
+    #[must_use]
+    pub fn was_renewed(&self) -> bool {
+        self.was_renewed
+    }
+
+    /// Applies at most about `limit` changes of a database; whoever has more to apply calls again. `stop` is asked between notes. What is applied
+    /// is seen after [`Search::commit`], which happens by itself after many documents.
+    ///
+    /// # Errors
+    ///
+    /// After any error nothing of what was under way is lost but time: it is applied again.
+    pub fn update(&self, access: &Access<level::Reader>, limit: usize, stop: &dyn Fn() -> bool) -> Result<Progress> {
+        let mut writing = self.lock_writing();
+        let done = self.update_with(&mut writing, access, (limit, stop));
+        let done = match done {
+            Ok(progress) if writing.touched.len() >= COMMIT_DOCUMENTS_MAX => {
+                self.commit_with(&mut writing).map(|()| progress)
+            }
+            other => other,
+        };
+        if done.is_err() {
+            *writing = Writing::default();
+        }
+        done
+    }
+
+    /// Makes everything that was applied durable and visible.
+    pub fn commit(&self) -> Result<()> {
+        let mut writing = self.lock_writing();
+        let done = self.commit_with(&mut writing);
+        if done.is_err() {
+            *writing = Writing::default();
+        }
+        done
+    }
+
+    /// Forgets a database. Durable on return.
+    pub fn drop(&self, database: DbNumber) -> Result<()> {
+        let mut writing = self.lock_writing();
+        self.delete_database(&mut writing, database)?;
+        let done = self.commit_with(&mut writing);
+        if done.is_err() {
+            *writing = Writing::default();
+        }
+        done
+    }
+
+    /// Lists the databases that the index knows, whether or not they still exist.
+    #[must_use]
+    pub fn databases(&self) -> Vec<DbNumber> {
+        let mut known: Vec<DbNumber> = self.published().applied.keys().copied().collect();
+        known.sort_unstable();
+        known
+    }
+
+    /// Tells which changes of a database are in the index; nothing when it was never indexed.
+    #[must_use]
+    pub fn applied(&self, database: DbNumber) -> Option<Modseq> {
+        self.published().applied(database)
+    }
+
+    /// Counts the documents of a database in the index.
+    pub fn documents(&self, database: DbNumber) -> Result<u64> {
+        stored::count(&self.published().searcher, &self.schema.database_term(database))
+    }
+
+    /// Tells how large the index is.
+    pub fn status(&self) -> Result<Status> {
+        let published = self.published();
+        let documents = published.searcher.num_docs().saturating_sub(published.applied.len() as u64);
+        let bytes = published.searcher.space_usage()?.total().get_bytes();
+        Ok(Status { documents, segments: published.searcher.segment_readers().len(), bytes })
+    }
+
+    pub(crate) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    pub(crate) fn itself(&self) -> &Arc<Identity> {
+        &self.itself
+    }
+
+    pub(crate) fn published(&self) -> Arc<Published> {
+        Arc::clone(&self.published.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn lock_writing(&self) -> MutexGuard<'_, Writing> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update_with(
+        &self,
+        writing: &mut Writing,
+        access: &Access<level::Reader>,
+        step: (usize, &dyn Fn() -> bool),
+    ) -> Result<Progress> {
+        let reading = access.read()?;
+        let database = access.database();
+        if !reading.grant().is_server_itself() {
+            let who = reading.grant().who().to_owned();
+            return Err(notes::Error::ServerOnly { database: database.path(), who }.into());
+        }
+        let number = database.number();
+        let applied = match writing.applied.get(&number).copied().unwrap_or_else(|| self.applied(number)) {
+            Some(applied) => applied,
+            None => {
+                self.delete_database(writing, number)?;
+                Modseq(0)
+            }
+        };
+        let is_lost = applied > Modseq(0) && (reading.modseq() < applied || !reading.is_complete_since(applied));
+        if is_lost && !writing.comparing.contains_key(&number) {
+            // What is compared is what was committed.
+            self.commit_with(writing)?;
+            writing.comparing.insert(number, Comparing { after: NoteId(0), since: reading.modseq() });
+        }
+        self.know_last_note(writing, number)?;
+        let comparing = writing.comparing.get(&number).copied();
+        let committed = self.published();
+        let progress = Progress::at(applied);
+        let mut update = Update { search: self, reading: &reading, committed: &committed, writing, progress };
+        match comparing {
+            Some(comparing) => update.compare(comparing, step)?,
+            None => update.follow(applied, step)?,
+        }
+        let progress = update.progress;
+        writing.applied.insert(number, Some(progress.applied));
+        writing.ticket = writing.ticket.max(reading.ticket());
+        Ok(progress)
+    }
+
+    fn know_last_note(&self, writing: &mut Writing, database: DbNumber) -> Result<()> {
+        if let Entry::Vacant(vacant) = writing.last_notes.entry(database) {
+            let known = stored::notes(&self.published().searcher, &self.schema.database_term(database))?;
+            vacant.insert(known.into_iter().max().unwrap_or(NoteId(0)));
+        }
+        Ok(())
+    }
+
+    fn commit_with(&self, writing: &mut Writing) -> Result<()> {
+        if writing.applied.is_empty() {
+            return Ok(());
+        }
+        // An index that is ahead of a store which lost its last writes would take other changes under the same numbers for applied.
+        self.notes.store().durable(writing.ticket).wait()?;
+        let changed = std::mem::take(&mut writing.applied);
+        let writer = self.writer(writing)?;
+        for (database, applied) in &changed {
+            writer.delete_term(self.schema.state_term(*database));
+            if let Some(applied) = applied {
+                writer.add_document(stored::state(&self.schema, *database, *applied))?;
+            }
+        }
+        writer.commit()?;
+        writing.touched.clear();
+        writing.ticket = Ticket::NONE;
+        self.publish(changed)
+    }
+
+    fn publish(&self, changed: HashMap<DbNumber, Option<Modseq>>) -> Result<()> {
+        self.reader.reload()?;
+        let mut applied = self.published().applied.clone();
+        for (database, modseq) in changed {
+            match modseq {
+                Some(modseq) => applied.insert(database, modseq),
+                None => applied.remove(&database),
+            };
+        }
+        let published = Published { searcher: self.reader.searcher(), applied };
+        *self.published.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(published);
+        Ok(())
+    }
+
+    fn delete_database(&self, writing: &mut Writing, database: DbNumber) -> Result<()> {
+        self.writer(writing)?.delete_term(self.schema.database_term(database));
+        writing.applied.insert(database, None);
+        writing.comparing.remove(&database);
+        writing.last_notes.insert(database, NoteId(0));
+        Ok(())
+    }
+
+    fn writer<'w>(&self, writing: &'w mut Writing) -> Result<&'w mut IndexWriter> {
+        let writer = match writing.writer.take() {
+            Some(writer) => writer,
+            None => {
+                let threads = self.options.threads.max(1);
+                self.index.writer_with_num_threads(threads, self.options.thread_bytes.saturating_mul(threads))?
+            }
+        };
+        Ok(writing.writer.insert(writer))
+    }
+}
+
+impl Progress {
+    fn at(applied: Modseq) -> Self {
+        Self { applied, complete: false, changes: 0, indexed: 0, damaged: 0 }
+    }
+}
+
+/// What a note is to the index.
+enum Finding {
+    /// There is none, or none that is indexed.
+    Absent,
+    /// The index has it as it is.
+    Same,
+    /// The index gets this.
+    Document(Box<TantivyDocument>),
+}
+
+/// An update of one database.
+struct Update<'u> {
+    search: &'u Search,
+    reading: &'u Reading<'u>,
+    committed: &'u Published,
+    writing: &'u mut Writing,
+    progress: Progress,
+}
+
+impl Update<'_> {
+    /// Applies changes in their order.
+    fn follow(&mut self, since: Modseq, (limit, stop): (usize, &dyn Fn() -> bool)) -> Result<()> {
+        let changes = self.reading.changes_some(since, limit)?;
+        let mut last_note = None;
+        for change in &changes {
+            let begins = change.modseq != self.progress.applied;
+            if begins && self.progress.applied != since && stop() {
+                return Ok(());
+            }
+            if last_note != Some(change.note) {
+                self.apply(change.note)?;
+            }
+            last_note = Some(change.note);
+            self.progress.applied = change.modseq;
+            self.progress.changes += 1;
+        }
+        if changes.len() < limit {
+            self.progress.applied = self.reading.modseq();
+            self.progress.complete = true;
+        }
+        Ok(())
+    }
+
+    /// Compares the whole database with the index: what changed cannot be known from the order of changes any more.
+    fn compare(&mut self, comparing: Comparing, (limit, stop): (usize, &dyn Fn() -> bool)) -> Result<()> {
+        let number = self.reading.database().number();
+        let mut found = Vec::new();
+        let mut is_cut = false;
+        self.reading.each_note(comparing.after, &mut |header| {
+            is_cut = found.len() >= limit.max(1) || (!found.is_empty() && stop());
+            if !is_cut {
+                found.push(header.note);
+            }
+            Ok(!is_cut)
+        })?;
+        let last = found.last().copied().filter(|_| is_cut).unwrap_or(NoteId(u32::MAX));
+        let live: HashSet<NoteId> = found.iter().copied().collect();
+        for note in stored::notes(&self.committed.searcher, &self.search.schema.database_term(number))? {
+            if note > comparing.after && note <= last && !live.contains(&note) {
+                self.apply(note)?;
+            }
+        }
+        for note in &found {
+            self.apply(*note)?;
+        }
+        self.progress.changes += found.len();
+        if is_cut {
+            self.writing.comparing.insert(number, Comparing { after: last, ..comparing });
+        } else {
+            self.writing.comparing.remove(&number);
+            self.progress.applied = comparing.since;
+            self.progress.complete = comparing.since == self.reading.modseq();
+        }
+        Ok(())
+    }
+
+    /// Brings the index up to date with one note.
+    fn apply(&mut self, note: NoteId) -> Result<()> {
+        let number = self.reading.database().number();
+        let finding = match self.document(note) {
+            Err(error) if error.is_damage() => {
+                self.progress.damaged += 1;
+                Finding::Absent
+            }
+            other => other?,
+        };
+        let document = match finding {
+            Finding::Same => return Ok(()),
+            Finding::Absent => None,
+            Finding::Document(document) => Some(*document),
+        };
+        let may_have = self.may_have(note);
+        let writer = self.search.writer(self.writing)?;
+        if may_have {
+            writer.delete_term(self.search.schema.key_term(number, note));
+        }
+        if let Some(document) = document {
+            writer.add_document(document)?;
+            self.progress.indexed += 1;
+            let last = self.writing.last_notes.entry(number).or_insert(note);
+            *last = note.max(*last);
+        }
+        self.writing.touched.insert((number, note));
+        Ok(())
+    }
+
+    /// Tells whether the index may hold something of a note, committed or not.
+    fn may_have(&self, note: NoteId) -> bool {
+        let number = self.reading.database().number();
+        self.writing.last_notes.get(&number).is_none_or(|last| note <= *last)
+    }
+
+    /// Makes what the index gets of a note.
+    fn document(&mut self, note: NoteId) -> Result<Finding> {
+        let Some(header) = self.reading.header(note)?.filter(|header| !header.is_stub() && header.class.is_document())
+        else {
+            return Ok(Finding::Absent);
+        };
+        if self.has(&header)? {
+            return Ok(Finding::Same);
+        }
+        let Some(summary) = self.reading.summary(note)? else { return Ok(Finding::Absent) };
+        let opened = Opened { reading: self.reading, header: &header, summary: &summary };
+        let read = contents::read(&opened, &self.search.options.contents)?;
+        self.progress.damaged += usize::from(read.damaged);
+        Ok(Finding::Document(Box::new(stored::document(
+            &self.search.schema,
+            self.reading.database().number(),
+            &header,
+            read.text,
+        ))))
+    }
+
+    /// Tells whether the index has a note as it was last saved; marks and folders are not in the index.
+    fn has(&self, header: &Header) -> Result<bool> {
+        let number = self.reading.database().number();
+        if !self.may_have(header.note) || self.writing.touched.contains(&(number, header.note)) {
+            return Ok(false);
+        }
+        let saved = stored::saved(&self.committed.searcher, &self.search.schema.key_term(number, header.note))?;
+        Ok(saved == Some((u64::from(header.sequence), header.sequence_time)))
+    }
+}
+
+fn open_index(folder: &Path, schema: &Schema) -> Result<(Index, bool)> {
+    let own = folder.join(FOLDER);
+    let had_other = remove_others(folder)?;
+    std::fs::create_dir_all(&own)?;
+    match open_at(&own, schema) {
+        Ok(index) => Ok((index, had_other)),
+        Err(_) => {
+            std::fs::remove_dir_all(&own)?;
+            std::fs::create_dir_all(&own)?;
+            Ok((open_at(&own, schema)?, true))
+        }
+    }
+}
+
+fn open_at(folder: &Path, schema: &Schema) -> Result<Index> {
+    let directory = MmapDirectory::open(folder).map_err(|error| Error::Index(error.to_string()))?;
+    let index = Index::open_or_create(directory, schema.fields.clone())?;
+    // Opens every segment, so that a piece that is missing is noticed here.
+    index.tokenizers().register(schema::TOKENIZER, Marked::default());
+    let reader: IndexReader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
+    stored::applied(schema, &reader.searcher())?;
+    Ok(index)
+}
+
+/// Removes indexes of other formats.
+fn remove_others(folder: &Path) -> Result<bool> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(false) };
+    let mut found = false;
+    for entry in entries {
+        let path: PathBuf = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with("index-") && name != FOLDER {
+            std::fs::remove_dir_all(&path)?;
+            found = true;
+        }
+    }
+    Ok(found)
+}

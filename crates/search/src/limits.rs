@@ -1,0 +1,58 @@
+//! The limits of this room.
+
+/// Most bytes of text that are indexed of one note, attachments included.
+pub const TEXT_BYTES_MAX: usize = 4 << 20;
+
+/// Most bytes of text that are indexed of one attachment.
+pub const ATTACHMENT_TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// Largest attachment, in bytes, that is looked into.
+pub const ATTACHMENT_BYTES_MAX: usize = 16 << 20;
+
+/// Most attachments of one note that are looked into; the names of all are indexed.
+pub const ATTACHMENTS_MAX: usize = 50;
+
+/// Most bytes that are unpacked of one office document.
+pub const UNPACKED_BYTES_MAX: usize = 32 << 20;
+
+/// Most numbers and times of one note that are indexed.
+pub const VALUES_MAX: usize = 4_096;
+
+/// Bytes of a word that are looked at; longer ones are cut, in documents as in queries.
+pub const WORD_BYTES_MAX: usize = 64;
+
+/// Longest query, in bytes.
+pub const QUERY_BYTES_MAX: usize = 8 << 10;
+
+/// Most words, comparisons and operators of a query.
+pub const QUERY_PARTS_MAX: usize = 256;
+
+/// Most levels of parentheses and negations.
+pub const QUERY_DEPTH_MAX: usize = 32;
+
+/// Most words between those that are to be near each other.
+pub const DISTANCE_MAX: u32 = 100;
+
+/// Words between those that `NEAR` joins when it says no number.
+pub const DISTANCE_DEFAULT: u32 = 8;
+
+/// Most words that one wildcard or range stands for.
+pub const PATTERN_WORDS_MAX: usize = 4_096;
+
+/// Most words that are compared with the wildcards of one query.
+pub const PATTERN_COMPARED_MAX: usize = 2_000_000;
+
+/// Most hits of one answer.
+pub const HITS_MAX: usize = 1_000;
+
+/// Most hits that may lie before the end of an answer.
+pub const HITS_WINDOW_MAX: usize = 100_000;
+
+/// Most hits of one query whose right to be read is looked up one by one.
+pub const LOOKED_UP_MAX: usize = 50_000;
+
+/// Most changes that the index may be behind before every hit is looked up.
+pub const BEHIND_MAX: usize = 20_000;
+
+/// Documents after which an update commits by itself.
+pub const COMMIT_DOCUMENTS_MAX: usize = 50_000;

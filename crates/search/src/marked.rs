@@ -1,0 +1,154 @@
+//! Texts on their way into the index, and how they are cut there.
+//!
+//! What a field gets is one string: the database, then texts with marks between them. [`NOTE_GAP`] keeps texts apart so far that no phrase
+//! and no nearness reaches across; [`NAME_BEGIN`] and [`NAME_END`] enclose the name of the item whose texts follow. The index's own threads cut
+//! the string into terms ([`Marked`]).
+
+use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
+
+use crate::schema::{AFTER_NAME, DATABASE_LENGTH};
+use crate::words::Words;
+
+/// Keeps two texts apart.
+pub(crate) const NOTE_GAP: char = '\u{1}';
+/// Begins the name of an item.
+pub(crate) const NAME_BEGIN: char = '\u{2}';
+/// Ends it.
+pub(crate) const NAME_END: char = '\u{3}';
+
+/// Places that are left free between two texts; more than any nearness that can be asked for.
+const GAP: usize = 1_000;
+
+/// Appends a text without what could be taken for a mark.
+pub(crate) fn push_clean(text: &str, out: &mut String) {
+    let is_mark = |character: char| character <= NAME_END;
+    let mut rest = text;
+    while let Some(place) = rest.find(is_mark) {
+        out.push_str(&rest[..place]);
+        out.push(' ');
+        rest = &rest[place + 1..];
+    }
+    out.push_str(rest);
+}
+
+/// Cuts what [`crate::text::NoteText`] joined.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Marked {
+    token: Token,
+}
+
+impl Tokenizer for Marked {
+    type TokenStream<'a> = MarkedStream<'a>;
+
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> MarkedStream<'a> {
+        self.token.reset();
+        let start = DATABASE_LENGTH.min(text.len());
+        let piece = Words::new("");
+        MarkedStream {
+            text,
+            rest: start,
+            piece,
+            piece_start: start,
+            prefix: text[..start].to_owned(),
+            place: 0,
+            token: &mut self.token,
+        }
+    }
+}
+
+/// The terms of one string.
+pub(crate) struct MarkedStream<'a> {
+    text: &'a str,
+    /// Where the piece after the present one begins.
+    rest: usize,
+    /// The present piece: what stands between two marks.
+    piece: Words<'a>,
+    piece_start: usize,
+    /// What the terms of the present piece begin with.
+    prefix: String,
+    /// The place of the next word.
+    place: usize,
+    token: &'a mut Token,
+}
+
+impl MarkedStream<'_> {
+    /// Goes to the next piece; false at the end.
+    fn next_piece(&mut self) -> bool {
+        let Some(rest) = self.text.get(self.rest..).filter(|rest| !rest.is_empty()) else { return false };
+        let mut start = self.rest;
+        if rest.starts_with(NOTE_GAP) {
+            self.place += GAP;
+            start += 1;
+        } else if let Some(named) = rest.strip_prefix(NAME_BEGIN) {
+            let length = named.find(NAME_END).unwrap_or(named.len());
+            self.prefix.truncate(DATABASE_LENGTH);
+            self.prefix.push_str(&named[..length]);
+            self.prefix.push(AFTER_NAME);
+            self.place += GAP;
+            start = (self.rest + 1 + length + 1).min(self.text.len());
+        }
+        let piece = &self.text[start..];
+        let length = piece.find([NOTE_GAP, NAME_BEGIN]).unwrap_or(piece.len());
+        self.piece = Words::new(&piece[..length]);
+        self.piece_start = start;
+        self.rest = start + length;
+        true
+    }
+}
+
+impl TokenStream for MarkedStream<'_> {
+    fn advance(&mut self) -> bool {
+        self.token.text.clear();
+        self.token.text.push_str(&self.prefix);
+        loop {
+            if let Some(range) = self.piece.next_into(&mut self.token.text) {
+                self.token.offset_from = self.piece_start + range.start;
+                self.token.offset_to = self.piece_start + range.end;
+                self.token.position = self.place;
+                self.place += 1;
+                return true;
+            }
+            if !self.next_piece() {
+                return false;
+            }
+            self.token.text.clear();
+            self.token.text.push_str(&self.prefix);
+        }
+    }
+
+    fn token(&self) -> &Token {
+        self.token
+    }
+
+    fn token_mut(&mut self) -> &mut Token {
+        self.token
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(text: &str) -> Vec<(String, usize)> {
+        let mut tokenizer = Marked::default();
+        let mut stream = tokenizer.token_stream(text);
+        let mut found = Vec::new();
+        while stream.advance() {
+            found.push((stream.token().text.clone(), stream.token().position));
+        }
+        found
+    }
+
+    #[test]
+    fn terms_begin_with_database_and_name() {
+        let expected =
+            [("ABCDEone", 0), ("ABCDEtwo", 1), ("ABCDEthree", 1002)].map(|(term, place)| (term.to_owned(), place));
+        assert_eq!(terms("ABCDEOne two\u{1}three"), expected);
+        let expected = [("ABCDEsubject\0a", 1000), ("ABCDEsubject\0b", 2001), ("ABCDEform\0c", 3002)]
+            .map(|(term, place)| (term.to_owned(), place));
+        assert_eq!(terms("ABCDE\u{2}subject\u{3}a\u{1}b\u{2}form\u{3}c"), expected);
+        assert_eq!(terms("ABCDE"), []);
+        assert_eq!(terms("\u{2}x"), []);
+        assert_eq!(terms("ABCDE\u{2}x"), []);
+    }
+}

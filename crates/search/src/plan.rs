@@ -1,0 +1,283 @@
+//! How a query is asked of the index.
+//!
+//! Every term begins with the database, so no other database's documents can be among the answers; what is known of notes without a term (dates, sizes) is
+//! asked together with the database. Wildcards become the words of this database that they stand for: at most [`PATTERN_WORDS_MAX`], found among at
+//! most [`PATTERN_COMPARED_MAX`].
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use base::DbNumber;
+use tantivy::query::{
+    BooleanQuery, ConstScoreQuery, Occur, PhraseQuery, Query as Asked, RangeQuery, TermQuery, TermSetQuery,
+};
+use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::{Searcher, Term};
+
+use crate::error::{Error, QueryError, Result};
+use crate::limits::{PATTERN_COMPARED_MAX, PATTERN_WORDS_MAX};
+use crate::near::NearQuery;
+use crate::query::{Fact, Node, Range, Scope};
+use crate::schema::{self, Scalar, Schema};
+
+/// Turns the parts of a query into what the index is asked.
+pub(crate) struct Plan<'p> {
+    schema: &'p Schema,
+    searcher: &'p Searcher,
+    database: DbNumber,
+    /// How many words were compared with wildcards so far.
+    compared: usize,
+}
+
+impl<'p> Plan<'p> {
+    pub(crate) fn new(schema: &'p Schema, searcher: &'p Searcher, database: DbNumber) -> Self {
+        Self { schema, searcher, database, compared: 0 }
+    }
+
+    /// Turns a part and all beneath it; the parser bounded how deep that is.
+    pub(crate) fn ask(&mut self, node: &Node) -> Result<Box<dyn Asked>> {
+        Ok(match node {
+            Node::All => self.all(),
+            Node::Phrase { scope, words } => self.in_scope(scope, |field, prefix| phrase(field, prefix, words)),
+            Node::Near { scope, words, distance } => {
+                self.in_scope(scope, |field, prefix| near(field, prefix, words, *distance))
+            }
+            Node::Pattern { scope, pattern } => self.pattern(scope, pattern)?,
+            Node::Item { name, range } => self.item(name, *range),
+            Node::Fact { fact, range } => self.fact(*fact, *range)?,
+            Node::And(nodes) => self.and(nodes)?,
+            Node::Or(nodes) => {
+                let asked: Result<Vec<_>> = nodes.iter().map(|node| self.ask(node)).collect();
+                Box::new(BooleanQuery::union(asked?))
+            }
+            Node::Not(_) => self.and(std::slice::from_ref(node))?,
+        })
+    }
+
+    fn and(&mut self, nodes: &[Node]) -> Result<Box<dyn Asked>> {
+        let mut clauses = Vec::with_capacity(nodes.len() + 1);
+        for node in nodes {
+            clauses.push(match node {
+                Node::Not(node) => (Occur::MustNot, self.ask(node)?),
+                node => (Occur::Must, self.ask(node)?),
+            });
+        }
+        if clauses.iter().all(|(occur, _)| *occur == Occur::MustNot) {
+            clauses.push((Occur::Must, self.all()));
+        }
+        Ok(Box::new(BooleanQuery::new(clauses)))
+    }
+
+    fn all(&self) -> Box<dyn Asked> {
+        let database = TermQuery::new(self.schema.database_term(self.database), IndexRecordOption::Basic);
+        without_score(Box::new(database))
+    }
+
+    /// Gives the fields of a scope, and what their terms begin with.
+    fn places(&self, scope: &Scope) -> Vec<(Field, String)> {
+        let whole = || schema::prefix(self.database, None);
+        match scope {
+            Scope::Any => vec![(self.schema.main, whole()), (self.schema.body, whole())],
+            Scope::Body => vec![(self.schema.body, whole())],
+            Scope::Item(name) => vec![(self.schema.named, schema::prefix(self.database, Some(name)))],
+        }
+    }
+
+    fn in_scope(&self, scope: &Scope, ask: impl Fn(Field, &str) -> Box<dyn Asked>) -> Box<dyn Asked> {
+        any(self.places(scope).iter().map(|(field, prefix)| ask(*field, prefix)).collect())
+    }
+
+    fn pattern(&mut self, scope: &Scope, pattern: &str) -> Result<Box<dyn Asked>> {
+        let start = pattern.find(['*', '?']).unwrap_or(pattern.len());
+        let mut asked = Vec::new();
+        for (field, prefix) in self.places(scope) {
+            let words = self.words(field, &prefix, (&pattern[..start], pattern))?;
+            let terms = words.iter().map(|word| Term::from_field_text(field, &format!("{prefix}{word}")));
+            asked.push(without_score(Box::new(TermSetQuery::new(terms))));
+        }
+        Ok(any(asked))
+    }
+
+    /// Finds the words of a field that begin so and match a pattern.
+    fn words(&mut self, field: Field, prefix: &str, (start, pattern): (&str, &str)) -> Result<BTreeSet<String>> {
+        let mut found = BTreeSet::new();
+        let first = format!("{prefix}{start}");
+        for segment in self.searcher.segment_readers() {
+            let index = segment.inverted_index(field)?;
+            let mut terms = index.terms().range().ge(first.as_bytes()).into_stream()?;
+            while terms.advance() {
+                let Some(word) =
+                    terms.key().strip_prefix(prefix.as_bytes()).and_then(|word| std::str::from_utf8(word).ok())
+                else {
+                    break;
+                };
+                if !word.starts_with(start) {
+                    break;
+                }
+                self.compared += 1;
+                if self.compared > PATTERN_COMPARED_MAX {
+                    return Err(too_broad(pattern));
+                }
+                if matches(pattern, word) {
+                    found.insert(word.to_owned());
+                    if found.len() > PATTERN_WORDS_MAX {
+                        return Err(too_broad(pattern));
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn item(&self, name: &str, range: Range) -> Box<dyn Asked> {
+        let (from, to) = match range {
+            Range::Numbers { from, to } => {
+                let bound = |(number, belongs): (f64, bool)| (Scalar::Number(number), belongs);
+                (from.map(bound), to.map(bound))
+            }
+            Range::Times { from, before } => {
+                (from.map(|time| (Scalar::Time(time), true)), before.map(|time| (Scalar::Time(time), false)))
+            }
+        };
+        let prefix = schema::prefix(self.database, Some(name));
+        let kind = if matches!(range, Range::Numbers { .. }) { 'n' } else { 't' };
+        let term = |text: &str| Term::from_field_text(self.schema.values, &format!("{prefix}{text}"));
+        let bound = |end: Option<(Scalar, bool)>, open: &str| match end {
+            None => Bound::Included(term(&format!("{kind}{open}"))),
+            Some((scalar, belongs)) => {
+                let mut text = String::new();
+                scalar.push(&mut text);
+                if belongs { Bound::Included(term(&text)) } else { Bound::Excluded(term(&text)) }
+            }
+        };
+        // Values are written in hexadecimal digits, all of which lie between these two.
+        without_score(Box::new(RangeQuery::new(bound(from, "0"), bound(to, "g"))))
+    }
+
+    fn fact(&self, fact: Fact, range: Range) -> Result<Box<dyn Asked>> {
+        let field = match fact {
+            Fact::Received => self.schema.received,
+            Fact::Created => self.schema.created,
+            Fact::Modified => self.schema.modified,
+            Fact::Size => self.schema.size,
+        };
+        let (from, to) = match range {
+            Range::Times { from, before } => (
+                from.map_or(Bound::Unbounded, |time| Bound::Included(Term::from_field_i64(field, time.0))),
+                before.map_or(Bound::Unbounded, |time| Bound::Excluded(Term::from_field_i64(field, time.0))),
+            ),
+            Range::Numbers { from, to } => {
+                let bound = |end: Option<(f64, bool)>| match end {
+                    None => Bound::Unbounded,
+                    Some((number, true)) => Bound::Included(Term::from_field_u64(field, whole(number))),
+                    Some((number, false)) => Bound::Excluded(Term::from_field_u64(field, whole(number))),
+                };
+                (bound(from), bound(to))
+            }
+        };
+        let range = without_score(Box::new(RangeQuery::new(from, to)));
+        Ok(Box::new(BooleanQuery::intersection(vec![self.all(), range])))
+    }
+}
+
+/// Gives a number of bytes; sizes have no fractions and are never negative.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` stops at the ends of the range, which is right"
+)]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+fn any(mut asked: Vec<Box<dyn Asked>>) -> Box<dyn Asked> {
+    match asked.pop() {
+        Some(only) if asked.is_empty() => only,
+        last => {
+            asked.extend(last);
+            Box::new(BooleanQuery::union(asked))
+        }
+    }
+}
+
+fn without_score(asked: Box<dyn Asked>) -> Box<dyn Asked> {
+    Box::new(ConstScoreQuery::new(asked, 0.0))
+}
+
+fn phrase(field: Field, prefix: &str, words: &[String]) -> Box<dyn Asked> {
+    let mut terms: Vec<Term> =
+        words.iter().map(|word| Term::from_field_text(field, &format!("{prefix}{word}"))).collect();
+    match terms.pop() {
+        Some(only) if terms.is_empty() => Box::new(TermQuery::new(only, IndexRecordOption::WithFreqs)),
+        last => {
+            terms.extend(last);
+            Box::new(PhraseQuery::new(terms))
+        }
+    }
+}
+
+fn near(field: Field, prefix: &str, words: &[String], distance: u32) -> Box<dyn Asked> {
+    let different: BTreeSet<&String> = words.iter().collect();
+    if different.len() < 2 {
+        return phrase(field, prefix, &words[..1]);
+    }
+    let terms: Vec<Term> =
+        different.iter().map(|word| Term::from_field_text(field, &format!("{prefix}{word}"))).collect();
+    let span = distance + u32::try_from(terms.len()).unwrap_or(u32::MAX);
+    Box::new(NearQuery::new(terms, span))
+}
+
+fn too_broad(pattern: &str) -> Error {
+    let what = format!("{pattern} stands for too many words; write more of the word");
+    Error::Query(QueryError { position: 0, what })
+}
+
+/// Tells whether a word matches a pattern: `?` is one character, `*` any number of them. Linear but for the stars, each of which is gone back to once
+/// for every character.
+fn matches(pattern: &str, word: &str) -> bool {
+    let (pattern, word): (Vec<char>, Vec<char>) = (pattern.chars().collect(), word.chars().collect());
+    let (mut at, mut place) = (0, 0);
+    let mut star = None;
+    while place < word.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                star = Some((at, place));
+                at += 1;
+            }
+            Some(wanted) if *wanted == '?' || *wanted == word[place] => {
+                at += 1;
+                place += 1;
+            }
+            _ => {
+                let Some((star_at, taken)) = star else { return false };
+                star = Some((star_at, taken + 1));
+                at = star_at + 1;
+                place = taken + 1;
+            }
+        }
+    }
+    pattern[at..].iter().all(|rest| *rest == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn patterns_match_whole_words() {
+        for (pattern, word) in [
+            ("*", "x"),
+            ("a*", "abc"),
+            ("*c", "abc"),
+            ("a?c", "abc"),
+            ("*b*", "abc"),
+            ("a*b*c", "aXbYbZc"),
+            ("m?ll*", "müller"),
+        ] {
+            assert!(matches(pattern, word), "{pattern} {word}");
+        }
+        for (pattern, word) in [("a", "ab"), ("a?", "a"), ("?", ""), ("a*d", "abc"), ("*b", "abc")] {
+            assert!(!matches(pattern, word), "{pattern} {word}");
+        }
+    }
+}

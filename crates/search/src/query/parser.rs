@@ -1,0 +1,435 @@
+//! The parser of queries: recursive descent, at most [`QUERY_DEPTH_MAX`] deep.
+//!
+//! ```text
+//! query   = and { ( OR | "|" | "||" | "," ) and }
+//! and     = not { [ AND | "&" | "&&" ] not }
+//! not     = ( NOT | "!" | "-" ) not | near
+//! near    = primary { NEAR [ "/" number ] primary }
+//! primary = "(" query ")" | FIELD name compare | "[" name "]" compare | name ":" primary | name operator value
+//!         | '"' words '"' [ "~" number ] | word
+//! compare = CONTAINS primary | operator value
+//! ```
+
+use super::scan::{Case, Scan};
+use super::value::{Comparison, Value};
+use super::{Fact, Node, Scope};
+use crate::error::QueryError;
+use crate::limits::{DISTANCE_DEFAULT, DISTANCE_MAX, QUERY_BYTES_MAX, QUERY_DEPTH_MAX, QUERY_PARTS_MAX};
+use crate::words;
+
+type Result<T> = std::result::Result<T, QueryError>;
+
+/// Reads a whole query.
+pub(super) fn parse(text: &str) -> Result<Node> {
+    let mut parser = Parser { scan: Scan::new(text), scope: Scope::Any, depth: 0, parts: 0 };
+    if text.len() > QUERY_BYTES_MAX {
+        return Err(parser.scan.error(format!("longer than {QUERY_BYTES_MAX} bytes")));
+    }
+    let root = parser.either()?;
+    parser.scan.skip_blanks();
+    if parser.scan.peek() == Some(')') {
+        return Err(parser.scan.error("a parenthesis is closed that was not opened"));
+    }
+    if !parser.scan.is_at_end() {
+        return Err(parser.scan.error("not understood"));
+    }
+    root.ok_or_else(|| parser.scan.error("there is no word to look for"))
+}
+
+struct Parser<'q> {
+    scan: Scan<'q>,
+    /// Where words are looked for at this place.
+    scope: Scope,
+    depth: usize,
+    parts: usize,
+}
+
+/// A part of the query; nothing where there are only characters that are in no word.
+type Part = Option<Node>;
+
+impl<'q> Parser<'q> {
+    fn either(&mut self) -> Result<Part> {
+        let mut nodes = Vec::new();
+        loop {
+            let place = self.scan;
+            let node = self.both()?;
+            let more = self.takes_or();
+            if node.is_none() && (more || !nodes.is_empty()) {
+                return Err(place.error("OR stands between two things to look for"));
+            }
+            nodes.extend(node);
+            if !more {
+                return Ok(joined(nodes, Node::Or));
+            }
+        }
+    }
+
+    fn takes_or(&mut self) -> bool {
+        self.scan.skip_blanks();
+        self.scan.take("||") || self.scan.take("|") || self.scan.take(",") || self.scan.take_keyword("OR", Case::Any)
+    }
+
+    fn both(&mut self) -> Result<Part> {
+        let mut nodes = Vec::new();
+        let mut wanted = false;
+        loop {
+            self.scan.skip_blanks();
+            if self.is_end_of_both() {
+                if wanted {
+                    return Err(self.scan.error("AND stands between two things to look for"));
+                }
+                return Ok(joined(nodes, Node::And));
+            }
+            if self.scan.take("&&") || self.scan.take("&") || self.scan.take_keyword("AND", Case::Any) {
+                if nodes.is_empty() || wanted {
+                    return Err(self.scan.error("AND stands between two things to look for"));
+                }
+                wanted = true;
+                continue;
+            }
+            let node = self.negated()?;
+            wanted &= node.is_none();
+            nodes.extend(node);
+        }
+    }
+
+    fn is_end_of_both(&self) -> bool {
+        let mut ahead = self.scan;
+        matches!(ahead.peek(), None | Some(')' | '|' | ',')) || ahead.take_keyword("OR", Case::Any)
+    }
+
+    fn negated(&mut self) -> Result<Part> {
+        let place = self.scan;
+        let follows = |scan: &Scan<'_>| scan.peek().is_some_and(|next| !next.is_whitespace());
+        let mut ahead = self.scan;
+        let is_sign = (ahead.take("!") || ahead.take("-")) && follows(&ahead);
+        if !is_sign {
+            ahead = self.scan;
+            if !ahead.take_keyword("NOT", Case::Any) {
+                return self.near();
+            }
+        }
+        self.scan = ahead;
+        self.scan.skip_blanks();
+        let node = self.deeper(Self::negated)?;
+        match node {
+            Some(node) => self.count(Node::Not(Box::new(node))).map(Some),
+            None => Err(place.error("NOT stands before something to look for")),
+        }
+    }
+
+    fn near(&mut self) -> Result<Part> {
+        let place = self.scan;
+        let Some(mut node) = self.primary()? else { return Ok(None) };
+        loop {
+            let mut ahead = self.scan;
+            ahead.skip_blanks();
+            if !ahead.take_keyword("NEAR", Case::Upper) {
+                return Ok(Some(node));
+            }
+            self.scan = ahead;
+            let distance = if self.scan.take("/") { self.number()? } else { DISTANCE_DEFAULT };
+            self.scan.skip_blanks();
+            let right = self.primary()?;
+            let both = right.and_then(|right| words_of(&node, &right));
+            let (scope, words) =
+                both.ok_or_else(|| place.error("NEAR stands between two words or phrases of the same field"))?;
+            node = Node::Near { scope, words, distance };
+        }
+    }
+
+    fn primary(&mut self) -> Result<Part> {
+        self.scan.skip_blanks();
+        let place = self.scan;
+        if self.scan.take("(") {
+            let node = self.deeper(Self::either)?;
+            self.scan.skip_blanks();
+            if !self.scan.take(")") {
+                return Err(place.error("the parenthesis is not closed"));
+            }
+            return Ok(node);
+        }
+        if self.scan.take("\"") {
+            return self.quoted(place).map(Some);
+        }
+        if self.scan.take("[") {
+            let name = self.scan.take_while(|character| !matches!(character, ']' | '[' | '"'));
+            if name.trim().is_empty() || !self.scan.take("]") {
+                return Err(place.error("a field is named as in [Subject]"));
+            }
+            return self.compared(name.trim());
+        }
+        if self.scan.take_keyword("FIELD", Case::Upper) {
+            self.scan.skip_blanks();
+            let name = self.scan.take_while(is_name);
+            if name.is_empty() {
+                return Err(self.scan.error("the name of a field follows FIELD"));
+            }
+            return self.compared(name);
+        }
+        self.named_or_word()
+    }
+
+    /// Reads what follows the name of an item: `CONTAINS` and what, or a comparison.
+    fn compared(&mut self, name: &str) -> Result<Part> {
+        self.scan.skip_blanks();
+        if self.scan.take_keyword("CONTAINS", Case::Any) {
+            return self.within(name);
+        }
+        let Some(comparison) = self.comparison() else {
+            return Err(self.scan.error("CONTAINS, =, <, <=, > or >= follows the name of a field"));
+        };
+        self.against(comparison, name)
+    }
+
+    fn comparison(&mut self) -> Option<Comparison> {
+        let signs = [
+            (">=", Comparison::GreaterOrEqual),
+            ("<=", Comparison::LessOrEqual),
+            (">", Comparison::Greater),
+            ("<", Comparison::Less),
+            ("=", Comparison::Equal),
+        ];
+        signs.into_iter().find(|(sign, _)| self.scan.take(sign)).map(|(_, comparison)| comparison)
+    }
+
+    /// Reads the value that an item is compared with.
+    fn against(&mut self, comparison: Comparison, name: &str) -> Result<Part> {
+        self.scan.skip_blanks();
+        let place = self.scan;
+        let is_quoted = self.scan.take("\"");
+        let text =
+            if is_quoted { self.scan.take_while(|character| character != '"') } else { self.scan.take_while(is_value) };
+        if is_quoted && !self.scan.take("\"") {
+            return Err(place.error("the quotation mark is not closed"));
+        }
+        let Some(value) = Value::parse(text) else {
+            if comparison == Comparison::Equal {
+                self.scan = place;
+                return self.within(name);
+            }
+            return Err(place.error(format!("{text:?} is neither a number nor a date such as 2024-01-31")));
+        };
+        let by_value = Node::Item { name: name.to_ascii_lowercase(), range: value.range(comparison) };
+        let words = words::all(text);
+        if comparison != Comparison::Equal || words.is_empty() {
+            return self.count(by_value).map(Some);
+        }
+        let by_word = Node::Phrase { scope: Scope::of(name), words };
+        self.count(Node::Or(vec![by_value, by_word])).map(Some)
+    }
+
+    /// Reads something to look for in one item.
+    fn within(&mut self, name: &str) -> Result<Part> {
+        let outer = std::mem::replace(&mut self.scope, Scope::of(name));
+        let place = self.scan;
+        let found = self.deeper(Self::primary);
+        self.scope = outer;
+        match found? {
+            Some(node) => Ok(Some(node)),
+            None => Err(place.error("there is no word to look for")),
+        }
+    }
+
+    fn named_or_word(&mut self) -> Result<Part> {
+        let place = self.scan;
+        let name = self.scan.take_while(is_name);
+        let begins = name.starts_with(|first: char| first.is_alphabetic() || matches!(first, '$' | '_'));
+        if begins {
+            let mut ahead = self.scan;
+            if ahead.take(":") && ahead.peek().is_some_and(|next| !next.is_whitespace() && next != '/') {
+                self.scan = ahead;
+                return match fact(name) {
+                    Some(fact) => self.fact(fact, Comparison::Equal),
+                    None => self.within(alias(name)),
+                };
+            }
+            if let Some(comparison) = self.comparison() {
+                return match fact(name) {
+                    Some(fact) => self.fact(fact, comparison),
+                    None => self.against(comparison, alias(name)),
+                };
+            }
+        }
+        self.scan = place;
+        self.word()
+    }
+
+    fn fact(&mut self, fact: Fact, comparison: Comparison) -> Result<Part> {
+        self.scan.skip_blanks();
+        let place = self.scan;
+        let text = self.scan.take_while(is_value);
+        let wrong = |what: &str| place.error(format!("{text:?} is no {what}"));
+        let value = Value::parse(text);
+        match (fact, value) {
+            (Fact::Size, Some(Value::Number(_)))
+            | (Fact::Received | Fact::Created | Fact::Modified, Some(Value::Time(..))) => {}
+            (Fact::Size, _) => return Err(wrong("number of bytes")),
+            _ => return Err(wrong("date such as 2024-01-31")),
+        }
+        let range = value.map(|value| value.range(comparison)).ok_or_else(|| wrong("value"))?;
+        self.count(Node::Fact { fact, range }).map(Some)
+    }
+
+    fn quoted(&mut self, place: Scan<'q>) -> Result<Node> {
+        let text = self.scan.take_while(|character| character != '"');
+        if !self.scan.take("\"") {
+            return Err(place.error("the quotation mark is not closed"));
+        }
+        let words = words::all(text);
+        if words.is_empty() {
+            return Err(place.error("there is no word between the quotation marks"));
+        }
+        let scope = self.scope.clone();
+        if self.scan.take("~") {
+            let distance = self.number()?;
+            return self.count_words(Node::Near { scope, words, distance });
+        }
+        self.count_words(Node::Phrase { scope, words })
+    }
+
+    fn word(&mut self) -> Result<Part> {
+        let place = self.scan;
+        let text = self.scan.take_while(is_word);
+        if text.is_empty() {
+            // A sign that means nothing here.
+            self.scan.take_while(|character| {
+                !is_word(character)
+                    && !character.is_whitespace()
+                    && !matches!(character, '(' | ')' | '"' | '[' | '|' | ',')
+            });
+            return Ok(None);
+        }
+        let scope = self.scope.clone();
+        if text == "*" {
+            return match scope {
+                Scope::Any => self.count(Node::All).map(Some),
+                _ => self.count(Node::Pattern { scope, pattern: text.to_owned() }).map(Some),
+            };
+        }
+        if text.contains(['*', '?']) {
+            let pattern = pattern(text).ok_or_else(|| place.error("wildcards stand in single words"))?;
+            // A question mark at the end of a word that is one already is punctuation in `really?`, but nobody asks so.
+            return self.count(Node::Pattern { scope, pattern }).map(Some);
+        }
+        let words = words::all(text);
+        if words.is_empty() {
+            return Ok(None);
+        }
+        self.count_words(Node::Phrase { scope, words }).map(Some)
+    }
+
+    fn number(&mut self) -> Result<u32> {
+        let place = self.scan;
+        let digits = self.scan.take_while(|character| character.is_ascii_digit());
+        digits
+            .parse()
+            .ok()
+            .filter(|number| *number <= DISTANCE_MAX)
+            .ok_or_else(|| place.error(format!("a number up to {DISTANCE_MAX} stands here")))
+    }
+
+    fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Result<Part>) -> Result<Part> {
+        if self.depth >= QUERY_DEPTH_MAX {
+            return Err(self.scan.error(format!("more than {QUERY_DEPTH_MAX} levels")));
+        }
+        self.depth += 1;
+        let found = read(self);
+        self.depth -= 1;
+        found
+    }
+
+    fn count(&mut self, node: Node) -> Result<Node> {
+        self.count_by(1).map(|()| node)
+    }
+
+    fn count_words(&mut self, node: Node) -> Result<Node> {
+        let words = match &node {
+            Node::Phrase { words, .. } | Node::Near { words, .. } => words.len(),
+            _ => 1,
+        };
+        self.count_by(words).map(|()| node)
+    }
+
+    fn count_by(&mut self, parts: usize) -> Result<()> {
+        self.parts += parts;
+        if self.parts > QUERY_PARTS_MAX {
+            return Err(self.scan.error(format!("more than {QUERY_PARTS_MAX} words and operators")));
+        }
+        Ok(())
+    }
+}
+
+impl Scope {
+    fn of(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        if name == "body" { Self::Body } else { Self::Item(name) }
+    }
+}
+
+fn joined(mut nodes: Vec<Node>, join: impl FnOnce(Vec<Node>) -> Node) -> Part {
+    if nodes.len() > 1 { Some(join(nodes)) } else { nodes.pop() }
+}
+
+/// Gives the words of two parts that are to be near each other.
+fn words_of(left: &Node, right: &Node) -> Option<(Scope, Vec<String>)> {
+    let of = |node: &Node| match node {
+        Node::Phrase { scope, words } | Node::Near { scope, words, .. } => Some((scope.clone(), words.clone())),
+        _ => None,
+    };
+    let (scope, mut words) = of(left)?;
+    let (other, more) = of(right)?;
+    words.extend(more);
+    (scope == other).then_some((scope, words))
+}
+
+/// Folds what stands between the wildcards; nothing when it is more than one word.
+fn pattern(text: &str) -> Option<String> {
+    let mut pattern = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(place) = rest.find(['*', '?']) {
+        push_piece(&rest[..place], &mut pattern)?;
+        pattern.push_str(&rest[place..=place]);
+        rest = &rest[place + 1..];
+    }
+    push_piece(rest, &mut pattern)?;
+    Some(pattern)
+}
+
+fn push_piece(piece: &str, pattern: &mut String) -> Option<()> {
+    if piece.chars().any(|character| !character.is_alphanumeric() && character.is_ascii()) {
+        return None;
+    }
+    words::push_folded(piece, pattern);
+    Some(())
+}
+
+/// The facts that have names of their own.
+fn fact(name: &str) -> Option<Fact> {
+    let facts = [
+        ("date", Fact::Received),
+        ("received", Fact::Received),
+        ("created", Fact::Created),
+        ("modified", Fact::Modified),
+        ("size", Fact::Size),
+    ];
+    facts.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, fact)| fact)
+}
+
+/// What people call items of mail, and how those are named.
+fn alias(name: &str) -> &str {
+    let names = [("to", "SendTo"), ("cc", "CopyTo"), ("attachment", "$FILE"), ("file", "$FILE")];
+    names.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map_or(name, |(_, item)| item)
+}
+
+fn is_name(character: char) -> bool {
+    character.is_alphanumeric() || matches!(character, '$' | '_' | '.')
+}
+
+fn is_value(character: char) -> bool {
+    !character.is_whitespace() && !matches!(character, '(' | ')' | '"' | '|' | ',' | '&')
+}
+
+fn is_word(character: char) -> bool {
+    !character.is_whitespace() && !matches!(character, '(' | ')' | '"' | '|' | ',' | '[' | ']' | '<' | '>' | '=' | '~')
+}

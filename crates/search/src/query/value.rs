@@ -1,0 +1,142 @@
+//! Values that are compared: numbers and dates.
+
+use base::Timestamp;
+
+use super::Range;
+
+/// How a value is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Comparison {
+    Equal,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// A value as it was written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Value {
+    Number(f64),
+    /// From the first moment that it means until before the second: a day, a minute or a second.
+    Time(Timestamp, Timestamp),
+}
+
+const DAY: i64 = 86_400;
+
+impl Value {
+    /// Reads a number (`12`, `-3.5`) or a date in UTC (`2024-01-31`, `2024-01-31T12:00`, `2024-01-31T12:00:30`).
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        time(text).or_else(|| number(text))
+    }
+
+    /// Gives the values that compare so with this one.
+    pub(super) fn range(self, comparison: Comparison) -> Range {
+        match self {
+            Self::Number(number) => {
+                let (from, to) = match comparison {
+                    Comparison::Equal => (Some((number, true)), Some((number, true))),
+                    Comparison::Less => (None, Some((number, false))),
+                    Comparison::LessOrEqual => (None, Some((number, true))),
+                    Comparison::Greater => (Some((number, false)), None),
+                    Comparison::GreaterOrEqual => (Some((number, true)), None),
+                };
+                Range::Numbers { from, to }
+            }
+            Self::Time(start, end) => {
+                let (from, before) = match comparison {
+                    Comparison::Equal => (Some(start), Some(end)),
+                    Comparison::Less => (None, Some(start)),
+                    Comparison::LessOrEqual => (None, Some(end)),
+                    Comparison::Greater => (Some(end), None),
+                    Comparison::GreaterOrEqual => (Some(start), None),
+                };
+                Range::Times { from, before }
+            }
+        }
+    }
+}
+
+fn number(text: &str) -> Option<Value> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b'+' | b'e' | b'E'));
+    text.parse().ok().filter(|number: &f64| is_plain && number.is_finite()).map(Value::Number)
+}
+
+fn time(text: &str) -> Option<Value> {
+    let (date, clock) = match text.split_once(['T', 't']) {
+        Some((date, clock)) => (date, Some(clock.trim_end_matches(['Z', 'z']))),
+        None => (text, None),
+    };
+    let separator = if date.contains('/') { '/' } else { '-' };
+    let (year, month, day) = three(date, separator)?;
+    let start = day_number(year, month, day)?.checked_mul(DAY)?;
+    let (seconds, length) = match clock {
+        None => (0, DAY),
+        Some(clock) if clock.matches(':').count() == 1 => (seconds(&format!("{clock}:00"))?, 60),
+        Some(clock) => (seconds(clock)?, 1),
+    };
+    let start = start.checked_add(seconds)?;
+    Some(Value::Time(Timestamp::from_seconds(start), Timestamp::from_seconds(start.checked_add(length)?)))
+}
+
+fn three(text: &str, separator: char) -> Option<(i64, i64, i64)> {
+    let mut parts = text.split(separator);
+    let mut next = || {
+        parts
+            .next()
+            .filter(|part| !part.is_empty() && part.len() <= 4 && part.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let three = (next()?.parse().ok()?, next()?.parse().ok()?, next()?.parse().ok()?);
+    parts.next().is_none().then_some(three)
+}
+
+fn seconds(clock: &str) -> Option<i64> {
+    let (hours, minutes, seconds) = three(clock, ':')?;
+    (hours < 24 && minutes < 60 && seconds < 60).then_some(hours * 3600 + minutes * 60 + seconds)
+}
+
+/// Counts the days since 1970-01-01 in the Gregorian calendar.
+fn day_number(year: i64, month: i64, day: i64) -> Option<i64> {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let index = usize::try_from(month.checked_sub(1)?).ok()?;
+    if day < 1 || day > *days.get(index)? {
+        return None;
+    }
+    let before = year - 1;
+    let years = before * 365 + before / 4 - before / 100 + before / 400;
+    Some(years + days[..index].iter().sum::<i64>() + day - 1 - 719_162)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_days_minutes_or_seconds() {
+        let check = |text: &str, start: i64, length: i64| {
+            let expected = Value::Time(Timestamp::from_seconds(start), Timestamp::from_seconds(start + length));
+            assert_eq!(Value::parse(text), Some(expected), "{text}");
+        };
+        check("1970-01-01", 0, DAY);
+        check("2024-02-29", 1_709_164_800, DAY);
+        check("2024/02/29", 1_709_164_800, DAY);
+        check("2000-01-01T12:30", 946_729_800, 60);
+        check("2000-01-01T12:30:15Z", 946_729_815, 1);
+        check("1969-12-31", -DAY, DAY);
+        for wrong in
+            ["2023-02-29", "2024-13-01", "2024-00-01", "2024-01", "2024-01-01T25:00", "2024-1-1-1", "T", "99999-01-01"]
+        {
+            assert_eq!(Value::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_finite() {
+        assert_eq!(Value::parse("-3.5"), Some(Value::Number(-3.5)));
+        assert_eq!(Value::parse("1e3"), Some(Value::Number(1000.0)));
+        for wrong in ["inf", "NaN", "1e999", "", "x1", "1 2"] {
+            assert_eq!(Value::parse(wrong), None, "{wrong}");
+        }
+    }
+}

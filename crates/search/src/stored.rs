@@ -1,0 +1,106 @@
+//! Documents of the index: made, counted, and read back.
+
+use std::collections::HashMap;
+
+use base::{DbNumber, Modseq, NoteId, Timestamp};
+use notes::Header;
+use notes::note::NoteFlags;
+use tantivy::schema::IndexRecordOption;
+use tantivy::{DocId, DocSet, Searcher, SegmentReader, TERMINATED, TantivyDocument, Term};
+
+use crate::error::Result;
+use crate::schema::{self, Schema};
+use crate::text::NoteText;
+
+/// Makes the document of a note.
+pub(crate) fn document(schema: &Schema, database: DbNumber, header: &Header, text: NoteText) -> TantivyDocument {
+    let mut document = TantivyDocument::default();
+    let is_restricted = u64::from(header.flags.has(NoteFlags::HAS_READERS));
+    document.add_u64(schema.key, schema::key(database, header.note));
+    document.add_u64(schema.database, u64::from(database.0));
+    document.add_u64(schema.note, u64::from(header.note.0) << 1 | is_restricted);
+    document.add_u64(schema.sequence, u64::from(header.sequence));
+    document.add_i64(schema.modified, header.sequence_time.0);
+    document.add_i64(schema.received, header.received.0);
+    document.add_i64(schema.created, header.created.0);
+    document.add_u64(schema.size, header.size);
+    document.add_text(schema.main, text.main);
+    document.add_text(schema.body, text.body);
+    document.add_text(schema.named, text.named);
+    for value in text.values {
+        document.add_text(schema.values, value);
+    }
+    document
+}
+
+/// Makes the document that tells how far a database is applied.
+pub(crate) fn state(schema: &Schema, database: DbNumber, applied: Modseq) -> TantivyDocument {
+    let mut document = TantivyDocument::default();
+    document.add_u64(schema.state, u64::from(database.0));
+    document.add_u64(schema.applied, applied.0);
+    document
+}
+
+/// Reads how far each database is applied.
+pub(crate) fn applied(schema: &Schema, searcher: &Searcher) -> Result<HashMap<DbNumber, Modseq>> {
+    let mut found = HashMap::new();
+    for segment in searcher.segment_readers() {
+        let index = segment.inverted_index(schema.state)?;
+        let column = segment.fast_fields().column_first_or_default::<u64>(schema::APPLIED)?;
+        let mut terms = index.terms().stream()?;
+        while terms.advance() {
+            let number = terms.key().try_into().map(u64::from_be_bytes).unwrap_or_default();
+            let database = DbNumber(u32::try_from(number).unwrap_or_default());
+            for doc in alive(segment, &schema.state_term(database))? {
+                found.insert(database, Modseq(column.get_val(doc)));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Reads how often the note of a key was saved, and when, as the index has it.
+pub(crate) fn saved(searcher: &Searcher, key: &Term) -> Result<Option<(u64, Timestamp)>> {
+    for segment in searcher.segment_readers() {
+        let Some(doc) = alive(segment, key)?.pop() else { continue };
+        let sequence = segment.fast_fields().column_first_or_default::<u64>(schema::SEQUENCE)?;
+        let modified = segment.fast_fields().column_first_or_default::<i64>(schema::MODIFIED)?;
+        return Ok(Some((sequence.get_val(doc), Timestamp(modified.get_val(doc)))));
+    }
+    Ok(None)
+}
+
+/// Lists the notes of a database that are in the index.
+pub(crate) fn notes(searcher: &Searcher, database: &Term) -> Result<Vec<NoteId>> {
+    let mut found = Vec::new();
+    for segment in searcher.segment_readers() {
+        let notes = segment.fast_fields().column_first_or_default::<u64>(schema::NOTE)?;
+        let note = |doc| NoteId(u32::try_from(notes.get_val(doc) >> 1).unwrap_or_default());
+        found.extend(alive(segment, database)?.into_iter().map(note));
+    }
+    Ok(found)
+}
+
+/// Counts the documents that have a term.
+pub(crate) fn count(searcher: &Searcher, term: &Term) -> Result<u64> {
+    let mut count = 0;
+    for segment in searcher.segment_readers() {
+        count += alive(segment, term)?.len() as u64;
+    }
+    Ok(count)
+}
+
+/// Lists the documents of a segment that have a term and are not deleted.
+fn alive(segment: &SegmentReader, term: &Term) -> Result<Vec<DocId>> {
+    let index = segment.inverted_index(term.field())?;
+    let mut found = Vec::new();
+    if let Some(mut postings) = index.read_postings(term, IndexRecordOption::Basic)? {
+        while postings.doc() != TERMINATED {
+            if !segment.is_deleted(postings.doc()) {
+                found.push(postings.doc());
+            }
+            postings.advance();
+        }
+    }
+    Ok(found)
+}

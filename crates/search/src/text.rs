@@ -1,0 +1,93 @@
+//! The text of a note, as it is collected for the index.
+//!
+//! Whoever reads a note's contents ([`crate::contents::Contents`]) puts here what people would look for: items under their names, the body, the names and
+//! texts of attachments, numbers and times. At most [`TEXT_BYTES_MAX`] bytes are taken; what comes later is left out, so what lists show comes first.
+
+use base::{DbNumber, Timestamp};
+
+use crate::limits::{ATTACHMENT_TEXT_BYTES_MAX, TEXT_BYTES_MAX, VALUES_MAX};
+use crate::marked::{NAME_BEGIN, NAME_END, NOTE_GAP, push_clean};
+use crate::schema::{self, Scalar};
+
+/// The item under whose name the names of attachments are found.
+pub const FILE_ITEM: &str = "$FILE";
+
+/// What the index gets of a note.
+#[derive(Debug)]
+pub struct NoteText {
+    pub(crate) main: String,
+    pub(crate) body: String,
+    pub(crate) named: String,
+    pub(crate) values: Vec<String>,
+    database: String,
+    left_bytes: usize,
+}
+
+impl NoteText {
+    pub(crate) fn new(database: DbNumber) -> Self {
+        let database = schema::prefix(database, None);
+        let empty = || database.clone();
+        Self { main: empty(), body: empty(), named: empty(), values: Vec::new(), left_bytes: TEXT_BYTES_MAX, database }
+    }
+
+    /// Takes a text that is found by itself and under the name of its item.
+    pub fn item(&mut self, name: &str, text: &str) {
+        let text = self.take(text);
+        self.main.push(NOTE_GAP);
+        push_clean(text, &mut self.main);
+        self.named.push(NAME_BEGIN);
+        push_clean(&name.to_ascii_lowercase(), &mut self.named);
+        self.named.push(NAME_END);
+        push_clean(text, &mut self.named);
+    }
+
+    /// Takes a text of the body.
+    pub fn body(&mut self, text: &str) {
+        let text = self.take(text);
+        self.body.push(NOTE_GAP);
+        push_clean(text, &mut self.body);
+    }
+
+    /// Takes the text of an attachment.
+    pub fn attachment(&mut self, text: &str) {
+        let text = self.take(cut(text, ATTACHMENT_TEXT_BYTES_MAX));
+        self.main.push(NOTE_GAP);
+        push_clean(text, &mut self.main);
+    }
+
+    /// Takes a number of an item; it is found as a word, too.
+    pub fn number(&mut self, name: &str, number: f64) {
+        self.item(name, &number.to_string());
+        self.value(name, Scalar::Number(number));
+    }
+
+    /// Takes a time of an item.
+    pub fn time(&mut self, name: &str, time: Timestamp) {
+        self.value(name, Scalar::Time(time));
+    }
+
+    /// Tells whether more text would be left out.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.left_bytes == 0
+    }
+
+    fn value(&mut self, name: &str, value: Scalar) {
+        if self.values.len() < VALUES_MAX {
+            let mut term = schema::prefix_of(&self.database, name);
+            value.push(&mut term);
+            self.values.push(term);
+        }
+    }
+
+    fn take<'t>(&mut self, text: &'t str) -> &'t str {
+        let text = cut(text, self.left_bytes);
+        self.left_bytes -= text.len();
+        text
+    }
+}
+
+/// Cuts a text to a number of bytes.
+pub(crate) fn cut(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max.min(text.len()))]
+}

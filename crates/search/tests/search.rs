@@ -1,0 +1,10 @@
+//! Full-text search over databases in memory and an index on the disk: one module a theme, one world for all.
+
+#[path = "search/access.rs"]
+mod access;
+#[path = "search/follow.rs"]
+mod follow;
+#[path = "search/queries.rs"]
+mod queries;
+#[path = "search/world.rs"]
+mod world;

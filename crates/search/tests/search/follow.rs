@@ -1,0 +1,135 @@
+//! How the index follows the databases, through restarts, crashes, purges and deletions.
+
+use std::time::Duration;
+
+use notes::{Item, Marks};
+
+use crate::world::{World, open, server};
+
+#[test]
+fn changes_are_followed() {
+    let world = World::new();
+    let database = world.database("docs.nsf", &[]);
+    let a = world.document(&database, "one", "first");
+    let b = world.document(&database, "two", "second");
+    assert_eq!(world.index(&database), 2);
+    assert_eq!(world.index(&database), 0, "nothing has changed");
+    world.edit(&database, a, &[Item::text("Subject", "three")]);
+    world.delete(&database, b);
+    let c = world.document(&database, "four", "");
+    assert_eq!(world.index(&database), 2);
+    assert_eq!(world.hits(&database, "one"), [0_u32; 0]);
+    assert_eq!(world.hits(&database, "three"), [a.0]);
+    assert_eq!(world.hits(&database, "*"), [a.0, c.0]);
+    assert_eq!(world.search.documents(database.number()).expect("counted"), 2);
+}
+
+#[test]
+fn marks_are_no_reason_to_index_again() {
+    let world = World::new();
+    let database = world.database("docs.nsf", &[]);
+    let a = world.document(&database, "one", "");
+    world.index(&database);
+    world.write(&database, |writer| writer.marks_set(a, Marks::SEEN, &[]));
+    assert_eq!(world.index(&database), 0);
+    assert_eq!(world.search.applied(database.number()), Some(database.modseq()));
+    assert_eq!(world.hits(&database, "one"), [a.0]);
+}
+
+#[test]
+fn what_was_not_committed_is_applied_again() {
+    let mut world = World::new();
+    let database = world.database("docs.nsf", &[]);
+    let notes: Vec<u32> = (0..20).map(|number| world.document(&database, "word", &format!("n{number}")).0).collect();
+    for limit in [1, 3, 7] {
+        world.update_by(&database, limit);
+        world.reopen();
+        assert_eq!(world.search.applied(database.number()), None, "nothing was committed");
+    }
+    let access = database.authorize(&server()).expect("the server may");
+    world.search.update(&access, 5, &|| false).expect("an update");
+    world.search.commit().expect("a commit");
+    world.search.update(&access, 5, &|| false).expect("an update");
+    world.reopen();
+    assert_eq!(world.search.documents(database.number()).expect("counted"), 5 - 1, "the first note is the access list");
+    world.index(&database);
+    assert_eq!(world.hits(&database, "word"), notes);
+    world.reopen();
+    assert_eq!(world.hits(&database, "word"), notes);
+    assert_eq!(world.index(&database), 0);
+}
+
+#[test]
+fn a_purge_that_the_index_missed_is_made_up_for() {
+    for limit in [1, 2, 1_000] {
+        let world = World::new();
+        let database = world.database("docs.nsf", &[]);
+        let notes: Vec<_> = (0..6).map(|number| world.document(&database, "word", &format!("n{number}"))).collect();
+        world.index(&database);
+        world.delete(&database, notes[1]);
+        world.delete(&database, notes[5]);
+        world.edit(&database, notes[2], &[Item::text("Subject", "other")]);
+        world.clock.advance(Duration::from_secs(200 * 86_400));
+        notes::purge::purge(&database).expect("a purge");
+        let added = world.document(&database, "word", "added");
+        world.update_by(&database, limit);
+        world.search.commit().expect("a commit");
+        assert_eq!(world.hits(&database, "word"), [notes[0].0, notes[3].0, notes[4].0, added.0]);
+        assert_eq!(world.search.documents(database.number()).expect("counted"), 5);
+        assert_eq!(world.search.applied(database.number()), Some(database.modseq()));
+    }
+}
+
+#[test]
+fn a_dropped_database_is_forgotten() {
+    let mut world = World::new();
+    let (one, two) = (world.database("one.nsf", &[]), world.database("two.nsf", &[]));
+    world.document(&one, "word", "");
+    let kept = world.document(&two, "word", "");
+    world.index(&one);
+    world.index(&two);
+    assert_eq!(world.search.databases(), [one.number(), two.number()]);
+    world.search.drop(one.number()).expect("it is forgotten");
+    assert_eq!(world.search.databases(), [two.number()]);
+    assert_eq!(world.search.documents(one.number()).expect("counted"), 0);
+    world.reopen();
+    assert_eq!(world.search.databases(), [two.number()]);
+    assert_eq!(world.hits(&two, "word"), [kept.0]);
+    world.index(&one);
+    assert_eq!(world.hits(&one, "word").len(), 1);
+}
+
+#[test]
+fn an_index_that_cannot_be_read_is_made_anew() {
+    let world = World::new();
+    let database = world.database("docs.nsf", &[]);
+    let note = world.document(&database, "word", "");
+    world.index(&database);
+    let World { notes, search, folder, clock } = world;
+    drop(search);
+    for damage in ["meta.json", "a segment", "another format"] {
+        let own = folder.path().join("index-1");
+        match damage {
+            "meta.json" => std::fs::write(own.join("meta.json"), b"{").expect("written"),
+            "another format" => std::fs::create_dir(folder.path().join("index-0")).expect("made"),
+            _ => {
+                for entry in std::fs::read_dir(&own).expect("a folder") {
+                    let path = entry.expect("an entry").path();
+                    if path.extension().is_some_and(|ending| ending == "idx" || ending == "fast") {
+                        std::fs::remove_file(path).expect("removed");
+                    }
+                }
+            }
+        }
+        let search = open(&notes, folder.path());
+        assert!(search.was_renewed(), "{damage}");
+        let anew = World {
+            notes: notes.clone(),
+            search,
+            folder: tempfile::tempdir().expect("a folder"),
+            clock: clock.clone(),
+        };
+        anew.index(&database);
+        assert_eq!(anew.hits(&database, "word"), [note.0], "{damage}");
+    }
+}

@@ -1,0 +1,127 @@
+//! What queries find.
+
+use base::Timestamp;
+use notes::{Item, Value};
+use search::{Page, Sort};
+
+use crate::world::World;
+
+#[test]
+fn words_phrases_and_operators() {
+    let world = World::new();
+    let database = world.database("docs.nsf", &[]);
+    let other = world.database("other.nsf", &[]);
+    let a = world.document(&database, "The quick brown fox", "<p>jumps over the lazy dog</p>").0;
+    let b = world.document(&database, "A brown quick bear", "<p>eats <b>honey</b>, Müller says</p>").0;
+    let c = world.document(&database, "Nothing", "quick reply: 東京に行く").0;
+    world.document(&other, "The quick brown fox", "of another database");
+    world.index(&database);
+    world.index(&other);
+    let check = |query: &str, expected: &[u32]| assert_eq!(world.hits(&database, query), expected, "{query}");
+    check("quick", &[a, b, c]);
+    check("QUICK brown", &[a, b]);
+    check("\"quick brown\"", &[a]);
+    check("\"brown quick\"", &[b]);
+    check("fox OR honey", &[a, b]);
+    check("quick NOT brown", &[c]);
+    check("-brown", &[c]);
+    check("*", &[a, b, c]);
+    check("muller", &[b]);
+    check("subject:quick", &[a, b]);
+    check("body:quick", &[c]);
+    check("FIELD Body CONTAINS dog", &[a]);
+    check("[Subject]=\"brown fox\"", &[a]);
+    check("fox dog", &[a]);
+    check("\"fox jumps\"", &[]);
+    check("東京", &[c]);
+    check("京東", &[]);
+    check("\"quick fox\"~1", &[a]);
+    check("\"fox quick\"~1", &[a]);
+    check("fox NEAR/0 quick", &[]);
+    check("bear NEAR quick", &[b]);
+    check("subject:(quick NEAR/1 fox)", &[a]);
+    check("qu*", &[a, b, c]);
+    check("*ney", &[b]);
+    check("h?ney l?zy | *ox", &[a]);
+    check("subject:b*r", &[b]);
+    check("of another", &[]);
+    check("ano*", &[]);
+}
+
+#[test]
+fn numbers_and_times_are_compared() {
+    let world = World::new();
+    let database = world.database("docs.nsf", &[]);
+    let item = |amount: f64, due: i64| {
+        vec![
+            Item::summary("Amount", Value::Number(amount)),
+            Item::summary("Due", Value::Time(Timestamp::from_seconds(due))),
+        ]
+    };
+    let a = world.create(&database, item(-1.5, 0)).0;
+    let b = world.create(&database, item(0.0, 86_399)).0;
+    let c = world.create(&database, item(-0.0, 86_400)).0;
+    let d = world.create(&database, vec![Item::summary("Amount", Value::NumberList(vec![7.0, 1000.0]))]).0;
+    world.index(&database);
+    let check = |query: &str, expected: &[u32]| assert_eq!(world.hits(&database, query), expected, "{query}");
+    check("[Amount]<0", &[a]);
+    check("[Amount]=0", &[b, c]);
+    check("amount>=0", &[b, c, d]);
+    check("FIELD Amount > 7", &[d]);
+    check("FIELD amount > 1000", &[]);
+    check("7", &[d]);
+    check("[Due]=1970-01-01", &[a, b]);
+    check("[Due]>1970-01-01", &[c]);
+    check("[Due]<=1970-01-01T00:00", &[a]);
+    check("[Other]>0", &[]);
+    check("date>=2026-01-01", &[a, b, c, d]);
+    check("date<2026-01-01T00:00:02", &[a, b]);
+    check("size>100000", &[]);
+    check("modified>=2026-01-01T00:00:03", &[d]);
+    check("NOT date<2026-01-01T00:00:02", &[c, d]);
+}
+
+#[test]
+fn orders_and_pages() {
+    let world = World::new();
+    let database = world.database("docs.nsf", &[]);
+    let notes: Vec<u32> = (0..10).map(|number| world.document(&database, &"word ".repeat(number + 1), "").0).collect();
+    world.document(&database, "other", "");
+    world.index(&database);
+    let page = |sort, offset, limit| {
+        let found = world.find_page(&database, "Ann/Acme", "word", Page { sort, offset, limit });
+        assert_eq!((found.total, found.is_exact, found.is_current), (10, true, true));
+        found.hits.iter().map(|hit| hit.note.0).collect::<Vec<_>>()
+    };
+    assert_eq!(page(Sort::Oldest, 0, 3), notes[..3]);
+    assert_eq!(page(Sort::Oldest, 8, 3), notes[8..]);
+    assert_eq!(page(Sort::Newest, 0, 2), [notes[9], notes[8]]);
+    assert_eq!(page(Sort::Newest, 20, 2), [0_u32; 0]);
+    assert_eq!(page(Sort::Relevance, 0, 1), [notes[9]]);
+    let best = world.find_page(&database, "Ann/Acme", "word", Page::default());
+    assert_eq!(best.hits[0].relevance, 100);
+    assert!(best.hits.iter().all(|hit| hit.relevance > 0 && hit.date > Timestamp(-1)));
+}
+
+#[test]
+fn queries_that_cost_too_much_are_refused() {
+    let world = World::new();
+    let database = world.database("docs.nsf", &[]);
+    let words: String = (0..5_000).map(|number| format!("w{number} ")).collect();
+    world.document(&database, "", &words);
+    world.index(&database);
+    let access = database.authorize::<notes::level::Reader>(&crate::world::identity("Ann/Acme")).expect("a reader");
+    let ask = |query: &str, late: bool| {
+        let query = search::Query::parse(query).expect("a query");
+        world.search.query(&access, &query, Page::default(), &|| late)
+    };
+    let error = ask("w*", false).expect_err("too many words").to_string();
+    assert!(error.contains("w* stands for too many words"), "{error}");
+    assert!(ask("w12*", false).is_ok());
+    for number in 0..2_000 {
+        world.document(&database, "many", &format!("{number}"));
+    }
+    world.index(&database);
+    assert!(matches!(ask("many", true), Err(search::Error::TooLong)));
+    assert_eq!(ask("many", false).expect("in time").total, 2_000);
+}

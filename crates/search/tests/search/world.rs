@@ -1,0 +1,151 @@
+//! A server's databases in memory, and their index in a folder that goes away with the world.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::sim::{SeededRandom, SimClock};
+use base::{Name, NoteId};
+use notes::{
+    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, Item, NewDatabase, NewNote, Notes, Value,
+    Writer, level,
+};
+use search::{Found, Page, Query, Search, Sort};
+use store::memory::Memory;
+use store::{Options, Store, SyncMode};
+
+pub struct World {
+    pub notes: Arc<Notes>,
+    pub search: Search,
+    pub clock: Arc<SimClock>,
+    pub folder: tempfile::TempDir,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the index");
+        let clock = Arc::new(SimClock::new());
+        let options = Options { sync: SyncMode::Each, ..Options::default() };
+        let store = Arc::new(Store::over(Arc::new(Memory::new(11)), &options).expect("a store in memory opens"));
+        let notes = Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(1)));
+        let search = open(&notes, folder.path());
+        Self { notes, search, clock, folder }
+    }
+
+    /// Opens the index again, as after a restart; what was not committed is lost.
+    pub fn reopen(&mut self) {
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        // The writer's lock goes with the old one.
+        self.search = open(&self.notes, elsewhere.path());
+        self.search = open(&self.notes, self.folder.path());
+    }
+
+    /// Makes a database that Ann manages and in which the others have these levels.
+    pub fn database(&self, path: &str, others: &[(&str, AclLevel)]) -> Arc<Database> {
+        let mut acl = Acl::private(&Name::new("Ann/Acme"));
+        acl.entries.extend(others.iter().map(|(name, level)| AclEntry::new(*name, *level)));
+        let new = NewDatabase {
+            owner: Name::new("Ann/Acme"),
+            ..NewDatabase::new(path, "Documents", DatabaseKind::Standard, acl)
+        };
+        self.notes.database_create(&new).expect("the database is made")
+    }
+
+    /// Runs one transaction as the server.
+    pub fn write<T>(
+        &self,
+        database: &Arc<Database>,
+        change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>,
+    ) -> T {
+        let access: Access<level::Depositor> = database.authorize(&server()).expect("the server may");
+        let accesses = [&access];
+        let mut transaction = self.notes.transaction(&accesses).expect("a transaction begins");
+        let outcome = change(&mut transaction.on(0)).expect("the change is made");
+        transaction.commit().expect("the change is committed");
+        self.clock.advance(Duration::from_secs(1));
+        outcome
+    }
+
+    /// Makes a document.
+    pub fn create(&self, database: &Arc<Database>, items: Vec<Item>) -> NoteId {
+        self.write(database, |writer| writer.note_create(NewNote::document(items)))
+    }
+
+    /// Makes a document of a subject and a body.
+    pub fn document(&self, database: &Arc<Database>, subject: &str, body: &str) -> NoteId {
+        self.create(database, vec![Item::text("Subject", subject), Item::body("Body", Value::RichText(body.into()))])
+    }
+
+    /// Changes the subject.
+    pub fn edit(&self, database: &Arc<Database>, note: NoteId, items: &[Item]) {
+        let sequence = header(database, note).sequence;
+        self.write(database, |writer| writer.note_update(note, sequence, items, &[]));
+    }
+
+    pub fn delete(&self, database: &Arc<Database>, note: NoteId) {
+        self.write(database, |writer| writer.note_delete(note));
+    }
+
+    /// Brings the index up to date, so many changes at a time.
+    pub fn update_by(&self, database: &Arc<Database>, limit: usize) -> usize {
+        let access = database.authorize(&server()).expect("the server may");
+        let mut indexed = 0;
+        loop {
+            let progress = self.search.update(&access, limit, &|| false).expect("the index is updated");
+            assert_eq!(progress.damaged, 0, "nothing is damaged");
+            indexed += progress.indexed;
+            if progress.complete {
+                return indexed;
+            }
+        }
+    }
+
+    /// Brings the index up to date and commits it.
+    pub fn index(&self, database: &Arc<Database>) -> usize {
+        let indexed = self.update_by(database, 1_000);
+        self.search.commit().expect("the index is committed");
+        indexed
+    }
+
+    pub fn find(&self, database: &Arc<Database>, who: &str, query: &str) -> Found {
+        self.find_page(database, who, query, Page { sort: Sort::Oldest, limit: 1_000, offset: 0 })
+    }
+
+    pub fn find_page(&self, database: &Arc<Database>, who: &str, query: &str, page: Page) -> Found {
+        let access: Access<level::Reader> = database.authorize(&identity(who)).expect("a reader");
+        let query = Query::parse(query).expect("a query");
+        self.search.query(&access, &query, page, &|| false).expect("an answer")
+    }
+
+    /// The notes that answer, as Ann sees them, the oldest first.
+    pub fn hits(&self, database: &Arc<Database>, query: &str) -> Vec<u32> {
+        let found = self.find(database, "Ann/Acme", query);
+        assert_eq!(found.total, found.hits.len() as u64, "the total of {query}");
+        found.hits.iter().map(|hit| hit.note.0).collect()
+    }
+
+    #[allow(dead_code)]
+    pub fn index_folder(&self) -> PathBuf {
+        self.folder.path().to_owned()
+    }
+}
+
+pub fn open(notes: &Arc<Notes>, folder: &Path) -> Search {
+    let options = search::Options { thread_bytes: 16 << 20, ..search::Options::default() };
+    Search::open(Arc::clone(notes), folder, options).expect("the index opens")
+}
+
+pub fn header(database: &Arc<Database>, note: NoteId) -> notes::Header {
+    let access: Access<level::Reader> = database.authorize(&server()).expect("the server may");
+    let reading = access.read().expect("a snapshot");
+    reading.header(note).expect("a sound database").expect("the note exists")
+}
+
+pub fn identity(who: &str) -> Arc<Identity> {
+    Arc::new(Identity::person(who))
+}
+
+/// The server itself.
+pub fn server() -> Arc<Identity> {
+    Arc::new(Identity::local_server("CN=server/O=Acme"))
+}
