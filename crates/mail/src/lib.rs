@@ -7,10 +7,12 @@
 //! | [`mailbox`] | mail files, mailboxes and messages, as IMAP and POP3 see them |
 //! | [`router`] | taking messages, delivering them, the queue |
 //! | [`transport`] | import and export: mbox, Maildir, single files |
+//! | [`full_text`] | what of a message the full-text index gets |
 //! | [`error`] | what can go wrong here, sorted by who must act |
 //! | [`limits`] | every maximum of this room |
 
 pub mod error;
+pub mod full_text;
 pub mod limits;
 pub mod mailbox;
 pub mod message;

@@ -75,7 +75,8 @@ impl Weighter<Key, Arc<Head>> for ByBytes {
     }
 }
 
-fn load(reading: &Reading<'_>, note: NoteId) -> Result<Head> {
+/// Reads the head of a message.
+pub(crate) fn load(reading: &Reading<'_>, note: NoteId) -> Result<Head> {
     let Some(Value::MimePart(bytes)) = reading.body_item(note, HEAD_ORDINAL)?.map(|item| item.value) else {
         return Err(Error::Damaged("message without its parts"));
     };

@@ -13,7 +13,7 @@ use notes::{Reading, Value};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result};
-use crate::mailbox::heads::{Head, Heads};
+use crate::mailbox::heads::{self, Head, Heads};
 use crate::message::SKELETON_ORDINAL;
 use crate::mime::skeleton::Skeleton;
 use crate::mime::source::slice;
@@ -33,6 +33,11 @@ impl<'v> Message<'v> {
     /// Opens a message that the reader may see.
     pub(crate) fn open(reading: &'v Reading<'v>, note: NoteId, heads: &Heads) -> Result<Self> {
         Ok(Self { reading, note, head: heads.get(reading, note)?, skeleton: OnceCell::new() })
+    }
+
+    /// Opens a message that is looked at once, and so not kept in memory afterwards.
+    pub(crate) fn open_once(reading: &'v Reading<'v>, note: NoteId) -> Result<Self> {
+        Ok(Self { reading, note, head: Arc::new(heads::load(reading, note)?), skeleton: OnceCell::new() })
     }
 
     /// Gives the note's universal identifier (RFC 8474: EMAILID).

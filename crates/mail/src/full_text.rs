@@ -1,0 +1,80 @@
+//! What of a message the full-text index gets.
+//!
+//! Subject and addresses are summary items and taken already. Here are the texts of the parts, as they are read: those that are shown go to
+//! the body, attachments are named and, where there is text in them, read. Of a part no more is decoded than is indexed.
+
+use search::extract::Kind;
+use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, TEXT_BYTES_MAX};
+use search::{Contents, NoteText, Opened, html};
+
+use crate::error::{Error, Result};
+use crate::mailbox::Message;
+use crate::mime::structure::Part;
+use crate::mime::{Kind as PartKind, Source, text};
+
+/// The item under whose name the names of attachments are found.
+const FILE_ITEM: &str = search::text::FILE_ITEM;
+
+/// Reads messages for the full-text index.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Messages;
+
+impl Contents for Messages {
+    fn read(&self, note: &Opened<'_>, text: &mut NoteText) -> search::Result<bool> {
+        if note.summary.body.first().is_none_or(|body| body.name != "$Head") {
+            return Ok(false);
+        }
+        read(note, text).map(|()| true).map_err(|error| match error {
+            Error::Notes(error) => search::Error::Notes(error),
+            other => search::Error::Contents(other.to_string()),
+        })
+    }
+}
+
+fn read(note: &Opened<'_>, out: &mut NoteText) -> Result<()> {
+    let message = Message::open_once(note.reading, note.header.note)?;
+    let mut attachments = 0;
+    for (index, part) in message.structure().parts().iter().enumerate() {
+        if part.kind != PartKind::Leaf || part.size() == 0 {
+            continue;
+        }
+        if out.is_full() {
+            break;
+        }
+        if let Some(name) = part.content.file_name() {
+            out.item(FILE_ITEM, &name);
+        }
+        if is_shown(part) {
+            let found = text::of_part(&message, index, TEXT_BYTES_MAX)?.unwrap_or_default();
+            let is_html = part.is_media("text", "html");
+            out.body(if is_html { html::to_text(&found) } else { found }.as_str());
+        } else if attachments < ATTACHMENTS_MAX {
+            attachments += usize::from(read_attachment(&message, part, out)?);
+        }
+    }
+    Ok(())
+}
+
+/// Tells whether a part is text that a reader sees with the message.
+fn is_shown(part: &Part) -> bool {
+    part.is_text() && !part.is_attachment()
+}
+
+/// Reads the text of an attachment; tells whether it is of a kind that was looked into.
+fn read_attachment(message: &Message<'_>, part: &Part, out: &mut NoteText) -> Result<bool> {
+    let (media_type, subtype) = part.media();
+    let media = format!("{}/{}", String::from_utf8_lossy(media_type), String::from_utf8_lossy(subtype));
+    let name = part.content.file_name().unwrap_or_default();
+    let Some(kind) = Kind::of(&media, &name) else { return Ok(false) };
+    // What is encoded is at most three times as long as what it says.
+    if part.size() > 3 * ATTACHMENT_BYTES_MAX as u64 {
+        return Ok(false);
+    }
+    let body = message.range(part.body.clone())?;
+    let found = text::decode(part, &body, ATTACHMENT_BYTES_MAX);
+    let found = found.map(|found| if kind == Kind::Html { html::to_text(&found) } else { found });
+    if let Some(found) = found {
+        out.attachment(&found);
+    }
+    Ok(true)
+}

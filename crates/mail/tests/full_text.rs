@@ -1,0 +1,105 @@
+//! What is found of messages: subject, addresses, shown parts, names and texts of attachments.
+
+use std::sync::Arc;
+
+use base::Name;
+use base::sim::{SeededRandom, SimClock};
+use mail::full_text::Messages;
+use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
+use notes::{Access, Identity, Notes, level};
+use search::{Page, Query, Search};
+use store::memory::Memory;
+use store::{Options, Store, SyncMode};
+
+/// A mail file with one message, and its index.
+struct World {
+    file: MailFile,
+    search: Search,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    fn with(raw: &str) -> Self {
+        let options = Options { sync: SyncMode::Each, ..Options::default() };
+        let store = Arc::new(Store::over(Arc::new(Memory::new(1)), &options).expect("a store in memory opens"));
+        let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(7)));
+        let mail = Mail::new(Arc::clone(&notes), MailOptions::default());
+        mail.ensure("mail/ann.nsf", "Ann", &Name::new("ann@acme.test"), None).expect("the mail file is made");
+        let file =
+            mail.open("mail/ann.nsf", &Arc::new(Identity::person("ann@acme.test"))).expect("the owner may open it");
+        let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("INBOX in any case").id;
+        let new = NewMessage { raw: raw.replace('\n', "\r\n").into_bytes(), flags: Flags::none(), received: None };
+        file.append(inbox, &[new]).expect("the message is appended");
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = search::Options {
+            contents: vec![Box::new(Messages)],
+            thread_bytes: 16 << 20,
+            ..search::Options::default()
+        };
+        let search = Search::open(Arc::clone(&notes), folder.path(), options).expect("the index opens");
+        let database = notes.database_open("mail/ann.nsf").expect("it exists");
+        let access = database.authorize(&Arc::new(Identity::local_server(""))).expect("the server may");
+        let progress = search.update(&access, 1_000, &|| false).expect("an update");
+        assert!(progress.complete && progress.damaged == 0);
+        search.commit().expect("a commit");
+        Self { file, search, _folder: folder }
+    }
+
+    fn check(&self, found: &[&str], not_found: &[&str]) {
+        let access: Access<level::Reader> =
+            self.file.database().authorize(&Arc::new(Identity::person("ann@acme.test"))).expect("the owner");
+        let ask = |query: &str| {
+            let query = Query::parse(query).expect("a query");
+            self.search.query(&access, &query, Page::default(), &|| false).expect("an answer").total
+        };
+        found.iter().for_each(|query| assert_eq!(ask(query), 1, "{query}"));
+        not_found.iter().for_each(|query| assert_eq!(ask(query), 0, "{query}"));
+    }
+}
+
+#[test]
+fn headers_and_text() {
+    let world = World::with(
+        "From: Bob Builder <bob@acme.test>\nTo: ann@acme.test\nCc: Carl <carl@other.test>\nSubject: =?utf-8?q?M=C3=BCller?=\n\
+         Content-Type: text/plain; charset=iso-8859-1\nContent-Transfer-Encoding: quoted-printable\n\nThe caf=E9 is open.\n",
+    );
+    world.check(
+        &[
+            "muller",
+            "subject:muller",
+            "from:bob",
+            "from:\"bob@acme.test\"",
+            "to:ann",
+            "cc:carl",
+            "cafe",
+            "body:\"cafe is\"",
+        ],
+        &["to:bob", "subject:cafe", "quoted", "iso"],
+    );
+}
+
+#[test]
+fn parts_and_attachments() {
+    let large = "filler ".repeat(2_000);
+    let world = World::with(&format!(
+        "Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n--b\nContent-Type: multipart/alternative; boundary=c\n\n\
+         --c\nContent-Type: text/plain\n\nplain words\n--c\nContent-Type: text/html\n\n<p>html <b>wor</b>ds<script>hidden</script>\n--c--\n\
+         --b\nContent-Type: text/plain; name=\"notes.txt\"\nContent-Disposition: attachment; filename=\"notes.txt\"\n\nattached {large}end\n\
+         --b\nContent-Type: image/png; name=\"cat.png\"\nContent-Transfer-Encoding: base64\n\nAAAA\n\
+         --b\nContent-Type: application/octet-stream\nContent-Disposition: attachment; filename=\"page.html\"\n\
+         Content-Transfer-Encoding: base64\n\nPGI+aW5uZXI8L2I+PHA+dGV4dA==\n\
+         --b\nContent-Type: message/rfc822\n\nSubject: forwarded\n\ninside\n--b--\n"
+    ));
+    world.check(
+        &[
+            "\"plain words\"",
+            "\"html words\"",
+            "attached end",
+            "attachment:\"notes.txt\"",
+            "file:cat",
+            "\"inner text\"",
+            "body:inside",
+        ],
+        &["hidden", "body:attached", "aaaa"],
+    );
+}
