@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use base::limits::GROUP_DEPTH_MAX;
 use base::{Name, NoteId};
-use notes::Identity;
+use notes::{Authentication, Identity};
 
 use crate::address::Address;
 use crate::directory::{Directory, Found};
@@ -27,13 +27,22 @@ use crate::person::Person;
 use crate::record::Record;
 
 impl Directory {
-    /// Gives the identity of a person, with all groups.
+    /// Gives the identity of a person who logged in with a password, with all groups.
     pub fn identity(&self, person: &Person) -> Result<Arc<Identity>> {
         let load = || self.look(|lookup| self.load_identity(lookup, person)).map(Found::Identity);
         match self.cached(&format!("i{}", person.note), load)? {
             Found::Identity(identity) => Ok(identity),
             _ => Err(Error::not_found(person.label())),
         }
+    }
+
+    /// Gives the identity of a person who proved the name in some way.
+    pub fn identity_by(&self, person: &Person, authentication: Authentication) -> Result<Arc<Identity>> {
+        let identity = self.identity(person)?;
+        if identity.authentication == authentication {
+            return Ok(identity);
+        }
+        Ok(Arc::new(identity.as_ref().clone().authenticated(authentication)))
     }
 
     /// Gives the deny list that keeps a person from logging in, if one does.
@@ -69,8 +78,8 @@ impl Directory {
             name: person.name.clone(),
             aliases: names.chain(addresses).collect(),
             groups: groups.into_iter().map(|group| group.name.clone()).collect(),
-            server: false,
-            local: false,
+            authentication: Authentication::Password,
+            ..Identity::default()
         }))
     }
 }

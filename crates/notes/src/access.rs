@@ -291,5 +291,5 @@ fn evaluate(database: &Database, identity: &Identity) -> Grant {
     names.remove("");
     let own = std::iter::once(&identity.name).chain(&identity.aliases).filter(|_| !identity.name.is_empty());
     let own = own.filter(|name| !name.is_empty()).cloned().collect();
-    Grant { acl_version, rights, names, own, local: identity.local, who: identity.name.abbreviated() }
+    Grant { acl_version, rights, names, own, local: acl.is_open_to(identity), who: identity.name.abbreviated() }
 }

@@ -14,6 +14,7 @@
 //! | `meta` | database, `v`, note | which index a view has |
 //! | `meta` | database, `w` | the number of the next such index |
 //! | `meta` | database, `q`, note, part | a damaged record that a repair put aside |
+//! | `meta` | database, `h`, modseq | a change of the access control list |
 
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
 use store::KeyRange;
@@ -169,6 +170,22 @@ pub(crate) fn quarantines(database: DbNumber) -> KeyRange {
 /// Gives the note of a key of a record in quarantine.
 pub(crate) fn split_quarantine(key: &[u8]) -> Option<NoteId> {
     Some(NoteId::from_key(key.get(5..9)?.try_into().ok()?))
+}
+
+pub(crate) fn acl_change(database: DbNumber, modseq: Modseq) -> [u8; 13] {
+    let mut key = [0; 13];
+    key[..5].copy_from_slice(&meta(database, b'h'));
+    key[5..].copy_from_slice(&modseq.to_key());
+    key
+}
+
+pub(crate) fn acl_history(database: DbNumber) -> KeyRange {
+    KeyRange::prefix(&meta(database, b'h'))
+}
+
+/// Gives the modseq of a key of a change of the access control list.
+pub(crate) fn split_acl_change(key: &[u8]) -> Option<Modseq> {
+    Some(Modseq(u64::from_be_bytes(key.get(5..13)?.try_into().ok()?)))
 }
 
 fn meta(database: DbNumber, kind: u8) -> [u8; 5] {

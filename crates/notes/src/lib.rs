@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`database`] | all databases of a server, and one open database |
 //! | [`catalog`] | which databases there are |
-//! | [`acl`], [`access`] | who may do what, and the proof of it |
+//! | [`acl`], [`access`], [`acl_history`] | who may do what, the proof of it, and who changed it |
 //! | [`item`], [`note`] | the parts of a note, and their stored forms |
 //! | [`reading`] | snapshots |
 //! | [`transaction`], [`writer`] | changes |
@@ -21,6 +21,7 @@
 
 pub mod access;
 pub mod acl;
+pub mod acl_history;
 pub mod catalog;
 pub mod change;
 pub mod collection;
@@ -48,7 +49,8 @@ mod hidden;
 mod keys;
 
 pub use access::{Access, AtLeast, Grant, Level, level};
-pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, Identity};
+pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, Authentication, Identity};
+pub use acl_history::{AclChange, AclDifference};
 pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, NewDatabase};
 pub use database::{Database, Notes};
 pub use error::{Error, Result};

@@ -6,6 +6,18 @@ pub const ACL_ENTRIES_MAX: usize = 10_000;
 /// Most roles of an ACL.
 pub const ACL_ROLES_MAX: usize = 1_000;
 
+/// Most bytes of a role between its brackets, as in the original.
+pub const ROLE_BYTES_MAX: usize = 16;
+
+/// Most bytes of a name in an ACL.
+pub const ACL_NAME_BYTES_MAX: usize = 1_024;
+
+/// Most changes of an ACL that are remembered; the oldest go first.
+pub const ACL_HISTORY_MAX: usize = 500;
+
+/// Most differences that one remembered change of an ACL tells; of more it tells the number.
+pub const ACL_DIFFERENCES_MAX: usize = 200;
+
 /// Most values of one list item.
 pub const LIST_VALUES_MAX: usize = 1_000_000;
 

@@ -12,6 +12,7 @@ use store::blob::{BlobId, BlobOwner, BlobWriter};
 use store::{Batch, Store, Table, Ticket};
 
 use crate::acl::{Acl, AclFlags, AclLevel};
+use crate::acl_history::{self, AclChange};
 use crate::collection;
 use crate::database::{ACL_NOTE, Database, acl_item};
 use crate::error::{Error, Result};
@@ -147,13 +148,25 @@ impl Writer<'_, '_> {
     /// Replaces the items of a note, unless somebody saved it since the caller read sequence number `expected`.
     pub fn note_update(&mut self, note: NoteId, expected: u32, items: &[Item], blobs: &[BlobId]) -> Result<u32> {
         let summary = self.editable(note)?;
+        self.replace_items(note, expected, &summary, (items, blobs))
+    }
+
+    /// Replaces the items of a note that the caller may change.
+    fn replace_items(
+        &mut self,
+        note: NoteId,
+        expected: u32,
+        summary: &Summary,
+        contents: (&[Item], &[BlobId]),
+    ) -> Result<u32> {
+        let (items, blobs) = contents;
         let pending = self.require(note)?;
         let (unid, found, size) = (pending.after.unid, pending.after.sequence, pending.after.size);
         if found != expected {
             return Err(Error::Conflict { unid, expected, found });
         }
         self.check_protected(note, &summary.items, items)?;
-        self.delete_body(note, &summary);
+        self.delete_body(note, summary);
         self.release_blobs(note, summary.blobs.iter().filter(|blob| !blobs.contains(blob)));
         let stored = self.put_items(note, items, blobs)?;
         self.part.rewrites = true;
@@ -173,9 +186,11 @@ impl Writer<'_, '_> {
     /// Deletes a note; a stub stays. Tells whether there was one.
     pub fn note_delete(&mut self, note: NoteId) -> Result<bool> {
         let Some(summary) = self.visible(note)? else { return Ok(false) };
-        if !self.part.grant.may_delete(&summary.items) || note == ACL_NOTE {
+        if !self.part.grant.may_delete(&summary.items) {
             return Err(self.not_author(note));
         }
+        let class = self.require(note)?.after.class;
+        self.check_may_design(class)?;
         self.delete_body(note, &summary);
         self.release_blobs(note, summary.blobs.iter());
         let number = self.number();
@@ -340,6 +355,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
+<<<<<<< HEAD
     /// Makes a view.
     pub fn view_create(&mut self, view: &ViewNote) -> Result<NoteId> {
         if view.kind.folder {
@@ -403,11 +419,23 @@ impl Writer<'_, '_> {
     }
 
     /// Replaces the access control list.
+=======
+    /// Replaces the access control list, and notes in its history what is different. A list as it was changes nothing.
+>>>>>>> d859486 (access: lists say what passwords give, and remember who changed them)
     pub fn acl_set(&mut self, acl: Acl) -> Result<()> {
         self.require_level(AclLevel::Manager)?;
         acl.check()?;
+        if self.part.acl.is_none() && acl == *self.part.database.acl().1 {
+            return Ok(());
+        }
+        let (store, database) = (self.store, self.part.database);
+        let (before, by) = (database.acl().1, self.part.grant.who().to_owned());
+        let change = AclChange::between(&before, &acl, &by, self.part.now, self.part.modseq);
+        acl_history::put(store, database.number, &change, self.batch)?;
         let sequence = self.require(ACL_NOTE)?.after.sequence;
-        self.note_update(ACL_NOTE, sequence, &[acl_item(&acl)], &[])?;
+        let old = reading::load_summary(store, database, ACL_NOTE)?;
+        let old = old.ok_or_else(|| reading::damaged_note(database, ACL_NOTE, "summary"))?;
+        self.replace_items(ACL_NOTE, sequence, &old, (&[acl_item(&acl)], &[]))?;
         self.part.counters.design_modseq = self.part.modseq;
         self.part.acl = Some(acl);
         Ok(())
@@ -459,7 +487,12 @@ impl Writer<'_, '_> {
 
     fn editable(&mut self, note: NoteId) -> Result<Summary> {
         let summary = self.visible(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
-        if self.part.grant.may_edit(&summary.items) { Ok(summary) } else { Err(self.not_author(note)) }
+        if !self.part.grant.may_edit(&summary.items) {
+            return Err(self.not_author(note));
+        }
+        let class = self.require(note)?.after.class;
+        self.check_may_design(class)?;
+        Ok(summary)
     }
 
     fn not_author(&self, note: NoteId) -> Error {
@@ -480,17 +513,26 @@ impl Writer<'_, '_> {
         if !self.part.grant.may_create() {
             return Err(self.not_author(self.part.counters.next_note));
         }
+        // A database has one access control list from the start; `acl_set` replaces it.
+        if class == NoteClass::ACL && self.part.counters.next_note == ACL_NOTE {
+            return self.require_level(AclLevel::Manager);
+        }
+        self.check_may_design(class)
+    }
+
+    /// Tells whether the caller may make, change and delete notes of a class, what else they need for it aside.
+    fn check_may_design(&self, class: NoteClass) -> Result<()> {
         match class {
             NoteClass::DOCUMENT => Ok(()),
             NoteClass::VIEW => self.check_may_design_folders(),
-            NoteClass::ACL => self.require_level(AclLevel::Manager),
+            NoteClass::ACL => Err(Error::invalid("the access control list", "is changed as a whole and never deleted")),
             _ => self.require_level(AclLevel::Designer),
         }
     }
 
     fn check_may_design_folders(&self) -> Result<()> {
         if self.part.grant.flags().has(AclFlags::CREATE_FOLDER) {
-            return self.require_level(AclLevel::Author);
+            return Ok(());
         }
         self.require_level(AclLevel::Designer)
     }

@@ -125,6 +125,11 @@ impl Mail {
         self.open(path, &Arc::new(Identity::local_server("")))
     }
 
+    /// Opens a mail file for a command of the operator, as the server of that name: an enforced list is obeyed.
+    pub fn open_as_tool(self: &Arc<Self>, path: &str, server: &Name) -> Result<MailFile> {
+        self.open(path, &Arc::new(Identity::local_tool(server.clone())))
+    }
+
     /// Finds the inbox of a mail file within a transaction.
     pub(crate) fn inbox_of(&self, writer: &Writer<'_, '_>) -> Result<ViewId> {
         let folders = writer.folders()?;
@@ -286,6 +291,13 @@ impl MailFile {
     #[must_use]
     pub fn depositor(&self) -> &Access<level::Depositor> {
         &self.depositor
+    }
+
+    /// Refuses those who may not change all messages.
+    pub fn require_editor(&self) -> Result<()> {
+        let identity = Arc::new(self.access.identity().clone());
+        let _editor: Access<level::Editor> = self.access.database().authorize(&identity)?;
+        Ok(())
     }
 
     /// Gives all mail files of the server.
@@ -526,7 +538,15 @@ impl MailFile {
 
     /// Runs changes as one transaction.
     pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Writer<'_, '_>) -> Result<T>) -> Result<(T, Ticket)> {
-        let accesses = [&self.depositor];
+        self.write_as(&self.depositor, change)
+    }
+
+    fn write_as<T>(
+        &self,
+        access: &Access<level::Depositor>,
+        change: impl FnOnce(&mut Writer<'_, '_>) -> Result<T>,
+    ) -> Result<(T, Ticket)> {
+        let accesses = [access];
         let mut transaction = self.mail.notes.transaction(&accesses)?;
         let outcome = change(&mut transaction.on(0))?;
         let ticket = transaction.commit()?;
@@ -574,8 +594,12 @@ impl MailFile {
         Ok(found)
     }
 
+    /// Changes the owner's subscriptions. They lie in a design note, which editors do not change otherwise; so the server does it for them.
     fn subscriptions_change(&self, change: impl FnOnce(&mut Vec<String>)) -> Result<Ticket> {
-        let ((), ticket) = self.write(|writer| {
+        let database = self.access.database();
+        self.require_editor()?;
+        let itself: Access<level::Depositor> = database.authorize(&Arc::new(Identity::local_server("")))?;
+        let ((), ticket) = self.write_as(&itself, |writer| {
             let profile = writer.note(PROFILE_NOTE)?.ok_or(Error::Damaged("settings of the mail file"))?;
             let mut names = profile.item(SUBSCRIPTIONS_ITEM).map_or_else(Vec::new, |item| item.value.texts().to_vec());
             change(&mut names);

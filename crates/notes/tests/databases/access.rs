@@ -77,9 +77,63 @@ fn flags_forbid_and_permit() {
     let note = world.write(&database, BOB, |writer| writer.note_create(document(Vec::new()))).unwrap();
     assert!(world.write(&database, BOB, |writer| writer.note_delete(note)).is_err());
     set(AclLevel::Author, AclFlags::CREATE_FOLDER);
+    assert!(world.write(&database, BOB, |writer| writer.folder_create("Bob's", &[])).is_err(), "an author may not");
+    set(AclLevel::Editor, AclFlags::CREATE_FOLDER);
     assert!(world.write(&database, BOB, |writer| writer.folder_create("Bob's", &[])).is_ok());
     let form = NewNote::of_class(NoteClass::FORM, Vec::new());
     assert!(world.write(&database, BOB, |writer| writer.note_create(form)).is_err());
+}
+
+#[test]
+fn an_editor_changes_no_design_and_nobody_the_list_but_as_a_whole() {
+    let world = World::new();
+    let database = world.database(&[(BOB, AclLevel::Editor)]);
+    let made = world.write(&database, ANN, |writer| {
+        let form = writer.note_create(NewNote::of_class(NoteClass::FORM, Vec::new()))?;
+        Ok((form, writer.folder_create("F", &[])?))
+    });
+    let (form, folder) = made.unwrap();
+    let list = notes::database::ACL_NOTE;
+    for note in [form, base::NoteId(folder.0), list] {
+        assert!(world.write(&database, BOB, |writer| writer.note_update(note, 1, &[], &[])).is_err(), "{note}");
+        assert!(world.write(&database, BOB, |writer| writer.note_delete(note)).is_err(), "{note}");
+    }
+    assert!(world.write(&database, ANN, |writer| writer.note_update(list, 1, &[], &[])).is_err());
+    assert!(world.write(&database, ANN, |writer| writer.note_delete(list)).is_err());
+    let second = NewNote::of_class(NoteClass::ACL, Vec::new());
+    assert!(world.write(&database, ANN, |writer| writer.note_create(second)).is_err());
+    assert!(world.write(&database, ANN, |writer| writer.note_update(form, 1, &[], &[])).is_ok());
+}
+
+#[test]
+fn changes_of_the_list_are_remembered() {
+    let world = World::new();
+    let database = world.database(&[(BOB, AclLevel::Reader)]);
+    let set = |world: &World, database: &std::sync::Arc<notes::Database>, change: &dyn Fn(&mut Acl)| {
+        let mut acl = reader(database, ANN).unwrap().read().unwrap().acl().as_ref().clone();
+        change(&mut acl);
+        world.write(database, ANN, |writer| writer.acl_set(acl)).unwrap();
+    };
+    set(&world, &database, &|acl| acl.entries[2].level = AclLevel::Editor);
+    world.clock.advance(std::time::Duration::from_secs(60));
+    let before = database.modseq();
+    set(&world, &database, &|_| {});
+    assert_eq!(database.modseq(), before, "a list as it was changes nothing");
+    set(&world, &database, &|acl| acl.roles.extend(["[A]".to_owned()]));
+    let again = world.restarted();
+    let database = again.notes.database_open("docs.nsf").unwrap();
+    let told = |count| {
+        let history = reader(&database, BOB).unwrap().read().unwrap().acl_history(count).unwrap();
+        let line = |change: &notes::AclChange| format!("{} {}", change.by, change.differences[0]);
+        history.iter().map(line).collect::<Vec<_>>()
+    };
+    assert_eq!(told(9), ["Ann/Acme role [A] added", "Ann/Acme Bob/Acme: Editor instead of Reader"]);
+    assert_eq!(told(1), ["Ann/Acme role [A] added"]);
+    for round in 0..notes::limits::ACL_HISTORY_MAX {
+        set(&again, &database, &|acl| acl.uniform = round % 2 == 0);
+    }
+    assert_eq!(told(usize::MAX).len(), notes::limits::ACL_HISTORY_MAX);
+    assert_eq!(told(usize::MAX).last().unwrap(), "Ann/Acme enforced from now on");
 }
 
 #[test]

@@ -5,12 +5,12 @@
 //! own databases, so nobody can lock the administrator out.
 
 use notes::acl::DEFAULT_ENTRY;
-use notes::{Access, Acl, AclEntry, AclFlags, AclKind, AclLevel, level};
+use notes::{Access, Acl, AclDifference, AclEntry, AclFlags, AclKind, AclLevel, level};
 use serde_json::{Value, json};
 
-use super::answer::record;
+use super::answer::{moment, record};
 use super::databases::open;
-use super::request::{AccessFlag, AccessKind, AccessLevel, AclChange, AclRequest};
+use super::request::{AccessFlag, AccessKind, AccessLevel, AclChange, AclRequest, AclSettings, Switch};
 use super::{Answer, Failure, Outcome};
 use crate::core::Core;
 
@@ -32,19 +32,100 @@ pub(super) fn execute(core: &Core, path: &str, request: &AclRequest) -> Outcome 
             Ok(Answer::list(acl.entries.iter().map(row).collect()))
         }
         AclRequest::Set(change) => set(core, path, change),
+        AclRequest::Settings(settings) => set_settings(core, path, settings),
+        AclRequest::History { last } => history(core, path, *last),
         AclRequest::Remove { who } => remove(core, path, who),
     }
 }
 
 fn row(entry: &AclEntry) -> Value {
-    let flags = FLAGS.iter().filter(|(_, flag, _)| entry.flags.has(*flag)).map(|(_, _, name)| *name);
     record(vec![
         ("name", json!(entry.name.to_string())),
-        ("level", json!(entry.level.to_string().to_lowercase().replace(' ', "-"))),
+        ("level", json!(level_name(entry.level))),
         ("kind", json!(kind_name(entry.kind))),
-        ("flags", json!(flags.collect::<Vec<_>>())),
+        ("flags", json!(flag_names(entry.flags))),
         ("roles", json!(entry.roles)),
     ])
+}
+
+fn level_name(level: AclLevel) -> String {
+    level.to_string().to_lowercase().replace(' ', "-")
+}
+
+fn flag_names(flags: AclFlags) -> Vec<&'static str> {
+    FLAGS.iter().filter(|(_, flag, _)| flags.has(*flag)).map(|(_, _, name)| *name).collect()
+}
+
+fn history(core: &Core, path: &str, last: u32) -> Outcome {
+    let reader: Access<level::Reader> = open(core, path)?.lower();
+    let changes = reader.read()?.acl_history(last as usize)?;
+    let row = |change: &notes::AclChange| {
+        let mut what: Vec<String> = change.differences.iter().map(told).collect();
+        if change.left_out > 0 {
+            what.push(format!("and {} more", change.left_out));
+        }
+        record(vec![
+            ("at", moment(Some(change.at))),
+            ("by", json!(if change.is_repair { "a repair" } else { change.by.as_str() })),
+            ("change", json!(change.modseq.0)),
+            ("what", json!(what)),
+        ])
+    };
+    Ok(Answer::list(changes.iter().map(row).collect()))
+}
+
+/// Tells a difference with the words of the command line.
+fn told(difference: &AclDifference) -> String {
+    let entry = |entry: &AclEntry| {
+        let words =
+            std::iter::once(level_name(entry.level)).chain(flag_names(entry.flags).into_iter().map(str::to_owned));
+        let kind = (entry.kind != AclKind::Unspecified).then(|| kind_name(entry.kind).to_owned());
+        words.chain(entry.roles.iter().cloned()).chain(kind).collect::<Vec<_>>().join(" ")
+    };
+    match difference {
+        AclDifference::Added(added) => format!("{} added: {}", added.name, entry(added)),
+        AclDifference::Removed(removed) => format!("{} removed, was: {}", removed.name, entry(removed)),
+        AclDifference::Changed { before, after } => {
+            format!("{}: {} instead of {}", after.name, entry(after), entry(before))
+        }
+        AclDifference::InternetMax { before, after } => {
+            format!("max-internet-access {} instead of {}", level_name(*after), level_name(*before))
+        }
+        AclDifference::Uniform(_) | AclDifference::RoleAdded(_) | AclDifference::RoleRemoved(_) => {
+            difference.to_string()
+        }
+    }
+}
+
+fn set_settings(core: &Core, path: &str, settings: &AclSettings) -> Outcome {
+    let AclSettings { max_internet_access, enforce, add_role, remove_role } = settings;
+    let is_question =
+        max_internet_access.is_none() && enforce.is_none() && add_role.is_empty() && remove_role.is_empty();
+    if is_question {
+        let reader: Access<level::Reader> = open(core, path)?.lower();
+        let acl = reader.read()?.acl();
+        return Ok(Answer::record(vec![
+            ("max_internet_access", json!(level_name(acl.internet_max))),
+            ("enforced", json!(acl.uniform)),
+            ("roles", json!(acl.roles)),
+            ("entries", json!(acl.entries.len())),
+        ]));
+    }
+    let (added, removed) = (roles(add_role)?, roles(remove_role)?);
+    edit(core, path, |acl| {
+        acl.internet_max = max_internet_access.map_or(acl.internet_max, level_of);
+        acl.uniform = enforce.map_or(acl.uniform, |switch| switch == Switch::On);
+        if let Some(unknown) = removed.iter().find(|role| !acl.roles.contains(*role)) {
+            return Err(Failure::Refused(format!("there is no role {unknown} in {path}")));
+        }
+        acl.roles.extend(added.iter().cloned());
+        acl.roles.retain(|role| !removed.contains(role));
+        for entry in &mut acl.entries {
+            entry.roles.retain(|role| !removed.contains(role));
+        }
+        Ok(())
+    })?;
+    Ok(Answer::say(format!("The access control list of {path} was changed.")))
 }
 
 fn set(core: &Core, path: &str, change: &AclChange) -> Outcome {
@@ -71,7 +152,12 @@ fn set(core: &Core, path: &str, change: &AclChange) -> Outcome {
         }
         Ok(entry)
     })?;
-    let answer = Answer::say(format!("{} has the level {} in {path}.", entry.name, entry.level));
+    let mut answer = Answer::say(format!("{} has the level {} in {path}.", entry.name, entry.level));
+    let idle = entry.flags.without(AclFlags::meaningful_at(entry.level));
+    if !change.flags.is_empty() && idle != AclFlags::NONE {
+        let names = flag_names(idle).join(", ");
+        answer = answer.and(format!("At the level {} these flags make no difference: {names}.", entry.level));
+    }
     Ok(match subject.is_known {
         true => answer,
         false => answer.and(format!("Nobody here is called {}.", entry.name)),
@@ -108,10 +194,22 @@ fn edit<T>(core: &Core, path: &str, change: impl FnOnce(&mut Acl) -> Result<T, F
     let mut transaction = core.notes.transaction(&accesses)?;
     let mut acl = reader.read()?.acl().as_ref().clone();
     let outcome = change(&mut acl)?;
-    transaction.on(0).acl_set(acl)?;
+    let before = reader.read()?.acl();
+    transaction.on(0).acl_set(acl.clone())?;
     let ticket = transaction.commit()?;
     core.store.durable(ticket).wait()?;
+    log(&access, &before, &acl);
     Ok(outcome)
+}
+
+/// Tells the log what the history holds.
+fn log(access: &Access<level::Manager>, before: &Acl, after: &Acl) {
+    let path = access.database().path();
+    let by = access.identity().name.abbreviated();
+    let change = notes::AclChange::between(before, after, &by, base::Timestamp::default(), base::Modseq::default());
+    for difference in &change.differences {
+        tracing::info!(target: "access", database = %path, by, "changed an access control list: {}", told(difference));
+    }
 }
 
 /// Whom an entry is about.
@@ -149,15 +247,12 @@ fn roles(names: &[String]) -> Result<std::collections::BTreeSet<String>, Failure
     let given = names.iter().map(|name| name.trim().trim_start_matches('[').trim_end_matches(']'));
     given
         .filter(|name| *name != "none")
-        .map(|name| match name.is_empty() || name.len() > ROLE_BYTES_MAX || name.chars().any(char::is_control) {
-            true => Err(Failure::Refused(format!("{name:?} cannot be the name of a role"))),
-            false => Ok(format!("[{name}]")),
+        .map(|name| {
+            let role = format!("[{name}]");
+            notes::acl::check_role(&role).map(|()| role).map_err(Failure::from)
         })
         .collect()
 }
-
-/// Longest name of a role, as in the original.
-const ROLE_BYTES_MAX: usize = 15;
 
 fn level_of(level: AccessLevel) -> AclLevel {
     match level {
@@ -258,6 +353,39 @@ mod tests {
     }
 
     #[test]
+    fn the_list_as_a_whole_is_set_and_every_change_is_remembered() {
+        let sample = with_database();
+        let planner =
+            AclChange { roles: vec!["Planner".to_owned()], level: Some(AccessLevel::Manager), ..change("ann") };
+        acl(&sample, AclRequest::Set(planner)).expect("it can be set");
+        assert_eq!(level_in(&sample, "ann"), AclLevel::Editor, "she has a password and no key");
+        let settings = AclSettings {
+            max_internet_access: Some(AccessLevel::Reader),
+            enforce: Some(Switch::On),
+            add_role: vec!["Boss".to_owned()],
+            remove_role: vec!["[Planner]".to_owned()],
+        };
+        acl(&sample, AclRequest::Settings(settings)).expect("it can be set");
+        assert_eq!(level_in(&sample, "ann"), AclLevel::Reader);
+        let shown = acl(&sample, AclRequest::Settings(AclSettings::default())).expect("it is there").data;
+        let fields = ["max_internet_access", "enforced", "roles"].map(|name| shown[name].clone());
+        assert_eq!(fields, [json!("reader"), json!(true), json!(["[Boss]"])]);
+        let idle = AclChange { flags: vec![AccessFlag::NoCreate], ..change("ann") };
+        let answer = acl(&sample, AclRequest::Set(idle)).expect("it can be set");
+        assert!(answer.says.iter().any(|text| text.contains("no difference: no-create")), "{answer:?}");
+        let told = acl(&sample, AclRequest::History { last: 2 }).expect("it is there").data;
+        assert_eq!(told[0]["what"], json!(["ann/acme.test: manager no-create person instead of manager person"]));
+        let expected = json!([
+            "max-internet-access reader instead of editor",
+            "enforced from now on",
+            "role [Boss] added",
+            "role [Planner] removed",
+            "ann/acme.test: manager person instead of manager [Planner] person",
+        ]);
+        assert_eq!((&told[1]["what"], told.as_array().map(Vec::len)), (&expected, Some(2)));
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused_with_the_next_step() {
         let sample = with_database();
         let check = |what: AclRequest, expected: &str| {
@@ -268,7 +396,10 @@ mod tests {
         let level = Some(AccessLevel::Reader);
         check(AclRequest::Set(AclChange { level, ..change("nobody@acme.test") }), "nobody here has the address");
         let roles = vec!["x".repeat(20)];
-        check(AclRequest::Set(AclChange { roles, ..change("ann") }), "name of a role");
+        check(AclRequest::Set(AclChange { roles, ..change("ann") }), "a role stands in brackets");
+        check(AclRequest::Set(AclChange { level, ..change("*Acme") }), "a wildcard begins with *");
+        let remove = AclSettings { remove_role: vec!["Nobody".to_owned()], ..AclSettings::default() };
+        check(AclRequest::Settings(remove), "there is no role [Nobody]");
         check(AclRequest::Remove { who: "ann".to_owned() }, "acl plans.nsf list");
         check(AclRequest::Remove { who: "-Default-".to_owned() }, "--level no-access");
         let elsewhere = AclChange { level, ..change("Zoe/Elsewhere") };

@@ -32,7 +32,7 @@ const REPORT_EVERY: u64 = 100;
 
 pub(super) fn execute(core: &Core, request: &ExportRequest, report: &mut Report<'_>) -> Outcome {
     let person = people::find(core, &request.user)?;
-    let file = core.mail.open_as_server(&person.mail_file)?;
+    let file = core.mail.open_as_tool(&person.mail_file, &core.directory.options().server)?;
     let view = file.view()?;
     let folders = wanted_folders(&view, &request.folders)?;
     make_folder(&request.to)?;

@@ -51,6 +51,9 @@ const COMPLAINTS_MAX: usize = 10;
 pub(super) fn execute(core: &Core, request: &ImportRequest, report: &mut Report<'_>) -> Outcome {
     let person = people::find(core, &request.user)?;
     core.mail.ensure(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes)?;
+    let tool = core.mail.open_as_tool(&person.mail_file, &core.directory.options().server)?;
+    tool.require_editor()?;
+    // What it notes down of its progress is none of the list's business.
     let file = core.mail.open_as_server(&person.mail_file)?;
     if request.anew {
         forget_all(&file)?;

@@ -382,7 +382,12 @@ const ACCESS_HELP: &str = "Levels, each with the rights of those before it:
   manager    may change this list and delete the database
 
 The entry with somebody's very name decides alone; else the highest level among the entries for their groups and for
-wildcards that cover them (*/Sales/Acme); else the entry -Default-, or Anonymous for those who did not log in.";
+wildcards that cover them (*/Sales/Acme); else the entry -Default-, or Anonymous for those who did not log in.
+
+Flags count only where they make a difference: no-create for authors, no-delete from author on, create-folders for
+editors, read-public below reader, write-public below editor.
+
+Who logs in with a password gets at most what `settings` says: editor, unless it was changed.";
 
 /// What to change of a database.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
@@ -429,6 +434,14 @@ pub enum AclRequest {
         #[arg(allow_hyphen_values = true)]
         who: String,
     },
+    /// Shows what holds for the list as a whole, or changes it.
+    Settings(AclSettings),
+    /// Shows who changed the list, when, and what; the latest change first.
+    History {
+        /// At most so many changes. 500 are kept.
+        #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
+        last: u32,
+    },
 }
 
 /// An entry of an access control list, as it shall be.
@@ -449,6 +462,24 @@ pub struct AclChange {
     /// A role, as in HRStaff; takes the place of all roles before, none takes them away. May be given several times.
     #[arg(long = "role", value_name = "NAME|none")]
     pub roles: Vec<String>,
+}
+
+/// What holds for an access control list as a whole. What is not named stays; with nothing named all is shown.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
+pub struct AclSettings {
+    /// The most that those get who log in with a password, as over IMAP, or not at all. Editor unless it is set: owners of mailboxes read,
+    /// mark, move and delete with it, and make folders.
+    #[arg(long, value_name = "LEVEL", value_enum)]
+    pub max_internet_access: Option<AccessLevel>,
+    /// Whether the list holds for import and export on this server, too, and is to be the same in all replicas.
+    #[arg(long, value_enum)]
+    pub enforce: Option<Switch>,
+    /// Adds a role, as in HRStaff: at most 16 bytes. May be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub add_role: Vec<String>,
+    /// Removes a role, from entries as well. May be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub remove_role: Vec<String>,
 }
 
 /// How much somebody may do.
@@ -501,13 +532,13 @@ pub enum AccessFlag {
     NoDelete,
     /// May create shared folders and views.
     CreateFolders,
-    /// May create personal folders and views (kept for clients that ask).
+    /// May create personal folders and views (nothing asks for it yet).
     CreatePersonalFolders,
-    /// May create personal agents (kept for clients that ask).
+    /// May create personal agents (nothing asks for it yet).
     CreatePersonalAgents,
-    /// May read public documents, whatever the level (kept for clients that ask).
+    /// May read public documents without being a reader.
     ReadPublic,
-    /// May write public documents, whatever the level (kept for clients that ask).
+    /// May create and change public documents without being an editor.
     WritePublic,
 }
 

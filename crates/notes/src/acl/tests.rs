@@ -1,0 +1,228 @@
+//! What lists give to whom, and what a list may be.
+
+use super::*;
+
+fn acl(lines: &[(&str, AclLevel)]) -> Acl {
+    Acl { entries: lines.iter().map(|(name, level)| AclEntry::new(*name, *level)).collect(), ..Acl::default() }
+}
+
+fn ann(groups: &[&str]) -> Identity {
+    Identity { groups: groups.iter().map(|name| Name::new(name)).collect(), ..Identity::person("Ann/Sales/Acme") }
+}
+
+#[test]
+fn the_closest_entry_decides() {
+    use AclLevel::{Author, Editor, NoAccess, Reader};
+    let check = |lines: &[(&str, AclLevel)], groups: &[&str], expected: AclLevel| {
+        assert_eq!(acl(lines).evaluate(&ann(groups)).level, expected, "{lines:?} {groups:?}");
+    };
+    check(&[("-Default-", Reader)], &[], Reader);
+    check(&[], &[], NoAccess);
+    check(&[("-Default-", Reader), ("Ann/Sales/Acme", NoAccess), ("Staff", Editor)], &["Staff"], NoAccess);
+    check(&[("-Default-", Reader), ("Staff", Author), ("*/Sales/Acme", Editor)], &["Staff"], Editor);
+    check(&[("-Default-", Editor), ("*/Research/Acme", Reader)], &[], Editor);
+    check(&[("-Default-", Editor), ("*/Sales/Acme", Reader)], &[], Reader);
+}
+
+#[test]
+fn anonymous_has_its_own_entry_or_the_default() {
+    let with = acl(&[("-Default-", AclLevel::Editor), ("Anonymous", AclLevel::NoAccess)]);
+    assert_eq!(with.evaluate(&Identity::anonymous()).level, AclLevel::NoAccess);
+    let without = acl(&[("-Default-", AclLevel::Reader)]);
+    assert_eq!(without.evaluate(&Identity::anonymous()).level, AclLevel::Reader);
+}
+
+#[test]
+fn a_person_entry_does_not_serve_a_server() {
+    let mut list = acl(&[("-Default-", AclLevel::NoAccess), ("Ann/Sales/Acme", AclLevel::Editor)]);
+    list.entries[1].kind = AclKind::Server;
+    assert_eq!(list.evaluate(&ann(&[])).level, AclLevel::NoAccess);
+}
+
+#[test]
+fn forbidding_flags_hold_only_when_all_groups_have_them() {
+    let mut list = acl(&[("Staff", AclLevel::Editor), ("Board", AclLevel::Editor)]);
+    list.entries[0].flags = AclFlags::NO_DELETE.with(AclFlags::CREATE_FOLDER);
+    let flags = |groups: &[&str]| {
+        list.evaluate(&ann(groups)).flags.without(AclFlags::PUBLIC_READER).without(AclFlags::PUBLIC_WRITER)
+    };
+    assert_eq!(flags(&["Staff"]), AclFlags::NO_DELETE.with(AclFlags::CREATE_FOLDER));
+    assert_eq!(flags(&["Staff", "Board"]), AclFlags::CREATE_FOLDER);
+}
+
+#[test]
+fn roles_are_united() {
+    let mut list = acl(&[("Staff", AclLevel::Reader), ("Ann/Sales/Acme", AclLevel::Editor)]);
+    list.entries[0].roles.insert("[A]".into());
+    list.entries[1].roles.insert("[B]".into());
+    let roles: Vec<_> = list.evaluate(&ann(&["Staff"])).roles.into_iter().collect();
+    assert_eq!(roles, ["[A]", "[B]"]);
+}
+
+#[test]
+fn the_stored_form_reads_back() {
+    let mut list = acl(&[("-Default-", AclLevel::Reader), ("Ann/Sales/Acme", AclLevel::Manager)]);
+    list.uniform = true;
+    list.roles.insert("[X]".into());
+    list.entries[1].roles.insert("[X]".into());
+    assert_eq!(Acl::decode(&list.encode()), Ok(list.clone()));
+    let bytes = list.encode();
+    assert!((0..bytes.len()).all(|length| Acl::decode(&bytes[..length]).is_err()));
+}
+
+#[test]
+fn a_name_may_not_occur_twice() {
+    assert!(acl(&[("A", AclLevel::Reader), ("a", AclLevel::Editor)]).check().is_err());
+}
+
+#[test]
+fn an_entry_counts_only_for_its_kind() {
+    use AclKind::{MixedGroup, Person, PersonGroup, Server, ServerGroup, Unspecified};
+    let check = |name: &str, kind: AclKind, server: bool, expected: bool| {
+        let mut list = acl(&[("-Default-", AclLevel::NoAccess), (name, AclLevel::Reader)]);
+        list.entries[1].kind = kind;
+        let who = Identity { server, ..ann(&["Staff"]) };
+        assert_eq!(list.evaluate(&who).level == AclLevel::Reader, expected, "{name} {kind:?} server: {server}");
+    };
+    for (kind, as_person, as_server) in
+        [(Unspecified, true, true), (Person, true, false), (Server, false, true), (PersonGroup, false, false)]
+    {
+        check("Ann/Sales/Acme", kind, false, as_person);
+        check("Ann/Sales/Acme", kind, true, as_server);
+    }
+    for (kind, as_person, as_server) in [
+        (Unspecified, true, true),
+        (MixedGroup, true, true),
+        (PersonGroup, true, false),
+        (ServerGroup, false, true),
+        (Person, false, false),
+        (Server, false, false),
+    ] {
+        check("Staff", kind, false, as_person);
+        check("Staff", kind, true, as_server);
+    }
+    check("*/Sales/Acme", PersonGroup, false, true);
+    check("*/Sales/Acme", Person, false, true);
+    check("*/Sales/Acme", ServerGroup, false, false);
+    check("*", Unspecified, false, true);
+}
+
+#[test]
+fn flags_count_where_they_mean_something() {
+    let all = AclFlags(0x069d);
+    let check = |level: AclLevel, flags: AclFlags, expected: AclFlags| {
+        let mut list = acl(&[("Ann/Sales/Acme", level)]);
+        list.entries[0].flags = flags;
+        assert_eq!(list.evaluate(&ann(&[])).flags, expected, "{level}");
+    };
+    let public = AclFlags::PUBLIC_READER.with(AclFlags::PUBLIC_WRITER);
+    check(AclLevel::NoAccess, all, public);
+    check(AclLevel::Depositor, all, public);
+    check(AclLevel::Reader, all, AclFlags(0x0618));
+    check(AclLevel::Author, all, AclFlags(0x061d));
+    check(AclLevel::Editor, all, AclFlags(0x069c));
+    check(AclLevel::Designer, all, AclFlags(0x069c));
+    check(AclLevel::Manager, all, AclFlags(0x069c));
+    check(AclLevel::NoAccess, AclFlags::NONE, AclFlags::NONE);
+    check(AclLevel::Reader, AclFlags::NONE, AclFlags::PUBLIC_READER);
+    check(AclLevel::Editor, AclFlags::NONE, public);
+    check(AclLevel::Manager, AclFlags::NONE, AclFlags(0x0698));
+    check(AclLevel::Manager, AclFlags::NO_DELETE, AclFlags(0x069c));
+}
+
+#[test]
+fn a_password_gives_at_most_what_the_list_says() {
+    use AclLevel::{Depositor, Editor, Manager, NoAccess, Reader};
+    let check = |has: AclLevel, max: AclLevel, expected: AclLevel, makes_folders: bool| {
+        let list = Acl { internet_max: max, ..acl(&[("Ann/Sales/Acme", has)]) };
+        let by_key = list.evaluate(&ann(&[]));
+        let by_password = list.evaluate(&ann(&[]).authenticated(Authentication::Password));
+        assert_eq!((by_key.level, by_password.level), (has, expected), "{has} at most {max}");
+        assert_eq!(by_password.flags.has(AclFlags::CREATE_FOLDER), makes_folders, "{has} at most {max}");
+    };
+    check(Manager, Manager, Manager, true);
+    check(Manager, Editor, Editor, true);
+    check(Editor, Editor, Editor, false);
+    check(Reader, Editor, Reader, false);
+    check(Manager, Reader, Reader, false);
+    check(Manager, NoAccess, NoAccess, false);
+    let open = Acl { internet_max: Depositor, ..acl(&[("-Default-", Manager)]) };
+    assert_eq!(open.evaluate(&Identity::anonymous()).level, Depositor);
+    assert_eq!(open.evaluate(&Identity::local_server("hub")).level, Manager);
+    assert_eq!(Acl::default().internet_max, Editor);
+}
+
+#[test]
+fn whom_the_highest_level_of_passwords_lowers_reads_nothing_public_by_it() {
+    let flags = |list: &Acl| list.evaluate(&ann(&[]).authenticated(Authentication::Password)).flags;
+    let mut list = Acl { internet_max: AclLevel::Depositor, ..acl(&[("Ann/Sales/Acme", AclLevel::Manager)]) };
+    assert_eq!(flags(&list), AclFlags::NONE);
+    list.entries[0] =
+        AclEntry { flags: AclFlags::PUBLIC_READER, ..AclEntry::new("Ann/Sales/Acme", AclLevel::NoAccess) };
+    assert_eq!(flags(&list), AclFlags::PUBLIC_READER, "who is not lowered keeps what the entry says");
+    list.internet_max = AclLevel::NoAccess;
+    assert_eq!(flags(&list), AclFlags::NONE);
+}
+
+#[test]
+fn an_enforced_list_holds_for_tools() {
+    let mut list = acl(&[("-Default-", AclLevel::NoAccess), ("hub/Acme", AclLevel::Reader)]);
+    let level = |list: &Acl, who: Identity| list.evaluate(&who).level;
+    assert_eq!(level(&list, Identity::local_tool("hub/Acme")), AclLevel::Manager);
+    list.uniform = true;
+    assert_eq!(level(&list, Identity::local_tool("hub/Acme")), AclLevel::Reader);
+    assert_eq!(level(&list, Identity::local_tool("spoke/Acme")), AclLevel::NoAccess);
+    assert_eq!(level(&list, Identity::local_server("hub/Acme")), AclLevel::Manager, "delivery and indexes go on");
+}
+
+#[test]
+fn the_stored_form_of_version_1_is_read() {
+    let list = Acl { uniform: true, ..acl(&[("-Default-", AclLevel::Reader)]) };
+    let mut bytes = list.encode();
+    assert_eq!((bytes[0], bytes.remove(2)), (2, AclLevel::Editor as u8));
+    bytes[0] = 1;
+    assert_eq!(Acl::decode(&bytes), Ok(list));
+}
+
+#[test]
+fn what_cannot_be_in_a_list_is_refused() {
+    let check = |change: &dyn Fn(&mut Acl), expected: Option<&str>| {
+        let mut list = acl(&[("-Default-", AclLevel::NoAccess), ("Ann/Sales/Acme", AclLevel::Manager)]);
+        change(&mut list);
+        match (list.check(), expected) {
+            (Ok(()), None) => {}
+            (Err(error), Some(text)) => assert!(error.to_string().contains(text), "{error}"),
+            (outcome, _) => panic!("{outcome:?} instead of {expected:?}"),
+        }
+    };
+    let role = |name: &'static str| {
+        move |list: &mut Acl| {
+            list.roles.insert(name.to_owned());
+        }
+    };
+    let named = |name: &'static str| move |list: &mut Acl| list.entries.push(AclEntry::new(name, AclLevel::Reader));
+    check(&|_| {}, None);
+    check(&role("[HRStaff]"), None);
+    check(&role("[Sixteen bytes ok]"), None);
+    check(&role("[Seventeen bytes x]"), Some("at most 16 bytes"));
+    check(&role("HRStaff"), Some("brackets"));
+    check(&role("[]"), Some("brackets"));
+    check(&role("[a]b]"), Some("brackets"));
+    check(&role("[ a]"), Some("brackets"));
+    let twice = |list: &mut Acl| list.roles.extend(["[A]".to_owned(), "[a]".to_owned()]);
+    check(&twice, Some("two spellings"));
+    let unknown = |list: &mut Acl| list.entries[1].roles.extend(["[A]".to_owned()]);
+    check(&unknown, Some("no role of this database"));
+    check(&named("*/Sales/Acme"), None);
+    check(&named("*"), None);
+    check(&named("*@acme.test"), None);
+    check(&named("*Acme"), Some("wildcard"));
+    check(&named("*/"), Some("wildcard"));
+    check(&named("Ann*/Acme"), Some("wildcard"));
+    check(&named("**/Acme"), Some("wildcard"));
+    check(&named("Ann\u{7}"), Some("control characters"));
+    check(&named(""), Some("not empty"));
+    check(&named("ANN/sales/ACME"), Some("there twice"));
+    check(&|list| list.entries[0].kind = AclKind::Person, Some("has no kind"));
+    check(&|list| list.entries.extend(vec![AclEntry::new("x", AclLevel::Reader); 10_000]), Some("limited to"));
+}

@@ -1,0 +1,280 @@
+//! What was changed in an access control list, by whom and when.
+//!
+//! Each transaction that changes the list adds one record to the table `meta`, under its modseq: the moment, the name, and the differences between the
+//! list before and after. The last [`ACL_HISTORY_MAX`] are kept. A record is written in the batch of the change, so that neither is without the other.
+//! A repair that had to make a list anew says so, too.
+//!
+//! Left out: what the list was when the database was made, which follows from the list as it is and the differences, unless some were forgotten.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+
+use base::codec::{Decoder, Encoder, Truncated};
+use base::{DbNumber, Modseq, Name, Timestamp};
+use store::{Batch, Direction, Read, Table};
+
+use crate::acl::{Acl, AclEntry, AclFlags, AclLevel, decode_entry, encode_entry};
+use crate::database::damaged;
+use crate::error::Result;
+use crate::keys;
+use crate::limits::{ACL_DIFFERENCES_MAX, ACL_HISTORY_MAX};
+use crate::reading::Reading;
+
+/// One change of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AclChange {
+    /// The transaction.
+    pub modseq: Modseq,
+    /// When.
+    pub at: Timestamp,
+    /// Who, as people read it.
+    pub by: String,
+    /// A repair has made the list anew.
+    pub is_repair: bool,
+    /// What is different.
+    pub differences: Vec<AclDifference>,
+    /// How many more differences there were.
+    pub left_out: u64,
+}
+
+/// One thing that is different in a list.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AclDifference {
+    /// An entry is new.
+    Added(AclEntry),
+    /// An entry is gone.
+    Removed(AclEntry),
+    /// An entry says something else.
+    Changed { before: AclEntry, after: AclEntry },
+    /// There is one more role.
+    RoleAdded(String),
+    /// A role is gone.
+    RoleRemoved(String),
+    /// The list is enforced from now on, or no more.
+    Uniform(bool),
+    /// Passwords give at most something else.
+    InternetMax { before: AclLevel, after: AclLevel },
+}
+
+impl AclChange {
+    /// Compares two lists.
+    #[must_use]
+    pub fn between(before: &Acl, after: &Acl, by: &str, at: Timestamp, modseq: Modseq) -> Self {
+        let mut differences = differences(before, after);
+        let left_out = differences.len().saturating_sub(ACL_DIFFERENCES_MAX) as u64;
+        differences.truncate(ACL_DIFFERENCES_MAX);
+        Self { modseq, at, by: by.to_owned(), is_repair: false, differences, left_out }
+    }
+
+    /// Gives the stored form (version 1); the modseq is the key.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::new();
+        out.u8(1).i64(self.at.0).text(&self.by).u8(u8::from(self.is_repair)).varint(self.left_out);
+        out.varint(self.differences.len() as u64);
+        self.differences.iter().for_each(|difference| difference.encode(&mut out));
+        out.finish()
+    }
+
+    /// Reads the stored form.
+    pub fn decode(modseq: Modseq, bytes: &[u8]) -> std::result::Result<Self, Truncated> {
+        let mut input = Decoder::new(bytes);
+        if input.u8()? != 1 {
+            return Err(Truncated);
+        }
+        let at = Timestamp(input.i64()?);
+        let by = input.text()?.to_owned();
+        let is_repair = input.u8()? != 0;
+        let left_out = input.varint()?;
+        let count = input.count()?;
+        if count > ACL_DIFFERENCES_MAX {
+            return Err(Truncated);
+        }
+        let differences =
+            (0..count).map(|_| AclDifference::decode(&mut input)).collect::<std::result::Result<_, _>>()?;
+        Ok(Self { modseq, at, by, is_repair, differences, left_out })
+    }
+}
+
+impl AclDifference {
+    fn encode(&self, out: &mut Encoder) {
+        match self {
+            Self::Added(entry) => encode_entry(out.u8(1), entry),
+            Self::Removed(entry) => encode_entry(out.u8(2), entry),
+            Self::Changed { before, after } => {
+                encode_entry(out.u8(3), before);
+                encode_entry(out, after);
+            }
+            Self::RoleAdded(role) => drop(out.u8(4).text(role)),
+            Self::RoleRemoved(role) => drop(out.u8(5).text(role)),
+            Self::Uniform(is_uniform) => drop(out.u8(6).u8(u8::from(*is_uniform))),
+            Self::InternetMax { before, after } => drop(out.u8(7).u8(*before as u8).u8(*after as u8)),
+        }
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, Truncated> {
+        let level = |input: &mut Decoder<'_>| {
+            let number = usize::from(input.u8()?);
+            AclLevel::ALL.get(number).copied().ok_or(Truncated)
+        };
+        Ok(match input.u8()? {
+            1 => Self::Added(decode_entry(input)?),
+            2 => Self::Removed(decode_entry(input)?),
+            3 => Self::Changed { before: decode_entry(input)?, after: decode_entry(input)? },
+            4 => Self::RoleAdded(input.text()?.to_owned()),
+            5 => Self::RoleRemoved(input.text()?.to_owned()),
+            6 => Self::Uniform(input.u8()? != 0),
+            7 => Self::InternetMax { before: level(input)?, after: level(input)? },
+            _ => return Err(Truncated),
+        })
+    }
+}
+
+impl fmt::Display for AclDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Added(entry) => write!(f, "{} added: {}", entry.name, Told(entry)),
+            Self::Removed(entry) => write!(f, "{} removed, was: {}", entry.name, Told(entry)),
+            Self::Changed { before, after } => write!(f, "{}: {} instead of {}", after.name, Told(after), Told(before)),
+            Self::RoleAdded(role) => write!(f, "role {role} added"),
+            Self::RoleRemoved(role) => write!(f, "role {role} removed"),
+            Self::Uniform(true) => f.write_str("enforced from now on"),
+            Self::Uniform(false) => f.write_str("enforced no more"),
+            Self::InternetMax { before, after } => write!(f, "passwords give at most {after} instead of {before}"),
+        }
+    }
+}
+
+/// What an entry says, without its name.
+struct Told<'e>(&'e AclEntry);
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let entry = self.0;
+        write!(f, "{}", entry.level)?;
+        if entry.kind != crate::acl::AclKind::Unspecified {
+            write!(f, ", {:?}", entry.kind)?;
+        }
+        if entry.flags != AclFlags::NONE {
+            write!(f, ", flags {:#06x}", entry.flags.0)?;
+        }
+        entry.roles.iter().try_for_each(|role| write!(f, ", {role}"))
+    }
+}
+
+fn differences(before: &Acl, after: &Acl) -> Vec<AclDifference> {
+    let by_name = |acl: &'_ Acl| -> HashMap<Name, AclEntry> {
+        acl.entries.iter().map(|entry| (entry.name.clone(), entry.clone())).collect()
+    };
+    let (old, new) = (by_name(before), by_name(after));
+    let mut found = Vec::new();
+    if before.internet_max != after.internet_max {
+        found.push(AclDifference::InternetMax { before: before.internet_max, after: after.internet_max });
+    }
+    if before.uniform != after.uniform {
+        found.push(AclDifference::Uniform(after.uniform));
+    }
+    let only =
+        |one: &BTreeSet<String>, other: &BTreeSet<String>| -> Vec<String> { one.difference(other).cloned().collect() };
+    found.extend(only(&after.roles, &before.roles).into_iter().map(AclDifference::RoleAdded));
+    found.extend(only(&before.roles, &after.roles).into_iter().map(AclDifference::RoleRemoved));
+    for entry in &after.entries {
+        match old.get(&entry.name) {
+            None => found.push(AclDifference::Added(entry.clone())),
+            Some(before) if before != entry => {
+                found.push(AclDifference::Changed { before: before.clone(), after: entry.clone() });
+            }
+            Some(_) => {}
+        }
+    }
+    let gone = before.entries.iter().filter(|entry| !new.contains_key(&entry.name));
+    found.extend(gone.cloned().map(AclDifference::Removed));
+    found
+}
+
+/// Adds a change to the history and forgets the oldest ones beyond what is kept. A second change of the same transaction takes the place of the first.
+pub(crate) fn put(reader: &dyn Read, database: DbNumber, change: &AclChange, batch: &mut Batch) -> Result<()> {
+    let mut known = 0;
+    let mut cursor = reader.scan(Table::Meta, &keys::acl_history(database), Direction::Backward)?;
+    while let Some((key, _)) = cursor.next()? {
+        known += 1;
+        if known >= ACL_HISTORY_MAX {
+            batch.delete(Table::Meta, key);
+        }
+    }
+    batch.put(Table::Meta, &keys::acl_change(database, change.modseq), &change.encode());
+    Ok(())
+}
+
+impl Reading<'_> {
+    /// Gives the last changes of the access control list, the latest first.
+    pub fn acl_history(&self, count_max: usize) -> Result<Vec<AclChange>> {
+        let range = keys::acl_history(self.database().number());
+        let mut cursor = self.snapshot.scan(Table::Meta, &range, Direction::Backward)?;
+        let mut found = Vec::new();
+        while found.len() < count_max {
+            let Some((key, value)) = cursor.next()? else { break };
+            let change = keys::split_acl_change(key).and_then(|modseq| AclChange::decode(modseq, value).ok());
+            found.push(change.ok_or_else(|| damaged(Table::Meta, key))?);
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::acl::AclKind;
+
+    fn list() -> Acl {
+        let mut acl = Acl::private(&Name::new("Ann/Acme"));
+        acl.roles.insert("[A]".into());
+        acl.entries.push(AclEntry { kind: AclKind::MixedGroup, ..AclEntry::new("Staff", AclLevel::Reader) });
+        acl
+    }
+
+    fn check(change: impl FnOnce(&mut Acl), expected: &[&str]) {
+        let (before, mut after) = (list(), list());
+        change(&mut after);
+        let told = AclChange::between(&before, &after, "Ann/Acme", Timestamp(5), Modseq(7));
+        let texts: Vec<String> = told.differences.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, expected);
+        let bytes = told.encode();
+        assert_eq!(AclChange::decode(Modseq(7), &bytes), Ok(told));
+        assert!((0..bytes.len()).all(|length| AclChange::decode(Modseq(7), &bytes[..length]).is_err()));
+    }
+
+    #[test]
+    fn every_difference_is_told_and_reads_back() {
+        check(|_| {}, &[]);
+        check(|acl| acl.entries.reverse(), &[]);
+        check(
+            |acl| acl.entries[2].level = AclLevel::Editor,
+            &["Staff: Editor, MixedGroup instead of Reader, MixedGroup"],
+        );
+        check(
+            |acl| acl.entries[2].flags = AclFlags::NO_DELETE,
+            &["Staff: Reader, MixedGroup, flags 0x0004 instead of Reader, MixedGroup"],
+        );
+        check(|acl| acl.entries.truncate(2), &["Staff removed, was: Reader, MixedGroup"]);
+        let role = |acl: &mut Acl| {
+            acl.roles = BTreeSet::from(["[B]".to_owned()]);
+            acl.entries[0].roles.insert("[B]".to_owned());
+        };
+        check(role, &["role [B] added", "role [A] removed", "-Default-: No Access, [B] instead of No Access"]);
+        check(|acl| acl.uniform = true, &["enforced from now on"]);
+        check(|acl| acl.internet_max = AclLevel::Reader, &["passwords give at most Reader instead of Editor"]);
+        let bob = |acl: &mut Acl| acl.entries.push(AclEntry::new("Bob/Acme", AclLevel::Author));
+        check(bob, &["Bob/Acme added: Author"]);
+    }
+
+    #[test]
+    fn of_very_many_differences_some_are_counted_only() {
+        let mut after = list();
+        after
+            .entries
+            .extend((0..1_000).map(|number| AclEntry::new(format!("P{number}/Acme").as_str(), AclLevel::Reader)));
+        let told = AclChange::between(&list(), &after, "", Timestamp(0), Modseq(1));
+        assert_eq!((told.differences.len(), told.left_out), (ACL_DIFFERENCES_MAX, 1_000 - ACL_DIFFERENCES_MAX as u64));
+    }
+}
