@@ -61,12 +61,16 @@ impl Name {
         self.canonical.is_empty()
     }
 
-    /// Tells whether this pattern (`*/OU=Sales/O=Acme`, or a plain name) covers `name`.
+    /// Tells whether this pattern (`*/OU=Sales/O=Acme`, `*@acme.test`, `*`, or a plain name) covers `name`. A star stands for whole parts of names:
+    /// `*Acme` covers nobody, for it would cover `BigAcme`, too.
     #[must_use]
     pub fn covers(&self, name: &Self) -> bool {
         let Some(suffix) = self.canonical.strip_prefix('*') else {
             return self == name;
         };
+        if !suffix.is_empty() && !suffix.starts_with(['/', '@']) {
+            return false;
+        }
         let candidate = name.canonical.to_lowercase();
         candidate.ends_with(&suffix.to_lowercase()) && candidate.len() > suffix.len()
     }
@@ -144,5 +148,8 @@ mod tests {
         assert!(pattern.covers(&Name::new("Ann Smith/Sales/Acme")));
         assert!(!pattern.covers(&Name::new("Ann Smith/Research/Acme")));
         assert!(!pattern.covers(&Name::new("Sales/Acme")));
+        assert!(Name::new("*@acme.test").covers(&Name::new("ann@acme.test")));
+        assert!(Name::new("*").covers(&Name::new("Ann")));
+        assert!(!Name::new("*Acme").covers(&Name::new("Ann/BigAcme")));
     }
 }

@@ -4,6 +4,10 @@
 //! asked for, or an error. Everything that touches the data of a database takes an `Access`, so the right cannot be
 //! forgotten. The level is part of the type: reading wants [`AtLeast<Reader>`], changing the ACL [`AtLeast<Manager>`].
 //!
+//! Two levels as types are no steps of the ladder. [`level::Public`] is the proof that somebody may read public documents: who has Reader access
+//! or the flag for it; it gives a [`crate::PublicReading`] and no [`crate::Reading`]. [`level::Depositor`], which transactions ask for, is also had by who may write nothing but
+//! public documents: what may be put in, each verb of a writer looks at anyway.
+//!
 //! An `Access` notices when the ACL changed since it was made: it is evaluated anew before the next use, and a right
 //! that was taken away is gone at once. Readers and Authors items refine it per note: [`Grant::may_read`],
 //! [`Grant::may_edit`].
@@ -18,6 +22,7 @@ use crate::acl::{AclFlags, AclLevel, Identity, Rights};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::item::{Item, ItemFlags, ItemRef, ValueRef};
+use crate::note::NoteFlags;
 
 /// The levels as types.
 pub mod level {
@@ -36,19 +41,45 @@ pub mod level {
         };
     }
 
+    /// May put documents in, or public ones at least.
+    #[derive(Clone, Copy, Debug)]
+    pub enum Depositor {}
+
+    impl super::Level for Depositor {
+        const LEVEL: crate::acl::AclLevel = crate::acl::AclLevel::Depositor;
+
+        fn is_had(rights: &crate::acl::Rights) -> bool {
+            rights.level >= Self::LEVEL || rights.flags.has(crate::acl::AclFlags::PUBLIC_WRITER)
+        }
+    }
+
+    impl super::AtLeast<Self> for Depositor {}
+
+    /// May read public documents at least.
+    #[derive(Clone, Copy, Debug)]
+    pub enum Public {}
+
+    impl super::Level for Public {
+        const LEVEL: crate::acl::AclLevel = crate::acl::AclLevel::Reader;
+
+        fn is_had(rights: &crate::acl::Rights) -> bool {
+            rights.flags.has(crate::acl::AclFlags::PUBLIC_READER)
+        }
+    }
+
+    impl super::AtLeast<Self> for Public {}
+
     levels! {
-        /// May put documents in.
-        Depositor includes;
         /// May read.
-        Reader includes Depositor;
+        Reader includes Depositor Public;
         /// May create documents and change their own.
-        Author includes Depositor Reader;
+        Author includes Depositor Public Reader;
         /// May change all documents.
-        Editor includes Depositor Reader Author;
+        Editor includes Depositor Public Reader Author;
         /// May change the design.
-        Designer includes Depositor Reader Author Editor;
+        Designer includes Depositor Public Reader Author Editor;
         /// May change the ACL.
-        Manager includes Depositor Reader Author Editor Designer;
+        Manager includes Depositor Public Reader Author Editor Designer;
     }
 }
 
@@ -56,6 +87,11 @@ pub mod level {
 pub trait Level {
     /// The level as a value.
     const LEVEL: AclLevel;
+
+    /// Tells whether these rights reach the level.
+    fn is_had(rights: &Rights) -> bool {
+        rights.level >= Self::LEVEL
+    }
 }
 
 /// Implemented by the levels that include `L`.
@@ -109,7 +145,7 @@ impl<L: Level> Access<L> {
         if state.acl_version != self.database.acl_version() {
             *state = Arc::new(evaluate(&self.database, &self.identity));
         }
-        if state.rights.level < L::LEVEL {
+        if !L::is_had(&state.rights) {
             return Err(Error::AccessDenied {
                 database: self.database.path(),
                 who: self.identity.name.abbreviated(),
@@ -238,6 +274,26 @@ impl Grant {
         self.local || self.passes(summary, ItemFlags::READERS).unwrap_or(true) || self.is_author(summary)
     }
 
+    /// Tells whether this one may see a note with these flags and summary items: reads at all, or it is public, and no Readers items are in the way.
+    #[must_use]
+    pub fn may_see(&self, flags: NoteFlags, summary: &[Item]) -> bool {
+        let reads = self.level() >= AclLevel::Reader;
+        let reads_public = flags.has(NoteFlags::PUBLIC) && self.flags().has(AclFlags::PUBLIC_READER);
+        (reads || reads_public) && self.may_read(summary)
+    }
+
+    /// Tells whether this one may write public documents.
+    #[must_use]
+    pub fn may_write_public(&self) -> bool {
+        self.flags().has(AclFlags::PUBLIC_WRITER)
+    }
+
+    /// Tells whether one of these names, which a design note lets in, is one's own, a group's or a role; no names let in everybody.
+    #[must_use]
+    pub fn may_use(&self, readers: &[String]) -> bool {
+        self.local || readers.is_empty() || readers.iter().any(|name| self.is_meant(name))
+    }
+
     /// Tells whether this one may change a note with these summary items.
     #[must_use]
     pub fn may_edit(&self, summary: &[Item]) -> bool {
@@ -280,6 +336,12 @@ impl Grant {
         }
         self.names.contains(&lower)
     }
+}
+
+/// Tells whether somebody may know of a view, a folder or another design note with these summary items: its `$Readers` decide, as those of a document do.
+#[must_use]
+pub fn may_see_design(grant: &Grant, summary: &[Item]) -> bool {
+    grant.may_read(summary)
 }
 
 fn evaluate(database: &Database, identity: &Identity) -> Grant {

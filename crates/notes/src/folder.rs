@@ -9,10 +9,14 @@
 //! has its entry; marks, keywords, size and received time of the entry are those of the header; UIDs rise and are
 //! below [`FolderState::uid_next`]; `uid_next` and `uid_validity` never fall.
 
+use std::sync::Arc;
+
 use base::codec::{Decoder, Encoder, Truncated};
 use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, ViewId};
 
+use crate::access::Grant;
 use crate::collection::{CollectionId, Weigh, Weight};
+use crate::item::{Item, ItemFlags};
 use crate::limits::KEYWORDS_PER_NOTE_MAX;
 use crate::note::{Header, Keyword, Marks, NoteFlags};
 
@@ -35,6 +39,8 @@ impl Weigh for FolderWeigh {
 
 /// The item with the folder's name.
 pub const TITLE_ITEM: &str = "$TITLE";
+/// The item that says who may know of the folder.
+pub const READERS_ITEM: &str = "$Readers";
 /// The item with the letters that say what kind of view this is.
 pub const FLAGS_ITEM: &str = "$Flags";
 
@@ -217,6 +223,8 @@ pub struct FolderDesign {
     pub flags: String,
     /// Other text items of the design note, for the rooms above (`$SpecialUse` and the like).
     pub attributes: Vec<(String, String)>,
+    /// Who may know of the folder: names, groups and roles; everybody when there are none.
+    pub readers: Vec<String>,
 }
 
 impl FolderDesign {
@@ -225,6 +233,33 @@ impl FolderDesign {
     pub fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
+}
+
+/// Gives the names whom a folder's design note lets know of it: those in its Readers items, and where there are any those in Authors items.
+pub(crate) fn readers_of(items: &[Item]) -> Vec<String> {
+    let names = |flag: ItemFlags| {
+        let flagged = items.iter().filter(move |item| item.flags.has(flag));
+        flagged.flat_map(|item| item.value.texts()).filter(|name| !name.trim().is_empty()).cloned()
+    };
+    let mut readers: Vec<String> = names(ItemFlags::READERS).collect();
+    if !readers.is_empty() {
+        readers.extend(names(ItemFlags::AUTHORS));
+    }
+    readers
+}
+
+/// Gives the folders of a list that the holder of a grant may know of.
+pub(crate) fn known_to(grant: &Grant, folders: Arc<Vec<FolderDesign>>) -> Arc<Vec<FolderDesign>> {
+    if folders.iter().all(|folder| grant.may_use(&folder.readers)) {
+        return folders;
+    }
+    Arc::new(folders.iter().filter(|folder| grant.may_use(&folder.readers)).cloned().collect())
+}
+
+/// Tells whether a list, which is in the order of note ids, has a folder of which the holder of a grant may not know.
+pub(crate) fn is_unknown_to(grant: &Grant, folders: &[FolderDesign], view: ViewId) -> bool {
+    let found = folders.binary_search_by_key(&view, |folder| folder.view);
+    found.is_ok_and(|index| !grant.may_use(&folders[index].readers))
 }
 
 #[cfg(test)]

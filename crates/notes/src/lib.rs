@@ -6,7 +6,7 @@
 //! | [`catalog`] | which databases there are |
 //! | [`acl`], [`access`], [`acl_history`] | who may do what, the proof of it, and who changed it |
 //! | [`item`], [`note`] | the parts of a note, and their stored forms |
-//! | [`reading`] | snapshots |
+//! | [`reading`], [`public`] | snapshots; of what is public alone |
 //! | [`transaction`], [`writer`] | changes |
 //! | [`change`] | the order of changes |
 //! | [`evaluate`] | formulas over notes |
@@ -36,6 +36,7 @@ pub mod item;
 pub mod keyword;
 pub mod limits;
 pub mod note;
+pub mod public;
 pub mod purge;
 pub mod reading;
 pub mod transaction;
@@ -59,6 +60,7 @@ pub use folder_reader::FolderReader;
 pub use item::{Item, ItemFlags, Value};
 pub use keyword::Keywords;
 pub use note::{Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};
+pub use public::PublicReading;
 pub use reading::Reading;
 pub use transaction::Transaction;
 pub use writer::Writer;

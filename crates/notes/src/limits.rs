@@ -45,6 +45,9 @@ pub const VIEWS_PER_DATABASE_MAX: usize = 10_000;
 /// Most folders that one note may be in.
 pub const FOLDERS_PER_NOTE_MAX: usize = 64;
 
+/// Most names that say who may know of a folder.
+pub const FOLDER_READERS_MAX: usize = 1_000;
+
 /// Most blobs that one note may refer to.
 pub const BLOBS_PER_NOTE_MAX: usize = 20_000;
 

@@ -56,6 +56,8 @@ impl NoteFlags {
     pub const CONFLICT: Self = Self(0x0004);
     /// Deleted, but restorable until its retention ends. Set by nothing yet.
     pub const SOFT_DELETED: Self = Self(0x0008);
+    /// The document is public ([`crate::public`]). 0x0010 is taken in the stored form.
+    pub const PUBLIC: Self = Self(0x0020);
 
     /// Tells whether all flags of `other` are set.
     #[must_use]

@@ -163,8 +163,12 @@ impl<'d> Reading<'d> {
         change::scan_some(&self.snapshot, self.database.number, since, limit)
     }
 
-    /// Gives the folders, in the order in which they were made.
+    /// Gives the folders that the reader may know of, in the order in which they were made.
     pub fn folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
+        Ok(folder::known_to(&self.grant, self.all_folders()?))
+    }
+
+    fn all_folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
         let load = || load_folders(&self.snapshot, self.database);
         self.database.designs(self.counters.design_modseq, load)
     }
@@ -183,8 +187,11 @@ impl<'d> Reading<'d> {
         (self.counters.modseq >= version).then_some(version)
     }
 
-    /// Opens a folder's index.
+    /// Opens a folder's index; one that the reader may not know of is not there.
     pub fn folder(&self, folder: ViewId) -> Result<FolderReader<'_>> {
+        if !self.grant.is_server_itself() && folder::is_unknown_to(&self.grant, &self.all_folders()?, folder) {
+            return Err(Error::not_found(format!("folder {folder}")));
+        }
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, opening)) = opened.as_ref().filter(|(view, _)| *view == folder) {
             return Ok(FolderReader::reopen(&self.snapshot, self.database, opening));
@@ -416,10 +423,11 @@ fn folder_design(note: NoteId, items: &[Item]) -> Option<FolderDesign> {
         return None;
     }
     let title = item::find(items, folder::TITLE_ITEM)?.value.text()?.to_owned();
-    let is_attribute = |item: &&Item| !item.is_named(folder::FLAGS_ITEM) && !item.is_named(folder::TITLE_ITEM);
+    let own = [folder::FLAGS_ITEM, folder::TITLE_ITEM, folder::READERS_ITEM];
+    let is_attribute = |item: &&Item| own.iter().all(|name| !item.is_named(name));
     let pair = |item: &Item| Some((item.name.clone(), item.value.text()?.to_owned()));
     let attributes = items.iter().filter(is_attribute).filter_map(pair).collect();
-    Some(FolderDesign { view: ViewId(note.0), title, flags, attributes })
+    Some(FolderDesign { view: ViewId(note.0), title, flags, attributes, readers: folder::readers_of(items) })
 }
 
 pub(crate) fn damaged_note(database: &Database, note: NoteId, record: &'static str) -> Error {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use base::codec::Encoder;
 use base::limits::{FOLDER_NAME_BYTES_MAX, ITEMS_PER_NOTE_MAX, RESPONSE_DEPTH_MAX, SUMMARY_BYTES_MAX};
-use base::{Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
+use base::{Modseq, Name, NoteId, Timestamp, Uid, Unid, ViewId};
 use store::blob::{BlobId, BlobOwner, BlobWriter};
 use store::{Batch, Store, Table, Ticket};
 
@@ -21,10 +21,11 @@ use crate::folder_reader::FolderReader;
 use crate::item::{self, Item, ItemFlags};
 use crate::keys::{self, Part as Record};
 use crate::limits::{
-    BLOBS_PER_NOTE_MAX, BODY_CHUNK_BYTES, BODY_ITEM_BYTES_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX,
-    KEYWORDS_PER_NOTE_MAX, VIEWS_PER_DATABASE_MAX,
+    BLOBS_PER_NOTE_MAX, BODY_CHUNK_BYTES, BODY_ITEM_BYTES_MAX, BODY_ITEMS_MAX, FOLDER_READERS_MAX,
+    FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX, VIEWS_PER_DATABASE_MAX,
 };
 use crate::note::{BodyItem, Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};
+use crate::public;
 use crate::reading;
 use crate::transaction::{OpenFolder, Part, Pending};
 use crate::view::note::{FORMAT_ITEM, READERS_ITEM, SELECTION_ITEM, ViewKind, ViewNote};
@@ -82,7 +83,7 @@ impl Writer<'_, '_> {
 
     /// Makes a note and puts it into its folders.
     pub fn note_create(&mut self, new: NewNote) -> Result<NoteId> {
-        self.check_may_create(new.class)?;
+        self.check_may_create(&new)?;
         let note = self.part.counters.next_note;
         if note.0 & INDEX_BIT != 0 {
             return Err(Error::Limit { what: "notes that a database ever had", max: INDEX_BIT as usize });
@@ -94,7 +95,7 @@ impl Writer<'_, '_> {
             note,
             unid,
             class: new.class,
-            flags: reader_flag(&new.items),
+            flags: flags_of(&new.items),
             sequence,
             sequence_time: now,
             created: now,
@@ -130,12 +131,14 @@ impl Writer<'_, '_> {
 
     /// Reads a note as the last transaction left it.
     pub fn note(&self, note: NoteId) -> Result<Option<Note>> {
-        self.require_level(AclLevel::Reader)?;
+        if !self.part.grant.flags().has(AclFlags::PUBLIC_READER) {
+            self.require_level(AclLevel::Reader)?;
+        }
         let (reader, database) = (self.store, self.part.database);
         let header = reading::load_header(reader, database, note)?;
         let Some(header) = header.filter(|header| !header.is_stub()) else { return Ok(None) };
         let Some(summary) = reading::load_summary(reader, database, note)? else { return Ok(None) };
-        if header.flags.has(NoteFlags::HAS_READERS) && !self.part.grant.may_read(&summary.items) {
+        if !self.part.grant.may_see(header.flags, &summary.items) {
             return Ok(None);
         }
         let mut items = summary.items;
@@ -165,7 +168,7 @@ impl Writer<'_, '_> {
         if found != expected {
             return Err(Error::Conflict { unid, expected, found });
         }
-        self.check_protected(note, &summary.items, items)?;
+        self.check_kept(note, &summary.items, items)?;
         self.delete_body(note, summary);
         self.release_blobs(note, summary.blobs.iter().filter(|blob| !blobs.contains(blob)));
         let stored = self.put_items(note, items, blobs)?;
@@ -174,8 +177,8 @@ impl Writer<'_, '_> {
         let header = &mut self.require(note)?.after;
         header.sequence = header.sequence.saturating_add(1);
         header.sequence_time = now;
-        let restricted = header.flags.0 & !NoteFlags::HAS_READERS.0;
-        header.flags = NoteFlags(restricted).with(reader_flag(items));
+        let others = header.flags.0 & !NoteFlags::HAS_READERS.with(NoteFlags::PUBLIC).0;
+        header.flags = NoteFlags(others).with(flags_of(items));
         (header.size, header.crlf_growth) = (stored, 0);
         let (sequence, class) = (header.sequence, header.class);
         self.part.counters.bytes = (self.part.counters.bytes + stored).saturating_sub(size);
@@ -261,7 +264,7 @@ impl Writer<'_, '_> {
     /// Takes a note out of a folder; the note lives on. Tells whether it was there.
     pub fn folder_remove(&mut self, note: NoteId, folder: ViewId) -> Result<bool> {
         self.require_level(AclLevel::Author)?;
-        if self.visible(note)?.is_none() {
+        if self.visible(note)?.is_none() || self.is_unknown(folder)? {
             return Ok(false);
         }
         let header = &mut self.require(note)?.after;
@@ -283,6 +286,7 @@ impl Writer<'_, '_> {
     /// Opens a folder's index, as the last transaction left it.
     pub fn folder_read(&self, folder: ViewId) -> Result<FolderReader<'_>> {
         self.require_level(AclLevel::Reader)?;
+        self.require_known(folder)?;
         let reader = FolderReader::open(self.store, self.part.database, folder)?;
         reader.seen_by(self.store, &self.part.grant)
     }
@@ -290,12 +294,17 @@ impl Writer<'_, '_> {
     /// Gives a folder's UIDVALIDITY and the UID that it gives out next, changes of this transaction included.
     pub fn folder_state(&mut self, folder: ViewId) -> Result<FolderState> {
         self.require_level(AclLevel::Reader)?;
+        self.require_known(folder)?;
         Ok(self.part.folder(folder)?.state)
     }
 
-    /// Gives the folders, as the last transaction left them.
+    /// Gives the folders that the caller may know of, as the last transaction left them.
     pub fn folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
         self.require_level(AclLevel::Reader)?;
+        Ok(folder::known_to(&self.part.grant, self.all_folders()?))
+    }
+
+    fn all_folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
         let load = || reading::load_folders(self.store, self.part.database);
         self.part.database.designs(self.part.stored_design_modseq(), load)
     }
@@ -303,13 +312,17 @@ impl Writer<'_, '_> {
     /// Makes a folder. `attributes` become text items of its design note.
     pub fn folder_create(&mut self, title: &str, attributes: &[(&str, &str)]) -> Result<ViewId> {
         self.check_may_design_folders()?;
-        let folders = self.folders()?;
+        // The name of one that is hidden from the caller is taken, too.
+        let folders = self.all_folders()?;
         check_title(title, &folders)?;
         if folders.len() >= VIEWS_PER_DATABASE_MAX {
             return Err(Error::Limit { what: "folders of a database", max: VIEWS_PER_DATABASE_MAX });
         }
         let mut items = vec![Item::text(folder::TITLE_ITEM, title), Item::text(folder::FLAGS_ITEM, "F")];
-        items.extend(attributes.iter().map(|(name, value)| Item::text(*name, *value)));
+        for (name, value) in attributes {
+            check_attribute(name)?;
+            items.push(Item::text(*name, *value));
+        }
         let note = self.note_create(NewNote::of_class(NoteClass::VIEW, items))?;
         let view = ViewId(note.0);
         let state = self.new_folder_state();
@@ -322,7 +335,7 @@ impl Writer<'_, '_> {
 
     /// Gives a folder another name.
     pub fn folder_rename(&mut self, folder: ViewId, title: &str) -> Result<()> {
-        let folders = self.folders()?;
+        let folders = self.all_folders()?;
         let others: Vec<FolderDesign> = folders.iter().filter(|other| other.view != folder).cloned().collect();
         check_title(title, &others)?;
         self.folder_set(folder, folder::TITLE_ITEM, Some(title))
@@ -330,11 +343,26 @@ impl Writer<'_, '_> {
 
     /// Sets or removes a text item of a folder's design note.
     pub fn folder_set(&mut self, folder: ViewId, name: &str, value: Option<&str>) -> Result<()> {
+        check_attribute(name)?;
+        self.folder_design(folder, name, value.map(|value| Item::text(name, value)))
+    }
+
+    /// Says who may know of a folder: names, groups, roles, wildcards; everybody when there are none.
+    pub fn folder_readers_set(&mut self, folder: ViewId, readers: &[String]) -> Result<()> {
+        if readers.len() > FOLDER_READERS_MAX {
+            return Err(Error::Limit { what: "readers of a folder", max: FOLDER_READERS_MAX });
+        }
+        let names: Vec<String> = readers.iter().map(|name| Name::new(name).canonical().to_owned()).collect();
+        let item = (!names.is_empty()).then(|| Item::readers(folder::READERS_ITEM, names));
+        self.folder_design(folder, folder::READERS_ITEM, item)
+    }
+
+    fn folder_design(&mut self, folder: ViewId, name: &str, item: Option<Item>) -> Result<()> {
         self.check_may_design_folders()?;
         let note = NoteId(folder.0);
         let mut design = self.note(note)?.ok_or_else(|| Error::not_found(format!("folder {folder}")))?;
         design.items.retain(|item| !item.is_named(name));
-        design.items.extend(value.map(|value| Item::text(name, value)));
+        design.items.extend(item);
         self.note_update(note, design.header.sequence, &design.items, &[])?;
         Ok(())
     }
@@ -342,6 +370,7 @@ impl Writer<'_, '_> {
     /// Deletes a folder, which must be empty.
     pub fn folder_delete(&mut self, folder: ViewId) -> Result<()> {
         self.check_may_design_folders()?;
+        self.require_known(folder)?;
         // What is hidden from the caller counts too.
         if FolderReader::open(self.store, self.part.database, folder)?.totals()?.count > 0 {
             return Err(Error::invalid(format!("folder {folder}"), "not empty"));
@@ -473,7 +502,8 @@ impl Writer<'_, '_> {
         let Some(summary) = reading::load_summary(self.store, database, note)? else {
             return Err(reading::damaged_note(database, note, "summary"));
         };
-        Ok(Some(summary).filter(|summary| self.part.grant.may_read(&summary.items)))
+        let flags = self.require(note)?.after.flags;
+        Ok(Some(summary).filter(|summary| self.part.grant.may_see(flags, &summary.items)))
     }
 
     /// Tells whether there is a note and it may be read; cheaper where no Readers items are.
@@ -487,10 +517,11 @@ impl Writer<'_, '_> {
 
     fn editable(&mut self, note: NoteId) -> Result<Summary> {
         let summary = self.visible(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
-        if !self.part.grant.may_edit(&summary.items) {
+        let (class, flags) = (self.require(note)?.after.class, self.require(note)?.after.flags);
+        let is_public = flags.has(NoteFlags::PUBLIC) && self.part.grant.may_write_public();
+        if !is_public && !self.part.grant.may_edit(&summary.items) {
             return Err(self.not_author(note));
         }
-        let class = self.require(note)?.after.class;
         self.check_may_design(class)?;
         Ok(summary)
     }
@@ -509,8 +540,14 @@ impl Writer<'_, '_> {
         Err(Error::AccessDenied { database: self.part.database.path(), who, needed, has })
     }
 
-    fn check_may_create(&self, class: NoteClass) -> Result<()> {
-        if !self.part.grant.may_create() {
+    fn check_may_create(&self, new: &NewNote) -> Result<()> {
+        let class = new.class;
+        // Who may write nothing but public documents puts them into no folder.
+        let may_so = || {
+            let is_public = class.is_document() && new.folders.is_empty() && public::is_public(&new.items);
+            is_public && self.part.grant.may_write_public()
+        };
+        if !self.part.grant.may_create() && !may_so() {
             return Err(self.not_author(self.part.counters.next_note));
         }
         // A database has one access control list from the start; `acl_set` replaces it.
@@ -537,13 +574,20 @@ impl Writer<'_, '_> {
         self.require_level(AclLevel::Designer)
     }
 
-    fn check_protected(&self, note: NoteId, old: &[Item], new: &[Item]) -> Result<()> {
-        if self.part.grant.level() >= AclLevel::Editor {
+    /// Checks that what only others may change is as it was: protected items; and for those who may change the note only because it is public, that it is,
+    /// and who may read and change it.
+    fn check_kept(&self, note: NoteId, old: &[Item], new: &[Item]) -> Result<()> {
+        let grant = &self.part.grant;
+        if grant.level() >= AclLevel::Editor {
             return Ok(());
         }
         let protected = old.iter().filter(|item| item.flags.has(ItemFlags::PROTECTED));
-        let kept = |item: &Item| item::find(new, &item.name) == Some(item);
-        if protected.into_iter().all(kept) { Ok(()) } else { Err(self.not_author(note)) }
+        let is_kept = |item: &Item| item::find(new, &item.name) == Some(item);
+        let mut is_right = protected.into_iter().all(is_kept);
+        if !grant.may_edit(old) {
+            is_right &= public::is_public(new) && deciding(old).eq(deciding(new));
+        }
+        if is_right { Ok(()) } else { Err(self.not_author(note)) }
     }
 
     fn check_depth(&self, parent: Unid) -> Result<()> {
@@ -577,7 +621,18 @@ impl Writer<'_, '_> {
         FolderState { uid_validity, uid_next: Uid(1), highest_modseq: self.part.modseq }
     }
 
+    /// Tells whether there is such a folder and the caller may not know of it.
+    fn is_unknown(&self, folder: ViewId) -> Result<bool> {
+        let grant = &self.part.grant;
+        Ok(!grant.is_server_itself() && folder::is_unknown_to(grant, &self.all_folders()?, folder))
+    }
+
+    fn require_known(&self, folder: ViewId) -> Result<()> {
+        if self.is_unknown(folder)? { Err(Error::not_found(format!("folder {folder}"))) } else { Ok(()) }
+    }
+
     fn place_in(&mut self, folder: ViewId) -> Result<Membership> {
+        self.require_known(folder)?;
         let open = self.part.folder(folder)?;
         let uid = open.state.uid_next;
         if uid.0 == u32::MAX {
@@ -687,11 +742,28 @@ impl Writer<'_, '_> {
     }
 }
 
-fn reader_flag(items: &[Item]) -> NoteFlags {
+/// Gives the items that say who may read and change a note.
+fn deciding(items: &[Item]) -> impl Iterator<Item = &Item> {
+    items.iter().filter(|item| item.flags.has(ItemFlags::READERS) || item.flags.has(ItemFlags::AUTHORS))
+}
+
+/// Gives what the items say of a note as a whole.
+fn flags_of(items: &[Item]) -> NoteFlags {
     let restricts = |item: &Item| {
         item.flags.has(ItemFlags::READERS) && item.value.texts().iter().any(|name| !name.trim().is_empty())
     };
-    if items.iter().any(restricts) { NoteFlags::HAS_READERS } else { NoteFlags::default() }
+    let readers = if items.iter().any(restricts) { NoteFlags::HAS_READERS } else { NoteFlags::default() };
+    readers.with(if public::is_public(items) { NoteFlags::PUBLIC } else { NoteFlags::default() })
+}
+
+fn check_attribute(name: &str) -> Result<()> {
+    if name.eq_ignore_ascii_case(folder::READERS_ITEM) {
+        return Err(Error::invalid(
+            folder::READERS_ITEM,
+            "names, and no text: who may know of a folder is set as such",
+        ));
+    }
+    Ok(())
 }
 
 fn check_title(title: &str, others: &[FolderDesign]) -> Result<()> {

@@ -18,6 +18,8 @@ mod model;
 mod notes_and_items;
 #[path = "databases/view_reading.rs"]
 mod view_reading;
+#[path = "databases/public.rs"]
+mod public;
 #[path = "databases/views.rs"]
 mod views;
 #[path = "databases/world.rs"]

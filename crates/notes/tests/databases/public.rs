@@ -1,0 +1,206 @@
+//! Public documents, and folders that not everybody may know of.
+
+use std::sync::Arc;
+
+use base::{Name, NoteId, Uid, ViewId};
+use notes::{Access, Acl, AclEntry, AclFlags, AclLevel, Database, Item, NewNote, Value, level};
+
+use crate::world::{World, assert_sound, identity, reader, server};
+
+const ANN: &str = "Ann/Acme";
+const BOB: &str = "Bob/Acme";
+const BOTH: AclFlags = AclFlags(AclFlags::PUBLIC_READER.0 | AclFlags::PUBLIC_WRITER.0);
+
+fn public(subject: &str) -> Vec<Item> {
+    vec![Item::text("Subject", subject), Item::text("$PublicAccess", "1")]
+}
+
+/// A database of Ann's with an entry for Bob.
+fn database(world: &World, level: AclLevel, flags: AclFlags) -> Arc<Database> {
+    let database = world.database(&[]);
+    let mut acl = Acl::private(&Name::new(ANN));
+    acl.entries.push(AclEntry { flags, ..AclEntry::new(BOB, level) });
+    world.write(&database, ANN, |writer| writer.acl_set(acl)).expect("Ann manages it");
+    database
+}
+
+fn create(world: &World, database: &Arc<Database>, who: &str, items: Vec<Item>) -> notes::Result<NoteId> {
+    world.write(database, who, |writer| writer.note_create(NewNote::document(items)))
+}
+
+/// The subjects of what Bob sees as public.
+fn seen(database: &Arc<Database>) -> Option<Vec<String>> {
+    let access: Access<level::Public> = database.authorize(&identity(BOB)).ok()?;
+    let reading = access.read_public().expect("a snapshot");
+    let mut found = Vec::new();
+    let each = &mut |header: notes::Header| {
+        let note = reading.note(header.note)?.expect("what is listed is there");
+        found.push(note.text("Subject").unwrap_or_default().to_owned());
+        Ok(true)
+    };
+    reading.each_note(NoteId(0), each).expect("a sound database");
+    Some(found)
+}
+
+#[test]
+fn who_may_read_public_documents_reads_those_alone() {
+    let check = |level, flags, expected: Option<&[&str]>| {
+        let world = World::new();
+        let database = database(&world, level, flags);
+        let secret = vec![Item::readers("Readers", vec!["Carol/Acme".into()])];
+        for items in [
+            public("open"),
+            vec![Item::text("Subject", "closed")],
+            vec![Item::text("Subject", "zero"), Item::text("$PublicAccess", "0")],
+            [public("hidden"), secret].concat(),
+        ] {
+            create(&world, &database, ANN, items).expect("Ann may");
+        }
+        let found = seen(&database);
+        let found = found.as_ref().map(|found| found.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(found.as_deref(), expected, "{level} {flags:?}");
+        assert_eq!(reader(&database, BOB).is_ok(), level >= AclLevel::Reader, "{level} {flags:?}");
+    };
+    for level in [AclLevel::NoAccess, AclLevel::Depositor] {
+        check(level, AclFlags::NONE, None);
+        check(level, AclFlags::PUBLIC_WRITER, None);
+        check(level, AclFlags::PUBLIC_READER, Some(&["open"]));
+    }
+    for level in &AclLevel::ALL[2..] {
+        check(*level, AclFlags::NONE, Some(&["open"]));
+    }
+}
+
+#[test]
+fn who_may_write_public_documents_makes_and_changes_those_alone() {
+    let check = |level, flags, may: bool| {
+        let world = World::new();
+        let database = database(&world, level, flags);
+        let open = create(&world, &database, ANN, public("open")).expect("Ann may");
+        let closed = create(&world, &database, ANN, vec![Item::text("Subject", "closed")]).expect("Ann may");
+        let update = |note, items: Vec<Item>| {
+            world.write(&database, BOB, |writer| writer.note_update(note, 1, &items, &[])).is_ok()
+        };
+        let told = format!("{level} {flags:?}");
+        assert!(!update(closed, public("mine")), "{told}");
+        assert!(!update(open, vec![Item::text("Subject", "kept from others")]), "{told}: stays public");
+        let taken = [public("x"), vec![Item::authors("Authors", vec![BOB.into()])]].concat();
+        assert!(!update(open, taken), "{told}: nobody becomes an author so");
+        assert_eq!(update(open, public("mine")), may, "{told}");
+        let deleted = world.write(&database, BOB, |writer| writer.note_delete(open));
+        assert!(!deleted.unwrap_or(false), "{told}: what is public is not everybody's to delete");
+        let creates = flags.has(AclFlags::PUBLIC_WRITER) || level == AclLevel::Depositor;
+        assert_eq!(create(&world, &database, BOB, public("new")).is_ok(), creates, "{told}");
+        let plain = create(&world, &database, BOB, Vec::new());
+        assert_eq!(plain.is_ok(), level == AclLevel::Depositor, "{told}");
+        assert_sound(&database);
+    };
+    for level in [AclLevel::NoAccess, AclLevel::Depositor] {
+        check(level, AclFlags::NONE, false);
+        check(level, AclFlags::PUBLIC_READER, false);
+        check(level, AclFlags::PUBLIC_WRITER, false);
+        check(level, BOTH, true);
+    }
+    check(AclLevel::Reader, AclFlags::NONE, false);
+    check(AclLevel::Reader, AclFlags::PUBLIC_WRITER, true);
+}
+
+#[test]
+fn an_author_who_may_create_nothing_else_creates_public_documents() {
+    let world = World::new();
+    let database = database(&world, AclLevel::Author, AclFlags::AUTHOR_NO_CREATE.with(AclFlags::PUBLIC_WRITER));
+    assert!(create(&world, &database, BOB, Vec::new()).is_err());
+    assert!(create(&world, &database, BOB, public("x")).is_ok());
+    let folder = world.write(&database, ANN, |writer| writer.folder_create("F", &[])).expect("Ann may");
+    let filed = NewNote { folders: vec![folder], ..NewNote::document(public("x")) };
+    assert!(world.write(&database, BOB, |writer| writer.note_create(filed)).is_err(), "into no folder");
+}
+
+#[test]
+fn every_way_to_a_document_looks_whether_it_is_public() {
+    let world = World::new();
+    let database = database(&world, AclLevel::NoAccess, AclFlags::PUBLIC_READER);
+    let make = |items: Vec<Item>| {
+        let made = world.write(&database, ANN, |writer| {
+            let blob = writer.blob_put(b"content")?;
+            let body = vec![Item::body("Body", Value::RichText("text".into()))];
+            let parent = Some(base::Unid([9; 16]));
+            let new = NewNote { blobs: vec![blob], parent, ..NewNote::document([items, body].concat()) };
+            let note = writer.note_create(new)?;
+            Ok((note, blob))
+        });
+        let (note, blob) = made.expect("Ann may");
+        let header = reader(&database, ANN).unwrap().read().unwrap().header(note).unwrap().expect("it is there");
+        (note, blob, header.unid)
+    };
+    let (open, closed) = (make(public("x")), make(Vec::new()));
+    let access: Access<level::Public> = database.authorize(&identity(BOB)).unwrap();
+    let reading = access.read_public().unwrap();
+    let check = |(note, blob, unid): (NoteId, store::BlobId, base::Unid), expected: bool| {
+        assert_eq!(reading.header(note).unwrap().is_some(), expected);
+        assert_eq!(reading.summary(note).unwrap().is_some(), expected);
+        assert_eq!(reading.note(note).unwrap().is_some(), expected);
+        assert_eq!(reading.body_item(note, 0).unwrap().is_some(), expected);
+        assert_eq!(reading.find(unid).unwrap().is_some(), expected);
+        assert_eq!(reading.blob(note, &blob).is_ok(), expected);
+        assert_eq!(reading.blob_range(note, &blob, 1..2).is_ok(), expected);
+    };
+    check(open, true);
+    check(closed, false);
+    assert_eq!(reading.children(base::Unid([9; 16])).unwrap(), [open.0]);
+    world.write(&database, ANN, |writer| writer.note_update(open.0, 1, &[], &[])).unwrap();
+    assert_eq!(seen(&database), Some(Vec::new()), "what is public no more is gone");
+}
+
+/// What somebody finds of a folder that only some may know of.
+fn finds(world: &World, database: &Arc<Database>, who: &str, folder: ViewId, note: NoteId) -> [bool; 6] {
+    let listed = {
+        let access = reader(database, who).expect("a reader");
+        let reading = access.read().expect("a snapshot");
+        let listed = reading.folders().unwrap().iter().any(|known| known.view == folder);
+        assert_eq!(reading.folder(folder).is_ok(), listed);
+        assert_eq!(reading.header(NoteId(folder.0)).unwrap().is_some(), listed, "the design note");
+        listed
+    };
+    let write = |change: &dyn Fn(&mut notes::Writer<'_, '_>) -> notes::Result<bool>| {
+        world.write(database, who, |writer| change(writer)).unwrap_or(false)
+    };
+    [
+        listed,
+        write(&|writer| Ok(writer.folders()?.iter().any(|known| known.view == folder))),
+        write(&|writer| writer.folder_read(folder).map(|_| true)),
+        write(&|writer| writer.folder_entry(folder, Uid(1)).map(|_| true)),
+        write(&|writer| writer.folder_add(note, folder).map(|_| true)),
+        write(&|writer| writer.folder_remove(note, folder)),
+    ]
+}
+
+#[test]
+fn readers_of_a_folder_alone_know_of_it() {
+    let world = World::new();
+    let database = world.database(&[(BOB, AclLevel::Manager), ("Carol/Acme", AclLevel::Editor)]);
+    let set = |folder, names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        world.write(&database, ANN, |writer| writer.folder_readers_set(folder, &names)).expect("Ann manages it");
+    };
+    let folder = world.write(&database, ANN, |writer| writer.folder_create("F", &[])).unwrap();
+    let note = create(&world, &database, ANN, Vec::new()).unwrap();
+    for (names, bob, carol) in [
+        (&[][..], true, true),
+        (&["Ann/Acme", "Carol/Acme"], false, true),
+        (&["*/Acme"], true, true),
+        (&["Ann/Acme", "[Role]"], false, false),
+    ] {
+        set(folder, names);
+        assert_eq!(finds(&world, &database, BOB, folder, note), [bob; 6], "{names:?}");
+        assert_eq!(finds(&world, &database, "Carol/Acme", folder, note), [carol; 6], "{names:?}");
+        assert_eq!(finds(&world, &database, ANN, folder, note), [true; 6], "{names:?}");
+    }
+    let delete = |who| world.write(&database, who, |writer| writer.folder_delete(folder));
+    assert!(delete(BOB).is_err() && delete(ANN).is_ok());
+    let taken = world.write(&database, ANN, |writer| writer.folder_create("G", &[("$Readers", "x")]));
+    assert!(taken.is_err(), "names are no text");
+    let itself: Access<level::Reader> = database.authorize(&server()).unwrap();
+    assert!(itself.read().unwrap().folders().unwrap().is_empty());
+    assert_sound(&database);
+}
