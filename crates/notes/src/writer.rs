@@ -384,7 +384,6 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-<<<<<<< HEAD
     /// Makes a view.
     pub fn view_create(&mut self, view: &ViewNote) -> Result<NoteId> {
         if view.kind.folder {
@@ -447,10 +446,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Replaces the access control list.
-=======
     /// Replaces the access control list, and notes in its history what is different. A list as it was changes nothing.
->>>>>>> d859486 (access: lists say what passwords give, and remember who changed them)
     pub fn acl_set(&mut self, acl: Acl) -> Result<()> {
         self.require_level(AclLevel::Manager)?;
         acl.check()?;

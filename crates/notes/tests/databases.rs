@@ -16,10 +16,10 @@ mod matrix;
 mod model;
 #[path = "databases/notes.rs"]
 mod notes_and_items;
-#[path = "databases/view_reading.rs"]
-mod view_reading;
 #[path = "databases/public.rs"]
 mod public;
+#[path = "databases/view_reading.rs"]
+mod view_reading;
 #[path = "databases/views.rs"]
 mod views;
 #[path = "databases/world.rs"]
