@@ -203,7 +203,7 @@ pub trait Engine: Read + Send + Sync {
     fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>>;
 
     /// Adds sorted pairs to a table faster than [`Engine::write`] could. The keys must not exist yet. Durable on return.
-    fn ingest(&self, table: Table, pairs: &mut dyn Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<()>;
+    fn ingest(&self, table: Table, pairs: &mut dyn Cursor) -> Result<()>;
 
     /// Writes what is only in memory and in the log to where it belongs, so that the next start has nothing to replay.
     fn flush(&self) -> Result<()> {

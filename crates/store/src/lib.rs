@@ -7,6 +7,7 @@
 //! | [`memory`] | the engine of the tests: in memory, loses unsynced writes, tears tails, fails syncs, flips bits |
 //! | [`commit`] | one sync for many writers; poisoning after a failed sync |
 //! | [`blob`] | attachments: content-addressed, deduplicated, compressed, reference-counted |
+//! | [`sort`] | sorting more than memory holds |
 //! | [`backup`] | copies of a running store, and back |
 //!
 //! Promises: a [`commit::Ticket`] that was waited for survives `kill -9` and power loss; a batch is there whole or
@@ -22,6 +23,7 @@ pub mod error;
 pub mod limits;
 pub mod memory;
 pub mod rocks;
+pub mod sort;
 
 mod store;
 mod write_cache;

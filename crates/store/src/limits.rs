@@ -45,5 +45,14 @@ pub const CACHED_VALUE_BYTES_MAX: usize = 4 << 10;
 /// About as many bytes are written in one batch when what can be read of a damaged file is written again.
 pub const MEND_BATCH_BYTES: usize = 16 << 20;
 
+/// Longest pair that is sorted, key and value together.
+pub const SORT_PAIR_BYTES_MAX: usize = 64 << 20;
+
+/// Most sorted runs that are merged at once.
+pub const SORT_RUNS_MAX: usize = 1_000;
+
+/// Bytes that are read or written at once of each run.
+pub const SORT_BUFFER_BYTES: usize = 128 << 10;
+
 /// Keys that are looked at for sound blocks between damaged ones.
 pub const MEND_PROBES: usize = 64;

@@ -398,9 +398,11 @@ impl Engine for Memory {
         Ok(Box::new(self.hold()))
     }
 
-    fn ingest(&self, table: Table, pairs: &mut dyn Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<()> {
+    fn ingest(&self, table: Table, pairs: &mut dyn Cursor) -> Result<()> {
         let mut batch = Batch::new();
-        pairs.for_each(|(key, value)| batch.put(table, &key, &value));
+        while let Some((key, value)) = pairs.next()? {
+            batch.put(table, key, value);
+        }
         self.write(&batch)?;
         self.sync()
     }

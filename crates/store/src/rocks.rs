@@ -301,15 +301,15 @@ impl Engine for Rocks {
         Ok(Box::new(Reader::new(self, Some(self.db.snapshot()))))
     }
 
-    fn ingest(&self, table: Table, pairs: &mut dyn Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<()> {
+    fn ingest(&self, table: Table, pairs: &mut dyn Cursor) -> Result<()> {
         let _turn = self.ingestion.lock().unwrap_or_else(PoisonError::into_inner);
         let file = self.folder.join(placement::INGEST_FILE);
         let options = self.tuning.table(table);
         let mut writer = rocksdb::SstFileWriter::create(&options);
         writer.open(&file).map_err(|error| failure("start a sorted file", &error))?;
         let mut count = 0_u64;
-        for (key, value) in pairs {
-            writer.put(&key, &value).map_err(|error| failure("fill a sorted file", &error))?;
+        while let Some((key, value)) = pairs.next()? {
+            writer.put(key, value).map_err(|error| failure("fill a sorted file", &error))?;
             count += 1;
         }
         if count == 0 {

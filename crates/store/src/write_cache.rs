@@ -243,7 +243,7 @@ impl Engine for WriteCache {
         Ok(Box::new(Frozen { cache: self, inner: self.inner.snapshot()?, at }))
     }
 
-    fn ingest(&self, table: Table, pairs: &mut dyn Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Result<()> {
+    fn ingest(&self, table: Table, pairs: &mut dyn Cursor) -> Result<()> {
         self.sweep(|| self.inner.ingest(table, pairs))
     }
 

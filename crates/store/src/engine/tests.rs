@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::memory::Memory;
 use crate::rocks::{Options, Rocks};
+use crate::sort::Sorter;
 use crate::write_cache::WriteCache;
 
 #[test]
@@ -131,9 +132,12 @@ fn the_last_change_of_a_key_in_a_batch_counts() {
 fn ingested_pairs_are_there_and_survive() {
     check(|engine| {
         put(engine, Table::View, &[(b"0", b"before")]);
-        let mut pairs = (0..500_u32).map(|number| (number.to_be_bytes().to_vec(), vec![7; 100]));
-        engine.ingest(Table::View, &mut pairs).expect("taken in");
-        engine.ingest(Table::View, &mut std::iter::empty()).expect("nothing is fine");
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut sorter = Sorter::new(folder.path(), 1 << 20);
+        (0..500_u32).for_each(|number| sorter.push(&number.to_be_bytes(), &[7; 100]).expect("taken"));
+        engine.ingest(Table::View, &mut sorter.finish().expect("sorted")).expect("taken in");
+        let nothing = Sorter::new(folder.path(), 1 << 20).finish();
+        engine.ingest(Table::View, &mut nothing.expect("sorted")).expect("nothing is fine");
         assert_eq!(scan_all(engine, Table::View, &KeyRange::all(), Direction::Forward).len(), 501);
         engine.compact(Table::View, &KeyRange::all()).expect("compacted");
         assert!(engine.size(Table::View, &KeyRange::all()).expect("a size") > 0);
