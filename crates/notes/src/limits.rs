@@ -105,6 +105,15 @@ pub const VIEW_HIDDEN_KEPT_MAX: usize = 32;
 /// Most answers to whether somebody may read what names certain readers that are kept with a view.
 pub const VIEW_READERS_KEPT_MAX: usize = 65_536;
 
+/// A new index over more notes than this is built at once, not change by change.
+pub const VIEW_BUILD_NOTES_MIN: u64 = 2_000;
+
+/// Documents between two reports of a build.
+pub const VIEW_BUILD_REPORT_NOTES: u64 = 4_096;
+
+/// Changes that are applied to an index in one batch, while others wait to write.
+pub const VIEW_REFRESH_CHANGES: usize = 200;
+
 /// Most rows of a view that a client says to be open or closed against the rule.
 pub const VIEW_EXPANSIONS_MAX: usize = 10_000;
 

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 
 use base::NoteId;
+use store::engine::next_key;
+use store::{Direction, KeyRange};
 
 use crate::error::{Error, Result};
 use crate::limits::{VIEW_ANSWER_BYTES_MAX, VIEW_ANSWER_ROWS_MAX, VIEW_LOOKED_AT_MAX};
@@ -13,8 +15,9 @@ use crate::reading::Reading;
 use crate::view::category::Tally;
 use crate::view::cell::Cell;
 use crate::view::design::Total;
+use crate::view::hidden::Walk;
 use crate::view::navigate::{Expansion, Navigator};
-use crate::view::reader::{Shown, Tumbler, ViewReader, ViewRow};
+use crate::view::reader::{Outermost, Shown, Tumbler, ViewReader, ViewRow};
 use crate::view::served::View;
 
 /// Where to start.
@@ -140,6 +143,7 @@ impl<'r> EntryReader<'r> {
         entries.skipped = skipped;
         let mut bytes = 0;
         let grand = self.rows.total()?;
+        let mut path = self.path(request, current.as_ref())?;
         while let Some(row) = current {
             if entries.rows.len() >= request.limit || bytes >= VIEW_ANSWER_BYTES_MAX || looked_at >= VIEW_LOOKED_AT_MAX
             {
@@ -147,7 +151,10 @@ impl<'r> EntryReader<'r> {
                 break;
             }
             looked_at += 1;
-            current = self.step(&row.key, request.navigator, &request.expansion, &mut looked_at)?;
+            current = match &mut path {
+                Some(path) => path.next(&row, &request.expansion)?,
+                None => self.step(&row.key, request.navigator, &request.expansion, &mut looked_at)?,
+            };
             if self.may_show(&row)? {
                 bytes += size_of(&row);
                 let before = entries.rows.last();
@@ -155,6 +162,22 @@ impl<'r> EntryReader<'r> {
             }
         }
         Ok(entries)
+    }
+
+    /// Prepares for going on from row to row with one scan, where that is the way to go.
+    fn path(&self, request: &Request, first: Option<&ViewRow>) -> Result<Option<Path<'_, 'r>>> {
+        let Some(first) = first else { return Ok(None) };
+        let skips = match request.navigator {
+            Navigator::Next => false,
+            Navigator::NextExpanded => true,
+            _ => return Ok(None),
+        };
+        let is_outermost = skips && request.expansion.shows_outermost_alone() && self.rows.depth_of(&first.key)? == 0;
+        if is_outermost && self.rows.is_category(&first.key) {
+            return Ok(Some(Path::Categories(self.rows.outermost_behind(&first.key)?)));
+        }
+        let walk = self.rows.walk(KeyRange { start: next_key(&first.key), end: None }, Direction::Forward)?;
+        Ok(Some(Path::Rows { rows: &self.rows, walk, skips }))
     }
 
     /// Finds the first row that is wanted, and tells how many steps were taken.
@@ -292,8 +315,8 @@ impl<'r> EntryReader<'r> {
 
     /// Lists the notes of the documents beneath a row, the row itself included, each as often as it has rows there.
     pub fn notes_beneath(&self, key: &[u8], limit: usize) -> Result<Vec<NoteId>> {
-        let range = store::KeyRange { start: key.to_vec(), end: self.rows.end_of(key) };
-        let mut walk = self.rows.walk(range, store::Direction::Forward)?;
+        let range = KeyRange { start: key.to_vec(), end: self.rows.end_of(key) };
+        let mut walk = self.rows.walk(range, Direction::Forward)?;
         let mut notes = Vec::new();
         while let Some(entry) = walk.next()? {
             if notes.len() >= limit {
@@ -304,6 +327,33 @@ impl<'r> EntryReader<'r> {
             }
         }
         Ok(notes)
+    }
+}
+
+/// A way forward through the rows.
+enum Path<'w, 'r> {
+    Rows {
+        rows: &'w ViewReader<'r>,
+        walk: Walk<'w, 'r>,
+        /// What lies beneath collapsed rows is passed.
+        skips: bool,
+    },
+    /// Over the outermost categories alone.
+    Categories(Outermost<'w, 'r>),
+}
+
+impl Path<'_, '_> {
+    fn next(&mut self, row: &ViewRow, expansion: &Expansion) -> Result<Option<ViewRow>> {
+        match self {
+            Self::Categories(outermost) => outermost.next(),
+            Self::Rows { rows, walk, skips } => {
+                if *skips && expansion.is_collapsed(&row.key) {
+                    let Some(end) = rows.end_of(&row.key) else { return Ok(None) };
+                    walk.skip_to(&end)?;
+                }
+                walk.next()?.map(|entry| rows.row(entry.key, &entry.value)).transpose()
+            }
+        }
     }
 }
 

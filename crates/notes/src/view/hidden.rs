@@ -381,4 +381,12 @@ impl Walk<'_, '_> {
             self.range = rest;
         }
     }
+    /// Goes on at a key; forwards only.
+    pub(crate) fn skip_to(&mut self, key: &[u8]) -> Result<()> {
+        assert!(self.direction == Direction::Forward, "only a walk forwards skips");
+        let end = self.range.end.take().map(|end| end.max(key.to_vec()));
+        self.range = KeyRange { start: key.to_vec(), end };
+        self.scan = self.rows.rows.scan(&self.range, self.direction)?;
+        Ok(())
+    }
 }

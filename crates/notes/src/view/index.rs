@@ -10,6 +10,7 @@
 //! documents beneath it; what stands in `viewback` are the keys of the note's rows, no more and no fewer.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 
 use base::codec::{Decoder, Encoder, Truncated};
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
@@ -22,14 +23,14 @@ use crate::collection::limits::KEY_BYTES_MAX;
 use crate::collection::{self, CollectionId, CountOnly, Weigh, Weight};
 use crate::database::{Database, damaged};
 use crate::error::Result;
-use crate::evaluate::{load_summary_bytes, subject};
+use crate::evaluate::{Subject, load_summary_bytes, subject};
 use crate::keys;
 use crate::limits::{RESPONSE_LEVELS_MAX, VIEW_ENTRIES_PER_NOTE_MAX};
 use crate::note::{Header, NoteClass, NoteFlags};
 use crate::reading;
 use crate::view::category::Tally;
 use crate::view::cell::Cell;
-use crate::view::design::{Total, ViewDesign};
+use crate::view::design::{Column, Total, ViewDesign};
 use crate::view::question::{Answer, Question};
 use crate::view::row::{DocumentRow, Keys, Row};
 
@@ -85,8 +86,7 @@ impl Index {
     #[must_use]
     pub fn new(database: DbNumber, view: ViewId, design: ViewDesign) -> Self {
         let collations = design.collations().iter().map(|collation| Keys::new(&design, collation)).collect();
-        let summing =
-            |(index, column): (usize, &crate::view::design::Column)| (column.total != Total::None).then_some(index);
+        let summing = |(index, column): (usize, &Column)| (column.total != Total::None).then_some(index);
         let summing = design.columns.iter().enumerate().filter_map(summing).collect();
         Self { database, view, design, collations, summing }
     }
@@ -150,6 +150,11 @@ impl Index {
         each_count(&self.collations[collation], &self.summing, key, row, each)
     }
 
+    /// Reads up to which modseq documents are in the index as it is stored now.
+    pub(crate) fn stored_modseq(&self, database: &Database) -> Result<Modseq> {
+        self.applied(collection::Reader::open(database.store.as_ref(), self.rows(0))?.state())
+    }
+
     /// Applies at most about `limit` changes; whoever has more to apply calls again, so that others can write in between.
     pub fn catch_up(&self, database: &Database, question: &dyn Question, limit: usize) -> Result<Progress> {
         let lock = database.lock();
@@ -193,20 +198,17 @@ pub(crate) struct Back {
 }
 
 impl Back {
-    fn is_in(&self) -> bool {
+    /// Says that a note has no rows.
+    pub(crate) fn nowhere(orders: usize) -> Self {
+        Self { selected: false, keys: vec![Vec::new(); orders] }
+    }
+
+    pub(crate) fn is_in(&self) -> bool {
         self.keys.iter().any(|keys| !keys.is_empty())
     }
 
-    fn encode(&self) -> Vec<u8> {
-        let mut out = Encoder::with_capacity(64);
-        out.u8(VERSION).u8(u8::from(self.selected)).varint(self.keys.len() as u64);
-        for keys in &self.keys {
-            out.varint(keys.len() as u64);
-            for key in keys {
-                out.bytes(key);
-            }
-        }
-        out.finish()
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        encode_back(self.selected, self.keys.iter().map(|keys| keys.iter().map(Vec::as_slice)))
     }
 
     pub(crate) fn decode(bytes: &[u8], orders: usize) -> std::result::Result<Self, Truncated> {
@@ -225,6 +227,21 @@ impl Back {
         }
         Ok(Self { selected, keys })
     }
+}
+
+fn encode_back<'k, K>(selected: bool, orders: impl ExactSizeIterator<Item = K>) -> Vec<u8>
+where
+    K: ExactSizeIterator<Item = &'k [u8]>,
+{
+    let mut out = Encoder::with_capacity(128);
+    out.u8(VERSION).u8(u8::from(selected)).varint(orders.len() as u64);
+    for keys in orders {
+        out.varint(keys.len() as u64);
+        for key in keys {
+            out.bytes(key);
+        }
+    }
+    out.finish()
 }
 
 /// A batch of changes to the index.
@@ -283,69 +300,27 @@ impl<'u> Update<'u> {
     fn place(&mut self, note: NoteId, before: &Back) -> Result<(Option<Unid>, Back)> {
         let header = reading::load_header(self.store, self.database, note)?;
         let document = header.as_ref().filter(|header| !header.is_stub() && header.class == NoteClass::DOCUMENT);
-        let (selected, rows) = match document {
+        let placed = match document {
             Some(header) => self.ask(header)?,
-            None => (false, vec![Vec::new(); self.orders.len()]),
+            None => self.index.nowhere(),
         };
-        let keys = rows.iter().map(|rows| rows.iter().map(|(key, _)| key.clone()).collect()).collect();
-        for ((order, rows), old) in self.orders.iter_mut().zip(rows).zip(&before.keys) {
+        let back = placed.back();
+        for ((order, rows), old) in self.orders.iter_mut().zip(placed.rows).zip(&before.keys) {
             order.replace(old, rows)?;
         }
-        Ok((header.map(|header| header.unid), Back { selected, keys }))
+        Ok((header.map(|header| header.unid), back))
     }
 
     /// Asks the question of a document: whether the selection takes it, and for each order its rows.
-    fn ask(&mut self, header: &Header) -> Result<(bool, Vec<Vec<KeyAndRow>>)> {
-        let none = vec![Vec::new(); self.orders.len()];
-        if self.index.design.no_conflicts && header.flags.has(NoteFlags::CONFLICT) {
-            return Ok((false, none));
-        }
+    fn ask(&mut self, header: &Header) -> Result<Placed> {
         let Some(bytes) = load_summary_bytes(self.store, self.database, header.note)? else {
-            return Ok((false, none));
+            return Ok(self.index.nowhere());
         };
-        let subject = subject(header, &bytes, self.database)?;
-        let Answer { selected, cells } = self.question.answer(&subject);
         let parent = match header.parent {
             Some(unid) => self.parent(unid)?,
             None => None,
         };
-        let comes_along = parent.as_ref().is_some_and(|parent| match self.question.responses() {
-            Responses::None => false,
-            Responses::Children => parent.selected,
-            Responses::Descendants => parent.is_in(),
-        });
-        if !selected && !comes_along {
-            return Ok((false, none));
-        }
-        assert_eq!(cells.len(), self.index.design.columns.len(), "each column has a cell");
-        let row = DocumentRow {
-            unid: header.unid,
-            response_level: 0,
-            readers: header.flags.has(NoteFlags::HAS_READERS).then(|| ReadersId::of(&subject.items)),
-            conflict: header.flags.has(NoteFlags::CONFLICT),
-            cells,
-        };
-        let rows = if self.index.design.responses && header.parent.is_some() {
-            self.response_rows(header.note, &row, &parent.unwrap_or_default())?
-        } else {
-            self.index.collations.iter().map(|keys| main_rows(&self.index.design, keys, header.note, &row)).collect()
-        };
-        Ok((selected, rows))
-    }
-
-    /// Makes the rows of a response: one beneath each row of its parent. Without a parent in the view there is none.
-    fn response_rows(&mut self, note: NoteId, row: &DocumentRow, parent: &Back) -> Result<Vec<Vec<KeyAndRow>>> {
-        let mut all = vec![Vec::new(); self.orders.len()];
-        for (order, rows) in all.iter_mut().enumerate() {
-            for above in parent.keys.get(order).into_iter().flatten() {
-                let level = self.orders[order].response_level(above)? + 1;
-                let key = self.index.collations[order].response(above, &row.cells, note);
-                if usize::from(level) <= RESPONSE_LEVELS_MAX && key.len() <= KEY_BYTES_MAX {
-                    rows.push((key, DocumentRow { response_level: level, ..row.clone() }));
-                }
-            }
-        }
-        Ok(all)
+        Ok(self.index.place(self.question, &subject(header, &bytes, self.database)?, parent.as_ref()))
     }
 
     fn parent(&mut self, unid: Unid) -> Result<Option<Back>> {
@@ -361,7 +336,7 @@ impl<'u> Update<'u> {
         let orders = self.orders.len();
         let back = match self.store.get(Table::ViewBack, &key)? {
             Some(value) => Back::decode(&value, orders).map_err(|_| damaged(Table::ViewBack, &key))?,
-            None => Back { selected: false, keys: vec![Vec::new(); orders] },
+            None => Back::nowhere(orders),
         };
         self.backs.insert(note, (back.clone(), false));
         Ok(back)
@@ -387,22 +362,107 @@ impl<'u> Update<'u> {
 }
 
 /// The key of a row and what it shows.
-type KeyAndRow = (Vec<u8>, DocumentRow);
+type KeyAndRow = (Vec<u8>, Arc<DocumentRow>);
+
+/// Where a document stands.
+pub(crate) struct Placed {
+    /// The selection takes it by itself.
+    pub(crate) selected: bool,
+    /// For each order, its rows.
+    pub(crate) rows: Vec<Vec<KeyAndRow>>,
+}
+
+impl Placed {
+    /// Tells whether it has rows.
+    pub(crate) fn is_in(&self) -> bool {
+        self.rows.iter().any(|rows| !rows.is_empty())
+    }
+
+    /// Gives the stored form of what is kept of it.
+    pub(crate) fn encode_back(&self) -> Vec<u8> {
+        encode_back(self.selected, self.rows.iter().map(|rows| rows.iter().map(|(key, _)| key.as_slice())))
+    }
+
+    /// Gives what is kept of it.
+    pub(crate) fn back(&self) -> Back {
+        let keys_of = |rows: &Vec<KeyAndRow>| rows.iter().map(|(key, _)| key.clone()).collect();
+        Back { selected: self.selected, keys: self.rows.iter().map(keys_of).collect() }
+    }
+}
+
+impl Index {
+    fn nowhere(&self) -> Placed {
+        Placed { selected: false, rows: vec![Vec::new(); self.collations.len()] }
+    }
+
+    /// Finds where a document stands whose parent, if it has one, stands there.
+    pub(crate) fn place(&self, question: &dyn Question, subject: &Subject<'_>, parent: Option<&Back>) -> Placed {
+        let header = subject.header;
+        if self.design.no_conflicts && header.flags.has(NoteFlags::CONFLICT) {
+            return self.nowhere();
+        }
+        let Answer { selected, cells } = question.answer(subject);
+        let comes_along = parent.is_some_and(|parent| match question.responses() {
+            Responses::None => false,
+            Responses::Children => parent.selected,
+            Responses::Descendants => parent.is_in(),
+        });
+        if !selected && !comes_along {
+            return self.nowhere();
+        }
+        assert_eq!(cells.len(), self.design.columns.len(), "each column has a cell");
+        let row = Arc::new(DocumentRow {
+            unid: header.unid,
+            response_level: 0,
+            readers: header.flags.has(NoteFlags::HAS_READERS).then(|| ReadersId::of(&subject.items)),
+            conflict: header.flags.has(NoteFlags::CONFLICT),
+            cells,
+        });
+        let rows_in = |order: usize, keys: &Keys| match (self.design.responses, header.parent) {
+            (true, Some(_)) => {
+                let above = parent.and_then(|parent| parent.keys.get(order));
+                response_rows(keys, header.note, &row, above.map_or(&[], Vec::as_slice))
+            }
+            _ => main_rows(&self.design, keys, header.note, &row),
+        };
+        let rows = self.collations.iter().enumerate().map(|(order, keys)| rows_in(order, keys)).collect();
+        Placed { selected, rows }
+    }
+}
+
+/// Makes the rows of a response: one beneath each row of its parent. Without a parent in the view there is none.
+fn response_rows(keys: &Keys, note: NoteId, row: &DocumentRow, above: &[Vec<u8>]) -> Vec<KeyAndRow> {
+    let mut rows = Vec::with_capacity(above.len());
+    for parent in above {
+        // A key names the document of each level above.
+        let level = keys.documents_in(parent).map_or(usize::MAX, |documents| documents.len());
+        let key = keys.response(parent, &row.cells, note);
+        if level <= RESPONSE_LEVELS_MAX && key.len() <= KEY_BYTES_MAX {
+            rows.push((key, Arc::new(DocumentRow { response_level: level as u8, ..row.clone() })));
+        }
+    }
+    rows
+}
 
 /// Makes the rows of a document that stands by itself: one for each combination of the values that make entries of their own.
-fn main_rows(design: &ViewDesign, keys: &Keys, note: NoteId, row: &DocumentRow) -> Vec<KeyAndRow> {
+fn main_rows(design: &ViewDesign, keys: &Keys, note: NoteId, row: &Arc<DocumentRow>) -> Vec<KeyAndRow> {
+    let is_multiplied = |(column, cell): (&Column, &Cell)| column.separate && column.sort.is_some() && cell.len() > 1;
+    if !design.columns.iter().zip(&row.cells).any(is_multiplied) {
+        let key = keys.document(&row.cells, note, 0);
+        return if key.len() <= KEY_BYTES_MAX { vec![(key, Arc::clone(row))] } else { Vec::new() };
+    }
     let mut entries = vec![row.cells.clone()];
-    for (index, column) in design.columns.iter().enumerate().filter(|(_, column)| column.separate) {
-        let values = row.cells[index].len();
-        if column.sort.is_none() || values < 2 {
-            continue;
+    for (index, column) in design.columns.iter().enumerate() {
+        if is_multiplied((column, &row.cells[index])) {
+            let values = row.cells[index].len();
+            let each = |cells: Vec<Cell>| (0..values).map(move |value| with_only(&cells, index, value));
+            entries = entries.into_iter().flat_map(each).take(VIEW_ENTRIES_PER_NOTE_MAX).collect();
         }
-        let each = |cells: Vec<Cell>| (0..values).map(move |value| with_only(&cells, index, value));
-        entries = entries.into_iter().flat_map(each).take(VIEW_ENTRIES_PER_NOTE_MAX).collect();
     }
     let numbered = entries.into_iter().enumerate().map(|(entry, cells)| {
         let key = keys.document(&cells, note, entry as u16);
-        (key, DocumentRow { cells, ..row.clone() })
+        let (unid, readers, conflict) = (row.unid, row.readers, row.conflict);
+        (key, Arc::new(DocumentRow { unid, response_level: 0, readers, conflict, cells }))
     });
     numbered.filter(|(key, _)| key.len() <= KEY_BYTES_MAX).collect()
 }
@@ -439,7 +499,7 @@ impl<'u> OrderUpdate<'u> {
             self.count(key, &document(key, &value)?, Tally::remove)?;
         }
         for (key, row) in new {
-            let value = Row::Document(row.clone()).encode();
+            let value = row.encode();
             let before = self.rows.put(&key, &value)?;
             if before.as_deref() == Some(&value[..]) {
                 continue;
@@ -473,11 +533,6 @@ impl<'u> OrderUpdate<'u> {
         Ok(&mut self.tallies.get_mut(&key).expect("it was just put there").0)
     }
 
-    fn response_level(&mut self, key: &[u8]) -> Result<u8> {
-        let value = self.rows.find(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
-        document(key, &value).map(|row| row.response_level)
-    }
-
     /// Writes the records of categories, makes and removes their rows, and puts all of it into the batch.
     fn finish(mut self, batch: &mut Batch) -> Result<()> {
         for (key, (tally, existed)) in std::mem::take(&mut self.tallies) {
@@ -503,11 +558,11 @@ pub(crate) type EachCount<'f> = dyn FnMut(Vec<u8>, Option<&str>, &[&Cell]) -> Re
 fn each_count(keys: &Keys, summing: &[usize], key: &[u8], row: &DocumentRow, each: &mut EachCount<'_>) -> Result<()> {
     let paths = keys.paths_above(key).ok_or_else(|| damaged(Table::View, key))?;
     let is_main = row.response_level == 0;
-    let names = if is_main { keys.categories(&row.cells) } else { Vec::new() };
+    let names = if is_main { keys.spellings(&row.cells) } else { Vec::new() };
     let cells: Vec<&Cell> = summing.iter().map(|column| &row.cells[*column]).collect();
     each(vec![0], None, &cells)?;
     for (index, path) in paths.into_iter().enumerate() {
-        let spelling = names.get(index).map(|category| category.spelling.as_str());
+        let spelling = names.get(index).map(String::as_str);
         each([&[index as u8 + 1], path].concat(), spelling, &cells)?;
     }
     Ok(())
@@ -520,7 +575,7 @@ fn document(key: &[u8], value: &[u8]) -> Result<DocumentRow> {
     }
 }
 
-fn encode_state(applied: Modseq) -> Vec<u8> {
+pub(crate) fn encode_state(applied: Modseq) -> Vec<u8> {
     let mut out = Encoder::with_capacity(9);
     out.u8(VERSION).u64(applied.0);
     out.finish()

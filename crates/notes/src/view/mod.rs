@@ -10,12 +10,14 @@
 //! | [`row`] | rows and their keys |
 //! | [`category`] | what a category counts and sums up |
 //! | [`index`] | how the rows follow the documents |
+//! | [`build`] | a new index over many documents at once |
 //! | [`reader`] | rows, and where they stand |
 //! | [`navigate`], [`find`], [`entries`] | from row to row; rows by their values; what a client asks for |
 //! | [`served`] | views as they are opened |
 //! | [`sort_key`] | bytes whose order is the order of values |
 //! | [`exact_sum`] | totals that do not drift |
 
+pub mod build;
 pub mod category;
 pub mod cell;
 pub(crate) mod check;

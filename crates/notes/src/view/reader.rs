@@ -14,7 +14,7 @@ use std::sync::Arc;
 use base::{Modseq, NoteId};
 use store::{Direction, KeyRange, Read};
 
-use crate::collection;
+use crate::collection::{self, Scan};
 use crate::database::damaged;
 use crate::error::{Error, Result};
 use crate::limits::TUMBLER_LEVELS_MAX;
@@ -152,18 +152,21 @@ impl<'r> ViewReader<'r> {
     /// Gives up to `limit` of the outermost categories from a position on, counted from 0: what is shown while all are collapsed.
     pub fn outermost(&self, position: u64, limit: usize) -> Result<Vec<ViewRow>> {
         let first = self.rows.hidden.category_among_all(self.category_rank(&[1])? + position);
-        let Some(mut scan) = self.categories.scan_at(first, Direction::Forward)? else { return Ok(Vec::new()) };
+        let mut outermost = Outermost { reader: self, scan: self.categories.scan_at(first, Direction::Forward)? };
         let mut rows = Vec::new();
-        while rows.len() < limit {
-            let Some((record, value)) = scan.next()? else { break };
-            let (Some(1), path) = (record.first(), &record[1..]) else { break };
-            if self.rows.hidden.hides_category(record) {
-                continue;
-            }
-            let tally = self.seen_of(record, decode_tally(record, value)?);
-            rows.push(ViewRow { key: [path, &[mark::ROW]].concat(), shown: Shown::Category { level: 1, tally } });
+        while rows.len() < limit
+            && let Some(row) = outermost.next()?
+        {
+            rows.push(row);
         }
         Ok(rows)
+    }
+
+    /// Starts a walk over the outermost categories behind one of them.
+    pub(crate) fn outermost_behind(&self, key: &[u8]) -> Result<Outermost<'_, 'r>> {
+        let own = [&[1], &key[..key.len() - 1]].concat();
+        let range = KeyRange { start: store::engine::next_key(&own), end: Some(vec![2]) };
+        Ok(Outermost { reader: self, scan: Some(self.categories.scan(&range, Direction::Forward)?) })
     }
 
     /// Gives the flat position of a row, or where it would stand, counted from 0.
@@ -402,6 +405,27 @@ impl<'r> ViewReader<'r> {
             }
         };
         Ok(ViewRow { key, shown })
+    }
+}
+
+/// A walk over the outermost categories.
+pub(crate) struct Outermost<'w, 'r> {
+    reader: &'w ViewReader<'r>,
+    scan: Option<Scan<'r>>,
+}
+
+impl Outermost<'_, '_> {
+    pub(crate) fn next(&mut self) -> Result<Option<ViewRow>> {
+        let Some(scan) = &mut self.scan else { return Ok(None) };
+        while let Some((record, value)) = scan.next()? {
+            let (Some(1), path) = (record.first(), &record[1..]) else { break };
+            if !self.reader.rows.hidden.hides_category(record) {
+                let tally = self.reader.seen_of(record, decode_tally(record, value)?);
+                let key = [path, &[mark::ROW]].concat();
+                return Ok(Some(ViewRow { key, shown: Shown::Category { level: 1, tally } }));
+            }
+        }
+        Ok(None)
     }
 }
 

@@ -19,6 +19,9 @@ use crate::view::sort_key::{self, Order, TextOrder};
 /// The version of the stored form.
 const VERSION: u8 = 1;
 
+/// The stored form of every row of a category.
+pub(crate) const CATEGORY_ROW: &[u8] = &[VERSION, 2];
+
 /// Bytes of a UNID.
 const UNID_BYTES: usize = 16;
 
@@ -65,23 +68,10 @@ impl Row {
     /// Gives the stored form.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Encoder::with_capacity(64);
-        out.u8(VERSION);
         match self {
-            Self::Category => {
-                out.u8(2);
-            }
-            Self::Document(row) => {
-                out.u8(1).u8(row.response_level).raw(&row.unid.0);
-                out.u8(u8::from(row.readers.is_some()) | u8::from(row.conflict) << 1);
-                if let Some(readers) = &row.readers {
-                    out.raw(&readers.0);
-                }
-                out.varint(row.cells.len() as u64);
-                row.cells.iter().for_each(|cell| cell.encode(&mut out));
-            }
+            Self::Category => CATEGORY_ROW.to_vec(),
+            Self::Document(row) => row.encode(),
         }
-        out.finish()
     }
 
     /// Reads the response level of a document's stored form, and whether it has Readers items; nothing of a category.
@@ -113,6 +103,20 @@ impl Row {
 }
 
 impl DocumentRow {
+    /// Gives the stored form of the row.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::with_capacity(96);
+        out.u8(VERSION).u8(1).u8(self.response_level).raw(&self.unid.0);
+        out.u8(u8::from(self.readers.is_some()) | u8::from(self.conflict) << 1);
+        if let Some(readers) = &self.readers {
+            out.raw(&readers.0);
+        }
+        out.varint(self.cells.len() as u64);
+        self.cells.iter().for_each(|cell| cell.encode(&mut out));
+        out.finish()
+    }
+
     fn decode(input: &mut Decoder<'_>) -> Result<Self, Truncated> {
         let response_level = input.u8()?;
         let unid = Unid(input.array()?);
@@ -180,18 +184,34 @@ impl Keys {
     #[must_use]
     pub fn categories(&self, cells: &[Cell]) -> Vec<Category> {
         let mut found: Vec<Category> = Vec::new();
+        self.each_level(cells, &mut |column, depth, spelling| {
+            let mark = if depth == 0 { mark::NEXT } else { mark::FURTHER };
+            let mut path = found.last().map_or_else(Vec::new, |above: &Category| [&above.path[..], &[mark]].concat());
+            sort_key::write(spelling, column.order, &column.texts, &mut path);
+            found.push(Category { level: found.len() as u8 + 1, path, spelling: spelled(spelling) });
+        });
+        found
+    }
+
+    /// Gives what an entry calls its categories, from the outermost inwards.
+    #[must_use]
+    pub fn spellings(&self, cells: &[Cell]) -> Vec<String> {
+        let mut found = Vec::new();
+        self.each_level(cells, &mut |_, _, spelling| found.push(spelled(spelling)));
+        found
+    }
+
+    /// Calls `each` with the column of each level of an entry's categories, its depth within the column, and its value.
+    fn each_level<'c>(&self, cells: &'c [Cell], each: &mut dyn FnMut(&SortedColumn, usize, One<'c>)) {
+        let mut count = 0;
         for column in &self.categories {
             // Each column has a level at least, and what is too deep for the others stays in the last of this one.
-            let room = CATEGORY_LEVELS_MAX.saturating_sub(found.len() + self.categories.len()) + 1;
+            let room = CATEGORY_LEVELS_MAX.saturating_sub(count + self.categories.len()) + 1;
             for (depth, spelling) in levels(cells[column.index].one(0)).into_iter().take(room).enumerate() {
-                let mark = if depth == 0 { mark::NEXT } else { mark::FURTHER };
-                let mut path =
-                    found.last().map_or_else(Vec::new, |above: &Category| [&above.path[..], &[mark]].concat());
-                sort_key::write(spelling, column.order, &column.texts, &mut path);
-                found.push(Category { level: found.len() as u8 + 1, path, spelling: spelled(spelling) });
+                each(column, depth, spelling);
+                count += 1;
             }
         }
-        found
     }
 
     /// Gives the key of a main document's entry.

@@ -5,6 +5,7 @@
 //!
 //! Compiled views are kept with their database, one a design note, for as long as design and index are the same.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{Modseq, NoteId, Timestamp, Unid};
@@ -57,6 +58,16 @@ impl View {
         found.ok_or_else(|| Error::invalid(format!("column {}", clicked.0), "it cannot be sorted that way by a click"))
     }
 
+    /// Applies at most about `limit` changes to the index.
+    pub(crate) fn catch_up(&self, database: &Database, limit: usize) -> Result<Progress> {
+        self.index.catch_up(database, &self.question, limit)
+    }
+
+    /// Gives the question as of a moment.
+    pub(crate) fn question_at(&self, now: Timestamp, database: &Database) -> Compiled {
+        self.question.at(now, database, &self.info.view.title)
+    }
+
     fn is_of(&self, info: &ViewInfo, record: &IndexRecord) -> bool {
         self.info.note == info.note
             && self.info.sequence == info.sequence
@@ -69,7 +80,21 @@ impl View {
 #[derive(Default)]
 pub(crate) struct Views {
     list: Mutex<Option<ViewList>>,
-    compiled: Mutex<std::collections::HashMap<NoteId, Arc<View>>>,
+    compiled: Mutex<HashMap<NoteId, Arc<View>>>,
+    /// The views whose index is being built.
+    building: Mutex<HashSet<NoteId>>,
+}
+
+/// The turn of the one who builds the index of a view.
+pub(crate) struct BuildTurn<'v> {
+    views: &'v Views,
+    note: NoteId,
+}
+
+impl Drop for BuildTurn<'_> {
+    fn drop(&mut self) {
+        self.views.building.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.note);
+    }
 }
 
 /// The views of a database as of a modseq of the design.
@@ -80,6 +105,12 @@ struct ViewList {
 }
 
 impl Views {
+    /// Takes the turn to build the index of a view; nothing while somebody else has it.
+    pub(crate) fn begin_build(&self, note: NoteId) -> Option<BuildTurn<'_>> {
+        let is_first = self.building.lock().unwrap_or_else(PoisonError::into_inner).insert(note);
+        is_first.then_some(BuildTurn { views: self, note })
+    }
+
     fn list(&self, design: Modseq, load: impl FnOnce() -> Result<Vec<Arc<ViewInfo>>>) -> Result<Arc<[Arc<ViewInfo>]>> {
         let known = self.list.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known.filter(|known| known.design == design) {
@@ -196,13 +227,13 @@ impl<L: AtLeast<level::Reader>> Access<L> {
         let grant = self.grant()?;
         let database = self.database();
         let view = database.view_with_index(view, &grant)?;
-        view.index.catch_up(database, &view.question, limit)
+        view.catch_up(database, limit)
     }
 }
 
 impl Database {
     /// Gives a view with the index that it has, or a new one without rows.
-    fn view_with_index(&self, note: NoteId, grant: &Grant) -> Result<Arc<View>> {
+    pub(crate) fn view_with_index(&self, note: NoteId, grant: &Grant) -> Result<Arc<View>> {
         let lock = self.lock();
         self.refuse_when_dropped()?;
         let reader: &dyn Read = self.store.as_ref();

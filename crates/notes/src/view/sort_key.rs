@@ -47,14 +47,19 @@ impl TextOrder {
     }
 
     fn write(&self, text: &str, out: &mut Vec<u8>) {
-        let end = text.char_indices().nth(SORTED_TEXT_CHARACTERS_MAX).map_or(text.len(), |(index, _)| index);
-        let mut key = Vec::with_capacity(2 * end.min(SORTED_TEXT_BYTES_MAX));
-        let Ok(()) = self.collator.write_sort_key_to(&text[..end], &mut key);
-        key.truncate(SORTED_TEXT_BYTES_MAX);
-        for byte in key {
-            out.push(byte);
-            if byte == 0 {
-                out.push(0xFF);
+        let is_short = text.len() <= SORTED_TEXT_CHARACTERS_MAX;
+        let cut = || text.char_indices().nth(SORTED_TEXT_CHARACTERS_MAX).map_or(text.len(), |(index, _)| index);
+        let end = if is_short { text.len() } else { cut() };
+        let start = out.len();
+        let Ok(()) = self.collator.write_sort_key_to(&text[..end], out);
+        out.truncate(start + SORTED_TEXT_BYTES_MAX);
+        if out[start..].contains(&0) {
+            let key = out.split_off(start);
+            for byte in key {
+                out.push(byte);
+                if byte == 0 {
+                    out.push(0xFF);
+                }
             }
         }
         out.extend(TEXT_END);

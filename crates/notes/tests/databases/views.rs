@@ -1,11 +1,13 @@
 //! Views against a naive evaluation: whatever happens to the documents, the rows are those that sorting everything gives.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base::sim::SeededRandom;
 use base::{NoteId, Random, Unid};
 use formula::outcome::Responses;
+use notes::view::build::BuildOptions;
 use notes::view::design::{Clicks, Column, Total, ViewDesign};
 use notes::view::entries::Counts;
 use notes::view::navigate::{Expansion, Navigator};
@@ -131,6 +133,7 @@ impl Bench {
                 self.documents.insert(note, document);
             }
             (6, _) => self.catch_up(),
+            (7, _) if self.random.below(2) == 0 => self.rebuild(),
             (7, _) => self.restart(),
             _ => self.create(),
         }
@@ -176,6 +179,17 @@ impl Bench {
     fn catch_up(&self) {
         let access = reader(&self.database, BOB).expect("a reader");
         while !access.view_refresh(self.view, 3).expect("the index is sound").complete {}
+    }
+
+    /// Builds the index anew, with hardly any memory to sort in; it ends at once, or goes through.
+    fn rebuild(&self) {
+        let access: Access<level::Designer> = self.database.authorize(&server()).expect("itself");
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = BuildOptions { folder: folder.path().to_owned(), memory: self.random.below(4_000) as usize };
+        let is_broken_off = self.random.below(3) == 0;
+        let mut report = |_, _| if is_broken_off { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        let built = access.view_rebuild(self.view, &options, &mut report).expect("built");
+        assert_eq!(built.is_none(), is_broken_off);
     }
 
     /// Everything in memory is lost; the index is on the disk or late.

@@ -1,0 +1,528 @@
+//! Building the index of a view over many documents at once (Updall in the original; `docs/views.md`, "A rebuild").
+//!
+//! All documents of a snapshot are evaluated in the order of their numbers; their rows are sorted outside of memory ([`store::sort`]) and taken in by the engine
+//! as sorted files, with the tree of counts written on the way. Then the changes that came meanwhile are applied, and the new index takes
+//! the place of the old one in one batch. Until then the old one serves; a crash leaves it as it was, and what was built is removed by the next who builds.
+//!
+//! A response needs the rows of its parent: those of all documents that have responses are kept in memory. Where a response was made before its parent, it waits until
+//! the others are placed.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use base::codec::Decoder;
+use base::{Modseq, NoteId, Unid};
+use store::sort::{Sorted, Sorter};
+use store::{Batch, Cursor, Direction, KeyRange, Read, Table};
+
+use crate::access::{Access, AtLeast, level};
+use crate::collection::{Builder, CollectionId, CountOnly, Tuning, Weigh, Weight};
+use crate::database::{Database, damaged};
+use crate::error::{Error, Result};
+use crate::evaluate::{load_summary_bytes, subject};
+use crate::keys::{self, Part};
+use crate::limits::{VIEW_BUILD_NOTES_MIN, VIEW_BUILD_REPORT_NOTES, VIEW_REFRESH_CHANGES};
+use crate::note::{Header, NoteClass};
+use crate::reading;
+use crate::view::category::Tally;
+use crate::view::index::{Back, Index, Placed, RowWeigh, encode_state};
+use crate::view::question::Question;
+use crate::view::record::{self, IndexRecord};
+use crate::view::row::{CATEGORY_ROW, Keys, Row, mark};
+use crate::view::served::View;
+
+/// What a build may use.
+#[derive(Clone, Debug)]
+pub struct BuildOptions {
+    /// Where rows are sorted that do not fit into memory: the original's `view_rebuild_dir`.
+    pub folder: PathBuf,
+    /// Memory for sorting, in bytes.
+    pub memory: usize,
+}
+
+/// What a build did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Built {
+    /// Documents that were looked at.
+    pub documents: u64,
+    /// Rows of documents in all orders.
+    pub rows: u64,
+    /// Bytes that were sorted outside of memory.
+    pub spilled_bytes: u64,
+}
+
+/// Hears how many documents of how many were looked at; ends the build by saying so.
+pub type Report<'r> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'r;
+
+impl<L: AtLeast<level::Designer>> Access<L> {
+    /// Builds the index of a view anew from all documents. Nothing if it was broken off, or if somebody else is building it.
+    pub fn view_rebuild(&self, view: NoteId, options: &BuildOptions, report: &mut Report<'_>) -> Result<Option<Built>> {
+        let view = self.database().view_with_index(view, &*self.grant()?)?;
+        build(self.database(), &view, options, report)
+    }
+}
+
+impl<L: AtLeast<level::Reader>> Access<L> {
+    /// Brings the index of a view up to date: by building it when it is new and there are many documents, else by applying the changes. `report` hears of it and ends it
+    /// early; then the rest is left to the next. Tells whether it is up to date.
+    pub fn view_update(&self, view: NoteId, options: &BuildOptions, report: &mut Report<'_>) -> Result<bool> {
+        let grant = self.grant()?;
+        let database = self.database();
+        let view = database.view_with_index(view, &grant)?;
+        let is_new = view.index.stored_modseq(database)? == Modseq(0);
+        let counters = *database.lock();
+        if is_new && counters.notes > VIEW_BUILD_NOTES_MIN {
+            return Ok(build(database, &view, options, report)?.is_some());
+        }
+        let mut done = 0;
+        loop {
+            let progress = view.catch_up(database, VIEW_REFRESH_CHANGES)?;
+            if progress.complete {
+                return Ok(true);
+            }
+            done += progress.changes as u64;
+            if report(done, counters.modseq.0.saturating_sub(progress.applied.0).saturating_add(done)).is_break() {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// Builds a new index in the place of the one that a view has.
+fn build(database: &Database, view: &View, options: &BuildOptions, report: &mut Report<'_>) -> Result<Option<Built>> {
+    let Some(_turn) = database.views.begin_build(view.info.note) else { return Ok(None) };
+    let note = view.info.note;
+    let index = start(database, note)?;
+    let index = Index::new(database.number(), index, view.index.design().clone());
+    let now = database.clock.now();
+    let question = view.question_at(now, database);
+    let outcome = fill(database, &index, &question, options, report).and_then(|built| match built {
+        Some(built) => {
+            while index.catch_up(database, &question, VIEW_REFRESH_CHANGES)?.changes >= VIEW_REFRESH_CHANGES {}
+            finish(database, view, &index, now)?;
+            Ok(Some(built))
+        }
+        None => Ok(None),
+    });
+    if !matches!(outcome, Ok(Some(_))) {
+        abandon(database, note, &index)?;
+    }
+    outcome
+}
+
+/// Draws the number of the new index, and writes down that it is being built.
+fn start(database: &Database, note: NoteId) -> Result<base::ViewId> {
+    let _lock = database.lock();
+    database.refuse_when_dropped()?;
+    let reader: &dyn Read = database.store.as_ref();
+    let mut batch = Batch::new();
+    let index = record::next_index(reader, database.number(), &mut batch)?;
+    let mut record = load_record(reader, database, note)?;
+    if let Some(old) = record.building.replace(index) {
+        record::remove_rows(database.number(), old, &mut batch);
+    }
+    record.put(database.number(), note, &mut batch);
+    database.store.commit(&batch)?;
+    Ok(index)
+}
+
+fn load_record(reader: &dyn Read, database: &Database, note: NoteId) -> Result<IndexRecord> {
+    let record = IndexRecord::load(reader, database.number(), note)?;
+    record.ok_or_else(|| Error::not_found(format!("index of view {note} of {}", database.path())))
+}
+
+/// Puts the new index in the place of the old one, unless the design changed meanwhile.
+fn finish(database: &Database, view: &View, index: &Index, now: base::Timestamp) -> Result<()> {
+    let _lock = database.lock();
+    database.refuse_when_dropped()?;
+    let mut record = load_record(database.store.as_ref(), database, view.info.note)?;
+    if record.building != Some(index.id()) || !record.follows(&view.info.view) {
+        return Err(Error::invalid(
+            format!("view {:?}", view.info.view.title),
+            "its design changed while it was built",
+        ));
+    }
+    let mut batch = Batch::new();
+    record::remove_rows(database.number(), record.index, &mut batch);
+    (record.index, record.building, record.evaluated) = (index.id(), None, now);
+    record.put(database.number(), view.info.note, &mut batch);
+    database.store.commit(&batch)?;
+    Ok(())
+}
+
+/// Removes what was built in vain.
+fn abandon(database: &Database, note: NoteId, index: &Index) -> Result<()> {
+    let _lock = database.lock();
+    let mut batch = Batch::new();
+    record::remove_rows(database.number(), index.id(), &mut batch);
+    if let Some(mut record) = IndexRecord::load(database.store.as_ref(), database.number(), note)?
+        && record.building == Some(index.id())
+    {
+        record.building = None;
+        record.put(database.number(), note, &mut batch);
+    }
+    database.store.commit(&batch)?;
+    Ok(())
+}
+
+/// Evaluates all documents and writes the rows; nothing when it was broken off.
+fn fill(
+    database: &Database,
+    index: &Index,
+    question: &dyn Question,
+    options: &BuildOptions,
+    report: &mut Report<'_>,
+) -> Result<Option<Built>> {
+    let snapshot = database.store.snapshot()?;
+    let counters = reading::load_counters(&snapshot, database.number())?;
+    let mut survey = Survey::new(database, &snapshot, index, question, options)?;
+    if survey.all_documents(counters.notes, report)?.is_break() {
+        return Ok(None);
+    }
+    survey.late_responses()?;
+    survey.write(counters.modseq).map(Some)
+}
+
+/// One walk over all documents.
+struct Survey<'s> {
+    database: &'s Database,
+    reader: &'s dyn Read,
+    index: &'s Index,
+    question: &'s dyn Question,
+    options: &'s BuildOptions,
+    /// The rows of each order.
+    rows: Vec<Sorter>,
+    /// What is said of the notes.
+    backs: Sorter,
+    /// Documents that have responses, and where those stand that were placed.
+    parents: HashSet<Unid>,
+    placed: HashMap<Unid, Back>,
+    /// Responses whose parents were not placed yet.
+    waiting: Vec<(NoteId, Unid)>,
+    built: Built,
+}
+
+impl<'s> Survey<'s> {
+    fn new(
+        database: &'s Database,
+        reader: &'s dyn Read,
+        index: &'s Index,
+        question: &'s dyn Question,
+        options: &'s BuildOptions,
+    ) -> Result<Self> {
+        let share = options.memory / (index.orders() + 1);
+        let sorter = || Sorter::new(&options.folder, share);
+        let asks_parents = index.design().responses || question.responses() != formula::outcome::Responses::None;
+        let parents = if asks_parents { load_parents(reader, database)? } else { HashSet::new() };
+        Ok(Self {
+            database,
+            reader,
+            index,
+            question,
+            options,
+            rows: (0..index.orders()).map(|_| sorter()).collect(),
+            backs: sorter(),
+            parents,
+            placed: HashMap::new(),
+            waiting: Vec::new(),
+            built: Built::default(),
+        })
+    }
+
+    fn all_documents(&mut self, total: u64, report: &mut Report<'_>) -> Result<ControlFlow<()>> {
+        let range = KeyRange::prefix(&self.database.number().to_key());
+        let mut cursor = self.reader.scan(Table::Summary, &range, Direction::Forward)?;
+        let mut header: Option<Header> = None;
+        while let Some((key, value)) = cursor.next()? {
+            let (note, part) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
+            if part == Part::Header as u8 {
+                let read = Header::decode(note, value);
+                let read = read.map_err(|_| reading::damaged_note(self.database, note, "header"))?;
+                header = Some(read).filter(|header| !header.is_stub() && header.class == NoteClass::DOCUMENT);
+                continue;
+            }
+            let Some(header) = header.take().filter(|header| header.note == note) else { continue };
+            self.document(&header, value)?;
+            self.built.documents += 1;
+            if self.built.documents.is_multiple_of(VIEW_BUILD_REPORT_NOTES)
+                && report(self.built.documents, total).is_break()
+            {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(report(self.built.documents, total))
+    }
+
+    /// Places a document, or lets it wait for its parent.
+    fn document(&mut self, header: &Header, summary: &[u8]) -> Result<()> {
+        let parent = match header.parent.filter(|parent| self.parents.contains(parent)) {
+            Some(parent) => match self.placed.get(&parent) {
+                Some(back) => Some(back),
+                None => {
+                    self.waiting.push((header.note, parent));
+                    return Ok(());
+                }
+            },
+            None => None,
+        };
+        let placed = self.index.place(self.question, &subject(header, summary, self.database)?, parent);
+        self.keep(header, placed)
+    }
+
+    fn keep(&mut self, header: &Header, placed: Placed) -> Result<()> {
+        for (sorter, rows) in self.rows.iter_mut().zip(&placed.rows) {
+            for (key, row) in rows {
+                sorter.push(key, &row.encode())?;
+                self.built.rows += 1;
+            }
+        }
+        if placed.is_in() {
+            self.backs.push(&header.note.to_key(), &placed.encode_back())?;
+        }
+        if self.parents.contains(&header.unid) {
+            self.placed.insert(header.unid, placed.back());
+        }
+        Ok(())
+    }
+
+    /// Places the responses that were made before their parents, or whose parents are no documents.
+    fn late_responses(&mut self) -> Result<()> {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        loop {
+            let count = waiting.len();
+            for (note, parent) in std::mem::take(&mut waiting) {
+                if self.placed.contains_key(&parent) { self.one(note)? } else { waiting.push((note, parent)) }
+            }
+            if waiting.len() == count {
+                break;
+            }
+        }
+        // The parents of what is left are not there, or they answer each other.
+        for (_, parent) in &waiting {
+            self.placed.entry(*parent).or_insert_with(|| Back::nowhere(self.index.orders()));
+        }
+        waiting.into_iter().try_for_each(|(note, _)| self.one(note))
+    }
+
+    fn one(&mut self, note: NoteId) -> Result<()> {
+        let header = reading::load_header(self.reader, self.database, note)?;
+        let summary = load_summary_bytes(self.reader, self.database, note)?;
+        match header.zip(summary) {
+            Some((header, summary)) => self.document(&header, &summary),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes everything; up to `applied` documents are in it.
+    fn write(self, applied: Modseq) -> Result<Built> {
+        let Self { database, index, options, rows, backs, mut built, .. } = self;
+        built.spilled_bytes = rows.iter().chain([&backs]).map(Sorter::spilled_bytes).sum();
+        let mut batch = Batch::new();
+        let engine = database.store.engine();
+        for (order, rows) in rows.into_iter().enumerate() {
+            let mut stream = RowStream::new(index, order, rows.finish()?, options, &mut batch);
+            engine.ingest(Table::View, &mut stream)?;
+            let categories = stream.finish(&encode_state(applied))?;
+            let id = index.categories(order);
+            let mut stream = Counted::new(id, &CountOnly, categories.finish()?, &mut batch);
+            engine.ingest(Table::View, &mut stream)?;
+            stream.finish(&[])?;
+        }
+        let prefix = keys::view_back(database.number(), index.id()).start[..8].to_vec();
+        engine.ingest(Table::ViewBack, &mut Prefixed { prefix, pairs: backs.finish()?, key: Vec::new() })?;
+        database.store.commit(&batch)?;
+        Ok(built)
+    }
+}
+
+/// Lists the documents that have responses.
+fn load_parents(reader: &dyn Read, database: &Database) -> Result<HashSet<Unid>> {
+    let range = KeyRange::prefix(&database.number().to_key());
+    let mut cursor = reader.scan(Table::Children, &range, Direction::Forward)?;
+    let mut parents = HashSet::new();
+    while let Some((key, _)) = cursor.next()? {
+        let unid = Decoder::new(key.get(4..).unwrap_or_default()).array().map_err(|_| damaged(Table::Children, key))?;
+        parents.insert(Unid(unid));
+    }
+    Ok(parents)
+}
+
+/// Sorted pairs under longer keys.
+struct Prefixed {
+    prefix: Vec<u8>,
+    pairs: Sorted,
+    key: Vec<u8>,
+}
+
+impl Cursor for Prefixed {
+    fn next(&mut self) -> store::Result<Option<(&[u8], &[u8])>> {
+        let Some((key, value)) = self.pairs.next()? else { return Ok(None) };
+        self.key.clear();
+        self.key.extend_from_slice(&self.prefix);
+        self.key.extend_from_slice(key);
+        Ok(Some((&self.key, value)))
+    }
+}
+
+/// Sorted entries of a collection, which are counted as they go by.
+struct Counted<'b> {
+    id: CollectionId,
+    weigh: &'b dyn Weigh,
+    pairs: Sorted,
+    builder: Builder,
+    batch: &'b mut Batch,
+    key: Vec<u8>,
+}
+
+impl<'b> Counted<'b> {
+    fn new(id: CollectionId, weigh: &'b dyn Weigh, pairs: Sorted, batch: &'b mut Batch) -> Self {
+        let builder = Builder::start(id, weigh.sums(), Tuning::default(), batch);
+        Self { id, weigh, pairs, builder, batch, key: Vec::new() }
+    }
+
+    fn finish(self, state: &[u8]) -> Result<()> {
+        self.builder.finish(self.batch, state)?;
+        Ok(())
+    }
+}
+
+impl Cursor for Counted<'_> {
+    fn next(&mut self) -> store::Result<Option<(&[u8], &[u8])>> {
+        let Some((key, value)) = self.pairs.next()? else { return Ok(None) };
+        let weight = self.weigh.weigh(key, value).expect("what was just written can be weighed");
+        self.builder.add(self.batch, key, weight)?;
+        self.key.clear();
+        self.key.extend_from_slice(&self.id.prefix());
+        self.key.extend_from_slice(key);
+        Ok(Some((&self.key, value)))
+    }
+}
+
+/// The sorted rows of documents, with those of their categories before them; counts both, and what categories sum up.
+struct RowStream<'b> {
+    keys: &'b Keys,
+    summing: &'b [usize],
+    id: CollectionId,
+    pairs: Sorted,
+    builder: Builder,
+    batch: &'b mut Batch,
+    /// The whole view, then the categories that the next row may stand in, from the outermost inwards.
+    open: Vec<(Vec<u8>, Tally)>,
+    /// Records of categories that are complete.
+    categories: Sorter,
+    /// The next row of a document, under the key of the collection; it waits for the rows of categories before it.
+    key: Vec<u8>,
+    value: Vec<u8>,
+    is_waiting: bool,
+    /// The keys of the rows of categories that go before it, the next one last.
+    before: Vec<Vec<u8>>,
+    current: Vec<u8>,
+}
+
+impl<'b> RowStream<'b> {
+    fn new(index: &'b Index, order: usize, pairs: Sorted, options: &BuildOptions, batch: &'b mut Batch) -> Self {
+        let id = index.rows(order);
+        let builder = Builder::start(id, RowWeigh.sums(), Tuning::default(), batch);
+        let summing = index.summing();
+        Self {
+            keys: index.keys(order),
+            summing,
+            id,
+            pairs,
+            builder,
+            batch,
+            open: vec![(Vec::new(), Tally::new(summing.len()))],
+            categories: Sorter::new(&options.folder, options.memory / 4),
+            key: Vec::new(),
+            value: Vec::new(),
+            is_waiting: false,
+            before: Vec::new(),
+            current: Vec::new(),
+        }
+    }
+
+    /// Takes the next row of a document, and finds the rows of the categories before it that begin there.
+    fn take(&mut self) -> store::Result<bool> {
+        let Some((key, value)) = self.pairs.next()? else { return Ok(false) };
+        self.key.clear();
+        self.key.extend_from_slice(&self.id.prefix());
+        self.key.extend_from_slice(key);
+        self.value.clear();
+        self.value.extend_from_slice(value);
+        if self.keys.has_categories() {
+            self.open_categories()?;
+        }
+        if self.open.len() == 1 && self.summing.is_empty() {
+            self.open[0].1.add(None, &[]);
+        } else {
+            self.count();
+        }
+        self.is_waiting = true;
+        Ok(true)
+    }
+
+    fn open_categories(&mut self) -> store::Result<()> {
+        let key = &self.key[self.id.prefix().len()..];
+        let paths = self.keys.paths_above(key).unwrap_or_default();
+        let is_open = |((open, _), path): &(&(Vec<u8>, Tally), &&[u8])| open[..] == ***path;
+        let kept = 1 + self.open[1..].iter().zip(&paths).take_while(is_open).count();
+        close(&mut self.open, kept, &mut self.categories)?;
+        for path in &paths[kept - 1..] {
+            self.before.push([*path, &[mark::ROW]].concat());
+            self.open.push((path.to_vec(), Tally::new(self.summing.len())));
+        }
+        self.before.reverse();
+        Ok(())
+    }
+
+    /// Counts a row in all that it stands in.
+    fn count(&mut self) {
+        let Ok(Row::Document(row)) = Row::decode(&self.value) else {
+            unreachable!("only rows of documents are sorted")
+        };
+        let cells: Vec<_> = self.summing.iter().map(|column| &row.cells[*column]).collect();
+        let names = if row.response_level == 0 { self.keys.spellings(&row.cells) } else { Vec::new() };
+        for (depth, (_, tally)) in self.open.iter_mut().enumerate() {
+            let name = depth.checked_sub(1).and_then(|depth| names.get(depth));
+            tally.add(name.map(String::as_str), &cells);
+        }
+    }
+
+    /// Writes the tree; gives the records of the categories.
+    fn finish(mut self, state: &[u8]) -> Result<Sorter> {
+        close(&mut self.open, 0, &mut self.categories)?;
+        self.builder.finish(self.batch, state)?;
+        Ok(self.categories)
+    }
+}
+
+/// Writes the records of the categories behind the first `kept` that are open.
+fn close(open: &mut Vec<(Vec<u8>, Tally)>, kept: usize, categories: &mut Sorter) -> store::Result<()> {
+    while open.len() > kept
+        && let Some((path, tally)) = open.pop()
+    {
+        if !tally.is_empty() {
+            categories.push(&[&[open.len() as u8], &path[..]].concat(), &tally.encode())?;
+        }
+    }
+    Ok(())
+}
+
+impl Cursor for RowStream<'_> {
+    fn next(&mut self) -> store::Result<Option<(&[u8], &[u8])>> {
+        if !self.is_waiting && !self.take()? {
+            return Ok(None);
+        }
+        if let Some(category) = self.before.pop() {
+            self.builder.add(self.batch, &category, Weight::ZERO)?;
+            self.current = self.id.entry_key(&category);
+            return Ok(Some((&self.current, CATEGORY_ROW)));
+        }
+        self.is_waiting = false;
+        let key = &self.key[self.id.prefix().len()..];
+        let weight = RowWeigh.weigh(key, &self.value).expect("what was just written can be weighed");
+        self.builder.add(self.batch, key, weight)?;
+        Ok(Some((&self.key, &self.value)))
+    }
+}
