@@ -1,0 +1,307 @@
+//! What views cost, on the real engine: building, opening, reading, changing.
+//!
+//! `cargo run --release -p notes --example view_cost [-- [DOCUMENTS] [FOLDER] [--json]]`
+//!
+//! Makes a database with so many documents (1,000,000) of some ten items each, and one with 1,000, and measures on one thread:
+//!
+//! - the build of a view with three sorted columns, in documents a second;
+//! - opening such a view and reading the first 50 entries, and 50 entries at a random position;
+//! - saving a document while five views of the database are kept up to date, in the large database and in the small one;
+//! - all collapsed categories with their totals, of 1,000 categories.
+//!
+//! Times are of the processor where they are about throughput, and elapsed where somebody waits. Nothing is synced but at the end of each load.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use base::sim::SeededRandom;
+use base::{Clock, Name, NoteId, Random, Timestamp};
+use notes::view::build::BuildOptions;
+use notes::view::design::{Column, Total, ViewDesign};
+use notes::view::entries::{EntryReader, Mask, Request, Start};
+use notes::view::navigate::{Expansion, Navigator};
+use notes::view::note::ViewNote;
+use notes::view::sort_key::Order;
+use notes::{Access, Acl, Database, DatabaseKind, Identity, Item, NewDatabase, NewNote, Notes, Value, level};
+use store::{Options, Store};
+
+const SMALL: u32 = 1_000;
+const CATEGORIES: u64 = 1_000;
+const LOOKS: usize = 2_000;
+const UPDATES: usize = 1_000;
+
+struct MachineClock;
+
+impl Clock for MachineClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_seconds(1_700_000_000)
+    }
+
+    fn monotonic(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
+}
+
+fn items(random: &SeededRandom, number: u64) -> Vec<Item> {
+    let pick = |words: &[&str]| words[random.below(words.len() as u64) as usize].to_owned();
+    let category = format!("Customer {:04}", random.below(CATEGORIES));
+    let subject = format!(
+        "{} {} of {} number {number}",
+        pick(&["Minutes", "Offer", "Order", "Contract", "Invoice", "Complaint", "Plan", "Review"]),
+        pick(&["draft", "copy", "final version", "summary"]),
+        pick(&["Paris", "London", "Zürich", "Malmö", "Kraków", "Boston", "Kyoto"]),
+    );
+    vec![
+        Item::text("Form", if random.below(10) == 0 { "Memo" } else { "Order" }),
+        Item::text("Subject", subject),
+        Item::text("Customer", category),
+        Item::text("From", format!("CN=User {:05}/OU=Sales/O=Acme", random.below(20_000))),
+        Item::text("Status", pick(&["open", "closed", "waiting", "lost"])),
+        Item::summary("Price", Value::Number(random.below(1_000_000) as f64 / 100.0)),
+        Item::summary("Date", Value::Time(Timestamp::from_seconds(1_600_000_000 + random.below(100_000_000) as i64))),
+        Item::summary("Categories", Value::TextList(vec![pick(&["a", "b", "c"]), pick(&["d", "e"])])),
+        Item::text("SendTo", "CN=Somebody Else/OU=Sales/O=Acme"),
+        Item::text("$UpdatedBy", "CN=Ann Smith/OU=Sales/O=Acme"),
+    ]
+}
+
+fn sorted(item: &str, order: Order) -> Column {
+    Column { title: item.into(), item: item.into(), sort: Some(order), ..Column::default() }
+}
+
+fn plain(item: &str) -> Column {
+    Column { title: item.into(), item: item.into(), ..Column::default() }
+}
+
+fn view(title: &str, columns: Vec<Column>) -> ViewNote {
+    let design = ViewDesign { columns, ..ViewDesign::default() };
+    let selection = "SELECT Form = \"Order\" | Form = \"Memo\"".to_owned();
+    ViewNote { title: title.into(), selection, design, ..ViewNote::default() }
+}
+
+/// The views of each database; the first has three sorted columns, the second categories with totals.
+fn views() -> Vec<ViewNote> {
+    let (up, down) = (Order::Ascending, Order::Descending);
+    let category = Column { categorised: true, ..sorted("Customer", up) };
+    let price = Column { total: Total::Sum, ..plain("Price") };
+    vec![
+        view("Three", vec![sorted("From", up), sorted("Date", down), sorted("Subject", up), plain("Price")]),
+        view("Totals", vec![category, sorted("Subject", up), price]),
+        view("By Date", vec![sorted("Date", down), plain("Subject"), plain("From")]),
+        view("By Status", vec![sorted("Status", up), sorted("Price", down), plain("Subject")]),
+        view("By Subject", vec![sorted("Subject", up), plain("Date")]),
+    ]
+}
+
+struct Bench {
+    notes: Arc<Notes>,
+    random: SeededRandom,
+    options: BuildOptions,
+    results: Vec<(String, f64, &'static str)>,
+}
+
+/// A database with its views.
+struct Place {
+    access: Access<level::Manager>,
+    views: Vec<NoteId>,
+    count: u32,
+}
+
+#[expect(clippy::disallowed_methods, reason = "this program measures time")]
+impl Bench {
+    fn tell(&mut self, name: &str, value: f64, unit: &'static str) {
+        eprintln!("{name:<60} {value:>12.3} {unit}");
+        self.results.push((name.to_owned(), value, unit));
+    }
+
+    fn load(&mut self, path: &str, count: u32) -> Place {
+        let acl = Acl::private(&Name::new("Ann/Acme"));
+        let database = self.notes.database_create(&NewDatabase::new(path, path, DatabaseKind::Standard, acl));
+        let database: Arc<Database> = database.expect("a database");
+        let access: Access<level::Manager> =
+            database.authorize(&Arc::new(Identity::local_server("CN=bench/O=Acme"))).expect("the server itself");
+        let writing = access.lower::<level::Depositor>();
+        let accesses = [&writing];
+        let started = Instant::now();
+        let mut made = 0;
+        while made < count {
+            let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
+            for _ in 0..(count - made).min(500) {
+                let new = NewNote::document(items(&self.random, u64::from(made)));
+                transaction.on(0).note_create(new).expect("a document");
+                made += 1;
+            }
+            transaction.commit().expect("committed");
+        }
+        let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
+        let views = views().iter().map(|view| transaction.on(0).view_create(view).expect("a view")).collect();
+        let ticket = transaction.commit().expect("committed");
+        self.notes.store().durable(ticket).wait().expect("durable");
+        eprintln!("{count} documents in {:.1} s", started.elapsed().as_secs_f64());
+        Place { access, views, count }
+    }
+
+    fn build(&mut self, place: &Place) {
+        for (view, note) in views().iter().zip(&place.views) {
+            let (started, before) = (Instant::now(), processor_seconds());
+            let options = self.options.clone();
+            let built = place.access.view_rebuild(*note, &options, &mut |_, _| ControlFlow::Continue(()));
+            let built = built.expect("built").expect("nobody else builds");
+            let (elapsed, processor) = (started.elapsed().as_secs_f64(), processor_seconds() - before);
+            if place.count > SMALL {
+                let name = format!("build of view {:?}", view.title);
+                self.tell(&format!("{name}, documents a second"), built.documents as f64 / elapsed, "/s");
+                self.tell(&format!("{name}, documents a processor second"), built.documents as f64 / processor, "/s");
+                self.tell(&format!("{name}, sorted outside of memory"), built.spilled_bytes as f64 / 1e6, "MB");
+            }
+        }
+    }
+
+    fn read(&mut self, place: &Place) {
+        let reader = place.access.lower::<level::Reader>();
+        let request = |start| Request {
+            start,
+            skip: (Navigator::Current, 0),
+            navigator: Navigator::Next,
+            limit: 50,
+            expansion: Arc::default(),
+            mask: Mask { place: true, ..Mask::default() },
+        };
+        let mut open = Samples::default();
+        let mut page = Samples::default();
+        for number in 0..LOOKS + LOOKS / 10 {
+            let position = self.random.below(u64::from(place.count) - 50);
+            for (samples, start) in [(&mut open, Start::Beginning), (&mut page, Start::Position(position))] {
+                let started = Instant::now();
+                let progress = reader.view_refresh(place.views[0], 100).expect("refreshed");
+                assert!(progress.complete, "nobody changes anything meanwhile");
+                let reading = reader.read().expect("a snapshot");
+                let view = reading.view(place.views[0]).expect("a view");
+                let entries = EntryReader::open(&reading, &view, 0).expect("rows");
+                let entries = entries.read(&request(start)).expect("sound");
+                assert_eq!(entries.rows.len(), 50);
+                // The first look at each page is the engine's, not the view's.
+                if number >= LOOKS / 10 {
+                    samples.add(started);
+                }
+            }
+        }
+        let size = place.count;
+        for (name, samples) in [("open and first 50 entries", open), ("50 entries at a random position", page)] {
+            self.tell(&format!("{name}, of {size}: median"), samples.percentile(50), "ms");
+            self.tell(&format!("{name}, of {size}: 99th percentile"), samples.percentile(99), "ms");
+        }
+    }
+
+    fn collapsed(&mut self, place: &Place) {
+        let reader = place.access.lower::<level::Reader>();
+        let mut samples = Samples::default();
+        let expansion = Arc::new(Expansion::none_but(Default::default()).expect("none"));
+        for _ in 0..LOOKS / 10 {
+            let started = Instant::now();
+            reader.view_refresh(place.views[1], 100).expect("refreshed");
+            let reading = reader.read().expect("a snapshot");
+            let view = reading.view(place.views[1]).expect("a view");
+            let entries = EntryReader::open(&reading, &view, 0).expect("rows");
+            let request = Request {
+                start: Start::Beginning,
+                skip: (Navigator::Current, 0),
+                navigator: Navigator::NextExpanded,
+                limit: 10_000,
+                expansion: Arc::clone(&expansion),
+                mask: Mask::default(),
+            };
+            assert_eq!(entries.read(&request).expect("sound").rows.len() as u64, CATEGORIES);
+            samples.add(started);
+        }
+        self.tell("1,000 collapsed categories with totals: median", samples.percentile(50), "ms");
+    }
+
+    /// Saves documents while all views follow; gives the times.
+    fn update(&mut self, places: &[&Place]) {
+        let mut samples = vec![Samples::default(); places.len()];
+        for number in 0..UPDATES {
+            for (place, samples) in places.iter().zip(&mut samples) {
+                let note = NoteId(2 + self.random.below(u64::from(place.count)) as u32);
+                let new = items(&self.random, number as u64);
+                let writing = place.access.lower::<level::Depositor>();
+                let accesses = [&writing];
+                let started = Instant::now();
+                let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
+                let mut writer = transaction.on(0);
+                let sequence = writer.note(note).expect("sound").expect("there").header.sequence;
+                writer.note_update(note, sequence, &new, &[]).expect("saved");
+                transaction.commit().expect("committed");
+                for view in &place.views {
+                    place.access.view_refresh(*view, 100).expect("refreshed");
+                }
+                samples.add(started);
+            }
+        }
+        let medians: Vec<f64> = samples.iter().map(|samples| samples.percentile(50)).collect();
+        let means: Vec<f64> = samples.iter().map(Samples::mean).collect();
+        for (place, samples) in places.iter().zip(&samples) {
+            self.tell(&format!("update with 5 views of {}: median", place.count), samples.percentile(50), "ms");
+            self.tell(&format!("update with 5 views of {}: mean", place.count), samples.mean(), "ms");
+        }
+        self.tell("update, large against small: medians", medians[0] / medians[1], "x");
+        self.tell("update, large against small: means", means[0] / means[1], "x");
+    }
+}
+
+#[derive(Clone, Default)]
+struct Samples(Vec<f64>);
+
+impl Samples {
+    fn add(&mut self, started: Instant) {
+        self.0.push(started.elapsed().as_secs_f64() * 1e3);
+    }
+
+    fn percentile(&self, percent: usize) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted[(sorted.len() - 1) * percent / 100]
+    }
+
+    fn mean(&self) -> f64 {
+        self.0.iter().sum::<f64>() / self.0.len() as f64
+    }
+}
+
+/// Gives the processor time of this process, in seconds.
+fn processor_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux tells what a process has used");
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or("").split(' ').collect();
+    fields[11..13].iter().filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let plain: Vec<&String> = arguments.iter().filter(|argument| !argument.starts_with("--")).collect();
+    let count = plain.first().map_or(1_000_000, |count| count.parse().expect("a number of documents"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = plain.get(1).map_or_else(|| folder.path().to_owned(), PathBuf::from);
+    let notes = open(&store.join("store"));
+    let options = BuildOptions { folder: store.join("sort"), memory: 64 << 20 };
+    let mut bench = Bench { notes, random: SeededRandom::new(7), options, results: Vec::new() };
+    let small = bench.load("small.nsf", SMALL);
+    let large = bench.load("large.nsf", count);
+    bench.build(&small);
+    bench.build(&large);
+    bench.read(&small);
+    bench.read(&large);
+    bench.collapsed(&large);
+    bench.update(&[&large, &small]);
+    if arguments.iter().any(|argument| argument == "--json") {
+        let fields: Vec<String> =
+            bench.results.iter().map(|(name, value, _)| format!("  {:?}: {value}", name.replace('"', "'"))).collect();
+        println!("{{\n{}\n}}", fields.join(",\n"));
+    }
+}
+
+fn open(folder: &Path) -> Arc<Notes> {
+    let store = Arc::new(Store::open(folder, &Options::default()).expect("a store"));
+    Notes::open(store, Arc::new(MachineClock), Arc::new(SeededRandom::new(1)))
+}
