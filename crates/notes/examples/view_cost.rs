@@ -30,7 +30,7 @@ use store::{Options, Store};
 const SMALL: u32 = 1_000;
 const CATEGORIES: u64 = 1_000;
 const LOOKS: usize = 2_000;
-const UPDATES: usize = 1_000;
+const UPDATES: usize = 2_000;
 
 struct MachineClock;
 

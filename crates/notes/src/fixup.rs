@@ -186,6 +186,8 @@ pub fn repair(database: &Database) -> Result<FixupReport> {
     let mut report = survey.report;
     let ticket = database.store.commit(&repairs.batch)?;
     database.folder_images.clear();
+    database.views.forget(None);
+    database.forget_changes(repairs.counters.modseq);
     *counters = repairs.counters;
     if let Some(keywords) = repairs.keywords {
         database.set_keywords(keywords);

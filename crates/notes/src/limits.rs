@@ -105,6 +105,9 @@ pub const VIEW_HIDDEN_KEPT_MAX: usize = 32;
 /// Most answers to whether somebody may read what names certain readers that are kept with a view.
 pub const VIEW_READERS_KEPT_MAX: usize = 65_536;
 
+/// Changes of a database that are kept in memory for the indexes that follow it.
+pub const RECENT_CHANGES_MAX: usize = 512;
+
 /// A new index over more notes than this is built at once, not change by change.
 pub const VIEW_BUILD_NOTES_MIN: u64 = 2_000;
 

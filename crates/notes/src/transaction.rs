@@ -113,6 +113,8 @@ pub(crate) struct Part<'t> {
     pub(crate) modseq: Modseq,
     pub(crate) pending: HashMap<NoteId, Pending>,
     pub(crate) folders: HashMap<ViewId, OpenFolder<'t>>,
+    /// The notes that change, once they are in the batch.
+    changed: Vec<NoteId>,
     /// What happened to the folders, once it is in the batch.
     folder_changes: Vec<(ViewId, FolderChange)>,
     /// The keywords, when this transaction added some.
@@ -159,6 +161,7 @@ impl<'t> Part<'t> {
             modseq: counters.modseq.next(),
             pending: HashMap::new(),
             folders: HashMap::new(),
+            changed: Vec::new(),
             folder_changes: Vec::new(),
             keywords: None,
             acl: None,
@@ -209,6 +212,7 @@ impl<'t> Part<'t> {
             pending.after.modseq = self.modseq;
             pending.after.modified = self.now;
             self.flush_note(batch, &pending)?;
+            self.changed.push(note);
         }
         for (view, mut folder) in self.folders.drain() {
             folder.state.highest_modseq = self.modseq;
@@ -292,6 +296,7 @@ impl<'t> Part<'t> {
         for (view, change) in self.folder_changes {
             self.database.folder_images.advance(view, self.counters.modseq, change);
         }
+        self.database.remember_changes(self.counters.modseq, &self.changed);
         self.database.publish(self.counters.modseq, ticket);
     }
 }

@@ -177,6 +177,29 @@ impl<'r> Writer<'r> {
         Ok(old)
     }
 
+    /// Adds an entry whose key the caller knows to be new, which saves a look-up.
+    pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.entries.contains_key(key) {
+            return self.put(key, value).map(|_| ());
+        }
+        assert!(key.len() <= KEY_BYTES_MAX, "the key of an entry has at most {KEY_BYTES_MAX} bytes");
+        let after = self.weigh.weigh(key, value);
+        assert!(after.is_some(), "a caller understands the values that it stores");
+        self.change_weight(key, None, after)?;
+        self.remember(key, false, Some(value.to_vec()));
+        Ok(())
+    }
+
+    /// Removes an entry that the caller knows to be there and to weigh so much, which saves a look-up.
+    pub fn remove_known(&mut self, key: &[u8], weight: Weight) -> Result<()> {
+        if self.entries.contains_key(key) {
+            return self.remove(key).map(|_| ());
+        }
+        self.change_weight(key, Some(weight), None)?;
+        self.remember(key, true, None);
+        Ok(())
+    }
+
     /// Removes an entry. Returns the value that it had; `None` when there was no such entry.
     pub fn remove(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let Some(old) = self.find(key)? else { return Ok(None) };
@@ -274,6 +297,10 @@ impl<'r> Writer<'r> {
     /// Changes the totals for an entry whose value was `before` and whose weight becomes `after`.
     fn change(&mut self, key: &[u8], before: Option<&[u8]>, after: Option<Weight>) -> Result<()> {
         let before = before.map(|value| self.weight_of(key, value)).transpose()?;
+        self.change_weight(key, before, after)
+    }
+
+    fn change_weight(&mut self, key: &[u8], before: Option<Weight>, after: Option<Weight>) -> Result<()> {
         let change = Change::between(before, after).ok_or_else(|| damaged_entry(self.id, key))?;
         if change.is_nothing() {
             return Ok(());

@@ -77,7 +77,7 @@ impl<L: AtLeast<level::Reader>> Access<L> {
         }
         let mut done = 0;
         loop {
-            let progress = view.catch_up(database, VIEW_REFRESH_CHANGES)?;
+            let progress = self.view_refresh(view.info.note, VIEW_REFRESH_CHANGES)?;
             if progress.complete {
                 return Ok(true);
             }
@@ -91,15 +91,16 @@ impl<L: AtLeast<level::Reader>> Access<L> {
 
 /// Builds a new index in the place of the one that a view has.
 fn build(database: &Database, view: &View, options: &BuildOptions, report: &mut Report<'_>) -> Result<Option<Built>> {
-    let Some(_turn) = database.views.begin_build(view.info.note) else { return Ok(None) };
+    let Some(turn) = database.views.begin_build(view.info.note) else { return Ok(None) };
     let note = view.info.note;
     let index = start(database, note)?;
+    turn.set_index(index);
     let index = Index::new(database.number(), index, view.index.design().clone());
     let now = database.clock.now();
     let question = view.question_at(now, database);
     let outcome = fill(database, &index, &question, options, report).and_then(|built| match built {
         Some(built) => {
-            while index.catch_up(database, &question, VIEW_REFRESH_CHANGES)?.changes >= VIEW_REFRESH_CHANGES {}
+            while index.catch_up(database, &question, VIEW_REFRESH_CHANGES)?.is_some_and(|done| !done.complete) {}
             finish(database, view, &index, now)?;
             Ok(Some(built))
         }
@@ -148,6 +149,7 @@ fn finish(database: &Database, view: &View, index: &Index, now: base::Timestamp)
     (record.index, record.building, record.evaluated) = (index.id(), None, now);
     record.put(database.number(), view.info.note, &mut batch);
     database.store.commit(&batch)?;
+    database.views.forget(Some(view.info.note));
     Ok(())
 }
 

@@ -71,14 +71,19 @@ impl Weigh for RowWeigh {
     }
 
     fn weigh(&self, _key: &[u8], value: &[u8]) -> Option<Weight> {
-        let Some((level, is_restricted)) = Row::head(value).ok()? else { return Some(Weight::default()) };
-        let mut values = [0; COUNTED_LEVELS + 1];
-        if usize::from(level) < COUNTED_LEVELS {
-            values[usize::from(level)] = 1;
-        }
-        values[RESTRICTED] = i64::from(is_restricted);
-        Some(Weight::new(&values))
+        let head = Row::head(value).ok()?;
+        Some(head.map_or(Weight::ZERO, |(level, is_restricted)| weight_of(usize::from(level), is_restricted)))
     }
+}
+
+/// Gives what the row of a document weighs.
+fn weight_of(level: usize, is_restricted: bool) -> Weight {
+    let mut values = [0; COUNTED_LEVELS + 1];
+    if level < COUNTED_LEVELS {
+        values[level] = 1;
+    }
+    values[RESTRICTED] = i64::from(is_restricted);
+    Weight::new(&values)
 }
 
 impl Index {
@@ -155,21 +160,29 @@ impl Index {
         self.applied(collection::Reader::open(database.store.as_ref(), self.rows(0))?.state())
     }
 
-    /// Applies at most about `limit` changes; whoever has more to apply calls again, so that others can write in between.
-    pub fn catch_up(&self, database: &Database, question: &dyn Question, limit: usize) -> Result<Progress> {
+    /// Applies at most about `limit` changes; whoever has more to apply calls again, so that others can write in between. Nothing when the index serves no more.
+    pub(crate) fn catch_up(
+        &self,
+        database: &Database,
+        question: &dyn Question,
+        limit: usize,
+    ) -> Result<Option<Progress>> {
         let lock = database.lock();
         database.refuse_when_dropped()?;
+        if !database.views.is_live(self.view) {
+            return Ok(None);
+        }
         let mut update = Update::open(self, database, question)?;
         let vanished = if lock.purged_modseq > update.applied { update.vanished(limit)? } else { Vec::new() };
         let progress = if vanished.len() >= limit {
             vanished.iter().try_for_each(|note| update.apply(*note))?;
             Progress { applied: update.applied, complete: false, changes: vanished.len() }
         } else {
-            let changes = change::scan_some(database.store.as_ref(), self.database, update.applied, limit)?;
-            let changed = changes.iter().map(|change| change.note);
+            let changes = changes_since(database, update.applied, limit)?;
+            let changed = changes.iter().map(|(_, note)| *note);
             vanished.into_iter().chain(changed).try_for_each(|note| update.apply(note))?;
             let complete = changes.len() < limit;
-            let last = changes.last().map_or(update.applied, |last| last.modseq);
+            let last = changes.last().map_or(update.applied, |(last, _)| *last);
             Progress { applied: if complete { lock.modseq } else { last }, complete, changes: changes.len() }
         };
         if progress.applied > update.applied || progress.changes > 0 {
@@ -178,8 +191,17 @@ impl Index {
             database.store.commit(&batch)?;
         }
         drop(lock);
-        Ok(progress)
+        Ok(Some(progress))
     }
+}
+
+/// Gives about `limit` changed notes after a modseq, in the order of their changes: from memory, where they are recent.
+fn changes_since(database: &Database, since: Modseq, limit: usize) -> Result<Vec<(Modseq, NoteId)>> {
+    if let Some(recent) = database.recent_changes(since, limit) {
+        return Ok(recent);
+    }
+    let changes = change::scan_some(database.store.as_ref(), database.number(), since, limit)?;
+    Ok(changes.into_iter().map(|change| (change.modseq, change.note)).collect())
 }
 
 /// What is added to the number of an order to name the collection of its categories.
@@ -193,6 +215,8 @@ const VERSION: u8 = 1;
 pub(crate) struct Back {
     /// The selection takes it by itself, and not for the sake of a document above it.
     selected: bool,
+    /// It has Readers items.
+    restricted: bool,
     /// For each order, the keys of its rows.
     pub(crate) keys: Vec<Vec<Vec<u8>>>,
 }
@@ -200,7 +224,7 @@ pub(crate) struct Back {
 impl Back {
     /// Says that a note has no rows.
     pub(crate) fn nowhere(orders: usize) -> Self {
-        Self { selected: false, keys: vec![Vec::new(); orders] }
+        Self { selected: false, restricted: false, keys: vec![Vec::new(); orders] }
     }
 
     pub(crate) fn is_in(&self) -> bool {
@@ -208,7 +232,7 @@ impl Back {
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
-        encode_back(self.selected, self.keys.iter().map(|keys| keys.iter().map(Vec::as_slice)))
+        encode_back((self.selected, self.restricted), self.keys.iter().map(|keys| keys.iter().map(Vec::as_slice)))
     }
 
     pub(crate) fn decode(bytes: &[u8], orders: usize) -> std::result::Result<Self, Truncated> {
@@ -216,7 +240,7 @@ impl Back {
         if input.u8()? != VERSION {
             return Err(Truncated);
         }
-        let selected = input.u8()? == 1;
+        let flags = input.u8()?;
         if input.count()? != orders {
             return Err(Truncated);
         }
@@ -225,16 +249,16 @@ impl Back {
             let count = Some(input.count()?).filter(|count| *count <= VIEW_ENTRIES_PER_NOTE_MAX).ok_or(Truncated)?;
             keys.push((0..count).map(|_| input.bytes().map(<[u8]>::to_vec)).collect::<std::result::Result<_, _>>()?);
         }
-        Ok(Self { selected, keys })
+        Ok(Self { selected: flags & 1 != 0, restricted: flags & 2 != 0, keys })
     }
 }
 
-fn encode_back<'k, K>(selected: bool, orders: impl ExactSizeIterator<Item = K>) -> Vec<u8>
+fn encode_back<'k, K>((selected, restricted): (bool, bool), orders: impl ExactSizeIterator<Item = K>) -> Vec<u8>
 where
     K: ExactSizeIterator<Item = &'k [u8]>,
 {
     let mut out = Encoder::with_capacity(128);
-    out.u8(VERSION).u8(u8::from(selected)).varint(orders.len() as u64);
+    out.u8(VERSION).u8(u8::from(selected) | u8::from(restricted) << 1).varint(orders.len() as u64);
     for keys in orders {
         out.varint(keys.len() as u64);
         for key in keys {
@@ -306,7 +330,7 @@ impl<'u> Update<'u> {
         };
         let back = placed.back();
         for ((order, rows), old) in self.orders.iter_mut().zip(placed.rows).zip(&before.keys) {
-            order.replace(old, rows)?;
+            order.replace(old, before.restricted, rows)?;
         }
         Ok((header.map(|header| header.unid), back))
     }
@@ -378,15 +402,23 @@ impl Placed {
         self.rows.iter().any(|rows| !rows.is_empty())
     }
 
+    fn is_restricted(&self) -> bool {
+        self.rows.iter().flatten().next().is_some_and(|(_, row)| row.readers.is_some())
+    }
+
     /// Gives the stored form of what is kept of it.
     pub(crate) fn encode_back(&self) -> Vec<u8> {
-        encode_back(self.selected, self.rows.iter().map(|rows| rows.iter().map(|(key, _)| key.as_slice())))
+        encode_back(
+            (self.selected, self.is_restricted()),
+            self.rows.iter().map(|rows| rows.iter().map(|(key, _)| key.as_slice())),
+        )
     }
 
     /// Gives what is kept of it.
     pub(crate) fn back(&self) -> Back {
         let keys_of = |rows: &Vec<KeyAndRow>| rows.iter().map(|(key, _)| key.clone()).collect();
-        Back { selected: self.selected, keys: self.rows.iter().map(keys_of).collect() }
+        let (selected, restricted) = (self.selected, self.is_restricted());
+        Back { selected, restricted, keys: self.rows.iter().map(keys_of).collect() }
     }
 }
 
@@ -491,24 +523,38 @@ impl<'u> OrderUpdate<'u> {
         Ok(Self { keys, summing: &index.summing, rows, categories, tallies: HashMap::new() })
     }
 
-    /// Puts the rows of a note in the place of those that it had.
-    fn replace(&mut self, old: &[Vec<u8>], new: Vec<KeyAndRow>) -> Result<()> {
-        let kept: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
-        for key in old.iter().filter(|key| !kept.contains(&key[..])) {
-            let value = self.rows.remove(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
-            self.count(key, &document(key, &value)?, Tally::remove)?;
+    /// Puts the rows of a note in the place of those that it had, with or without Readers items. Keys end with the number of the note: those that it did not have are new.
+    fn replace(&mut self, old: &[Vec<u8>], was_restricted: bool, new: Vec<KeyAndRow>) -> Result<()> {
+        let has: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
+        for key in old.iter().filter(|key| !has.contains(&key[..])) {
+            self.remove(key, was_restricted)?;
         }
-        for (key, row) in new {
+        let had: HashSet<&[u8]> = old.iter().map(Vec::as_slice).collect();
+        for (key, row) in &new {
             let value = row.encode();
-            let before = self.rows.put(&key, &value)?;
-            if before.as_deref() == Some(&value[..]) {
+            if !had.contains(&key[..]) {
+                self.rows.insert(key, &value)?;
+                self.count(key, row, Tally::add)?;
                 continue;
             }
-            if let Some(before) = before {
-                self.count(&key, &document(&key, &before)?, Tally::remove)?;
+            let before = self.rows.put(key, &value)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
+            if before != value {
+                self.count(key, &document(key, &before)?, Tally::remove)?;
+                self.count(key, row, Tally::add)?;
             }
-            self.count(&key, &row, Tally::add)?;
         }
+        Ok(())
+    }
+
+    fn remove(&mut self, key: &[u8], was_restricted: bool) -> Result<()> {
+        if self.keys.has_categories() || !self.summing.is_empty() {
+            let value = self.rows.remove(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
+            return self.count(key, &document(key, &value)?, Tally::remove);
+        }
+        // Nothing but the number of documents depends on what the row showed.
+        let level = self.keys.documents_in(key).ok_or_else(|| damaged(Table::ViewBack, key))?.len() - 1;
+        self.rows.remove_known(key, weight_of(level, was_restricted))?;
+        self.tally(vec![0])?.remove(None, &[]);
         Ok(())
     }
 

@@ -5,10 +5,11 @@
 //!
 //! Compiled views are kept with their database, one a design note, for as long as design and index are the same.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::{Modseq, NoteId, Timestamp, Unid};
+use base::{Modseq, NoteId, Timestamp, Unid, ViewId};
 use store::{Batch, Read};
 
 use crate::access::{Access, AtLeast, Grant, ReadersId, level};
@@ -58,8 +59,8 @@ impl View {
         found.ok_or_else(|| Error::invalid(format!("column {}", clicked.0), "it cannot be sorted that way by a click"))
     }
 
-    /// Applies at most about `limit` changes to the index.
-    pub(crate) fn catch_up(&self, database: &Database, limit: usize) -> Result<Progress> {
+    /// Applies at most about `limit` changes to the index; nothing when another one has taken its place.
+    pub(crate) fn catch_up(&self, database: &Database, limit: usize) -> Result<Option<Progress>> {
         self.index.catch_up(database, &self.question, limit)
     }
 
@@ -80,15 +81,25 @@ impl View {
 #[derive(Default)]
 pub(crate) struct Views {
     list: Mutex<Option<ViewList>>,
+    /// Views as somebody's snapshot had them.
     compiled: Mutex<HashMap<NoteId, Arc<View>>>,
-    /// The views whose index is being built.
-    building: Mutex<HashSet<NoteId>>,
+    /// Views with the index that they have now. Changes under the lock of the database.
+    current: Mutex<HashMap<NoteId, Arc<View>>>,
+    /// The views whose index is being built, with the number of the new one once it has one.
+    building: Mutex<HashMap<NoteId, Option<ViewId>>>,
 }
 
 /// The turn of the one who builds the index of a view.
 pub(crate) struct BuildTurn<'v> {
     views: &'v Views,
     note: NoteId,
+}
+
+impl BuildTurn<'_> {
+    /// Says under which number the new index is built.
+    pub(crate) fn set_index(&self, index: ViewId) {
+        self.views.building.lock().unwrap_or_else(PoisonError::into_inner).insert(self.note, Some(index));
+    }
 }
 
 impl Drop for BuildTurn<'_> {
@@ -107,8 +118,40 @@ struct ViewList {
 impl Views {
     /// Takes the turn to build the index of a view; nothing while somebody else has it.
     pub(crate) fn begin_build(&self, note: NoteId) -> Option<BuildTurn<'_>> {
-        let is_first = self.building.lock().unwrap_or_else(PoisonError::into_inner).insert(note);
-        is_first.then_some(BuildTurn { views: self, note })
+        match self.building.lock().unwrap_or_else(PoisonError::into_inner).entry(note) {
+            Entry::Occupied(_) => None,
+            Entry::Vacant(vacant) => {
+                vacant.insert(None);
+                Some(BuildTurn { views: self, note })
+            }
+        }
+    }
+
+    /// Gives a view with the index that it has now; the lock of the database is held.
+    fn current(&self, info: &ViewInfo) -> Option<Arc<View>> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.get(&info.note).filter(|view| view.info.sequence == info.sequence).cloned()
+    }
+
+    fn set_current(&self, view: &Arc<View>) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.insert(view.info.note, Arc::clone(view));
+    }
+
+    /// Forgets which index a view has, or all views; the lock of the database is held.
+    pub(crate) fn forget(&self, note: Option<NoteId>) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        match note {
+            Some(note) => drop(current.remove(&note)),
+            None => current.clear(),
+        }
+    }
+
+    /// Tells whether an index serves or is being built, so that changes may be applied to it; the lock of the database is held.
+    pub(crate) fn is_live(&self, index: ViewId) -> bool {
+        let building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
+        building.values().any(|building| *building == Some(index))
+            || self.current.lock().unwrap_or_else(PoisonError::into_inner).values().any(|view| view.index.id() == index)
     }
 
     fn list(&self, design: Modseq, load: impl FnOnce() -> Result<Vec<Arc<ViewInfo>>>) -> Result<Arc<[Arc<ViewInfo>]>> {
@@ -226,8 +269,13 @@ impl<L: AtLeast<level::Reader>> Access<L> {
     pub fn view_refresh(&self, view: NoteId, limit: usize) -> Result<Progress> {
         let grant = self.grant()?;
         let database = self.database();
-        let view = database.view_with_index(view, &grant)?;
-        view.catch_up(database, limit)
+        // A build may put another index in the place of the one that was found.
+        loop {
+            let found = database.view_with_index(view, &grant)?;
+            if let Some(progress) = found.catch_up(database, limit)? {
+                return Ok(progress);
+            }
+        }
     }
 }
 
@@ -247,9 +295,14 @@ impl Database {
                 return Err(not_found());
             }
         }
+        if let Some(view) = self.views.current(info) {
+            return Ok(view);
+        }
         let stored = IndexRecord::load(reader, self.number, note)?;
         if let Some(record) = stored.as_ref().filter(|record| record.follows(&info.view)) {
-            return self.views.view(self, info, record);
+            let view = self.views.view(self, info, record)?;
+            self.views.set_current(&view);
+            return Ok(view);
         }
         let mut batch = Batch::new();
         if let Some(old) = stored {
@@ -259,8 +312,10 @@ impl Database {
         let record = IndexRecord::new(index, &info.view, self.clock.now());
         record.put(self.number, note, &mut batch);
         self.store.commit(&batch)?;
+        let view = self.views.view(self, info, &record)?;
+        self.views.set_current(&view);
         drop(lock);
-        self.views.view(self, info, &record)
+        Ok(view)
     }
 }
 
