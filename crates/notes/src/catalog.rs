@@ -47,6 +47,44 @@ impl DatabaseKind {
     }
 }
 
+/// When the full-text index of a database is brought up to date.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+pub enum FullText {
+    /// There is none.
+    #[default]
+    Off,
+    /// Soon after each change.
+    Immediate,
+    /// Every hour.
+    Hourly,
+    /// Once a day, in this hour (UTC, 0 to 23).
+    Daily(u8),
+}
+
+/// Hours of a day.
+const HOURS: u8 = 24;
+
+impl FullText {
+    fn encode(self) -> [u8; 2] {
+        match self {
+            Self::Off => [0, 0],
+            Self::Immediate => [1, 0],
+            Self::Hourly => [2, 0],
+            Self::Daily(hour) => [3, hour],
+        }
+    }
+
+    fn decode(kind: u8, hour: u8) -> std::result::Result<Self, Truncated> {
+        match (kind, hour) {
+            (0, 0) => Ok(Self::Off),
+            (1, 0) => Ok(Self::Immediate),
+            (2, 0) => Ok(Self::Hourly),
+            (3, hour) if hour < HOURS => Ok(Self::Daily(hour)),
+            _ => Err(Truncated),
+        }
+    }
+}
+
 /// What may be set for a database as a whole (`domino.md` §2.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DatabaseOptions {
@@ -56,11 +94,14 @@ pub struct DatabaseOptions {
     pub no_unread_marks: bool,
     /// Bytes that the documents may take; mail beyond is refused.
     pub quota_bytes: Option<u64>,
+    /// When the full-text index is brought up to date.
+    pub full_text: FullText,
 }
 
 impl Default for DatabaseOptions {
     fn default() -> Self {
-        Self { purge_interval_days: PURGE_INTERVAL_DAYS, no_unread_marks: false, quota_bytes: None }
+        let full_text = FullText::Off;
+        Self { purge_interval_days: PURGE_INTERVAL_DAYS, no_unread_marks: false, quota_bytes: None, full_text }
     }
 }
 
@@ -88,21 +129,30 @@ pub struct DatabaseRecord {
 }
 
 impl DatabaseRecord {
-    /// Gives the stored form (version 1).
+    /// Gives the stored form: version 1 without a full-text index, which older programs read too, else version 2.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(128);
-        out.u8(1).u32(self.number.0).text(&self.path).u64(self.replica_id.0).text(&self.title);
+        let has_full_text = self.options.full_text != FullText::Off;
+        out.u8(if has_full_text { 2 } else { 1 })
+            .u32(self.number.0)
+            .text(&self.path)
+            .u64(self.replica_id.0)
+            .text(&self.title);
         out.u8(self.kind as u8).text(self.owner.canonical()).i64(self.created.0).u32(self.shard);
         out.u16(self.options.purge_interval_days).u8(u8::from(self.options.no_unread_marks));
         out.u64(self.options.quota_bytes.unwrap_or(u64::MAX));
+        if has_full_text {
+            out.raw(&self.options.full_text.encode());
+        }
         out.finish()
     }
 
     /// Reads the stored form.
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
-        if input.u8()? != 1 {
+        let version = input.u8()?;
+        if !(1..=2).contains(&version) {
             return Err(Truncated);
         }
         let number = DbNumber(input.u32()?);
@@ -117,6 +167,7 @@ impl DatabaseRecord {
             purge_interval_days: input.u16()?,
             no_unread_marks: input.u8()? != 0,
             quota_bytes: Some(input.u64()?).filter(|bytes| *bytes != u64::MAX),
+            full_text: if version == 1 { FullText::Off } else { FullText::decode(input.u8()?, input.u8()?)? },
         };
         Ok(Self { number, path, replica_id, title, kind, owner, created, options, shard })
     }

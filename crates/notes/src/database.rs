@@ -22,6 +22,7 @@ use crate::counters::Counters;
 use crate::error::{Error, Result};
 use crate::folder::FolderDesign;
 use crate::folder_image::{Budget, Images};
+use crate::follow::{Follower, Followers};
 use crate::item::{Item, Value};
 use crate::keys;
 use crate::keyword::Keywords;
@@ -47,6 +48,7 @@ pub struct Notes {
     /// Held by the one who works on a database that does not open, so that two do not repair it one upon the other.
     fixup: Mutex<()>,
     folder_images: Budget,
+    followers: Arc<Followers>,
 }
 
 impl Notes {
@@ -60,6 +62,7 @@ impl Notes {
             open: Mutex::default(),
             fixup: Mutex::default(),
             folder_images: Budget::default(),
+            followers: Arc::default(),
         })
     }
 
@@ -79,6 +82,12 @@ impl Notes {
     #[must_use]
     pub fn random(&self) -> &dyn Random {
         self.random.as_ref()
+    }
+
+    /// Begins to collect which databases change.
+    #[must_use]
+    pub fn follow(&self) -> Arc<Follower> {
+        self.followers.add()
     }
 
     /// Makes a database. Durable on return.
@@ -191,6 +200,7 @@ impl Notes {
         batch.put(Table::Catalog, &catalog::path_key(&record.path), &record.encode());
         self.commit_now(&batch)?;
         database.set_record(record);
+        self.followers.tell(database.number);
         Ok(())
     }
 
@@ -215,6 +225,7 @@ impl Notes {
         drop(gate);
         open.remove(&database.path().to_lowercase());
         database.changed.notify(usize::MAX);
+        self.followers.tell(database.number);
         drop(open);
         crate::drop::give_space_back(&self.store, database.number)
     }
@@ -357,6 +368,8 @@ pub struct Database {
     last: Mutex<(Modseq, Ticket)>,
     /// Told after every transaction.
     changed: Event,
+    /// Those who follow all databases.
+    followers: Arc<Followers>,
     pub(crate) dropped: AtomicBool,
     pub(crate) folder_images: Images,
     /// The modseq of a transaction since which no note got other items; never before the database was opened.
@@ -389,6 +402,7 @@ impl Database {
             writer: Mutex::new(counters),
             last: Mutex::new((counters.modseq, Ticket::NONE)),
             changed: Event::new(),
+            followers: Arc::clone(&notes.followers),
             dropped: AtomicBool::new(false),
             contents: AtomicU64::new(counters.modseq.0),
             losses: Losses::default(),
@@ -494,6 +508,7 @@ impl Database {
         *last = (modseq, ticket);
         drop(last);
         self.changed.notify(usize::MAX);
+        self.followers.tell(self.number);
     }
 
     /// Notes which notes a transaction changed, before it is published.

@@ -9,6 +9,7 @@
 //! | [`reading`], [`public`] | snapshots; of what is public alone |
 //! | [`transaction`], [`writer`] | changes |
 //! | [`change`] | the order of changes |
+//! | [`follow`] | which databases changed |
 //! | [`evaluate`] | formulas over notes |
 //! | [`fixup`], [`purge`] | checking and repairing; forgetting old deletions |
 //! | [`folder`], [`keyword`] | folders with UIDs and marks |
@@ -32,6 +33,7 @@ pub mod evaluate;
 pub mod fixup;
 pub mod folder;
 pub mod folder_reader;
+pub mod follow;
 pub mod item;
 pub mod keyword;
 pub mod limits;
@@ -52,11 +54,12 @@ mod keys;
 pub use access::{Access, AtLeast, Grant, Level, level};
 pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, Authentication, Identity};
 pub use acl_history::{AclChange, AclDifference};
-pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, NewDatabase};
+pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, FullText, NewDatabase};
 pub use database::{Database, Notes};
 pub use error::{Error, Result};
 pub use folder::{Entry, FolderDesign, FolderState, FolderTotals};
 pub use folder_reader::FolderReader;
+pub use follow::Follower;
 pub use item::{Item, ItemFlags, Value};
 pub use keyword::Keywords;
 pub use note::{Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use base::Name;
-use notes::{Access, Acl, AclLevel, DatabaseKind, DatabaseOptions, Identity, Item, NewDatabase, NewNote, level};
+use notes::{
+    Access, Acl, AclLevel, DatabaseKind, DatabaseOptions, DatabaseRecord, FullText, Identity, Item, NewDatabase,
+    NewNote, level,
+};
 use store::{KeyRange, Read, Table};
 
 use crate::world::{World, assert_sound, reader, subject};
@@ -64,6 +67,42 @@ fn title_and_options_are_kept() {
     world.notes.database_set(&access, "Other", options).unwrap();
     let record = world.restarted().notes.database_open("docs.nsf").unwrap().record();
     assert_eq!((record.title.as_str(), record.options), ("Other", options));
+}
+
+#[test]
+fn a_record_of_any_version_is_read() {
+    let world = World::new();
+    let record = world.database(&[]).record().as_ref().clone();
+    let version_1 = record.encode();
+    assert_eq!(version_1[0], 1, "what older programs can read is written for them");
+    assert_eq!(DatabaseRecord::decode(&version_1).as_ref(), Ok(&record));
+    for full_text in [FullText::Immediate, FullText::Hourly, FullText::Daily(0), FullText::Daily(23)] {
+        let options = DatabaseOptions { full_text, ..record.options };
+        let record = DatabaseRecord { options, ..record.clone() };
+        let bytes = record.encode();
+        assert_eq!((bytes[0], DatabaseRecord::decode(&bytes).as_ref()), (2, Ok(&record)));
+    }
+    for end in [[3, 24], [1, 1], [4, 0]] {
+        let mut wrong = version_1.clone();
+        wrong[0] = 2;
+        wrong.extend(end);
+        assert!(DatabaseRecord::decode(&wrong).is_err(), "{end:?}");
+    }
+}
+
+#[test]
+fn followers_hear_of_every_change() {
+    let world = World::new();
+    let follower = world.notes.follow();
+    let database = world.database(&[]);
+    assert_eq!((follower.take(), follower.take()), (vec![database.number()], vec![]));
+    world.write(&database, "Ann/Acme", |writer| writer.note_create(NewNote::document(vec![]))).unwrap();
+    assert_eq!(follower.take(), [database.number()]);
+    let access: Access<level::Manager> = database.authorize(&Arc::new(Identity::person("Ann/Acme"))).unwrap();
+    world.notes.database_set(&access, "Other", DatabaseOptions::default()).unwrap();
+    assert_eq!(follower.take(), [database.number()]);
+    world.notes.database_delete(&access).unwrap();
+    assert_eq!(follower.take(), [database.number()]);
 }
 
 #[test]
