@@ -156,6 +156,38 @@ const FORMULA_WORDS: &[&str] = &[
     "\0\n",
     "é",
 ];
+const SEARCH_WORDS: &[&str] = &[
+    " AND ",
+    " OR ",
+    " NOT ",
+    " NEAR ",
+    " NEAR/3 ",
+    "FIELD ",
+    " CONTAINS ",
+    "[Subject]",
+    "subject:",
+    "date>=2024-01-31",
+    "size<1e300",
+    "=5",
+    "\"",
+    "\"~9",
+    "(",
+    ")",
+    "*",
+    "?",
+    "|",
+    "&",
+    ",",
+    "!",
+    "-",
+    "é",
+    "e\u{301}",
+    "東",
+    "\0",
+    "<w:t>",
+    "PK\u{3}\u{4}",
+    "word/document.xml",
+];
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
@@ -168,6 +200,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "smtp_reply", run: smtp::fuzz::reply, words: SMTP_WORDS },
     Target { name: "collection", run: notes::collection::fuzz::decode, words: RECORD_WORDS },
     Target { name: "formula", run: formula::fuzz::compile_and_evaluate, words: FORMULA_WORDS },
+    Target { name: "search", run: search::fuzz::read, words: SEARCH_WORDS },
     Target { name: "records", run: records::decode, words: RECORD_WORDS },
 ];
 

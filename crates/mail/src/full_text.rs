@@ -3,14 +3,14 @@
 //! Subject and addresses are summary items and taken already. Here are the texts of the parts, as they are read: those that are shown go to
 //! the body, attachments are named and, where there is text in them, read. Of a part no more is decoded than is indexed.
 
-use search::extract::Kind;
+use search::extract::{self, Kind};
 use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, TEXT_BYTES_MAX};
 use search::{Contents, NoteText, Opened, html};
 
 use crate::error::{Error, Result};
 use crate::mailbox::Message;
 use crate::mime::structure::Part;
-use crate::mime::{Kind as PartKind, Source, text};
+use crate::mime::{Kind as PartKind, Source, text, transfer};
 
 /// The item under whose name the names of attachments are found.
 const FILE_ITEM: &str = search::text::FILE_ITEM;
@@ -71,8 +71,12 @@ fn read_attachment(message: &Message<'_>, part: &Part, out: &mut NoteText) -> Re
         return Ok(false);
     }
     let body = message.range(part.body.clone())?;
-    let found = text::decode(part, &body, ATTACHMENT_BYTES_MAX);
-    let found = found.map(|found| if kind == Kind::Html { html::to_text(&found) } else { found });
+    let found = match kind {
+        Kind::Plain => text::decode(part, &body, ATTACHMENT_BYTES_MAX),
+        Kind::Html => text::decode(part, &body, ATTACHMENT_BYTES_MAX).map(|found| html::to_text(&found)),
+        Kind::Office => transfer::decode(&part.content.encoding, &body, ATTACHMENT_BYTES_MAX)
+            .and_then(|bytes| extract::text(kind, &bytes)),
+    };
     if let Some(found) = found {
         out.attachment(&found);
     }

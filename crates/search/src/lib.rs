@@ -8,6 +8,7 @@
 //! | [`contents`], [`text`] | what of a note is indexed |
 //! | [`extract`], [`html`] | text of attachments and of HTML |
 //! | [`words`] | how texts are cut into words |
+//! | [`fuzz`] | the entry of the fuzzers |
 //!
 //! Promises: a crash at any moment leaves an index that is late at most, never one that misses a document which it says to hold; an answer
 //! contains and counts only what the reader may read at that moment. The index holds nothing that is not in the databases: it may be
@@ -17,6 +18,7 @@ pub mod contents;
 pub mod error;
 pub mod extract;
 pub mod find;
+pub mod fuzz;
 pub mod html;
 pub mod index;
 pub mod limits;

@@ -15,6 +15,9 @@ pub const ATTACHMENTS_MAX: usize = 50;
 /// Most bytes that are unpacked of one office document.
 pub const UNPACKED_BYTES_MAX: usize = 32 << 20;
 
+/// Most members of an archive that is looked into.
+pub const ARCHIVE_MEMBERS_MAX: usize = 20_000;
+
 /// Most numbers and times of one note that are indexed.
 pub const VALUES_MAX: usize = 4_096;
 

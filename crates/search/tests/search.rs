@@ -4,6 +4,8 @@
 mod access;
 #[path = "search/follow.rs"]
 mod follow;
+#[path = "search/model.rs"]
+mod model;
 #[path = "search/queries.rs"]
 mod queries;
 #[path = "search/world.rs"]

@@ -3,6 +3,8 @@
 //! What comes here was written by strangers. Each reader bounds what it unpacks and how deep it goes; none of them fails: what cannot be read has no
 //! text.
 
+mod office;
+
 use crate::html;
 use crate::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENT_TEXT_BYTES_MAX};
 use crate::text::cut;
@@ -14,16 +16,24 @@ pub enum Kind {
     Plain,
     /// HTML.
     Html,
+    /// An office document: OOXML or OpenDocument.
+    Office,
 }
 
 impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 3] = [Self::Plain, Self::Html, Self::Office];
+
     /// Tells the kind by the media type, or by the ending of the name where the type says nothing.
     #[must_use]
     pub fn of(media_type: &str, file_name: &str) -> Option<Self> {
         let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let ending = file_name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
         Self::of_media(&media_type).or_else(|| {
-            let says_nothing = matches!(media_type.as_str(), "" | "application/octet-stream" | "application/x-unknown");
+            let says_nothing = matches!(
+                media_type.as_str(),
+                "" | "application/octet-stream" | "application/x-unknown" | "application/zip"
+            );
             if says_nothing { Self::of_ending(&ending) } else { None }
         })
     }
@@ -38,13 +48,17 @@ impl Kind {
             | "text/tab-separated-values"
             | "text/x-log" => Some(Self::Plain),
             "application/json" | "message/rfc822-headers" => Some(Self::Plain),
-            _ => None,
+            other => {
+                let office = ["application/vnd.openxmlformats-officedocument.", "application/vnd.oasis.opendocument."];
+                office.iter().any(|begin| other.starts_with(begin)).then_some(Self::Office)
+            }
         }
     }
 
     fn of_ending(ending: &str) -> Option<Self> {
         match ending {
             "htm" | "html" | "xhtml" => Some(Self::Html),
+            "docx" | "xlsx" | "pptx" | "odt" | "ods" | "odp" => Some(Self::Office),
             "csv" | "ics" | "json" | "log" | "md" | "tsv" | "txt" => Some(Self::Plain),
             _ => None,
         }
@@ -60,6 +74,7 @@ pub fn text(kind: Kind, bytes: &[u8]) -> Option<String> {
     let found = match kind {
         Kind::Plain => plain(bytes),
         Kind::Html => html::to_text(&plain(bytes)),
+        Kind::Office => office::text(bytes)?,
     };
     Some(cut(&found, ATTACHMENT_TEXT_BYTES_MAX).to_owned()).filter(|text| !text.trim().is_empty())
 }

@@ -89,7 +89,7 @@ fn a_dropped_database_is_forgotten() {
     world.index(&one);
     world.index(&two);
     assert_eq!(world.search.databases(), [one.number(), two.number()]);
-    world.search.drop(one.number()).expect("it is forgotten");
+    world.search.forget(one.number()).expect("it is forgotten");
     assert_eq!(world.search.databases(), [two.number()]);
     assert_eq!(world.search.documents(one.number()).expect("counted"), 0);
     world.reopen();

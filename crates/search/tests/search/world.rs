@@ -1,6 +1,6 @@
 //! A server's databases in memory, and their index in a folder that goes away with the world.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,11 +122,6 @@ impl World {
         let found = self.find(database, "Ann/Acme", query);
         assert_eq!(found.total, found.hits.len() as u64, "the total of {query}");
         found.hits.iter().map(|hit| hit.note.0).collect()
-    }
-
-    #[allow(dead_code)]
-    pub fn index_folder(&self) -> PathBuf {
-        self.folder.path().to_owned()
     }
 }
 

@@ -1,0 +1,365 @@
+//! Random histories with crashes, against a naive evaluation of the database as it is.
+//!
+//! The store loses what was not synced, the index falls back to what its last commit left, or to what a commit that was interrupted left: new
+//! pieces under the old list of pieces. After each crash the index catches up, and every query must give what reading all documents gives.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::sim::{SeededRandom, SimClock};
+use base::{Name, NoteId};
+use notes::{
+    Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Item, Marks, NewDatabase, NewNote, Notes, Reading, Value,
+    level,
+};
+use proptest::prelude::*;
+use search::{Page, Query, Search, Sort};
+use store::memory::Memory;
+use store::{Options, Store, SyncMode};
+
+use crate::world::{identity, open, server};
+
+/// The words of all documents.
+const WORDS: [&str; 6] = ["wa", "wb", "wab", "Wä", "x1", "x2"];
+
+/// One step of a history. Numbers choose among what there is.
+#[derive(Clone, Debug)]
+enum Step {
+    Create {
+        subject: Vec<usize>,
+        body: Vec<usize>,
+        is_restricted: bool,
+    },
+    Edit {
+        which: usize,
+        subject: Vec<usize>,
+        is_restricted: bool,
+    },
+    Mark {
+        which: usize,
+    },
+    Delete {
+        which: usize,
+    },
+    /// Deletions are forgotten, whether or not the index knows of them.
+    Purge,
+    Update {
+        limit: usize,
+    },
+    Commit,
+    /// The process ends; the index is as its last commit left it.
+    Crash,
+    /// The process ends within a commit.
+    CrashInCommit,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let words = || prop::collection::vec(0..WORDS.len(), 0..4);
+    let step = prop_oneof![
+        6 => (words(), words(), prop::bool::weighted(0.3))
+            .prop_map(|(subject, body, is_restricted)| Step::Create { subject, body, is_restricted }),
+        4 => (0..100_usize, words(), any::<bool>())
+            .prop_map(|(which, subject, is_restricted)| Step::Edit { which, subject, is_restricted }),
+        1 => (0..100_usize).prop_map(|which| Step::Mark { which }),
+        2 => (0..100_usize).prop_map(|which| Step::Delete { which }),
+        1 => Just(Step::Purge),
+        4 => (1..6_usize).prop_map(|limit| Step::Update { limit }),
+        2 => Just(Step::Commit),
+        1 => Just(Step::Crash),
+        1 => Just(Step::CrashInCommit),
+    ];
+    prop::collection::vec(step, 1..40)
+}
+
+/// A query as it is asked and as it is evaluated by hand.
+#[derive(Clone, Debug)]
+enum Asked {
+    Word(usize),
+    InSubject(usize),
+    Pair(usize, usize),
+    Near(usize, usize),
+    Begins(&'static str),
+    Not(Box<Asked>),
+    And(Box<Asked>, Box<Asked>),
+    Or(Box<Asked>, Box<Asked>),
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    let word = || 0..WORDS.len();
+    let leaf = prop_oneof![
+        word().prop_map(Asked::Word),
+        word().prop_map(Asked::InSubject),
+        (word(), word()).prop_map(|(one, two)| Asked::Pair(one, two)),
+        (word(), word()).prop_map(|(one, two)| Asked::Near(one, two)),
+        prop::sample::select(vec!["w", "wa", "x"]).prop_map(Asked::Begins),
+    ];
+    leaf.prop_recursive(3, 8, 2, |inner| {
+        prop_oneof![
+            inner.clone().prop_map(|one| Asked::Not(Box::new(one))),
+            (inner.clone(), inner.clone()).prop_map(|(one, two)| Asked::And(Box::new(one), Box::new(two))),
+            (inner.clone(), inner).prop_map(|(one, two)| Asked::Or(Box::new(one), Box::new(two))),
+        ]
+    })
+}
+
+impl Asked {
+    fn text(&self) -> String {
+        match self {
+            Self::Word(word) => WORDS[*word].to_owned(),
+            Self::InSubject(word) => format!("subject:{}", WORDS[*word]),
+            Self::Pair(one, two) => format!("\"{} {}\"", WORDS[*one], WORDS[*two]),
+            Self::Near(one, two) => format!("{} NEAR/1 {}", WORDS[*one], WORDS[*two]),
+            Self::Begins(start) => format!("{start}*"),
+            Self::Not(one) => format!("NOT ({})", one.text()),
+            Self::And(one, two) => format!("({}) AND ({})", one.text(), two.text()),
+            Self::Or(one, two) => format!("({}) OR ({})", one.text(), two.text()),
+        }
+    }
+
+    /// Tells whether a document of these texts answers.
+    fn is_answered(&self, subject: &[String], body: &[String]) -> bool {
+        let folded = |word: &usize| search::words::all(WORDS[*word]).concat();
+        let in_one = |test: &dyn Fn(&[String]) -> bool| test(subject) || test(body);
+        match self {
+            Self::Word(word) => in_one(&|words| words.contains(&folded(word))),
+            Self::InSubject(word) => subject.contains(&folded(word)),
+            Self::Pair(one, two) => {
+                let pair = [folded(one), folded(two)];
+                in_one(&|words| words.windows(2).any(|window| window == pair))
+            }
+            Self::Near(one, two) => {
+                let (one, two) = (folded(one), folded(two));
+                let near =
+                    |words: &[String]| words.windows(3).any(|window| window.contains(&one) && window.contains(&two));
+                // A window of three is not there in texts of two words.
+                in_one(&|words| near(words) || (words.len() < 3 && words.contains(&one) && words.contains(&two)))
+            }
+            Self::Begins(start) => in_one(&|words| words.iter().any(|word| word.starts_with(start))),
+            Self::Not(one) => !one.is_answered(subject, body),
+            Self::And(one, two) => one.is_answered(subject, body) && two.is_answered(subject, body),
+            Self::Or(one, two) => one.is_answered(subject, body) || two.is_answered(subject, body),
+        }
+    }
+}
+
+struct Model {
+    memory: Arc<Memory>,
+    clock: Arc<SimClock>,
+    notes: Arc<Notes>,
+    search: Search,
+    folder: tempfile::TempDir,
+    starts: u64,
+}
+
+impl Model {
+    fn new() -> Self {
+        let (memory, clock) = (Arc::new(Memory::new(3)), Arc::new(SimClock::new()));
+        let notes = notes_over(&memory, &clock, 0);
+        let mut acl = Acl::private(&Name::new("Ann/Acme"));
+        acl.entries.push(AclEntry::new("Bob/Acme", AclLevel::Reader));
+        notes.database_create(&NewDatabase::new("docs.nsf", "", DatabaseKind::Standard, acl)).expect("it is made");
+        let folder = tempfile::tempdir().expect("a folder");
+        let search = open(&notes, folder.path());
+        Self { memory, clock, notes, search, folder, starts: 0 }
+    }
+
+    fn database(&self) -> Arc<Database> {
+        self.notes.database_open("docs.nsf").expect("it exists")
+    }
+
+    fn apply(&mut self, step: &Step) {
+        match step {
+            Step::Create { subject, body, is_restricted } => {
+                let mut items = items(subject, *is_restricted);
+                items.push(Item::body("Body", Value::RichText(text(body))));
+                self.write(|writer| writer.note_create(NewNote::document(items)).map(|_| ()));
+            }
+            Step::Edit { which, subject, is_restricted } => {
+                self.on(*which, |writer, note, sequence| {
+                    writer.note_update(note, sequence, &items(subject, *is_restricted), &[]).map(|_| ())
+                });
+            }
+            Step::Mark { which } => {
+                self.on(*which, |writer, note, _| writer.marks_set(note, Marks::SEEN, &[]).map(|_| ()));
+            }
+            Step::Delete { which } => self.on(*which, |writer, note, _| writer.note_delete(note).map(|_| ())),
+            Step::Purge => {
+                self.clock.advance(Duration::from_secs(200 * 86_400));
+                notes::purge::purge(&self.database()).expect("a purge");
+            }
+            Step::Update { limit } => {
+                let access = self.database().authorize(&server()).expect("the server may");
+                self.search.update(&access, *limit, &|| false).expect("an update");
+            }
+            Step::Commit => self.search.commit().expect("a commit"),
+            Step::Crash => self.crash(&[]),
+            Step::CrashInCommit => self.crash_in_commit(),
+        }
+    }
+
+    fn write(&self, change: impl FnOnce(&mut notes::Writer<'_, '_>) -> notes::Result<()>) {
+        let access: Access<level::Depositor> = self.database().authorize(&server()).expect("the server may");
+        let accesses = [&access];
+        let mut transaction = self.notes.transaction(&accesses).expect("it begins");
+        change(&mut transaction.on(0)).expect("the change is made");
+        // Nobody waits until it is durable.
+        transaction.commit().expect("it is committed");
+        self.clock.advance(Duration::from_secs(1));
+    }
+
+    fn on(&self, which: usize, change: impl FnOnce(&mut notes::Writer<'_, '_>, NoteId, u32) -> notes::Result<()>) {
+        let documents = self.documents("Ann/Acme");
+        let Some((note, sequence)) =
+            documents.iter().nth(which % documents.len().max(1)).map(|(note, document)| (*note, document.sequence))
+        else {
+            return;
+        };
+        self.write(|writer| change(writer, note, sequence));
+    }
+
+    /// Loses what the store has not synced, and of the index what is not in its folder; `more` are files that are there too.
+    fn crash(&mut self, more: &[(String, Vec<u8>)]) {
+        let after = tempfile::tempdir().expect("a folder");
+        copy(self.folder.path(), after.path());
+        for (name, bytes) in more {
+            std::fs::write(after.path().join("index-1").join(name), bytes).expect("written");
+        }
+        self.memory = Arc::new(self.memory.crash_losing_all());
+        // The randomness goes on, it does not begin again.
+        self.starts += 1;
+        self.notes = notes_over(&self.memory, &self.clock, self.starts);
+        self.search = open(&self.notes, after.path());
+        assert!(!self.search.was_renewed(), "a crash leaves an index that can be used");
+        self.folder = after;
+    }
+
+    /// Ends between the writing of new pieces and the moment when they take the place of the old ones.
+    fn crash_in_commit(&mut self) {
+        let before = files(&self.folder.path().join("index-1"));
+        self.search.commit().expect("a commit");
+        self.crash(&before);
+    }
+
+    /// What somebody sees by reading everything.
+    fn documents(&self, who: &str) -> BTreeMap<NoteId, Document> {
+        let access: Access<level::Reader> = self.database().authorize(&identity(who)).expect("a reader");
+        let reading = access.read().expect("a snapshot");
+        let mut found = BTreeMap::new();
+        let each = &mut |header: notes::Header| {
+            if !header.is_stub() && header.class.is_document() {
+                found.insert(header.note, Document::read(&reading, &header));
+            }
+            Ok(true)
+        };
+        reading.each_note(NoteId(0), each).expect("a sound database");
+        found
+    }
+
+    fn check(&self, asked: &Asked) {
+        for who in ["Ann/Acme", "Bob/Acme"] {
+            let answers = |document: &Document| asked.is_answered(&document.subject, &document.body);
+            let expected: Vec<NoteId> = self
+                .documents(who)
+                .into_iter()
+                .filter(|(_, document)| answers(document))
+                .map(|(note, _)| note)
+                .collect();
+            let access: Access<level::Reader> = self.database().authorize(&identity(who)).expect("a reader");
+            let query = Query::parse(&asked.text()).expect("a query");
+            let page = Page { sort: Sort::Oldest, offset: 0, limit: 1_000 };
+            let found = self.search.query(&access, &query, page, &|| false).expect("an answer");
+            let notes: Vec<NoteId> = found.hits.iter().map(|hit| hit.note).collect();
+            assert_eq!((notes, found.total), (expected.clone(), expected.len() as u64), "{who}: {}", asked.text());
+            assert!(found.is_current && found.is_exact);
+        }
+    }
+
+    /// Whatever state the index is in, it shows nobody what he may not read.
+    fn check_hidden(&self) {
+        let known = self.documents("Bob/Acme");
+        let access: Access<level::Reader> = self.database().authorize(&identity("Bob/Acme")).expect("a reader");
+        let page = Page { sort: Sort::Newest, offset: 0, limit: 1_000 };
+        let Ok(found) = self.search.query(&access, &Query::all(), page, &|| false) else { return };
+        assert_eq!(found.total, found.hits.len() as u64);
+        assert!(found.hits.iter().all(|hit| known.contains_key(&hit.note)), "{found:?}");
+    }
+
+    fn catch_up(&self) {
+        let access = self.database().authorize(&server()).expect("the server may");
+        while !self.search.update(&access, 7, &|| false).expect("an update").complete {}
+        self.search.commit().expect("a commit");
+    }
+}
+
+struct Document {
+    sequence: u32,
+    subject: Vec<String>,
+    body: Vec<String>,
+}
+
+impl Document {
+    fn read(reading: &Reading<'_>, header: &notes::Header) -> Self {
+        let note = reading.note(header.note).expect("a sound database").expect("it is there");
+        let body = match note.item("Body").map(|item| &item.value) {
+            Some(Value::RichText(text)) => search::words::all(text),
+            _ => Vec::new(),
+        };
+        Self { sequence: header.sequence, subject: search::words::all(note.text("Subject").unwrap_or_default()), body }
+    }
+}
+
+fn notes_over(memory: &Arc<Memory>, clock: &Arc<SimClock>, starts: u64) -> Arc<Notes> {
+    let options = Options { sync: SyncMode::Group, ..Options::default() };
+    let engine: Arc<dyn store::Engine> = memory.clone();
+    let store = Arc::new(Store::over(engine, &options).expect("a store in memory opens"));
+    Notes::open(store, clock.clone(), Arc::new(SeededRandom::new(starts)))
+}
+
+fn text(words: &[usize]) -> String {
+    words.iter().map(|word| WORDS[*word]).collect::<Vec<_>>().join(" ")
+}
+
+fn items(subject: &[usize], is_restricted: bool) -> Vec<Item> {
+    let mut items = vec![Item::text("Subject", text(subject))];
+    if is_restricted {
+        items.push(Item::readers("Readers", vec!["Ann/Acme".into()]));
+    }
+    items
+}
+
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    let paths = entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_file());
+    let named = paths.map(|path| {
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
+        (name, std::fs::read(&path).expect("a file"))
+    });
+    named.filter(|(name, _)| !name.ends_with(".lock")).collect()
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir(to.join("index-1")).expect("made");
+    for (name, bytes) in files(&from.join("index-1")) {
+        std::fs::write(to.join("index-1").join(name), bytes).expect("written");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_the_index_finds_what_reading_finds(steps in steps(), asked in prop::collection::vec(asked(), 1..6)) {
+        let mut model = Model::new();
+        for step in &steps {
+            model.apply(step);
+            model.check_hidden();
+        }
+        model.catch_up();
+        asked.iter().for_each(|asked| model.check(asked));
+        model.crash(&[]);
+        model.catch_up();
+        asked.iter().for_each(|asked| model.check(asked));
+    }
+}
