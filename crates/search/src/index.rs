@@ -176,7 +176,7 @@ impl Search {
     }
 
     /// Forgets a database. Durable on return.
-    pub fn drop(&self, database: DbNumber) -> Result<()> {
+    pub fn forget(&self, database: DbNumber) -> Result<()> {
         let mut writing = self.lock_writing();
         self.delete_database(&mut writing, database)?;
         let done = self.commit_with(&mut writing);

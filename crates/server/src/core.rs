@@ -15,9 +15,10 @@ use store::{BlobOptions, Store};
 
 use crate::addressing::DirectoryAddressing;
 use crate::config::Config;
-use crate::config::setting::{DamagedLog, Favor, SyncMode};
+use crate::config::setting::{DamagedLog, Favor, IndexSchedule, SyncMode};
 use crate::counts::MailCounts;
 use crate::data::{DataError, DataFolder, DataLock, patiently, read_limited, write_private};
+use crate::full_text::FullText;
 use crate::signing::Signing;
 use crate::system::{SystemClock, SystemRandom, host_name, pause};
 
@@ -48,6 +49,8 @@ pub struct Core {
     pub directory: Arc<Directory>,
     /// The databases.
     pub notes: Arc<Notes>,
+    /// The full-text index.
+    pub full_text: Arc<FullText>,
     /// The store.
     pub store: Arc<Store>,
     /// The paths.
@@ -114,6 +117,7 @@ impl Core {
         let addressing = Arc::new(DirectoryAddressing::new(Arc::clone(&directory)));
         let router = Router::open(Arc::clone(&mail), addressing, router_options(&config, &hostname))?;
         let signing = Signing::new(Arc::clone(&directory));
+        let full_text = FullText::new(Arc::clone(&notes), data.full_text(), &config.full_text);
         Ok(Self {
             config,
             hostname,
@@ -126,6 +130,7 @@ impl Core {
             signing,
             directory,
             notes,
+            full_text: Arc::new(full_text),
             store,
             data,
             _lock: lock,
@@ -315,6 +320,12 @@ fn mail_options(config: &Config) -> MailOptions {
     MailOptions {
         separate_bytes_min: config.blobs.threshold.as_usize(),
         message_bytes_max: config.limits.message_size.0,
+        full_text: match config.full_text.new_mail_files {
+            IndexSchedule::Off => notes::FullText::Off,
+            IndexSchedule::Immediate => notes::FullText::Immediate,
+            IndexSchedule::Hourly => notes::FullText::Hourly,
+            IndexSchedule::Daily => notes::FullText::Daily(u8::try_from(config.full_text.daily_hour).unwrap_or(0)),
+        },
     }
 }
 

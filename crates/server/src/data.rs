@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `lock` | held by the program that has the folder open, whose process number it holds; released by the system when that ends, however it ends |
 //! | `store/` | all databases |
+//! | `full-text/` | the full-text index; made again from the databases when it is missing |
 //! | `tls/certificate.pem`, `tls/key.pem` | the certificate, unless the configuration names another |
 //! | `keys/blobs.key` | the key of encrypted attachments, unless the configuration names another |
 //! | `control.sock` | where a running server takes administration commands |
@@ -116,6 +117,12 @@ impl DataFolder {
     #[must_use]
     pub fn store(&self) -> PathBuf {
         self.path.join("store")
+    }
+
+    /// The folder of the full-text index.
+    #[must_use]
+    pub fn full_text(&self) -> PathBuf {
+        self.path.join("full-text")
     }
 
     /// The socket for administration commands.

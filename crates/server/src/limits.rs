@@ -66,6 +66,9 @@ pub const SESSIONS_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often a fixup opens the store again to look behind damaged files that it took out.
 pub const MEND_ROUNDS_MAX: usize = 64;
 
+/// How long a query of the full-text index may take.
+pub const QUERY_TIME_MAX: Duration = Duration::from_secs(10);
+
 /// How long a start waits for a data folder that somebody holds: a predecessor that was killed is not gone at once.
 pub const LOCK_WAIT: Duration = Duration::from_secs(2);
 

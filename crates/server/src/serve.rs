@@ -20,6 +20,7 @@ use crate::certificate::CertificateFiles;
 use crate::config::Config;
 use crate::control;
 use crate::core::Core;
+use crate::full_text::{self, Indexer};
 use crate::limits::LAST_WORK;
 use crate::listen::{self, Acceptor, Bound, Protocol, Serve, Socket, Traffic};
 use crate::logins::Logins;
@@ -169,6 +170,9 @@ impl Server {
         let agent = rooms.agent(self)?;
         running.spawn(agent.run());
         running.spawn(self.watch()?.run(self.shutdown.clone()));
+        if self.core.config.full_text.update {
+            running.spawn(self.indexing());
+        }
         for task in tasks::all(&self.core) {
             running.spawn(tasks::run(task, Arc::clone(&self.core), self.shutdown.clone()));
         }
@@ -188,6 +192,13 @@ impl Server {
             }
         }
         Ok(())
+    }
+
+    /// Makes what keeps the full-text indexes up to date.
+    fn indexing(&self) -> impl Future<Output = ()> + use<> {
+        let (core, keys) = (&self.core, &self.core.config.full_text);
+        let indexer = Indexer::new(Arc::clone(&core.full_text), Arc::clone(&core.notes), Arc::clone(&core.clock));
+        full_text::run(indexer, (keys.delay.0, keys.idle_time.0), self.shutdown.clone())
     }
 
     /// Makes what ends the sessions of accounts that are changed.

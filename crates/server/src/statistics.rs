@@ -57,6 +57,7 @@ impl Facts for Statistics {
         self.logins(&mut out);
         self.store(&mut out);
         self.blobs(&mut out);
+        self.full_text(&mut out);
         process(&mut out);
         out.finish()
     }
@@ -108,6 +109,22 @@ impl Statistics {
         out.single(Kind::Counter, "name_cache_lookups_total", "Names looked up.", cache.lookups as f64);
         out.single(Kind::Counter, "name_cache_hits_total", "Names that the cache knew.", cache.hits as f64);
         out.single(Kind::Gauge, "name_cache_bytes", "Memory of the name cache.", cache.bytes as f64);
+    }
+
+    fn full_text(&self, out: &mut Exposition) {
+        let counts = &self.core.full_text.counts;
+        let mut count = |name, help, count: &AtomicU64| {
+            out.single(Kind::Counter, name, help, count.load(Ordering::Relaxed) as f64);
+        };
+        count("full_text_indexed_total", "Documents that were indexed.", &counts.indexed);
+        count("full_text_damaged_total", "Documents that could be read only in part.", &counts.damaged);
+        count("full_text_updates_total", "Updates of databases.", &counts.updates);
+        count("full_text_failures_total", "Updates of databases that failed.", &counts.failures);
+        count("full_text_queries_total", "Queries that were answered.", &counts.queries);
+        let Some(status) = self.core.full_text.status() else { return };
+        out.single(Kind::Gauge, "full_text_documents", "Documents in the index.", status.documents as f64);
+        out.single(Kind::Gauge, "full_text_segments", "Pieces of the index.", status.segments as f64);
+        out.single(Kind::Gauge, "full_text_bytes", "Bytes of the index.", status.bytes as f64);
     }
 
     fn store(&self, out: &mut Exposition) {

@@ -9,8 +9,8 @@ use base::{Modseq, Name, NoteId, Timestamp, Uid, ViewId};
 use event_listener::EventListener;
 use notes::folder::recovered_title;
 use notes::{
-    Access, Acl, Database, DatabaseKind, DatabaseOptions, FolderDesign, Identity, Item, Marks, NewDatabase, NewNote,
-    NoteClass, Notes, Value, Writer, level,
+    Access, Acl, Database, DatabaseKind, DatabaseOptions, FolderDesign, FullText, Identity, Item, Marks, NewDatabase,
+    NewNote, NoteClass, Notes, Value, Writer, level,
 };
 use store::Ticket;
 
@@ -54,11 +54,17 @@ pub struct MailOptions {
     pub separate_bytes_min: usize,
     /// Largest message that is taken.
     pub message_bytes_max: u64,
+    /// When the full-text index of a mail file that is made is brought up to date.
+    pub full_text: FullText,
 }
 
 impl Default for MailOptions {
     fn default() -> Self {
-        Self { separate_bytes_min: SEPARATE_PART_BYTES_MIN, message_bytes_max: base::limits::MESSAGE_BYTES_MAX as u64 }
+        Self {
+            separate_bytes_min: SEPARATE_PART_BYTES_MIN,
+            message_bytes_max: base::limits::MESSAGE_BYTES_MAX as u64,
+            full_text: FullText::Off,
+        }
     }
 }
 
@@ -96,7 +102,7 @@ impl Mail {
     pub fn create(&self, path: &str, title: &str, owner: &Name, quota_bytes: Option<u64>) -> Result<()> {
         let new = NewDatabase {
             owner: owner.clone(),
-            options: DatabaseOptions { quota_bytes, ..DatabaseOptions::default() },
+            options: DatabaseOptions { quota_bytes, full_text: self.options.full_text, ..DatabaseOptions::default() },
             ..NewDatabase::new(path, title, DatabaseKind::Mail, Acl::private(owner))
         };
         let database = self.notes.database_create(&new)?;

@@ -8,7 +8,7 @@ use store::{KeyRange, Table};
 use super::answer::{moment, record};
 use super::people::{manager, read_quota};
 use super::request::{DbChange, DbRequest, Switch};
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, access, step};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, access, full_text, step};
 use crate::config::units::Span;
 use crate::core::Core;
 
@@ -24,6 +24,8 @@ pub(super) fn execute(core: &Core, request: DbRequest, report: &mut Report<'_>) 
         DbRequest::Acl { path, what } => access::execute(core, &path, &what),
         DbRequest::Rename { path, to } => rename(core, &path, &to),
         DbRequest::Delete { path, force } => delete(core, &path, force),
+        DbRequest::Index(request) => full_text::index(core, &request, report),
+        DbRequest::Search(request) => full_text::search(core, &request),
         DbRequest::Compact { path } => compact(core, path.as_deref(), report),
     }
 }
@@ -165,7 +167,7 @@ fn show(core: &Core, path: &str) -> Outcome {
     let reading = reader.read()?;
     let counters = reading.counters();
     let folders = reading.folders()?;
-    Ok(Answer::record(vec![
+    let mut fields = vec![
         ("path", json!(facts.path)),
         ("title", json!(facts.title)),
         ("kind", json!(facts.kind.name())),
@@ -182,7 +184,9 @@ fn show(core: &Core, path: &str) -> Outcome {
         ("quota_bytes", json!(facts.options.quota_bytes)),
         ("purge_interval_days", json!(facts.options.purge_interval_days)),
         ("unread_marks", json!(!facts.options.no_unread_marks)),
-    ]))
+    ];
+    fields.extend(full_text::facts(core, database)?);
+    Ok(Answer::record(fields))
 }
 
 /// Estimates what a database takes on disk, attachments not counted.

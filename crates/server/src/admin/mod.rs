@@ -5,6 +5,7 @@
 //! | [`request`], [`answer`] | what can be asked, what comes back |
 //! | [`people`], [`groups`], [`domains`] | the directory |
 //! | [`databases`], [`access`] | databases; who may do what |
+//! | [`full_text`] | the full-text index of a database |
 //! | [`fixup`], [`maintenance`] | damage; backup, attachments |
 //! | [`queue`] | queued mail |
 //! | [`import`], [`export`] | mail from files and into files |
@@ -20,6 +21,7 @@ pub mod domains;
 pub mod export;
 pub mod fixup;
 pub mod flag_list;
+pub mod full_text;
 pub mod groups;
 pub mod import;
 pub mod mail_files;
@@ -51,6 +53,9 @@ pub enum Failure {
     /// The store refuses.
     #[error("{0}{hint}", hint = store_hint(.0))]
     Store(#[from] store::Error),
+    /// The full-text index refuses.
+    #[error("{0}{hint}", hint = search_hint(.0))]
+    Search(#[from] search::Error),
     /// A domain's keys cannot be made or read.
     #[error(transparent)]
     Signing(#[from] crate::signing::SigningError),
@@ -76,6 +81,12 @@ pub enum Failure {
     /// The closure that hears of progress wanted it to end.
     #[error("broken off; what was done so far stays")]
     BrokenOff,
+}
+
+impl From<search::QueryError> for Failure {
+    fn from(error: search::QueryError) -> Self {
+        Self::Search(error.into())
+    }
 }
 
 /// The outcome of a task.
@@ -161,6 +172,16 @@ fn notes_hint(error: &notes::Error) -> &'static str {
         notes::Error::Damaged { .. } => "; `doublet fixup` looks for more damage and repairs what it can",
         notes::Error::Store(error) => store_hint(error),
         _ => "",
+    }
+}
+
+fn search_hint(error: &search::Error) -> String {
+    match error {
+        search::Error::NotIndexed { database } => {
+            format!("; `doublet db index {database} --full-text immediate` makes one")
+        }
+        search::Error::Notes(error) => notes_hint(error).to_owned(),
+        _ => String::new(),
     }
 }
 

@@ -364,11 +364,70 @@ pub enum DbRequest {
         #[serde(default)]
         force: bool,
     },
+    /// Brings the full-text index of a database up to date; makes or forgets it.
+    Index(IndexRequest),
+    /// Finds documents by what they say, as the server itself, from which nothing is hidden.
+    #[command(after_help = QUERY_HELP)]
+    Search(SearchRequest),
     /// Gives space of deleted notes back to the file system.
     Compact {
         /// The path in the catalog; all databases without one.
         path: Option<String>,
     },
+}
+
+/// What `doublet db search --help` says beside the options.
+const QUERY_HELP: &str = "Queries:
+  annual report           both words               \"annual report\"   in a row
+  a OR b, a | b           either                   NOT a, -a         without it
+  a NEAR/5 b, \"a b\"~5    near each other          rep*, r?port      wildcards
+  subject:a, from:a       in one item              [Amount]>5        items compared
+  date>=2024-01-31        when it came or was made size>100000       bytes
+docs/full-text.md describes the language.";
+
+/// Which index to bring up to date, and how from now on.
+#[derive(Debug, Clone, Serialize, Deserialize, Args)]
+pub struct IndexRequest {
+    /// The path in the catalog.
+    pub path: String,
+    /// When it is brought up to date from now on. Hours are those of UTC; off forgets the index.
+    #[arg(long, value_name = "off|immediate|hourly|daily|daily@HOUR")]
+    pub full_text: Option<String>,
+    /// Forgets what is indexed and begins again.
+    #[arg(long)]
+    #[serde(default)]
+    pub rebuild: bool,
+}
+
+/// What to look for.
+#[derive(Debug, Clone, Serialize, Deserialize, Args)]
+pub struct SearchRequest {
+    /// The path in the catalog.
+    pub path: String,
+    /// The query.
+    #[arg(allow_hyphen_values = true)]
+    pub query: String,
+    /// The order. Default: relevance.
+    #[arg(long, value_enum)]
+    pub sort: Option<SearchOrder>,
+    /// How many documents are shown.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub limit: u32,
+    /// How many documents are passed over.
+    #[arg(long, default_value_t = 0)]
+    pub offset: u32,
+}
+
+/// The order of what is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum SearchOrder {
+    /// The best first.
+    Relevance,
+    /// The last received or made first.
+    Newest,
+    /// The first received or made first.
+    Oldest,
 }
 
 /// What `doublet db acl --help` says beside the options.

@@ -83,6 +83,11 @@ fn restore(place: &Place, command: &RestoreCommand) -> Result<Answer, Failure> {
     });
     let restored = restored.map_err(Failure::of)?;
     drop(meter);
+    // What an index says of a store that is gone is not true of this one.
+    if data.full_text().exists() {
+        std::fs::remove_dir_all(data.full_text())
+            .map_err(|error| Failure(format!("{}: {error}", data.full_text().display())))?;
+    }
     // Opening it is the proof that it can be served from.
     let core = Core::open_locked(Arc::clone(&config), data, lock).map_err(Failure::of)?;
     let databases = core.notes.database_list().map_err(Failure::of)?.len();

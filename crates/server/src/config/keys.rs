@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 use super::raw::{Raw, RawValue, Source};
 use super::setting::{
-    AuthenticationPolicy, AutoCount, AutoSize, DamagedLog, Favor, Listen, ListenPath, LogFormat, LogLevel,
-    OptionalHost, OptionalPath, SenderPolicy, Setting, SyncMode,
+    AuthenticationPolicy, AutoCount, AutoSize, DamagedLog, Favor, IndexSchedule, Listen, ListenPath, LogFormat,
+    LogLevel, OptionalHost, OptionalPath, SenderPolicy, Setting, SyncMode,
 };
 use super::units::{ByteSize, Span};
 use super::{Problem, suggest};
@@ -308,6 +308,23 @@ configuration! {
     pop3: Pop3Keys {
         /// How long a peer may be silent.
         idle_timeout: Span = "10min" in ["10s", "1d"];
+    }
+    /// Full-text search.
+    full_text: FullTextKeys {
+        /// Whether the server keeps the indexes up to date by itself. `doublet db index` does it in any case.
+        update: bool = "true";
+        /// When the index of a mail file that is made from now on is brought up to date. `off`: it has none.
+        new_mail_files: IndexSchedule = "off";
+        /// The hour of the day (UTC) in which daily indexes are brought up to date, unless the database names another.
+        daily_hour: u64 = "3" in ["0", "23"];
+        /// How long a change rests before the index of its database is brought up to date (FTUpdate_Idle_Time).
+        delay: Span = "5s" in ["0s", "1h"];
+        /// How long the server rests after it has brought the index of a database up to date (Update_Idle_Time).
+        idle_time: Span = "0s" in ["0s", "1h"];
+        /// Threads that index.
+        threads: u64 = "1" in ["1", "8"];
+        /// Memory that each of them takes while it does.
+        memory: ByteSize = "64MiB" in ["16MiB", "4GiB"];
     }
     /// Work in the background.
     tasks: TaskKeys {

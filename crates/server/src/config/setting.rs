@@ -457,6 +457,20 @@ words!(
 );
 
 words!(
+    /// When a full-text index is brought up to date.
+    IndexSchedule {
+        /// There is none.
+        Off = "off",
+        /// Soon after each change.
+        Immediate = "immediate",
+        /// Every hour.
+        Hourly = "hourly",
+        /// Once a day.
+        Daily = "daily",
+    }
+);
+
+words!(
     /// Whose addresses users may send with.
     SenderPolicy {
         /// Their own: addresses, aliases, and both with a detail.

@@ -1,0 +1,237 @@
+//! `doublet db index` and `doublet db search`: the full-text index of a database.
+
+use std::sync::atomic::Ordering;
+
+use base::NoteId;
+use notes::{Access, Database, DatabaseOptions, FullText, Reading, level};
+use search::{Page, Query, Search, Sort};
+use serde_json::{Value, json};
+
+use super::answer::{moment, record};
+use super::databases::open;
+use super::request::{IndexRequest, SearchOrder, SearchRequest};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, step};
+use crate::core::Core;
+use crate::limits::QUERY_TIME_MAX;
+
+/// Most characters of a title that are shown.
+const TITLE_CHARACTERS_MAX: usize = 80;
+
+/// The items in which documents have what people call them by.
+const TITLE_ITEMS: [&str; 5] = ["Subject", "Title", "Topic", "FullName", "Name"];
+
+/// Sets when a database is indexed, and indexes it now.
+pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut Report<'_>) -> Outcome {
+    let access = open(core, &request.path)?;
+    let database = access.database();
+    let facts = database.record();
+    let full_text = match &request.full_text {
+        Some(text) => parse(text, core.config.full_text.daily_hour)?,
+        None if facts.options.full_text == FullText::Off => {
+            return Err(Failure::Refused(format!(
+                "{path} has no full-text index; `doublet db index {path} --full-text immediate` makes one",
+                path = request.path
+            )));
+        }
+        None => facts.options.full_text,
+    };
+    if full_text != facts.options.full_text {
+        core.notes.database_set(&access, &facts.title, DatabaseOptions { full_text, ..facts.options })?;
+    }
+    if full_text == FullText::Off || request.rebuild {
+        if let Some(search) = core.full_text.existing()? {
+            search.forget(facts.number)?;
+        }
+        if full_text == FullText::Off {
+            return Ok(Answer::say(format!("{} has no full-text index any more.", request.path)));
+        }
+    }
+    let search = core.full_text.search()?;
+    update(core, &search, database, report)?;
+    let documents = search.documents(facts.number)?;
+    Ok(Answer::say(format!("{} is indexed {}: {documents} documents.", request.path, describe(full_text))))
+}
+
+/// Brings the index of a database up to date; what is done when the listener wants no more stays.
+fn update(core: &Core, search: &Search, database: &Database, report: &mut Report<'_>) -> Result<(), Failure> {
+    let path = database.path();
+    let total = notes_of(core, &path)?;
+    let mut done = 0;
+    loop {
+        let progress = core.full_text.update(search, &path, &|| false)?;
+        done += progress.changes as u64;
+        let total = Some(total.max(done));
+        let told = step(report, Progress { what: format!("indexing {path}"), done, total, unit: Unit::Notes });
+        if progress.complete || told.is_err() {
+            search.commit()?;
+            return told;
+        }
+    }
+}
+
+fn notes_of(core: &Core, path: &str) -> Result<u64, Failure> {
+    let access: Access<level::Reader> = open(core, path)?.lower();
+    Ok(access.read()?.counters().notes)
+}
+
+/// Answers a query.
+pub(super) fn search(core: &Core, request: &SearchRequest) -> Outcome {
+    let access: Access<level::Reader> = open(core, &request.path)?.lower();
+    let query = Query::parse(&request.query)?;
+    let page = Page {
+        sort: match request.sort {
+            None | Some(SearchOrder::Relevance) => Sort::Relevance,
+            Some(SearchOrder::Newest) => Sort::Newest,
+            Some(SearchOrder::Oldest) => Sort::Oldest,
+        },
+        offset: usize::try_from(request.offset).unwrap_or(usize::MAX),
+        limit: usize::try_from(request.limit).unwrap_or(usize::MAX),
+    };
+    let Some(index) = core.full_text.existing()? else {
+        return Err(search::Error::NotIndexed { database: request.path.clone() }.into());
+    };
+    let began = core.clock.monotonic();
+    let is_too_long = || core.clock.monotonic().saturating_sub(began) > QUERY_TIME_MAX;
+    let found = index.query(&access, &query, page, &is_too_long)?;
+    core.full_text.counts.queries.fetch_add(1, Ordering::Relaxed);
+    let reading = access.read()?;
+    let rows: Result<Vec<Value>, Failure> = found
+        .hits
+        .iter()
+        .map(|hit| {
+            Ok(record(vec![
+                ("note", json!(hit.note.0)),
+                ("date", moment(Some(hit.date))),
+                ("relevance", json!(hit.relevance)),
+                ("title", json!(title(&reading, hit.note)?)),
+                ("unid", json!(hit.unid.to_string())),
+            ]))
+        })
+        .collect();
+    let least = if found.is_exact { "" } else { "at least " };
+    let mut answer = Answer::list(rows?).and(format!("{least}{} documents, {} shown.", found.total, found.hits.len()));
+    if !found.is_current {
+        answer = answer.and("The index does not have the last changes yet.");
+    }
+    Ok(answer)
+}
+
+/// Gives what people call a document by.
+fn title(reading: &Reading<'_>, note: NoteId) -> Result<String, Failure> {
+    let Some(summary) = reading.summary(note)? else { return Ok(String::new()) };
+    let text = TITLE_ITEMS.iter().find_map(|name| notes::item::find(&summary.items, name)?.value.text());
+    Ok(mail::mime::text::on_one_line(text.unwrap_or_default(), TITLE_CHARACTERS_MAX))
+}
+
+/// Tells of the index of a database.
+pub(super) fn facts(core: &Core, database: &Database) -> Result<Vec<(&'static str, Value)>, Failure> {
+    let full_text = database.record().options.full_text;
+    let index = if full_text == FullText::Off { None } else { core.full_text.existing()? };
+    let documents = index.as_ref().map(|index| index.documents(database.number())).transpose()?;
+    let applied = index.and_then(|index| index.applied(database.number()));
+    Ok(vec![
+        ("full_text", json!(describe(full_text))),
+        ("full_text_documents", json!(documents)),
+        ("full_text_changes", json!(applied.map(|applied| applied.0))),
+    ])
+}
+
+/// Reads when a database is to be indexed.
+pub(super) fn parse(text: &str, daily_hour: u64) -> Result<FullText, Failure> {
+    let hour = |hour: u64| u8::try_from(hour).ok().filter(|hour| *hour < 24).map(FullText::Daily);
+    let read = match text {
+        "off" => Some(FullText::Off),
+        "immediate" => Some(FullText::Immediate),
+        "hourly" => Some(FullText::Hourly),
+        "daily" => hour(daily_hour),
+        _ => text.strip_prefix("daily@").and_then(|text| text.parse().ok()).and_then(hour),
+    };
+    read.ok_or_else(|| {
+        Failure::Refused(format!(
+            "{text:?} is not off, immediate, hourly, daily or daily@HOUR with an hour from 0 to 23"
+        ))
+    })
+}
+
+fn describe(full_text: FullText) -> String {
+    match full_text {
+        FullText::Off => "off".to_owned(),
+        FullText::Immediate => "immediate".to_owned(),
+        FullText::Hourly => "hourly".to_owned(),
+        FullText::Daily(hour) => format!("daily@{hour}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+    use crate::admin::Request;
+    use crate::admin::request::DbRequest;
+    use crate::sample::Sample;
+
+    fn index_of(full_text: Option<&str>) -> Request {
+        let full_text = full_text.map(str::to_owned);
+        Request::Db(DbRequest::Index(IndexRequest { path: "mail/ann.nsf".into(), full_text, rebuild: false }))
+    }
+
+    fn search_for(query: &str) -> Request {
+        let (path, query) = ("mail/ann.nsf".to_owned(), query.to_owned());
+        Request::Db(DbRequest::Search(SearchRequest { path, query, sort: None, limit: 10, offset: 0 }))
+    }
+
+    fn deliver(sample: &Sample, subject: &str) {
+        let file = sample.core.mail.open("mail/ann.nsf", &std::sync::Arc::new(notes::Identity::local_server("")));
+        let file = file.expect("the server may");
+        let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("INBOX in any case").id;
+        let raw = format!("Subject: {subject}\r\n\r\nwords\r\n").into_bytes();
+        let new = mail::mailbox::NewMessage { raw, flags: mail::mailbox::Flags::none(), received: None };
+        file.append(inbox, &[new]).expect("it is appended");
+    }
+
+    #[test]
+    fn a_database_is_indexed_searched_and_forgotten() {
+        let sample = Sample::new();
+        deliver(&sample, "annual report");
+        let failure = sample.execute(index_of(None)).expect_err("it is off").to_string();
+        assert!(failure.contains("--full-text immediate"), "{failure}");
+        let failure = sample.execute(search_for("report")).expect_err("it is off").to_string();
+        assert!(failure.contains("has no full-text index"), "{failure}");
+        let told = sample.execute(index_of(Some("immediate"))).expect("it is indexed");
+        assert_eq!(told.says, ["mail/ann.nsf is indexed immediate: 1 documents."]);
+        let found = sample.execute(search_for("annual words")).expect("an answer");
+        assert_eq!(found.data[0]["title"], json!("annual report"));
+        assert_eq!(found.says, ["1 documents, 1 shown."]);
+        deliver(&sample, "another report");
+        let found = sample.execute(search_for("report")).expect("an answer");
+        assert_eq!(found.says, ["1 documents, 1 shown.", "The index does not have the last changes yet."]);
+        sample.execute(index_of(None)).expect("it is indexed");
+        assert_eq!(sample.execute(search_for("report")).expect("an answer").data.as_array().map(Vec::len), Some(2));
+        let shown =
+            sample.execute(Request::Db(DbRequest::Show { path: "mail/ann.nsf".into() })).expect("it is there").data;
+        assert_eq!((&shown["full_text"], &shown["full_text_documents"]), (&json!("immediate"), &json!(2)));
+        let failure = sample.execute(search_for("(report")).expect_err("it is wrong").to_string();
+        assert!(failure.contains("character 1"), "{failure}");
+        sample.execute(index_of(Some("off"))).expect("it is dropped");
+        assert!(sample.execute(search_for("report")).is_err());
+    }
+
+    #[test]
+    fn what_is_done_stays_when_it_is_broken_off() {
+        let sample = Sample::new();
+        deliver(&sample, "report");
+        let ended = crate::admin::execute(&sample.core, index_of(Some("daily@5")), &mut |_| ControlFlow::Break(()));
+        assert!(matches!(ended, Err(Failure::BrokenOff)));
+        assert_eq!(sample.execute(search_for("report")).expect("an answer").data.as_array().map(Vec::len), Some(1));
+    }
+
+    #[test]
+    fn schedules_are_read() {
+        assert_eq!(parse("daily", 4).ok(), Some(FullText::Daily(4)));
+        assert_eq!(parse("daily@23", 4).ok(), Some(FullText::Daily(23)));
+        for wrong in ["", "daily@24", "daily@", "weekly", "Off"] {
+            assert!(parse(wrong, 4).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! The full-text index of the server, and the work that keeps it up to date.
+//!
+//! [`FullText`] opens the index when it is first needed: a server none of whose databases has one pays nothing. [`Indexer`] decides what is due and
+//! updates it, one database at a time; [`run`] is the task that calls it. What is due: databases with the option *immediate* when they changed, *hourly* when
+//! an hour has passed, *daily* in their hour, and any whose index does not exist yet; what the index holds of databases that were deleted or whose
+//! option was taken away is dropped.
+//!
+//! The task ends when the server drains; what it was at is committed or applied again.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use base::{Clock, DbNumber, Timestamp};
+use notes::{Access, DatabaseRecord, Follower, Identity, Notes, level};
+use search::{Progress, Search};
+use wire::Shutdown;
+
+use crate::config::keys::FullTextKeys;
+
+/// Changes that are applied without a look whether to stop.
+pub const CHANGES_STEP: usize = 1_000;
+
+/// How often it is looked for what is due by the clock.
+const LOOK_PAUSE: Duration = Duration::from_secs(60);
+
+/// An hour.
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// The full-text index, opened when it is needed.
+pub struct FullText {
+    notes: Arc<Notes>,
+    folder: PathBuf,
+    threads: usize,
+    thread_bytes: usize,
+    opened: Mutex<Option<Arc<Search>>>,
+    /// What happened since the start.
+    pub counts: Counts,
+}
+
+/// What happened since the start.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Documents that were indexed.
+    pub indexed: AtomicU64,
+    /// Documents that could be read only in part.
+    pub damaged: AtomicU64,
+    /// Updates of databases.
+    pub updates: AtomicU64,
+    /// Updates that failed.
+    pub failures: AtomicU64,
+    /// Queries that were answered.
+    pub queries: AtomicU64,
+}
+
+impl FullText {
+    /// Says where the index lies; nothing is touched yet.
+    #[must_use]
+    pub fn new(notes: Arc<Notes>, folder: PathBuf, keys: &FullTextKeys) -> Self {
+        let threads = usize::try_from(keys.threads).unwrap_or(1);
+        let (opened, counts) = (Mutex::default(), Counts::default());
+        Self { notes, folder, threads, thread_bytes: keys.memory.as_usize(), opened, counts }
+    }
+
+    /// Gives the index, which is opened or made by the first who asks.
+    pub fn search(&self) -> search::Result<Arc<Search>> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(search) = opened.as_ref() {
+            return Ok(Arc::clone(search));
+        }
+        let options = search::Options {
+            contents: vec![Box::new(mail::full_text::Messages)],
+            threads: self.threads,
+            thread_bytes: self.thread_bytes,
+        };
+        let search = Arc::new(Search::open(Arc::clone(&self.notes), &self.folder, options)?);
+        if search.was_renewed() {
+            tracing::warn!(target: "full_text", "the index could not be used and is made anew");
+        }
+        *opened = Some(Arc::clone(&search));
+        Ok(search)
+    }
+
+    /// Gives the index if it is there already.
+    pub fn existing(&self) -> search::Result<Option<Arc<Search>>> {
+        if self.folder.exists() { self.search().map(Some) } else { Ok(None) }
+    }
+
+    /// Tells how large the index is, if it is open.
+    #[must_use]
+    pub fn status(&self) -> Option<search::Status> {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        opened?.status().ok()
+    }
+
+    /// Applies some changes of a database.
+    pub fn update(&self, search: &Search, path: &str, stop: &dyn Fn() -> bool) -> search::Result<Progress> {
+        let database = self.notes.database_open(path)?;
+        let access: Access<level::Reader> = database.authorize(&Arc::new(Identity::local_server("")))?;
+        let done = search.update(&access, CHANGES_STEP, stop);
+        match &done {
+            Ok(progress) => {
+                self.counts.indexed.fetch_add(progress.indexed as u64, Ordering::Relaxed);
+                self.counts.damaged.fetch_add(progress.damaged as u64, Ordering::Relaxed);
+            }
+            Err(_) => {
+                self.counts.failures.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        done
+    }
+}
+
+/// Decides what is due.
+pub struct Indexer {
+    full_text: Arc<FullText>,
+    notes: Arc<Notes>,
+    clock: Arc<dyn Clock>,
+    follower: Arc<Follower>,
+    /// When each database was last brought up to date; those without were not since the start.
+    done: HashMap<DbNumber, Timestamp>,
+    /// Databases that changed since.
+    changed: HashSet<DbNumber>,
+}
+
+impl Indexer {
+    /// Begins to follow the databases.
+    #[must_use]
+    pub fn new(full_text: Arc<FullText>, notes: Arc<Notes>, clock: Arc<dyn Clock>) -> Self {
+        let follower = notes.follow();
+        Self { full_text, notes, clock, follower, done: HashMap::new(), changed: HashSet::new() }
+    }
+
+    /// Lists the databases that are due, and drops from the index what is to be there no more.
+    pub fn due(&mut self) -> Result<Vec<DatabaseRecord>, search::Error> {
+        self.changed.extend(self.follower.take());
+        let records = self.notes.database_list()?;
+        let wanted: Vec<DatabaseRecord> =
+            records.into_iter().filter(|record| record.options.full_text != notes::FullText::Off).collect();
+        let numbers: HashSet<DbNumber> = wanted.iter().map(|record| record.number).collect();
+        self.changed.retain(|number| numbers.contains(number));
+        self.done.retain(|number, _| numbers.contains(number));
+        let search = if wanted.is_empty() { self.full_text.existing()? } else { Some(self.full_text.search()?) };
+        let Some(search) = search else { return Ok(Vec::new()) };
+        for gone in search.databases().into_iter().filter(|number| !numbers.contains(number)) {
+            search.forget(gone)?;
+        }
+        let now = self.clock.now();
+        Ok(wanted.into_iter().filter(|record| self.is_due(record, &search, now)).collect())
+    }
+
+    fn is_due(&self, record: &DatabaseRecord, search: &Search, now: Timestamp) -> bool {
+        let Some(done) = self.done.get(&record.number) else {
+            let is_missing = search.applied(record.number).is_none();
+            return is_missing
+                || !matches!(record.options.full_text, notes::FullText::Daily(hour) if hour != hour_of(now));
+        };
+        match record.options.full_text {
+            notes::FullText::Off => false,
+            notes::FullText::Immediate => self.changed.contains(&record.number),
+            notes::FullText::Hourly => now.since(*done) >= HOUR,
+            notes::FullText::Daily(hour) => hour == hour_of(now) && now.since(*done) >= HOUR,
+        }
+    }
+
+    /// Brings one database up to date; nothing is committed yet. Gives how many documents were indexed.
+    pub fn update(&mut self, record: &DatabaseRecord, stop: &dyn Fn() -> bool) -> search::Result<usize> {
+        let search = self.full_text.search()?;
+        // Before the update: what changes during it is looked at again.
+        self.changed.remove(&record.number);
+        let began = self.clock.now();
+        let mut indexed = 0;
+        loop {
+            let progress = match self.full_text.update(&search, &record.path, stop) {
+                // It was deleted or renamed meanwhile.
+                Err(search::Error::Notes(notes::Error::NotFound { .. })) => return Ok(indexed),
+                other => other?,
+            };
+            indexed += progress.indexed;
+            if progress.complete {
+                self.done.insert(record.number, began);
+                self.full_text.counts.updates.fetch_add(1, Ordering::Relaxed);
+                return Ok(indexed);
+            }
+            if stop() {
+                self.changed.insert(record.number);
+                return Ok(indexed);
+            }
+        }
+    }
+
+    /// Makes what was applied durable and visible.
+    pub fn commit(&self) -> search::Result<()> {
+        self.full_text.search()?.commit()
+    }
+}
+
+fn hour_of(now: Timestamp) -> u8 {
+    u8::try_from(now.seconds().rem_euclid(86_400) / 3_600).unwrap_or(0)
+}
+
+/// Keeps the index up to date until the server drains. Changes rest for `delay` before they are looked at, and the task rests for `idle` after each
+/// database.
+pub async fn run(indexer: Indexer, (delay, idle): (Duration, Duration), shutdown: Shutdown) {
+    let follower = Arc::clone(&indexer.follower);
+    let indexer = Arc::new(Mutex::new(indexer));
+    loop {
+        let changed = follower.listen();
+        pass(&indexer, idle, &shutdown).await;
+        tokio::select! {
+            () = shutdown.draining() => return,
+            () = tokio::time::sleep(LOOK_PAUSE) => {}
+            () = changed => {}
+        }
+        tokio::select! {
+            () = shutdown.draining() => return,
+            () = tokio::time::sleep(delay) => {}
+        }
+    }
+}
+
+/// Brings everything up to date that is due.
+async fn pass(indexer: &Arc<Mutex<Indexer>>, idle: Duration, shutdown: &Shutdown) {
+    let Some(due) = blocking(indexer, |indexer| indexer.due()).await else { return };
+    let mut pending = 0;
+    for record in due {
+        if shutdown.is_draining() {
+            break;
+        }
+        let stop = shutdown.clone();
+        let path = record.path.clone();
+        let indexed = blocking(indexer, move |indexer| indexer.update(&record, &|| stop.is_draining())).await;
+        pending += 1;
+        if let Some(indexed) = indexed.filter(|indexed| *indexed > 0) {
+            tracing::debug!(target: "full_text", %path, indexed, "brought up to date");
+        }
+        if !idle.is_zero() {
+            // What rests between databases is not kept waiting for all of them.
+            pending = 0;
+            blocking(indexer, |indexer| indexer.commit()).await;
+            tokio::select! {
+                () = shutdown.draining() => {}
+                () = tokio::time::sleep(idle) => {}
+            }
+        }
+    }
+    if pending > 0 {
+        blocking(indexer, |indexer| indexer.commit()).await;
+    }
+}
+
+/// Runs a step on a thread that may block; a failure is logged, and the work is done again when it is next looked for.
+async fn blocking<T: Send + 'static>(
+    indexer: &Arc<Mutex<Indexer>>,
+    step: impl FnOnce(&mut Indexer) -> search::Result<T> + Send + 'static,
+) -> Option<T> {
+    let indexer = Arc::clone(indexer);
+    let done = tokio::task::spawn_blocking(move || step(&mut indexer.lock().unwrap_or_else(PoisonError::into_inner)));
+    match done.await {
+        Ok(Ok(done)) => Some(done),
+        Ok(Err(error)) => {
+            tracing::error!(target: "full_text", %error, "failed; it is tried again");
+            None
+        }
+        Err(error) => {
+            tracing::error!(target: "full_text", %error, "broke off");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::sim::SimClock;
+    use notes::{DatabaseOptions, Item, NewNote};
+
+    use crate::sample::Sample;
+
+    fn set(sample: &Sample, full_text: notes::FullText) -> Arc<notes::Database> {
+        let database = sample.core.notes.database_open("mail/ann.nsf").expect("it exists");
+        let access =
+            database.authorize::<level::Manager>(&Arc::new(Identity::local_server(""))).expect("the server may");
+        let record = database.record();
+        let options = DatabaseOptions { full_text, ..record.options };
+        sample.core.notes.database_set(&access, &record.title, options).expect("it is set");
+        database
+    }
+
+    fn write(sample: &Sample, database: &Arc<notes::Database>) {
+        let access =
+            database.authorize::<level::Depositor>(&Arc::new(Identity::local_server(""))).expect("the server may");
+        let accesses = [&access];
+        let mut transaction = sample.core.notes.transaction(&accesses).expect("it begins");
+        transaction.on(0).note_create(NewNote::document(vec![Item::text("Subject", "word")])).expect("it is made");
+        transaction.commit().expect("it is committed");
+    }
+
+    fn pass(indexer: &mut Indexer) -> Vec<String> {
+        let due = indexer.due().expect("it is known");
+        for record in &due {
+            indexer.update(record, &|| false).expect("it is indexed");
+        }
+        indexer.commit().expect("it is committed");
+        due.into_iter().map(|record| record.path).collect()
+    }
+
+    #[test]
+    fn databases_are_due_by_their_option() {
+        let sample = Sample::new();
+        let clock = Arc::new(SimClock::new());
+        let full_text = Arc::clone(&sample.core.full_text);
+        let mut indexer = Indexer::new(full_text, Arc::clone(&sample.core.notes), clock.clone());
+        assert!(indexer.due().expect("it is known").is_empty());
+        assert!(!sample.core.data.full_text().exists(), "nobody asked for it");
+        let none: [&str; 0] = [];
+        let database = set(&sample, notes::FullText::Immediate);
+        assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
+        assert_eq!(pass(&mut indexer), none);
+        write(&sample, &database);
+        assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
+        set(&sample, notes::FullText::Hourly);
+        clock.advance(Duration::from_secs(1_800));
+        assert_eq!(pass(&mut indexer), none);
+        clock.advance(Duration::from_secs(1_800));
+        assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
+        set(&sample, notes::FullText::Daily(3));
+        clock.advance(HOUR);
+        assert_eq!(pass(&mut indexer), none, "it is two o'clock");
+        clock.advance(HOUR);
+        assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
+        let search = sample.core.full_text.search().expect("it is open");
+        assert_eq!(search.databases(), [database.number()]);
+        set(&sample, notes::FullText::Off);
+        assert_eq!(pass(&mut indexer), none);
+        assert!(search.databases().is_empty());
+    }
+}
