@@ -1,0 +1,60 @@
+//! Error details as gRPC carries them: a `google.rpc.Status` in the trailer `grpc-status-details-bin`, with one
+//! [`ErrorDetail`] in it. The two foreign messages are small and frozen, so they are written down here.
+
+use prost::Message;
+use tonic::{Code, Status};
+
+use crate::v1::ErrorDetail;
+
+/// The type of [`ErrorDetail`] within the envelope.
+const TYPE_URL: &str = "type.googleapis.com/doublet.v1.ErrorDetail";
+
+/// `google.rpc.Status`.
+#[derive(Clone, PartialEq, Message)]
+struct Envelope {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+    #[prost(message, repeated, tag = "3")]
+    details: Vec<Any>,
+}
+
+/// `google.protobuf.Any`.
+#[derive(Clone, PartialEq, Message)]
+struct Any {
+    #[prost(string, tag = "1")]
+    type_url: String,
+    #[prost(bytes = "vec", tag = "2")]
+    value: Vec<u8>,
+}
+
+/// Makes the status of a failed call.
+#[must_use]
+pub fn status(code: Code, message: &str, detail: &ErrorDetail) -> Status {
+    let details = vec![Any { type_url: TYPE_URL.to_owned(), value: detail.encode_to_vec() }];
+    let envelope = Envelope { code: code as i32, message: message.to_owned(), details };
+    Status::with_details(code, message, envelope.encode_to_vec().into())
+}
+
+/// Reads the detail of a failed call; none where there is none or it cannot be read.
+#[must_use]
+pub fn detail(status: &Status) -> Option<ErrorDetail> {
+    let envelope = Envelope::decode(status.details()).ok()?;
+    let any = envelope.details.iter().find(|any| any.type_url == TYPE_URL)?;
+    ErrorDetail::decode(any.value.as_slice()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_detail_reads_back() {
+        let sent = ErrorDetail { reason: "not-found".to_owned(), detail: None };
+        let failed = status(Code::NotFound, "there is none", &sent);
+        assert_eq!(detail(&failed), Some(sent));
+        assert_eq!(detail(&Status::not_found("bare")), None);
+        assert_eq!(detail(&Status::with_details(Code::Internal, "broken", vec![0xff; 9].into())), None);
+    }
+}

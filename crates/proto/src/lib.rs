@@ -1,0 +1,23 @@
+//! The native protocol as Rust sees it: messages and stubs, made from the files in `proto/`, which are the public description.
+//!
+//! Nothing is written by hand here but [`details`], the small envelope of error details that gRPC uses everywhere. The server
+//! (`rpc`) and the client (`client`) share this room and nothing else.
+
+pub mod details;
+
+/// Version 1 of the protocol.
+#[allow(
+    missing_docs,
+    clippy::pedantic,
+    clippy::nursery,
+    clippy::restriction,
+    clippy::style,
+    clippy::large_enum_variant,
+    reason = "made from the .proto files, which carry the documentation"
+)]
+pub mod v1 {
+    tonic::include_proto!("doublet.v1");
+}
+
+/// The paths of all calls, such as `/doublet.v1.Notes/OpenNote`.
+pub const METHODS: &[&str] = include!(concat!(env!("OUT_DIR"), "/methods.rs"));
