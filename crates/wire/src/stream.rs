@@ -69,6 +69,13 @@ impl Stream {
         Ok(Self { layer: Layer::Server(Box::new(stream)), deflate: None })
     }
 
+    /// Shakes hands as the server of a protocol over HTTP/2. On error the connection is lost.
+    pub async fn accept_tls_h2(self, tls: &Tls) -> io::Result<Self> {
+        let acceptor = TlsAcceptor::from(tls.config_h2());
+        let stream = within_time(acceptor.accept(self.into_transport()?)).await?;
+        Ok(Self { layer: Layer::Server(Box::new(stream)), deflate: None })
+    }
+
     /// Shakes hands as the client with the server of this name. On error the connection is lost.
     pub async fn connect_tls(self, tls: &ClientTls, server_name: &str) -> io::Result<Self> {
         let name = ClientTls::server_name(server_name).map_err(io::Error::other)?;
@@ -110,6 +117,15 @@ impl Stream {
             Layer::Plain(_) => None,
             Layer::Server(stream) => TlsFacts::of(stream.get_ref().1),
             Layer::Client(stream) => TlsFacts::of(stream.get_ref().1),
+        }
+    }
+
+    /// Gives the certificate that the client has shown, in DER form; one that is trusted, or there would be no connection.
+    #[must_use]
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        match &self.layer {
+            Layer::Server(stream) => stream.get_ref().1.peer_certificates()?.first().map(AsRef::as_ref),
+            _ => None,
         }
     }
 

@@ -4,7 +4,8 @@
 //! leaves running connections alone. A certificate that does not parse or does not fit its key is refused and the old
 //! one stays. Files are read by `server`; here come the bytes of PEM files.
 //!
-//! TLS 1.2 and 1.3 with the cipher suites that rustls considers safe; session tickets, no client certificates.
+//! TLS 1.2 and 1.3 with the cipher suites that rustls considers safe; session tickets. Where HTTP/2 is spoken ([`Tls::config_h2`]) it is agreed on
+//! within the handshake, and servers that are trusted may show a certificate of their own; nobody must.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVe
 use tokio_rustls::rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{
     ClientConfig, DigitallySignedStruct, ProtocolVersion, RootCertStore, ServerConfig, SignatureScheme,
 };
@@ -41,17 +43,29 @@ pub enum TlsError {
 /// The server's side of TLS. Shared by all listeners.
 pub struct Tls {
     config: ArcSwap<ServerConfig>,
+    config_h2: ArcSwap<ServerConfig>,
+    /// Who signs the certificates that servers show.
+    peers: Option<Arc<RootCertStore>>,
 }
 
 impl Tls {
     /// Makes the settings from a certificate chain and a private key in PEM form.
     pub fn new(chain_pem: &[u8], key_pem: &[u8]) -> Result<Self, TlsError> {
-        Ok(Self { config: ArcSwap::from(server_config(chain_pem, key_pem)?) })
+        Self::trusting(chain_pem, key_pem, None)
+    }
+
+    /// Makes the same, with the roots in a PEM file that sign the certificates of other servers.
+    pub fn trusting(chain_pem: &[u8], key_pem: &[u8], peers_pem: Option<&[u8]>) -> Result<Self, TlsError> {
+        let peers = peers_pem.map(|pem| root_store(pem).map(Arc::new)).transpose()?;
+        let config_h2 = ArcSwap::from(server_config_h2(chain_pem, key_pem, peers.as_ref())?);
+        Ok(Self { config: ArcSwap::from(server_config(chain_pem, key_pem)?), config_h2, peers })
     }
 
     /// Takes another certificate for all handshakes to come. On error the old one stays.
     pub fn replace(&self, chain_pem: &[u8], key_pem: &[u8]) -> Result<(), TlsError> {
+        let config_h2 = server_config_h2(chain_pem, key_pem, self.peers.as_ref())?;
         self.config.store(server_config(chain_pem, key_pem)?);
+        self.config_h2.store(config_h2);
         Ok(())
     }
 
@@ -59,6 +73,12 @@ impl Tls {
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         self.config.load_full()
+    }
+
+    /// Gives the settings for HTTP/2.
+    #[must_use]
+    pub fn config_h2(&self) -> Arc<ServerConfig> {
+        self.config_h2.load_full()
     }
 }
 
@@ -84,12 +104,7 @@ impl ClientTls {
     /// Trusts the roots in a PEM file. Those that cannot be read are left out, as long as there are others: the bundles
     /// of systems have some of them.
     pub fn trusting(roots_pem: &[u8]) -> Result<Self, TlsError> {
-        let mut roots = RootCertStore::empty();
-        let (added, _) = roots.add_parsable_certificates(certificates(roots_pem)?);
-        if added == 0 {
-            return Err(TlsError::Pem("certificate", "none of them can be a root".to_owned()));
-        }
-        Self::verifying(roots)
+        Self::verifying(root_store(roots_pem)?)
     }
 
     /// Encrypts to whoever answers: protects against listeners only (RFC 7435), as is usual between mail servers.
@@ -149,6 +164,36 @@ fn server_config(chain_pem: &[u8], key_pem: &[u8]) -> Result<Arc<ServerConfig>, 
     let mut config = builder.with_no_client_auth().with_single_cert(chain, key)?;
     config.ticketer = ring::Ticketer::new()?;
     Ok(Arc::new(config))
+}
+
+fn server_config_h2(
+    chain_pem: &[u8],
+    key_pem: &[u8],
+    peers: Option<&Arc<RootCertStore>>,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let builder = match peers {
+        Some(roots) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider());
+            let verifier = verifier.allow_unauthenticated().build();
+            let refuse = |error: rustls::server::VerifierBuilderError| TlsError::Pem("certificate", error.to_string());
+            builder.with_client_cert_verifier(verifier.map_err(refuse)?)
+        }
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_single_cert(certificates(chain_pem)?, private_key(key_pem)?)?;
+    config.ticketer = ring::Ticketer::new()?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn root_store(roots_pem: &[u8]) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(certificates(roots_pem)?);
+    if added == 0 {
+        return Err(TlsError::Pem("certificate", "none of them can be a root".to_owned()));
+    }
+    Ok(roots)
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
