@@ -246,6 +246,13 @@ impl Reading<'_> {
         }
     }
 
+    /// Tells whether a selection takes the note with this header. One over which the formula comes to a limit is not taken.
+    pub fn selects(&self, selection: &Formula, surroundings: &Surroundings, header: &Header) -> Result<bool> {
+        let Some(bytes) = load_summary_bytes(&self.snapshot, self.database(), header.note)? else { return Ok(false) };
+        let subject = subject(header, &bytes, self.database())?;
+        Ok(selection.evaluate(&subject, surroundings).is_ok_and(|outcome| outcome.selected))
+    }
+
     /// Calls `each` for the documents that changed after `since` and that the selection takes, in the order of their changes, until it says to stop.
     /// Documents that Readers items hide are left out. `each` also gets the modseq up to which it has now seen everything.
     pub fn search(

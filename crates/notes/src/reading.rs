@@ -26,6 +26,15 @@ use crate::keys::{self, Part};
 use crate::keyword::Keywords;
 use crate::note::{Header, Note, NoteClass, NoteFlags, Summary};
 
+/// Changes in their order, and how far they go.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChangePage {
+    /// The changes, those of hidden notes left out.
+    pub entries: Vec<ChangeEntry>,
+    /// Up to here nothing is missing.
+    pub up_to: Modseq,
+}
+
 /// The state of a database at one moment, as one identity may see it.
 pub struct Reading<'d> {
     database: &'d Database,
@@ -161,6 +170,23 @@ impl<'d> Reading<'d> {
     pub fn changes_some(&self, since: Modseq, limit: usize) -> Result<Vec<ChangeEntry>> {
         require_server_itself(self.database, &self.grant)?;
         change::scan_some(&self.snapshot, self.database.number, since, limit)
+    }
+
+    /// Gives about `limit` changes after `since`: all of a transaction or none. Who goes on from `up_to` misses nothing; nothing is left when it is
+    /// [`Reading::modseq`].
+    pub fn changes_page(&self, since: Modseq, limit: usize) -> Result<ChangePage> {
+        let mut entries = change::scan_some(&self.snapshot, self.database.number, since, limit)?;
+        let is_all = entries.len() < limit;
+        let up_to = entries.last().filter(|_| !is_all).map_or(self.modseq().max(since), |last| last.modseq);
+        let mut is_shown = Ok(());
+        entries.retain(|entry| match self.is_hidden(entry.note) {
+            Ok(is_hidden) => !is_hidden,
+            Err(error) => {
+                is_shown = Err(error);
+                false
+            }
+        });
+        is_shown.map(|()| ChangePage { entries, up_to })
     }
 
     /// Gives the folders that the reader may know of, in the order in which they were made.

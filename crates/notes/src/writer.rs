@@ -81,6 +81,22 @@ impl Writer<'_, '_> {
         Ok(self.gate.put(self.batch, owner, content)?)
     }
 
+    /// Puts content into the blob store for a note that exists; the update of that note must list it.
+    pub fn blob_put_for(&mut self, note: NoteId, content: &[u8]) -> Result<BlobId> {
+        Ok(self.gate.put(self.batch, self.owner(note), content)?)
+    }
+
+    /// Gives a note's header, changes of this transaction included; nothing when there is no note or it is hidden.
+    pub fn header(&mut self, note: NoteId) -> Result<Option<Header>> {
+        if self.part.pending(note)?.is_none_or(|pending| pending.before.is_some()) {
+            self.require_level(AclLevel::Reader)?;
+        }
+        let is_visible = self.is_visible(note)?;
+        let header = self.part.pending(note)?.map(|pending| pending.after.clone()).filter(|_| is_visible);
+        self.forget_untouched(note);
+        Ok(header)
+    }
+
     /// Makes a note and puts it into its folders.
     pub fn note_create(&mut self, new: NewNote) -> Result<NoteId> {
         self.check_may_create(&new)?;
