@@ -1,8 +1,9 @@
 //! Layers: which room may lean on which.
 //!
 //! The layers are read from the code map in `ARCHITECTURE.md`, so that the map and the manifests cannot come apart. A room leans only
-//! on rooms of lower layers. Protocol rooms and `wire` share layer 5: they lean on `wire` and never on each other. A room
-//! without a layer (`–` in the map) leans on `base` alone, unless the map says what it drives, and nobody leans on it.
+//! on rooms of lower layers. Protocol rooms and `wire` share layer 5: they lean on `wire`, and on `proto` where they speak the native
+//! protocol, and never on each other. A room without a layer (`–` in the map) leans on `base` and `client` alone, unless the map says what
+//! it drives, and nobody leans on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +12,12 @@ use crate::tree;
 
 /// Rooms up to this layer must build without tokio.
 const LAYER_WITHOUT_RUNTIME_MAX: u8 = 4;
+
+/// What rooms of layer 5 may lean on among themselves.
+const SEAMS: &[&str] = &["wire", "proto"];
+
+/// What rooms without a layer may lean on: the load generator is a client of the native protocol.
+const FOR_ALL: &[&str] = &["base", "client"];
 
 /// Rooms that drive everything else and so lean on every layer.
 const DRIVERS: &[&str] = &["fuzz"];
@@ -62,8 +69,8 @@ fn objection(from: (&str, Option<u8>), target: &str, map: &BTreeMap<String, Opti
     let allowed = match (layer, map.get(target)?) {
         _ if DRIVERS.contains(&room) => true,
         (_, None) => false,
-        (None, Some(_)) => target == "base",
-        (Some(5), Some(5)) => target == "wire",
+        (None, Some(_)) => FOR_ALL.contains(&target),
+        (Some(5), Some(5)) => SEAMS.contains(&target),
         (Some(from), Some(to)) => to < &from,
     };
     if allowed { None } else { Some(format!("{room} may not lean on {target} (layers in ARCHITECTURE.md)")) }
@@ -105,7 +112,7 @@ fn dependencies(manifest: &str) -> BTreeSet<String> {
 mod tests {
     use super::*;
 
-    const PAGE: &str = "| layer | room |\n|---|---|\n| 0 | `base` | ids |\n| 1 | `store` | files |\n| 5 | `wire` | s |\n\
+    const PAGE: &str = "| layer | room |\n|---|---|\n| 0 | `base` | ids |\n| 1 | `store` | files |\n| 5 | `wire` `client` | s |\n\
                         | 5 | `imap` `smtp` | p |\n| – | `bench` | load |\n";
 
     fn refused(from: &str, to: &str) -> bool {
@@ -127,6 +134,6 @@ mod tests {
                 && refused("store", "bench")
                 && refused("bench", "store")
         );
-        assert!(refused("wire", "imap"));
+        assert!(refused("wire", "imap") && refused("imap", "client") && !refused("bench", "client"));
     }
 }

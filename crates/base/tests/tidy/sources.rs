@@ -4,7 +4,8 @@
 //! unfinished work ([`shape`]). *Reach*: what only certain rooms may call ([`reach`]): files, time, randomness, environment. *Care*: unwraps,
 //! poisoned locks, sleeping tests, `unsafe`, ignored tests (also [`reach`], since they are calls and attributes).
 //!
-//! Test code is what lies under `tests/` or `examples/` (programs that measure), in `tests.rs` or in a module marked `#[cfg(test)]`.
+//! Test code is what lies under `tests/` or `examples/` (programs that measure), in `tests.rs` or in a module marked `#[cfg(test)]`; what builds a
+//! room (`build.rs`) is no more part of the product than they are.
 
 mod reach;
 mod shape;
@@ -72,6 +73,7 @@ fn file(path: &str, text: String) -> Vec<Finding> {
 
 fn is_test(path: &str) -> bool {
     ["/tests/", "/examples/", "/benches/"].iter().any(|folder| path.contains(folder))
+        || path.ends_with("/build.rs")
         || path.ends_with("/tests.rs")
         || path.ends_with("_tests.rs")
 }

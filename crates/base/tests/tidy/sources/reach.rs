@@ -52,6 +52,7 @@ const BANS: &[Ban] = &[
 
 /// Files that may start tasks: each says there how its tasks end.
 const SPAWNING: &[&str] = &[
+    "crates/client/src/connection.rs",
     "crates/server/src/control/server.rs",
     "crates/server/src/listen.rs",
     "crates/server/src/serve/rooms.rs",

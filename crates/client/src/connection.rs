@@ -1,0 +1,284 @@
+//! The connection, and the stubs over it.
+//!
+//! The task that moves the connection's bytes belongs to the [`Channel`]s of the connection and ends with the last of them.
+
+use std::pin::Pin;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use base::Random;
+use http::header::{AUTHORIZATION, USER_AGENT};
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderValue, Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use proto::v1;
+use tokio::net::TcpStream;
+use tokio::task::AbortHandle;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tonic::body::Body;
+use tonic::codec::CompressionEncoding;
+
+use crate::error::Error;
+use crate::scram::Scram;
+use crate::trust::Trust;
+
+/// Where the server is and how it is spoken to.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Host and port.
+    pub address: String,
+    /// The name in the server's certificate; the host of the address where nothing is said.
+    pub server_name: Option<String>,
+    /// Whom to trust.
+    pub trust: Trust,
+    /// Whether messages are compressed.
+    pub compression: bool,
+    /// How long a call may take that does not say so itself; calls that last are left alone.
+    pub call_time_max: Option<Duration>,
+    /// Most bytes of one message in either direction.
+    pub message_bytes_max: usize,
+}
+
+impl Options {
+    /// Gives the defaults for a server: no compression, a minute a call.
+    #[must_use]
+    pub fn new(address: &str, trust: Trust) -> Self {
+        Self {
+            address: address.to_owned(),
+            server_name: None,
+            trust,
+            compression: false,
+            call_time_max: Some(Duration::from_secs(60)),
+            message_bytes_max: 8 << 20,
+        }
+    }
+
+    fn host(&self) -> &str {
+        let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
+        self.server_name.as_deref().unwrap_or_else(|| host.trim_start_matches('[').trim_end_matches(']'))
+    }
+}
+
+/// A connection to a server. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Client {
+    channel: Channel,
+    compression: bool,
+    message_bytes_max: usize,
+}
+
+macro_rules! stubs {
+    ($($(#[$doc:meta])* $method:ident: $module:ident::$Stub:ident;)+) => {
+        $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $method(&self) -> v1::$module::$Stub<Channel> {
+                let stub = v1::$module::$Stub::new(self.channel.clone())
+                    .max_decoding_message_size(self.message_bytes_max)
+                    .max_encoding_message_size(self.message_bytes_max);
+                if !self.compression {
+                    return stub;
+                }
+                stub.send_compressed(CompressionEncoding::Gzip).accept_compressed(CompressionEncoding::Gzip)
+            }
+        )+
+    };
+}
+
+impl Client {
+    /// Connects to a server.
+    pub async fn connect(options: &Options) -> Result<Self, Error> {
+        let channel = Channel::connect(options).await?;
+        Ok(Self { channel, compression: options.compression, message_bytes_max: options.message_bytes_max })
+    }
+
+    /// Logs in with a password; the calls that follow are made in the session that begins.
+    pub async fn login(&self, login: &str, password: &str) -> Result<v1::LoginReply, Error> {
+        let request = v1::LoginRequest { login: login.to_owned(), password: password.to_owned() };
+        let reply = self.sessions().login(request).await?.into_inner();
+        self.resume(&reply.token)?;
+        Ok(reply)
+    }
+
+    /// Logs in through SCRAM-SHA-256: the password does not travel, and the server proves that it knows it.
+    pub async fn login_scram(&self, login: &str, password: &str, random: &dyn Random) -> Result<v1::LoginReply, Error> {
+        let (scram, first) = Scram::begin(login, password, random);
+        let (said, heard) = outgoing(1);
+        let first = v1::AuthenticateRequest { mechanism: "SCRAM-SHA-256".to_owned(), response: first };
+        said.send(first).await;
+        let mut replies = self.sessions().authenticate(heard).await?.into_inner();
+        let missing = || Error::Login("it said nothing");
+        let challenge = replies.message().await?.ok_or_else(missing)?.challenge;
+        let (last, response) = scram.answer(&challenge)?;
+        said.send(v1::AuthenticateRequest { mechanism: String::new(), response }).await;
+        let reply = replies.message().await?.ok_or_else(missing)?;
+        last.check(&reply.challenge)?;
+        let login = reply.login.ok_or(Error::Login("it gave no session"))?;
+        self.resume(&login.token)?;
+        Ok(login)
+    }
+
+    /// Goes on with the session of a token.
+    pub fn resume(&self, token: &str) -> Result<(), Error> {
+        let mut value =
+            HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| Error::Login("a broken token"))?;
+        value.set_sensitive(true);
+        *self.channel.shared.token.write().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        Ok(())
+    }
+
+    /// Ends the session.
+    pub async fn logout(&self) -> Result<(), Error> {
+        self.sessions().logout(v1::LogoutRequest {}).await?;
+        *self.channel.shared.token.write().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(())
+    }
+
+    /// Tells whether the connection is there no more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.channel.sender.is_closed()
+    }
+
+    stubs! {
+        /// Logging in and out.
+        sessions: sessions_client::SessionsClient;
+        /// Databases and their access lists.
+        databases: databases_client::DatabasesClient;
+        /// Notes, attachments, unread marks, searches.
+        notes: notes_client::NotesClient;
+        /// Views and folders.
+        views: views_client::ViewsClient;
+        /// Change streams and the poll for new mail.
+        changes: changes_client::ChangesClient;
+        /// Full text.
+        search: search_client::SearchClient;
+        /// Names.
+        directory: directory_client::DirectoryClient;
+        /// Sending mail.
+        mail: mail_client::MailClient;
+    }
+}
+
+/// Begins the messages of a call whose requests stream: what is sent into the one comes out of the other, which goes into the call. At most
+/// `ahead` messages wait; whoever sends more waits too.
+#[must_use]
+pub fn outgoing<T>(ahead: usize) -> (Pieces<T>, Outgoing<T>) {
+    let (sender, receiver) = tokio::sync::mpsc::channel(ahead.max(1));
+    (Pieces(sender), Outgoing(receiver))
+}
+
+/// Where the messages of a call go in. The call's requests end when it is dropped.
+#[derive(Debug)]
+pub struct Pieces<T>(tokio::sync::mpsc::Sender<T>);
+
+impl<T> Pieces<T> {
+    /// Sends one; false when the call has ended.
+    pub async fn send(&self, message: T) -> bool {
+        self.0.send(message).await.is_ok()
+    }
+}
+
+/// The messages of a call.
+#[derive(Debug)]
+pub struct Outgoing<T>(tokio::sync::mpsc::Receiver<T>);
+
+impl<T> tonic::codegen::tokio_stream::Stream for Outgoing<T> {
+    type Item = T;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
+        self.0.poll_recv(context)
+    }
+}
+
+/// What stubs send their calls through.
+#[derive(Debug, Clone)]
+pub struct Channel {
+    sender: SendRequest<Body>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    authority: Authority,
+    token: RwLock<Option<HeaderValue>>,
+    timeout: Option<HeaderValue>,
+    /// Moves the bytes; ended with the last channel.
+    driver: AbortHandle,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+/// Calls that last until somebody ends them.
+const LASTING: &str = "/doublet.v1.Changes/WatchChanges";
+
+impl Channel {
+    async fn connect(options: &Options) -> Result<Self, Error> {
+        let failed = |source| Error::Connect { address: options.address.clone(), source };
+        let socket = TcpStream::connect(&options.address).await.map_err(failed)?;
+        socket.set_nodelay(true).map_err(failed)?;
+        let distrusted = |why: String| Error::Tls { address: options.address.clone(), why };
+        let name = ServerName::try_from(options.host().to_owned()).map_err(|error| distrusted(error.to_string()))?;
+        let connector = TlsConnector::from(options.trust.config());
+        let stream = connector.connect(name, socket).await.map_err(|error| distrusted(error.to_string()))?;
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.timer(TokioTimer::new()).initial_stream_window_size(1 << 20).initial_connection_window_size(4 << 20);
+        builder.keep_alive_interval(Duration::from_secs(60)).keep_alive_timeout(Duration::from_secs(20));
+        let shaken = builder.handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = shaken.map_err(|error| distrusted(error.to_string()))?;
+        // How the connection ends, the calls over it tell.
+        let driver = tokio::spawn(async move { drop(connection.await) }).abort_handle();
+        let authority = options.host().parse().unwrap_or_else(|_| Authority::from_static("doublet"));
+        let timeout = options.call_time_max.map(|time| format!("{}m", time.as_millis().min(99_999_999)));
+        let timeout = timeout.and_then(|text| HeaderValue::from_str(&text).ok());
+        let shared = Shared { authority, token: RwLock::default(), timeout, driver };
+        Ok(Self { sender, shared: Arc::new(shared) })
+    }
+
+    /// Completes the head of a call.
+    fn address(&self, request: &mut Request<Body>) {
+        let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+        let lasts = path.path() == LASTING;
+        let mut parts = http::uri::Parts::default();
+        parts.scheme = Some(Scheme::HTTPS);
+        parts.authority = Some(self.shared.authority.clone());
+        parts.path_and_query = Some(path);
+        *request.uri_mut() = Uri::from_parts(parts).expect("scheme, authority and path make an address");
+        let headers = request.headers_mut();
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("doublet-client/", env!("CARGO_PKG_VERSION"))));
+        if let Some(token) = &*self.shared.token.read().unwrap_or_else(PoisonError::into_inner)
+            && !headers.contains_key(AUTHORIZATION)
+        {
+            headers.insert(AUTHORIZATION, token.clone());
+        }
+        if let Some(timeout) = &self.shared.timeout
+            && !lasts
+            && !headers.contains_key("grpc-timeout")
+        {
+            headers.insert("grpc-timeout", timeout.clone());
+        }
+    }
+}
+
+impl tower_service::Service<Request<Body>> for Channel {
+    type Response = Response<Incoming>;
+    type Error = hyper::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.sender.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        self.address(&mut request);
+        Box::pin(self.sender.send_request(request))
+    }
+}

@@ -1,0 +1,28 @@
+//! A thin client of the native protocol: a TLS connection, a login, and the stubs that the `.proto` files give.
+//!
+//! ```no_run
+//! # async fn example(roots: &[u8]) -> Result<(), client::Error> {
+//! let options = client::Options::new("hub.acme.example:1352", client::Trust::roots(roots)?);
+//! let client = client::Client::connect(&options).await?;
+//! client.login("ann@acme.example", "a password").await?;
+//! let request = client::v1::ListDatabasesRequest::default();
+//! let databases = client.databases().list_databases(request).await?.into_inner().databases;
+//! # Ok(()) }
+//! ```
+//!
+//! A [`Client`] is one HTTP/2 connection; calls run side by side over it, and clones share it and its session. Whoever wants several connections makes
+//! several clients. A connection that broke stays broken: connect again and say the token again ([`Client::resume`]).
+//!
+//! Shares no code with the server but the messages of `proto` and the ids of `base`. Reads no file and no environment: the command line and the load
+//! generator do that.
+
+mod connection;
+mod error;
+mod scram;
+mod trust;
+
+pub use connection::{Channel, Client, Options, Outgoing, Pieces, outgoing};
+pub use error::{Error, reason};
+pub use proto::{details, v1};
+pub use tonic::{Code, Response, Status, Streaming};
+pub use trust::Trust;

@@ -1,0 +1,123 @@
+//! SCRAM-SHA-256, the client's side (RFC 5802, RFC 7677), without channel binding.
+
+use base::Random;
+use base64ct::{Base64, Encoding};
+use hmac::{Hmac, Mac};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::error::Error;
+
+const HASH_BYTES: usize = 32;
+const NONCE_BYTES: usize = 18;
+
+/// Most rounds that a server may ask for: more would be an attack on the client's time.
+const ITERATIONS_MAX: u32 = 1_000_000;
+
+/// `n,,` in base64: no channel binding, nobody acted for.
+const BINDING: &str = "biws";
+
+/// A client that has said its first message.
+pub(crate) struct Scram {
+    password: String,
+    nonce: String,
+    first_bare: String,
+}
+
+/// A client that has proved its password and waits for the server's proof.
+pub(crate) struct Last {
+    signature: [u8; HASH_BYTES],
+}
+
+impl Scram {
+    /// Begins; gives the first message.
+    pub(crate) fn begin(login: &str, password: &str, random: &dyn Random) -> (Self, Vec<u8>) {
+        let mut bytes = [0; NONCE_BYTES];
+        random.fill(&mut bytes);
+        Self::with_nonce(login, password, Base64::encode_string(&bytes))
+    }
+
+    fn with_nonce(login: &str, password: &str, nonce: String) -> (Self, Vec<u8>) {
+        let login = login.replace('=', "=3D").replace(',', "=2C");
+        let first_bare = format!("n={login},r={nonce}");
+        let message = format!("n,,{first_bare}").into_bytes();
+        (Self { password: password.to_owned(), nonce, first_bare }, message)
+    }
+
+    /// Answers the server's first message.
+    pub(crate) fn answer(self, challenge: &[u8]) -> Result<(Last, Vec<u8>), Error> {
+        let broken = Error::Login("its first message is broken");
+        let Ok(challenge) = std::str::from_utf8(challenge) else { return Err(broken) };
+        let mut parts = challenge.split(',');
+        let mut take = |name: &str| parts.next().and_then(|part| part.strip_prefix(name));
+        let (Some(nonce), Some(salt), Some(iterations)) = (take("r="), take("s="), take("i=")) else {
+            return Err(broken);
+        };
+        if !nonce.starts_with(&self.nonce) || nonce.len() == self.nonce.len() {
+            return Err(Error::Login("its nonce is not an answer to ours"));
+        }
+        let (Ok(salt), Ok(iterations)) = (Base64::decode_vec(salt), iterations.parse::<u32>()) else {
+            return Err(broken);
+        };
+        if iterations == 0 || iterations > ITERATIONS_MAX {
+            return Err(Error::Login("its number of rounds is out of range"));
+        }
+        let salted = pbkdf2::pbkdf2_hmac_array::<Sha256, HASH_BYTES>(self.password.as_bytes(), &salt, iterations);
+        let client_key = hmac(&salted, b"Client Key");
+        let without_proof = format!("c={BINDING},r={nonce}");
+        let transcript = format!("{},{challenge},{without_proof}", self.first_bare);
+        let signature = hmac(&Sha256::digest(client_key), transcript.as_bytes());
+        let proof: Vec<u8> = client_key.iter().zip(signature).map(|(key, sign)| key ^ sign).collect();
+        let last = Last { signature: hmac(&hmac(&salted, b"Server Key"), transcript.as_bytes()) };
+        Ok((last, format!("{without_proof},p={}", Base64::encode_string(&proof)).into_bytes()))
+    }
+}
+
+impl Last {
+    /// Checks the server's proof.
+    pub(crate) fn check(&self, message: &[u8]) -> Result<(), Error> {
+        let text = std::str::from_utf8(message).unwrap_or_default();
+        let verifier = text.strip_prefix("v=").and_then(|rest| rest.split(',').next());
+        let proof = verifier.and_then(|text| Base64::decode_vec(text).ok()).unwrap_or_default();
+        if bool::from(proof.ct_eq(&self.signature)) {
+            Ok(())
+        } else {
+            Err(Error::Login("it does not know the password"))
+        }
+    }
+}
+
+fn hmac(key: &[u8], message: &[u8]) -> [u8; HASH_BYTES] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    mac.update(message);
+    mac.finalize().into_bytes().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of RFC 7677 §3.
+    #[test]
+    fn the_example_of_the_rfc_holds() {
+        let (scram, first) = Scram::with_nonce("user", "pencil", "rOprNGfwEbeRWgbNEkqO".to_owned());
+        assert_eq!(first, b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO");
+        let challenge = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
+        let (last, response) = scram.answer(challenge).expect("a sound challenge");
+        let expected = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+                        p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=";
+        assert_eq!(String::from_utf8(response).expect("text"), expected);
+        last.check(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=").expect("the server's proof");
+        assert!(last.check(b"v=AAAA").is_err() && last.check(b"e=other-error").is_err() && last.check(b"").is_err());
+    }
+
+    #[test]
+    fn broken_challenges_are_refused() {
+        for challenge in
+            ["", "r=abc,s=,i=1", "r=abcd,s=!,i=1", "r=abcd,s=AAAA,i=0", "r=abcd,s=AAAA,i=99999999", "r=abc"]
+        {
+            let (scram, _) = Scram::with_nonce("a", "b", "abc".to_owned());
+            assert!(scram.answer(challenge.as_bytes()).is_err(), "{challenge}");
+        }
+    }
+}

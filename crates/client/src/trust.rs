@@ -1,0 +1,136 @@
+//! Which servers are trusted: those whose certificate leads to a root, or one certificate and no other.
+
+use std::sync::Arc;
+
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use crate::error::Error;
+
+/// Whom a client trusts, and what it shows of itself.
+#[derive(Clone)]
+pub struct Trust {
+    config: Arc<ClientConfig>,
+}
+
+impl Trust {
+    /// Trusts servers whose certificate is for their name and leads to one of the roots in a PEM file.
+    pub fn roots(pem: &[u8]) -> Result<Self, Error> {
+        Self::build(Judge::Roots(store(pem)?), None)
+    }
+
+    /// Trusts the server that has exactly the first certificate of a PEM file, whatever its name. Right for servers that have made their own.
+    pub fn certificate(pem: &[u8]) -> Result<Self, Error> {
+        Self::build(Judge::Exactly(first(pem)?), None)
+    }
+
+    /// Shows a certificate of its own: mutual TLS, as servers do. The server is judged by its roots.
+    pub fn mutual(roots_pem: &[u8], chain_pem: &[u8], key_pem: &[u8]) -> Result<Self, Error> {
+        let chain = chain(chain_pem)?;
+        let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(refused)?;
+        Self::build(Judge::Roots(store(roots_pem)?), Some((chain, key)))
+    }
+
+    pub(crate) fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.config)
+    }
+
+    fn build(judge: Judge, own: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>) -> Result<Self, Error> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider));
+        let builder = builder.with_safe_default_protocol_versions().map_err(refused)?;
+        let builder = match judge {
+            Judge::Roots(roots) => builder.with_root_certificates(roots),
+            Judge::Exactly(certificate) => {
+                let verifier = Exactly { certificate, provider };
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
+            }
+        };
+        let mut config = match own {
+            Some((chain, key)) => builder.with_client_auth_cert(chain, key).map_err(refused)?,
+            None => builder.with_no_client_auth(),
+        };
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Ok(Self { config: Arc::new(config) })
+    }
+}
+
+impl std::fmt::Debug for Trust {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Trust")
+    }
+}
+
+enum Judge {
+    Roots(RootCertStore),
+    Exactly(CertificateDer<'static>),
+}
+
+fn refused(error: impl std::fmt::Display) -> Error {
+    Error::Trust(error.to_string())
+}
+
+fn chain(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Error> {
+    CertificateDer::pem_slice_iter(pem).collect::<Result<_, _>>().map_err(refused)
+}
+
+fn first(pem: &[u8]) -> Result<CertificateDer<'static>, Error> {
+    chain(pem)?.into_iter().next().ok_or_else(|| refused("there is no CERTIFICATE block"))
+}
+
+fn store(pem: &[u8]) -> Result<RootCertStore, Error> {
+    let mut roots = RootCertStore::empty();
+    let (added, _) = roots.add_parsable_certificates(chain(pem)?);
+    if added == 0 { Err(refused("none of them can be a root")) } else { Ok(roots) }
+}
+
+/// Accepts one certificate, whose holder proves to have its key.
+#[derive(Debug)]
+struct Exactly {
+    certificate: CertificateDer<'static>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for Exactly {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if *end_entity == self.certificate {
+            return Ok(ServerCertVerified::assertion());
+        }
+        Err(rustls::Error::InvalidCertificate(rustls::CertificateError::ApplicationVerificationFailure))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,119 @@
+//! What the room needs from the rest of the server: who may log in, and who takes a message.
+//!
+//! `server` implements this over `directory` and `mail`; the tests implement it in memory. All methods may block and
+//! are called on worker threads.
+
+use wire::{Dismissal, Peer};
+
+/// Why nobody was logged in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LoginError {
+    /// Unknown login or wrong password; which of them is not told.
+    Wrong,
+    /// The account is switched off.
+    Disabled,
+    /// Too many failures of late.
+    Throttled,
+    /// The client's message breaks the rules of the mechanism.
+    Malformed,
+    /// It cannot be told now.
+    Unavailable,
+}
+
+/// How a SASL exchange goes on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ExchangeStep {
+    /// The server says this and waits for more.
+    Challenge(Vec<u8>),
+    /// The client has proved who it is.
+    Done {
+        /// The login in its proper spelling.
+        login: String,
+        /// The server's last message.
+        last: Vec<u8>,
+    },
+}
+
+/// The server's side of a SASL mechanism that takes several steps, such as SCRAM-SHA-256.
+pub trait Exchange: Send {
+    /// Takes the client's next message.
+    fn step(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginError>;
+}
+
+/// A place among those who are logged in; given back when dropped.
+pub trait Seat: Send + Sync {
+    /// The number by which a login names it ([`Peer::connection`]).
+    fn number(&self) -> u64;
+
+    /// Tells when the account is not what it was.
+    fn dismissal(&self) -> &Dismissal;
+}
+
+/// Knows passwords.
+pub trait Credentials: Send + Sync {
+    /// Takes a place for somebody who is about to log in.
+    fn seat(&self) -> Box<dyn Seat>;
+
+    /// Checks a password; gives the login in its proper spelling.
+    fn authenticate(&self, peer: &Peer, login: &str, password: &[u8]) -> Result<String, LoginError>;
+
+    /// Begins an exchange of SCRAM-SHA-256; none if the mechanism is not there.
+    fn scram_sha_256(&self, peer: &Peer) -> Option<Box<dyn Exchange>>;
+}
+
+/// A message on its way to the router.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deposit {
+    /// Who has logged in.
+    pub login: String,
+    /// Where from.
+    pub peer: Peer,
+    /// The envelope sender; empty for the first address of the login.
+    pub sender: String,
+    /// Addresses.
+    pub recipients: Vec<String>,
+    /// The message as it came.
+    pub message: Vec<u8>,
+}
+
+/// Why a message is not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DepositError {
+    /// The sender or an author is not an address of the one who has logged in.
+    Sender(String),
+    /// A recipient cannot be.
+    Recipient(String),
+    /// The message or its list of recipients is too large.
+    TooLarge(String),
+    /// A mailbox is full.
+    MailboxFull(String),
+    /// The message breaks the rules.
+    Invalid(String),
+    /// Not now.
+    Unavailable(String),
+}
+
+/// A message that was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deposited {
+    /// The server's identifier of it.
+    pub id: String,
+    /// Mailboxes here that have it.
+    pub delivered: usize,
+    /// Recipients for whom it is queued.
+    pub queued: usize,
+    /// What must be durable before anybody is told.
+    pub ticket: store::Ticket,
+}
+
+/// Takes messages from users.
+pub trait Depositor: Send + Sync {
+    /// Takes a message, or says why not. Nothing is kept of a message that is refused.
+    fn deposit(&self, deposit: Deposit) -> Result<Deposited, DepositError>;
+
+    /// The most bytes of a message.
+    fn message_bytes_max(&self) -> u64;
+
+    /// The most recipients of a message.
+    fn recipients_max(&self) -> usize;
+}

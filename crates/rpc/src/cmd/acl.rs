@@ -1,0 +1,46 @@
+//! Reading and replacing access control lists.
+
+use notes::database::ACL_NOTE;
+use notes::{AclLevel, Reading, level};
+use proto::v1;
+
+use super::Desk;
+use crate::convert::{acl_in, acl_out};
+use crate::error::{Error, Result};
+use crate::service::Done;
+
+/// Gives the list.
+pub(crate) fn get(desk: &Desk, request: v1::GetAclRequest) -> Result<Done<v1::Acl>> {
+    let access = desk.access::<level::Reader>(request.database)?;
+    let reading = access.read()?;
+    // The list in memory may be younger than the snapshot; then it is read with the sequence number of its own transaction.
+    let reply = acl_out(&reading.acl(), sequence(&reading)?);
+    Ok(Done::after(reply, reading.ticket()))
+}
+
+/// Replaces the list.
+pub(crate) fn set(desk: &Desk, request: v1::SetAclRequest) -> Result<Done<v1::Acl>> {
+    let access = desk.access_to_change::<level::Manager>(request.database)?;
+    let acl = acl_in(request.acl.unwrap_or_default())?;
+    if !acl.entries.iter().any(|entry| entry.level == AclLevel::Manager) {
+        return Err(Error::invalid("somebody must keep Manager access"));
+    }
+    let lower = access.lower::<level::Depositor>();
+    let accesses = [&lower];
+    let mut transaction = desk.ground.notes.transaction(&accesses)?;
+    let mut writer = transaction.on(0);
+    let (unid, found) = writer.note(ACL_NOTE)?.map(|note| (note.header.unid, note.header.sequence)).unzip();
+    if let (Some(unid), Some(found)) = (unid, found)
+        && request.expected_sequence != 0
+        && request.expected_sequence != found
+    {
+        return Err(notes::Error::Conflict { unid, expected: request.expected_sequence, found }.into());
+    }
+    let reply = acl_out(&acl, found.unwrap_or(0).saturating_add(1));
+    writer.acl_set(acl)?;
+    Ok(Done::after(reply, transaction.commit()?))
+}
+
+fn sequence(reading: &Reading<'_>) -> Result<u32> {
+    Ok(reading.header(ACL_NOTE)?.map_or(0, |header| header.sequence))
+}

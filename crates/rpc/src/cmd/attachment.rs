@@ -1,0 +1,200 @@
+//! Attachments: reading their content piece by piece, adding and removing them.
+
+use std::ops::Range;
+
+use notes::{Item, ItemFlags, Reading, Value, level};
+use proto::v1;
+use store::blob::BlobId;
+
+use super::{Desk, edit, find};
+use crate::error::{Error, Result};
+use crate::limits::{CHUNK_BYTES, LOGIN_BYTES_MAX};
+use crate::service::Done;
+
+/// Pieces that one step of a stream brings.
+const PIECES_PER_STEP: u64 = 4;
+
+/// The item that holds an attachment.
+const FILE_ITEM: &str = "$FILE";
+
+/// Content under way to a client.
+pub(crate) struct Content {
+    source: Source,
+    /// Where the next step begins.
+    at: u64,
+    /// Whether the client was told how long it is.
+    told: bool,
+}
+
+enum Source {
+    Attachment(v1::ReadAttachmentRequest),
+    Item(v1::ReadItemRequest),
+}
+
+/// Some pieces of content, and how it goes on.
+pub(crate) struct Pieces {
+    /// What the client is told.
+    pub chunks: Vec<v1::Chunk>,
+    /// Absent behind the last step.
+    pub rest: Option<Content>,
+}
+
+impl Content {
+    /// Begins with an attachment.
+    pub(crate) fn of_attachment(request: v1::ReadAttachmentRequest) -> Self {
+        Self { at: request.offset_bytes, source: Source::Attachment(request), told: false }
+    }
+
+    /// Begins with an item.
+    pub(crate) fn of_item(request: v1::ReadItemRequest) -> Self {
+        Self { at: request.offset_bytes, source: Source::Item(request), told: false }
+    }
+
+    /// Reads some more.
+    pub(crate) fn step(mut self, desk: &Desk) -> Result<Done<Pieces>> {
+        let database = match &self.source {
+            Source::Attachment(request) => request.database.clone(),
+            Source::Item(request) => request.database.clone(),
+        };
+        let access = desk.access::<level::Reader>(database)?;
+        let reading = access.read()?;
+        let range = self.at..self.at.saturating_add(CHUNK_BYTES as u64 * PIECES_PER_STEP);
+        let (bytes, total) = match &self.source {
+            Source::Attachment(request) => of_attachment(&reading, request, range)?,
+            Source::Item(request) => of_item(&reading, request, range)?,
+        };
+        self.at = self.at.saturating_add(bytes.len() as u64);
+        let mut chunks: Vec<v1::Chunk> =
+            bytes.chunks(CHUNK_BYTES).map(|piece| v1::Chunk { content: piece.to_vec(), total_bytes: 0 }).collect();
+        if !self.told {
+            self.told = true;
+            if chunks.is_empty() {
+                chunks.push(v1::Chunk::default());
+            }
+            chunks[0].total_bytes = total;
+        }
+        let is_over = bytes.is_empty() || self.at >= total;
+        let ticket = reading.ticket();
+        Ok(Done::after(Pieces { chunks, rest: (!is_over).then_some(self) }, ticket))
+    }
+}
+
+fn of_attachment(
+    reading: &Reading<'_>,
+    request: &v1::ReadAttachmentRequest,
+    range: Range<u64>,
+) -> Result<(Vec<u8>, u64)> {
+    let note = find(reading, request.note.clone())?;
+    let summary = reading.summary(note)?.unwrap_or_default();
+    let mut found = summary.items.iter().find_map(|item| file_of(item, &request.file_name));
+    for body in &summary.body {
+        if found.is_some() || !body.name.eq_ignore_ascii_case(FILE_ITEM) {
+            continue;
+        }
+        found = reading.body_item(note, body.ordinal)?.as_ref().and_then(|item| file_of(item, &request.file_name));
+    }
+    let what = || notes::Error::not_found(format!("the attachment {:?}", request.file_name));
+    let (blob, total) = found.ok_or_else(what)?;
+    let range = range.start.min(total)..range.end.min(total);
+    if range.is_empty() {
+        return Ok((Vec::new(), total));
+    }
+    Ok((reading.blob_range(note, &blob, range)?, total))
+}
+
+fn of_item(reading: &Reading<'_>, request: &v1::ReadItemRequest, range: Range<u64>) -> Result<(Vec<u8>, u64)> {
+    let note = find(reading, request.note.clone())?;
+    let summary = reading.summary(note)?.unwrap_or_default();
+    let mut index = usize::try_from(request.index).unwrap_or(usize::MAX);
+    let of_summary: Vec<&Item> = summary.items.iter().filter(|item| item.is_named(&request.name)).collect();
+    let item = match of_summary.get(index) {
+        Some(item) => Some((*item).clone()),
+        None => {
+            index -= of_summary.len();
+            let mut bodies = summary.body.iter().filter(|body| body.name.eq_ignore_ascii_case(&request.name));
+            match bodies.nth(index) {
+                Some(body) => reading.body_item(note, body.ordinal)?,
+                None => None,
+            }
+        }
+    };
+    let item = item.ok_or_else(|| notes::Error::not_found(format!("the item {:?}", request.name)))?;
+    let bytes = match item.value {
+        Value::Text(text) | Value::RichText(text) => text.into_bytes(),
+        Value::MimePart(bytes) => bytes,
+        _ => return Err(Error::invalid("only texts, rich text and MIME parts are streamed")),
+    };
+    let total = bytes.len() as u64;
+    let place = |at: u64| usize::try_from(at.min(total)).unwrap_or(usize::MAX);
+    Ok((bytes[place(range.start)..place(range.end)].to_vec(), total))
+}
+
+/// Gives content and length of the attachment that an item holds, if it has that file name.
+fn file_of(item: &Item, name: &str) -> Option<(BlobId, u64)> {
+    match &item.value {
+        Value::Object { file_name, length, blob, .. } if file_name == name => Some((*blob, *length)),
+        _ => None,
+    }
+}
+
+/// Checks the header of an attachment that is to come.
+pub(crate) fn check(header: &v1::attach_file_request::Header, bytes_max: u64) -> Result<()> {
+    if header.file_name.is_empty() || header.file_name.len() > LOGIN_BYTES_MAX {
+        return Err(Error::invalid("a file name has 1 to 1,024 bytes"));
+    }
+    if header.length_bytes > bytes_max {
+        return Err(Error::Limit { what: "bytes of an attachment", max: bytes_max });
+    }
+    Ok(())
+}
+
+/// Refuses before content comes what would be refused behind it: no note, no right.
+pub(crate) fn prepare(desk: &Desk, header: v1::attach_file_request::Header) -> Result<Done<()>> {
+    let access = desk.access_to_change::<level::Author>(header.database)?;
+    let reader = access.lower::<level::Reader>();
+    let reading = reader.read()?;
+    find(&reading, header.note)?;
+    Ok(Done::at_once(()))
+}
+
+/// Adds a file to a note, in place of the one of that name.
+pub(crate) fn attach(
+    desk: &Desk,
+    header: v1::attach_file_request::Header,
+    content: &[u8],
+) -> Result<Done<v1::SavedNote>> {
+    let access = desk.access_to_change::<level::Author>(header.database)?;
+    edit::change(desk, &access, header.note, header.expected_sequence, |note, writer| {
+        let before = edit::blobs_of(&note.items);
+        note.items.retain(|item| file_of(item, &header.file_name).is_none());
+        let blob = writer.blob_put_for(note.header.note, content)?;
+        let (file_name, media_type, length) = (header.file_name, header.media_type, content.len() as u64);
+        let value = Value::Object { file_name, media_type, length, blob };
+        note.items.push(Item { name: FILE_ITEM.to_owned(), flags: ItemFlags::SUMMARY, value });
+        keep_used(&mut note.blobs, &before, &note.items);
+        if !note.blobs.contains(&blob) {
+            note.blobs.push(blob);
+        }
+        Ok(())
+    })
+}
+
+/// Takes a file off a note.
+pub(crate) fn detach(desk: &Desk, request: v1::DetachFileRequest) -> Result<Done<v1::SavedNote>> {
+    let access = desk.access_to_change::<level::Author>(request.database)?;
+    edit::change(desk, &access, request.note, request.expected_sequence, |note, _| {
+        let (before, count) = (edit::blobs_of(&note.items), note.items.len());
+        note.items.retain(|item| file_of(item, &request.file_name).is_none());
+        if note.items.len() == count {
+            return Err(notes::Error::not_found(format!("the attachment {:?}", request.file_name)).into());
+        }
+        keep_used(&mut note.blobs, &before, &note.items);
+        Ok(())
+    })
+}
+
+/// Drops contents that items named before and none names now. What other parts of the note use stays.
+pub(crate) fn keep_used(blobs: &mut Vec<BlobId>, before: &[BlobId], items: &[Item]) {
+    let now = edit::blobs_of(items);
+    blobs.retain(|blob| !before.contains(blob) || now.contains(blob));
+}

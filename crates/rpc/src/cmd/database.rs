@@ -1,0 +1,89 @@
+//! Listing and opening databases.
+
+use std::sync::Arc;
+
+use notes::{AclFlags, AclLevel, Database, DatabaseKind, Grant, level};
+use proto::v1;
+
+use super::Desk;
+use crate::error::{Result, access_level};
+use crate::limits::{DATABASE_LOOKS_MAX, DATABASES_PER_PAGE_MAX};
+use crate::service::Done;
+
+/// Lists the databases in which the caller has any access.
+pub(crate) fn list(desk: &Desk, request: v1::ListDatabasesRequest) -> Result<Done<v1::ListDatabasesReply>> {
+    let identity = desk.identity()?;
+    let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
+        0 => DATABASES_PER_PAGE_MAX,
+        limit => limit.min(DATABASES_PER_PAGE_MAX),
+    };
+    let (prefix, after) = (request.prefix.to_lowercase(), request.after.to_lowercase());
+    let mut reply = v1::ListDatabasesReply::default();
+    let records = desk.ground.notes.database_list()?;
+    let is_meant = |path: &str| path.starts_with(&prefix) && (after.is_empty() || *path > *after);
+    let records = records.into_iter().filter(|record| is_meant(&record.path.to_lowercase()));
+    for (looked_at, record) in records.enumerate() {
+        if reply.databases.len() >= limit || looked_at >= DATABASE_LOOKS_MAX {
+            return Ok(Done::at_once(reply));
+        }
+        reply.next.clone_from(&record.path);
+        // A database that is deleted meanwhile, or does not open, is not one that the caller has.
+        let Ok(database) = desk.ground.notes.database_open(&record.path) else { continue };
+        let Ok(access) = database.authorize::<level::Depositor>(&identity) else { continue };
+        reply.databases.push(v1::DatabaseEntry {
+            path: record.path,
+            replica_id: record.replica_id.to_text(),
+            title: record.title,
+            kind: kind(record.kind).into(),
+            level: access_level(access.grant()?.level()).into(),
+        });
+    }
+    reply.next.clear();
+    Ok(Done::at_once(reply))
+}
+
+/// Tells what a database is and what the caller may do in it.
+pub(crate) fn open(desk: &Desk, request: v1::OpenDatabaseRequest) -> Result<Done<v1::Database>> {
+    let access = desk.access::<level::Depositor>(request.database)?;
+    let grant = access.grant()?;
+    let mut reply = describe(access.database(), &grant);
+    if grant.level() < AclLevel::Reader {
+        return Ok(Done::at_once(reply));
+    }
+    let reader = access.database().authorize::<level::Reader>(&desk.identity()?)?;
+    let reading = reader.read()?;
+    let counters = reading.counters();
+    (reply.modseq, reply.notes, reply.size_bytes) = (counters.modseq.0, counters.notes, counters.bytes);
+    Ok(Done::after(reply, reading.ticket()))
+}
+
+fn describe(database: &Arc<Database>, grant: &Grant) -> v1::Database {
+    let record = database.record();
+    let may_make_folders = grant.level() >= AclLevel::Designer
+        || (grant.level() >= AclLevel::Author && grant.flags().has(AclFlags::CREATE_FOLDER));
+    v1::Database {
+        path: record.path.clone(),
+        replica_id: record.replica_id.to_text(),
+        title: record.title.clone(),
+        kind: kind(record.kind).into(),
+        owner: record.owner.canonical().to_owned(),
+        created_us: record.created.0,
+        rights: Some(v1::Rights {
+            level: access_level(grant.level()).into(),
+            create_documents: grant.may_create(),
+            delete_documents: grant.level() >= AclLevel::Author && !grant.flags().has(AclFlags::NO_DELETE),
+            create_folders: may_make_folders,
+        }),
+        quota_bytes: record.options.quota_bytes.unwrap_or(0),
+        ..v1::Database::default()
+    }
+}
+
+fn kind(kind: DatabaseKind) -> v1::DatabaseKind {
+    match kind {
+        DatabaseKind::Standard => v1::DatabaseKind::Standard,
+        DatabaseKind::Mail => v1::DatabaseKind::Mail,
+        DatabaseKind::MailBox => v1::DatabaseKind::MailBox,
+        DatabaseKind::Directory => v1::DatabaseKind::Directory,
+    }
+}

@@ -1,0 +1,121 @@
+//! What the calls do, a file for each theme. Everything here blocks and runs on a worker.
+
+use std::sync::Arc;
+
+use base::{Name, NoteId};
+use directory::Person;
+use notes::{Access, Database, DatabaseKind, Identity, Level, Reading};
+use proto::v1;
+
+use crate::convert::{self, NoteName};
+use crate::error::{Error, Result};
+use crate::gate::Caller;
+use crate::service::Ground;
+use crate::session::{Sessions, Who};
+
+pub(crate) mod acl;
+pub(crate) mod attachment;
+pub(crate) mod database;
+pub(crate) mod edit;
+pub(crate) mod missing;
+pub(crate) mod note;
+pub(crate) mod search;
+pub(crate) mod session;
+pub(crate) mod unread;
+
+/// Where a verb works: what the room stands on, and who asks.
+pub(crate) struct Desk {
+    pub ground: Arc<Ground>,
+    pub sessions: Arc<Sessions>,
+    pub caller: Caller,
+}
+
+impl Desk {
+    pub(crate) fn new(ground: Arc<Ground>, sessions: Arc<Sessions>, caller: Caller) -> Self {
+        Self { ground, sessions, caller }
+    }
+
+    /// Gives the person who asks; none if it is a server.
+    pub(crate) fn person(&self) -> Result<Option<Arc<Person>>> {
+        let Who::Person(login) = &self.caller.session()?.who else { return Ok(None) };
+        let directory = &self.ground.directory;
+        let person = directory.person(login)?.filter(|person| !person.disabled).ok_or(Error::NoSession)?;
+        if directory.deny_list_of(&person)?.is_some() {
+            return Err(Error::NoSession);
+        }
+        Ok(Some(person))
+    }
+
+    /// Gives the identity that access lists are asked with. Groups are those of this moment.
+    pub(crate) fn identity(&self) -> Result<Arc<Identity>> {
+        if let Some(person) = self.person()? {
+            return Ok(self.ground.directory.identity(&person)?);
+        }
+        match &self.caller.session()?.who {
+            Who::Server(name) => Ok(Arc::new(server_identity(name))),
+            Who::Person(_) => Err(Error::NoSession),
+        }
+    }
+
+    /// Finds the database that a call names.
+    pub(crate) fn database(&self, key: Option<v1::DatabaseKey>) -> Result<Arc<Database>> {
+        use v1::database_key::Key;
+        let path = match key.and_then(|key| key.key) {
+            Some(Key::Path(path)) => path,
+            Some(Key::ReplicaId(id)) => self.path_of_replica(&id)?,
+            None => return Err(Error::invalid("no database is named")),
+        };
+        Ok(self.ground.notes.database_open(&path)?)
+    }
+
+    /// Finds the database that a call names and proves that the caller may do so much in it.
+    pub(crate) fn access<L: Level>(&self, key: Option<v1::DatabaseKey>) -> Result<Access<L>> {
+        Ok(self.database(key)?.authorize(&self.identity()?)?)
+    }
+
+    /// The same, for changes. Databases that other rooms keep in order are changed through those alone.
+    pub(crate) fn access_to_change<L: Level>(&self, key: Option<v1::DatabaseKey>) -> Result<Access<L>> {
+        let access = self.access(key)?;
+        let record = access.database().record();
+        match record.kind {
+            DatabaseKind::Standard | DatabaseKind::Mail => Ok(access),
+            DatabaseKind::Directory | DatabaseKind::MailBox => Err(Error::State(format!(
+                "{} is a {} database: it is changed by administration alone",
+                record.path,
+                record.kind.name()
+            ))),
+        }
+    }
+
+    fn path_of_replica(&self, id: &str) -> Result<String> {
+        let databases = self.ground.notes.database_list()?;
+        let found = databases.into_iter().find(|record| record.replica_id.to_text().eq_ignore_ascii_case(id));
+        let found = found.ok_or_else(|| notes::Error::not_found(format!("a database with the replica id {id:?}")))?;
+        Ok(found.path)
+    }
+}
+
+fn server_identity(name: &Name) -> Identity {
+    Identity { name: name.clone(), server: true, ..Identity::default() }
+}
+
+/// Finds the note that a call names.
+pub(crate) fn find(reading: &Reading<'_>, key: Option<v1::NoteKey>) -> Result<NoteId> {
+    find_named(reading, convert::note_name(key)?)?.ok_or_else(|| notes::Error::not_found("the note").into())
+}
+
+/// Finds a note; none where there is no note of that name that the reader may see.
+pub(crate) fn find_named(reading: &Reading<'_>, name: NoteName) -> Result<Option<NoteId>> {
+    let note = match name {
+        NoteName::Number(note) => Some(note),
+        NoteName::Unid(unid) => reading.find(unid)?,
+    };
+    let Some(note) = note else { return Ok(None) };
+    let is_there = reading.header(note)?.is_some_and(|header| !header.is_stub());
+    Ok(is_there.then_some(note))
+}
+
+/// Refuses lists that are too long.
+pub(crate) fn at_most(count: usize, what: &'static str, max: usize) -> Result<()> {
+    if count > max { Err(Error::Limit { what, max: max as u64 }) } else { Ok(()) }
+}

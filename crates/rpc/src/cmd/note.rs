@@ -1,0 +1,144 @@
+//! Opening notes: what is asked for, and no more than fits into a message.
+
+use std::collections::HashSet;
+
+use base::NoteId;
+use notes::note::BodyItem;
+use notes::{Header, Reading, Summary, level};
+use prost::Message;
+use proto::v1;
+use proto::v1::item_selection::Extent;
+
+use super::{Desk, at_most, find, find_named};
+use crate::convert::{self, header_out, item_out};
+use crate::error::{Error, Result};
+use crate::limits::{MESSAGE_BYTES_MAX, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX};
+use crate::service::Done;
+
+/// Bytes that a message takes besides the items of its notes, at most.
+const ENVELOPE_BYTES: usize = 64 << 10;
+
+/// Which items of a note are wanted.
+pub(crate) struct Wanted {
+    extent: Extent,
+    /// In lower case.
+    names: HashSet<String>,
+}
+
+impl Wanted {
+    /// Takes what a client asks for.
+    pub(crate) fn read(selection: Option<v1::ItemSelection>) -> Result<Self> {
+        let selection = selection.unwrap_or_default();
+        at_most(selection.names.len(), "items of a call", NAMES_PER_CALL_MAX)?;
+        let extent = Extent::try_from(selection.extent).map_err(|_| Error::invalid("that extent does not exist"))?;
+        Ok(Self { extent, names: selection.names.iter().map(|name| name.to_ascii_lowercase()).collect() })
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        !self.names.is_empty() && self.names.contains(&name.to_ascii_lowercase())
+    }
+
+    fn takes_summary(&self, name: &str) -> bool {
+        self.extent != Extent::Header || self.is_named(name)
+    }
+
+    fn takes_body(&self, name: &str) -> bool {
+        self.extent == Extent::All || self.is_named(name)
+    }
+
+    /// Tells whether the header alone is wanted.
+    fn is_header_only(&self) -> bool {
+        self.extent == Extent::Header && self.names.is_empty()
+    }
+}
+
+/// Opens a note.
+pub(crate) fn open(desk: &Desk, request: v1::OpenNoteRequest) -> Result<Done<v1::Note>> {
+    let access = desk.access::<level::Reader>(request.database)?;
+    let wanted = Wanted::read(request.items)?;
+    let reading = access.read()?;
+    let note = find(&reading, request.note)?;
+    let header = reading.header(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
+    let mut reply = gather(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?;
+    let is_unread = reply.header.as_ref().is_some_and(|header| header.unread);
+    if !request.mark_read || !is_unread {
+        return Ok(Done::after(reply, reading.ticket()));
+    }
+    let lower = access.lower::<level::Depositor>();
+    let accesses = [&lower];
+    let mut transaction = desk.ground.notes.transaction(&accesses)?;
+    transaction.on(0).mark_read(&[note])?;
+    let ticket = transaction.commit()?;
+    if let Some(header) = &mut reply.header {
+        header.unread = false;
+    }
+    Ok(Done::after(reply, ticket.max(reading.ticket())))
+}
+
+/// Opens several notes.
+pub(crate) fn open_many(desk: &Desk, request: v1::OpenNotesRequest) -> Result<Done<v1::OpenNotesReply>> {
+    at_most(request.notes.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
+    let access = desk.access::<level::Reader>(request.database)?;
+    let wanted = Wanted::read(request.items)?;
+    let reading = access.read()?;
+    let mut reply = v1::OpenNotesReply::default();
+    let mut room = MESSAGE_BYTES_MAX - ENVELOPE_BYTES;
+    let count = request.notes.len();
+    for (index, key) in request.notes.into_iter().enumerate() {
+        let Some(note) = find_named(&reading, convert::note_name(Some(key))?)? else { continue };
+        let Some(header) = reading.header(note)? else { continue };
+        match gather(&reading, &header, &wanted, room) {
+            Ok(found) => {
+                room = room.saturating_sub(found.encoded_len() + 16);
+                reply.notes.push(found);
+            }
+            Err(Error::Limit { .. }) if !reply.notes.is_empty() => {
+                reply.rest = u32::try_from(count - index).unwrap_or(u32::MAX);
+                break;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Done::after(reply, reading.ticket()))
+}
+
+/// Gives a note with the items that are wanted, unless they take more than `bytes_max`.
+pub(crate) fn gather(reading: &Reading<'_>, header: &Header, wanted: &Wanted, bytes_max: usize) -> Result<v1::Note> {
+    let unread = !reading.is_read(header.note)?;
+    let mut note = v1::Note { header: Some(header_out(header, unread)), items: Vec::new() };
+    if wanted.is_header_only() {
+        return Ok(note);
+    }
+    let Some(summary) = reading.summary(header.note)? else { return Ok(note) };
+    let bodies = bodies(&summary, wanted, bytes_max)?;
+    let of_summary = summary.items.iter().filter(|item| wanted.takes_summary(&item.name));
+    note.items.extend(of_summary.map(item_out));
+    for ordinal in bodies {
+        note.items.extend(reading.body_item(header.note, ordinal)?.as_ref().map(item_out));
+    }
+    if note.encoded_len() > bytes_max { Err(too_much()) } else { Ok(note) }
+}
+
+/// Lists the wanted items of the body, unless they alone take too much: what does not fit is not read.
+fn bodies(summary: &Summary, wanted: &Wanted, bytes_max: usize) -> Result<Vec<u16>> {
+    let taken = summary.body.iter().filter(|body: &&BodyItem| wanted.takes_body(&body.name));
+    let bytes = taken.clone().fold(0_u64, |sum, body| sum.saturating_add(body.length));
+    if bytes > bytes_max as u64 {
+        return Err(too_much());
+    }
+    Ok(taken.map(|body| body.ordinal).collect())
+}
+
+fn too_much() -> Error {
+    Error::Limit { what: "bytes of a reply", max: MESSAGE_BYTES_MAX as u64 }
+}
+
+/// Gives the notes of a list of keys, those that are not there left out.
+pub(crate) fn find_all(reading: &Reading<'_>, keys: Vec<v1::NoteKey>) -> Result<Vec<NoteId>> {
+    at_most(keys.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
+    let mut found = Vec::with_capacity(keys.len());
+    for key in keys {
+        found.extend(find_named(reading, convert::note_name(Some(key))?)?);
+    }
+    Ok(found)
+}

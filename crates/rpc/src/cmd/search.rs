@@ -1,0 +1,139 @@
+//! Searching notes by a formula and a time window, a step at a time.
+//!
+//! The order is that of the changes, so a search that begins behind a modseq costs what changed since, and every message can say how far the
+//! search is. A step looks at a bounded number of notes on a snapshot of its own.
+
+use base::{Modseq, Timestamp};
+use formula::Formula;
+use notes::change::Change;
+use notes::evaluate::Surroundings;
+use notes::{Header, NoteClass, Reading, level};
+use prost::Message;
+use proto::v1;
+
+use super::Desk;
+use super::note::{Wanted, gather};
+use crate::convert::class_in;
+use crate::error::{Error, Result};
+use crate::limits::{FORMULA_BYTES_MAX, MESSAGE_BYTES_MAX, STEP_BYTES, STEP_CHANGES};
+use crate::service::Done;
+
+/// Room that a message keeps for everything but notes.
+const ENVELOPE_BYTES: usize = 64 << 10;
+
+/// A search under way.
+pub(crate) struct Search {
+    database: Option<v1::DatabaseKey>,
+    selection: Option<Formula>,
+    classes: Vec<NoteClass>,
+    since: Timestamp,
+    until: Timestamp,
+    wanted: Wanted,
+    deletions: bool,
+    /// Notes that may still be told.
+    left: u64,
+    /// Everything up to here was looked at.
+    at: Modseq,
+}
+
+/// What a step has brought, and how the search goes on.
+pub(crate) struct Step {
+    /// What the client is told.
+    pub reply: v1::SearchNotesReply,
+    /// Absent behind the last step.
+    pub rest: Option<Search>,
+}
+
+impl Search {
+    /// Begins a search.
+    pub(crate) fn begin(request: v1::SearchNotesRequest) -> Result<Self> {
+        if request.formula.len() > FORMULA_BYTES_MAX {
+            return Err(Error::Limit { what: "bytes of a formula", max: FORMULA_BYTES_MAX as u64 });
+        }
+        let is_said = !request.formula.trim().is_empty();
+        let selection = is_said
+            .then(|| {
+                Formula::compile(
+                    &request.formula,
+                    &formula::Options { permissions: formula::Permissions::NONE, ..formula::Options::default() },
+                )
+            })
+            .transpose();
+        let mut classes = request.note_classes.iter().map(|class| class_in(*class)).collect::<Result<Vec<_>>>()?;
+        if classes.is_empty() {
+            classes.push(NoteClass::DOCUMENT);
+        }
+        let end = |moment| if moment == 0 { Timestamp(i64::MAX) } else { Timestamp(moment) };
+        Ok(Self {
+            database: request.database,
+            selection: selection.map_err(|error| Error::Formula(error.to_string()))?,
+            classes,
+            since: Timestamp(request.since_us),
+            until: end(request.until_us),
+            wanted: Wanted::read(request.items)?,
+            deletions: request.deletions && request.since_modseq > 0,
+            left: if request.limit == 0 { u64::MAX } else { request.limit.into() },
+            at: Modseq(request.since_modseq),
+        })
+    }
+
+    /// Looks at some more notes.
+    pub(crate) fn step(mut self, desk: &Desk) -> Result<Done<Step>> {
+        let access = desk.access::<level::Reader>(self.database.clone())?;
+        let reading = access.read()?;
+        if self.deletions && !reading.is_complete_since(self.at) {
+            return Err(Error::Purged { modseq: reading.modseq().0 });
+        }
+        let surroundings = reading.surroundings();
+        let some = reading.changes_some(self.at, STEP_CHANGES)?;
+        let mut reply = v1::SearchNotesReply::default();
+        let mut bytes = 0;
+        let mut told_to = self.at;
+        let mut is_full = false;
+        for (index, entry) in some.entries.iter().enumerate() {
+            let is_new_transaction = index == 0 || some.entries[index - 1].modseq != entry.modseq;
+            // A search is taken up again between two transactions, never within one.
+            if is_new_transaction && (self.left == 0 || bytes > STEP_BYTES) {
+                is_full = true;
+                break;
+            }
+            told_to = entry.modseq;
+            match &entry.change {
+                Change::Deleted { .. } if self.deletions => reply.deleted.push(entry.note.0),
+                Change::Changed { .. } => {
+                    if let Some(note) = self.look(&reading, &surroundings, entry.note)? {
+                        bytes += note.encoded_len();
+                        self.left = self.left.saturating_sub(1);
+                        reply.notes.push(note);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.at = if is_full { told_to } else { some.up_to };
+        reply.end = self.left == 0 || (!is_full && self.at >= reading.modseq());
+        if reply.end {
+            reply.modseq = self.at.0;
+        }
+        let ticket = reading.ticket();
+        let rest = (!reply.end).then_some(self);
+        Ok(Done::after(Step { reply, rest }, ticket))
+    }
+
+    fn look(&self, reading: &Reading<'_>, surroundings: &Surroundings, note: base::NoteId) -> Result<Option<v1::Note>> {
+        let Some(header) = reading.header(note)?.filter(|header| self.is_meant(header)) else { return Ok(None) };
+        if let Some(selection) = &self.selection
+            && !reading.selects(selection, surroundings, &header)?
+        {
+            return Ok(None);
+        }
+        gather(reading, &header, &self.wanted, MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES).map(Some)
+    }
+
+    fn is_meant(&self, header: &Header) -> bool {
+        !header.is_stub()
+            && self.classes.contains(&header.class)
+            && header.modified >= self.since
+            && header.modified < self.until
+    }
+}

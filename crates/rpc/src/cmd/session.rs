@@ -1,0 +1,90 @@
+//! Logging in and out, and who one is.
+
+use proto::v1;
+
+use super::Desk;
+use crate::backend::{Exchange, ExchangeStep, LoginError, Seat};
+use crate::error::{Error, Result};
+use crate::limits::{LOGIN_BYTES_MAX, SECRET_BYTES_MAX};
+use crate::service::Done;
+use crate::session::{Session, Who};
+
+/// Checks a password and begins a session.
+pub(crate) fn login(desk: &Desk, request: v1::LoginRequest) -> Result<Done<v1::LoginReply>> {
+    if request.login.len() > LOGIN_BYTES_MAX || request.password.len() > SECRET_BYTES_MAX {
+        return Err(Error::Login(LoginError::Wrong));
+    }
+    let credentials = &desk.ground.credentials;
+    let seat = credentials.seat();
+    let peer = desk.caller.peer.numbered(seat.number());
+    let login = credentials.authenticate(&peer, &request.login, request.password.as_bytes()).map_err(Error::Login)?;
+    Ok(Done::at_once(begin(desk, login, seat)?))
+}
+
+/// Tells who calls.
+pub(crate) fn get(desk: &Desk, _: v1::GetSessionRequest) -> Result<Done<v1::Session>> {
+    Ok(Done::at_once(describe(desk, desk.caller.session()?)?))
+}
+
+/// Ends the caller's session.
+pub(crate) fn logout(desk: &Desk, _: v1::LogoutRequest) -> Result<Done<v1::LogoutReply>> {
+    desk.sessions.end(desk.caller.session()?);
+    Ok(Done::at_once(v1::LogoutReply {}))
+}
+
+/// A SASL exchange under way.
+pub(crate) struct Dialogue {
+    seat: Box<dyn Seat>,
+    exchange: Box<dyn Exchange>,
+}
+
+impl Dialogue {
+    /// Begins an exchange.
+    pub(crate) fn begin(desk: &Desk, mechanism: &str) -> Result<Self> {
+        if !mechanism.eq_ignore_ascii_case("SCRAM-SHA-256") {
+            return Err(Error::Missing("this mechanism"));
+        }
+        let credentials = &desk.ground.credentials;
+        let seat = credentials.seat();
+        let exchange = credentials.scram_sha_256(&desk.caller.peer.numbered(seat.number()));
+        Ok(Self { seat, exchange: exchange.ok_or(Error::Missing("this mechanism"))? })
+    }
+
+    /// Takes the client's next message; gives the reply, and itself as long as the exchange goes on.
+    pub(crate) fn step(mut self, desk: &Desk, response: &[u8]) -> Result<(v1::AuthenticateReply, Option<Self>)> {
+        if response.len() > SECRET_BYTES_MAX {
+            return Err(Error::Login(LoginError::Malformed));
+        }
+        match self.exchange.step(response).map_err(Error::Login)? {
+            ExchangeStep::Challenge(challenge) => Ok((v1::AuthenticateReply { challenge, login: None }, Some(self))),
+            ExchangeStep::Done { login, last } => {
+                let login = begin(desk, login, self.seat)?;
+                Ok((v1::AuthenticateReply { challenge: last, login: Some(login) }, None))
+            }
+        }
+    }
+}
+
+fn begin(desk: &Desk, login: String, seat: Box<dyn Seat>) -> Result<v1::LoginReply> {
+    let (token, session) = desk.sessions.begin(login, seat)?;
+    Ok(v1::LoginReply { token, session: Some(describe(desk, &session)?) })
+}
+
+fn describe(desk: &Desk, session: &Session) -> Result<v1::Session> {
+    let (name, mail_file) = match &session.who {
+        Who::Person(login) => {
+            let person = desk.ground.directory.person(login)?.ok_or(Error::NoSession)?;
+            (person.name.canonical().to_owned(), person.mail_file.clone())
+        }
+        Who::Server(name) => (name.canonical().to_owned(), String::new()),
+    };
+    let idle = desk.sessions.bounds().idle.as_secs();
+    let is_server = session.ends.is_none();
+    Ok(v1::Session {
+        name,
+        mail_file,
+        expires_us: session.ends.map_or(0, |at| at.0),
+        idle_timeout_s: if is_server { 0 } else { u32::try_from(idle).unwrap_or(u32::MAX) },
+        server: is_server,
+    })
+}

@@ -1,0 +1,58 @@
+//! Unread marks: what the caller has read.
+
+use base::NoteId;
+use notes::level;
+use proto::v1;
+
+use super::Desk;
+use super::note::find_all;
+use crate::error::Result;
+use crate::limits::{UNREAD_LOOKS_MAX, UNREAD_PER_PAGE_MAX};
+use crate::service::Done;
+
+/// Marks notes as read or unread.
+pub(crate) fn mark(desk: &Desk, request: v1::MarkNotesRequest) -> Result<Done<v1::MarkNotesReply>> {
+    let access = desk.access_to_change::<level::Reader>(request.database)?;
+    let notes = {
+        let reading = access.read()?;
+        find_all(&reading, request.notes)?
+    };
+    let lower = access.lower::<level::Depositor>();
+    let accesses = [&lower];
+    let mut transaction = desk.ground.notes.transaction(&accesses)?;
+    let mut writer = transaction.on(0);
+    if request.unread {
+        writer.mark_unread(&notes)?;
+    } else {
+        writer.mark_read(&notes)?;
+    }
+    let modseq = writer.modseq().0;
+    Ok(Done::after(v1::MarkNotesReply { modseq }, transaction.commit()?))
+}
+
+/// Lists documents that the caller has not read.
+pub(crate) fn list(desk: &Desk, request: v1::ListUnreadRequest) -> Result<Done<v1::ListUnreadReply>> {
+    let access = desk.access::<level::Reader>(request.database)?;
+    let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
+        0 => UNREAD_PER_PAGE_MAX,
+        limit => limit.min(UNREAD_PER_PAGE_MAX),
+    };
+    let reading = access.read()?;
+    let mut reply = v1::ListUnreadReply::default();
+    let mut looked_at = 0;
+    reading.each_note(NoteId(request.after), &mut |header| {
+        if reply.note_ids.len() >= limit || looked_at >= UNREAD_LOOKS_MAX {
+            return Ok(false);
+        }
+        looked_at += 1;
+        reply.next = header.note.0;
+        if !header.is_stub() && header.class.is_document() && !reading.is_read(header.note)? {
+            reply.note_ids.push(header.note.0);
+        }
+        Ok(true)
+    })?;
+    if reply.note_ids.len() < limit && looked_at < UNREAD_LOOKS_MAX {
+        reply.next = 0;
+    }
+    Ok(Done::after(reply, reading.ticket()))
+}

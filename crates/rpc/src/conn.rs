@@ -1,0 +1,158 @@
+//! One connection: HTTP/2 over a stream that is encrypted already, its bounds, and its end.
+//!
+//! Calls run side by side, each in a task that the connection owns: when the connection ends, so do they. It ends when the peer goes, when nobody
+//! has logged in over it in time, when the peer reads nothing of what it asked for, when it is silent for too long with nothing under way,
+//! and with the server: a server that drains tells the peer to go away and finishes what is under way.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base::Name;
+use http::{Request, Response};
+use hyper::server::conn::http2;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use wire::{Dismissal, Peer, Stream};
+
+use crate::gate::{self, Line};
+use crate::limits::{
+    BROKEN_CALLS_MAX, CALL_WINDOW_BYTES, CALLS_PER_CONNECTION_MAX, CONNECTION_WINDOW_BYTES, HEADER_BYTES_MAX,
+    LOGIN_TIME_MAX, LOOK_EVERY, PING_TIME_MAX, SEND_BUFFER_BYTES, STALL_TIME_MAX,
+};
+use crate::memory::Body;
+use crate::service::Service;
+use crate::session::Session;
+
+/// Serves one connection until it ends. `server` is the name of the server whose certificate was shown, if one was.
+pub async fn serve(
+    stream: Stream,
+    peer: Peer,
+    server: Option<Name>,
+    service: Arc<Service>,
+    dismissal: Dismissal,
+) -> io::Result<()> {
+    let shutdown = service.shutdown.clone();
+    tokio::select! {
+        biased;
+        () = shutdown.closing() => Ok(()),
+        outcome = run(stream, peer, server, service, dismissal) => outcome,
+    }
+}
+
+async fn run(
+    stream: Stream,
+    peer: Peer,
+    server: Option<Name>,
+    service: Arc<Service>,
+    dismissal: Dismissal,
+) -> io::Result<()> {
+    let shutdown = service.shutdown.clone();
+    let silence_max = service.sessions.bounds().idle;
+    let is_known = server.is_some();
+    let server = server.map(|name| Session::of_server(name, dismissal));
+    let line = Arc::new(Line { service, peer, server, reading: Arc::default() });
+    let use_of =
+        Arc::new(Use { running: AtomicUsize::new(0), known: AtomicBool::new(is_known), touched: AtomicUsize::new(0) });
+    let tasks = Tasks::default();
+    let answer = {
+        let (line, use_of) = (Arc::clone(&line), Arc::clone(&use_of));
+        hyper::service::service_fn(move |request| answer(Arc::clone(&line), Arc::clone(&use_of), request))
+    };
+    let mut connection = pin!(builder(&tasks).serve_connection(TokioIo::new(stream), answer));
+    let begun = Instant::now();
+    let mut quiet_since = begun;
+    let mut seen = 0;
+    let mut is_leaving = false;
+    loop {
+        tokio::select! {
+            outcome = connection.as_mut() => return outcome.map_err(io::Error::other),
+            () = shutdown.draining(), if !is_leaving => {
+                is_leaving = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            () = tokio::time::sleep(LOOK_EVERY) => {
+                let touched = use_of.touched.load(Ordering::Relaxed);
+                if touched != seen || use_of.running.load(Ordering::Relaxed) > 0 {
+                    (seen, quiet_since) = (touched, Instant::now());
+                }
+                let is_stranger = !use_of.known.load(Ordering::Relaxed) && begun.elapsed() > LOGIN_TIME_MAX;
+                if is_stranger || line.reading.stalled() > STALL_TIME_MAX {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                if quiet_since.elapsed() > silence_max && !is_leaving {
+                    is_leaving = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+}
+
+/// What a connection is used for.
+struct Use {
+    /// Calls under way.
+    running: AtomicUsize,
+    /// Whether a call with a session came over it.
+    known: AtomicBool,
+    /// Calls so far.
+    touched: AtomicUsize,
+}
+
+/// Counts a call while it runs.
+struct Running(Arc<Use>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+async fn answer(
+    line: Arc<Line>,
+    use_of: Arc<Use>,
+    request: Request<hyper::body::Incoming>,
+) -> Result<Response<Body>, Infallible> {
+    use_of.running.fetch_add(1, Ordering::Relaxed);
+    use_of.touched.fetch_add(1, Ordering::Relaxed);
+    let running = Running(Arc::clone(&use_of));
+    let response = gate::answer(&line, request, Box::new(running)).await;
+    if response.extensions().get::<gate::Known>().is_some() {
+        use_of.known.store(true, Ordering::Relaxed);
+    }
+    Ok(response)
+}
+
+fn builder(tasks: &Tasks) -> http2::Builder<Tasks> {
+    let mut builder = http2::Builder::new(tasks.clone());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(CALLS_PER_CONNECTION_MAX)
+        .max_pending_accept_reset_streams(BROKEN_CALLS_MAX)
+        .max_local_error_reset_streams(BROKEN_CALLS_MAX)
+        .max_header_list_size(HEADER_BYTES_MAX)
+        .initial_stream_window_size(CALL_WINDOW_BYTES)
+        .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
+        .keep_alive_interval(STALL_TIME_MAX)
+        .keep_alive_timeout(PING_TIME_MAX);
+    builder
+}
+
+/// The tasks of the calls of a connection; they end with it.
+#[derive(Clone, Default)]
+struct Tasks(Arc<Mutex<JoinSet<()>>>);
+
+impl<F> hyper::rt::Executor<F> for Tasks
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, call: F) {
+        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(call);
+    }
+}

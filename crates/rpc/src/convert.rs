@@ -1,0 +1,291 @@
+//! Items, headers and keys between the protocol and `notes`. Pure.
+//!
+//! What a client sends is checked here as far as a single value tells; the limits of whole notes are those of `notes`.
+
+use base::{NoteId, Timestamp, Unid};
+use notes::{AclEntry, AclFlags, AclKind, AclLevel, Header, Item, ItemFlags, NoteClass, NoteFlags, Value};
+use proto::v1;
+use proto::v1::value::Kind;
+use store::blob::BlobId;
+
+use crate::error::{Error, Result, access_level};
+
+/// Gives an item in the protocol's words.
+#[must_use]
+pub fn item_out(item: &Item) -> v1::Item {
+    let flag = |flag| item.flags.has(flag);
+    let flags = v1::ItemFlags {
+        summary: flag(ItemFlags::SUMMARY),
+        names: flag(ItemFlags::NAMES),
+        readers: flag(ItemFlags::READERS),
+        authors: flag(ItemFlags::AUTHORS),
+        protected: flag(ItemFlags::PROTECTED),
+        signed: flag(ItemFlags::SIGNED),
+    };
+    v1::Item { name: item.name.clone(), flags: Some(flags), value: Some(value_out(&item.value)) }
+}
+
+/// Gives a value in the protocol's words.
+#[must_use]
+pub fn value_out(value: &Value) -> v1::Value {
+    let kind = match value {
+        Value::Text(text) => Kind::Text(text.clone()),
+        Value::TextList(texts) => Kind::TextList(v1::TextList { values: texts.clone() }),
+        Value::Number(number) => Kind::Number(*number),
+        Value::NumberList(numbers) => Kind::NumberList(v1::NumberList { values: numbers.clone() }),
+        Value::Time(time) => Kind::TimeUs(time.0),
+        Value::TimeList(times) => Kind::TimeList(v1::TimeList { values_us: times.iter().map(|time| time.0).collect() }),
+        Value::RichText(text) => Kind::RichText(text.clone()),
+        Value::MimePart(bytes) => Kind::MimePart(bytes.clone()),
+        Value::Object { file_name, media_type, length, blob } => Kind::Attachment(v1::Attachment {
+            file_name: file_name.clone(),
+            media_type: media_type.clone(),
+            length_bytes: *length,
+            content_id: blob.0.to_vec(),
+        }),
+        Value::NoteReferences(unids) => {
+            Kind::NoteReferences(v1::UnidList { values: unids.iter().map(|unid| unid.0.to_vec()).collect() })
+        }
+    };
+    v1::Value { kind: Some(kind) }
+}
+
+/// Takes an item from a client.
+pub fn item_in(item: v1::Item) -> Result<Item> {
+    let name = item.name;
+    let value = item.value.and_then(|value| value.kind);
+    let value = value.ok_or_else(|| Error::invalid(format!("the item {name:?} has no value")))?;
+    let said = item.flags.unwrap_or_default();
+    let flags = [
+        (said.summary, ItemFlags::SUMMARY),
+        (said.names, ItemFlags::NAMES),
+        (said.readers, ItemFlags::READERS),
+        (said.authors, ItemFlags::AUTHORS),
+        (said.protected, ItemFlags::PROTECTED),
+        (said.signed, ItemFlags::SIGNED),
+    ];
+    let set = flags.into_iter().filter(|(is_set, _)| *is_set);
+    let flags = set.fold(ItemFlags::NONE, |flags, (_, flag)| flags.with(flag));
+    Ok(Item { name, flags, value: value_in(value)? })
+}
+
+fn value_in(kind: Kind) -> Result<Value> {
+    Ok(match kind {
+        Kind::Text(text) => Value::Text(text),
+        Kind::TextList(list) => Value::TextList(list.values),
+        Kind::Number(number) => Value::Number(number),
+        Kind::NumberList(list) => Value::NumberList(list.values),
+        Kind::TimeUs(time) => Value::Time(Timestamp(time)),
+        Kind::TimeList(list) => Value::TimeList(list.values_us.into_iter().map(Timestamp).collect()),
+        Kind::RichText(text) => Value::RichText(text),
+        Kind::MimePart(bytes) => Value::MimePart(bytes),
+        Kind::Attachment(attachment) => Value::Object {
+            file_name: attachment.file_name,
+            media_type: attachment.media_type,
+            length: attachment.length_bytes,
+            blob: BlobId(bytes_of(&attachment.content_id, "the content_id of an attachment")?),
+        },
+        Kind::NoteReferences(list) => {
+            Value::NoteReferences(list.values.iter().map(|unid| unid_in(unid)).collect::<Result<_>>()?)
+        }
+    })
+}
+
+/// Takes a UNID from a client.
+pub fn unid_in(bytes: &[u8]) -> Result<Unid> {
+    bytes_of(bytes, "a UNID").map(Unid)
+}
+
+/// Takes a UNID that may be left out.
+pub fn unid_in_or_none(bytes: &[u8]) -> Result<Option<Unid>> {
+    if bytes.is_empty() { Ok(None) } else { unid_in(bytes).map(Some) }
+}
+
+fn bytes_of<const N: usize>(bytes: &[u8], what: &str) -> Result<[u8; N]> {
+    bytes.try_into().map_err(|_| Error::invalid(format!("{what} has {N} bytes, not {}", bytes.len())))
+}
+
+/// Gives a header in the protocol's words.
+#[must_use]
+pub fn header_out(header: &Header, unread: bool) -> v1::NoteHeader {
+    v1::NoteHeader {
+        note_id: header.note.0,
+        unid: header.unid.0.to_vec(),
+        note_class: i32::from(header.class.0),
+        sequence: header.sequence,
+        sequence_time_us: header.sequence_time.0,
+        created_us: header.created.0,
+        modified_us: header.modified.0,
+        modseq: header.modseq.0,
+        parent_unid: header.parent.map(|unid| unid.0.to_vec()).unwrap_or_default(),
+        received_us: header.received.0,
+        size_bytes: header.size,
+        unread,
+        folder_ids: header.folders.iter().map(|place| place.folder.0).collect(),
+        conflict: header.flags.has(NoteFlags::CONFLICT),
+        soft_deleted: header.flags.has(NoteFlags::SOFT_DELETED),
+    }
+}
+
+/// Takes the class of a note to be made; a document where nothing is said.
+pub fn class_in(class: i32) -> Result<NoteClass> {
+    match v1::NoteClass::try_from(class) {
+        Ok(v1::NoteClass::Unspecified | v1::NoteClass::Document) => Ok(NoteClass::DOCUMENT),
+        Ok(class) => Ok(NoteClass(class as u16)),
+        Err(_) => Err(Error::invalid(format!("there is no class of notes with the number {class}"))),
+    }
+}
+
+/// What names a note.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoteName {
+    /// Its number.
+    Number(NoteId),
+    /// Its universal identifier.
+    Unid(Unid),
+}
+
+/// Takes what names a note.
+pub fn note_name(key: Option<v1::NoteKey>) -> Result<NoteName> {
+    match key.and_then(|key| key.key) {
+        Some(v1::note_key::Key::NoteId(number)) => Ok(NoteName::Number(NoteId(number))),
+        Some(v1::note_key::Key::Unid(unid)) => Ok(NoteName::Unid(unid_in(&unid)?)),
+        None => Err(Error::invalid("no note is named")),
+    }
+}
+
+/// Gives a list of who may do what in the protocol's words.
+#[must_use]
+pub fn acl_out(acl: &notes::Acl, sequence: u32) -> v1::Acl {
+    let entry = |entry: &AclEntry| v1::AclEntry {
+        name: entry.name.canonical().to_owned(),
+        kind: entry.kind as i32,
+        level: access_level(entry.level).into(),
+        flags: Some(acl_flags_out(entry.flags)),
+        roles: entry.roles.iter().cloned().collect(),
+    };
+    v1::Acl {
+        entries: acl.entries.iter().map(entry).collect(),
+        roles: acl.roles.iter().cloned().collect(),
+        uniform: acl.uniform,
+        sequence,
+    }
+}
+
+/// Takes a list of who may do what.
+pub fn acl_in(acl: v1::Acl) -> Result<notes::Acl> {
+    Ok(notes::Acl {
+        entries: acl.entries.into_iter().map(acl_entry_in).collect::<Result<_>>()?,
+        roles: acl.roles.into_iter().collect(),
+        uniform: acl.uniform,
+    })
+}
+
+fn acl_entry_in(entry: v1::AclEntry) -> Result<AclEntry> {
+    let level = usize::try_from(entry.level).ok().and_then(|level| AclLevel::ALL.get(level).copied());
+    let kinds = [
+        AclKind::Unspecified,
+        AclKind::Person,
+        AclKind::Server,
+        AclKind::MixedGroup,
+        AclKind::PersonGroup,
+        AclKind::ServerGroup,
+    ];
+    let kind = kinds.into_iter().find(|kind| *kind as i32 == entry.kind);
+    Ok(AclEntry {
+        level: level.ok_or_else(|| Error::invalid(format!("{:?} has a level that does not exist", entry.name)))?,
+        kind: kind.ok_or_else(|| Error::invalid(format!("{:?} has a kind that does not exist", entry.name)))?,
+        flags: acl_flags_in(entry.flags.unwrap_or_default()),
+        roles: entry.roles.into_iter().collect(),
+        name: entry.name.as_str().into(),
+    })
+}
+
+fn acl_flags_out(flags: AclFlags) -> v1::AclFlags {
+    v1::AclFlags {
+        author_no_create: flags.has(AclFlags::AUTHOR_NO_CREATE),
+        no_delete: flags.has(AclFlags::NO_DELETE),
+        create_personal_agent: flags.has(AclFlags::CREATE_PERSONAL_AGENT),
+        create_personal_folder: flags.has(AclFlags::CREATE_PERSONAL_FOLDER),
+        create_folder: flags.has(AclFlags::CREATE_FOLDER),
+        public_reader: flags.has(AclFlags::PUBLIC_READER),
+        public_writer: flags.has(AclFlags::PUBLIC_WRITER),
+    }
+}
+
+fn acl_flags_in(said: v1::AclFlags) -> AclFlags {
+    let flags = [
+        (said.author_no_create, AclFlags::AUTHOR_NO_CREATE),
+        (said.no_delete, AclFlags::NO_DELETE),
+        (said.create_personal_agent, AclFlags::CREATE_PERSONAL_AGENT),
+        (said.create_personal_folder, AclFlags::CREATE_PERSONAL_FOLDER),
+        (said.create_folder, AclFlags::CREATE_FOLDER),
+        (said.public_reader, AclFlags::PUBLIC_READER),
+        (said.public_writer, AclFlags::PUBLIC_WRITER),
+    ];
+    let set = flags.into_iter().filter(|(is_set, _)| *is_set);
+    set.fold(AclFlags::NONE, |flags, (_, flag)| flags.with(flag))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_read_back() {
+        let values = vec![
+            Value::Text("a".to_owned()),
+            Value::TextList(vec!["a".to_owned(), String::new()]),
+            Value::Number(-0.5),
+            Value::NumberList(Vec::new()),
+            Value::Time(Timestamp(-1)),
+            Value::TimeList(vec![Timestamp(1), Timestamp(2)]),
+            Value::RichText("<b>a</b>".to_owned()),
+            Value::MimePart(vec![0, 255]),
+            Value::Object {
+                file_name: "a.txt".to_owned(),
+                media_type: "text/plain".to_owned(),
+                length: 3,
+                blob: BlobId([9; 32]),
+            },
+            Value::NoteReferences(vec![Unid([1; 16])]),
+        ];
+        let flags = [
+            ItemFlags::NONE,
+            ItemFlags::SUMMARY,
+            ItemFlags::NAMES.with(ItemFlags::READERS),
+            ItemFlags::AUTHORS.with(ItemFlags::PROTECTED).with(ItemFlags::SIGNED),
+        ];
+        for (index, value) in values.into_iter().enumerate() {
+            let item = Item { name: format!("item {index}"), flags: flags[index % flags.len()], value };
+            assert_eq!(item_in(item_out(&item)).expect("it was ours"), item);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_or_too_short_is_told() {
+        let check = |item: v1::Item, expected: &str| {
+            let error = item_in(item).expect_err("it is broken").to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        let with = |kind| v1::Item { name: "a".to_owned(), flags: None, value: Some(v1::Value { kind }) };
+        check(with(None), "\"a\" has no value");
+        check(with(Some(Kind::NoteReferences(v1::UnidList { values: vec![vec![1; 15]] }))), "16 bytes, not 15");
+        check(with(Some(Kind::Attachment(v1::Attachment::default()))), "32 bytes, not 0");
+        assert!(note_name(None).is_err() && note_name(Some(v1::NoteKey { key: None })).is_err());
+        assert!(class_in(3).is_err());
+    }
+
+    #[test]
+    fn access_lists_read_back() {
+        let mut acl = notes::Acl::open_to_all(AclLevel::Reader);
+        let flags = AclFlags::NO_DELETE.with(AclFlags::CREATE_FOLDER);
+        acl.entries.push(AclEntry { kind: AclKind::Server, flags, ..AclEntry::new("Hub/Acme", AclLevel::Manager) });
+        acl.roles.insert("[A]".to_owned());
+        acl.uniform = true;
+        assert_eq!(acl_in(acl_out(&acl, 7)).expect("it was ours"), acl);
+        let broken =
+            v1::Acl { entries: vec![v1::AclEntry { level: 7, ..v1::AclEntry::default() }], ..v1::Acl::default() };
+        assert!(acl_in(broken).is_err());
+    }
+}

@@ -1,0 +1,192 @@
+//! What a failed call tells its client: a gRPC status and a word that programs can act upon.
+//!
+//! What really happened in the store is logged here and not told. The words are listed in `docs/native-protocol.md`.
+
+use notes::AclLevel;
+use proto::details;
+use proto::v1::error_detail::{AccessDenied, Conflict, Detail, LimitExceeded, Purged, Retry};
+use proto::v1::{AccessLevel, ErrorDetail};
+use tonic::{Code, Status};
+
+use crate::backend::LoginError;
+
+/// The result of a verb.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why a call fails.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A database says no.
+    #[error(transparent)]
+    Notes(#[from] notes::Error),
+    /// The directory says no.
+    #[error(transparent)]
+    Directory(#[from] directory::Error),
+    /// Nobody was logged in.
+    #[error("login refused: {0:?}")]
+    Login(LoginError),
+    /// There is no session, or none any more.
+    #[error("no session: log in first")]
+    NoSession,
+    /// The client said something that cannot be.
+    #[error("{0}")]
+    Invalid(String),
+    /// The formula is wrong.
+    #[error("{0}")]
+    Formula(String),
+    /// Too much of something.
+    #[error("too many or too much: {what} is limited to {max}")]
+    Limit {
+        /// Of what.
+        what: &'static str,
+        /// How much may be.
+        max: u64,
+    },
+    /// Something that is kept for the client is as full as it may be.
+    #[error("{0}")]
+    Full(&'static str),
+    /// Something is not in the state that the call needs.
+    #[error("{0}")]
+    State(String),
+    /// Changes since the moment asked for were forgotten.
+    #[error("changes since then were forgotten: read the database anew")]
+    Purged {
+        /// Where the database is.
+        modseq: u64,
+    },
+    /// A message was refused by the rules of submission.
+    #[error("{text}")]
+    Mail {
+        /// The word.
+        reason: &'static str,
+        /// What to do.
+        code: Code,
+        /// For people.
+        text: String,
+    },
+    /// The call exists and is not built yet.
+    #[error("{0} is not built yet")]
+    Missing(&'static str),
+    /// The server fails, or ends.
+    #[error("the server cannot do that now, try again later")]
+    Unavailable,
+}
+
+impl Error {
+    /// Makes an [`Error::Invalid`].
+    pub fn invalid(text: impl Into<String>) -> Self {
+        Self::Invalid(text.into())
+    }
+
+    /// Gives code, word and detail.
+    fn facts(&self) -> (Code, &'static str, Option<Detail>) {
+        let retry = |after_ms| Some(Detail::Retry(Retry { after_ms }));
+        match self {
+            Self::Notes(error) => of_notes(error),
+            Self::Directory(directory::Error::Notes(error)) => of_notes(error),
+            Self::Directory(_) | Self::Unavailable => (Code::Unavailable, "unavailable", retry(0)),
+            Self::Login(LoginError::Wrong | LoginError::Disabled) => (Code::Unauthenticated, "login", None),
+            Self::Login(LoginError::Throttled) => (Code::ResourceExhausted, "throttled", retry(0)),
+            Self::Login(LoginError::Malformed) => (Code::InvalidArgument, "malformed", None),
+            Self::Login(LoginError::Unavailable) => (Code::Unavailable, "unavailable", retry(0)),
+            Self::NoSession => (Code::Unauthenticated, "session", None),
+            Self::Invalid(_) => (Code::InvalidArgument, "invalid", None),
+            Self::Formula(_) => (Code::InvalidArgument, "formula", None),
+            Self::Limit { what, max } => (Code::ResourceExhausted, "limit", limit(what, *max)),
+            Self::Full(_) => (Code::ResourceExhausted, "full", retry(0)),
+            Self::State(_) => (Code::FailedPrecondition, "state", None),
+            Self::Purged { modseq } => (Code::OutOfRange, "purged", Some(Detail::Purged(Purged { modseq: *modseq }))),
+            Self::Mail { reason, code, .. } => (*code, reason, None),
+            Self::Missing(_) => (Code::Unimplemented, "missing", None),
+        }
+    }
+
+    /// Gives what the client is told.
+    fn text(&self) -> String {
+        match self {
+            Self::Login(LoginError::Wrong | LoginError::Disabled) => "wrong name or password, or no access".to_owned(),
+            Self::Login(LoginError::Throttled) => "too many failures, try again later".to_owned(),
+            Self::Login(LoginError::Malformed) => "not what the mechanism wants".to_owned(),
+            Self::Notes(notes::Error::Store(store::Error::Full(_))) => "the disk is full".to_owned(),
+            Self::Notes(notes::Error::Store(_)) | Self::Login(_) => Self::Unavailable.to_string(),
+            Self::Directory(_) => "the directory cannot tell now, try again later".to_owned(),
+            other => other.to_string(),
+        }
+    }
+}
+
+fn of_notes(error: &notes::Error) -> (Code, &'static str, Option<Detail>) {
+    use notes::Error as E;
+    match error {
+        E::AccessDenied { needed, has, .. } => {
+            let (needed, has) = (access_level(*needed).into(), access_level(*has).into());
+            (Code::PermissionDenied, "access", Some(Detail::AccessDenied(AccessDenied { needed, has })))
+        }
+        E::ServerOnly { .. } => (Code::PermissionDenied, "server-only", None),
+        E::NotAuthor { .. } => (Code::PermissionDenied, "author", None),
+        E::NotFound { .. } => (Code::NotFound, "not-found", None),
+        E::Exists { .. } => (Code::AlreadyExists, "exists", None),
+        E::Conflict { unid, expected, found } => {
+            let (unid, expected_sequence, found_sequence) = (unid.0.to_vec(), *expected, *found);
+            (Code::Aborted, "conflict", Some(Detail::Conflict(Conflict { unid, expected_sequence, found_sequence })))
+        }
+        E::Invalid { .. } => (Code::InvalidArgument, "invalid", None),
+        E::Limit { what, max } => (Code::ResourceExhausted, "limit", limit(what, *max as u64)),
+        E::Damaged { .. } | E::Store(store::Error::Damaged { .. }) => (Code::DataLoss, "damaged", None),
+        _ => (Code::Unavailable, "unavailable", Some(Detail::Retry(Retry { after_ms: 0 }))),
+    }
+}
+
+fn limit(what: &str, max: u64) -> Option<Detail> {
+    Some(Detail::Limit(LimitExceeded { what: what.to_owned(), max }))
+}
+
+/// Puts a level into the protocol's words.
+#[must_use]
+pub fn access_level(level: AclLevel) -> AccessLevel {
+    match level {
+        AclLevel::NoAccess => AccessLevel::NoAccess,
+        AclLevel::Depositor => AccessLevel::Depositor,
+        AclLevel::Reader => AccessLevel::Reader,
+        AclLevel::Author => AccessLevel::Author,
+        AclLevel::Editor => AccessLevel::Editor,
+        AclLevel::Designer => AccessLevel::Designer,
+        AclLevel::Manager => AccessLevel::Manager,
+    }
+}
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        let (code, reason, detail) = error.facts();
+        match code {
+            Code::Unavailable | Code::DataLoss => tracing::error!(target: "rpc", %error, "a call failed"),
+            _ => tracing::debug!(target: "rpc", %error, reason, "a call was refused"),
+        }
+        details::status(code, &error.text(), &ErrorDetail { reason: reason.to_owned(), detail })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Unid;
+
+    use super::*;
+
+    fn check(error: Error, code: Code, reason: &str, text: &str) {
+        let status = Status::from(error);
+        let detail = details::detail(&status).expect("every failure has a word");
+        assert_eq!((status.code(), detail.reason.as_str()), (code, reason));
+        assert!(status.message().contains(text), "{:?}", status.message());
+    }
+
+    #[test]
+    fn clients_hear_what_they_can_act_upon_and_no_more() {
+        let conflict = notes::Error::Conflict { unid: Unid([7; 16]), expected: 1, found: 2 };
+        check(conflict.into(), Code::Aborted, "conflict", "sequence number 2, not 1");
+        let secret = store::Error::Failed { what: "write", why: "the path of a file".to_owned() };
+        check(notes::Error::from(secret).into(), Code::Unavailable, "unavailable", "try again later");
+        check(Error::Login(LoginError::Disabled), Code::Unauthenticated, "login", "wrong name or password");
+        check(Error::Login(LoginError::Wrong), Code::Unauthenticated, "login", "wrong name or password");
+        check(Error::Limit { what: "notes of a call", max: 3 }, Code::ResourceExhausted, "limit", "limited to 3");
+    }
+}

@@ -1,0 +1,116 @@
+//! The table of calls: which verb serves which.
+
+use proto::v1;
+use proto::v1::changes_server::Changes;
+use proto::v1::databases_server::Databases;
+use proto::v1::directory_server::Directory;
+use proto::v1::mail_server::Mail;
+use proto::v1::notes_server::Notes;
+use proto::v1::search_server::Search;
+use proto::v1::sessions_server::Sessions;
+use proto::v1::views_server::Views;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{Replies, exchange, streams, table};
+use crate::cmd::{acl, attachment, database, edit, missing, note, session, unread};
+
+type Outcome<R> = Result<Response<R>, Status>;
+
+table! { Sessions {
+    login: LoginRequest => LoginReply = session::login;
+    get_session: GetSessionRequest => Session = session::get;
+    logout: LogoutRequest => LogoutReply = session::logout;
+}
+    type AuthenticateStream = Replies<v1::AuthenticateReply>;
+
+    async fn authenticate(
+        &self,
+        request: Request<Streaming<v1::AuthenticateRequest>>,
+    ) -> Outcome<Self::AuthenticateStream> {
+        exchange::authenticate(self, request)
+    }
+
+    async fn get_server(&self, _: Request<v1::GetServerRequest>) -> Outcome<v1::Server> {
+        Ok(Response::new(exchange::describe(self)))
+    }
+}
+
+table! { Databases {
+    list_databases: ListDatabasesRequest => ListDatabasesReply = database::list;
+    open_database: OpenDatabaseRequest => Database = database::open;
+    get_acl: GetAclRequest => Acl = acl::get;
+    set_acl: SetAclRequest => Acl = acl::set;
+} }
+
+table! { Notes {
+    open_note: OpenNoteRequest => Note = note::open;
+    open_notes: OpenNotesRequest => OpenNotesReply = note::open_many;
+    create_note: CreateNoteRequest => SavedNote = edit::create;
+    update_note: UpdateNoteRequest => SavedNote = edit::update;
+    delete_note: DeleteNoteRequest => DeleteNoteReply = edit::delete;
+    restore_note: RestoreNoteRequest => SavedNote = missing::restore;
+    detach_file: DetachFileRequest => SavedNote = attachment::detach;
+    mark_notes: MarkNotesRequest => MarkNotesReply = unread::mark;
+    list_unread: ListUnreadRequest => ListUnreadReply = unread::list;
+    open_profile: OpenProfileRequest => Note = missing::open_profile;
+    update_profile: UpdateProfileRequest => SavedNote = missing::update_profile;
+}
+    type ReadItemStream = Replies<v1::Chunk>;
+    type ReadAttachmentStream = Replies<v1::Chunk>;
+    type SearchNotesStream = Replies<v1::SearchNotesReply>;
+
+    async fn read_item(&self, request: Request<v1::ReadItemRequest>) -> Outcome<Self::ReadItemStream> {
+        streams::read_item(self, request)
+    }
+
+    async fn read_attachment(
+        &self,
+        request: Request<v1::ReadAttachmentRequest>,
+    ) -> Outcome<Self::ReadAttachmentStream> {
+        streams::read_attachment(self, request)
+    }
+
+    async fn search_notes(&self, request: Request<v1::SearchNotesRequest>) -> Outcome<Self::SearchNotesStream> {
+        streams::search_notes(self, request)
+    }
+
+    async fn attach_file(&self, request: Request<Streaming<v1::AttachFileRequest>>) -> Outcome<v1::SavedNote> {
+        streams::attach_file(self, request).await
+    }
+}
+
+table! { Views {
+    list_views: ListViewsRequest => ListViewsReply = missing::list_views;
+    open_collection: OpenCollectionRequest => Collection = missing::open_collection;
+    update_collection: UpdateCollectionRequest => Collection = missing::update_collection;
+    read_entries: ReadEntriesRequest => ReadEntriesReply = missing::read_entries;
+    find_by_key: FindByKeyRequest => FindByKeyReply = missing::find_by_key;
+    create_folder: CreateFolderRequest => View = missing::create_folder;
+    rename_folder: RenameFolderRequest => View = missing::rename_folder;
+    delete_folder: DeleteFolderRequest => DeleteFolderReply = missing::delete_folder;
+    move_notes: MoveNotesRequest => MoveNotesReply = missing::move_notes;
+} }
+
+table! { Changes {
+    poll_new_mail: PollNewMailRequest => PollNewMailReply = missing::poll_new_mail;
+}
+    type WatchChangesStream = Replies<v1::ChangeBatch>;
+
+    async fn watch_changes(&self, _: Request<v1::WatchChangesRequest>) -> Outcome<Self::WatchChangesStream> {
+        Err(crate::error::Error::Missing("WatchChanges").into())
+    }
+}
+
+table! { Directory {
+    lookup_names: LookupNamesRequest => LookupNamesReply = missing::lookup_names;
+} }
+
+table! { Search {
+    search_full_text: SearchFullTextRequest => SearchFullTextReply = missing::search_full_text;
+} }
+
+table! { Mail {}
+    async fn deposit_mail(&self, _: Request<Streaming<v1::DepositMailRequest>>) -> Outcome<v1::DepositMailReply> {
+        Err(crate::error::Error::Missing("DepositMail").into())
+    }
+}

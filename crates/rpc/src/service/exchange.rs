@@ -1,0 +1,75 @@
+//! Logging in through SASL: the client's messages and the server's take turns over one stream. And what the server says of itself.
+
+use proto::v1;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{Done, Replies, Service, replies, take};
+use crate::cmd::session::Dialogue;
+use crate::error::{Error, Result};
+use crate::limits::{EXCHANGE_STEPS_MAX, MESSAGE_BYTES_MAX};
+
+/// An exchange between two messages of the client.
+struct Exchange {
+    messages: Streaming<v1::AuthenticateRequest>,
+    /// After the first message, until the last.
+    dialogue: Option<Dialogue>,
+    steps: usize,
+    is_over: bool,
+}
+
+/// Serves `Authenticate`.
+pub(super) fn authenticate(
+    service: &Service,
+    request: Request<Streaming<v1::AuthenticateRequest>>,
+) -> std::result::Result<Response<Replies<v1::AuthenticateReply>>, Status> {
+    let (caller, messages) = take(request)?;
+    let start = Exchange { messages, dialogue: None, steps: 0, is_over: false };
+    Ok(Response::new(replies(service.clone(), caller, start, |service, caller, exchange| async move {
+        if exchange.is_over {
+            return Ok(None);
+        }
+        step(&service, &caller, exchange).await
+    })))
+}
+
+async fn step(
+    service: &Service,
+    caller: &crate::gate::Caller,
+    mut exchange: Exchange,
+) -> Result<Option<(v1::AuthenticateReply, Exchange)>> {
+    let message = exchange.messages.message().await.map_err(|_| Error::invalid("the exchange broke off"))?;
+    let Some(message) = message else { return Ok(None) };
+    exchange.steps += 1;
+    if exchange.steps > EXCHANGE_STEPS_MAX {
+        return Err(Error::Limit { what: "messages of an exchange", max: EXCHANGE_STEPS_MAX as u64 });
+    }
+    if !service.options.scram {
+        return Err(Error::Missing("this mechanism"));
+    }
+    let dialogue = exchange.dialogue.take();
+    let (reply, dialogue) = service
+        .work(caller, move |desk| {
+            let dialogue = match dialogue {
+                Some(dialogue) => dialogue,
+                None => Dialogue::begin(desk, &message.mechanism)?,
+            };
+            dialogue.step(desk, &message.response).map(Done::at_once)
+        })
+        .await?;
+    exchange.is_over = dialogue.is_none();
+    exchange.dialogue = dialogue;
+    Ok(Some((reply, exchange)))
+}
+
+/// Serves `GetServer`.
+pub(super) fn describe(service: &Service) -> v1::Server {
+    let options = &service.options;
+    v1::Server {
+        hostname: options.hostname.clone(),
+        version: options.version.clone(),
+        mechanisms: if options.scram { vec!["SCRAM-SHA-256".to_owned()] } else { Vec::new() },
+        message_bytes_max: MESSAGE_BYTES_MAX as u64,
+        call_time_max_ms: u32::try_from(options.call_time_max.as_millis()).unwrap_or(u32::MAX),
+        now_us: service.ground.clock.now().0,
+    }
+}

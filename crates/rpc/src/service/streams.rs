@@ -1,0 +1,115 @@
+//! Calls that stream: each is a row of steps on the pool, and the next step begins when the client has read the last one.
+
+use std::collections::VecDeque;
+
+use proto::v1;
+use proto::v1::attach_file_request::Part;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::{Replies, Service, replies, take};
+use crate::cmd::attachment::{self, Content};
+use crate::cmd::search::Search;
+use crate::error::{Error, Result};
+use crate::limits::CHUNK_BYTES;
+
+type Outcome<R> = std::result::Result<Response<R>, Status>;
+
+/// Serves `ReadItem`.
+pub(super) fn read_item(service: &Service, request: Request<v1::ReadItemRequest>) -> Outcome<Replies<v1::Chunk>> {
+    let (caller, message) = take(request)?;
+    Ok(Response::new(content(service, caller, Content::of_item(message))))
+}
+
+/// Serves `ReadAttachment`.
+pub(super) fn read_attachment(
+    service: &Service,
+    request: Request<v1::ReadAttachmentRequest>,
+) -> Outcome<Replies<v1::Chunk>> {
+    let (caller, message) = take(request)?;
+    Ok(Response::new(content(service, caller, Content::of_attachment(message))))
+}
+
+/// Pieces that were read and not sent yet, and where the next come from.
+struct Flow {
+    ready: VecDeque<v1::Chunk>,
+    rest: Option<Content>,
+}
+
+fn content(service: &Service, caller: crate::gate::Caller, content: Content) -> Replies<v1::Chunk> {
+    let start = Flow { ready: VecDeque::new(), rest: Some(content) };
+    replies(service.clone(), caller, start, |service, caller, mut flow: Flow| async move {
+        if flow.ready.is_empty()
+            && let Some(content) = flow.rest.take()
+        {
+            let pieces = service.work(&caller, move |desk| content.step(desk)).await?;
+            flow = Flow { ready: pieces.chunks.into(), rest: pieces.rest };
+        }
+        Ok(flow.ready.pop_front().map(|chunk| (chunk, flow)))
+    })
+}
+
+/// Serves `SearchNotes`.
+pub(super) fn search_notes(
+    service: &Service,
+    request: Request<v1::SearchNotesRequest>,
+) -> Outcome<Replies<v1::SearchNotesReply>> {
+    let (caller, message) = take(request)?;
+    let search = Search::begin(message)?;
+    Ok(Response::new(replies(service.clone(), caller, Some(search), |service, caller, mut search| async move {
+        // Steps that find nothing are not told, but for the last.
+        while let Some(rest) = search.take() {
+            let step = service.work(&caller, move |desk| rest.step(desk)).await?;
+            search = step.rest;
+            if search.is_none() || !step.reply.notes.is_empty() || !step.reply.deleted.is_empty() {
+                return Ok(Some((step.reply, search)));
+            }
+        }
+        Ok(None)
+    })))
+}
+
+/// Serves `AttachFile`.
+pub(super) async fn attach_file(
+    service: &Service,
+    request: Request<Streaming<v1::AttachFileRequest>>,
+) -> Outcome<v1::SavedNote> {
+    let (caller, mut messages) = take(request)?;
+    let Some(Part::Header(header)) = messages.message().await?.and_then(|message| message.part) else {
+        return Err(Error::invalid("the first message has the header").into());
+    };
+    attachment::check(&header, service.ground.depositor.message_bytes_max())?;
+    let checked = header.clone();
+    service.work(&caller, move |desk| attachment::prepare(desk, checked)).await?;
+    let length = usize::try_from(header.length_bytes).map_err(|_| Error::Unavailable)?;
+    // The store takes content as a whole; the budget says how much of it may wait for the disk.
+    let room = service.budget.take(length)?;
+    let mut content = Vec::new();
+    while let Some(message) = messages.message().await? {
+        let Some(Part::Content(piece)) = message.part else {
+            return Err(Error::invalid("the other messages have content").into());
+        };
+        append(&mut content, &piece, length)?;
+    }
+    if content.len() != length {
+        return Err(Error::invalid(format!("{} bytes came, {length} were announced", content.len())).into());
+    }
+    let saved = service
+        .work(&caller, move |desk| {
+            let _room = room;
+            attachment::attach(desk, header, &content)
+        })
+        .await?;
+    Ok(Response::new(saved))
+}
+
+/// Appends a piece of content that streams in.
+pub(super) fn append(content: &mut Vec<u8>, piece: &[u8], length_max: usize) -> Result<()> {
+    if piece.len() > CHUNK_BYTES {
+        return Err(Error::Limit { what: "bytes of a piece", max: CHUNK_BYTES as u64 });
+    }
+    if content.len().saturating_add(piece.len()) > length_max {
+        return Err(Error::invalid("more bytes came than were announced"));
+    }
+    content.extend_from_slice(piece);
+    Ok(())
+}

@@ -1,0 +1,354 @@
+//! Sessions: tokens, whom they stand for, and when they end.
+//!
+//! A token is 48 random bytes in base64url: 16 that name the session and 32 that prove it. The name is looked up, the proof is compared in constant time, so
+//! that neither can be guessed from how long an answer takes. The tokens are in memory alone: after a restart everybody logs in again.
+//!
+//! Invariants: an account has at most [`Bounds::per_account`] sessions, the server at most [`Bounds::total`]; one more session of an account ends the one of
+//! it that was silent longest; a session that was dismissed, has been silent too long or is too old is never found again.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base::{Clock, Name, Random, Timestamp};
+use data_encoding::BASE64URL_NOPAD;
+use subtle::ConstantTimeEq;
+use wire::Dismissal;
+
+use crate::backend::Seat;
+use crate::error::{Error, Result};
+
+const ID_BYTES: usize = 16;
+const SECRET_BYTES: usize = 32;
+
+/// Characters of a token.
+pub const TOKEN_CHARACTERS: usize = 64;
+
+/// How many sessions there may be, and how long they last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bounds {
+    /// Sessions of one account.
+    pub per_account: usize,
+    /// Sessions of all accounts together.
+    pub total: usize,
+    /// How long a session may be silent.
+    pub idle: Duration,
+    /// How long a session may last.
+    pub age: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            per_account: 100,
+            total: 100_000,
+            idle: Duration::from_secs(30 * 60),
+            age: Duration::from_secs(24 * 3_600),
+        }
+    }
+}
+
+/// Who calls.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Who {
+    /// Somebody who has logged in, by the canonical name.
+    Person(String),
+    /// A server that has shown a certificate.
+    Server(Name),
+}
+
+/// Somebody who may call.
+pub struct Session {
+    /// Who it is.
+    pub who: Who,
+    /// When it ends however much it is used; none for a server.
+    pub ends: Option<Timestamp>,
+    id: [u8; ID_BYTES],
+    secret: [u8; SECRET_BYTES],
+    /// Milliseconds of the monotonic clock at which it began, and was used last.
+    begun_ms: u64,
+    used_ms: AtomicU64,
+    /// Says when it ends early. A seat's own, so that a change of the account ends it.
+    dismissal: Dismissal,
+    /// Given back with the session.
+    _seat: Option<Box<dyn Seat>>,
+}
+
+impl Session {
+    /// Makes the session of a server that has shown its certificate. It ends with its connection.
+    #[must_use]
+    pub fn of_server(name: Name, dismissal: Dismissal) -> Arc<Self> {
+        Arc::new(Self {
+            who: Who::Server(name),
+            ends: None,
+            id: [0; ID_BYTES],
+            secret: [0; SECRET_BYTES],
+            begun_ms: 0,
+            used_ms: AtomicU64::new(0),
+            dismissal,
+            _seat: None,
+        })
+    }
+
+    /// Tells whether it was ended.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.dismissal.is_given()
+    }
+
+    /// Waits until it is ended.
+    pub async fn ended(&self) {
+        self.dismissal.given().await;
+    }
+}
+
+/// All sessions.
+pub struct Sessions {
+    bounds: Bounds,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    open: Mutex<Table>,
+}
+
+/// The sessions by what their tokens name, and by whom they stand for.
+#[derive(Default)]
+struct Table {
+    sessions: HashMap<[u8; ID_BYTES], Arc<Session>>,
+    /// Exactly those of `sessions`; no list is empty.
+    accounts: HashMap<Who, Vec<[u8; ID_BYTES]>>,
+}
+
+impl Table {
+    fn insert(&mut self, session: Arc<Session>) {
+        self.accounts.entry(session.who.clone()).or_default().push(session.id);
+        self.sessions.insert(session.id, session);
+    }
+
+    fn remove(&mut self, id: &[u8; ID_BYTES]) {
+        let Some(session) = self.sessions.remove(id) else { return };
+        let Some(ids) = self.accounts.get_mut(&session.who) else { return };
+        ids.retain(|other| other != id);
+        if ids.is_empty() {
+            self.accounts.remove(&session.who);
+        }
+    }
+
+    /// Gives the session of an account that was silent longest, when the account has so many or more.
+    fn most_silent(&self, who: &Who, count: usize) -> Option<Arc<Session>> {
+        let ids = self.accounts.get(who).filter(|ids| ids.len() >= count)?;
+        let sessions = ids.iter().filter_map(|id| self.sessions.get(id));
+        sessions.min_by_key(|session| session.used_ms.load(Ordering::Relaxed)).cloned()
+    }
+}
+
+impl Sessions {
+    /// Makes an empty table.
+    #[must_use]
+    pub fn new(bounds: Bounds, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        Self { bounds, clock, random, open: Mutex::default() }
+    }
+
+    /// Gives the bounds.
+    #[must_use]
+    pub fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// Begins a session for somebody who has proved who they are; gives its token.
+    pub fn begin(&self, login: String, seat: Box<dyn Seat>) -> Result<(String, Arc<Session>)> {
+        let (mut id, mut secret) = ([0; ID_BYTES], [0; SECRET_BYTES]);
+        self.random.fill(&mut id);
+        self.random.fill(&mut secret);
+        let now_ms = self.now_ms();
+        let session = Arc::new(Session {
+            who: Who::Person(login),
+            ends: Some(self.clock.now().after(self.bounds.age)),
+            id,
+            secret,
+            begun_ms: now_ms,
+            used_ms: AtomicU64::new(now_ms),
+            dismissal: seat.dismissal().clone(),
+            _seat: Some(seat),
+        });
+        let mut open = self.lock();
+        self.make_room(&mut open, &session.who, now_ms)?;
+        open.insert(Arc::clone(&session));
+        drop(open);
+        let mut token = [0; ID_BYTES + SECRET_BYTES];
+        token[..ID_BYTES].copy_from_slice(&id);
+        token[ID_BYTES..].copy_from_slice(&secret);
+        Ok((BASE64URL_NOPAD.encode(&token), session))
+    }
+
+    /// Finds the session of a token and counts it as used.
+    pub fn find(&self, token: &str) -> Result<Arc<Session>> {
+        let (id, secret) = take_apart(token).ok_or(Error::NoSession)?;
+        let session = self.lock().sessions.get(&id).cloned().ok_or(Error::NoSession)?;
+        if !bool::from(session.secret.ct_eq(&secret)) {
+            return Err(Error::NoSession);
+        }
+        let now_ms = self.now_ms();
+        if self.is_over(&session, now_ms) {
+            self.end(&session);
+            return Err(Error::NoSession);
+        }
+        session.used_ms.store(now_ms, Ordering::Relaxed);
+        Ok(session)
+    }
+
+    /// Tells whether a stream of the session may go on, and counts it as used.
+    pub fn renew(&self, session: &Session) -> Result<()> {
+        let now_ms = self.now_ms();
+        let is_over = session.is_ended() || (session.ends.is_some() && self.is_too_old(session, now_ms));
+        if is_over {
+            return Err(Error::NoSession);
+        }
+        session.used_ms.store(now_ms, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Ends a session.
+    pub fn end(&self, session: &Session) {
+        self.lock().remove(&session.id);
+        session.dismissal.dismiss();
+    }
+
+    /// Counts the sessions, those included that are over and were not looked for since.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.lock().sessions.len()
+    }
+
+    /// Makes room for one more session of somebody.
+    fn make_room(&self, open: &mut Table, who: &Who, now_ms: u64) -> Result<()> {
+        if let Some(session) = open.most_silent(who, self.bounds.per_account.max(1)) {
+            open.remove(&session.id);
+            session.dismissal.dismiss();
+        }
+        if open.sessions.len() >= self.bounds.total {
+            let over = open.sessions.values().filter(|session| self.is_over(session, now_ms));
+            let over: Vec<[u8; ID_BYTES]> = over.map(|session| session.id).collect();
+            over.iter().for_each(|id| open.remove(id));
+        }
+        if open.sessions.len() >= self.bounds.total {
+            return Err(Error::Full("the server has as many sessions as it may have"));
+        }
+        Ok(())
+    }
+
+    fn is_over(&self, session: &Session, now_ms: u64) -> bool {
+        let silence = Duration::from_millis(now_ms.saturating_sub(session.used_ms.load(Ordering::Relaxed)));
+        session.is_ended() || silence > self.bounds.idle || self.is_too_old(session, now_ms)
+    }
+
+    fn is_too_old(&self, session: &Session, now_ms: u64) -> bool {
+        Duration::from_millis(now_ms.saturating_sub(session.begun_ms)) > self.bounds.age
+    }
+
+    fn now_ms(&self) -> u64 {
+        u64::try_from(self.clock.monotonic().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn take_apart(token: &str) -> Option<([u8; ID_BYTES], [u8; SECRET_BYTES])> {
+    if token.len() != TOKEN_CHARACTERS {
+        return None;
+    }
+    let bytes = BASE64URL_NOPAD.decode(token.as_bytes()).ok()?;
+    let (id, secret) = bytes.split_at_checked(ID_BYTES)?;
+    Some((id.try_into().ok()?, secret.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use base::sim::{SeededRandom, SimClock};
+
+    use super::*;
+
+    struct TestSeat(Dismissal);
+
+    impl Seat for TestSeat {
+        fn number(&self) -> u64 {
+            0
+        }
+
+        fn dismissal(&self) -> &Dismissal {
+            &self.0
+        }
+    }
+
+    struct World {
+        clock: Arc<SimClock>,
+        sessions: Sessions,
+    }
+
+    fn world(per_account: usize, total: usize) -> World {
+        let clock = Arc::new(SimClock::new());
+        let bounds = Bounds { per_account, total, ..Bounds::default() };
+        let sessions = Sessions::new(bounds, Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(SeededRandom::new(1)));
+        World { clock, sessions }
+    }
+
+    impl World {
+        fn log_in(&self, who: &str) -> Result<String> {
+            let seat = Box::new(TestSeat(Dismissal::default()));
+            self.sessions.begin(who.to_owned(), seat).map(|(token, _)| token)
+        }
+
+        fn stands(&self, token: &str) -> bool {
+            self.sessions.find(token).is_ok()
+        }
+    }
+
+    #[test]
+    fn a_token_stands_for_whom_it_was_given_to_and_only_whole() {
+        let world = world(3, 9);
+        let token = world.log_in("CN=Ann/O=Acme").expect("there is room");
+        assert_eq!(token.len(), TOKEN_CHARACTERS);
+        let session = world.sessions.find(&token).expect("it was given out");
+        assert_eq!(session.who, Who::Person("CN=Ann/O=Acme".to_owned()));
+        for index in 0..token.len() {
+            let other = if token.as_bytes()[index] == b'A' { "B" } else { "A" };
+            let mut forged = token.clone();
+            forged.replace_range(index..=index, other);
+            assert!(!world.stands(&forged), "{index}");
+        }
+        assert!(!world.stands("") && !world.stands(&token[1..]) && !world.stands(&"é".repeat(32)));
+        world.sessions.end(&session);
+        assert!(!world.stands(&token) && session.is_ended());
+    }
+
+    #[test]
+    fn silence_and_age_end_a_session() {
+        let world = world(3, 9);
+        let token = world.log_in("ann").expect("there is room");
+        let session = world.sessions.find(&token).expect("it is there");
+        for _ in 0..48 {
+            world.clock.advance(Duration::from_secs(30 * 60));
+            assert!(world.stands(&token));
+        }
+        world.clock.advance(Duration::from_secs(1));
+        assert!(world.sessions.renew(&session).is_err() && !world.stands(&token), "a day is over");
+        let token = world.log_in("ann").expect("there is room");
+        world.clock.advance(Duration::from_secs(30 * 60 + 1));
+        assert!(!world.stands(&token) && world.sessions.count() == 0);
+    }
+
+    #[test]
+    fn one_session_too_many_ends_the_most_silent_of_the_account() {
+        let world = world(2, 3);
+        let tokens: Vec<String> = (0..2).map(|_| world.log_in("ann").expect("there is room")).collect();
+        let other = world.log_in("bob").expect("there is room");
+        world.clock.advance(Duration::from_secs(1));
+        assert!(world.stands(&tokens[0]));
+        assert!(matches!(world.log_in("carla"), Err(Error::Full(_))));
+        world.sessions.end(&world.sessions.find(&other).expect("it is there"));
+        let third = world.log_in("ann").expect("of her own");
+        assert!(world.stands(&tokens[0]) && !world.stands(&tokens[1]) && world.stands(&third));
+    }
+}
