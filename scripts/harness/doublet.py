@@ -9,7 +9,7 @@ import time
 
 from .processes import Family, wait_for
 
-LISTENERS = ("smtp", "submission", "submission_tls", "imap", "imap_tls", "pop3", "pop3_tls", "admin")
+LISTENERS = ("smtp", "submission", "submission_tls", "imap", "imap_tls", "pop3", "pop3_tls", "native", "admin")
 # Hashing thousands of passwords is not what any of this is about.
 CHEAP_PASSWORDS = {"directory.password_memory": "8KiB", "directory.password_rounds": "1"}
 

@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use base::Timestamp;
+use base::{Name, Timestamp};
 use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
 use serde_json::json;
 use wire::Tls;
@@ -26,6 +26,8 @@ pub struct CertificateFiles {
     key: PathBuf,
     /// The name to make a certificate for when the files are missing; none when they are not ours to make.
     own_name: Option<String>,
+    /// The roots that sign the certificates of other servers.
+    peers: Option<PathBuf>,
 }
 
 /// Why there is no certificate. For the operator.
@@ -44,6 +46,14 @@ pub enum CertificateError {
         /// What is wrong.
         source: wire::TlsError,
     },
+    /// The file of the roots of other servers is none.
+    #[error("{path}: {source}")]
+    Peers {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: wire::TlsError,
+    },
     /// The file is no certificate in PEM form.
     #[error("{0} holds no certificate that can be read")]
     Unreadable(PathBuf),
@@ -56,11 +66,14 @@ impl CertificateFiles {
     /// Takes the files of the configuration, or those of the data folder.
     #[must_use]
     pub fn of(config: &Config, data: &DataFolder, server_name: &str) -> Self {
+        let peers = config.tls.peers.0.as_ref().map(|path| data.resolve(path));
         match (&config.tls.certificate.0, &config.tls.key.0) {
-            (Some(chain), Some(key)) => Self { chain: data.resolve(chain), key: data.resolve(key), own_name: None },
+            (Some(chain), Some(key)) => {
+                Self { chain: data.resolve(chain), key: data.resolve(key), own_name: None, peers }
+            }
             _ => {
                 let (chain, key) = data.own_certificate();
-                Self { chain, key, own_name: Some(server_name.to_owned()) }
+                Self { chain, key, own_name: Some(server_name.to_owned()), peers }
             }
         }
     }
@@ -73,7 +86,11 @@ impl CertificateFiles {
             self.make(name)?;
         }
         let (chain, key) = self.read()?;
-        Tls::new(&chain, &key).map_err(|source| self.refused(source))
+        let roots = self.peers.as_ref().map(|path| read_limited(path, PEM_BYTES_MAX as u64)).transpose()?;
+        let tls = Tls::new(&chain, &key).map_err(|source| self.refused(source))?;
+        let Some(roots) = roots else { return Ok(tls) };
+        let refuse = |source| CertificateError::Peers { path: self.peers.clone().unwrap_or_default(), source };
+        Tls::trusting(&chain, &key, Some(&roots)).map_err(refuse)
     }
 
     /// Reads the files again for a running server. On error the old certificate stays.
@@ -137,6 +154,28 @@ pub struct Description {
     pub not_before: Timestamp,
     /// Until when it is valid.
     pub not_after: Timestamp,
+}
+
+/// Gives the name that a certificate is for, as servers are named in access lists: the common name and organisation of its subject, or else its
+/// first DNS name as the common name.
+#[must_use]
+pub fn server_of(certificate: &[u8], organization: &str) -> Option<Name> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    let text = |attribute: Option<&x509_parser::x509::AttributeTypeAndValue<'_>>| {
+        attribute.and_then(|attribute| attribute.as_str().ok()).map(str::to_owned)
+    };
+    let subject = certificate.subject();
+    let organization = text(subject.iter_organization().next()).unwrap_or_else(|| organization.to_owned());
+    let alternative = certificate.subject_alternative_name().ok().flatten();
+    let dns = alternative.and_then(|names| {
+        names.value.general_names.iter().find_map(|name| match name {
+            GeneralName::DNSName(name) => Some((*name).to_owned()),
+            _ => None,
+        })
+    });
+    let common = text(subject.iter_common_name().next()).or(dns)?;
+    let is_plain = |part: &str| !part.is_empty() && !part.contains(['/', '=', '*']);
+    (is_plain(&common) && is_plain(&organization)).then(|| Name::new(&format!("CN={common}/O={organization}")))
 }
 
 /// Reads the first certificate of a chain.

@@ -76,11 +76,13 @@ pub enum Door {
     Pop3,
     /// Submission.
     Submission,
+    /// The native protocol.
+    Native,
 }
 
 impl Door {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Imap, Self::Pop3, Self::Submission];
+    pub const ALL: [Self; 4] = [Self::Imap, Self::Pop3, Self::Submission, Self::Native];
 
     /// Gives the name.
     #[must_use]
@@ -89,6 +91,7 @@ impl Door {
             Self::Imap => "imap",
             Self::Pop3 => "pop3",
             Self::Submission => "submission",
+            Self::Native => "native",
         }
     }
 }
@@ -96,7 +99,7 @@ impl Door {
 /// Logins by door.
 #[derive(Debug, Default)]
 pub struct LoginCounts {
-    doors: [(Count, Count); 3],
+    doors: [(Count, Count); 4],
 }
 
 impl LoginCounts {
@@ -114,11 +117,12 @@ impl LoginCounts {
     }
 
     fn at(&self, door: Door) -> &(Count, Count) {
-        let [imap, pop3, submission] = &self.doors;
+        let [imap, pop3, submission, native] = &self.doors;
         match door {
             Door::Imap => imap,
             Door::Pop3 => pop3,
             Door::Submission => submission,
+            Door::Native => native,
         }
     }
 }

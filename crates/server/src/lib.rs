@@ -14,6 +14,7 @@ pub mod core;
 pub mod counts;
 pub mod data;
 pub mod demo;
+pub mod deposits;
 pub mod full_text;
 pub mod http;
 pub mod limits;

@@ -44,6 +44,8 @@ pub enum Protocol {
     Pop3,
     /// POP3, TLS from the first byte.
     Pop3Tls,
+    /// The native protocol: gRPC, TLS from the first byte.
+    Native,
     /// LMTP over a local socket.
     Lmtp,
     /// Health and statistics.
@@ -62,6 +64,7 @@ impl Protocol {
             Self::ImapTls => "imap_tls",
             Self::Pop3 => "pop3",
             Self::Pop3Tls => "pop3_tls",
+            Self::Native => "native",
             Self::Lmtp => "lmtp",
             Self::Admin => "admin",
         }
@@ -70,7 +73,7 @@ impl Protocol {
     /// Tells whether TLS begins with the first byte.
     #[must_use]
     pub fn implicit_tls(self) -> bool {
-        matches!(self, Self::SubmissionTls | Self::ImapTls | Self::Pop3Tls)
+        matches!(self, Self::SubmissionTls | Self::ImapTls | Self::Pop3Tls | Self::Native)
     }
 
     /// What a peer hears that cannot be served; nothing where TLS would have to come first.
@@ -79,7 +82,7 @@ impl Protocol {
             Self::Smtp | Self::Submission | Self::Lmtp => "421 4.7.0 Too many connections, try again later\r\n",
             Self::Imap => "* BYE [UNAVAILABLE] Too many connections, try again later\r\n",
             Self::Pop3 => "-ERR [SYS/TEMP] Too many connections, try again later\r\n",
-            Self::SubmissionTls | Self::ImapTls | Self::Pop3Tls | Self::Admin => "",
+            Self::SubmissionTls | Self::ImapTls | Self::Pop3Tls | Self::Native | Self::Admin => "",
         }
     }
 }
@@ -136,7 +139,7 @@ pub struct Bound {
 
 /// Binds everything that the configuration asks for.
 pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<Bound>, ListenError> {
-    let network: [(Protocol, &Listen); 8] = [
+    let network: [(Protocol, &Listen); 9] = [
         (Protocol::Smtp, &keys.smtp),
         (Protocol::Submission, &keys.submission),
         (Protocol::SubmissionTls, &keys.submission_tls),
@@ -144,6 +147,7 @@ pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<Bound>, List
         (Protocol::ImapTls, &keys.imap_tls),
         (Protocol::Pop3, &keys.pop3),
         (Protocol::Pop3Tls, &keys.pop3_tls),
+        (Protocol::Native, &keys.native),
         (Protocol::Admin, &keys.admin),
     ];
     let mut bound = Vec::new();
@@ -311,7 +315,7 @@ mod tests {
     use super::*;
     use crate::config::{Origin, load};
 
-    const ALL_OFF: &str = "smtp submission submission_tls imap imap_tls pop3 pop3_tls lmtp admin";
+    const ALL_OFF: &str = "smtp submission submission_tls imap imap_tls pop3 pop3_tls native lmtp admin";
 
     fn bind(folder: &Path, assignments: &[&str]) -> Result<Vec<Bound>, ListenError> {
         let off = ALL_OFF.split(' ').map(|name| format!("listen.{name}=off"));

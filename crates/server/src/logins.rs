@@ -8,12 +8,12 @@ use std::sync::Arc;
 use base::Name;
 use directory::{AuthError, Directory, Person, ScramLogin};
 use mail::mailbox::{Mail, MailFile};
-use wire::Peer;
+use wire::{Dismissal, Peer};
 
 use crate::config::setting::SenderPolicy;
 use crate::core::Core;
 use crate::counts::{Door, LoginCounts};
-use crate::sessions::Sessions;
+use crate::sessions::{Session, Sessions};
 
 /// Knows passwords and mail files.
 pub struct Logins {
@@ -225,6 +225,11 @@ macro_rules! serve_room {
             serve_room!(@last $room);
         }
     };
+    (@last rpc) => {
+        fn seat(&self) -> Box<dyn rpc::backend::Seat> {
+            Box::new(Seat(self.gate.sessions.begin()))
+        }
+    };
     (@last smtp) => {
         fn may_send_as(&self, login: &str, address: &str) -> bool {
             self.may_send(login, address)
@@ -240,6 +245,20 @@ macro_rules! serve_room {
 serve_room!(imap, Imap, Malformed);
 serve_room!(pop3, Pop3, Malformed);
 serve_room!(smtp, Submission, Wrong);
+serve_room!(rpc, Native, Malformed);
+
+/// A session of the native protocol among those that end with their account. It is not a connection: it may outlive one, and one may carry many.
+struct Seat(Session);
+
+impl rpc::backend::Seat for Seat {
+    fn number(&self) -> u64 {
+        self.0.number()
+    }
+
+    fn dismissal(&self) -> &Dismissal {
+        self.0.dismissal()
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -155,6 +155,7 @@ impl Server {
             Protocol::ImapTls,
             Protocol::Pop3,
             Protocol::Pop3Tls,
+            Protocol::Native,
             Protocol::Lmtp,
         ];
         let traffic = protocols.into_iter().map(|protocol| (protocol, Arc::default())).collect();

@@ -19,7 +19,7 @@ pub(super) fn execute(core: &Core, request: DbRequest, report: &mut Report<'_>) 
     match request {
         DbRequest::List => list(core),
         DbRequest::Create { path, title } => create(core, &path, title.as_deref()),
-        DbRequest::Show { path } => show(core, &path),
+        DbRequest::Open { path } | DbRequest::Show { path } => show(core, &path),
         DbRequest::Set(change) => set(core, &change),
         DbRequest::Acl { path, what } => access::execute(core, &path, &what),
         DbRequest::Rename { path, to } => rename(core, &path, &to),

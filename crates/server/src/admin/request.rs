@@ -322,7 +322,7 @@ pub enum DomainRequest {
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]
 pub enum DbRequest {
-    /// Lists databases.
+    /// Lists databases; with --server those in which the person that --user names has any access.
     List,
     /// Makes an empty database.
     Create {
@@ -331,6 +331,11 @@ pub enum DbRequest {
         /// The title. Default: the path.
         #[arg(long)]
         title: Option<String>,
+    },
+    /// Opens a database over the native protocol, as the person that --user names: tells what it is and what that person may do in it.
+    Open {
+        /// The path in the catalog.
+        path: String,
     },
     /// Shows a database.
     Show {

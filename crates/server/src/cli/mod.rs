@@ -9,12 +9,14 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::admin::Request;
+use crate::admin::request::DbRequest;
 use crate::config::{self, Config, Origin};
 
 mod admin_command;
 mod batch;
 mod config_command;
 mod demo_command;
+pub mod remote;
 mod restore_command;
 mod serve_command;
 pub mod terminal;
@@ -34,6 +36,9 @@ pub struct Place {
     /// Prints results as JSON.
     #[arg(long, global = true)]
     pub json: bool,
+    /// The server that commands go to.
+    #[command(flatten)]
+    pub remote: remote::Remote,
 }
 
 /// Doublet: a collaboration server. Mail, directory and databases in one program.
@@ -59,6 +64,8 @@ enum Command {
     Config(config_command::ConfigCommand),
     /// Brings a backup back into a new data folder.
     Restore(restore_command::RestoreCommand),
+    #[command(flatten)]
+    Remote(remote::RemoteCommand),
     #[command(flatten)]
     Admin(Request),
 }
@@ -94,6 +101,12 @@ fn dispatch(place: &Place, command: Command) -> Result<(), Failure> {
         Command::Demo => demo_command::run(place),
         Command::Config(command) => config_command::run(place, &command),
         Command::Restore(command) => restore_command::run(place, &command),
+        Command::Remote(command) => remote::run(place, command),
+        Command::Admin(Request::Db(DbRequest::List)) if place.remote.server.is_some() => remote::list_databases(place),
+        Command::Admin(Request::Db(DbRequest::Open { path })) => remote::open_database(place, &path),
+        Command::Admin(_) if place.remote.server.is_some() => {
+            Err(Failure("this command works on a data folder: name it with --data, and leave --server out".to_owned()))
+        }
         Command::Admin(request) => admin_command::run(place, request),
     }
 }

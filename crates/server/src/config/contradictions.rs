@@ -35,7 +35,7 @@ pub(super) fn find(config: &Config, known: &[Problem]) -> Vec<Problem> {
 }
 
 fn listeners(keys: &ListenKeys, found: &mut Found<'_>) {
-    let all: [(&'static str, &Listen); 8] = [
+    let all: [(&'static str, &Listen); 9] = [
         ("listen.smtp", &keys.smtp),
         ("listen.submission", &keys.submission),
         ("listen.submission_tls", &keys.submission_tls),
@@ -43,6 +43,7 @@ fn listeners(keys: &ListenKeys, found: &mut Found<'_>) {
         ("listen.imap_tls", &keys.imap_tls),
         ("listen.pop3", &keys.pop3),
         ("listen.pop3_tls", &keys.pop3_tls),
+        ("listen.native", &keys.native),
         ("listen.admin", &keys.admin),
     ];
     let binds: Vec<(&'static str, Bind)> =

@@ -164,6 +164,8 @@ configuration! {
         pop3: Listen = "*:110";
         /// POP3 (TLS from the first byte).
         pop3_tls: Listen = "*:995";
+        /// The native protocol (gRPC, TLS from the first byte).
+        native: Listen = "*:1352";
         /// LMTP over a local socket, for another mail server on this machine. A relative path lies in the data folder. Who can reach the socket's folder may deliver.
         lmtp: ListenPath = "off";
         /// Health and statistics over HTTP. There is no authentication: keep it on loopback.
@@ -175,6 +177,8 @@ configuration! {
         certificate: OptionalPath = "";
         /// The certificate's private key in PEM form. Empty: `tls/key.pem` in the data folder.
         key: OptionalPath = "";
+        /// The certificates that sign those of other servers, in one PEM file: who shows one over the native protocol calls as the server that it names. Empty: nobody.
+        peers: OptionalPath = "";
     }
     /// The store: one for all databases.
     store: StoreKeys {
@@ -325,6 +329,21 @@ configuration! {
         threads: u64 = "1" in ["1", "8"];
         /// Memory that each of them takes while it does.
         memory: ByteSize = "64MiB" in ["16MiB", "4GiB"];
+    }
+    /// The native protocol.
+    native: NativeKeys {
+        /// How long a session may be silent.
+        idle_timeout: Span = "30min" in ["1min", "1w"];
+        /// How long a session lasts at most.
+        session_time: Span = "1d" in ["1min", "30d"];
+        /// Sessions of one account. One more ends the one that was silent longest.
+        sessions_per_account: u64 = "100" in ["1", "100000"];
+        /// Sessions of all accounts together.
+        sessions: u64 = "100000" in ["10", "10000000"];
+        /// The longest time that one call takes. Clients may ask for less.
+        call_timeout: Span = "1min" in ["1s", "1h"];
+        /// Whether replies are compressed (gzip) for clients that take it.
+        compression: bool = "true";
     }
     /// Work in the background.
     tasks: TaskKeys {

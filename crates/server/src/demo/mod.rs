@@ -19,7 +19,7 @@ use crate::data::{DataError, read_limited, write_private};
 pub const DOMAIN: &str = "demo.test";
 
 /// What the demo puts below the configuration file.
-pub const PRESET: [&str; 13] = [
+pub const PRESET: [&str; 14] = [
     "server.name=localhost",
     "server.organization=Demo",
     "server.data=demo-data",
@@ -30,6 +30,7 @@ pub const PRESET: [&str; 13] = [
     "listen.imap_tls=127.0.0.1:1993",
     "listen.pop3=127.0.0.1:1110",
     "listen.pop3_tls=127.0.0.1:1995",
+    "listen.native=127.0.0.1:1352",
     "listen.lmtp=lmtp.sock",
     "listen.admin=127.0.0.1:8080",
     "router.outbound=false",

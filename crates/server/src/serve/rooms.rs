@@ -11,9 +11,11 @@ use smtp::rules::{Encryption, Rules};
 use wire::{Admission, ClientTls, Dismissal, Peer, Stream};
 
 use super::{ServeError, Server, encrypt};
+use crate::certificate::server_of;
 use crate::config::Config;
 use crate::config::setting::AuthenticationPolicy;
 use crate::data::read_limited;
+use crate::deposits::Deposits;
 use crate::limits::{FILE_BYTES_MAX, GOOD_BYE_TIME_MAX};
 use crate::listen::{Protocol, Serve};
 use crate::logins::Logins;
@@ -28,6 +30,7 @@ pub(super) struct Rooms {
     lmtp: Arc<smtp::conn::Service>,
     imap: Arc<imap::Service>,
     pop3: Arc<pop3::Service>,
+    native: Arc<rpc::Service>,
 }
 
 impl Rooms {
@@ -67,6 +70,7 @@ impl Rooms {
                 idle_time_max: config.pop3.idle_timeout.0,
                 shutdown: server.shutdown.clone(),
             }),
+            native: native_service(server, logins, &reception),
         })
     }
 
@@ -81,6 +85,7 @@ impl Rooms {
             Protocol::Pop3Tls => after_handshake(server, serve_pop3(&self.pop3, &server.sessions)),
             Protocol::Imap => serve_imap(&self.imap, &server.sessions),
             Protocol::ImapTls => after_handshake(server, serve_imap(&self.imap, &server.sessions)),
+            Protocol::Native => serve_native(&self.native, server),
             Protocol::Admin => Arc::new(|_, _, _| {}),
         }
     }
@@ -127,6 +132,49 @@ fn imap_options(config: &Config) -> imap::session::Options {
         login_failures_max: u32::try_from(keys.login_failures).unwrap_or(u32::MAX),
         ..imap::session::Options::default()
     }
+}
+
+fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<Reception>) -> Arc<rpc::Service> {
+    let (core, keys) = (&server.core, &server.core.config.native);
+    let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
+    let options = rpc::Options {
+        hostname: core.hostname.clone(),
+        version: concat!("doublet ", env!("CARGO_PKG_VERSION")).to_owned(),
+        scram: core.config.directory.scram,
+        compression: keys.compression,
+        call_time_max: keys.call_timeout.0,
+        sessions: rpc::session::Bounds {
+            per_account: count(keys.sessions_per_account),
+            total: count(keys.sessions),
+            idle: keys.idle_timeout.0,
+            age: keys.session_time.0,
+        },
+    };
+    let ground = rpc::service::Ground {
+        notes: Arc::clone(&core.notes),
+        directory: Arc::clone(&core.directory),
+        credentials: Arc::clone(logins) as Arc<dyn rpc::backend::Credentials>,
+        depositor: Deposits::new(core, logins, reception),
+        pool: server.pool.clone(),
+        clock: Arc::clone(&core.clock),
+        random: Arc::clone(&core.random),
+        shutdown: server.shutdown.clone(),
+    };
+    rpc::Service::new(ground, options)
+}
+
+/// Shakes hands in the task that then serves: what HTTP/2 keeps of a connection is larger than the handshake's state.
+fn serve_native(service: &Arc<rpc::Service>, server: &Server) -> Serve {
+    let (service, sessions, tls) = (Arc::clone(service), Arc::clone(&server.sessions), Arc::clone(&server.tls));
+    let organization = server.core.config.server.organization.clone();
+    Arc::new(move |stream: Stream, peer: Peer, admission: Admission| {
+        let (service, tls, organization) = (Arc::clone(&service), Arc::clone(&tls), organization.clone());
+        spawn(&sessions, peer, admission, |peer, dismissal| async move {
+            let stream = stream.accept_tls_h2(&tls).await?;
+            let server = stream.peer_certificate().and_then(|certificate| server_of(certificate, &organization));
+            rpc::serve(stream, peer.encrypted(), server, service, dismissal).await
+        });
+    })
 }
 
 fn serve_imap(service: &Arc<imap::Service>, sessions: &Arc<Sessions>) -> Serve {

@@ -8,6 +8,7 @@ mod commands;
 mod damage;
 mod edges;
 mod exchangers;
+mod native;
 mod serving;
 mod transport;
 
@@ -28,7 +29,8 @@ struct Place {
     options: Vec<String>,
 }
 
-const LISTENERS: [&str; 8] = ["smtp", "submission", "submission_tls", "imap", "imap_tls", "pop3", "pop3_tls", "admin"];
+const LISTENERS: [&str; 9] =
+    ["smtp", "submission", "submission_tls", "imap", "imap_tls", "pop3", "pop3_tls", "native", "admin"];
 
 impl Place {
     fn new() -> Self {

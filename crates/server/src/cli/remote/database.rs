@@ -1,0 +1,69 @@
+//! `doublet db list` and `doublet db open` at a server.
+
+use client::{Client, v1};
+use serde_json::{Value, json};
+
+use super::refused;
+use crate::admin::Answer;
+use crate::admin::answer::{moment, record};
+use crate::cli::Failure;
+
+/// Lists the databases in which the caller has any access.
+pub(super) async fn list(client: Client) -> Result<Answer, Failure> {
+    let mut rows = Vec::new();
+    let mut after = String::new();
+    loop {
+        let request = v1::ListDatabasesRequest { after, ..v1::ListDatabasesRequest::default() };
+        let page = client.databases().list_databases(request).await.map_err(refused)?.into_inner();
+        rows.extend(page.databases.iter().map(|entry| {
+            record(vec![
+                ("path", json!(entry.path)),
+                ("title", json!(entry.title)),
+                ("kind", kind(entry.kind())),
+                ("access", level(entry.level())),
+                ("replica_id", json!(entry.replica_id)),
+            ])
+        }));
+        if page.next.is_empty() {
+            return Ok(Answer::list(rows));
+        }
+        after = page.next;
+    }
+}
+
+/// Tells what a database is and what the caller may do in it.
+pub(super) async fn open(client: Client, path: String) -> Result<Answer, Failure> {
+    let request = v1::OpenDatabaseRequest { database: Some(key(path)) };
+    let found = client.databases().open_database(request).await.map_err(refused)?.into_inner();
+    let rights = found.rights.unwrap_or_default();
+    Ok(Answer::record(vec![
+        ("path", json!(found.path)),
+        ("title", json!(found.title)),
+        ("kind", kind(found.kind())),
+        ("owner", json!(found.owner)),
+        ("replica_id", json!(found.replica_id)),
+        ("created", moment(Some(base::Timestamp(found.created_us)))),
+        ("access", level(rights.level())),
+        ("creates_documents", json!(rights.create_documents)),
+        ("deletes_documents", json!(rights.delete_documents)),
+        ("creates_folders", json!(rights.create_folders)),
+        ("notes", json!(found.notes)),
+        ("size_bytes", json!(found.size_bytes)),
+        ("quota_bytes", if found.quota_bytes == 0 { Value::Null } else { json!(found.quota_bytes) }),
+        ("modseq", json!(found.modseq)),
+    ]))
+}
+
+/// Names a database by its path.
+pub(super) fn key(path: String) -> v1::DatabaseKey {
+    v1::DatabaseKey { key: Some(v1::database_key::Key::Path(path)) }
+}
+
+fn level(level: v1::AccessLevel) -> Value {
+    let name = level.as_str_name().trim_start_matches("ACCESS_LEVEL_").to_lowercase().replace('_', "-");
+    json!(name)
+}
+
+fn kind(kind: v1::DatabaseKind) -> Value {
+    json!(kind.as_str_name().trim_start_matches("DATABASE_KIND_").to_lowercase().replace('_', ""))
+}

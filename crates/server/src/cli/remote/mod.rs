@@ -1,0 +1,211 @@
+//! Commands that go to a server over the native protocol, here or elsewhere: databases, notes, views, search.
+//!
+//! With `--server` they go there; without, to the server that runs on the data folder, which is found through `listeners.json` and trusted
+//! by its own certificate. They are made as the person that `--user` names, with that person's rights.
+
+use std::future::Future;
+use std::io::{BufRead, IsTerminal};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use client::{Client, Options, Trust};
+
+use super::terminal::{human, json};
+use super::{Failure, Place, print};
+use crate::admin::Answer;
+use crate::certificate::CertificateFiles;
+use crate::config::Config;
+use crate::core::server_name;
+use crate::data::{DataFolder, read_limited};
+use crate::limits::{FILE_BYTES_MAX, PASSWORD_LINE_BYTES_MAX};
+use crate::system::SystemRandom;
+
+mod database;
+mod item;
+mod note;
+
+pub use note::NoteCommand;
+
+/// Where a server is and who calls it; the same for every command that goes to one.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Remote {
+    /// Goes to this server over the native protocol. Without a port: 1352.
+    #[arg(long, global = true, value_name = "HOST[:PORT]", help_heading = "Native protocol")]
+    pub server: Option<String>,
+    /// Who calls: a short name, full name or mail address.
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Native protocol")]
+    pub user: Option<String>,
+    /// The file with the password in its first line, - for standard input. Default: the variable DOUBLET_PASSWORD, else it is asked for.
+    #[arg(long, global = true, value_name = "FILE|-", help_heading = "Native protocol")]
+    pub password_file: Option<PathBuf>,
+    /// The server's own certificate (PEM): no other is taken. Default: certificates that lead to the roots of the configuration (router.roots).
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Native protocol")]
+    pub certificate: Option<PathBuf>,
+}
+
+/// What goes to a server.
+#[derive(Debug, Clone, Subcommand)]
+pub enum RemoteCommand {
+    /// Lists, shows, makes, changes and deletes notes, and their attachments.
+    #[command(subcommand)]
+    Note(NoteCommand),
+}
+
+/// The port of the native protocol, the original's.
+const PORT: u16 = 1352;
+
+/// Runs a command and prints its answer.
+pub fn run(place: &Place, command: RemoteCommand) -> Result<(), Failure> {
+    match command {
+        RemoteCommand::Note(command) => call(place, |client| note::run(client, command)),
+    }
+}
+
+/// Lists databases as the caller sees them.
+pub fn list_databases(place: &Place) -> Result<(), Failure> {
+    call(place, database::list)
+}
+
+/// Opens a database.
+pub fn open_database(place: &Place, path: &str) -> Result<(), Failure> {
+    let path = path.to_owned();
+    call(place, |client| database::open(client, path))
+}
+
+/// Connects, logs in, has something done, and prints what came of it.
+fn call<F>(place: &Place, work: impl FnOnce(Client) -> F) -> Result<(), Failure>
+where
+    F: Future<Output = Result<Answer, Failure>>,
+{
+    let config = place.load()?;
+    let options = options(place, &config)?;
+    let user = place.remote.user.clone().ok_or_else(|| Failure("who calls? Say it with --user".to_owned()))?;
+    let password = password(&place.remote)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::of)?;
+    let answer = runtime.block_on(async {
+        let client = Client::connect(&options).await.map_err(Failure::of)?;
+        match client.login_scram(&user, &password, &SystemRandom).await {
+            Err(client::Error::Call(status)) if status.code() == client::Code::Unimplemented => {
+                client.login(&user, &password).await
+            }
+            outcome => outcome,
+        }
+        .map_err(Failure::of)?;
+        let answer = work(client.clone()).await;
+        // The session would end by itself, later.
+        let _ = client.logout().await;
+        answer
+    })?;
+    print(&if place.json { json(&answer) } else { human(&answer) });
+    answer.complaint.map_or(Ok(()), |complaint| Err(Failure(complaint)))
+}
+
+fn options(place: &Place, config: &Config) -> Result<Options, Failure> {
+    let read = |path: &PathBuf| read_limited(path, FILE_BYTES_MAX).map_err(Failure::of);
+    let data = DataFolder::new(&config.server.data);
+    let Some(server) = &place.remote.server else {
+        let files = CertificateFiles::of(config, &data, &server_name(config));
+        let trust = match &place.remote.certificate {
+            Some(path) => read(path)?,
+            None => read(&files.chain().to_owned())?,
+        };
+        return Ok(Options::new(&local(&data)?, Trust::certificate(&trust).map_err(Failure::of)?));
+    };
+    let trust = match &place.remote.certificate {
+        Some(path) => Trust::certificate(&read(path)?),
+        None => Trust::roots(&read(&config.router.roots)?),
+    };
+    Ok(Options::new(&with_port(server), trust.map_err(Failure::of)?))
+}
+
+/// Adds the port where none is said.
+fn with_port(server: &str) -> String {
+    let has_port = server
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')));
+    match has_port {
+        true => server.to_owned(),
+        false if server.contains(':') && !server.starts_with('[') => format!("[{server}]:{PORT}"),
+        false => format!("{server}:{PORT}"),
+    }
+}
+
+/// Finds the server that runs on the data folder.
+fn local(data: &DataFolder) -> Result<String, Failure> {
+    let none = || {
+        Failure(format!(
+            "no server with a native listener runs on {}; start it with `doublet serve`, or name another with --server",
+            data.path().display()
+        ))
+    };
+    let told = read_limited(&data.listeners(), FILE_BYTES_MAX).map_err(|_| none())?;
+    let told: serde_json::Value = serde_json::from_slice(&told).map_err(|_| none())?;
+    let address = told["native"][0].as_str().ok_or_else(none)?;
+    Ok(address.replace("0.0.0.0:", "127.0.0.1:").replace("[::]:", "[::1]:"))
+}
+
+/// Gets the password: from a file, the environment, or the terminal.
+fn password(remote: &Remote) -> Result<String, Failure> {
+    let line = match &remote.password_file {
+        Some(path) if path.as_os_str() == "-" => first_line()?,
+        Some(path) => {
+            let bytes = read_limited(path, PASSWORD_LINE_BYTES_MAX).map_err(Failure::of)?;
+            String::from_utf8_lossy(&bytes).lines().next().unwrap_or_default().to_owned()
+        }
+        None => match std::env::var("DOUBLET_PASSWORD") {
+            Ok(password) => password,
+            Err(_) => ask()?,
+        },
+    };
+    if line.is_empty() { Err(Failure("the password is empty".to_owned())) } else { Ok(line) }
+}
+
+fn first_line() -> Result<String, Failure> {
+    use std::io::Read;
+    let mut line = String::new();
+    let mut input = std::io::BufReader::new(std::io::stdin().lock().take(PASSWORD_LINE_BYTES_MAX));
+    input.read_line(&mut line).map_err(|error| Failure(format!("cannot read the password: {error}")))?;
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// Asks at the terminal, which does not show what is typed.
+fn ask() -> Result<String, Failure> {
+    use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+    let input = std::io::stdin();
+    if !input.is_terminal() {
+        return Err(Failure("no password: say where it is with --password-file, or set DOUBLET_PASSWORD".to_owned()));
+    }
+    eprint!("Password: ");
+    let shown = tcgetattr(&input).map_err(Failure::of)?;
+    let mut hidden = shown.clone();
+    hidden.local_modes.remove(LocalModes::ECHO);
+    tcsetattr(&input, OptionalActions::Flush, &hidden).map_err(Failure::of)?;
+    let line = first_line();
+    let _ = tcsetattr(&input, OptionalActions::Flush, &shown);
+    eprintln!();
+    line
+}
+
+/// Turns a failed call into words for the terminal.
+fn refused(status: client::Status) -> Failure {
+    match client::reason(&status).as_str() {
+        "" => Failure(format!("the call failed: {status}")),
+        _ => Failure(status.message().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_added_where_none_is_said() {
+        let check = |server: &str, expected: &str| assert_eq!(with_port(server), expected);
+        check("hub.acme.example", "hub.acme.example:1352");
+        check("hub.acme.example:1", "hub.acme.example:1");
+        check("192.0.2.1", "192.0.2.1:1352");
+        check("2001:db8::1", "[2001:db8::1]:1352");
+        check("[2001:db8::1]", "[2001:db8::1]:1352");
+        check("[2001:db8::1]:99", "[2001:db8::1]:99");
+    }
+}

@@ -1,0 +1,347 @@
+//! `doublet note`: notes at a server.
+
+use std::io::{Read, Write};
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use client::v1::item_selection::Extent;
+use client::{Client, v1};
+use serde_json::{Map, Value, json};
+
+use super::database::key;
+use super::item::{hex, read, shown};
+use super::refused;
+use crate::admin::Answer;
+use crate::admin::answer::{moment, record};
+use crate::cli::Failure;
+
+/// Notes that a list shows unless more are asked for.
+const LIST_LIMIT: u32 = 100;
+
+/// Bytes of a piece of an attachment.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Pieces of an attachment that wait for the connection.
+const PIECES_AHEAD: usize = 4;
+
+/// What to do with notes.
+#[derive(Debug, Clone, Subcommand)]
+pub enum NoteCommand {
+    /// Lists documents, by a selection formula if there is one.
+    List {
+        /// The database, as in mail/ann.nsf.
+        database: String,
+        /// The selection, as in 'SELECT Form = "Memo"'.
+        #[arg(long, value_name = "FORMULA")]
+        formula: Option<String>,
+        /// An item to show. May be given several times. Default: Form and Subject.
+        #[arg(long = "item", value_name = "NAME")]
+        items: Vec<String>,
+        /// The most documents to show.
+        #[arg(long, value_name = "COUNT", default_value_t = LIST_LIMIT)]
+        limit: u32,
+        /// Only what changed after this one: the number that the list before ended with.
+        #[arg(long, value_name = "MODSEQ", default_value_t = 0)]
+        since: u64,
+    },
+    /// Shows a note with its items.
+    Get {
+        /// The database.
+        database: String,
+        /// The note: its number, or its UNID of 32 hexadecimal digits.
+        note: String,
+        /// An item to show. May be given several times. Default: all.
+        #[arg(long = "item", value_name = "NAME")]
+        items: Vec<String>,
+    },
+    /// Makes a document.
+    Create {
+        /// The database.
+        database: String,
+        /// Items, as in Subject=Hello Count:number=5 Due:time=2026-01-31T12:00:00Z. The same name several times makes a list.
+        #[arg(value_name = "NAME[:TYPE]=VALUE")]
+        items: Vec<String>,
+        /// The note that it responds to, by its UNID.
+        #[arg(long, value_name = "UNID")]
+        response_to: Option<String>,
+    },
+    /// Changes items of a note; all others stay.
+    Set {
+        /// The database.
+        database: String,
+        /// The note.
+        note: String,
+        /// Items, as with create.
+        #[arg(value_name = "NAME[:TYPE]=VALUE")]
+        items: Vec<String>,
+        /// An item to take out. May be given several times.
+        #[arg(long, value_name = "NAME")]
+        remove: Vec<String>,
+        /// Fails when the note was saved since it had this sequence number.
+        #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
+        expect: u32,
+    },
+    /// Deletes a note.
+    Delete {
+        /// The database.
+        database: String,
+        /// The note.
+        note: String,
+        /// Fails when the note was saved since it had this sequence number.
+        #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
+        expect: u32,
+    },
+    /// Adds a file to a note, in place of the one of that name.
+    Attach {
+        /// The database.
+        database: String,
+        /// The note.
+        note: String,
+        /// The file.
+        file: PathBuf,
+        /// The media type.
+        #[arg(long, value_name = "TYPE", default_value = "application/octet-stream")]
+        media_type: String,
+    },
+    /// Takes a file off a note.
+    Detach {
+        /// The database.
+        database: String,
+        /// The note.
+        note: String,
+        /// The file's name.
+        name: String,
+    },
+    /// Writes an attachment to a file.
+    Fetch {
+        /// The database.
+        database: String,
+        /// The note.
+        note: String,
+        /// The attachment's name.
+        name: String,
+        /// Where it goes. Default: its own name, in this folder. An existing file is not replaced.
+        #[arg(long, value_name = "FILE")]
+        to: Option<PathBuf>,
+    },
+}
+
+/// Runs a command.
+pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, Failure> {
+    match command {
+        NoteCommand::List { database, formula, items, limit, since } => {
+            let items = if items.is_empty() { vec!["Form".to_owned(), "Subject".to_owned()] } else { items };
+            let request = v1::SearchNotesRequest {
+                database: Some(key(database)),
+                formula: formula.unwrap_or_default(),
+                since_modseq: since,
+                items: Some(selection(Extent::Header, items.clone())),
+                limit,
+                ..v1::SearchNotesRequest::default()
+            };
+            list(&client, request, &items).await
+        }
+        NoteCommand::Get { database, note, items } => {
+            let extent = if items.is_empty() { Extent::All } else { Extent::Header };
+            get(&client, database, &note, selection(extent, items)).await
+        }
+        NoteCommand::Create { database, items, response_to } => create(&client, database, &items, response_to).await,
+        NoteCommand::Set { database, note, items, remove, expect } => {
+            let request = v1::UpdateNoteRequest {
+                database: Some(key(database)),
+                note: Some(name(&note)?),
+                expected_sequence: expect,
+                items: read(&items)?,
+                remove,
+                replace_all: false,
+            };
+            saved(client.notes().update_note(request).await)
+        }
+        NoteCommand::Delete { database, note, expect } => delete(&client, database, &note, expect).await,
+        NoteCommand::Attach { database, note, file, media_type } => {
+            attach(&client, database, &note, file, media_type).await
+        }
+        NoteCommand::Detach { database, note, name: file_name } => {
+            let (database, note) = (Some(key(database)), Some(name(&note)?));
+            let request = v1::DetachFileRequest { database, note, expected_sequence: 0, file_name };
+            saved(client.notes().detach_file(request).await)
+        }
+        NoteCommand::Fetch { database, note, name, to } => fetch(&client, database, &note, name, to).await,
+    }
+}
+
+async fn list(client: &Client, request: v1::SearchNotesRequest, items: &[String]) -> Result<Answer, Failure> {
+    let mut replies = client.notes().search_notes(request).await.map_err(refused)?.into_inner();
+    let mut rows = Vec::new();
+    let mut modseq = 0;
+    while let Some(reply) = replies.message().await.map_err(refused)? {
+        rows.extend(reply.notes.iter().map(|note| row(note, items)));
+        modseq = reply.modseq;
+    }
+    let count = rows.len();
+    Ok(Answer::list(rows).and(format!("{count} documents; --since {modseq} shows what comes after them.")))
+}
+
+fn row(note: &v1::Note, items: &[String]) -> Value {
+    let header = note.header.clone().unwrap_or_default();
+    let mut fields = vec![
+        ("note", json!(header.note_id)),
+        ("unid", json!(hex(&header.unid))),
+        ("modified", moment(Some(base::Timestamp(header.modified_us)))),
+        ("size_bytes", json!(header.size_bytes)),
+        ("unread", json!(header.unread)),
+    ];
+    for name in items {
+        let item = note.items.iter().find(|item| item.name.eq_ignore_ascii_case(name));
+        fields.push((name, shown(item.and_then(|item| item.value.as_ref()))));
+    }
+    record(fields)
+}
+
+async fn get(client: &Client, database: String, note: &str, items: v1::ItemSelection) -> Result<Answer, Failure> {
+    let (database, note) = (Some(key(database)), Some(name(note)?));
+    let request = v1::OpenNoteRequest { database, note, items: Some(items), mark_read: false };
+    let found = client.notes().open_note(request).await.map_err(refused)?.into_inner();
+    let header = found.header.clone().unwrap_or_default();
+    let mut values: Map<String, Value> = Map::new();
+    for item in &found.items {
+        let value = shown(item.value.as_ref());
+        match values.get_mut(&item.name) {
+            Some(Value::Array(list)) => list.push(value),
+            Some(first) => *first = json!([first, value]),
+            None => drop(values.insert(item.name.clone(), value)),
+        }
+    }
+    let parent = if header.parent_unid.is_empty() { Value::Null } else { json!(hex(&header.parent_unid)) };
+    Ok(Answer::record(vec![
+        ("note", json!(header.note_id)),
+        ("unid", json!(hex(&header.unid))),
+        ("sequence", json!(header.sequence)),
+        ("modseq", json!(header.modseq)),
+        ("created", moment(Some(base::Timestamp(header.created_us)))),
+        ("modified", moment(Some(base::Timestamp(header.modified_us)))),
+        ("response_to", parent),
+        ("size_bytes", json!(header.size_bytes)),
+        ("unread", json!(header.unread)),
+        ("items", Value::Object(values)),
+    ]))
+}
+
+async fn create(
+    client: &Client,
+    database: String,
+    items: &[String],
+    response_to: Option<String>,
+) -> Result<Answer, Failure> {
+    let parent_unid = response_to.map(|unid| read_unid(&unid)).transpose()?.unwrap_or_default();
+    let database = Some(key(database));
+    let request = v1::CreateNoteRequest { database, items: read(items)?, parent_unid, ..Default::default() };
+    saved(client.notes().create_note(request).await)
+}
+
+async fn delete(client: &Client, database: String, note: &str, expected_sequence: u32) -> Result<Answer, Failure> {
+    let (database, note) = (Some(key(database)), Some(name(note)?));
+    let request = v1::DeleteNoteRequest { database, note, expected_sequence, soft: false };
+    let reply = client.notes().delete_note(request).await.map_err(refused)?.into_inner();
+    if reply.deleted {
+        Ok(Answer::say("The note was deleted."))
+    } else {
+        Err(Failure("there is no such note".to_owned()))
+    }
+}
+
+async fn attach(
+    client: &Client,
+    database: String,
+    note: &str,
+    path: PathBuf,
+    media_type: String,
+) -> Result<Answer, Failure> {
+    let cannot = |error: std::io::Error| Failure(format!("{}: {error}", path.display()));
+    let mut file = std::fs::File::open(&path).map_err(cannot)?;
+    let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+    let header = v1::attach_file_request::Header {
+        database: Some(key(database)),
+        note: Some(name(note)?),
+        expected_sequence: 0,
+        file_name: file_name.ok_or_else(|| Failure("this is not a file".to_owned()))?,
+        media_type,
+        length_bytes: file.metadata().map_err(cannot)?.len(),
+    };
+    let (pieces, said) = client::outgoing(PIECES_AHEAD);
+    let read = async {
+        let part = |part| v1::AttachFileRequest { part: Some(part) };
+        let mut is_taken = pieces.send(part(v1::attach_file_request::Part::Header(header))).await;
+        while is_taken {
+            let mut piece = vec![0; PIECE_BYTES];
+            let length = file.read(&mut piece)?;
+            if length == 0 {
+                break;
+            }
+            piece.truncate(length);
+            is_taken = pieces.send(part(v1::attach_file_request::Part::Content(piece))).await;
+        }
+        drop(pieces);
+        Ok(())
+    };
+    let mut notes = client.notes();
+    let (read, outcome) = tokio::join!(read, notes.attach_file(said));
+    read.map_err(cannot)?;
+    saved(outcome)
+}
+
+async fn fetch(
+    client: &Client,
+    database: String,
+    note: &str,
+    file_name: String,
+    to: Option<PathBuf>,
+) -> Result<Answer, Failure> {
+    let (database, note) = (Some(key(database)), Some(name(note)?));
+    let request = v1::ReadAttachmentRequest { database, note, file_name: file_name.clone(), offset_bytes: 0 };
+    let mut chunks = client.notes().read_attachment(request).await.map_err(refused)?.into_inner();
+    let first = chunks.message().await.map_err(refused)?;
+    // An attachment's name is its sender's: only its last part counts, and nothing is replaced.
+    let own = file_name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let path = to.unwrap_or_else(|| PathBuf::from(own));
+    let cannot = |error: std::io::Error| Failure(format!("{}: {error}", path.display()));
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).open(&path).map_err(cannot)?;
+    let mut next = first;
+    let mut bytes = 0;
+    while let Some(chunk) = next {
+        file.write_all(&chunk.content).map_err(cannot)?;
+        bytes += chunk.content.len();
+        next = chunks.message().await.map_err(refused)?;
+    }
+    Ok(Answer::record(vec![("file", json!(path.display().to_string())), ("length_bytes", json!(bytes))]))
+}
+
+fn saved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, Failure> {
+    let saved = outcome.map_err(refused)?.into_inner();
+    Ok(Answer::record(vec![
+        ("note", json!(saved.note_id)),
+        ("unid", json!(hex(&saved.unid))),
+        ("sequence", json!(saved.sequence)),
+        ("modseq", json!(saved.modseq)),
+    ]))
+}
+
+fn selection(extent: Extent, names: Vec<String>) -> v1::ItemSelection {
+    v1::ItemSelection { extent: extent.into(), names }
+}
+
+/// Reads what names a note: a number, or a UNID.
+fn name(text: &str) -> Result<v1::NoteKey, Failure> {
+    let key = match text.parse() {
+        Ok(number) => v1::note_key::Key::NoteId(number),
+        Err(_) => v1::note_key::Key::Unid(read_unid(text)?),
+    };
+    Ok(v1::NoteKey { key: Some(key) })
+}
+
+fn read_unid(text: &str) -> Result<Vec<u8>, Failure> {
+    let unid: base::Unid = text.parse().map_err(|_| {
+        Failure(format!("{text:?} is neither the number of a note nor a UNID of 32 hexadecimal digits"))
+    })?;
+    Ok(unid.0.to_vec())
+}

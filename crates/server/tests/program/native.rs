@@ -1,0 +1,166 @@
+//! The native protocol, through the command line and through the client of the load generator.
+
+use std::future::Future;
+
+use client::{Client, Code, Options, Trust, v1};
+use serde_json::json;
+
+use crate::{Place, Server};
+
+const PASSWORD: &str = "sesame street";
+
+impl Place {
+    /// Runs a command as somebody who logs in.
+    fn as_user(&self, who: &str, words: &[&str]) -> serde_json::Value {
+        let words = [words, &["--user", who, "--password-file", "-", "--json"]].concat();
+        let said = self.check_input(&words, &format!("{PASSWORD}\n"), "");
+        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{words:?}: {error} in {said:?}"))
+    }
+
+    fn options(&self, server: &Server) -> Options {
+        let certificate = std::fs::read(self.data().join("tls/certificate.pem")).expect("the server has made it");
+        let trust = Trust::certificate(&certificate).expect("it is one");
+        Options::new(server.listeners.get("native").expect("it listens"), trust)
+    }
+}
+
+/// Does something with a client that has logged in.
+fn with_client<F: Future<Output = ()>>(place: &Place, server: &Server, who: &str, work: impl FnOnce(Client) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let options = place.options(server);
+    runtime.block_on(async {
+        let client = Client::connect(&options).await.expect("the server is there");
+        client.login(who, PASSWORD).await.expect("the password is right");
+        work(client).await;
+    });
+}
+
+fn database(path: &str) -> Option<v1::DatabaseKey> {
+    Some(v1::DatabaseKey { key: Some(v1::database_key::Key::Path(path.to_owned())) })
+}
+
+fn note(number: u32) -> Option<v1::NoteKey> {
+    Some(v1::NoteKey { key: Some(v1::note_key::Key::NoteId(number)) })
+}
+
+fn text(name: &str, text: &str) -> v1::Item {
+    v1::Item {
+        name: name.to_owned(),
+        flags: Some(v1::ItemFlags { summary: true, ..v1::ItemFlags::default() }),
+        value: Some(v1::Value { kind: Some(v1::value::Kind::Text(text.to_owned())) }),
+    }
+}
+
+fn reason_of<T: std::fmt::Debug>(outcome: Result<T, client::Status>) -> (Code, String) {
+    let status = outcome.expect_err("it must fail");
+    (status.code(), client::reason(&status))
+}
+
+#[test]
+fn notes_live_on_the_command_line() {
+    let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
+    place.check(&["db", "create", "plan.nsf"], "was made");
+    place.check(&["db", "acl", "plan.nsf", "set", "ann@acme.test", "--level", "editor"], "");
+    let server = place.serve();
+    let ann = |words: &[&str]| place.as_user("ann", words);
+    let opened = ann(&["db", "open", "plan.nsf"]);
+    assert_eq!((&opened["access"], &opened["creates_folders"]), (&json!("editor"), &json!(false)));
+    let made = ann(&["note", "create", "plan.nsf", "Form=Task", "Subject=Paint", "Who=a", "Who=b", "Days:number=2"]);
+    let unid = made["unid"].as_str().expect("it has one").to_owned();
+    let read = ann(&["note", "get", "plan.nsf", &unid]);
+    assert_eq!(read["items"], json!({"Form": "Task", "Subject": "Paint", "Who": ["a", "b"], "Days": 2.0}));
+    let saved = ann(&["note", "set", "plan.nsf", &unid, "Subject=Sand", "--remove", "Who", "--expect", "1"]);
+    assert_eq!(saved["sequence"], json!(2));
+    place.check_fails(
+        &[
+            "note",
+            "set",
+            "plan.nsf",
+            &unid,
+            "Subject=x",
+            "--expect",
+            "1",
+            "--user",
+            "ann",
+            "--password-file",
+            "no-such",
+        ],
+        "no-such",
+    );
+    let listed = ann(&["note", "list", "plan.nsf", "--formula", "Days > 1", "--item", "Subject", "--item", "Who"]);
+    assert_eq!((&listed[0]["Subject"], &listed[0]["Who"]), (&json!("Sand"), &json!(null)));
+    assert_eq!(ann(&["note", "list", "plan.nsf", "--formula", "Days > 2"]), json!([]));
+    std::fs::write(place.path("a.bin"), vec![7; 700_000]).expect("there is room");
+    ann(&["note", "attach", "plan.nsf", &unid, "a.bin"]);
+    let fetched = ann(&["note", "fetch", "plan.nsf", &unid, "a.bin", "--to", "b.bin"]);
+    assert_eq!(fetched["length_bytes"], json!(700_000));
+    assert_eq!(std::fs::read(place.path("b.bin")).expect("it was written"), vec![7; 700_000]);
+    ann(&["note", "detach", "plan.nsf", &unid, "a.bin"]);
+    ann(&["note", "delete", "plan.nsf", &unid]);
+    let address = server.listeners.get("native").expect("it listens").clone();
+    let certificate = place.data().join("tls/certificate.pem").display().to_string();
+    let elsewhere = ["--server", &address, "--certificate", &certificate];
+    let listed = place.as_user("bob@acme.test", &[&["db", "list"], &elsewhere[..]].concat());
+    let paths: Vec<&str> = listed.as_array().expect("a list").iter().filter_map(|row| row["path"].as_str()).collect();
+    assert!(paths.contains(&"mail/bob.nsf") && !paths.contains(&"plan.nsf"), "{paths:?}");
+    server.stop();
+}
+
+#[test]
+fn conflicts_rights_and_missing_notes_are_told_apart() {
+    let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
+    let server = place.serve();
+    with_client(&place, &server, "ann", |client| async move {
+        let mail = || database("mail/ann.nsf");
+        let create = v1::CreateNoteRequest { database: mail(), items: vec![text("A", "1")], ..Default::default() };
+        let made = client.notes().create_note(create).await.expect("it is hers").into_inner();
+        let update = |expected_sequence| v1::UpdateNoteRequest {
+            database: mail(),
+            note: note(made.note_id),
+            expected_sequence,
+            items: vec![text("A", "2")],
+            ..Default::default()
+        };
+        client.notes().update_note(update(1)).await.expect("nobody else has saved it");
+        let status = client.notes().update_note(update(1)).await.expect_err("a conflict");
+        let detail = client::details::detail(&status).expect("it is told").detail;
+        let expected = v1::error_detail::Conflict { unid: made.unid, expected_sequence: 1, found_sequence: 2 };
+        assert_eq!(detail, Some(v1::error_detail::Detail::Conflict(expected)));
+        let open = v1::OpenNoteRequest { database: mail(), note: note(9_999), ..Default::default() };
+        let missing = reason_of(client.notes().open_note(open).await);
+        assert_eq!(missing, (Code::NotFound, "not-found".to_owned()));
+        let foreign = v1::OpenDatabaseRequest { database: database("mail/bob.nsf") };
+        let denied = reason_of(client.databases().open_database(foreign).await);
+        assert_eq!(denied, (Code::PermissionDenied, "access".to_owned()));
+    });
+    server.stop();
+}
+
+#[test]
+fn sessions_end_with_logout_and_with_their_account() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    let server = place.serve();
+    let people = &place;
+    with_client(&place, &server, "ann", |client| async move {
+        let whoami = || async { client.sessions().get_session(v1::GetSessionRequest {}).await };
+        assert_eq!(whoami().await.expect("she is logged in").into_inner().name, "CN=ann/O=acme.test");
+        let other = client.login("ann@acme.test", PASSWORD).await.expect("a second session");
+        client.logout().await.expect("it is there");
+        let no_session = (Code::Unauthenticated, "session".to_owned());
+        assert_eq!(reason_of(whoami().await), no_session);
+        client.resume(&other.token).expect("a token");
+        assert_eq!(reason_of(whoami().await), no_session, "it is that of the second login that was ended");
+        let wrong = client.login("ann", "wrong").await.expect_err("the password is wrong").to_string();
+        assert!(wrong.contains("wrong name or password"), "{wrong}");
+        client.login("ann", PASSWORD).await.expect("the password is right");
+        people.check(&["user", "set", "ann", "--disable"], "was changed");
+        // The next call may come before the server has looked; then its identity is refused all the same.
+        assert_eq!(reason_of(whoami_database(&client).await), no_session);
+    });
+    server.stop();
+}
+
+async fn whoami_database(client: &Client) -> Result<(), client::Status> {
+    let request = v1::OpenDatabaseRequest { database: database("mail/ann.nsf") };
+    client.databases().open_database(request).await.map(|_| ())
+}
