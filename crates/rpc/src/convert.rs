@@ -169,20 +169,29 @@ pub fn acl_out(acl: &notes::Acl, sequence: u32) -> v1::Acl {
         roles: acl.roles.iter().cloned().collect(),
         uniform: acl.uniform,
         sequence,
+        internet_max: Some(access_level(acl.internet_max).into()),
     }
 }
 
-/// Takes a list of who may do what.
-pub fn acl_in(acl: v1::Acl) -> Result<notes::Acl> {
+/// Takes a list of who may do what. What it does not say is as in `before`.
+pub fn acl_in(acl: v1::Acl, before: &notes::Acl) -> Result<notes::Acl> {
+    let internet_max = acl
+        .internet_max
+        .map(|level| level_in(level).ok_or_else(|| Error::invalid("internet_max is a level that does not exist")));
     Ok(notes::Acl {
+        internet_max: internet_max.transpose()?.unwrap_or(before.internet_max),
         entries: acl.entries.into_iter().map(acl_entry_in).collect::<Result<_>>()?,
         roles: acl.roles.into_iter().collect(),
         uniform: acl.uniform,
     })
 }
 
+fn level_in(level: i32) -> Option<AclLevel> {
+    usize::try_from(level).ok().and_then(|level| AclLevel::ALL.get(level).copied())
+}
+
 fn acl_entry_in(entry: v1::AclEntry) -> Result<AclEntry> {
-    let level = usize::try_from(entry.level).ok().and_then(|level| AclLevel::ALL.get(level).copied());
+    let level = level_in(entry.level);
     let kinds = [
         AclKind::Unspecified,
         AclKind::Person,
@@ -283,9 +292,13 @@ mod tests {
         acl.entries.push(AclEntry { kind: AclKind::Server, flags, ..AclEntry::new("Hub/Acme", AclLevel::Manager) });
         acl.roles.insert("[A]".to_owned());
         acl.uniform = true;
-        assert_eq!(acl_in(acl_out(&acl, 7)).expect("it was ours"), acl);
+        acl.internet_max = AclLevel::Author;
+        let other = notes::Acl::default();
+        assert_eq!(acl_in(acl_out(&acl, 7), &other).expect("it was ours"), acl);
+        let silent = v1::Acl { internet_max: None, ..acl_out(&acl, 7) };
+        assert_eq!(acl_in(silent, &other).expect("it was ours").internet_max, other.internet_max);
         let broken =
             v1::Acl { entries: vec![v1::AclEntry { level: 7, ..v1::AclEntry::default() }], ..v1::Acl::default() };
-        assert!(acl_in(broken).is_err());
+        assert!(acl_in(broken, &acl).is_err());
     }
 }

@@ -94,3 +94,21 @@ pub const LOOKUPS_MAX: usize = 500;
 
 /// Most databases that one call looks at to find those that the caller may see.
 pub const DATABASE_LOOKS_MAX: usize = 2_000;
+
+/// Most entries of one reply.
+pub const ENTRIES_PER_REPLY_MAX: usize = 1_000;
+
+/// Entries of one reply unless the client says otherwise.
+pub const ENTRIES_DEFAULT: usize = 100;
+
+/// Most items that stand for columns of a folder that has none.
+pub const FOLDER_ITEMS_MAX: usize = 100;
+
+/// Most values of a key that is looked for.
+pub const FIND_KEYS_MAX: usize = 64;
+
+/// Changes that one step applies to the index of a view.
+pub const REFRESH_STEP_CHANGES: usize = 500;
+
+/// How long a view that is opened is brought up to date (`docs/views.md`).
+pub const REFRESH_TIME_MAX: Duration = Duration::from_secs(2);

@@ -21,7 +21,11 @@ pub(crate) fn get(desk: &Desk, request: v1::GetAclRequest) -> Result<Done<v1::Ac
 /// Replaces the list.
 pub(crate) fn set(desk: &Desk, request: v1::SetAclRequest) -> Result<Done<v1::Acl>> {
     let access = desk.access_to_change::<level::Manager>(request.database)?;
-    let acl = acl_in(request.acl.unwrap_or_default())?;
+    let before = {
+        let reader = access.lower::<level::Reader>();
+        reader.read()?.acl()
+    };
+    let acl = acl_in(request.acl.unwrap_or_default(), &before)?;
     if !acl.entries.iter().any(|entry| entry.level == AclLevel::Manager) {
         return Err(Error::invalid("somebody must keep Manager access"));
     }

@@ -85,7 +85,7 @@ impl Search {
             return Err(Error::Purged { modseq: reading.modseq().0 });
         }
         let surroundings = reading.surroundings();
-        let some = reading.changes_some(self.at, STEP_CHANGES)?;
+        let some = reading.changes_page(self.at, STEP_CHANGES)?;
         let mut reply = v1::SearchNotesReply::default();
         let mut bytes = 0;
         let mut told_to = self.at;
