@@ -3,6 +3,8 @@
 //! `server` implements this over `directory` and `mail`; the tests implement it in memory. All methods may block and
 //! are called on worker threads.
 
+use std::pin::Pin;
+
 use wire::{Dismissal, Peer};
 
 /// Why nobody was logged in.
@@ -93,17 +95,15 @@ pub enum DepositError {
     Unavailable(String),
 }
 
+/// Becomes ready when a message that was taken can no longer be lost.
+pub type Durable = Pin<Box<dyn Future<Output = Result<(), DepositError>> + Send>>;
+
 /// A message that was taken.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deposited {
     /// The server's identifier of it.
     pub id: String,
-    /// Mailboxes here that have it.
-    pub delivered: usize,
-    /// Recipients for whom it is queued.
-    pub queued: usize,
-    /// What must be durable before anybody is told.
-    pub ticket: store::Ticket,
+    /// The client is told when this is ready.
+    pub durable: Durable,
 }
 
 /// Takes messages from users.

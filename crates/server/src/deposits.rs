@@ -1,15 +1,35 @@
 //! Mail that comes through the native protocol: the rules of submission in that protocol's words.
+//!
+//! What SMTP's submission checks and mends is checked and mended here by the same code: who may send as whom, in the envelope and in `From`; whether the
+//! recipients can be; line ends, hops, `Date`, `Message-ID`, `Bcc`. The message gets a trace field that says how it came.
 
 use std::sync::Arc;
 
+use base::{Clock, Random};
+use directory::Directory;
 use rpc::backend::{Deposit, DepositError, Deposited, Depositor};
+use smtp::Refusal;
+use smtp::backend::{Acceptor, Credentials, RecipientReply, Recipients};
+use smtp::envelope::{Body, Envelope, Place, Protocol, Recipient, Sender};
+use smtp::limits::HOPS_MAX;
+use smtp::submission::{Mending, mend};
+use smtp::trace::{address_literal, date};
 
 use crate::core::Core;
 use crate::logins::Logins;
 use crate::reception::Reception;
 
+/// Bytes of randomness in an identifier of a message.
+const ID_BYTES: usize = 9;
+
 /// Takes messages from users.
 pub struct Deposits {
+    directory: Arc<Directory>,
+    logins: Arc<Logins>,
+    reception: Arc<Reception>,
+    hostname: String,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
     message_bytes_max: u64,
     recipients_max: usize,
 }
@@ -17,16 +37,104 @@ pub struct Deposits {
 impl Deposits {
     /// Makes it.
     #[must_use]
-    pub fn new(core: &Core, _: &Arc<Logins>, _: &Arc<Reception>) -> Arc<Self> {
+    pub fn new(core: &Core, logins: &Arc<Logins>, reception: &Arc<Reception>) -> Arc<Self> {
         let limits = &core.config.limits;
-        let recipients_max = usize::try_from(limits.recipients).unwrap_or(usize::MAX);
-        Arc::new(Self { message_bytes_max: limits.message_size.0, recipients_max })
+        Arc::new(Self {
+            directory: Arc::clone(&core.directory),
+            logins: Arc::clone(logins),
+            reception: Arc::clone(reception),
+            hostname: core.hostname.clone(),
+            clock: Arc::clone(&core.clock),
+            random: Arc::clone(&core.random),
+            message_bytes_max: limits.message_size.0,
+            recipients_max: usize::try_from(limits.recipients).unwrap_or(usize::MAX),
+        })
+    }
+
+    /// Gives the envelope sender: what was said, or the caller's first address.
+    fn sender(&self, deposit: &Deposit) -> Result<String, DepositError> {
+        let own = || {
+            let person = self.directory.person(&deposit.login).map_err(|_| unavailable())?;
+            let address = person.and_then(|person| person.address().map(ToString::to_string));
+            address.ok_or_else(|| DepositError::Sender("you have no address to send from".to_owned()))
+        };
+        let address = if deposit.sender.is_empty() { own()? } else { deposit.sender.clone() };
+        if self.logins.may_send_as(&deposit.login, &address) {
+            return Ok(address);
+        }
+        Err(DepositError::Sender(format!("{address} is not an address of yours")))
+    }
+
+    fn recipients(&self, sender: &Sender, addresses: &[String]) -> Result<Vec<Recipient>, DepositError> {
+        let mut recipients: Vec<Recipient> = Vec::with_capacity(addresses.len());
+        for address in addresses {
+            let address = address.trim();
+            if recipients.iter().any(|known| known.address == address) {
+                continue;
+            }
+            let place = match self.reception.check(sender, address) {
+                RecipientReply::Local => Place::Local,
+                RecipientReply::Remote => Place::Remote,
+                RecipientReply::OverQuota => {
+                    return Err(DepositError::MailboxFull(format!("the mailbox of {address} is full")));
+                }
+                RecipientReply::Unavailable => return Err(unavailable()),
+                other => return Err(DepositError::Recipient(why(address, other))),
+            };
+            recipients.push(Recipient { address: address.to_owned(), place, notify: None, original: None });
+        }
+        Ok(recipients)
+    }
+
+    /// Gives the message as it goes on: with a trace field, whole lines, and what was missing.
+    fn mended(&self, deposit: &Deposit, sender: &str, id: &str) -> Result<Vec<u8>, DepositError> {
+        let text = smtp::codec::data::normalize_line_ends(&deposit.message);
+        if smtp::header::hops(&text) > HOPS_MAX {
+            return Err(DepositError::Invalid("the message has been passed on too often".to_owned()));
+        }
+        let now = self.clock.now();
+        let from = address_literal(deposit.peer.ip());
+        let trace =
+            format!("Received: from {from}\r\n\tby {} with DOUBLET id {id};\r\n\t{}\r\n", self.hostname, date(now));
+        let message = [trace.as_bytes(), &text].concat();
+        let mending = Mending { hostname: &self.hostname, id, reverse_path: sender, now };
+        mend(message, trace.len(), &mending).map_err(|refusal| refused(&refusal))
+    }
+
+    fn id(&self) -> String {
+        let mut bytes = [0; ID_BYTES];
+        self.random.fill(&mut bytes);
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
 impl Depositor for Deposits {
-    fn deposit(&self, _: Deposit) -> Result<Deposited, DepositError> {
-        Err(DepositError::Unavailable("not built yet".to_owned()))
+    fn deposit(&self, deposit: Deposit) -> Result<Deposited, DepositError> {
+        if deposit.message.len() as u64 > self.message_bytes_max {
+            return Err(DepositError::TooLarge("the message is too large".to_owned()));
+        }
+        self.reception.room(deposit.message.len() as u64).map_err(|refusal| refused(&refusal))?;
+        let (id, reverse_path) = (self.id(), self.sender(&deposit)?);
+        let message = self.mended(&deposit, &reverse_path, &id)?;
+        let sender = Sender { peer: deposit.peer, login: Some(deposit.login.clone()), reverse_path };
+        let recipients = self.recipients(&sender, &deposit.recipients)?;
+        let is_ascii = message.is_ascii();
+        let smtputf8 = recipients.iter().any(|recipient| !recipient.address.is_ascii());
+        let envelope = Envelope {
+            id: id.clone(),
+            sender,
+            recipients,
+            envelope_id: None,
+            ret: None,
+            body: if is_ascii { Body::SevenBit } else { Body::EightBitMime },
+            smtputf8,
+            helo: address_literal(deposit.peer.ip()),
+            protocol: Protocol::Esmtp,
+            received: self.clock.now(),
+        };
+        let accepted = self.reception.accept(envelope, message).map_err(|refusal| refused(&refusal))?;
+        let durable = async move { accepted.durable.await.map_err(|refusal| refused(&refusal)) };
+        Ok(Deposited { id, durable: Box::pin(durable) })
     }
 
     fn message_bytes_max(&self) -> u64 {
@@ -36,4 +144,25 @@ impl Depositor for Deposits {
     fn recipients_max(&self) -> usize {
         self.recipients_max
     }
+}
+
+fn why(address: &str, reply: RecipientReply) -> String {
+    let text = reply.refusal().map_or_else(|| "it cannot be".into(), |refusal| refusal.text);
+    format!("{address}: {text}")
+}
+
+/// Puts SMTP's refusal into the native protocol's words.
+fn refused(refusal: &Refusal) -> DepositError {
+    let text = refusal.text.to_string();
+    match (refusal.code, refusal.status.1) {
+        (552, _) => DepositError::TooLarge(text),
+        (452, 2) => DepositError::MailboxFull(text),
+        (400..=499, _) => DepositError::Unavailable(text),
+        (_, 7) => DepositError::Sender(text),
+        _ => DepositError::Invalid(text),
+    }
+}
+
+fn unavailable() -> DepositError {
+    DepositError::Unavailable("the directory cannot tell now, try again later".to_owned())
 }

@@ -20,16 +20,5 @@ missing! {
     restore: RestoreNoteRequest => SavedNote;
     open_profile: OpenProfileRequest => Note;
     update_profile: UpdateProfileRequest => SavedNote;
-    list_views: ListViewsRequest => ListViewsReply;
-    open_collection: OpenCollectionRequest => Collection;
-    update_collection: UpdateCollectionRequest => Collection;
-    read_entries: ReadEntriesRequest => ReadEntriesReply;
-    find_by_key: FindByKeyRequest => FindByKeyReply;
-    create_folder: CreateFolderRequest => View;
-    rename_folder: RenameFolderRequest => View;
-    delete_folder: DeleteFolderRequest => DeleteFolderReply;
-    move_notes: MoveNotesRequest => MoveNotesReply;
-    poll_new_mail: PollNewMailRequest => PollNewMailReply;
-    lookup_names: LookupNamesRequest => LookupNamesReply;
     search_full_text: SearchFullTextRequest => SearchFullTextReply;
 }

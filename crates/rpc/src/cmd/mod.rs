@@ -15,13 +15,18 @@ use crate::session::{Sessions, Who};
 
 pub(crate) mod acl;
 pub(crate) mod attachment;
+pub(crate) mod change;
 pub(crate) mod database;
+pub(crate) mod deposit;
 pub(crate) mod edit;
+pub(crate) mod folder;
 pub(crate) mod missing;
+pub(crate) mod names;
 pub(crate) mod note;
 pub(crate) mod search;
 pub(crate) mod session;
 pub(crate) mod unread;
+pub(crate) mod view;
 
 /// Where a verb works: what the room stands on, and who asks.
 pub(crate) struct Desk {

@@ -11,8 +11,8 @@ use proto::v1::sessions_server::Sessions;
 use proto::v1::views_server::Views;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Replies, exchange, streams, table};
-use crate::cmd::{acl, attachment, database, edit, missing, note, session, unread};
+use super::{Replies, exchange, streams, table, take, waiting};
+use crate::cmd::{acl, attachment, database, edit, folder, missing, names, note, session, unread, view};
 
 type Outcome<R> = Result<Response<R>, Status>;
 
@@ -80,29 +80,41 @@ table! { Notes {
 }
 
 table! { Views {
-    list_views: ListViewsRequest => ListViewsReply = missing::list_views;
-    open_collection: OpenCollectionRequest => Collection = missing::open_collection;
-    update_collection: UpdateCollectionRequest => Collection = missing::update_collection;
-    read_entries: ReadEntriesRequest => ReadEntriesReply = missing::read_entries;
-    find_by_key: FindByKeyRequest => FindByKeyReply = missing::find_by_key;
-    create_folder: CreateFolderRequest => View = missing::create_folder;
-    rename_folder: RenameFolderRequest => View = missing::rename_folder;
-    delete_folder: DeleteFolderRequest => DeleteFolderReply = missing::delete_folder;
-    move_notes: MoveNotesRequest => MoveNotesReply = missing::move_notes;
-} }
-
-table! { Changes {
-    poll_new_mail: PollNewMailRequest => PollNewMailReply = missing::poll_new_mail;
+    list_views: ListViewsRequest => ListViewsReply = view::list;
+    read_entries: ReadEntriesRequest => ReadEntriesReply = view::read;
+    find_by_key: FindByKeyRequest => FindByKeyReply = view::find_by_key;
+    create_folder: CreateFolderRequest => View = folder::create;
+    rename_folder: RenameFolderRequest => View = folder::rename;
+    delete_folder: DeleteFolderRequest => DeleteFolderReply = folder::delete;
+    move_notes: MoveNotesRequest => MoveNotesReply = folder::move_notes;
 }
+    async fn open_collection(&self, request: Request<v1::OpenCollectionRequest>) -> Outcome<v1::Collection> {
+        let (caller, asked) = take(request)?;
+        let opening = view::Opening { database: asked.database, view: asked.view, by_hand: false };
+        Ok(Response::new(waiting::open_collection(self, &caller, opening).await?))
+    }
+
+    async fn update_collection(&self, request: Request<v1::UpdateCollectionRequest>) -> Outcome<v1::Collection> {
+        let (caller, asked) = take(request)?;
+        let opening = view::Opening { database: asked.database, view: asked.view, by_hand: true };
+        Ok(Response::new(waiting::open_collection(self, &caller, opening).await?))
+    }
+}
+
+table! { Changes {}
     type WatchChangesStream = Replies<v1::ChangeBatch>;
 
-    async fn watch_changes(&self, _: Request<v1::WatchChangesRequest>) -> Outcome<Self::WatchChangesStream> {
-        Err(crate::error::Error::Missing("WatchChanges").into())
+    async fn watch_changes(&self, request: Request<v1::WatchChangesRequest>) -> Outcome<Self::WatchChangesStream> {
+        waiting::watch_changes(self, request)
+    }
+
+    async fn poll_new_mail(&self, request: Request<v1::PollNewMailRequest>) -> Outcome<v1::PollNewMailReply> {
+        waiting::poll_new_mail(self, request).await
     }
 }
 
 table! { Directory {
-    lookup_names: LookupNamesRequest => LookupNamesReply = missing::lookup_names;
+    lookup_names: LookupNamesRequest => LookupNamesReply = names::lookup;
 } }
 
 table! { Search {
@@ -110,7 +122,10 @@ table! { Search {
 } }
 
 table! { Mail {}
-    async fn deposit_mail(&self, _: Request<Streaming<v1::DepositMailRequest>>) -> Outcome<v1::DepositMailReply> {
-        Err(crate::error::Error::Missing("DepositMail").into())
+    async fn deposit_mail(
+        &self,
+        request: Request<Streaming<v1::DepositMailRequest>>,
+    ) -> Outcome<v1::DepositMailReply> {
+        streams::deposit_mail(self, request).await
     }
 }

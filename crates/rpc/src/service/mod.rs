@@ -30,6 +30,7 @@ use crate::session::{Bounds, Sessions};
 mod calls;
 mod exchange;
 mod streams;
+mod waiting;
 
 /// What the operator may set.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{Replies, Service, replies, take};
 use crate::cmd::attachment::{self, Content};
+use crate::cmd::deposit;
 use crate::cmd::search::Search;
 use crate::error::{Error, Result};
 use crate::limits::CHUNK_BYTES;
@@ -112,4 +113,36 @@ pub(super) fn append(content: &mut Vec<u8>, piece: &[u8], length_max: usize) -> 
     }
     content.extend_from_slice(piece);
     Ok(())
+}
+
+/// Serves `DepositMail`.
+pub(super) async fn deposit_mail(
+    service: &Service,
+    request: Request<Streaming<v1::DepositMailRequest>>,
+) -> Outcome<v1::DepositMailReply> {
+    use v1::deposit_mail_request::Part;
+    let (caller, mut messages) = take(request)?;
+    let Some(Part::Envelope(envelope)) = messages.message().await?.and_then(|message| message.part) else {
+        return Err(Error::invalid("the first message has the envelope").into());
+    };
+    let depositor = &service.ground.depositor;
+    deposit::check(&envelope, depositor.recipients_max(), depositor.message_bytes_max())?;
+    let bytes_max = usize::try_from(depositor.message_bytes_max()).unwrap_or(usize::MAX);
+    let mut rooms = Vec::new();
+    let mut content = Vec::new();
+    while let Some(message) = messages.message().await? {
+        let Some(Part::Content(piece)) = message.part else {
+            return Err(Error::invalid("the other messages have content").into());
+        };
+        rooms.push(service.budget.take(piece.len())?);
+        append(&mut content, &piece, bytes_max)?;
+    }
+    let deposited = service
+        .work(&caller, move |desk| {
+            let _rooms = rooms;
+            deposit::deposit(desk, envelope, content)
+        })
+        .await?;
+    deposited.durable.await.map_err(deposit::refused)?;
+    Ok(Response::new(v1::DepositMailReply { id: deposited.id }))
 }

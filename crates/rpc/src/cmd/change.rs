@@ -1,0 +1,119 @@
+//! What happens in a database, and whether mail came.
+
+use std::pin::Pin;
+
+use base::Modseq;
+use notes::change::{Change, ChangeEntry};
+use notes::{FolderDesign, Reading, level};
+use proto::v1;
+
+use super::Desk;
+use crate::error::{Error, Result};
+use crate::limits::STEP_CHANGES;
+use crate::service::Done;
+
+/// Ready when something may have changed.
+pub(crate) type Changed = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A change stream: what it is about, and how far it is.
+pub(crate) struct Watch {
+    request: v1::WatchChangesRequest,
+    at: Modseq,
+}
+
+/// What a look has brought.
+pub(crate) struct Look {
+    /// The changes, and how far they go.
+    pub batch: v1::ChangeBatch,
+    /// There are more at once.
+    pub more: bool,
+    /// What to wait for before the next look, when there are no more.
+    pub changed: Changed,
+}
+
+impl Watch {
+    /// Begins where the client is.
+    pub(crate) fn begin(request: v1::WatchChangesRequest) -> Self {
+        Self { at: Modseq(request.since_modseq), request }
+    }
+
+    /// Tells whether the stream ends when there is nothing more.
+    pub(crate) fn is_once(&self) -> bool {
+        self.request.once
+    }
+
+    /// Looks what changed; gives itself back, further on.
+    pub(crate) fn look(mut self, desk: &Desk) -> Result<Done<(Look, Self)>> {
+        let access = desk.access::<level::Reader>(self.request.database.clone())?;
+        // Before the look, so that a change between the two is heard.
+        let changed = access.database().listen();
+        let reading = access.read()?;
+        if self.at > Modseq(0) && !reading.is_complete_since(self.at) {
+            return Err(Error::Purged { modseq: reading.modseq().0 });
+        }
+        let page = reading.changes_page(self.at, STEP_CHANGES)?;
+        let mut batch = v1::ChangeBatch { changes: Vec::new(), modseq: page.up_to.0 };
+        for entry in &page.entries {
+            batch.changes.extend(told(&reading, entry, self.request.documents_only)?);
+        }
+        self.at = page.up_to;
+        let more = self.at < reading.modseq();
+        let ticket = reading.ticket();
+        Ok(Done::after((Look { batch, more, changed: Box::pin(changed) }, self), ticket))
+    }
+}
+
+fn told(reading: &Reading<'_>, entry: &ChangeEntry, documents_only: bool) -> Result<Option<v1::Change>> {
+    use v1::change::Kind;
+    let header = reading.header(entry.note)?;
+    if documents_only && header.as_ref().is_some_and(|header| !header.class.is_document()) {
+        return Ok(None);
+    }
+    let (kind, folder_ids) = match &entry.change {
+        Change::Changed { folders } => (Kind::Changed, folders.iter().map(|place| place.folder.0).collect()),
+        Change::Deleted { folders, .. } => (Kind::Deleted, folders.iter().map(|place| place.folder.0).collect()),
+        Change::Left { from, .. } => (Kind::Left, vec![from.folder.0]),
+    };
+    let mut change = v1::Change {
+        modseq: entry.modseq.0,
+        note_id: entry.note.0,
+        kind: kind.into(),
+        folder_ids,
+        ..v1::Change::default()
+    };
+    if let Some(header) = header {
+        change.unid = header.unid.0.to_vec();
+        change.sequence = header.sequence;
+        change.note_class = i32::from(header.class.0);
+    }
+    Ok(Some(change))
+}
+
+/// The name of the folder into which mail comes.
+const INBOX: &str = "INBOX";
+
+/// Looks into the caller's inbox; gives what to wait for besides.
+pub(crate) fn poll(desk: &Desk, state: &[u8]) -> Result<Done<(v1::PollNewMailReply, Changed)>> {
+    let person = desk.person()?.ok_or_else(|| Error::State("a server has no mail file".to_owned()))?;
+    if person.mail_file.is_empty() {
+        return Err(Error::State("there is no mail file".to_owned()));
+    }
+    let key = v1::database_key::Key::Path(person.mail_file.clone());
+    let access = desk.access::<level::Reader>(Some(v1::DatabaseKey { key: Some(key) }))?;
+    let changed = access.database().listen();
+    let reading = access.read()?;
+    let folders = reading.folders()?;
+    let is_inbox = |folder: &&FolderDesign| folder.title.eq_ignore_ascii_case(INBOX);
+    let inbox = folders.iter().find(is_inbox).ok_or_else(|| Error::State("there is no inbox".to_owned()))?;
+    let reader = reading.folder(inbox.view)?;
+    let (folder, totals) = (reader.state(), reader.totals()?);
+    drop(reader);
+    let now = [folder.uid_validity.to_be_bytes(), folder.uid_next.to_key()].concat();
+    let new_mail = match state.len() {
+        0 => totals.unseen > 0,
+        _ => state != now.as_slice(),
+    };
+    let reply = v1::PollNewMailReply { state: now, new_mail, unread: totals.unseen, messages: totals.count };
+    let ticket = reading.ticket();
+    Ok(Done::after((reply, Box::pin(changed) as Changed), ticket))
+}

@@ -1,0 +1,55 @@
+//! Handing messages to the router, in the caller's name.
+
+use proto::v1;
+use tonic::Code;
+
+use super::{Desk, at_most};
+use crate::backend::{Deposit, DepositError, Deposited};
+use crate::error::{Error, Result};
+use crate::service::Done;
+
+/// Refuses before the message comes what would be refused behind it.
+pub(crate) fn check(
+    envelope: &v1::deposit_mail_request::Envelope,
+    recipients_max: usize,
+    message_bytes_max: u64,
+) -> Result<()> {
+    if envelope.recipients.is_empty() {
+        return Err(Error::invalid("the message goes to nobody"));
+    }
+    at_most(envelope.recipients.len(), "recipients of a message", recipients_max)?;
+    if envelope.length_bytes > message_bytes_max {
+        return Err(Error::Limit { what: "bytes of a message", max: message_bytes_max });
+    }
+    Ok(())
+}
+
+/// Deposits a message.
+pub(crate) fn deposit(
+    desk: &Desk,
+    envelope: v1::deposit_mail_request::Envelope,
+    message: Vec<u8>,
+) -> Result<Done<Deposited>> {
+    let person = desk.person()?.ok_or_else(|| Error::State("servers send through SMTP".to_owned()))?;
+    let deposit = Deposit {
+        login: person.name.canonical().to_owned(),
+        peer: desk.caller.peer,
+        sender: envelope.sender,
+        recipients: envelope.recipients,
+        message,
+    };
+    Ok(Done::at_once(desk.ground.depositor.deposit(deposit).map_err(refused)?))
+}
+
+/// Puts a refusal into the room's words.
+pub(crate) fn refused(error: DepositError) -> Error {
+    let (reason, code, text) = match error {
+        DepositError::Sender(text) => ("sender", Code::PermissionDenied, text),
+        DepositError::Recipient(text) => ("recipient", Code::InvalidArgument, text),
+        DepositError::TooLarge(text) => ("limit", Code::ResourceExhausted, text),
+        DepositError::MailboxFull(text) => ("mailbox-full", Code::ResourceExhausted, text),
+        DepositError::Invalid(text) => ("invalid", Code::InvalidArgument, text),
+        DepositError::Unavailable(text) => ("unavailable", Code::Unavailable, text),
+    };
+    Error::Mail { reason, code, text }
+}

@@ -1,0 +1,57 @@
+//! Looking names up in the directory.
+
+use directory::{Group, Person, Resolution};
+use proto::v1;
+use proto::v1::name_entry::Kind;
+
+use super::{Desk, at_most};
+use crate::error::Result;
+use crate::limits::{LOGIN_BYTES_MAX, LOOKUPS_MAX};
+use crate::service::Done;
+
+/// Looks names up.
+pub(crate) fn lookup(desk: &Desk, request: v1::LookupNamesRequest) -> Result<Done<v1::LookupNamesReply>> {
+    desk.identity()?;
+    at_most(request.names.len(), "names of a call", LOOKUPS_MAX)?;
+    let entries = request.names.into_iter().map(|query| look_up(desk, query)).collect::<Result<_>>()?;
+    Ok(Done::at_once(v1::LookupNamesReply { entries }))
+}
+
+fn look_up(desk: &Desk, query: String) -> Result<v1::NameEntry> {
+    let directory = &desk.ground.directory;
+    let entry = v1::NameEntry { query, ..v1::NameEntry::default() };
+    if entry.query.len() > LOGIN_BYTES_MAX {
+        return Ok(entry);
+    }
+    if let Some(person) = directory.person(&entry.query)?.filter(|person| !person.disabled) {
+        return Ok(of_person(entry, &person));
+    }
+    if let Some(group) = directory.group(&entry.query)? {
+        return Ok(of_group(entry, &group));
+    }
+    if let Resolution::Remote(address) = directory.resolve(&entry.query)? {
+        return Ok(v1::NameEntry { kind: Kind::Remote.into(), address: address.to_string(), ..entry });
+    }
+    Ok(entry)
+}
+
+fn of_person(entry: v1::NameEntry, person: &Person) -> v1::NameEntry {
+    v1::NameEntry {
+        kind: Kind::Person.into(),
+        name: person.name.canonical().to_owned(),
+        address: person.address().map(ToString::to_string).unwrap_or_default(),
+        display_name: person.display_name(),
+        mail_file: person.mail_file.clone(),
+        ..entry
+    }
+}
+
+fn of_group(entry: v1::NameEntry, group: &Group) -> v1::NameEntry {
+    v1::NameEntry {
+        kind: Kind::Group.into(),
+        name: group.name.canonical().to_owned(),
+        address: group.addresses.first().map(ToString::to_string).unwrap_or_default(),
+        members: u32::try_from(group.members.len()).unwrap_or(u32::MAX),
+        ..entry
+    }
+}

@@ -1,0 +1,320 @@
+//! Views as collections: what there is, bringing an index up to date, reading entries, finding by key.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use base::{NoteId, ViewId};
+use notes::view::cell::{Cell, One};
+use notes::view::entries::{EntryReader, EntryRow, Mask, Request, Start};
+use notes::view::navigate::{Expansion, Navigator};
+use notes::view::note::ViewInfo;
+use notes::view::reader::{Shown, Tumbler, ViewReader};
+use notes::view::sort_key::Order;
+use notes::{Reading, level};
+use proto::v1;
+use proto::v1::value::Kind;
+
+use super::{Desk, at_most, folder};
+use crate::error::{Error, Result};
+use crate::limits::{ENTRIES_DEFAULT, ENTRIES_PER_REPLY_MAX, FIND_KEYS_MAX, REFRESH_STEP_CHANGES};
+use crate::service::Done;
+
+/// Lists views and folders.
+pub(crate) fn list(desk: &Desk, request: v1::ListViewsRequest) -> Result<Done<v1::ListViewsReply>> {
+    use v1::list_views_request::Kind as Wanted;
+    let access = desk.access::<level::Reader>(request.database.clone())?;
+    let reading = access.read()?;
+    let views = reading.views()?;
+    let mut listed: Vec<v1::View> = views.iter().map(|info| describe(info)).collect();
+    let folders = reading.folders()?;
+    let is_plain = |number: ViewId| views.iter().all(|info| info.id() != number);
+    listed.extend(folders.iter().filter(|folder| is_plain(folder.view)).map(folder::describe));
+    listed.retain(|view| match request.kind() {
+        Wanted::All => true,
+        Wanted::Views => !view.folder,
+        Wanted::Folders => view.folder,
+    });
+    Ok(Done::after(v1::ListViewsReply { views: listed }, reading.ticket()))
+}
+
+/// A collection that is being opened: which view it is of, and whether its index is brought up to date.
+#[derive(Clone)]
+pub(crate) struct Opening {
+    pub database: Option<v1::DatabaseKey>,
+    pub view: Option<v1::ViewKey>,
+    /// Also where the view is refreshed by hand.
+    pub by_hand: bool,
+}
+
+impl Opening {
+    /// Applies some changes to the index; tells whether there are none left.
+    pub(crate) fn refresh(&self, desk: &Desk) -> Result<Done<bool>> {
+        let access = desk.access::<level::Reader>(self.database.clone())?;
+        let note = {
+            let reading = access.read()?;
+            let Some(info) = find(&reading, self.view.as_ref())? else { return Ok(Done::at_once(true)) };
+            let is_manual = info.view.design.refresh == notes::view::design::Refresh::Manual;
+            if is_manual && !self.by_hand && reading.view(info.note).is_ok() {
+                return Ok(Done::at_once(true));
+            }
+            info.note
+        };
+        Ok(Done::at_once(access.view_refresh(note, REFRESH_STEP_CHANGES)?.complete))
+    }
+
+    /// Tells how large the collection is.
+    pub(crate) fn describe(&self, desk: &Desk, late: bool) -> Result<Done<v1::Collection>> {
+        let access = desk.access::<level::Reader>(self.database.clone())?;
+        let reading = access.read()?;
+        let Some(info) = find(&reading, self.view.as_ref())? else {
+            let folder = folder::find_in(&reading, self.view.clone())?;
+            return Ok(Done::after(folder::open(&reading, &folder)?, reading.ticket()));
+        };
+        let view = reading.view(info.note)?;
+        let rows = reading.view_rows(&view, 0)?;
+        let collection = v1::Collection {
+            view: Some(describe(&info)),
+            documents: rows.total()?.documents,
+            entries: rows.count()?,
+            modseq: rows.applied()?.0,
+            late,
+            unread: 0,
+        };
+        drop(rows);
+        Ok(Done::after(collection, reading.ticket()))
+    }
+}
+
+/// Reads entries.
+pub(crate) fn read(desk: &Desk, request: v1::ReadEntriesRequest) -> Result<Done<v1::ReadEntriesReply>> {
+    let access = desk.access::<level::Reader>(request.database.clone())?;
+    let reading = access.read()?;
+    let Some(info) = find(&reading, request.view.as_ref())? else {
+        let folder = folder::find_in(&reading, request.view.clone())?;
+        return Ok(Done::after(folder::read(&reading, &folder, &request)?, reading.ticket()));
+    };
+    let view = reading.view(info.note)?;
+    let reader = EntryReader::open(&reading, &view, collation(request.collation))?;
+    let asked = asked(&reader, &request)?;
+    let entries = reader.read(&asked)?;
+    let mask = request.mask.unwrap_or_default();
+    let columns = info.view.design.columns.len();
+    let reply = v1::ReadEntriesReply {
+        entries: entries.rows.into_iter().map(|row| entry(row, mask, columns)).collect(),
+        more: entries.next.is_some(),
+        next: entries.next.unwrap_or_default(),
+        skipped: u32::try_from(entries.skipped).unwrap_or(u32::MAX),
+        modseq: reader.rows().applied()?.0,
+    };
+    drop(reader);
+    Ok(Done::after(reply, reading.ticket()))
+}
+
+/// Finds entries by the values of their sorted columns.
+pub(crate) fn find_by_key(desk: &Desk, request: v1::FindByKeyRequest) -> Result<Done<v1::FindByKeyReply>> {
+    at_most(request.keys.len(), "values of a key", FIND_KEYS_MAX)?;
+    let access = desk.access::<level::Reader>(request.database)?;
+    let reading = access.read()?;
+    let info = find(&reading, request.view.as_ref())?.ok_or_else(|| notes::Error::not_found("the view"))?;
+    let view = reading.view(info.note)?;
+    let rows = reading.view_rows(&view, collation(request.collation))?;
+    let values = request.keys.iter().map(one).collect::<Result<Vec<_>>>()?;
+    let reply = match rows.find_by_key(&values, request.partial)? {
+        None => v1::FindByKeyReply::default(),
+        Some(found) => v1::FindByKeyReply {
+            position: Some(tumbler_out(&rows.tumbler(&found.first)?)),
+            matches: found.rows,
+            key: found.first,
+        },
+    };
+    drop(rows);
+    Ok(Done::after(reply, reading.ticket()))
+}
+
+/// Finds a view by number or name; nothing where there is none, or only a folder without columns.
+fn find(reading: &Reading<'_>, key: Option<&v1::ViewKey>) -> Result<Option<Arc<ViewInfo>>> {
+    match key.and_then(|key| key.key.as_ref()) {
+        None => Err(Error::invalid("no view is named")),
+        Some(v1::view_key::Key::ViewId(number)) => {
+            Ok(reading.views()?.into_iter().find(|info| info.note == NoteId(*number)))
+        }
+        Some(v1::view_key::Key::Name(name)) => match reading.view_find(name) {
+            Ok(info) => Ok(Some(info)),
+            Err(notes::Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        },
+    }
+}
+
+fn collation(number: u32) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn describe(info: &ViewInfo) -> v1::View {
+    let collations = info.view.design.collations();
+    let clicked = |column: usize, order| {
+        let place = collations.iter().skip(1).position(|collation| collation.first() == Some(&(column, order)));
+        place.map_or(0, |place| u32::try_from(place.saturating_add(1)).unwrap_or(0))
+    };
+    let sort = |column: usize| {
+        let place = collations.first().and_then(|own| own.iter().position(|(sorted, _)| *sorted == column));
+        place.map_or(0, |place| u32::try_from(place.saturating_add(1)).unwrap_or(0))
+    };
+    let column = |(index, column): (usize, &notes::view::design::Column)| v1::Column {
+        title: column.title.clone(),
+        item: column.item.clone(),
+        sort: sort(index),
+        descending: column.sort == Some(Order::Descending),
+        categorized: column.categorised,
+        hidden: column.hidden,
+        ascending_collation: clicked(index, Order::Ascending),
+        descending_collation: clicked(index, Order::Descending),
+    };
+    v1::View {
+        view_id: info.note.0,
+        unid: info.unid.0.to_vec(),
+        name: info.view.title.clone(),
+        aliases: info.view.aliases.clone(),
+        folder: info.view.kind.folder,
+        flags: info.view.kind.letters(),
+        columns: info.view.design.columns.iter().enumerate().map(column).collect(),
+    }
+}
+
+/// Puts what a client asks for into the words of views.
+fn asked(reader: &EntryReader<'_>, request: &v1::ReadEntriesRequest) -> Result<Request> {
+    let mask = request.mask.unwrap_or_default();
+    let goes_to_the_end = request.skip_count == u32::MAX && request.skip_navigator() == v1::Navigator::Next;
+    let start = match (&request.start, request.start_row) {
+        _ if goes_to_the_end => Start::End,
+        _ if !request.start_key.is_empty() => Start::Key(request.start_key.clone()),
+        (_, row) if row > 0 => Start::Position(row - 1),
+        (Some(tumbler), _) if !tumbler.levels.is_empty() => Start::Tumbler(tumbler_in(tumbler)?),
+        _ => Start::Beginning,
+    };
+    let skip_count = if goes_to_the_end { 0 } else { u64::from(request.skip_count) };
+    let limit = match usize::try_from(request.count).unwrap_or(usize::MAX) {
+        0 => ENTRIES_DEFAULT,
+        limit => limit.min(ENTRIES_PER_REPLY_MAX),
+    };
+    Ok(Request {
+        start,
+        skip: (navigator(request.skip_navigator()), skip_count),
+        navigator: navigator(request.navigator()),
+        limit,
+        expansion: Arc::new(expansion(reader.rows(), request.expansion.as_ref())?),
+        mask: Mask { place: mask.position, position: mask.row, counts: mask.counts, unread: mask.unread },
+    })
+}
+
+fn expansion(rows: &ViewReader<'_>, said: Option<&v1::Expansion>) -> Result<Expansion> {
+    let Some(said) = said else { return Ok(Expansion::default()) };
+    at_most(said.exceptions.len(), "expanded and collapsed rows", notes::limits::VIEW_EXPANSIONS_MAX)?;
+    let mut keys = HashSet::with_capacity(said.exceptions.len());
+    for tumbler in &said.exceptions {
+        keys.extend(rows.at(&tumbler_in(tumbler)?)?);
+    }
+    Ok(if said.collapsed { Expansion::none_but(keys)? } else { Expansion::all_but(keys)? })
+}
+
+fn navigator(navigator: v1::Navigator) -> Navigator {
+    use v1::Navigator as N;
+    match navigator {
+        N::Current => Navigator::Current,
+        N::Next => Navigator::Next,
+        N::Prev => Navigator::Previous,
+        N::Parent => Navigator::Parent,
+        N::Child => Navigator::Child,
+        N::NextPeer => Navigator::NextPeer,
+        N::PrevPeer => Navigator::PreviousPeer,
+        N::FirstPeer => Navigator::FirstPeer,
+        N::LastPeer => Navigator::LastPeer,
+        N::NextMain => Navigator::NextMain,
+        N::PrevMain => Navigator::PreviousMain,
+        N::NextUnread => Navigator::NextUnread,
+        N::PrevUnread => Navigator::PreviousUnread,
+        N::NextExpanded => Navigator::NextExpanded,
+        N::PrevExpanded => Navigator::PreviousExpanded,
+        N::NextCategory => Navigator::NextCategory,
+        N::PrevCategory => Navigator::PreviousCategory,
+    }
+}
+
+fn tumbler_in(tumbler: &v1::Tumbler) -> Result<Tumbler> {
+    at_most(tumbler.levels.len(), "levels of a position", notes::limits::TUMBLER_LEVELS_MAX)?;
+    if tumbler.levels.contains(&0) {
+        return Err(Error::invalid("positions are counted from 1"));
+    }
+    Ok(Tumbler(tumbler.levels.iter().map(|number| u64::from(*number)).collect()))
+}
+
+fn tumbler_out(tumbler: &Tumbler) -> v1::Tumbler {
+    v1::Tumbler { levels: tumbler.0.iter().map(|number| u32::try_from(*number).unwrap_or(u32::MAX)).collect() }
+}
+
+fn entry(row: EntryRow, mask: v1::ReadMask, columns: usize) -> v1::Entry {
+    let counts = row.counts;
+    let mut told = v1::Entry {
+        key: row.key,
+        level: u32::try_from(row.depth).unwrap_or(u32::MAX),
+        position: row.place.as_ref().map(tumbler_out),
+        row: row.position.map_or(0, |position| position.saturating_add(1)),
+        unread: row.unread.unwrap_or(false),
+        siblings: counts.map_or(0, |counts| counts.siblings),
+        children: counts.map_or(0, |counts| counts.children),
+        descendants: counts.map_or(0, |counts| counts.descendants),
+        ..v1::Entry::default()
+    };
+    match row.shown {
+        Shown::Category { tally, .. } => {
+            told.category = true;
+            told.name = tally.name().to_owned();
+            if mask.values {
+                told.values = vec![v1::Value::default(); columns];
+                for (column, total) in row.totals {
+                    told.values[column] = v1::Value { kind: Some(Kind::Number(total)) };
+                }
+            }
+        }
+        Shown::Document { note, row } => {
+            told.note_id = note.0;
+            told.unid = if mask.unid { row.unid.0.to_vec() } else { Vec::new() };
+            told.response = row.response_level > 0;
+            told.conflict = row.conflict;
+            if mask.values {
+                told.values = row.cells.iter().map(cell).collect();
+            }
+        }
+    }
+    told
+}
+
+fn cell(cell: &Cell) -> v1::Value {
+    let kind = match cell {
+        Cell::None => None,
+        Cell::Texts(texts) => Some(match texts.as_slice() {
+            [text] => Kind::Text(text.clone()),
+            _ => Kind::TextList(v1::TextList { values: texts.clone() }),
+        }),
+        Cell::Numbers(numbers) => Some(match numbers.as_slice() {
+            [number] => Kind::Number(*number),
+            _ => Kind::NumberList(v1::NumberList { values: numbers.clone() }),
+        }),
+        Cell::Times(times) => Some(match times.as_slice() {
+            [time] => Kind::TimeUs(time.0),
+            _ => Kind::TimeList(v1::TimeList { values_us: times.iter().map(|time| time.0).collect() }),
+        }),
+        Cell::Error(text) => Some(Kind::Text(text.clone())),
+    };
+    v1::Value { kind }
+}
+
+fn one(value: &v1::Value) -> Result<One<'_>> {
+    match &value.kind {
+        None => Ok(One::None),
+        Some(Kind::Text(text)) => Ok(One::Text(text)),
+        Some(Kind::Number(number)) => Ok(One::Number(*number)),
+        Some(Kind::TimeUs(time)) => Ok(One::Time(base::Timestamp(*time))),
+        Some(_) => Err(Error::invalid("keys are single texts, numbers and times")),
+    }
+}

@@ -1,0 +1,100 @@
+//! Calls that wait: for a view's index, for changes, for mail. While they wait no worker is held.
+
+use proto::v1;
+use tokio::time::{Instant, sleep_until};
+use tonic::{Request, Response, Status};
+
+use super::{Replies, Service, replies, take};
+use crate::cmd::change::{self, Watch};
+use crate::cmd::view::Opening;
+use crate::error::Result;
+use crate::gate::Caller;
+use crate::limits::{HEARTBEAT, POLL_TIME_MAX, REFRESH_TIME_MAX};
+
+type Outcome<R> = std::result::Result<Response<R>, Status>;
+
+/// Serves `OpenCollection` and `UpdateCollection`: applies changes to the index a step at a time, others may write in between.
+pub(super) async fn open_collection(service: &Service, caller: &Caller, opening: Opening) -> Result<v1::Collection> {
+    let begun = Instant::now();
+    let late = loop {
+        let step = opening.clone();
+        if service.work(caller, move |desk| step.refresh(desk)).await? {
+            break false;
+        }
+        if begun.elapsed() > REFRESH_TIME_MAX {
+            break true;
+        }
+    };
+    service.work(caller, move |desk| opening.describe(desk, late)).await
+}
+
+/// Serves `WatchChanges`.
+pub(super) fn watch_changes(
+    service: &Service,
+    request: Request<v1::WatchChangesRequest>,
+) -> Outcome<Replies<v1::ChangeBatch>> {
+    let (caller, message) = take(request)?;
+    let start = Following { watch: Watch::begin(message), is_over: false, told: None };
+    Ok(Response::new(replies(service.clone(), caller, start, |service, caller, following| async move {
+        follow(&service, &caller, following).await
+    })))
+}
+
+/// A change stream between two messages.
+struct Following {
+    watch: Watch,
+    is_over: bool,
+    /// How far the client was told that it is.
+    told: Option<u64>,
+}
+
+async fn follow(
+    service: &Service,
+    caller: &Caller,
+    mut following: Following,
+) -> Result<Option<(v1::ChangeBatch, Following)>> {
+    if following.is_over {
+        return Ok(None);
+    }
+    let silent_until = Instant::now() + HEARTBEAT;
+    loop {
+        if let Some(session) = &caller.session {
+            service.sessions.renew(session)?;
+        }
+        let watch = following.watch;
+        let (look, watch) = service.work(caller, move |desk| watch.look(desk)).await?;
+        following.watch = watch;
+        let is_news = !look.batch.changes.is_empty() || following.told != Some(look.batch.modseq);
+        following.is_over = following.watch.is_once() && !look.more;
+        if is_news || following.is_over || Instant::now() >= silent_until {
+            following.told = Some(look.batch.modseq);
+            return Ok(Some((look.batch, following)));
+        }
+        tokio::select! {
+            () = look.changed => {}
+            () = sleep_until(silent_until) => {}
+        }
+    }
+}
+
+/// Serves `PollNewMail`.
+pub(super) async fn poll_new_mail(
+    service: &Service,
+    request: Request<v1::PollNewMailRequest>,
+) -> Outcome<v1::PollNewMailReply> {
+    let (caller, message) = take(request)?;
+    let patience = std::time::Duration::from_millis(message.wait_ms.into()).min(POLL_TIME_MAX);
+    let until = Instant::now() + patience;
+    loop {
+        let state = message.state.clone();
+        let (reply, changed) = service.work(&caller, move |desk| change::poll(desk, &state)).await?;
+        if reply.new_mail || Instant::now() >= until {
+            return Ok(Response::new(reply));
+        }
+        tokio::select! {
+            () = changed => {}
+            () = sleep_until(until) => {}
+            () = service.shutdown.draining() => return Ok(Response::new(reply)),
+        }
+    }
+}
