@@ -363,3 +363,24 @@ proptest! {
         asked.iter().for_each(|asked| model.check(asked));
     }
 }
+
+/// An index that is ahead of a store which lost its last writes would take the next ones, which get the same numbers, for applied.
+#[test]
+fn nothing_is_committed_before_it_is_durable_in_the_store() {
+    let mut model = Model::new();
+    model.apply(&Step::Create { subject: vec![0], body: vec![], is_restricted: false });
+    model.catch_up();
+    let database = model.database();
+    let applied = model.search.applied(database.number());
+    model.memory.faults().hold_syncs();
+    model.apply(&Step::Create { subject: vec![1], body: vec![], is_restricted: false });
+    model.apply(&Step::Update { limit: 100 });
+    model.memory.faults().fail_next_sync();
+    model.memory.faults().release_syncs();
+    assert!(model.search.commit().is_err(), "the store cannot make it durable");
+    model.crash(&[]);
+    assert_eq!(model.search.applied(database.number()), applied);
+    model.apply(&Step::Create { subject: vec![2], body: vec![], is_restricted: false });
+    model.catch_up();
+    (0..3).for_each(|word| model.check(&Asked::Word(word)));
+}
