@@ -224,30 +224,33 @@ pub async fn run(indexer: Indexer, (delay, idle): (Duration, Duration), shutdown
 /// Brings everything up to date that is due.
 async fn pass(indexer: &Arc<Mutex<Indexer>>, idle: Duration, shutdown: &Shutdown) {
     let Some(due) = blocking(indexer, |indexer| indexer.due()).await else { return };
-    let mut pending = 0;
+    let mut updated = Vec::new();
     for record in due {
         if shutdown.is_draining() {
             break;
         }
-        let stop = shutdown.clone();
-        let path = record.path.clone();
+        let (stop, path) = (shutdown.clone(), record.path.clone());
         let indexed = blocking(indexer, move |indexer| indexer.update(&record, &|| stop.is_draining())).await;
-        pending += 1;
-        if let Some(indexed) = indexed.filter(|indexed| *indexed > 0) {
-            tracing::debug!(target: "full_text", %path, indexed, "brought up to date");
-        }
+        updated.push((path, indexed.unwrap_or(0)));
         if !idle.is_zero() {
             // What rests between databases is not kept waiting for all of them.
-            pending = 0;
-            blocking(indexer, |indexer| indexer.commit()).await;
+            commit(indexer, std::mem::take(&mut updated)).await;
             tokio::select! {
                 () = shutdown.draining() => {}
                 () = tokio::time::sleep(idle) => {}
             }
         }
     }
-    if pending > 0 {
-        blocking(indexer, |indexer| indexer.commit()).await;
+    commit(indexer, updated).await;
+}
+
+/// Makes what was applied visible, and says so.
+async fn commit(indexer: &Arc<Mutex<Indexer>>, updated: Vec<(String, usize)>) {
+    if updated.is_empty() || blocking(indexer, |indexer| indexer.commit()).await.is_none() {
+        return;
+    }
+    for (path, indexed) in updated.into_iter().filter(|(_, indexed)| *indexed > 0) {
+        tracing::debug!(target: "full_text", %path, indexed, "brought up to date");
     }
 }
 

@@ -9,6 +9,7 @@ mod damage;
 mod edges;
 mod exchangers;
 mod native;
+mod searching;
 mod serving;
 mod transport;
 

@@ -1,0 +1,29 @@
+//! Full-text search through the program: what is delivered is found, also after a kill, with and without a running server.
+
+use crate::{Place, deliver};
+
+#[test]
+fn what_is_delivered_is_found() {
+    let mut place = Place::with_people(&["ann@acme.test"]);
+    for assignment in ["full_text.delay=0s", "log.filter=full_text=debug"] {
+        place.options.extend(["--set".to_owned(), assignment.to_owned()]);
+    }
+    place.check(&["db", "index", "mail/ann.nsf", "--full-text", "immediate"], "0 documents");
+    let mut server = place.serve();
+    deliver(&server, "ann@acme.test", "Subject: annual report\r\n\r\nThe figures.");
+    server.wait_for_log("indexed=1");
+    place.check(&["db", "search", "mail/ann.nsf", "annual figures"], "annual report");
+    place.check(&["db", "search", "mail/ann.nsf", "-report"], "0 documents");
+    deliver(&server, "ann@acme.test", "Subject: another\r\n\r\nMore figures.");
+    server.kill();
+    place.check(&["db", "search", "mail/ann.nsf", "figures"], "annual report");
+    place.check(&["db", "index", "mail/ann.nsf"], "indexed immediate: 2 documents");
+    let found = place.json(&["db", "search", "mail/ann.nsf", "figures", "--sort", "newest"]);
+    assert_eq!((&found[0]["title"], &found[1]["title"]), (&"another".into(), &"annual report".into()));
+    place.check_fails(&["db", "search", "mail/ann.nsf", "(figures"], "the parenthesis is not closed");
+    place.check_fails(&["db", "search", "names.nsf", "x"], "doublet db index names.nsf --full-text immediate");
+    place.check(&["db", "index", "mail/ann.nsf", "--full-text", "off"], "no full-text index any more");
+    let server = place.serve();
+    place.check_fails(&["db", "search", "mail/ann.nsf", "figures"], "has no full-text index");
+    server.stop();
+}
