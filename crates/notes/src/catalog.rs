@@ -96,12 +96,29 @@ pub struct DatabaseOptions {
     pub quota_bytes: Option<u64>,
     /// When the full-text index is brought up to date.
     pub full_text: FullText,
+    /// The Update task leaves the views alone; they are updated when they are opened.
+    pub no_view_updates: bool,
+}
+
+const NO_UNREAD_MARKS: u8 = 1;
+const NO_VIEW_UPDATES: u8 = 2;
+
+impl DatabaseOptions {
+    fn switches(&self) -> u8 {
+        let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        bit(self.no_unread_marks, NO_UNREAD_MARKS) | bit(self.no_view_updates, NO_VIEW_UPDATES)
+    }
 }
 
 impl Default for DatabaseOptions {
     fn default() -> Self {
-        let full_text = FullText::Off;
-        Self { purge_interval_days: PURGE_INTERVAL_DAYS, no_unread_marks: false, quota_bytes: None, full_text }
+        Self {
+            purge_interval_days: PURGE_INTERVAL_DAYS,
+            no_unread_marks: false,
+            quota_bytes: None,
+            full_text: FullText::Off,
+            no_view_updates: false,
+        }
     }
 }
 
@@ -140,7 +157,7 @@ impl DatabaseRecord {
             .u64(self.replica_id.0)
             .text(&self.title);
         out.u8(self.kind as u8).text(self.owner.canonical()).i64(self.created.0).u32(self.shard);
-        out.u16(self.options.purge_interval_days).u8(u8::from(self.options.no_unread_marks));
+        out.u16(self.options.purge_interval_days).u8(self.options.switches());
         out.u64(self.options.quota_bytes.unwrap_or(u64::MAX));
         if has_full_text {
             out.raw(&self.options.full_text.encode());
@@ -163,9 +180,11 @@ impl DatabaseRecord {
         let owner = Name::new(input.text()?);
         let created = Timestamp(input.i64()?);
         let shard = input.u32()?;
+        let (purge_interval_days, switches) = (input.u16()?, input.u8()?);
         let options = DatabaseOptions {
-            purge_interval_days: input.u16()?,
-            no_unread_marks: input.u8()? != 0,
+            purge_interval_days,
+            no_unread_marks: switches & NO_UNREAD_MARKS != 0,
+            no_view_updates: switches & NO_VIEW_UPDATES != 0,
             quota_bytes: Some(input.u64()?).filter(|bytes| *bytes != u64::MAX),
             full_text: if version == 1 { FullText::Off } else { FullText::decode(input.u8()?, input.u8()?)? },
         };

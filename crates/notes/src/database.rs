@@ -135,6 +135,17 @@ impl Notes {
         Ok(database)
     }
 
+    /// Opens a database by its number; nothing when it is gone.
+    pub fn database_open_number(&self, number: DbNumber) -> Result<Option<Arc<Database>>> {
+        let Some(path) = self.store.get(Table::Catalog, &catalog::number_key(number))? else { return Ok(None) };
+        let path = String::from_utf8(path).map_err(|_| damaged(Table::Catalog, &catalog::number_key(number)))?;
+        match self.database_open(&path) {
+            // It was renamed or deleted between the two looks.
+            Err(Error::NotFound { .. }) => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
     /// Lists the databases in the order of their paths.
     pub fn database_list(&self) -> Result<Vec<DatabaseRecord>> {
         let mut found = Vec::new();

@@ -1,5 +1,7 @@
 //! The limits of this room. Those that other rooms share stand in [`base::limits`].
 
+use std::time::Duration;
+
 /// Most entries of an ACL.
 pub const ACL_ENTRIES_MAX: usize = 10_000;
 
@@ -107,6 +109,9 @@ pub const VIEW_READERS_KEPT_MAX: usize = 65_536;
 
 /// Changes of a database that are kept in memory for the indexes that follow it.
 pub const RECENT_CHANGES_MAX: usize = 512;
+
+/// How long the answers of a view hold whose formulas ask for the time, at least.
+pub const TIME_REFRESH_MIN: Duration = Duration::from_secs(60);
 
 /// A new index over more notes than this is built at once, not change by change.
 pub const VIEW_BUILD_NOTES_MIN: u64 = 2_000;

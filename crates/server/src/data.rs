@@ -125,6 +125,12 @@ impl DataFolder {
         self.path.join("full-text")
     }
 
+    /// The folder in which what does not fit into memory is sorted.
+    #[must_use]
+    pub fn sorting(&self) -> PathBuf {
+        self.path.join("sorting")
+    }
+
     /// The socket for administration commands.
     #[must_use]
     pub fn control_socket(&self) -> PathBuf {

@@ -30,6 +30,7 @@ pub mod statistics;
 pub mod system;
 pub mod tasks;
 pub mod transfer;
+pub mod updater;
 
 #[cfg(test)]
 mod sample;

@@ -28,6 +28,7 @@ use crate::sessions::{Sessions, Watch};
 use crate::statistics::Statistics;
 use crate::system::processors;
 use crate::tasks;
+use crate::updater::{self, Updater};
 
 mod rooms;
 
@@ -126,6 +127,7 @@ struct Server {
     sessions: Arc<Sessions>,
     logins: Arc<Logins>,
     queued: Arc<Notify>,
+    updater: Arc<Updater>,
 }
 
 impl Server {
@@ -162,7 +164,8 @@ impl Server {
         let queued = Arc::new(Notify::new());
         let sessions: Arc<Sessions> = Arc::default();
         let logins = Logins::new(&core, Arc::clone(&sessions));
-        Ok(Arc::new(Self { core, pool, tls, files, shutdown, connections, traffic, sessions, logins, queued }))
+        let updater = Arc::new(Updater::new(&core));
+        Ok(Arc::new(Self { core, pool, tls, files, shutdown, connections, traffic, sessions, logins, queued, updater }))
     }
 
     /// Starts everything that accepts or runs by itself.
@@ -177,6 +180,7 @@ impl Server {
         for task in tasks::all(&self.core) {
             running.spawn(tasks::run(task, Arc::clone(&self.core), self.shutdown.clone()));
         }
+        running.spawn(updater::run(Arc::clone(&self.updater), Arc::clone(&self.core), self.shutdown.clone()));
         if let Socket::Unix(listener, file) = control.socket {
             let (server, shutdown) = (Arc::clone(self), self.shutdown.clone());
             running.spawn(async move {
@@ -222,6 +226,7 @@ impl Server {
             traffic: self.traffic.clone(),
             sessions: Arc::clone(&self.sessions),
             logins: Arc::clone(&self.logins),
+            updater: Arc::clone(&self.updater),
             shutdown: self.shutdown.clone(),
         });
         let shutdown = self.shutdown.clone();

@@ -16,6 +16,7 @@ use crate::listen::{Protocol, Traffic};
 use crate::logins::Logins;
 use crate::metrics::{Exposition, Kind, process};
 use crate::sessions::Sessions;
+use crate::updater::Updater;
 
 mod figures;
 
@@ -33,6 +34,8 @@ pub struct Statistics {
     pub sessions: Arc<Sessions>,
     /// How logins went.
     pub logins: Arc<Logins>,
+    /// What keeps views up to date.
+    pub updater: Arc<Updater>,
     /// Whether the server ends.
     pub shutdown: Shutdown,
 }
@@ -58,6 +61,7 @@ impl Facts for Statistics {
         self.store(&mut out);
         self.blobs(&mut out);
         self.full_text(&mut out);
+        self.views(&mut out);
         process(&mut out);
         out.finish()
     }
@@ -176,6 +180,20 @@ impl Statistics {
         }
     }
 
+    fn views(&self, out: &mut Exposition) {
+        let counts = &self.updater.counts;
+        let counters = [
+            ("update_databases_total", "Databases whose views were looked through.", &counts.databases),
+            ("update_views_total", "Views that were brought up to date in the background.", &counts.views),
+            ("update_failures_total", "Views that could not be.", &counts.failures),
+            ("update_dropped_total", "Requests that found a full queue.", &counts.dropped),
+        ];
+        for (name, help, count) in counters {
+            out.single(Kind::Counter, name, help, count.load(Ordering::Relaxed) as f64);
+        }
+        out.single(Kind::Gauge, "update_waiting", "Databases that wait for it.", self.updater.waiting() as f64);
+    }
+
     fn logins(&self, out: &mut Exposition) {
         let samples: Vec<_> = Door::ALL
             .into_iter()
@@ -247,6 +265,7 @@ mod tests {
         let sessions = Arc::default();
         let logins = Logins::new(&core, Arc::clone(&sessions));
         let statistics = Statistics {
+            updater: Arc::new(Updater::new(&core)),
             core,
             pool: Pool::new(&options, clock).expect("threads can be started"),
             connections: Connections::new(ConnectionLimits { total_max: 1, per_address_max: 1 }),

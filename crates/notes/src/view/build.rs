@@ -72,7 +72,8 @@ impl<L: AtLeast<level::Reader>> Access<L> {
         let view = database.view_with_index(view, &grant)?;
         let is_new = view.index.stored_modseq(database)? == Modseq(0);
         let counters = *database.lock();
-        if is_new && counters.notes > VIEW_BUILD_NOTES_MIN {
+        let is_outdated = !is_new && view.is_outdated(database.clock.now());
+        if is_outdated || is_new && counters.notes > VIEW_BUILD_NOTES_MIN {
             return Ok(build(database, &view, options, report)?.is_some());
         }
         let mut done = 0;

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use base::{Modseq, NoteId, Timestamp, Unid, ViewId};
 use store::{Batch, Read};
@@ -17,14 +18,19 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::evaluate::load_summary_bytes;
 use crate::item::{Item, ItemRef};
+use crate::limits::TIME_REFRESH_MIN;
 use crate::note::{Header, NoteClass, NoteFlags, summary_items};
 use crate::reading::{self, Reading};
+use crate::view::design::Refresh;
 use crate::view::hidden::{HiddenCache, Seen};
 use crate::view::index::{Index, Progress};
 use crate::view::note::{ViewInfo, ViewNote};
 use crate::view::question::Compiled;
 use crate::view::reader::ViewReader;
 use crate::view::record::{self, IndexRecord};
+
+/// Seconds of a day.
+const DAY_SECONDS: i64 = 86_400;
 
 /// A view with its index.
 pub struct View {
@@ -49,6 +55,22 @@ impl View {
     #[must_use]
     pub fn is_time_relative(&self) -> bool {
         self.question.is_time_relative()
+    }
+
+    /// Tells whether time has passed since it was evaluated that its formulas tell apart: another day has begun, or its refresh interval is over, which is a
+    /// minute at least.
+    #[must_use]
+    pub fn is_outdated(&self, now: Timestamp) -> bool {
+        if !self.is_time_relative() {
+            return false;
+        }
+        let interval = match self.info.view.design.refresh {
+            Refresh::Manual => return false,
+            Refresh::Hours(hours) => Duration::from_secs(u64::from(hours) * 3_600),
+            Refresh::Automatic | Refresh::AfterFirstUse => TIME_REFRESH_MIN,
+        };
+        let day = |time: Timestamp| time.seconds().div_euclid(DAY_SECONDS);
+        day(now) != day(self.evaluated) || now.since(self.evaluated) >= interval.max(TIME_REFRESH_MIN)
     }
 
     /// Gives the number of an order: its own, or that to which a click on a column changes.

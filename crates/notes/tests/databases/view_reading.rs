@@ -1,9 +1,11 @@
 //! Views as they are used: made, opened, read by entries, searched by key, changed, forgotten.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use notes::view::build::BuildOptions;
 use notes::view::cell::One;
 use notes::view::design::{Clicks, Column, Total, ViewDesign};
 use notes::view::entries::{Entries, EntryReader, Mask, Request, Start};
@@ -269,6 +271,30 @@ fn readers_of_a_design_are_the_only_ones_to_see_the_view() {
     let reading = bob.read().expect("a snapshot");
     assert!(reading.views().expect("a list").is_empty());
     assert!(reading.view_find("By Customer").is_err() && reading.view(note).is_err());
+}
+
+#[test]
+fn a_view_that_asks_for_the_time_holds_for_a_moment() {
+    let (world, database) = world();
+    let selection = "SELECT @Created <= @Adjust(@Now; 0; 0; 0; -1; 0; 0)".to_owned();
+    let old = ViewNote { title: "Old".into(), selection, ..by_customer() };
+    let note = world.write(&database, ANN, |writer| writer.view_create(&old)).expect("made");
+    let access = reader(&database, BOB).expect("a reader");
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = BuildOptions { folder: folder.path().to_owned(), memory: 1 << 20 };
+    let rows = || {
+        assert!(access.view_update(note, &options, &mut |_, _| ControlFlow::Continue(())).expect("updated"));
+        let reading = access.read().expect("a snapshot");
+        let view = reading.view(note).expect("a view");
+        assert!(view.is_time_relative());
+        reading.view_rows(&view, 0).expect("rows").total().expect("sound").documents
+    };
+    assert_eq!(rows(), 0);
+    world.clock.advance(Duration::from_secs(59));
+    assert_eq!(rows(), 0, "what was evaluated holds for a minute");
+    world.clock.advance(Duration::from_secs(3_600));
+    assert_eq!(rows(), ORDERS.len() as u64);
+    assert_sound(&database);
 }
 
 #[test]

@@ -17,6 +17,7 @@ const DAY_SECONDS: u64 = 86_400;
 
 pub(super) fn execute(core: &Core, request: DbRequest, report: &mut Report<'_>) -> Outcome {
     match request {
+        DbRequest::Views { path } => super::views::list(core, &path),
         DbRequest::List => list(core),
         DbRequest::Create { path, title } => create(core, &path, title.as_deref()),
         DbRequest::Open { path } | DbRequest::Show { path } => show(core, &path),
@@ -57,8 +58,9 @@ fn create(core: &Core, path: &str, title: Option<&str>) -> Outcome {
 }
 
 fn set(core: &Core, change: &DbChange) -> Outcome {
-    let DbChange { path, title, purge_interval, unread_marks, quota } = change;
-    if title.is_none() && purge_interval.is_none() && unread_marks.is_none() && quota.is_none() {
+    let DbChange { path, title, purge_interval, unread_marks, view_updates, quota } = change;
+    let is_empty = title.is_none() && purge_interval.is_none() && unread_marks.is_none() && quota.is_none();
+    if is_empty && view_updates.is_none() {
         return Err(Failure::nothing_to_change("db set"));
     }
     let access = open(core, path)?;
@@ -81,6 +83,7 @@ fn set(core: &Core, change: &DbChange) -> Outcome {
         options.quota_bytes = read_quota(text)?;
     }
     options.no_unread_marks = unread_marks.map_or(options.no_unread_marks, |switch| switch == Switch::Off);
+    options.no_view_updates = view_updates.map_or(options.no_view_updates, |switch| switch == Switch::Off);
     core.notes.database_set(&access, title.as_deref().unwrap_or(&record.title), options)?;
     Ok(Answer::say(format!("{path} was changed.")))
 }
@@ -184,6 +187,7 @@ fn show(core: &Core, path: &str) -> Outcome {
         ("quota_bytes", json!(facts.options.quota_bytes)),
         ("purge_interval_days", json!(facts.options.purge_interval_days)),
         ("unread_marks", json!(!facts.options.no_unread_marks)),
+        ("view_updates", json!(!facts.options.no_view_updates)),
     ];
     fields.extend(full_text::facts(core, database)?);
     Ok(Answer::record(fields))

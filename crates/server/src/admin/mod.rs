@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`request`], [`answer`] | what can be asked, what comes back |
 //! | [`people`], [`groups`], [`domains`] | the directory |
-//! | [`databases`], [`access`] | databases; who may do what |
+//! | [`databases`], [`access`], [`views`] | databases; who may do what; views |
 //! | [`full_text`] | the full-text index of a database |
 //! | [`fixup`], [`maintenance`] | damage; backup, attachments |
 //! | [`queue`] | queued mail |
@@ -30,6 +30,7 @@ pub mod people;
 pub mod queue;
 pub mod request;
 pub mod status;
+pub mod views;
 
 pub use answer::{Answer, Progress, Report, Unit};
 pub use request::Request;
@@ -126,6 +127,7 @@ pub fn execute(core: &Core, request: Request, report: &mut Report<'_>) -> Outcom
         Request::Domain(request) => domains::execute(core, request),
         Request::Db(request) => databases::execute(core, request, report),
         Request::Fixup(request) => fixup::execute(&core.notes, &request, report),
+        Request::Updall(request) => views::updall(core, &request, report),
         Request::Backup { folder, keep } => maintenance::backup(core, &folder, keep, report),
         Request::Blobs(request) => maintenance::blobs(core, &request, report),
         Request::Queue(request) => queue::execute(core, request),

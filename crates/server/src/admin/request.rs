@@ -27,6 +27,8 @@ pub enum Request {
     Db(DbRequest),
     /// Checks databases for damage and repairs what can be derived.
     Fixup(FixupRequest),
+    /// Brings the indexes of views up to date, or builds them anew while the old ones serve.
+    Updall(UpdallRequest),
     /// Copies the whole store into a folder while the server runs. Later backups into the same folder copy only what is new.
     Backup {
         /// The folder; made when it is missing. May hold any number of backups. It cannot lie in the data folder.
@@ -322,6 +324,11 @@ pub enum DomainRequest {
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]
 pub enum DbRequest {
+    /// Lists the views of a database.
+    Views {
+        /// The path in the catalog.
+        path: String,
+    },
     /// Lists databases; with --server those in which the person that --user names has any access.
     List,
     /// Makes an empty database.
@@ -468,6 +475,9 @@ pub struct DbChange {
     /// Whether it is remembered who has read what.
     #[arg(long, value_enum)]
     pub unread_marks: Option<Switch>,
+    /// Whether views are brought up to date in the background; without it that is done when they are opened.
+    #[arg(long, value_enum)]
+    pub view_updates: Option<Switch>,
     /// The most that the documents may take, as in 2GiB; none for no limit. A person's mailbox has its limit with the
     /// person (`doublet user set`).
     #[arg(long, value_name = "SIZE|none")]
@@ -614,6 +624,19 @@ pub struct FixupRequest {
     /// Only reports, changes nothing.
     #[arg(long)]
     pub check_only: bool,
+}
+
+/// Which views to bring up to date.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
+pub struct UpdallRequest {
+    /// The database; all without one.
+    pub path: Option<String>,
+    /// Only the view of this name.
+    #[arg(long, value_name = "NAME", requires = "path")]
+    pub view: Option<String>,
+    /// Builds the indexes anew from all documents. Takes about a second for 100,000 of them; people may read meanwhile.
+    #[arg(long)]
+    pub rebuild: bool,
 }
 
 /// What to do with attachments.

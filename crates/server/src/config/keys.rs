@@ -345,6 +345,19 @@ configuration! {
         /// Whether replies are compressed (gzip) for clients that take it.
         compression: bool = "true";
     }
+    /// Views, and the task that keeps their indexes up to date.
+    views: ViewKeys {
+        /// How long a database that changed waits until its views are updated; what changes meanwhile is done in one go.
+        suppression_time: Span = "15min" in ["0s", "1d"];
+        /// The rest between two databases.
+        idle_time: Span = "5s" in ["0s", "1h"];
+        /// Databases that may wait. What comes when so many wait is updated when somebody opens it.
+        queue: u64 = "20000" in ["16", "10000000"];
+        /// Where the rows of a view are sorted that is built anew and larger than the memory below, best a fast disk. Empty: in the data folder.
+        rebuild_folder: OptionalPath = "";
+        /// Memory for sorting.
+        rebuild_memory: ByteSize = "64MiB" in ["1MiB", "16GiB"];
+    }
     /// Work in the background.
     tasks: TaskKeys {
         /// Pause between searches for content that nobody uses any more.

@@ -1,0 +1,161 @@
+//! `doublet updall` and `doublet db views`: the views of databases and their indexes.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use notes::view::design::Refresh;
+use notes::view::note::ViewInfo;
+use notes::{Access, level};
+use serde_json::{Value, json};
+
+use super::answer::{moment, record};
+use super::request::UpdallRequest;
+use super::{Answer, Failure, Outcome, Progress, Report, Unit};
+use crate::core::Core;
+use crate::updater::{authorize, build_options};
+
+/// Updates or rebuilds the views of databases.
+pub(super) fn updall(core: &Core, request: &UpdallRequest, report: &mut Report<'_>) -> Outcome {
+    let paths = match &request.path {
+        Some(path) => vec![path.clone()],
+        None => core.notes.database_list()?.into_iter().map(|facts| facts.path).collect(),
+    };
+    let mut rows = Vec::new();
+    for path in paths {
+        let database = match core.notes.database_open(&path) {
+            Err(notes::Error::NotFound { .. }) if request.path.is_none() => continue,
+            Err(notes::Error::NotFound { .. }) => return Err(Failure::no_such("db", &path)),
+            other => other?,
+        };
+        let access = authorize(&database)?;
+        let views = access.read()?.views()?;
+        let is_meant = |info: &ViewInfo| request.view.as_ref().is_none_or(|name| info.view.is_named(name));
+        let meant: Vec<_> = views.iter().filter(|info| is_meant(info)).collect();
+        if let (true, Some(name)) = (meant.is_empty(), &request.view) {
+            let text = format!("{path} has no view {name:?}; `doublet db views {path}` lists them");
+            return Err(Failure::Refused(text));
+        }
+        for info in meant {
+            rows.push(one(core, &access, info, request.rebuild, report)?);
+        }
+    }
+    let count = rows.len();
+    Ok(Answer::list(rows).and(format!("{count} views are up to date.")))
+}
+
+fn one(
+    core: &Core,
+    access: &Access<level::Designer>,
+    info: &ViewInfo,
+    rebuild: bool,
+    report: &mut Report<'_>,
+) -> Result<Value, Failure> {
+    let (path, title) = (access.database().path(), &info.view.title);
+    let mut tell = |done, total: u64| {
+        let (what, total) = (format!("indexing {title} of {path}"), Some(total.max(done)));
+        report(Progress { what, done, total, unit: Unit::Notes })
+    };
+    let started = core.clock.monotonic();
+    let is_done = if rebuild {
+        access.view_rebuild(info.note, &build_options(core), &mut tell)?.is_some()
+    } else {
+        access.view_update(info.note, &build_options(core), &mut tell)?
+    };
+    if !is_done {
+        return match tell(0, 0) {
+            ControlFlow::Break(()) => Err(Failure::BrokenOff),
+            ControlFlow::Continue(()) => {
+                Err(Failure::Refused(format!("view {title:?} of {path} is being built already; try again later")))
+            }
+        };
+    }
+    let elapsed: Duration = core.clock.monotonic().saturating_sub(started);
+    let reading = access.read()?;
+    let view = reading.view(info.note)?;
+    let rows = reading.view_rows(&view, 0)?;
+    Ok(record(vec![
+        ("database", json!(path)),
+        ("view", json!(title)),
+        ("documents", json!(rows.total()?.documents)),
+        ("rows", json!(rows.count()?)),
+        ("seconds", json!((elapsed.as_secs_f64() * 1e3).round() / 1e3)),
+    ]))
+}
+
+/// Lists the views of a database.
+pub(super) fn list(core: &Core, path: &str) -> Outcome {
+    let database = match core.notes.database_open(path) {
+        Err(notes::Error::NotFound { .. }) => return Err(Failure::no_such("db", path)),
+        other => other?,
+    };
+    let access = authorize(&database)?;
+    let reading = access.read()?;
+    let mut rows = Vec::new();
+    for info in reading.views()? {
+        let view = reading.view(info.note).ok();
+        let documents = match &view {
+            Some(view) => Some(reading.view_rows(view, 0)?.total()?.documents),
+            None => None,
+        };
+        let late = match &view {
+            Some(view) => Some(reading.modseq().0.saturating_sub(reading.view_rows(view, 0)?.applied()?.0)),
+            None => None,
+        };
+        let design = &info.view.design;
+        rows.push(record(vec![
+            ("view", json!(info.view.title)),
+            ("aliases", json!(info.view.aliases)),
+            ("kind", json!(if info.view.kind.folder { "folder" } else { "view" })),
+            ("refresh", json!(refresh(design.refresh))),
+            ("columns", json!(design.columns.len())),
+            ("orders", json!(design.collations().len())),
+            ("documents", json!(documents)),
+            ("late_changes", json!(late)),
+            ("evaluated_at", moment(view.filter(|view| view.is_time_relative()).map(|view| view.evaluated))),
+        ]));
+    }
+    let answer = Answer::list(rows);
+    Ok(answer.and(format!("`doublet updall {path}` brings them up to date; --rebuild builds them anew.")))
+}
+
+fn refresh(refresh: Refresh) -> String {
+    match refresh {
+        Refresh::Automatic => "automatic".to_owned(),
+        Refresh::AfterFirstUse => "after first use".to_owned(),
+        Refresh::Manual => "manual".to_owned(),
+        Refresh::Hours(hours) => format!("every {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+    use crate::updater::tests::{PATH, make};
+
+    #[test]
+    fn views_are_listed_and_brought_up_to_date() {
+        let sample = Sample::new();
+        let core = &sample.core;
+        make(core, Refresh::Manual, notes::DatabaseOptions::default());
+        let listed = |field: &str| list(core, PATH).expect("a list").data[0][field].clone();
+        assert_eq!(
+            (listed("view"), listed("refresh"), listed("documents")),
+            (json!("All"), json!("manual"), Value::Null)
+        );
+        let request = |view: Option<&str>, rebuild| UpdallRequest {
+            path: Some(PATH.to_owned()),
+            view: view.map(str::to_owned),
+            rebuild,
+        };
+        for rebuild in [false, true] {
+            let done = updall(core, &request(Some("all"), rebuild), &mut |_| ControlFlow::Continue(())).expect("done");
+            assert_eq!((done.data[0]["documents"].clone(), done.data[0]["rows"].clone()), (json!(1), json!(1)));
+        }
+        assert_eq!((listed("documents"), listed("late_changes")), (json!(1), json!(0)));
+        let broken_off = updall(core, &request(None, true), &mut |_| ControlFlow::Break(()));
+        assert!(matches!(broken_off, Err(Failure::BrokenOff)));
+        let unknown = updall(core, &request(Some("Zork"), false), &mut |_| ControlFlow::Continue(()));
+        assert!(unknown.expect_err("unknown").to_string().contains("doublet db views"));
+    }
+}

@@ -1,0 +1,323 @@
+//! The Update task: keeps the indexes of views up to date in the background (`docs/views.md`, "Following the documents").
+//!
+//! Two queues, as in the original: databases that changed wait for `views.suppression_time` in the deferred one, and whatever changes meanwhile falls together; what somebody
+//! waits for goes into the immediate one. Between two databases the task rests. A full queue drops the request: who opens a view brings it up to date anyway.
+//!
+//! Which views are updated says their design: *automatic* ones always, others only when they were used, every so many hours, or never. Databases
+//! with the option *no view updates* are left out.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base::{DbNumber, NoteId, Timestamp};
+use notes::view::build::BuildOptions;
+use notes::view::design::Refresh;
+use notes::{Access, Database, Follower, Identity, level};
+use tokio::sync::Notify;
+use wire::Shutdown;
+
+use crate::core::Core;
+
+/// The longest sleep without a look at the queues.
+const LOOK_PAUSE: Duration = Duration::from_secs(60);
+
+/// What happened since the start.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Databases that were looked through.
+    pub databases: AtomicU64,
+    /// Views that were brought up to date.
+    pub views: AtomicU64,
+    /// Views that could not be.
+    pub failures: AtomicU64,
+    /// Requests that found a full queue.
+    pub dropped: AtomicU64,
+}
+
+/// What is to be updated.
+pub struct Updater {
+    follower: Arc<Follower>,
+    queues: Mutex<Queues>,
+    wake: Notify,
+    /// What happened since the start.
+    pub counts: Counts,
+}
+
+#[derive(Default)]
+struct Queues {
+    immediate: VecDeque<DbNumber>,
+    /// By when they are due, and in the order in which they came.
+    deferred: BTreeMap<(Timestamp, u64), DbNumber>,
+    waiting: HashSet<DbNumber>,
+    next: u64,
+    /// When views that are updated every so many hours were last.
+    hourly: HashMap<(DbNumber, NoteId), Timestamp>,
+}
+
+impl Updater {
+    /// Begins to follow the databases.
+    #[must_use]
+    pub fn new(core: &Core) -> Self {
+        Self { follower: core.notes.follow(), queues: Mutex::default(), wake: Notify::new(), counts: Counts::default() }
+    }
+
+    /// Asks for the views of a database to be updated next.
+    pub fn request(&self, database: DbNumber, core: &Core) {
+        let mut queues = self.queues();
+        if queues.immediate.contains(&database) {
+            return;
+        }
+        if queues.len() >= queue_max(core) {
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        queues.immediate.push_back(database);
+        drop(queues);
+        self.wake.notify_one();
+    }
+
+    /// Tells how many requests wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.queues().len()
+    }
+
+    /// Takes the databases that changed into the deferred queue.
+    fn collect(&self, core: &Core) {
+        let due = core.clock.now().after(core.config.views.suppression_time.0);
+        let mut queues = self.queues();
+        for database in self.follower.take() {
+            if queues.waiting.contains(&database) {
+                continue;
+            }
+            if queues.len() >= queue_max(core) {
+                self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
+            let number = queues.next;
+            queues.next += 1;
+            queues.waiting.insert(database);
+            queues.deferred.insert((due, number), database);
+        }
+    }
+
+    /// Takes the next database, or tells how long to wait for one.
+    fn next(&self, now: Timestamp) -> Result<DbNumber, Duration> {
+        let mut queues = self.queues();
+        if let Some(database) = queues.immediate.pop_front() {
+            return Ok(database);
+        }
+        match queues.deferred.first_key_value() {
+            Some((key, database)) if key.0 <= now => {
+                let (key, database) = (*key, *database);
+                queues.deferred.remove(&key);
+                queues.waiting.remove(&database);
+                Ok(database)
+            }
+            Some((key, _)) => Err(key.0.since(now).min(LOOK_PAUSE)),
+            None => Err(LOOK_PAUSE),
+        }
+    }
+
+    /// Brings the views of a database up to date, as far as their designs want it.
+    fn update(&self, number: DbNumber, core: &Core, stop: &dyn Fn() -> bool) -> notes::Result<()> {
+        let Some(database) = core.notes.database_open_number(number)? else { return Ok(()) };
+        if database.record().options.no_view_updates {
+            return Ok(());
+        }
+        self.counts.databases.fetch_add(1, Ordering::Relaxed);
+        let access = authorize(&database)?;
+        let reading = access.read()?;
+        let now = core.clock.now();
+        for info in reading.views()? {
+            let key = (number, info.note);
+            let is_due = match info.view.design.refresh {
+                Refresh::Automatic => true,
+                Refresh::AfterFirstUse => reading.view(info.note).is_ok(),
+                Refresh::Manual => false,
+                Refresh::Hours(hours) => self.is_hour(key, hours, now),
+            };
+            if !is_due || stop() {
+                continue;
+            }
+            let mut report = |_, _| if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+            match access.view_update(info.note, &build_options(core), &mut report) {
+                Ok(true) => {
+                    self.counts.views.fetch_add(1, Ordering::Relaxed);
+                    self.queues().hourly.insert(key, now);
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    self.counts.failures.fetch_add(1, Ordering::Relaxed);
+                    let (path, view) = (database.path(), &info.view.title);
+                    tracing::error!(target: "update", database = path, view, %error, "a view cannot be updated");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn is_hour(&self, key: (DbNumber, NoteId), hours: u16, now: Timestamp) -> bool {
+        let last = self.queues().hourly.get(&key).copied();
+        last.is_none_or(|last| now.since(last) >= Duration::from_secs(u64::from(hours) * 3_600))
+    }
+
+    fn queues(&self) -> MutexGuard<'_, Queues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queues {
+    fn len(&self) -> usize {
+        self.immediate.len() + self.deferred.len()
+    }
+}
+
+/// Says what a build of an index may use.
+#[must_use]
+pub fn build_options(core: &Core) -> BuildOptions {
+    let keys = &core.config.views;
+    let folder = keys.rebuild_folder.0.as_ref().map_or_else(|| core.data.sorting(), |folder| core.data.resolve(folder));
+    BuildOptions { folder, memory: keys.rebuild_memory.as_usize() }
+}
+
+/// Opens a database as the server itself, which works on all views.
+pub fn authorize(database: &Arc<Database>) -> notes::Result<Access<level::Designer>> {
+    database.authorize(&Arc::new(Identity::local_server("")))
+}
+
+fn queue_max(core: &Core) -> usize {
+    usize::try_from(core.config.views.queue).unwrap_or(usize::MAX)
+}
+
+/// Runs the task until the server drains.
+pub async fn run(updater: Arc<Updater>, core: Arc<Core>, shutdown: Shutdown) {
+    loop {
+        let changed = updater.follower.listen();
+        updater.collect(&core);
+        let rest = match updater.next(core.clock.now()) {
+            Ok(database) => {
+                work(&updater, database, &core, &shutdown).await;
+                core.config.views.idle_time.0
+            }
+            Err(wait) => {
+                tokio::select! {
+                    () = shutdown.draining() => return,
+                    () = updater.wake.notified() => {}
+                    () = changed => {}
+                    () = tokio::time::sleep(wait) => {}
+                }
+                continue;
+            }
+        };
+        tokio::select! {
+            () = shutdown.draining() => return,
+            () = tokio::time::sleep(rest) => {}
+        }
+    }
+}
+
+async fn work(updater: &Arc<Updater>, database: DbNumber, core: &Arc<Core>, shutdown: &Shutdown) {
+    let (updater, core, stop) = (Arc::clone(updater), Arc::clone(core), shutdown.clone());
+    let done = tokio::task::spawn_blocking(move || updater.update(database, &core, &|| stop.is_draining())).await;
+    match done {
+        // It was deleted meanwhile.
+        Ok(Ok(()) | Err(notes::Error::NotFound { .. })) => {}
+        Ok(Err(error)) => tracing::error!(target: "update", %error, "a database cannot be looked through"),
+        Err(error) => tracing::error!(target: "update", %error, "an update broke off"),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use notes::view::design::ViewDesign;
+    use notes::view::note::ViewNote;
+    use notes::{Acl, AclLevel, DatabaseKind, DatabaseOptions, Item, NewDatabase, NewNote};
+
+    use super::*;
+    use crate::sample::Sample;
+
+    pub(crate) const PATH: &str = "docs.nsf";
+
+    /// Makes a database with a document and a view that is refreshed so.
+    pub(crate) fn make(core: &Core, refresh: Refresh, options: DatabaseOptions) -> Arc<Database> {
+        let acl = Acl::open_to_all(AclLevel::Manager);
+        let new = NewDatabase { options, ..NewDatabase::new(PATH, "Documents", DatabaseKind::Standard, acl) };
+        let database = core.notes.database_create(&new).expect("made");
+        let design = ViewDesign { refresh, ..ViewDesign::default() };
+        let view = ViewNote { title: "All".into(), selection: "SELECT @All".into(), design, ..ViewNote::default() };
+        let access = authorize(&database).expect("itself").lower::<level::Depositor>();
+        let accesses = [&access];
+        let mut transaction = core.notes.transaction(&accesses).expect("a transaction");
+        transaction.on(0).view_create(&view).expect("a view");
+        transaction.on(0).note_create(NewNote::document(vec![Item::text("Form", "Memo")])).expect("a document");
+        transaction.commit().expect("committed");
+        database
+    }
+
+    /// Tells how many rows the view has, without bringing it up to date.
+    fn rows(database: &Arc<Database>) -> Option<u64> {
+        let access = authorize(database).expect("itself");
+        let reading = access.read().expect("a snapshot");
+        let note = reading.view_find("All").expect("there").note;
+        let view = reading.view(note).ok()?;
+        Some(reading.view_rows(&view, 0).expect("rows").count().expect("sound"))
+    }
+
+    /// Does what is due.
+    fn work_off(updater: &Updater, core: &Core) {
+        updater.collect(core);
+        while let Ok(database) = updater.next(core.clock.now()) {
+            updater.update(database, core, &|| false).expect("sound");
+        }
+    }
+
+    #[test]
+    fn views_are_updated_as_their_designs_want_it() {
+        let check = |refresh, options, expected| {
+            let sample = Sample::with(&["views.suppression_time=0s"]);
+            let updater = Updater::new(&sample.core);
+            let database = make(&sample.core, refresh, options);
+            work_off(&updater, &sample.core);
+            assert_eq!(rows(&database), expected, "{refresh:?}");
+        };
+        let options = DatabaseOptions::default();
+        check(Refresh::Automatic, options, Some(1));
+        check(Refresh::Hours(2), options, Some(1));
+        check(Refresh::Manual, options, None);
+        check(Refresh::AfterFirstUse, options, None);
+        check(Refresh::Automatic, DatabaseOptions { no_view_updates: true, ..options }, None);
+    }
+
+    #[test]
+    fn changes_wait_and_fall_together_and_what_is_waited_for_does_not() {
+        let sample = Sample::with(&["views.suppression_time=1h", "views.queue=16"]);
+        let updater = Updater::new(&sample.core);
+        let database = make(&sample.core, Refresh::Automatic, DatabaseOptions::default());
+        work_off(&updater, &sample.core);
+        updater.collect(&sample.core);
+        assert_eq!((updater.waiting(), rows(&database)), (1, None), "it waits, once");
+        updater.request(database.number(), &sample.core);
+        updater.request(database.number(), &sample.core);
+        assert_eq!(updater.waiting(), 2);
+        work_off(&updater, &sample.core);
+        assert_eq!((updater.waiting(), rows(&database)), (1, Some(1)));
+        for number in 100..200 {
+            updater.request(DbNumber(number), &sample.core);
+        }
+        assert_eq!(updater.waiting(), 16, "a full queue drops what comes");
+        assert_eq!(updater.counts.dropped.load(Ordering::Relaxed), 85);
+    }
+
+    #[tokio::test]
+    async fn the_task_ends_with_the_server() {
+        let sample = Sample::new();
+        let shutdown = Shutdown::new();
+        shutdown.drain();
+        let core = Arc::new(sample.core);
+        run(Arc::new(Updater::new(&core)), core, shutdown).await;
+    }
+}
