@@ -189,6 +189,19 @@ impl<'d> Reading<'d> {
         is_shown.map(|()| ChangePage { entries, up_to })
     }
 
+    /// Lists the design notes: views, folders, forms, the icon note and others, but not the ACL.
+    pub fn design_notes(&self) -> Result<Vec<NoteId>> {
+        let mut found = Vec::new();
+        for class in [NoteClass::VIEW, NoteClass::FORM, NoteClass::ICON, NoteClass::INFO, NoteClass::FILTER] {
+            for note in load_design_notes(&self.snapshot, self.database, class)? {
+                if !self.is_hidden(note)? {
+                    found.push(note);
+                }
+            }
+        }
+        Ok(found)
+    }
+
     /// Gives the folders that the reader may know of, in the order in which they were made.
     pub fn folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
         Ok(folder::known_to(&self.grant, self.all_folders()?))

@@ -403,6 +403,11 @@ impl Writer<'_, '_> {
 
     /// Makes a view.
     pub fn view_create(&mut self, view: &ViewNote) -> Result<NoteId> {
+        self.view_create_with(view, Vec::new())
+    }
+
+    /// Makes a view whose design note has further items.
+    pub fn view_create_with(&mut self, view: &ViewNote, more: Vec<Item>) -> Result<NoteId> {
         if view.kind.folder {
             return Err(Error::invalid(
                 format!("view {:?}", view.title),
@@ -416,7 +421,7 @@ impl Writer<'_, '_> {
         }
         view.check(ViewId(self.part.counters.next_note.0))?;
         self.check_view_name(view, None)?;
-        self.note_create(NewNote::of_class(NoteClass::VIEW, view.items()))
+        self.note_create(NewNote::of_class(NoteClass::VIEW, [view.items(), more].concat()))
     }
 
     /// Replaces the design of a view, or gives columns to a folder, unless somebody saved it since the caller read sequence number `expected`. Items of

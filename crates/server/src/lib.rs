@@ -29,6 +29,7 @@ pub mod signing;
 pub mod statistics;
 pub mod system;
 pub mod tasks;
+pub mod template;
 pub mod transfer;
 pub mod updater;
 

@@ -77,3 +77,12 @@ pub const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Longest content of the lock file that is read, in bytes.
 pub const LOCK_BYTES_MAX: u64 = 64;
+
+/// Most columns of a table that is imported or exported.
+pub const TABLE_COLUMNS_MAX: usize = 1_000;
+
+/// Longest line of JSON that is imported, in bytes.
+pub const TABLE_LINE_BYTES_MAX: u64 = 16 << 20;
+
+/// Most rows of an import that are named because they could not be taken.
+pub const TABLE_REFUSALS_MAX: usize = 1_000;

@@ -319,7 +319,7 @@ mod tests {
 
     fn with_database() -> Sample {
         let sample = Sample::new();
-        let create = DbRequest::Create { path: PATH.to_owned(), title: None };
+        let create = DbRequest::Create { path: PATH.to_owned(), title: None, template: None };
         sample.execute(Request::Db(create)).expect("it is new");
         sample
     }

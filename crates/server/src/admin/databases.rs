@@ -11,6 +11,8 @@ use super::request::{DbChange, DbRequest, Switch};
 use super::{Answer, Failure, Outcome, Progress, Report, Unit, access, full_text, step};
 use crate::config::units::Span;
 use crate::core::Core;
+use crate::template::Template;
+use crate::updater::authorize;
 
 /// Seconds of a day.
 const DAY_SECONDS: u64 = 86_400;
@@ -19,7 +21,9 @@ pub(super) fn execute(core: &Core, request: DbRequest, report: &mut Report<'_>) 
     match request {
         DbRequest::Views { path } => super::views::list(core, &path),
         DbRequest::List => list(core),
-        DbRequest::Create { path, title } => create(core, &path, title.as_deref()),
+        DbRequest::Create { path, title, template } => create(core, &path, title.as_deref(), template.as_deref()),
+        DbRequest::Import(request) => super::table::import(core, &request, report),
+        DbRequest::Export(request) => super::table::export(core, &request, report),
         DbRequest::Open { path } | DbRequest::Show { path } => show(core, &path),
         DbRequest::Set(change) => set(core, &change),
         DbRequest::Acl { path, what } => access::execute(core, &path, &what),
@@ -46,13 +50,18 @@ fn row(database: &DatabaseRecord) -> Value {
     ])
 }
 
-fn create(core: &Core, path: &str, title: Option<&str>) -> Outcome {
+fn create(core: &Core, path: &str, title: Option<&str>, template: Option<&str>) -> Outcome {
     check_title(title.unwrap_or_default())?;
+    let template = template.map(Template::named).transpose()?;
+    let title = title.or(template.as_ref().map(|template| template.title.as_str()));
     let server = &core.directory.options().server;
     let mut acl = Acl::open_to_all(AclLevel::NoAccess);
     acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
     let new = NewDatabase::new(path, title.unwrap_or(path), DatabaseKind::Standard, acl);
-    core.directory.database_create(&new)?;
+    let database = core.directory.database_create(&new)?;
+    if let Some(template) = template {
+        template.apply(&core.notes, &authorize(&database)?)?;
+    }
     Ok(Answer::say(format!("{path} was made. Only this server has access to it so far:"))
         .and(format!("`doublet db acl {path} set WHO --level LEVEL` lets others in.")))
 }
@@ -276,7 +285,7 @@ mod tests {
     fn a_mailbox_that_is_not_made_yet_is_not_made_of_something_else() {
         let sample = Sample::new();
         sample.core.directory.user_add(&directory::NewUser::new("zoe@acme.test")).expect("it is free");
-        let create = |path: &str| DbRequest::Create { path: path.to_owned(), title: None };
+        let create = |path: &str| DbRequest::Create { path: path.to_owned(), title: None, template: None };
         check_refused(&sample, create("mail/zoe.nsf"), "taken already by user zoe@acme.test");
         db(&sample, create("x.nsf")).expect("it is free");
         check_refused(&sample, rename("x.nsf", "mail/zoe.nsf"), "taken already by user zoe@acme.test");
@@ -295,14 +304,14 @@ mod tests {
         }
         assert_eq!(needs_stop(&sample.core, &delete("mail/ann.nsf", true)), None);
         db(&sample, delete("mail/ann.nsf", true)).expect("it was asked for");
-        db(&sample, DbRequest::Create { path: "x.nsf".to_owned(), title: None }).expect("it is free");
+        db(&sample, DbRequest::Create { path: "x.nsf".to_owned(), title: None, template: None }).expect("it is free");
         db(&sample, delete("x.nsf", false)).expect("nobody needs it");
     }
 
     #[test]
     fn title_and_options_are_changed() {
         let sample = Sample::new();
-        db(&sample, DbRequest::Create { path: "x.nsf".to_owned(), title: None }).expect("it is free");
+        db(&sample, DbRequest::Create { path: "x.nsf".to_owned(), title: None, template: None }).expect("it is free");
         let change = |change: DbChange| DbRequest::Set(DbChange { path: "x.nsf".to_owned(), ..change });
         let all = DbChange {
             title: Some("Plans".to_owned()),

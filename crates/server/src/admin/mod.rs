@@ -6,6 +6,7 @@
 //! | [`people`], [`groups`], [`domains`] | the directory |
 //! | [`databases`], [`access`], [`views`] | databases; who may do what; views |
 //! | [`full_text`] | the full-text index of a database |
+//! | [`designs`], [`table`] | templates; documents from tables and into tables |
 //! | [`fixup`], [`maintenance`] | damage; backup, attachments |
 //! | [`queue`] | queued mail |
 //! | [`import`], [`export`] | mail from files and into files |
@@ -17,6 +18,7 @@
 pub mod access;
 pub mod answer;
 pub mod databases;
+pub mod designs;
 pub mod domains;
 pub mod export;
 pub mod fixup;
@@ -30,6 +32,7 @@ pub mod people;
 pub mod queue;
 pub mod request;
 pub mod status;
+pub mod table;
 pub mod views;
 
 pub use answer::{Answer, Progress, Report, Unit};
@@ -127,6 +130,7 @@ pub fn execute(core: &Core, request: Request, report: &mut Report<'_>) -> Outcom
         Request::Domain(request) => domains::execute(core, request),
         Request::Db(request) => databases::execute(core, request, report),
         Request::Fixup(request) => fixup::execute(&core.notes, &request, report),
+        Request::Design(request) => designs::execute(core, &request),
         Request::Updall(request) => views::updall(core, &request, report),
         Request::Backup { folder, keep } => maintenance::backup(core, &folder, keep, report),
         Request::Blobs(request) => maintenance::blobs(core, &request, report),

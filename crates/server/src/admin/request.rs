@@ -27,6 +27,9 @@ pub enum Request {
     Db(DbRequest),
     /// Checks databases for damage and repairs what can be derived.
     Fixup(FixupRequest),
+    /// Lists templates, and brings the design of databases up to date with them.
+    #[command(subcommand)]
+    Design(DesignRequest),
     /// Brings the indexes of views up to date, or builds them anew while the old ones serve.
     Updall(UpdallRequest),
     /// Copies the whole store into a folder while the server runs. Later backups into the same folder copy only what is new.
@@ -335,15 +338,24 @@ pub enum DbRequest {
     Create {
         /// The path in the catalog, as in projects/plan.nsf.
         path: String,
-        /// The title. Default: the path.
+        /// The title. Default: that of the template, or the path.
         #[arg(long)]
         title: Option<String>,
+        /// The template whose views and forms it gets; `doublet design list` shows them.
+        #[arg(long, value_name = "NAME")]
+        #[serde(default)]
+        template: Option<String>,
     },
     /// Opens a database over the native protocol, as the person that --user names: tells what it is and what that person may do in it.
     Open {
         /// The path in the catalog.
         path: String,
     },
+    /// Makes a document of each row of a file: CSV whose first line names the columns, or JSON objects, one a line.
+    #[command(after_help = TABLE_HELP)]
+    Import(TableImport),
+    /// Writes the documents of a database to a file, as CSV or as JSON objects, one a line.
+    Export(TableExport),
     /// Shows a database.
     Show {
         /// The path in the catalog.
@@ -624,6 +636,91 @@ pub struct FixupRequest {
     /// Only reports, changes nothing.
     #[arg(long)]
     pub check_only: bool,
+}
+
+const TABLE_HELP: &str = "\
+The first rows tell what each column holds: numbers, times (RFC 3339, or dates alone), lists, else text. The fields of the form,
+if the database has it, say it better; --map says it for good. Look at it with --dry-run first:
+
+  doublet db import people.nsf people.csv --form Person --dry-run
+  doublet db import people.nsf people.csv --form Person --map 'Tags=Categories:text-list' --map 'Internal='";
+
+/// Rows to be made documents.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
+pub struct TableImport {
+    /// The path of the database in the catalog.
+    pub path: String,
+    /// The file.
+    pub file: PathBuf,
+    /// The item Form of the documents; its fields say the types of columns of the same names.
+    #[arg(long, value_name = "NAME")]
+    pub form: Option<String>,
+    /// What a column becomes: COLUMN=ITEM, COLUMN=ITEM:TYPE, or COLUMN= to leave it out. Types: text, number, time, rich-text,
+    /// text-list, number-list, time-list. May be given several times.
+    #[arg(long, value_name = "COLUMN=ITEM:TYPE")]
+    pub map: Vec<String>,
+    /// The form of the file. Default: what its name ends in.
+    #[arg(long, value_enum)]
+    pub format: Option<TableForm>,
+    /// What stands between the values of a list in one column of CSV.
+    #[arg(long, default_value = ";")]
+    pub list_separator: char,
+    /// Reads everything, says what columns become and which rows could not be taken, and changes nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Documents to be written.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
+pub struct TableExport {
+    /// The path of the database in the catalog.
+    pub path: String,
+    /// The file, which is made or replaced.
+    pub file: PathBuf,
+    /// Only documents that this formula selects, as in 'SELECT Form = \"Order\"'.
+    #[arg(long)]
+    pub formula: Option<String>,
+    /// Only these items, in this order. Default: all summary items.
+    #[arg(long, value_delimiter = ',', value_name = "ITEM,…")]
+    pub columns: Vec<String>,
+    /// The form of the file. Default: what its name ends in.
+    #[arg(long, value_enum)]
+    pub format: Option<TableForm>,
+}
+
+/// Forms of tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum TableForm {
+    /// Fields with commas between them (RFC 4180).
+    Csv,
+    /// JSON objects, one a line.
+    Jsonl,
+}
+
+impl TableForm {
+    /// Tells the form of a file by its name: CSV unless it ends in .jsonl, .ndjson or .json.
+    #[must_use]
+    pub fn of(file: &std::path::Path) -> Self {
+        let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
+        if matches!(ending.as_str(), "jsonl" | "ndjson" | "json") { Self::Jsonl } else { Self::Csv }
+    }
+}
+
+/// What to do with templates.
+#[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "kebab-case")]
+pub enum DesignRequest {
+    /// Lists the templates.
+    List,
+    /// Brings views and forms of a database up to date with its template. What was made by hand stays, and so do documents.
+    Refresh {
+        /// The path of the database in the catalog.
+        path: String,
+        /// Another template than the one that it was made from.
+        #[arg(long, value_name = "NAME")]
+        template: Option<String>,
+    },
 }
 
 /// Which views to bring up to date.

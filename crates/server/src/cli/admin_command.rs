@@ -138,6 +138,8 @@ fn make_paths_absolute(request: &mut Request) -> Result<(), Failure> {
         Request::Backup { folder, .. } => vec![folder],
         Request::Import(import) => import.files.iter_mut().collect(),
         Request::Export(export) => vec![&mut export.to],
+        Request::Db(DbRequest::Import(import)) if import.file != std::path::Path::new("-") => vec![&mut import.file],
+        Request::Db(DbRequest::Export(export)) => vec![&mut export.file],
         _ => Vec::new(),
     };
     for path in paths {

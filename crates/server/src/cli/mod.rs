@@ -16,6 +16,7 @@ mod admin_command;
 mod batch;
 mod config_command;
 mod demo_command;
+mod formula_command;
 pub mod remote;
 mod restore_command;
 mod serve_command;
@@ -62,6 +63,9 @@ enum Command {
     /// Checks, shows or explains the configuration.
     #[command(subcommand)]
     Config(config_command::ConfigCommand),
+    /// Evaluates formulas, without a server.
+    #[command(subcommand)]
+    Formula(formula_command::FormulaCommand),
     /// Brings a backup back into a new data folder.
     Restore(restore_command::RestoreCommand),
     #[command(flatten)]
@@ -100,6 +104,7 @@ fn dispatch(place: &Place, command: Command) -> Result<(), Failure> {
         Command::Serve => serve_command::run(place),
         Command::Demo => demo_command::run(place),
         Command::Config(command) => config_command::run(place, &command),
+        Command::Formula(command) => formula_command::run(place, &command),
         Command::Restore(command) => restore_command::run(place, &command),
         Command::Remote(command) => remote::run(place, command),
         Command::Admin(Request::Db(DbRequest::List)) if place.remote.server.is_some() => remote::list_databases(place),

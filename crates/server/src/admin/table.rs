@@ -1,0 +1,718 @@
+//! `doublet db import` and `doublet db export`: documents from tables and into tables (CSV, JSON lines).
+//!
+//! An import looks at the first rows to find out what each column holds, says so, and with `--dry-run` stops after having read everything. Types can be
+//! said, and columns named otherwise or left out. Rows that cannot be taken are told with their numbers and reasons; all others are taken, some hundred
+//! in a transaction, so that an import that is broken off has taken a known part.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+use notes::{Access, Item, NewNote, Value, level};
+use serde_json::{Map, Value as Json, json};
+
+use super::answer::record;
+use super::request::{TableExport, TableForm, TableImport};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, step};
+use crate::core::Core;
+use crate::limits::{TABLE_COLUMNS_MAX, TABLE_LINE_BYTES_MAX, TABLE_REFUSALS_MAX};
+use crate::template;
+use crate::updater::authorize;
+
+/// Rows that are looked at to find out what columns hold.
+const SAMPLE_ROWS: usize = 1_000;
+
+/// Documents of one transaction.
+const ROWS_PER_TRANSACTION: usize = 500;
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Number,
+    Time,
+    RichText,
+    TextList,
+    NumberList,
+    TimeList,
+}
+
+impl Kind {
+    const ALL: [(&'static str, Self); 7] = [
+        ("text", Self::Text),
+        ("number", Self::Number),
+        ("time", Self::Time),
+        ("rich-text", Self::RichText),
+        ("text-list", Self::TextList),
+        ("number-list", Self::NumberList),
+        ("time-list", Self::TimeList),
+    ];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(own, _)| *own == name).map(|(_, kind)| *kind)
+    }
+
+    fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// A column and the item that it becomes.
+#[derive(Debug, Clone)]
+struct Mapping {
+    column: String,
+    /// Nothing of a column that is left out.
+    item: Option<String>,
+    kind: Kind,
+    /// The type was said, not found out.
+    said: bool,
+}
+
+/// A row: the texts of its columns, or an object.
+enum Row {
+    Fields(Vec<String>),
+    Object(Map<String, Json>),
+}
+
+/// Rows of a file, with their numbers.
+enum Rows {
+    Csv(Box<csv::Reader<Box<dyn Read>>>, Vec<String>),
+    Lines(Box<dyn BufRead>),
+}
+
+impl Rows {
+    fn open(path: &Path, form: TableForm) -> Result<Self, Failure> {
+        let input: Box<dyn Read> = if path == Path::new("-") {
+            Box::new(std::io::stdin())
+        } else {
+            Box::new(File::open(path).map_err(Failure::file(path))?)
+        };
+        match form {
+            TableForm::Csv => {
+                let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::Headers).from_reader(input);
+                let names = reader.headers().map_err(|error| refused(path, &error))?;
+                let names: Vec<String> =
+                    names.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned()).collect();
+                if names.len() > TABLE_COLUMNS_MAX {
+                    return Err(refused(path, &format!("it has more than {TABLE_COLUMNS_MAX} columns")));
+                }
+                Ok(Self::Csv(Box::new(reader), names))
+            }
+            TableForm::Jsonl => Ok(Self::Lines(Box::new(BufReader::new(input)))),
+        }
+    }
+
+    /// Gives the next row, or why it cannot be read; nothing at the end.
+    fn next(&mut self) -> Result<Option<Result<Row, String>>, Failure> {
+        match self {
+            Self::Csv(reader, names) => {
+                let mut row = csv::StringRecord::new();
+                Ok(match reader.read_record(&mut row) {
+                    Ok(false) => None,
+                    Ok(true) if row.len() > names.len() => {
+                        Some(Err(format!("it has {} fields instead of {}", row.len(), names.len())))
+                    }
+                    Ok(true) => Some(Ok(Row::Fields(row.iter().map(str::to_owned).collect()))),
+                    Err(error) if error.is_io_error() => {
+                        return Err(Failure::Refused(format!("cannot read on: {error}")));
+                    }
+                    Err(error) => Some(Err(error.to_string())),
+                })
+            }
+            Self::Lines(input) => next_object(input.as_mut()),
+        }
+    }
+}
+
+fn next_object(input: &mut dyn BufRead) -> Result<Option<Result<Row, String>>, Failure> {
+    let mut line = Vec::new();
+    let read = input.take(TABLE_LINE_BYTES_MAX + 1).read_until(b'\n', &mut line);
+    if read.map_err(|error| Failure::Refused(format!("cannot read on: {error}")))? == 0 {
+        return Ok(None);
+    }
+    if line.len() as u64 > TABLE_LINE_BYTES_MAX {
+        return Err(Failure::Refused(format!("a line is longer than {TABLE_LINE_BYTES_MAX} bytes")));
+    }
+    Ok(Some(match serde_json::from_slice::<Json>(&line) {
+        Ok(Json::Object(object)) => Ok(Row::Object(object)),
+        Ok(_) => Err("it is no JSON object".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }))
+}
+
+fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {
+    Failure::Refused(format!("{}: {why}", path.display()))
+}
+
+/// Brings the rows of a file into a database.
+pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>) -> Outcome {
+    let access = open(core, &request.path)?;
+    let form = request.format.unwrap_or_else(|| TableForm::of(&request.file));
+    let mappings = mappings(request, form, &access)?;
+    let mut work = Import {
+        core,
+        request,
+        access,
+        mappings,
+        waiting: Vec::new(),
+        taken: 0,
+        rows: 0,
+        refusals: Vec::new(),
+        refused: 0,
+    };
+    let mut rows = Rows::open(&request.file, form)?;
+    while let Some(row) = rows.next()? {
+        work.take(row)?;
+        if work.rows.is_multiple_of(ROWS_PER_TRANSACTION as u64) {
+            let what = format!("{} into {}", if request.dry_run { "reading" } else { "importing" }, request.path);
+            let done = work.rows;
+            let ended = step(report, Progress { what, done, total: None, unit: Unit::Notes });
+            ended.map_err(|failure| failure.after(format!("{} documents were made", work.taken)))?;
+        }
+    }
+    work.flush()?;
+    Ok(work.answer())
+}
+
+/// An import under way.
+struct Import<'i> {
+    core: &'i Core,
+    request: &'i TableImport,
+    access: Access<level::Designer>,
+    mappings: Vec<Mapping>,
+    waiting: Vec<Vec<Item>>,
+    taken: u64,
+    rows: u64,
+    refusals: Vec<Json>,
+    refused: u64,
+}
+
+impl Import<'_> {
+    fn take(&mut self, row: Result<Row, String>) -> Result<(), Failure> {
+        self.rows += 1;
+        match row.and_then(|row| items(&self.mappings, &row, self.request.list_separator)) {
+            Ok(mut items) => {
+                if let Some(form) = &self.request.form {
+                    items.retain(|item| !item.is_named("Form"));
+                    items.insert(0, Item::text("Form", form.clone()));
+                }
+                self.waiting.push(items);
+            }
+            Err(why) => {
+                self.refused += 1;
+                if self.refusals.len() < TABLE_REFUSALS_MAX {
+                    self.refusals.push(record(vec![("row", json!(self.rows)), ("why", json!(why))]));
+                }
+            }
+        }
+        if self.waiting.len() >= ROWS_PER_TRANSACTION { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), Failure> {
+        let waiting = std::mem::take(&mut self.waiting);
+        if self.request.dry_run {
+            self.taken += waiting.len() as u64;
+            return Ok(());
+        }
+        let writing = self.access.lower::<level::Depositor>();
+        let accesses = [&writing];
+        let count = waiting.len() as u64;
+        let made = || -> Result<(), Failure> {
+            let mut transaction = self.core.notes.transaction(&accesses)?;
+            for items in waiting {
+                transaction.on(0).note_create(NewNote::document(items))?;
+            }
+            let ticket = transaction.commit()?;
+            self.core.notes.store().durable(ticket).wait()?;
+            Ok(())
+        };
+        made().map_err(|failure| failure.after(format!("{} documents were made before", self.taken)))?;
+        self.taken += count;
+        Ok(())
+    }
+
+    fn answer(self) -> Answer {
+        let column = |mapping: &Mapping| {
+            record(vec![
+                ("column", json!(mapping.column)),
+                ("item", json!(mapping.item)),
+                ("type", json!(mapping.item.as_ref().map(|_| mapping.kind.name()))),
+                ("said", json!(mapping.said)),
+            ])
+        };
+        let columns: Vec<Json> = self.mappings.iter().map(column).collect();
+        let mut answer = Answer::record(vec![
+            ("columns", json!(columns)),
+            ("documents", json!(self.taken)),
+            ("refused", json!(self.refused)),
+            ("refusals", json!(self.refusals)),
+        ]);
+        answer.says = vec![if self.request.dry_run {
+            format!("{} rows would be taken; nothing was changed.", self.taken)
+        } else {
+            format!("{} documents were made in {}.", self.taken, self.request.path)
+        }];
+        if self.refused > 0 {
+            answer.complaint = Some(format!("{} rows were not taken; those above say why", self.refused));
+        }
+        answer
+    }
+}
+
+/// Finds out what becomes of the columns.
+fn mappings(request: &TableImport, form: TableForm, access: &Access<level::Designer>) -> Result<Vec<Mapping>, Failure> {
+    if request.file == Path::new("-") && form == TableForm::Csv && request.map.is_empty() {
+        return Err(Failure::Refused("from standard input, the types of columns must be said with --map".to_owned()));
+    }
+    let fields = match &request.form {
+        Some(name) => template::fields_of(access, name)?,
+        None => std::collections::HashMap::new(),
+    };
+    let mut found = sampled(request, form)?;
+    for mapping in &mut found {
+        if let Some(kind) = fields.get(&mapping.column.to_lowercase()).and_then(|kind| Kind::named(kind)) {
+            (mapping.kind, mapping.said) = (kind, true);
+        }
+    }
+    for text in &request.map {
+        let (column, target) = text.split_once('=').ok_or_else(|| wrong_map(text))?;
+        let (item, kind) = match target.rsplit_once(':') {
+            Some((item, kind)) => (item, Some(Kind::named(kind).ok_or_else(|| wrong_map(text))?)),
+            None => (target, None),
+        };
+        let mapping = found.iter_mut().find(|mapping| mapping.column.eq_ignore_ascii_case(column));
+        let mapping = mapping.ok_or_else(|| Failure::Refused(format!("the file has no column {column:?}")))?;
+        mapping.item = (!item.is_empty()).then(|| item.to_owned());
+        if let Some(kind) = kind {
+            (mapping.kind, mapping.said) = (kind, true);
+        }
+    }
+    Ok(found)
+}
+
+fn wrong_map(text: &str) -> Failure {
+    let kinds: Vec<&str> = Kind::ALL.iter().map(|(name, _)| *name).collect();
+    Failure::Refused(format!(
+        "--map {text:?}: write COLUMN=ITEM, COLUMN=ITEM:TYPE or COLUMN= to leave a column out; types are {}",
+        kinds.join(", ")
+    ))
+}
+
+/// Looks at the first rows.
+fn sampled(request: &TableImport, form: TableForm) -> Result<Vec<Mapping>, Failure> {
+    let mut rows = Rows::open(&request.file, form)?;
+    let mut names: Vec<String> = match &rows {
+        Rows::Csv(_, names) => names.clone(),
+        Rows::Lines(_) => Vec::new(),
+    };
+    let mut kinds: Vec<Option<Kind>> = vec![None; names.len()];
+    for _ in 0..SAMPLE_ROWS {
+        match rows.next()? {
+            None => break,
+            Some(Err(_)) => {}
+            Some(Ok(Row::Fields(fields))) => {
+                for (kind, field) in kinds.iter_mut().zip(&fields) {
+                    *kind = united(*kind, kind_of_text(field));
+                }
+            }
+            Some(Ok(Row::Object(object))) => {
+                for (name, value) in &object {
+                    let index = names.iter().position(|known| known == name).unwrap_or_else(|| {
+                        names.push(name.clone());
+                        kinds.push(None);
+                        names.len() - 1
+                    });
+                    kinds[index] = united(kinds[index], kind_of_json(value));
+                }
+            }
+        }
+    }
+    if names.len() > TABLE_COLUMNS_MAX {
+        return Err(refused(&request.file, &format!("it has more than {TABLE_COLUMNS_MAX} columns")));
+    }
+    let mapping = |(column, kind): (String, Option<Kind>)| Mapping {
+        item: (!column.is_empty() && !column.starts_with('$')).then(|| column.clone()),
+        column,
+        kind: kind.unwrap_or(Kind::Text),
+        said: false,
+    };
+    Ok(names.into_iter().zip(kinds).map(mapping).collect())
+}
+
+/// Gives what holds both; texts hold everything.
+fn united(one: Option<Kind>, other: Option<Kind>) -> Option<Kind> {
+    match (one, other) {
+        (None, kind) | (kind, None) => kind,
+        (Some(one), Some(other)) if one == other => Some(one),
+        (Some(one), Some(other)) => {
+            let is_list = |kind| matches!(kind, Kind::TextList | Kind::NumberList | Kind::TimeList);
+            Some(if is_list(one) || is_list(other) { Kind::TextList } else { Kind::Text })
+        }
+    }
+}
+
+fn kind_of_text(text: &str) -> Option<Kind> {
+    let text = text.trim();
+    if text.is_empty() {
+        None
+    } else if number(text).is_some() {
+        Some(Kind::Number)
+    } else if time(text).is_some() {
+        Some(Kind::Time)
+    } else {
+        Some(Kind::Text)
+    }
+}
+
+fn kind_of_json(value: &Json) -> Option<Kind> {
+    match value {
+        Json::Null | Json::Object(_) => None,
+        Json::Bool(_) | Json::Number(_) => Some(Kind::Number),
+        Json::String(text) if text.is_empty() => None,
+        Json::String(text) => Some(if time(text).is_some() { Kind::Time } else { Kind::Text }),
+        Json::Array(values) => {
+            let kinds = values.iter().filter_map(kind_of_json).map(Some);
+            Some(match kinds.reduce(united).flatten() {
+                Some(Kind::Number) => Kind::NumberList,
+                Some(Kind::Time) => Kind::TimeList,
+                _ => Kind::TextList,
+            })
+        }
+    }
+}
+
+/// Reads a number; what begins with a zero, as postcodes and telephone numbers do, is none.
+fn number(text: &str) -> Option<f64> {
+    let digits = text.trim_start_matches('-');
+    let is_padded = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");
+    let starts_right = digits.starts_with(|first: char| first.is_ascii_digit() || first == '.');
+    if is_padded || !starts_right { None } else { text.parse().ok().filter(|number: &f64| number.is_finite()) }
+}
+
+/// Reads a moment: RFC 3339, or a date alone.
+fn time(text: &str) -> Option<base::Timestamp> {
+    if let Ok(moment) = text.parse::<jiff::Timestamp>() {
+        return Some(base::Timestamp(moment.as_microsecond()));
+    }
+    let date: jiff::civil::Date = (text.len() == 10).then(|| text.parse().ok()).flatten()?;
+    let midnight = date.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
+    Some(base::Timestamp(midnight.timestamp().as_microsecond()))
+}
+
+/// Makes the items of a row.
+fn items(mappings: &[Mapping], row: &Row, separator: char) -> Result<Vec<Item>, String> {
+    let mut items = Vec::with_capacity(mappings.len() + 1);
+    for (index, mapping) in mappings.iter().enumerate() {
+        let Some(item) = &mapping.item else { continue };
+        let texts: Vec<String> = match row {
+            Row::Fields(fields) => match fields.get(index) {
+                Some(field) if is_list(mapping.kind) => {
+                    field.split(separator).map(|part| part.trim().to_owned()).collect()
+                }
+                Some(field) => vec![field.clone()],
+                None => continue,
+            },
+            Row::Object(object) => object.get(&mapping.column).map(texts_of).unwrap_or_default(),
+        };
+        let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+        if texts.is_empty() {
+            continue;
+        }
+        let value = value(mapping.kind, texts).map_err(|why| format!("column {:?}: {why}", mapping.column))?;
+        items.push(match value {
+            Value::RichText(_) => Item::body(item.clone(), value),
+            value => Item::summary(item.clone(), value),
+        });
+    }
+    Ok(items)
+}
+
+fn is_list(kind: Kind) -> bool {
+    matches!(kind, Kind::TextList | Kind::NumberList | Kind::TimeList)
+}
+
+fn texts_of(value: &Json) -> Vec<String> {
+    match value {
+        Json::Null => Vec::new(),
+        Json::Bool(truth) => vec![u8::from(*truth).to_string()],
+        Json::Number(number) => vec![number.to_string()],
+        Json::String(text) => vec![text.clone()],
+        Json::Array(values) => values.iter().flat_map(texts_of).collect(),
+        Json::Object(_) => vec![value.to_string()],
+    }
+}
+
+fn value(kind: Kind, mut texts: Vec<String>) -> Result<Value, String> {
+    let no_number = |text: &String| number(text.trim()).ok_or_else(|| format!("{text:?} is no number"));
+    let no_time = |text: &String| {
+        time(text.trim())
+            .ok_or_else(|| format!("{text:?} is no date or time; write 2024-12-31 or 2024-12-31T23:59:59Z"))
+    };
+    let numbers = || texts.iter().map(no_number).collect::<Result<Vec<f64>, String>>();
+    Ok(match kind {
+        Kind::Text if texts.len() == 1 => Value::Text(texts.swap_remove(0)),
+        Kind::Text | Kind::TextList => Value::TextList(texts),
+        Kind::RichText => Value::RichText(texts.join("\n")),
+        Kind::Number | Kind::NumberList => match numbers()?[..] {
+            [number] => Value::Number(number),
+            ref numbers => Value::NumberList(numbers.to_vec()),
+        },
+        Kind::Time | Kind::TimeList => {
+            let times = texts.iter().map(no_time).collect::<Result<Vec<_>, String>>()?;
+            if let [time] = times[..] { Value::Time(time) } else { Value::TimeList(times) }
+        }
+    })
+}
+
+/// Writes the documents of a database to a file.
+pub(super) fn export(core: &Core, request: &TableExport, report: &mut Report<'_>) -> Outcome {
+    let access = open(core, &request.path)?;
+    let selection = request.formula.as_deref().unwrap_or("SELECT @All");
+    let formula = formula::Formula::compile(selection, &formula::Options::default())
+        .map_err(|error| Failure::Refused(format!("--formula: {}", error.render(selection))))?;
+    let reading = access.read()?;
+    let form = request.format.unwrap_or_else(|| TableForm::of(&request.file));
+    let columns = match (form, &request.columns[..]) {
+        (TableForm::Csv, []) => all_columns(&reading, &formula)?,
+        (_, columns) => columns.to_vec(),
+    };
+    let mut out = Table::create(&request.file, form, columns)?;
+    let mut done = 0;
+    let mut ended = Ok(());
+    let total = Some(reading.counters().notes);
+    reading.search(&formula, base::Modseq(0), &mut |subject| {
+        let items = subject.items.iter().map(notes::item::ItemRef::to_item).collect();
+        ended = out.write(subject.header, items);
+        done += 1;
+        if ended.is_ok() && done % 1_000 == 0 {
+            let what = format!("exporting {}", request.path);
+            ended = step(report, Progress { what, done, total, unit: Unit::Notes });
+        }
+        Ok(ended.is_ok())
+    })?;
+    ended?;
+    out.finish(&request.file)?;
+    Ok(Answer::record(vec![("documents", json!(done)), ("file", json!(request.file.display().to_string()))])
+        .and(format!("{done} documents were written.")))
+}
+
+/// Lists the names of all items that documents have.
+fn all_columns(reading: &notes::Reading<'_>, formula: &formula::Formula) -> Result<Vec<String>, Failure> {
+    let mut names: Vec<String> = Vec::new();
+    let mut known = std::collections::HashSet::new();
+    reading.search(formula, base::Modseq(0), &mut |subject| {
+        for item in subject.items.iter().filter(|item| known.insert(item.name.to_lowercase())) {
+            names.push(item.name.to_owned());
+        }
+        Ok(names.len() <= TABLE_COLUMNS_MAX)
+    })?;
+    if names.len() > TABLE_COLUMNS_MAX {
+        let why = format!("the documents have more than {TABLE_COLUMNS_MAX} different items; name some with --columns");
+        return Err(Failure::Refused(why));
+    }
+    Ok(names)
+}
+
+/// A file that is written.
+enum Table {
+    Csv(Box<csv::Writer<Box<dyn Write>>>, Vec<String>),
+    Lines(Box<dyn Write>, Vec<String>),
+}
+
+impl Table {
+    fn create(path: &Path, form: TableForm, columns: Vec<String>) -> Result<Self, Failure> {
+        let out: Box<dyn Write> = Box::new(BufWriter::new(File::create(path).map_err(Failure::file(path))?));
+        match form {
+            TableForm::Jsonl => Ok(Self::Lines(out, columns)),
+            TableForm::Csv => {
+                let mut writer = csv::Writer::from_writer(out);
+                writer
+                    .write_record(["$UNID"].into_iter().chain(columns.iter().map(String::as_str)))
+                    .map_err(written)?;
+                Ok(Self::Csv(Box::new(writer), columns))
+            }
+        }
+    }
+
+    fn write(&mut self, header: &notes::Header, items: Vec<Item>) -> Result<(), Failure> {
+        let find = |name: &str| items.iter().find(|item| item.is_named(name)).map(|item| &item.value);
+        match self {
+            Self::Csv(out, columns) => {
+                let cell = |name: &String| find(name).map(text_of).unwrap_or_default();
+                let cells = std::iter::once(header.unid.to_string()).chain(columns.iter().map(cell));
+                out.write_record(cells).map_err(written)
+            }
+            Self::Lines(out, columns) => {
+                let mut object = Map::new();
+                object.insert("$UNID".to_owned(), json!(header.unid.to_string()));
+                if let Some(parent) = header.parent {
+                    object.insert("$REF".to_owned(), json!(parent.to_string()));
+                }
+                for item in &items {
+                    if columns.is_empty() || columns.iter().any(|name| item.is_named(name)) {
+                        object.insert(item.name.clone(), json_of(&item.value));
+                    }
+                }
+                writeln!(out, "{}", Json::Object(object)).map_err(written)
+            }
+        }
+    }
+
+    fn finish(self, path: &Path) -> Result<(), Failure> {
+        match self {
+            Self::Csv(mut out, _) => out.flush().map_err(Failure::file(path)),
+            Self::Lines(mut out, _) => out.flush().map_err(Failure::file(path)),
+        }
+    }
+}
+
+fn written(error: impl std::fmt::Display) -> Failure {
+    Failure::Refused(format!("the file cannot be written: {error}"))
+}
+
+fn text_of(value: &Value) -> String {
+    match json_of(value) {
+        Json::String(text) => text,
+        Json::Array(values) => {
+            let part = |value: Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            values.into_iter().map(part).collect::<Vec<_>>().join(";")
+        }
+        Json::Null => String::new(),
+        other => other.to_string(),
+    }
+}
+
+fn json_of(value: &Value) -> Json {
+    let moment = |time: &base::Timestamp| super::answer::moment(Some(*time));
+    match value {
+        Value::Text(text) | Value::RichText(text) => json!(text),
+        Value::TextList(texts) => json!(texts),
+        Value::Number(number) => json!(number),
+        Value::NumberList(numbers) => json!(numbers),
+        Value::Time(time) => moment(time),
+        Value::TimeList(times) => Json::Array(times.iter().map(moment).collect()),
+        Value::Object { file_name, .. } => json!(file_name),
+        Value::NoteReferences(unids) => json!(unids.iter().map(ToString::to_string).collect::<Vec<_>>()),
+        Value::MimePart(_) => Json::Null,
+    }
+}
+
+fn open(core: &Core, path: &str) -> Result<Access<level::Designer>, Failure> {
+    match core.notes.database_open(path) {
+        Err(notes::Error::NotFound { .. }) => Err(Failure::no_such("db", path)),
+        other => Ok(authorize(&other?)?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use notes::{Acl, AclLevel, DatabaseKind, NewDatabase};
+
+    use super::*;
+    use crate::sample::Sample;
+
+    const PATH: &str = "table.nsf";
+
+    /// Imports a file of this content; gives the answer, and the documents as an export has them.
+    fn check(name: &str, content: &str, change: impl FnOnce(&mut TableImport)) -> (Result<Answer, String>, Vec<Json>) {
+        let sample = Sample::new();
+        let acl = Acl::open_to_all(AclLevel::Reader);
+        let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, acl);
+        sample.core.notes.database_create(&new).expect("made");
+        let (file, back) = (sample.folder.path().join(name), sample.folder.path().join("back.jsonl"));
+        std::fs::write(&file, content).expect("written");
+        let mut request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
+        change(&mut request);
+        let mut report = |_| ControlFlow::Continue(());
+        let answer = import(&sample.core, &request, &mut report).map_err(|failure| failure.to_string());
+        let request = TableExport { path: PATH.to_owned(), file: back.clone(), ..TableExport::default() };
+        export(&sample.core, &request, &mut report).expect("written");
+        let text = std::fs::read_to_string(back).expect("it is there");
+        (answer, text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect())
+    }
+
+    const CSV: &str = "Name,Born,Height,Tags,Code\n\"Ann, A.\",1970-02-28,1.75,\"a; b\",007\nBob,,1.8,c,010\n";
+
+    #[test]
+    fn columns_become_items_of_their_types() {
+        let (answer, documents) = check("people.csv", CSV, |request| {
+            request.form = Some("Person".to_owned());
+            request.map = vec!["Tags=Categories:text-list".to_owned()];
+        });
+        let answer = answer.expect("taken");
+        let kinds: Vec<&str> = answer.data["columns"]
+            .as_array()
+            .expect("columns")
+            .iter()
+            .filter_map(|column| column["type"].as_str())
+            .collect();
+        assert_eq!(kinds, ["text", "time", "number", "text-list", "text"]);
+        assert_eq!((documents.len(), &documents[0]["Form"]), (2, &json!("Person")));
+        assert_eq!(documents[0]["Name"], json!("Ann, A."));
+        assert_eq!(documents[0]["Born"], json!("1970-02-28T00:00:00Z"));
+        assert_eq!((&documents[0]["Height"], &documents[0]["Code"]), (&json!(1.75), &json!("007")));
+        assert_eq!(documents[0]["Categories"], json!(["a", "b"]));
+        assert_eq!(documents[1].get("Born"), None, "what is empty is no item");
+    }
+
+    #[test]
+    fn lines_of_json_are_taken_as_they_are() {
+        let lines =
+            "{\"Name\":\"Ann\",\"Numbers\":[1,2],\"Sub\":{\"a\":1}}\n{\"Name\":\"Bob\",\"More\":true}\n[]\nzork\n";
+        let (answer, documents) = check("people.jsonl", lines, |_| {});
+        let answer = answer.expect("taken");
+        assert_eq!((answer.data["documents"].clone(), answer.data["refused"].clone()), (json!(2), json!(2)));
+        assert_eq!(answer.data["refusals"][0]["row"], json!(3));
+        assert!(answer.complaint.is_some());
+        assert_eq!((&documents[0]["Numbers"], &documents[1]["More"]), (&json!([1.0, 2.0]), &json!(1.0)));
+    }
+
+    #[test]
+    fn a_dry_run_changes_nothing_and_tells_what_would_be() {
+        let (answer, documents) = check("people.csv", CSV, |request| request.dry_run = true);
+        let answer = answer.expect("read");
+        assert_eq!((answer.data["documents"].clone(), documents.len()), (json!(2), 0));
+        assert!(answer.says[0].contains("nothing was changed"), "{:?}", answer.says);
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_their_columns_are_told() {
+        let (answer, documents) = check("people.csv", "Name,Height\nAnn,tall\nBob,1.8\nCarl,1,2\n", |request| {
+            request.map = vec!["height=Height:number".to_owned()];
+        });
+        let answer = answer.expect("taken");
+        assert_eq!((documents.len(), answer.data["refused"].clone()), (1, json!(2)));
+        assert!(answer.data["refusals"][0]["why"].as_str().is_some_and(|why| why.contains("tall")));
+    }
+
+    #[test]
+    fn a_mapping_that_cannot_be_is_refused() {
+        for (map, expected) in [("Name", "COLUMN=ITEM"), ("Name=x:zork", "types are"), ("Zork=x", "no column")] {
+            let (answer, documents) = check("people.csv", CSV, |request| request.map = vec![map.to_owned()]);
+            let error = answer.expect_err("refused");
+            assert!(error.contains(expected) && documents.is_empty(), "{error}");
+        }
+    }
+
+    #[test]
+    fn tables_of_commas_come_back() {
+        let sample = Sample::new();
+        let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
+        sample.core.notes.database_create(&new).expect("made");
+        let (file, back) = (sample.folder.path().join("in.csv"), sample.folder.path().join("out.csv"));
+        std::fs::write(&file, CSV).expect("written");
+        let mut report = |_| ControlFlow::Continue(());
+        let request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
+        import(&sample.core, &request, &mut report).expect("taken");
+        let columns = ["Name", "Height"].map(str::to_owned).to_vec();
+        let formula = Some("SELECT Height > 1.77".to_owned());
+        let request = TableExport { path: PATH.to_owned(), file: back.clone(), formula, columns, format: None };
+        export(&sample.core, &request, &mut report).expect("written");
+        let text = std::fs::read_to_string(back).expect("it is there");
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "$UNID,Name,Height");
+        assert!(lines.len() == 2 && lines[1].ends_with(",Bob,1.8"), "{text}");
+    }
+}

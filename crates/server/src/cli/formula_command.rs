@@ -1,0 +1,266 @@
+//! `doublet formula`: formulas are evaluated and tried out, without a server.
+//!
+//! `eval` evaluates one formula over a document whose items are given on the command line or in a file; `repl` reads formulas line by line, keeps the fields that they
+//! set, and tells mistakes with their place.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+
+use base::{Clock, Timestamp};
+use clap::{Args, Subcommand};
+use formula::host::History;
+use formula::outcome::Change;
+use formula::{Document, Formula, Host, Moment, Options, Text, Value, Zone};
+use serde_json::{Value as Json, json};
+
+use super::{Failure, Place, print};
+use crate::data::read_limited;
+use crate::limits::FILE_BYTES_MAX;
+use crate::system::SystemClock;
+
+/// What to do with formulas.
+#[derive(Debug, Subcommand)]
+pub enum FormulaCommand {
+    /// Evaluates a formula, as in: doublet formula eval '@Sum(Price) * 1.2' --item Price=3 --item Price=4
+    Eval {
+        /// The formula.
+        formula: String,
+        #[command(flatten)]
+        document: DocumentArguments,
+    },
+    /// Reads formulas line by line and tells what they come to. Fields that they set stay set.
+    Repl {
+        #[command(flatten)]
+        document: DocumentArguments,
+    },
+}
+
+/// The document that formulas are evaluated over.
+#[derive(Debug, Args)]
+pub struct DocumentArguments {
+    /// An item and its value; numbers and RFC 3339 times are taken as such. Several of one name are a list.
+    #[arg(long = "item", value_name = "NAME=VALUE")]
+    items: Vec<String>,
+    /// A JSON object with items.
+    #[arg(long, value_name = "FILE")]
+    document: Option<PathBuf>,
+    /// The zone in which times are read and shown, as in Europe/Berlin.
+    #[arg(long, value_name = "ZONE", default_value = "UTC")]
+    zone: String,
+}
+
+/// A document in memory.
+struct Paper {
+    items: Vec<(String, Value<'static>)>,
+    made: Timestamp,
+}
+
+impl Document for Paper {
+    fn item(&self, _: Option<usize>, name: &str) -> Option<Value<'_>> {
+        self.items.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.lend())
+    }
+
+    fn item_names(&self) -> Vec<&str> {
+        self.items.iter().map(|(name, _)| name.as_str()).collect()
+    }
+
+    fn moment(&self, moment: History) -> Option<Timestamp> {
+        (moment != History::Accessed).then_some(self.made)
+    }
+
+    fn is_new(&self) -> bool {
+        true
+    }
+}
+
+struct World(Timestamp);
+
+impl Host for World {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+}
+
+/// Does it.
+pub fn run(place: &Place, command: &FormulaCommand) -> Result<(), Failure> {
+    match command {
+        FormulaCommand::Eval { formula, document } => eval(place, formula, document),
+        FormulaCommand::Repl { document } => repl(document),
+    }
+}
+
+fn eval(place: &Place, source: &str, arguments: &DocumentArguments) -> Result<(), Failure> {
+    let paper = paper(arguments)?;
+    let formula = compile(source, &options(arguments)?).map_err(Failure)?;
+    let world = World(SystemClock::new().now());
+    let outcome = formula.evaluate(&paper, &world).map_err(|stop| Failure(stop.to_string()))?;
+    if let Value::Error(failure) = &outcome.value {
+        return Err(Failure(failure.render(source)));
+    }
+    if place.json {
+        let changes = outcome
+            .changes
+            .iter()
+            .map(|Change { name, value }| json!({"item": name, "value": value.as_ref().map(as_json)}));
+        let answer = json!({
+            "value": as_json(&outcome.value),
+            "selected": outcome.selected,
+            "changes": changes.collect::<Vec<_>>(),
+        });
+        print(&format!("{answer:#}\n"));
+        return Ok(());
+    }
+    print(&format!("{}\n", formula::print_value::render(&outcome.value, formula.options(), world.0)));
+    for Change { name, value } in &outcome.changes {
+        let value = value.as_ref().map_or_else(|| "(removed)".to_owned(), |value| shown(value, &formula, world.0));
+        print(&format!("{name} := {value}\n"));
+    }
+    Ok(())
+}
+
+fn repl(arguments: &DocumentArguments) -> Result<(), Failure> {
+    let (mut paper, options) = (paper(arguments)?, options(arguments)?);
+    let input = std::io::stdin();
+    let is_terminal = input.is_terminal();
+    if is_terminal {
+        print("Formulas are evaluated line by line; FIELD Name := … sets an item. End with Ctrl-D.\n");
+    }
+    let clock = SystemClock::new();
+    let mut lines = input.lock().lines();
+    loop {
+        if is_terminal {
+            print("> ");
+            let _ = std::io::stdout().flush();
+        }
+        let Some(line) = lines.next() else { return Ok(()) };
+        let line = line.map_err(Failure::of)?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        match line_of(&line, &mut paper, &options, clock.now()) {
+            Ok(text) => print(&format!("{text}\n")),
+            Err(text) => print(&format!("{text}\n")),
+        }
+    }
+}
+
+/// Evaluates one line; keeps the fields that it sets.
+fn line_of(line: &str, paper: &mut Paper, options: &Options, now: Timestamp) -> Result<String, String> {
+    let formula = compile(line, options)?;
+    let world = World(now);
+    let (text, changes) = {
+        let outcome = formula.evaluate(paper, &world).map_err(|stop| stop.to_string())?;
+        if let Value::Error(failure) = &outcome.value {
+            return Err(failure.render(line));
+        }
+        (shown(&outcome.value, &formula, now), outcome.changes)
+    };
+    for Change { name, value } in changes {
+        paper.items.retain(|(own, _)| !own.eq_ignore_ascii_case(&name));
+        paper.items.extend(value.map(|value| (name, value)));
+    }
+    Ok(text)
+}
+
+fn compile(source: &str, options: &Options) -> Result<Formula, String> {
+    Formula::compile(source, options).map_err(|error| error.render(source))
+}
+
+fn shown(value: &Value<'_>, formula: &Formula, now: Timestamp) -> String {
+    formula::print_value::render(value, formula.options(), now)
+}
+
+fn options(arguments: &DocumentArguments) -> Result<Options, Failure> {
+    let zone = Zone::named(&arguments.zone);
+    let zone = zone.ok_or_else(|| Failure(format!("there is no zone {:?}; Europe/Berlin is one", arguments.zone)))?;
+    Ok(Options { zone, ..Options::default() })
+}
+
+fn paper(arguments: &DocumentArguments) -> Result<Paper, Failure> {
+    let mut items: Vec<(String, Vec<Json>)> = Vec::new();
+    let mut add = |name: &str, value: Json| match items.iter_mut().find(|(own, _)| own.eq_ignore_ascii_case(name)) {
+        Some((_, values)) => values.push(value),
+        None => items.push((name.to_owned(), vec![value])),
+    };
+    if let Some(path) = &arguments.document {
+        let bytes = read_limited(path, FILE_BYTES_MAX).map_err(Failure::of)?;
+        let object: serde_json::Map<String, Json> = serde_json::from_slice(&bytes)
+            .map_err(|error| Failure(format!("{}: it is no JSON object: {error}", path.display())))?;
+        for (name, value) in object {
+            match value {
+                Json::Array(values) => values.into_iter().for_each(|value| add(&name, value)),
+                value => add(&name, value),
+            }
+        }
+    }
+    for text in &arguments.items {
+        let (name, value) =
+            text.split_once('=').ok_or_else(|| Failure(format!("--item {text:?}: write NAME=VALUE")))?;
+        let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
+        add(name, number.map_or_else(|| json!(value), |number| json!(number)));
+    }
+    let items = items.into_iter().map(|(name, values)| (name, value_of(&values))).collect();
+    Ok(Paper { items, made: SystemClock::new().now() })
+}
+
+/// Makes one list of JSON values: of numbers or times where all are, else of texts.
+fn value_of(values: &[Json]) -> Value<'static> {
+    if let Some(numbers) = values.iter().map(Json::as_f64).collect::<Option<Vec<f64>>>() {
+        return Value::from_numbers(numbers);
+    }
+    let moment = |value: &Json| {
+        let time: jiff::Timestamp = value.as_str()?.parse().ok()?;
+        Some(Moment::at(Timestamp(time.as_microsecond())))
+    };
+    if let Some(times) = values.iter().map(moment).collect::<Option<Vec<Moment>>>() {
+        return Value::from_times(times);
+    }
+    let text = |value: &Json| Text::from(value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    Value::from_texts(values.iter().map(text).collect())
+}
+
+fn as_json(value: &Value<'_>) -> Json {
+    match value {
+        Value::Text(text) => json!(text.as_str()),
+        Value::Texts(texts) => json!(texts.iter().map(|text| text.as_str()).collect::<Vec<_>>()),
+        Value::Number(number) => json!(number),
+        Value::Numbers(numbers) => json!(**numbers),
+        Value::Time(_) | Value::Times(_) => {
+            json!(formula::print_value::render(value, &Options::default(), Timestamp(0)))
+        }
+        Value::Error(failure) => json!({"error": failure.kind.to_string()}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(items: &[&str]) -> DocumentArguments {
+        let items = items.iter().map(|item| (*item).to_owned()).collect();
+        DocumentArguments { items, document: None, zone: "UTC".to_owned() }
+    }
+
+    #[test]
+    fn lines_are_evaluated_and_fields_stay() {
+        let arguments = document(&["Price=3", "Price=4.5", "Name=Ann", "Due=2024-12-31T10:00:00Z"]);
+        let (mut paper, options) = (paper(&arguments).expect("items"), options(&arguments).expect("a zone"));
+        let mut check = |line: &str, expected: &str| {
+            let text = line_of(line, &mut paper, &options, Timestamp::from_seconds(0)).unwrap_or_else(|error| error);
+            assert!(text.contains(expected), "{line}: {text}");
+        };
+        check("@Sum(Price)", "7.5");
+        check("@UpperCase(Name)", "ANN");
+        check("@Year(Due)", "2024");
+        check("FIELD Total := @Sum(Price) * 2; Total", "15");
+        check("Total + 1", "16");
+        check("1 +", "^");
+        check("@Zork(1)", "@Zork");
+    }
+
+    #[test]
+    fn what_is_no_item_or_zone_is_told() {
+        assert!(paper(&document(&["Price"])).is_err());
+        assert!(options(&DocumentArguments { zone: "Zork/Zork".to_owned(), ..document(&[]) }).is_err());
+    }
+}

@@ -1,0 +1,515 @@
+//! Templates: the design of a database as a readable file (`templates/`, `docs/templates.md`).
+//!
+//! A template has views and forms. Applying it makes a design note for each, marked with the template's name; refreshing changes those that the template says
+//! otherwise, adds what is new and removes what the template has no more. Design notes that somebody made by hand are left alone, and so are
+//! documents.
+
+use std::collections::HashMap;
+
+use notes::view::design::{Clicks, Column, Refresh, Total, ViewDesign};
+use notes::view::note::{ViewKind, ViewNote};
+use notes::view::sort_key::{Differences, Order};
+use notes::{Access, Item, NewNote, Note, NoteClass, Notes, Value, Writer, level};
+use serde::Deserialize;
+
+use crate::admin::Failure;
+
+/// The templates that come with the program: their files.
+const FILES: [&str; 5] = [
+    include_str!("../../../templates/discussion.toml"),
+    include_str!("../../../templates/document-library.toml"),
+    include_str!("../../../templates/log.toml"),
+    include_str!("../../../templates/mail.toml"),
+    include_str!("../../../templates/names.toml"),
+];
+
+/// The item of a design note that names the template it comes from, and of the icon note that names the database's.
+pub const TEMPLATE_ITEM: &str = "$TemplateName";
+
+/// The item with the fields of a form.
+const FIELDS_ITEM: &str = "$Fields";
+
+/// A template.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Template {
+    /// By which it is asked for.
+    pub name: String,
+    /// The title of databases that are made from it, unless another one is given.
+    pub title: String,
+    /// What it is for.
+    pub about: String,
+    #[serde(default, rename = "view")]
+    views: Vec<View>,
+    #[serde(default, rename = "form")]
+    forms: Vec<Form>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Form {
+    title: String,
+    #[serde(default)]
+    fields: Vec<Field>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Field {
+    name: String,
+    #[serde(rename = "type")]
+    kind: FieldKind,
+    #[serde(default)]
+    label: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FieldKind {
+    Text,
+    TextList,
+    Number,
+    NumberList,
+    Time,
+    TimeList,
+    RichText,
+}
+
+impl FieldKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::TextList => "text-list",
+            Self::Number => "number",
+            Self::NumberList => "number-list",
+            Self::Time => "time",
+            Self::TimeList => "time-list",
+            Self::RichText => "rich-text",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct View {
+    title: String,
+    #[serde(default)]
+    aliases: Vec<String>,
+    selection: String,
+    #[serde(default)]
+    locale: String,
+    #[serde(default)]
+    responses: bool,
+    #[serde(default)]
+    no_conflicts: bool,
+    #[serde(default)]
+    collapsed: bool,
+    #[serde(default)]
+    calendar: bool,
+    #[serde(default)]
+    refresh: RefreshWord,
+    /// Hours between two updates, with `refresh = "hours"`.
+    #[serde(default)]
+    hours: u16,
+    #[serde(default)]
+    readers: Vec<String>,
+    columns: Vec<ViewColumn>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum RefreshWord {
+    #[default]
+    Automatic,
+    AfterFirstUse,
+    Manual,
+    Hours,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ViewColumn {
+    title: String,
+    item: String,
+    formula: Option<String>,
+    sort: Option<OrderWord>,
+    click: Option<ClickWord>,
+    category: bool,
+    separate: bool,
+    hidden: bool,
+    responses_only: bool,
+    case: bool,
+    accents: bool,
+    total: TotalWord,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum OrderWord {
+    Ascending,
+    Descending,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ClickWord {
+    Ascending,
+    Descending,
+    Both,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum TotalWord {
+    #[default]
+    None,
+    Sum,
+    Average,
+    PercentOfParent,
+    PercentOfAll,
+    AveragePerChild,
+}
+
+/// What applying a template did to the design.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Design notes that are new.
+    pub made: Vec<String>,
+    /// Those that were changed.
+    pub changed: Vec<String>,
+    /// Those that were removed.
+    pub removed: Vec<String>,
+    /// Those that were right.
+    pub kept: usize,
+    /// Names that were taken by design notes made by hand, which stay.
+    pub left: Vec<String>,
+}
+
+impl Template {
+    /// Reads a file.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        let template: Self =
+            toml::from_str(text).map_err(|error| Failure::Refused(format!("this is no template: {error}")))?;
+        for view in template.view_notes() {
+            view.check(base::ViewId(0)).map_err(|error| {
+                Failure::Refused(format!("view {:?} of template {:?}: {error}", view.title, template.name))
+            })?;
+        }
+        Ok(template)
+    }
+
+    /// Gives those that come with the program.
+    pub fn all() -> Result<Vec<Self>, Failure> {
+        FILES.into_iter().map(Self::parse).collect()
+    }
+
+    /// Finds one of them.
+    pub fn named(name: &str) -> Result<Self, Failure> {
+        let found = Self::all()?.into_iter().find(|template| template.name == name);
+        found.ok_or_else(|| {
+            Failure::Refused(format!("there is no template {name:?}; `doublet design list` shows those there are"))
+        })
+    }
+
+    /// Gives what the views are to be.
+    fn view_notes(&self) -> Vec<ViewNote> {
+        self.views.iter().map(View::note).collect()
+    }
+
+    /// Applies it to a database, in one transaction.
+    pub fn apply(&self, notes: &Notes, access: &Access<level::Designer>) -> Result<Applied, Failure> {
+        let stored = design_notes(access)?;
+        let writing = access.lower::<level::Depositor>();
+        let accesses = [&writing];
+        let mut transaction = notes.transaction(&accesses)?;
+        let mut work = Work { template: self, writer: transaction.on(0), stored, applied: Applied::default() };
+        work.icon()?;
+        work.views()?;
+        work.forms()?;
+        work.leftovers()?;
+        let applied = work.applied;
+        let ticket = transaction.commit()?;
+        notes.store().durable(ticket).wait()?;
+        Ok(applied)
+    }
+}
+
+/// Gives the name of the template that a database was made from.
+pub fn template_of(access: &Access<level::Designer>) -> Result<Option<String>, Failure> {
+    let stored = design_notes(access)?;
+    let icon = stored.iter().find(|note| note.header.class == NoteClass::ICON);
+    Ok(icon.and_then(|icon| icon.text(TEMPLATE_ITEM)).map(str::to_owned))
+}
+
+/// Reads the design notes of a database.
+fn design_notes(access: &Access<level::Designer>) -> Result<Vec<Note>, Failure> {
+    let reading = access.read()?;
+    let mut found = Vec::new();
+    for note in reading.design_notes()? {
+        found.extend(reading.note(note)?);
+    }
+    Ok(found)
+}
+
+/// A template on its way into a database.
+struct Work<'w, 'a, 't> {
+    template: &'w Template,
+    writer: Writer<'a, 't>,
+    stored: Vec<Note>,
+    applied: Applied,
+}
+
+impl Work<'_, '_, '_> {
+    fn mark(&self) -> Item {
+        Item::text(TEMPLATE_ITEM, self.template.name.clone())
+    }
+
+    fn is_ours(&self, note: &Note) -> bool {
+        note.text(TEMPLATE_ITEM) == Some(&self.template.name)
+    }
+
+    /// Takes the design note of a class and title out of those that are left to be looked at.
+    fn take(&mut self, class: NoteClass, title: &str) -> Option<Note> {
+        let is_meant =
+            |note: &Note| note.header.class == class && note.text("$TITLE").is_some_and(|own| named(own, title));
+        let index = self.stored.iter().position(is_meant)?;
+        Some(self.stored.swap_remove(index))
+    }
+
+    fn icon(&mut self) -> Result<(), Failure> {
+        let index = self.stored.iter().position(|note| note.header.class == NoteClass::ICON);
+        let Some(stored) = index.map(|index| self.stored.swap_remove(index)) else {
+            let items = vec![Item::text("$TITLE", self.template.title.clone()), self.mark()];
+            self.writer.note_create(NewNote::of_class(NoteClass::ICON, items))?;
+            return Ok(());
+        };
+        if !self.is_ours(&stored) {
+            let mut items = stored.items;
+            items.retain(|item| !item.is_named(TEMPLATE_ITEM));
+            items.push(self.mark());
+            self.writer.note_update(stored.header.note, stored.header.sequence, &items, &stored.blobs)?;
+        }
+        Ok(())
+    }
+
+    fn views(&mut self) -> Result<(), Failure> {
+        for view in self.template.view_notes() {
+            let title = view.title.clone();
+            match self.take(NoteClass::VIEW, &title) {
+                Some(stored) if !self.is_ours(&stored) => self.applied.left.push(title),
+                Some(stored) if ViewNote::of_items(&stored.items).as_ref() == Some(&view) => self.applied.kept += 1,
+                Some(stored) => {
+                    self.writer.view_update(stored.header.note, stored.header.sequence, &view)?;
+                    self.applied.changed.push(title);
+                }
+                None => {
+                    let mark = self.mark();
+                    self.writer.view_create_with(&view, vec![mark])?;
+                    self.applied.made.push(title);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn forms(&mut self) -> Result<(), Failure> {
+        for form in &self.template.forms {
+            let mut items = form.items();
+            items.push(self.mark());
+            match self.take(NoteClass::FORM, &form.title) {
+                Some(stored) if !self.is_ours(&stored) => self.applied.left.push(form.title.clone()),
+                Some(stored) if stored.items == items => self.applied.kept += 1,
+                Some(stored) => {
+                    self.writer.note_update(stored.header.note, stored.header.sequence, &items, &[])?;
+                    self.applied.changed.push(form.title.clone());
+                }
+                None => {
+                    self.writer.note_create(NewNote::of_class(NoteClass::FORM, items))?;
+                    self.applied.made.push(form.title.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what came from the template once and is not in it any more.
+    fn leftovers(&mut self) -> Result<(), Failure> {
+        for note in std::mem::take(&mut self.stored) {
+            if self.is_ours(&note) && matches!(note.header.class, NoteClass::VIEW | NoteClass::FORM) {
+                self.writer.note_delete(note.header.note)?;
+                self.applied.removed.push(note.text("$TITLE").unwrap_or_default().to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells whether a title with aliases is that of a name.
+fn named(own: &str, title: &str) -> bool {
+    own.split('|').next() == Some(title)
+}
+
+impl Form {
+    fn items(&self) -> Vec<Item> {
+        let line = |field: &Field| format!("{}|{}|{}", field.name, field.kind.name(), field.label);
+        vec![
+            Item::text("$TITLE", self.title.clone()),
+            Item::summary(FIELDS_ITEM, Value::TextList(self.fields.iter().map(line).collect())),
+        ]
+    }
+}
+
+impl View {
+    fn note(&self) -> ViewNote {
+        let refresh = match self.refresh {
+            RefreshWord::Automatic => Refresh::Automatic,
+            RefreshWord::AfterFirstUse => Refresh::AfterFirstUse,
+            RefreshWord::Manual => Refresh::Manual,
+            RefreshWord::Hours => Refresh::Hours(self.hours.max(1)),
+        };
+        ViewNote {
+            title: self.title.clone(),
+            aliases: self.aliases.clone(),
+            kind: ViewKind { calendar: self.calendar, ..ViewKind::default() },
+            selection: self.selection.clone(),
+            design: ViewDesign {
+                locale: self.locale.clone(),
+                responses: self.responses,
+                no_conflicts: self.no_conflicts,
+                collapsed: self.collapsed,
+                refresh,
+                range: None,
+                columns: self.columns.iter().map(ViewColumn::column).collect(),
+            },
+            readers: self.readers.clone(),
+        }
+    }
+}
+
+impl ViewColumn {
+    fn column(&self) -> Column {
+        let clicks = |word| self.click.is_some_and(|click| click == word || click == ClickWord::Both);
+        Column {
+            title: self.title.clone(),
+            item: if self.item.is_empty() { self.title.clone() } else { self.item.clone() },
+            formula: self.formula.clone(),
+            sort: self.sort.map(|order| match order {
+                OrderWord::Ascending => Order::Ascending,
+                OrderWord::Descending => Order::Descending,
+            }),
+            categorised: self.category,
+            separate: self.separate,
+            hidden: self.hidden,
+            for_responses: self.responses_only,
+            differences: Differences { case: self.case, accents: self.accents },
+            clicks: Clicks { ascending: clicks(ClickWord::Ascending), descending: clicks(ClickWord::Descending) },
+            total: match self.total {
+                TotalWord::None => Total::None,
+                TotalWord::Sum => Total::Sum,
+                TotalWord::Average => Total::Average,
+                TotalWord::PercentOfParent => Total::PercentOfParent,
+                TotalWord::PercentOfAll => Total::PercentOfAll,
+                TotalWord::AveragePerChild => Total::AveragePerChild,
+            },
+            format: Vec::new(),
+        }
+    }
+}
+
+/// Lists the fields of the forms of a database by their names: for imports, which give values the types of a form.
+pub fn fields_of(access: &Access<level::Designer>, form: &str) -> Result<HashMap<String, String>, Failure> {
+    let mut fields = HashMap::new();
+    for note in design_notes(access)?.iter().filter(|note| note.header.class == NoteClass::FORM) {
+        if note.text("$TITLE") != Some(form) {
+            continue;
+        }
+        for line in note.item(FIELDS_ITEM).map(|item| item.value.texts()).unwrap_or_default() {
+            if let Some((name, rest)) = line.split_once('|') {
+                let kind = rest.split('|').next().unwrap_or_default();
+                fields.insert(name.to_lowercase(), kind.to_owned());
+            }
+        }
+    }
+    Ok(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use notes::{Acl, AclLevel, DatabaseKind, NewDatabase};
+
+    use super::*;
+    use crate::sample::Sample;
+    use crate::updater::authorize;
+
+    const PATH: &str = "talk.nsf";
+
+    fn database(sample: &Sample) -> Access<level::Designer> {
+        let acl = Acl::open_to_all(AclLevel::Reader);
+        let new = NewDatabase::new(PATH, "Talk", DatabaseKind::Standard, acl);
+        authorize(&sample.core.notes.database_create(&new).expect("made")).expect("itself")
+    }
+
+    #[test]
+    fn all_templates_can_be_applied() {
+        let names: Vec<String> = Template::all().expect("right").into_iter().map(|template| template.name).collect();
+        assert_eq!(names, ["discussion", "document-library", "log", "mail", "names"]);
+        for template in Template::all().expect("right") {
+            let sample = Sample::new();
+            let access = database(&sample);
+            let applied = template.apply(&sample.core.notes, &access).expect("applied");
+            assert_eq!(applied.made.len(), template.views.len() + template.forms.len());
+            assert_eq!(template_of(&access).expect("sound").as_deref(), Some(template.name.as_str()));
+            let again = template.apply(&sample.core.notes, &access).expect("applied");
+            assert_eq!(again, Applied { kept: applied.made.len(), ..Applied::default() }, "nothing is changed twice");
+        }
+    }
+
+    #[test]
+    fn a_refresh_follows_the_template_and_leaves_what_was_made_by_hand() {
+        let sample = Sample::new();
+        let (notes, access) = (&sample.core.notes, database(&sample));
+        let text = FILES[0];
+        let old = Template::parse(text).expect("right");
+        let by_hand = ViewNote { title: "By Author".into(), selection: "SELECT @All".into(), ..ViewNote::default() };
+        let writing = access.lower::<level::Depositor>();
+        let accesses = [&writing];
+        let mut transaction = notes.transaction(&accesses).expect("a transaction");
+        transaction.on(0).view_create(&by_hand).expect("made");
+        transaction.commit().expect("committed");
+        let first = old.apply(notes, &access).expect("applied");
+        assert_eq!(first.left, ["By Author"]);
+        let changed = text
+            .replace("title = \"By Category\"", "title = \"By Kind\"")
+            .replace("collapsed = true\ncolumns", "columns")
+            .replace("label = \"Contents\"", "label = \"Text\"");
+        let new = Template::parse(&changed).expect("right");
+        let second = new.apply(notes, &access).expect("applied");
+        assert_eq!((second.made, second.removed), (vec!["By Kind".to_owned()], vec!["By Category".to_owned()]));
+        assert_eq!(second.changed, ["Topic", "Response"]);
+        assert_eq!(second.left, ["By Author"]);
+    }
+
+    #[test]
+    fn what_is_no_template_is_told() {
+        let check = |text: &str, expected: &str| {
+            let error = Template::parse(text).expect_err("wrong").to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("name = 1", "name");
+        check("name=\"x\"\ntitle=\"\"\nabout=\"\"\nzork=1", "zork");
+        check(
+            "name=\"x\"\ntitle=\"\"\nabout=\"\"\n[[view]]\ntitle=\"V\"\nselection=\"SELECT (\"\ncolumns=[]",
+            "view \"V\"",
+        );
+    }
+
+    #[test]
+    fn the_fields_of_a_form_are_known_to_imports() {
+        let sample = Sample::new();
+        let access = database(&sample);
+        Template::named("log").expect("there").apply(&sample.core.notes, &access).expect("applied");
+        let fields = fields_of(&access, "Event").expect("sound");
+        assert_eq!(fields.get("time").map(String::as_str), Some("time"));
+        assert!(fields_of(&access, "Zork").expect("sound").is_empty());
+    }
+}
