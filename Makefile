@@ -39,6 +39,7 @@ conformance: build ## play foreign test suites and real clients against the serv
 bench: build ## measure against Postfix and Dovecot, write docs/performance.md
 	@scripts/need bench
 	$(CARGO) build --release --locked --package bench
+	$(CARGO) build --release --locked --package notes --example view_cost
 	scripts/bench "$(DOUBLET)"
 
 soak: build ## run the long forms: crash loop, thousands of seeds, long fuzz

@@ -161,14 +161,6 @@ impl Bench {
 
     fn read(&mut self, place: &Place) {
         let reader = place.access.lower::<level::Reader>();
-        let request = |start| Request {
-            start,
-            skip: (Navigator::Current, 0),
-            navigator: Navigator::Next,
-            limit: 50,
-            expansion: Arc::default(),
-            mask: Mask { place: true, ..Mask::default() },
-        };
         let mut open = Samples::default();
         let mut page = Samples::default();
         for number in 0..LOOKS + LOOKS / 10 {
@@ -180,7 +172,7 @@ impl Bench {
                 let reading = reader.read().expect("a snapshot");
                 let view = reading.view(place.views[0]).expect("a view");
                 let entries = EntryReader::open(&reading, &view, 0).expect("rows");
-                let entries = entries.read(&request(start)).expect("sound");
+                let entries = entries.read(&first_page(start)).expect("sound");
                 assert_eq!(entries.rows.len(), 50);
                 // The first look at each page is the engine's, not the view's.
                 if number >= LOOKS / 10 {
@@ -219,6 +211,30 @@ impl Bench {
         self.tell("1,000 collapsed categories with totals: median", samples.percentile(50), "ms");
     }
 
+    /// Saves documents, and reads the first entries of the view of three columns after each.
+    fn save_and_read(&mut self, place: &Place) {
+        let mut samples = Samples::default();
+        for number in 0..UPDATES {
+            let note = NoteId(2 + self.random.below(u64::from(place.count)) as u32);
+            let new = items(&self.random, number as u64);
+            let writing = place.access.lower::<level::Depositor>();
+            let accesses = [&writing];
+            let started = Instant::now();
+            let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
+            let mut writer = transaction.on(0);
+            let sequence = writer.note(note).expect("sound").expect("there").header.sequence;
+            writer.note_update(note, sequence, &new, &[]).expect("saved");
+            transaction.commit().expect("committed");
+            place.access.view_refresh(place.views[0], 100).expect("refreshed");
+            let reading = place.access.read().expect("a snapshot");
+            let view = reading.view(place.views[0]).expect("a view");
+            let entries = EntryReader::open(&reading, &view, 0).expect("rows");
+            assert_eq!(entries.read(&first_page(Start::Beginning)).expect("sound").rows.len(), 50);
+            samples.add(started);
+        }
+        self.tell("a document saved and the first 50 entries read: median", samples.percentile(50), "ms");
+    }
+
     /// Saves documents while all views follow; gives the times.
     fn update(&mut self, places: &[&Place]) {
         let mut samples = vec![Samples::default(); places.len()];
@@ -248,6 +264,18 @@ impl Bench {
         }
         self.tell("update, large against small: medians", medians[0] / medians[1], "x");
         self.tell("update, large against small: means", means[0] / means[1], "x");
+    }
+}
+
+/// Asks for fifty entries with their places.
+fn first_page(start: Start) -> Request {
+    Request {
+        start,
+        skip: (Navigator::Current, 0),
+        navigator: Navigator::Next,
+        limit: 50,
+        expansion: Arc::default(),
+        mask: Mask { place: true, ..Mask::default() },
     }
 }
 
@@ -294,6 +322,7 @@ fn main() {
     bench.read(&large);
     bench.collapsed(&large);
     bench.update(&[&large, &small]);
+    bench.save_and_read(&large);
     if arguments.iter().any(|argument| argument == "--json") {
         let fields: Vec<String> =
             bench.results.iter().map(|(name, value, _)| format!("  {:?}: {value}", name.replace('"', "'"))).collect();
