@@ -172,6 +172,18 @@ pub fn outgoing<T>(ahead: usize) -> (Pieces<T>, Outgoing<T>) {
     (Pieces(sender), Outgoing(receiver))
 }
 
+/// Gives the messages of a call that are there already.
+#[must_use]
+pub fn saying<T>(messages: impl IntoIterator<Item = T>) -> Outgoing<T> {
+    let messages: Vec<T> = messages.into_iter().collect();
+    let (sender, receiver) = tokio::sync::mpsc::channel(messages.len().max(1));
+    for message in messages {
+        // There is room for each, and the other end is in our hand.
+        let _ = sender.try_send(message);
+    }
+    Outgoing(receiver)
+}
+
 /// Where the messages of a call go in. The call's requests end when it is dropped.
 #[derive(Debug)]
 pub struct Pieces<T>(tokio::sync::mpsc::Sender<T>);

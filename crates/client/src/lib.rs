@@ -21,8 +21,8 @@ mod error;
 mod scram;
 mod trust;
 
-pub use connection::{Channel, Client, Options, Outgoing, Pieces, outgoing};
+pub use connection::{Channel, Client, Options, Outgoing, Pieces, outgoing, saying};
 pub use error::{Error, reason};
-pub use proto::{details, v1};
-pub use tonic::{Code, Response, Status, Streaming};
+pub use proto::{METHODS, details, v1};
+pub use tonic::{Code, Request, Response, Status, Streaming};
 pub use trust::Trust;

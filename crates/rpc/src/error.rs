@@ -45,6 +45,9 @@ pub enum Error {
     /// Something that is kept for the client is as full as it may be.
     #[error("{0}")]
     Full(&'static str),
+    /// The database has no full-text index.
+    #[error("{0} has no full-text index; a manager can turn it on")]
+    NoIndex(String),
     /// Something is not in the state that the call needs.
     #[error("{0}")]
     State(String),
@@ -95,6 +98,7 @@ impl Error {
             Self::Limit { what, max } => (Code::ResourceExhausted, "limit", limit(what, *max)),
             Self::Full(_) => (Code::ResourceExhausted, "full", retry(0)),
             Self::State(_) => (Code::FailedPrecondition, "state", None),
+            Self::NoIndex(_) => (Code::FailedPrecondition, "no-index", None),
             Self::Purged { modseq } => (Code::OutOfRange, "purged", Some(Detail::Purged(Purged { modseq: *modseq }))),
             Self::Mail { reason, code, .. } => (*code, reason, None),
             Self::Missing(_) => (Code::Unimplemented, "missing", None),

@@ -112,3 +112,12 @@ pub const REFRESH_STEP_CHANGES: usize = 500;
 
 /// How long a view that is opened is brought up to date (`docs/views.md`).
 pub const REFRESH_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// Most bytes of a full-text query.
+pub const QUERY_BYTES_MAX: usize = 4_096;
+
+/// How long a full-text query may take.
+pub const QUERY_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Documents that a full-text query gives unless the client says otherwise.
+pub const HITS_DEFAULT: usize = 50;

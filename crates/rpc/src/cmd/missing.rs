@@ -20,5 +20,4 @@ missing! {
     restore: RestoreNoteRequest => SavedNote;
     open_profile: OpenProfileRequest => Note;
     update_profile: UpdateProfileRequest => SavedNote;
-    search_full_text: SearchFullTextRequest => SearchFullTextReply;
 }

@@ -20,6 +20,7 @@ pub(crate) mod database;
 pub(crate) mod deposit;
 pub(crate) mod edit;
 pub(crate) mod folder;
+pub(crate) mod full_text;
 pub(crate) mod missing;
 pub(crate) mod names;
 pub(crate) mod note;

@@ -12,7 +12,7 @@ use proto::v1::views_server::Views;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{Replies, exchange, streams, table, take, waiting};
-use crate::cmd::{acl, attachment, database, edit, folder, missing, names, note, session, unread, view};
+use crate::cmd::{acl, attachment, database, edit, folder, full_text, missing, names, note, session, unread, view};
 
 type Outcome<R> = Result<Response<R>, Status>;
 
@@ -118,7 +118,7 @@ table! { Directory {
 } }
 
 table! { Search {
-    search_full_text: SearchFullTextRequest => SearchFullTextReply = missing::search_full_text;
+    search_full_text: SearchFullTextRequest => SearchFullTextReply = full_text::search;
 } }
 
 table! { Mail {}

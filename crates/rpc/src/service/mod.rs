@@ -49,6 +49,9 @@ pub struct Options {
     pub sessions: Bounds,
 }
 
+/// Gives the full-text index, where there is one. May block.
+pub type FullText = Box<dyn Fn() -> search::Result<Option<Arc<search::Search>>> + Send + Sync>;
+
 /// What the room stands on.
 pub struct Ground {
     /// The databases.
@@ -57,6 +60,8 @@ pub struct Ground {
     pub directory: Arc<Directory>,
     /// Knows passwords.
     pub credentials: Arc<dyn Credentials>,
+    /// Gives the full-text index, where there is one.
+    pub full_text: FullText,
     /// Takes mail.
     pub depositor: Arc<dyn Depositor>,
     /// Runs the verbs.

@@ -108,6 +108,9 @@ fn dispatch(place: &Place, command: Command) -> Result<(), Failure> {
         Command::Restore(command) => restore_command::run(place, &command),
         Command::Remote(command) => remote::run(place, command),
         Command::Admin(Request::Db(DbRequest::List)) if place.remote.server.is_some() => remote::list_databases(place),
+        Command::Admin(Request::Db(DbRequest::Search(request))) if place.remote.server.is_some() => {
+            remote::search(place, request)
+        }
         Command::Admin(Request::Db(DbRequest::Open { path })) => remote::open_database(place, &path),
         Command::Admin(_) if place.remote.server.is_some() => {
             Err(Failure("this command works on a data folder: name it with --data, and leave --server out".to_owned()))

@@ -154,6 +154,10 @@ fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<Recepti
         notes: Arc::clone(&core.notes),
         directory: Arc::clone(&core.directory),
         credentials: Arc::clone(logins) as Arc<dyn rpc::backend::Credentials>,
+        full_text: {
+            let full_text = Arc::clone(&core.full_text);
+            Box::new(move || full_text.existing())
+        },
         depositor: Deposits::new(core, logins, reception),
         pool: server.pool.clone(),
         clock: Arc::clone(&core.clock),

@@ -13,6 +13,7 @@ use client::{Client, Options, Trust};
 use super::terminal::{human, json};
 use super::{Failure, Place, print};
 use crate::admin::Answer;
+use crate::admin::request::SearchRequest;
 use crate::certificate::CertificateFiles;
 use crate::config::Config;
 use crate::core::server_name;
@@ -23,8 +24,11 @@ use crate::system::SystemRandom;
 mod database;
 mod item;
 mod note;
+mod search;
+mod view;
 
 pub use note::NoteCommand;
+pub use view::ViewCommand;
 
 /// Where a server is and who calls it; the same for every command that goes to one.
 #[derive(Debug, Clone, Default, Args)]
@@ -49,6 +53,9 @@ pub enum RemoteCommand {
     /// Lists, shows, makes, changes and deletes notes, and their attachments.
     #[command(subcommand)]
     Note(NoteCommand),
+    /// Lists views and folders, and shows their entries.
+    #[command(subcommand)]
+    View(ViewCommand),
 }
 
 /// The port of the native protocol, the original's.
@@ -58,12 +65,18 @@ const PORT: u16 = 1352;
 pub fn run(place: &Place, command: RemoteCommand) -> Result<(), Failure> {
     match command {
         RemoteCommand::Note(command) => call(place, |client| note::run(client, command)),
+        RemoteCommand::View(command) => call(place, |client| view::run(client, command)),
     }
 }
 
 /// Lists databases as the caller sees them.
 pub fn list_databases(place: &Place) -> Result<(), Failure> {
     call(place, database::list)
+}
+
+/// Searches a database by words.
+pub fn search(place: &Place, request: SearchRequest) -> Result<(), Failure> {
+    call(place, |client| search::search(client, request))
 }
 
 /// Opens a database.

@@ -1,0 +1,57 @@
+//! Full text: documents by their words.
+
+use notes::level;
+use proto::v1;
+use search::{Error as SearchError, Page, Query, Sort};
+
+use super::{Desk, at_most};
+use crate::convert::item_out;
+use crate::error::{Error, Result};
+use crate::limits::{FOLDER_ITEMS_MAX, HITS_DEFAULT, QUERY_BYTES_MAX, QUERY_TIME_MAX};
+use crate::service::Done;
+
+/// Answers a query.
+pub(crate) fn search(desk: &Desk, request: v1::SearchFullTextRequest) -> Result<Done<v1::SearchFullTextReply>> {
+    at_most(request.query.len(), "bytes of a query", QUERY_BYTES_MAX)?;
+    at_most(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
+    let access = desk.access::<level::Reader>(request.database)?;
+    let query = Query::parse(&request.query).map_err(|error| Error::Formula(error.to_string()))?;
+    let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    let limit = if request.limit == 0 { HITS_DEFAULT } else { count(request.limit).min(search::limits::HITS_MAX) };
+    let page = Page { sort: Sort::Relevance, offset: count(request.offset), limit };
+    let path = access.database().path();
+    let index = (desk.ground.full_text)().map_err(|error| refused(error, &path))?;
+    let index = index.ok_or_else(|| refused(SearchError::NotIndexed { database: path.clone() }, &path))?;
+    let clock = &desk.ground.clock;
+    let began = clock.monotonic();
+    let is_too_long = || clock.monotonic().saturating_sub(began) > QUERY_TIME_MAX;
+    let found = index.query(&access, &query, page, &is_too_long).map_err(|error| refused(error, &path))?;
+    let reading = access.read()?;
+    let mut reply = v1::SearchFullTextReply { hits: Vec::new(), total: found.total, late: !found.is_current };
+    for hit in &found.hits {
+        // A document that went since is no hit any more.
+        let Some(summary) = reading.summary(hit.note)? else { continue };
+        let is_asked = |item: &&notes::Item| request.items.iter().any(|name| item.is_named(name));
+        reply.hits.push(v1::Hit {
+            database: path.clone(),
+            note_id: hit.note.0,
+            unid: hit.unid.0.to_vec(),
+            score: u32::from(hit.relevance),
+            items: summary.items.iter().filter(is_asked).map(item_out).collect(),
+        });
+    }
+    Ok(Done::after(reply, reading.ticket()))
+}
+
+fn refused(error: SearchError, path: &str) -> Error {
+    match error {
+        SearchError::Query(error) => Error::Formula(error.to_string()),
+        SearchError::NotIndexed { .. } => Error::NoIndex(path.to_owned()),
+        SearchError::TooLong => Error::Limit { what: "seconds of a query", max: QUERY_TIME_MAX.as_secs() },
+        SearchError::Notes(error) => error.into(),
+        error => {
+            tracing::error!(target: "rpc", %error, database = path, "the full-text index failed");
+            Error::Unavailable
+        }
+    }
+}

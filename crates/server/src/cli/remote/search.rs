@@ -1,0 +1,41 @@
+//! `doublet db search` at a server.
+
+use client::{Client, v1};
+use serde_json::json;
+
+use super::database::key;
+use super::item::{hex, shown};
+use super::refused;
+use crate::admin::Answer;
+use crate::admin::answer::record;
+use crate::admin::request::SearchRequest;
+use crate::cli::Failure;
+
+/// The item that is shown of each document.
+const TITLE_ITEM: &str = "Subject";
+
+/// Answers a query; the best first.
+pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Answer, Failure> {
+    let asked = v1::SearchFullTextRequest {
+        database: Some(key(request.path)),
+        query: request.query,
+        limit: request.limit,
+        offset: request.offset,
+        items: vec![TITLE_ITEM.to_owned()],
+    };
+    let reply = client.search().search_full_text(asked).await.map_err(refused)?.into_inner();
+    let rows = reply.hits.iter().map(|hit| {
+        let title = hit.items.first().and_then(|item| item.value.as_ref());
+        record(vec![
+            ("note", json!(hit.note_id)),
+            ("relevance", json!(hit.score)),
+            ("title", shown(title)),
+            ("unid", json!(hex(&hit.unid))),
+        ])
+    });
+    let mut answer = Answer::list(rows.collect()).and(format!("{} documents.", reply.total));
+    if reply.late {
+        answer = answer.and("The index does not have the last changes yet.");
+    }
+    Ok(answer)
+}
