@@ -9,6 +9,7 @@ mod damage;
 mod edges;
 mod exchangers;
 mod native;
+mod native_matrix;
 mod searching;
 mod serving;
 mod transport;

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::{Place, Server};
 
-const PASSWORD: &str = "sesame street";
+pub const PASSWORD: &str = "sesame street";
 
 impl Place {
     /// Runs a command as somebody who logs in.
@@ -17,7 +17,7 @@ impl Place {
         serde_json::from_str(&said).unwrap_or_else(|error| panic!("{words:?}: {error} in {said:?}"))
     }
 
-    fn options(&self, server: &Server) -> Options {
+    pub fn options(&self, server: &Server) -> Options {
         let certificate = std::fs::read(self.data().join("tls/certificate.pem")).expect("the server has made it");
         let trust = Trust::certificate(&certificate).expect("it is one");
         Options::new(server.listeners.get("native").expect("it listens"), trust)
@@ -35,15 +35,15 @@ fn with_client<F: Future<Output = ()>>(place: &Place, server: &Server, who: &str
     });
 }
 
-fn database(path: &str) -> Option<v1::DatabaseKey> {
+pub fn database(path: &str) -> Option<v1::DatabaseKey> {
     Some(v1::DatabaseKey { key: Some(v1::database_key::Key::Path(path.to_owned())) })
 }
 
-fn note(number: u32) -> Option<v1::NoteKey> {
+pub fn note(number: u32) -> Option<v1::NoteKey> {
     Some(v1::NoteKey { key: Some(v1::note_key::Key::NoteId(number)) })
 }
 
-fn text(name: &str, text: &str) -> v1::Item {
+pub fn text(name: &str, text: &str) -> v1::Item {
     v1::Item {
         name: name.to_owned(),
         flags: Some(v1::ItemFlags { summary: true, ..v1::ItemFlags::default() }),
@@ -163,4 +163,58 @@ fn sessions_end_with_logout_and_with_their_account() {
 async fn whoami_database(client: &Client) -> Result<(), client::Status> {
     let request = v1::OpenDatabaseRequest { database: database("mail/ann.nsf") };
     client.databases().open_database(request).await.map(|_| ())
+}
+
+#[test]
+fn what_is_not_the_protocol_ends_the_connection_and_nothing_else() {
+    use std::io::{Read, Write};
+    let place = Place::with_people(&["ann@acme.test"]);
+    let server = place.serve();
+    let address = server.listeners.get("native").expect("it listens");
+    let garbage: [&[u8]; 4] =
+        [b"GET / HTTP/1.1\r\n\r\n", &[0; 300], &[0xff; 3_000], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"];
+    for bytes in garbage {
+        let mut socket = std::net::TcpStream::connect(address).expect("it listens");
+        // The server may have closed it before all is written.
+        let _ = socket.write_all(bytes);
+        let _ = socket.shutdown(std::net::Shutdown::Write);
+        let mut heard = Vec::new();
+        let _ = socket.read_to_end(&mut heard);
+        assert!(heard.len() < 100, "an alert at most");
+    }
+    with_client(&place, &server, "ann", |client| async move {
+        let mail = || database("mail/ann.nsf");
+        let large = vec![text("A", &"x".repeat(9 << 20))];
+        let create = v1::CreateNoteRequest { database: mail(), items: large, ..Default::default() };
+        let status =
+            client.notes().max_encoding_message_size(64 << 20).create_note(create).await.expect_err("too large");
+        assert!(matches!(status.code(), Code::OutOfRange | Code::ResourceExhausted), "{status}");
+        let broken = v1::OpenNoteRequest {
+            database: mail(),
+            note: Some(v1::NoteKey { key: Some(v1::note_key::Key::Unid(vec![1; 15])) }),
+            ..Default::default()
+        };
+        assert_eq!(reason_of(client.notes().open_note(broken).await), (Code::InvalidArgument, "invalid".to_owned()));
+        let formula = v1::SearchNotesRequest { database: mail(), formula: "SELECT (".to_owned(), ..Default::default() };
+        assert_eq!(reason_of(client.notes().search_notes(formula).await).1, "formula");
+        // More calls at a time than one connection may have wait for each other, and all are answered.
+        let calls: Vec<_> = (0..200)
+            .map(|_| {
+                let client = client.clone();
+                tokio::spawn(async move { client.sessions().get_session(v1::GetSessionRequest {}).await.map(drop) })
+            })
+            .collect();
+        for call in calls {
+            call.await.expect("it does not panic").expect("it is answered");
+        }
+        let mut late = tonic_request(v1::PollNewMailRequest { state: Vec::new(), wait_ms: 30_000 });
+        late.set_timeout(std::time::Duration::from_millis(50));
+        let status = client.changes().poll_new_mail(late).await.expect_err("nothing comes");
+        assert!(matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled), "{status}");
+    });
+    server.stop();
+}
+
+fn tonic_request<T>(message: T) -> client::Request<T> {
+    client::Request::new(message)
 }

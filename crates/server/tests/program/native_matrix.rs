@@ -1,0 +1,174 @@
+//! The access matrix of the native protocol: every call of the descriptions, made by everybody. A call without a row fails the test.
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+
+use client::{Client, Code, Status, v1};
+
+use crate::Place;
+use crate::native::{PASSWORD, database, note, text};
+
+/// The levels, by which the users of this test are named.
+const LEVELS: [&str; 7] = ["none", "depositor", "reader", "author", "editor", "designer", "manager"];
+
+const PLAN: &str = "plan.nsf";
+
+/// Who may make a call on a document of somebody else.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Who {
+    /// Everybody, without a session too.
+    Strangers,
+    /// Everybody who has a session.
+    Sessions,
+    /// These levels.
+    Levels(&'static [usize]),
+}
+
+const FROM_READER: Who = Who::Levels(&[2, 3, 4, 5, 6]);
+const FROM_EDITOR: Who = Who::Levels(&[4, 5, 6]);
+const FROM_DESIGNER: Who = Who::Levels(&[5, 6]);
+
+type Call = fn(Client, u32) -> Pin<Box<dyn Future<Output = Result<(), Status>>>>;
+
+macro_rules! rows {
+    ($($path:literal $who:expr, $service:ident.$method:ident |$note:ident| $request:expr;)+) => {
+        vec![$((
+            concat!("/doublet.v1.", $path),
+            $who,
+            (|client: Client, $note: u32| {
+                Box::pin(async move { client.$service().$method($request).await.map(drop) })
+                    as Pin<Box<dyn Future<Output = Result<(), Status>>>>
+            }) as Call,
+        ),)+]
+    };
+}
+
+/// There is no file to take off these notes, and an author, who may read them, is told that first.
+#[rustfmt::skip]
+fn rows() -> Vec<(&'static str, Who, Call)> {
+    use v1::{self as p};
+    let mut rows = rows! {
+        "Sessions/GetServer" Who::Strangers, sessions.get_server |_n| p::GetServerRequest {};
+        "Sessions/GetSession" Who::Sessions, sessions.get_session |_n| p::GetSessionRequest {};
+        "Databases/ListDatabases" Who::Sessions, databases.list_databases |_n| p::ListDatabasesRequest::default();
+        "Databases/OpenDatabase" Who::Levels(&[1, 2, 3, 4, 5, 6]), databases.open_database |_n| p::OpenDatabaseRequest { database: database(PLAN) };
+        "Databases/GetAcl" FROM_READER, databases.get_acl |_n| p::GetAclRequest { database: database(PLAN) };
+        "Databases/SetAcl" Who::Levels(&[6]), databases.set_acl |_n| p::SetAclRequest { database: database(PLAN), acl: None, expected_sequence: 0 };
+        "Notes/OpenNote" FROM_READER, notes.open_note |n| p::OpenNoteRequest { database: database(PLAN), note: note(n), ..Default::default() };
+        "Notes/OpenNotes" FROM_READER, notes.open_notes |n| p::OpenNotesRequest { database: database(PLAN), notes: note(n).into_iter().collect(), items: None };
+        "Notes/CreateNote" Who::Levels(&[1, 3, 4, 5, 6]), notes.create_note |_n| p::CreateNoteRequest { database: database(PLAN), items: vec![text("A", "b")], ..Default::default() };
+        "Notes/UpdateNote" FROM_EDITOR, notes.update_note |n| p::UpdateNoteRequest { database: database(PLAN), note: note(n), items: vec![text("A", "c")], ..Default::default() };
+        "Notes/DeleteNote" FROM_EDITOR, notes.delete_note |n| p::DeleteNoteRequest { database: database(PLAN), note: note(n), ..Default::default() };
+        "Notes/DetachFile" Who::Levels(&[3, 4, 5, 6]), notes.detach_file |n| p::DetachFileRequest { database: database(PLAN), note: note(n), expected_sequence: 0, file_name: "a".into() };
+        "Notes/MarkNotes" FROM_READER, notes.mark_notes |n| p::MarkNotesRequest { database: database(PLAN), notes: note(n).into_iter().collect(), unread: false };
+        "Notes/ListUnread" FROM_READER, notes.list_unread |_n| p::ListUnreadRequest { database: database(PLAN), ..Default::default() };
+        "Notes/RestoreNote" Who::Sessions, notes.restore_note |n| p::RestoreNoteRequest { database: database(PLAN), note: note(n) };
+        "Notes/OpenProfile" Who::Sessions, notes.open_profile |_n| p::OpenProfileRequest { database: database(PLAN), profile: "p".into(), ..Default::default() };
+        "Notes/UpdateProfile" Who::Sessions, notes.update_profile |_n| p::UpdateProfileRequest { database: database(PLAN), profile: "p".into(), ..Default::default() };
+        "Notes/AttachFile" FROM_EDITOR, notes.attach_file |n| attachment(n);
+        "Views/ListViews" FROM_READER, views.list_views |_n| p::ListViewsRequest { database: database(PLAN), kind: 0 };
+        "Views/OpenCollection" FROM_READER, views.open_collection |_n| p::OpenCollectionRequest { database: database(PLAN), view: folder() };
+        "Views/UpdateCollection" FROM_READER, views.update_collection |_n| p::UpdateCollectionRequest { database: database(PLAN), view: folder() };
+        "Views/ReadEntries" FROM_READER, views.read_entries |_n| p::ReadEntriesRequest { database: database(PLAN), view: folder(), ..Default::default() };
+        "Views/FindByKey" FROM_READER, views.find_by_key |_n| p::FindByKeyRequest { database: database(PLAN), view: folder(), ..Default::default() };
+        "Views/CreateFolder" FROM_DESIGNER, views.create_folder |n| p::CreateFolderRequest { database: database(PLAN), name: format!("f{n}") };
+        "Views/RenameFolder" FROM_DESIGNER, views.rename_folder |_n| p::RenameFolderRequest { database: database(PLAN), folder: folder(), name: "folder".into() };
+        "Views/DeleteFolder" FROM_DESIGNER, views.delete_folder |_n| p::DeleteFolderRequest { database: database(PLAN), folder: folder() };
+        "Views/MoveNotes" Who::Levels(&[3, 4, 5, 6]), views.move_notes |n| p::MoveNotesRequest { database: database(PLAN), notes: note(n).into_iter().collect(), into: folder(), out_of: None };
+        "Changes/PollNewMail" Who::Sessions, changes.poll_new_mail |_n| p::PollNewMailRequest::default();
+        "Directory/LookupNames" Who::Sessions, directory.lookup_names |_n| p::LookupNamesRequest { names: vec!["ann".into()] };
+        "Search/SearchFullText" FROM_READER, search.search_full_text |_n| p::SearchFullTextRequest { database: database(PLAN), query: "a".into(), ..Default::default() };
+        "Mail/DepositMail" Who::Sessions, mail.deposit_mail |_n| letter();
+    };
+    rows.push(("/doublet.v1.Notes/SearchNotes", FROM_READER, |client, _| Box::pin(async move {
+        let request = p::SearchNotesRequest { database: database(PLAN), ..Default::default() };
+        client.notes().search_notes(request).await?.into_inner().message().await.map(drop)
+    })));
+    rows.push(("/doublet.v1.Notes/ReadItem", FROM_READER, |client, n| Box::pin(async move {
+        let request = p::ReadItemRequest { database: database(PLAN), note: note(n), name: "A".into(), ..Default::default() };
+        client.notes().read_item(request).await?.into_inner().message().await.map(drop)
+    })));
+    rows.push(("/doublet.v1.Notes/ReadAttachment", FROM_READER, |client, n| Box::pin(async move {
+        let request = p::ReadAttachmentRequest { database: database(PLAN), note: note(n), file_name: "a".into(), offset_bytes: 0 };
+        client.notes().read_attachment(request).await?.into_inner().message().await.map(drop)
+    })));
+    rows.push(("/doublet.v1.Changes/WatchChanges", FROM_READER, |client, _| Box::pin(async move {
+        let request = p::WatchChangesRequest { database: database(PLAN), once: true, ..Default::default() };
+        client.changes().watch_changes(request).await?.into_inner().message().await.map(drop)
+    })));
+    rows
+}
+
+/// Calls that are about sessions themselves; other tests make them.
+const ABOUT_SESSIONS: [&str; 3] =
+    ["/doublet.v1.Sessions/Login", "/doublet.v1.Sessions/Authenticate", "/doublet.v1.Sessions/Logout"];
+
+fn folder() -> Option<v1::ViewKey> {
+    Some(v1::ViewKey { key: Some(v1::view_key::Key::Name("folder".to_owned())) })
+}
+
+fn attachment(number: u32) -> client::Outgoing<v1::AttachFileRequest> {
+    let header = v1::attach_file_request::Header {
+        database: database(PLAN),
+        note: note(number),
+        file_name: "a".to_owned(),
+        ..Default::default()
+    };
+    client::saying([v1::AttachFileRequest { part: Some(v1::attach_file_request::Part::Header(header)) }])
+}
+
+fn letter() -> client::Outgoing<v1::DepositMailRequest> {
+    use v1::deposit_mail_request::{Envelope, Part};
+    let recipients = vec!["manager@acme.test".to_owned()];
+    let envelope = Part::Envelope(Envelope { recipients, ..Envelope::default() });
+    let content = Part::Content(b"Subject: x\r\n\r\nx\r\n".to_vec());
+    client::saying([envelope, content].map(|part| v1::DepositMailRequest { part: Some(part) }))
+}
+
+#[test]
+fn every_call_asks_who_calls() {
+    let people: Vec<String> = LEVELS.iter().map(|level| format!("{level}@acme.test")).collect();
+    let addresses: Vec<&str> = people.iter().map(String::as_str).collect();
+    let place = Place::with_people(&addresses);
+    place.check(&["db", "create", PLAN], "was made");
+    place.check(&["db", "acl", PLAN, "settings", "--max-internet-access", "manager"], "");
+    for (level, address) in LEVELS.iter().zip(&addresses).skip(1) {
+        place.check(&["db", "acl", PLAN, "set", address, "--level", level], "");
+    }
+    let rows = rows();
+    let described: BTreeSet<&str> =
+        client::METHODS.iter().copied().filter(|path| !ABOUT_SESSIONS.contains(path)).collect();
+    assert_eq!(rows.iter().map(|(path, ..)| *path).collect::<BTreeSet<_>>(), described, "each call has one row");
+    let server = place.serve();
+    let options = place.options(&server);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let connect = || async { Client::connect(&options).await.expect("the server is there") };
+        let (stranger, manager) = (connect().await, connect().await);
+        manager.login("manager", PASSWORD).await.expect("the password is right");
+        let create = v1::CreateFolderRequest { database: database(PLAN), name: "folder".to_owned() };
+        manager.views().create_folder(create).await.expect("a manager may");
+        for (path, who, call) in &rows {
+            let outcome = call(stranger.clone(), 1).await;
+            let is_refused = outcome.is_err_and(|status| status.code() == Code::Unauthenticated);
+            assert_eq!(is_refused, *who != Who::Strangers, "{path} without a session");
+        }
+        for (number, level) in LEVELS.iter().enumerate() {
+            let client = connect().await;
+            client.login(level, PASSWORD).await.expect("the password is right");
+            for (path, who, call) in &rows {
+                let items = vec![text("A", "a")];
+                let create = v1::CreateNoteRequest { database: database(PLAN), items, ..Default::default() };
+                let made = manager.notes().create_note(create).await.expect("a manager may").into_inner();
+                let code = call(client.clone(), made.note_id).await.err().map(|status| status.code());
+                let may = !matches!(who, Who::Levels(levels) if !levels.contains(&number));
+                assert_eq!(code != Some(Code::PermissionDenied), may, "{path} by {level}: {code:?}");
+                if *path == "/doublet.v1.Views/DeleteFolder" && code.is_none() {
+                    let again = v1::CreateFolderRequest { database: database(PLAN), name: "folder".to_owned() };
+                    manager.views().create_folder(again).await.expect("a manager may");
+                }
+            }
+        }
+    });
+    server.stop();
+}
