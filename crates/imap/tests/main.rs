@@ -3,6 +3,7 @@
 
 mod connection;
 mod dialogue;
+mod matrix;
 mod model;
 mod sockets;
 mod world;

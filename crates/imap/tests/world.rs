@@ -9,7 +9,7 @@ use base::sim::{SeededRandom, SimClock};
 use imap::backend::{Credentials, Exchange, ExchangeStep, LoginError};
 use imap::session::{Options, Site};
 use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
-use notes::{Identity, Notes};
+use notes::{Authentication, Identity, Notes};
 use store::memory::Memory;
 use store::{Store, SyncMode};
 use wire::Peer;
@@ -89,7 +89,8 @@ impl Credentials for Accounts {
     }
 
     fn open(&self, login: &str) -> Result<MailFile, LoginError> {
-        let identity = Arc::new(Identity::person(format!("{login}@demo.test").as_str()));
+        let person = Identity::person(format!("{login}@demo.test").as_str());
+        let identity = Arc::new(person.authenticated(Authentication::Password));
         self.mail.open(&path(login), &identity).map_err(|_| LoginError::Unavailable)
     }
 }

@@ -98,6 +98,8 @@ pub struct DatabaseOptions {
     pub full_text: FullText,
     /// The Update task leaves the views alone; they are updated when they are opened.
     pub no_view_updates: bool,
+    /// Hours for which deleted documents can be restored; nothing where a deletion is for good.
+    pub keep_deleted_hours: Option<u16>,
 }
 
 const NO_UNREAD_MARKS: u8 = 1;
@@ -118,6 +120,7 @@ impl Default for DatabaseOptions {
             quota_bytes: None,
             full_text: FullText::Off,
             no_view_updates: false,
+            keep_deleted_hours: None,
         }
     }
 }
@@ -146,30 +149,35 @@ pub struct DatabaseRecord {
 }
 
 impl DatabaseRecord {
-    /// Gives the stored form: version 1 without a full-text index, which older programs read too, else version 2.
+    /// Gives the stored form: version 1 without what came later, which older programs read too; version 2 with a full-text index; version 3 where deleted
+    /// documents are kept.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(128);
-        let has_full_text = self.options.full_text != FullText::Off;
-        out.u8(if has_full_text { 2 } else { 1 })
-            .u32(self.number.0)
-            .text(&self.path)
-            .u64(self.replica_id.0)
-            .text(&self.title);
+        let DatabaseOptions { full_text, keep_deleted_hours, .. } = self.options;
+        let version = match (full_text, keep_deleted_hours) {
+            (_, Some(_)) => 3,
+            (FullText::Off, None) => 1,
+            (_, None) => 2,
+        };
+        out.u8(version).u32(self.number.0).text(&self.path).u64(self.replica_id.0).text(&self.title);
         out.u8(self.kind as u8).text(self.owner.canonical()).i64(self.created.0).u32(self.shard);
         out.u16(self.options.purge_interval_days).u8(self.options.switches());
         out.u64(self.options.quota_bytes.unwrap_or(u64::MAX));
-        if has_full_text {
-            out.raw(&self.options.full_text.encode());
+        if version >= 2 {
+            out.raw(&full_text.encode());
+        }
+        if let Some(hours) = keep_deleted_hours {
+            out.u16(hours);
         }
         out.finish()
     }
 
-    /// Reads the stored form.
+    /// Reads the stored form, also those of versions 1 and 2.
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         let version = input.u8()?;
-        if !(1..=2).contains(&version) {
+        if !(1..=3).contains(&version) {
             return Err(Truncated);
         }
         let number = DbNumber(input.u32()?);
@@ -187,6 +195,7 @@ impl DatabaseRecord {
             no_view_updates: switches & NO_VIEW_UPDATES != 0,
             quota_bytes: Some(input.u64()?).filter(|bytes| *bytes != u64::MAX),
             full_text: if version == 1 { FullText::Off } else { FullText::decode(input.u8()?, input.u8()?)? },
+            keep_deleted_hours: if version < 3 { None } else { Some(input.u16()?).filter(|hours| *hours > 0) },
         };
         Ok(Self { number, path, replica_id, title, kind, owner, created, options, shard })
     }

@@ -14,7 +14,7 @@ use store::{Batch, Direction, KeyRange, Read, Table};
 use crate::database::damaged;
 use crate::error::Result;
 use crate::keys;
-use crate::note::{Membership, decode_memberships, encode_memberships};
+use crate::note::{Header, Membership, decode_memberships, encode_memberships};
 
 /// What happened to a note.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,8 +50,10 @@ pub(crate) fn put_changed(batch: &mut Batch, database: DbNumber, modseq: Modseq,
     batch.put(Table::Bymod, &keys::bymod(database, modseq, note, CHANGED), &out.finish());
 }
 
-pub(crate) fn delete_changed(batch: &mut Batch, database: DbNumber, modseq: Modseq, note: NoteId) {
-    batch.delete(Table::Bymod, &keys::bymod(database, modseq, note, CHANGED));
+/// Removes the record of a note's last change.
+pub(crate) fn delete_last(batch: &mut Batch, database: DbNumber, header: &Header) {
+    let kind = if header.is_stub() { DELETED } else { CHANGED };
+    batch.delete(Table::Bymod, &keys::bymod(database, header.modseq, header.note, kind));
 }
 
 /// Removes whatever record but a left one there is of a note at a modseq.

@@ -29,6 +29,7 @@ use crate::change::{self, Change};
 use crate::collection;
 use crate::counters::Counters;
 use crate::database::{ACL_NOTE, Database, Notes};
+use crate::deleted::Deletion;
 use crate::error::{Error, Result};
 use crate::folder::{self, Entry, FolderState, FolderWeigh};
 use crate::keys::{self, Part};
@@ -55,6 +56,8 @@ pub enum Finding {
     Responses { note: NoteId },
     /// The list of design notes is not what the notes say.
     DesignList { note: NoteId },
+    /// The list of deleted notes that can be restored is not what the notes say.
+    DeletedList { note: NoteId },
     /// A folder's index differs from what the notes say, or its counts from its entries.
     FolderIndex { folder: ViewId, why: String },
     /// The index of a view cannot be right; whose view it is makes it anew from the notes.
@@ -96,6 +99,7 @@ impl fmt::Display for Finding {
             Self::ChangeOrder { note, modseq } => write!(f, "note {note}: the order of changes is wrong at {modseq}"),
             Self::Responses { note } => write!(f, "note {note}: the response hierarchy is wrong"),
             Self::DesignList { note } => write!(f, "note {note}: the list of design notes is wrong"),
+            Self::DeletedList { note } => write!(f, "note {note}: the list of what can be restored is wrong"),
             Self::FolderIndex { folder, why } => write!(f, "folder {folder}: {why}"),
             Self::ViewIndex { view, why } => write!(f, "view {view}: {why}"),
             Self::Counters { what, says, has } => write!(f, "counter of {what}: says {says} instead of {has}"),
@@ -210,7 +214,7 @@ pub fn blob_uses(database: &Database, each: &mut dyn FnMut(BlobOwner, BlobId)) -
     let mut survey = Survey::new(database, reader, *database.lock(), database.keywords());
     survey.read_headers()?;
     let mut unread: HashSet<BlobOwner> = survey.damaged.iter().map(|note| owner(*note)).collect();
-    for note in survey.headers.values().filter(|header| !header.is_stub()).map(|header| header.note) {
+    for note in survey.headers.values().filter(|header| header.has_contents()).map(|header| header.note) {
         match salvage::sound(reading::load_summary(reader, database, note))? {
             Ok(Some(summary)) => summary.blobs.iter().for_each(|blob| each(owner(note), *blob)),
             Ok(None) | Err(_) => drop(unread.insert(owner(note))),
@@ -244,6 +248,8 @@ struct Survey<'s> {
     leads_to: HashMap<Unid, NoteId>,
     /// Folders that notes are in and whose design note is lost.
     lost_folders: BTreeSet<ViewId>,
+    /// Notes of which it is not told rightly that they can be restored.
+    deletions: BTreeSet<NoteId>,
     /// What can be read of the unread marks, when not all can.
     unread_left: Option<Pairs>,
     /// The keywords as they are known in memory; the stored ones are at least as many.
@@ -268,6 +274,7 @@ impl<'s> Survey<'s> {
             unreadable: HashSet::new(),
             leads_to: HashMap::new(),
             lost_folders: BTreeSet::new(),
+            deletions: BTreeSet::new(),
             unread_left: None,
             keywords,
             keywords_broken: false,
@@ -291,6 +298,7 @@ impl<'s> Survey<'s> {
         self.check_table(Table::Children, Self::check_responses)?;
         self.check_folders()?;
         self.check_views()?;
+        self.check_deletions()?;
         self.check_unread()?;
         self.check_keywords()?;
         self.check_counters()
@@ -416,7 +424,7 @@ impl<'s> Survey<'s> {
             Ok(design) => Some(design.is_some()),
             Err(_) => None,
         };
-        if is_listed != Some(!header.class.is_document() && !header.is_stub()) {
+        if is_listed != Some(header.class.is_design() && !header.is_stub()) {
             self.find(Finding::DesignList { note });
         }
         Ok(())
@@ -429,7 +437,7 @@ impl<'s> Survey<'s> {
 
     /// Reads everything of a note; one that cannot be read whole is given up.
     fn check_contents(&mut self, note: NoteId) -> Result<()> {
-        if self.headers.get(&note).is_none_or(Header::is_stub) {
+        if !self.headers.get(&note).is_some_and(Header::has_contents) {
             return Ok(());
         }
         let summary = match salvage::sound(reading::load_summary(self.reader, self.database, note))? {
@@ -644,6 +652,30 @@ impl<'s> Survey<'s> {
         let summary = reading::load_summary(self.reader, self.database, NoteId(view.0))?.unwrap_or_default();
         let flags = crate::item::find(&summary.items, folder::FLAGS_ITEM).and_then(|item| item.value.text());
         Ok(flags.is_some_and(|flags| flags.contains('F')))
+    }
+
+    /// Checks that what can be restored is listed, and nothing else.
+    fn check_deletions(&mut self) -> Result<()> {
+        let (listed, damage) = salvage::both_ends(self.reader, Table::Meta, &keys::deletions(self.number))?;
+        let mut wrong: BTreeSet<NoteId> =
+            self.headers.values().filter(|header| header.is_soft_deleted()).map(|header| header.note).collect();
+        for (key, value) in &listed {
+            let Some(note) = keys::split_deletion(key) else { continue };
+            let is_right = wrong.contains(&note) && Deletion::decode(value).is_ok();
+            if is_right {
+                wrong.remove(&note)
+            } else {
+                wrong.insert(note)
+            };
+        }
+        for note in &wrong {
+            self.find(Finding::DeletedList { note: *note });
+        }
+        self.deletions = wrong;
+        if let Some(why) = damage {
+            self.find(Finding::TableDamaged { table: Table::Meta.name(), why });
+        }
+        Ok(())
     }
 
     fn check_unread(&mut self) -> Result<()> {

@@ -14,6 +14,7 @@
 //! | `meta` | database, `v`, note | which index a view has |
 //! | `meta` | database, `w` | the number of the next such index |
 //! | `meta` | database, `q`, note, part | a damaged record that a repair put aside |
+//! | `meta` | database, `s`, note | when and by whom a note was deleted that can be restored |
 //! | `meta` | database, `h`, modseq | a change of the access control list |
 
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
@@ -169,6 +170,22 @@ pub(crate) fn quarantines(database: DbNumber) -> KeyRange {
 
 /// Gives the note of a key of a record in quarantine.
 pub(crate) fn split_quarantine(key: &[u8]) -> Option<NoteId> {
+    Some(NoteId::from_key(key.get(5..9)?.try_into().ok()?))
+}
+
+pub(crate) fn deletion(database: DbNumber, note: NoteId) -> [u8; 9] {
+    let mut key = [0; 9];
+    key[..5].copy_from_slice(&meta(database, b's'));
+    key[5..].copy_from_slice(&note.to_key());
+    key
+}
+
+pub(crate) fn deletions(database: DbNumber) -> KeyRange {
+    KeyRange::prefix(&meta(database, b's'))
+}
+
+/// Gives the note of a key of a deletion.
+pub(crate) fn split_deletion(key: &[u8]) -> Option<NoteId> {
     Some(NoteId::from_key(key.get(5..9)?.try_into().ok()?))
 }
 

@@ -8,6 +8,7 @@
 //! | [`item`], [`note`] | the parts of a note, and their stored forms |
 //! | [`reading`], [`public`] | snapshots; of what is public alone |
 //! | [`transaction`], [`writer`] | changes |
+//! | [`save`], [`deleted`], [`profile`] | conflicts and who saved; deletions that can be taken back; settings by name |
 //! | [`change`] | the order of changes |
 //! | [`follow`] | which databases changed |
 //! | [`evaluate`] | formulas over notes |
@@ -28,6 +29,7 @@ pub mod change;
 pub mod collection;
 pub mod counters;
 pub mod database;
+pub mod deleted;
 pub mod error;
 pub mod evaluate;
 pub mod fixup;
@@ -38,9 +40,11 @@ pub mod item;
 pub mod keyword;
 pub mod limits;
 pub mod note;
+pub mod profile;
 pub mod public;
 pub mod purge;
 pub mod reading;
+pub mod save;
 pub mod transaction;
 pub mod unread;
 pub mod view;
@@ -56,6 +60,7 @@ pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, Authentication, Identi
 pub use acl_history::{AclChange, AclDifference};
 pub use catalog::{DatabaseKind, DatabaseOptions, DatabaseRecord, FullText, NewDatabase};
 pub use database::{Database, Notes};
+pub use deleted::{DeletedNote, Deletion};
 pub use error::{Error, Result};
 pub use folder::{Entry, FolderDesign, FolderState, FolderTotals};
 pub use folder_reader::FolderReader;
@@ -65,5 +70,6 @@ pub use keyword::Keywords;
 pub use note::{Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};
 pub use public::PublicReading;
 pub use reading::Reading;
+pub use save::{OnConflict, SaveOptions, Saved};
 pub use transaction::Transaction;
 pub use writer::Writer;

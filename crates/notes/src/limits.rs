@@ -8,6 +8,21 @@ pub const ACL_ENTRIES_MAX: usize = 10_000;
 /// Most roles of an ACL.
 pub const ACL_ROLES_MAX: usize = 1_000;
 
+/// Most deleted notes that one purge removes, so that the database's lock is held briefly.
+pub const DELETED_PURGED_MAX: usize = 1_000;
+
+/// Most losers of conflicts that are kept of one note; further ones are refused.
+pub const CONFLICTS_PER_NOTE_MAX: usize = 32;
+
+/// Most names that are kept of those who saved a document: the first, and the last ones.
+pub const UPDATED_BY_MAX: usize = 64;
+
+/// Most times that are kept of when a document was saved.
+pub const REVISIONS_MAX: usize = 32;
+
+/// Most bytes of the name of a profile document, and of the user's.
+pub const PROFILE_NAME_BYTES_MAX: usize = 255;
+
 /// Most bytes of a role between its brackets, as in the original.
 pub const ROLE_BYTES_MAX: usize = 16;
 

@@ -35,8 +35,16 @@ impl NoteClass {
     pub const FILTER: Self = Self(0x0200);
     /// A replication formula.
     pub const REPLICATION_FORMULA: Self = Self(0x0800);
+    /// A profile document ([`crate::profile`]); the original has no class of its own for it.
+    pub const PROFILE: Self = Self(0x4000);
 
-    /// Tells whether this is data rather than design or ACL.
+    /// Tells whether this is design, or the ACL: neither a document nor a profile.
+    #[must_use]
+    pub fn is_design(self) -> bool {
+        !self.is_document() && self != Self::PROFILE
+    }
+
+    /// Tells whether this is data rather than design, ACL or a profile.
     #[must_use]
     pub fn is_document(self) -> bool {
         self == Self::DOCUMENT
@@ -52,9 +60,9 @@ impl NoteFlags {
     pub const STUB: Self = Self(0x0001);
     /// Has Readers items: reading it needs a look at the summary.
     pub const HAS_READERS: Self = Self(0x0002);
-    /// The note is the loser of a replication or save conflict. Set by nothing yet: a save conflict is refused, and there is no replication.
+    /// The note is the loser of a save conflict, kept as a response of the winner.
     pub const CONFLICT: Self = Self(0x0004);
-    /// Deleted, but restorable until its retention ends. Set by nothing yet.
+    /// Deleted, but restorable until its retention ends ([`crate::deleted`]); a stub that has kept its contents.
     pub const SOFT_DELETED: Self = Self(0x0008);
     /// The document is public ([`crate::public`]). 0x0010 is taken in the stored form.
     pub const PUBLIC: Self = Self(0x0020);
@@ -69,6 +77,12 @@ impl NoteFlags {
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// Gives these flags less those of `other`.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 }
 
@@ -165,10 +179,22 @@ const HEADER_VERSION: u8 = 1;
 const GROWTH_BIT: u16 = 0x0010;
 
 impl Header {
-    /// Tells whether this is a deletion stub.
+    /// Tells whether this is a deletion stub, also one that has kept its contents.
     #[must_use]
     pub fn is_stub(&self) -> bool {
         self.flags.has(NoteFlags::STUB)
+    }
+
+    /// Tells whether this is a deletion stub whose note can be restored.
+    #[must_use]
+    pub fn is_soft_deleted(&self) -> bool {
+        self.flags.has(NoteFlags::STUB.with(NoteFlags::SOFT_DELETED))
+    }
+
+    /// Tells whether there are contents with it.
+    #[must_use]
+    pub fn has_contents(&self) -> bool {
+        !self.is_stub() || self.is_soft_deleted()
     }
 
     /// Gives the note's UID in a folder.
@@ -382,6 +408,8 @@ pub struct NewNote {
     pub blobs: Vec<BlobId>,
     /// Folders that shall hold it.
     pub folders: Vec<ViewId>,
+    /// Notes down who makes it, and when ([`crate::save`]).
+    pub tracks_editors: bool,
 }
 
 impl NewNote {
@@ -406,6 +434,7 @@ impl NewNote {
             keywords: Vec::new(),
             blobs: Vec::new(),
             folders: Vec::new(),
+            tracks_editors: false,
         }
     }
 }

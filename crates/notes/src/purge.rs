@@ -37,6 +37,10 @@ pub fn purge(database: &Database) -> Result<usize> {
             return Ok(());
         }
         if matches!(entry.change, Change::Deleted { .. }) {
+            // What can still be restored goes first (`crate::deleted`).
+            if reading::load_header(store, database, entry.note)?.is_some_and(|header| header.is_soft_deleted()) {
+                return Ok(());
+            }
             batch.delete(Table::Summary, &keys::summary(database.number, entry.note, Part::Header));
             if let Some(header) = reading::load_header(store, database, entry.note)?
                 && reading::find(store, database.number, header.unid)? == Some(entry.note)

@@ -44,8 +44,16 @@ pub struct Reading<'d> {
     ticket: Ticket,
     /// The folder that was opened last: most replies are about one.
     opened: Mutex<Option<(ViewId, folder_reader::Opening)>>,
-    /// The note that was asked for last, and whether it is hidden.
-    hidden: Mutex<Option<(NoteId, bool)>>,
+    /// The note that was asked for last.
+    last: Mutex<Option<Looked>>,
+}
+
+/// What a look at a note's header has shown.
+#[derive(Clone, Copy)]
+struct Looked {
+    note: NoteId,
+    is_hidden: bool,
+    is_stub: bool,
 }
 
 impl<'d> Reading<'d> {
@@ -54,7 +62,7 @@ impl<'d> Reading<'d> {
         let snapshot = database.store.snapshot()?;
         let counters = counters_of(database, &snapshot)?;
         let ticket = ticket_for(database, counters.modseq)?;
-        Ok(Self { database, grant, snapshot, counters, ticket, opened: Mutex::default(), hidden: Mutex::default() })
+        Ok(Self { database, grant, snapshot, counters, ticket, opened: Mutex::default(), last: Mutex::default() })
     }
 
     /// Gives the database.
@@ -117,7 +125,7 @@ impl<'d> Reading<'d> {
 
     /// Gives one body item of a note by its number.
     pub fn body_item(&self, note: NoteId, ordinal: u16) -> Result<Option<Item>> {
-        if self.is_hidden(note)? { Ok(None) } else { self.load_body(note, ordinal) }
+        if self.shows_contents(note)? { self.load_body(note, ordinal) } else { Ok(None) }
     }
 
     /// Finds a note by its universal identifier; a stub too.
@@ -248,7 +256,7 @@ impl<'d> Reading<'d> {
 
     /// Gives a part of the content of a blob that a note uses.
     pub fn blob_range(&self, note: NoteId, id: &BlobId, range: std::ops::Range<u64>) -> Result<Vec<u8>> {
-        if self.is_hidden(note)? || !self.uses_blob(note, id)? {
+        if !self.shows_contents(note)? || !self.uses_blob(note, id)? {
             return Err(Error::not_found(format!("attachment {id} of note {note}")));
         }
         Ok(self.database.store.blobs().read_range(&self.snapshot, id, range)?)
@@ -268,7 +276,8 @@ impl<'d> Reading<'d> {
     /// Tells whether Readers items hide the note with this header.
     fn hides(&self, header: &Header) -> Result<bool> {
         let is_hidden = is_hidden(&self.snapshot, self.database, &self.grant, header)?;
-        *self.hidden.lock().unwrap_or_else(PoisonError::into_inner) = Some((header.note, is_hidden));
+        let looked = Looked { note: header.note, is_hidden, is_stub: header.is_stub() };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(looked);
         Ok(is_hidden)
     }
 
@@ -276,11 +285,22 @@ impl<'d> Reading<'d> {
         if self.grant.is_server_itself() {
             return Ok(false);
         }
-        let known = *self.hidden.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, is_hidden)) = known.filter(|(last, _)| *last == note) {
-            return Ok(is_hidden);
+        Ok(self.look(note)?.is_some_and(|looked| looked.is_hidden))
+    }
+
+    /// Tells whether the contents of a note are there for the reader: those of a deleted one are not, though they may be kept.
+    pub(crate) fn shows_contents(&self, note: NoteId) -> Result<bool> {
+        Ok(self.look(note)?.is_some_and(|looked| !looked.is_hidden && !looked.is_stub))
+    }
+
+    fn look(&self, note: NoteId) -> Result<Option<Looked>> {
+        let known = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_some_and(|last| last.note == note) {
+            return Ok(known);
         }
-        load_header(&self.snapshot, self.database, note)?.map_or(Ok(false), |header| self.hides(&header))
+        let Some(header) = load_header(&self.snapshot, self.database, note)? else { return Ok(None) };
+        let is_hidden = self.hides(&header)?;
+        Ok(Some(Looked { note, is_hidden, is_stub: header.is_stub() }))
     }
 
     /// Tells whether a note refers to a blob. The table of references knows that without a look at the note, but the note is right.

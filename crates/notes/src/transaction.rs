@@ -187,6 +187,18 @@ impl<'t> Part<'t> {
         }
     }
 
+    /// Gives a note's header for changing, also that of a stub.
+    pub(crate) fn stored(&mut self, note: NoteId) -> Result<Option<&mut Pending>> {
+        match self.pending.entry(note) {
+            MapEntry::Occupied(known) => Ok(Some(known.into_mut())),
+            MapEntry::Vacant(vacant) => {
+                let header = reading::load_header(self.database.store.as_ref(), self.database, note)?;
+                let Some(header) = header else { return Ok(None) };
+                Ok(Some(vacant.insert(Pending { before: Some(header.clone()), after: header })))
+            }
+        }
+    }
+
     /// Gives a folder's index for changing.
     pub(crate) fn folder(&mut self, view: ViewId) -> Result<&mut OpenFolder<'t>> {
         match self.folders.entry(view) {
@@ -240,7 +252,7 @@ impl<'t> Part<'t> {
         assert!(after.modseq > self.guard.modseq, "modseqs rise");
         batch.put(Table::Summary, &keys::summary(number, after.note, Record::Header), &after.encode());
         if let Some(before) = &pending.before {
-            change::delete_changed(batch, number, before.modseq, after.note);
+            change::delete_last(batch, number, before);
         }
         let old: &[Membership] = pending.before.as_ref().map_or(&[], |before| &before.folders);
         if after.is_stub() {

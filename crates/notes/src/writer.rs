@@ -27,9 +27,10 @@ use crate::limits::{
 use crate::note::{BodyItem, Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};
 use crate::public;
 use crate::reading;
+use crate::save;
 use crate::transaction::{OpenFolder, Part, Pending};
 use crate::view::note::{FORMAT_ITEM, READERS_ITEM, SELECTION_ITEM, ViewKind, ViewNote};
-use crate::view::record::{INDEX_BIT, IndexRecord};
+use crate::view::record::INDEX_BIT;
 
 /// The items of a design note that the design of a view says.
 const DESIGN_ITEMS: [&str; 5] = [folder::TITLE_ITEM, folder::FLAGS_ITEM, SELECTION_ITEM, FORMAT_ITEM, READERS_ITEM];
@@ -100,6 +101,14 @@ impl Writer<'_, '_> {
     /// Makes a note and puts it into its folders.
     pub fn note_create(&mut self, new: NewNote) -> Result<NoteId> {
         self.check_may_create(&new)?;
+        self.make(new)
+    }
+
+    /// Makes a note that the caller may make.
+    pub(crate) fn make(&mut self, mut new: NewNote) -> Result<NoteId> {
+        if new.tracks_editors {
+            new.items = save::tracked(&[], &new.items, self.part.grant.name(), self.part.now);
+        }
         let note = self.part.counters.next_note;
         if note.0 & INDEX_BIT != 0 {
             return Err(Error::Limit { what: "notes that a database ever had", max: INDEX_BIT as usize });
@@ -171,7 +180,7 @@ impl Writer<'_, '_> {
     }
 
     /// Replaces the items of a note that the caller may change.
-    fn replace_items(
+    pub(crate) fn replace_items(
         &mut self,
         note: NoteId,
         expected: u32,
@@ -200,46 +209,6 @@ impl Writer<'_, '_> {
         self.part.counters.bytes = (self.part.counters.bytes + stored).saturating_sub(size);
         self.note_design(note, class);
         Ok(sequence)
-    }
-
-    /// Deletes a note; a stub stays. Tells whether there was one.
-    pub fn note_delete(&mut self, note: NoteId) -> Result<bool> {
-        let Some(summary) = self.visible(note)? else { return Ok(false) };
-        if !self.part.grant.may_delete(&summary.items) {
-            return Err(self.not_author(note));
-        }
-        let class = self.require(note)?.after.class;
-        self.check_may_design(class)?;
-        self.delete_body(note, &summary);
-        self.release_blobs(note, summary.blobs.iter());
-        let number = self.number();
-        self.batch.delete(Table::Summary, &keys::summary(number, note, Record::Summary));
-        let now = self.part.now;
-        let header = &mut self.require(note)?.after;
-        let (size, parent, class) = (header.size, header.parent, header.class);
-        header.flags = NoteFlags::STUB;
-        header.sequence = header.sequence.saturating_add(1);
-        header.sequence_time = now;
-        (header.size, header.crlf_growth) = (0, 0);
-        header.marks = Marks::NONE;
-        header.keywords.clear();
-        header.folders.clear();
-        if let Some(parent) = parent {
-            self.batch.delete(Table::Children, &keys::child(number, parent, note));
-        }
-        if !class.is_document() {
-            self.batch.delete(Table::Meta, &keys::design(number, note));
-            if let Some(index) = IndexRecord::load(self.store, number, note)? {
-                index.remove(number, note, self.batch);
-                self.part.database.views.forget(Some(note));
-            }
-            self.part.counters.design_modseq = self.part.modseq;
-        }
-        let counters = &mut self.part.counters;
-        counters.notes = counters.notes.saturating_sub(1);
-        counters.bytes = counters.bytes.saturating_sub(size);
-        counters.stubs += 1;
-        Ok(true)
     }
 
     /// Sets the owner's marks and the keywords of a note. Tells whether anything changed.
@@ -498,7 +467,7 @@ impl Writer<'_, '_> {
         self.part.database.number
     }
 
-    fn require(&mut self, note: NoteId) -> Result<&mut Pending> {
+    pub(crate) fn require(&mut self, note: NoteId) -> Result<&mut Pending> {
         self.part.pending(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))
     }
 
@@ -511,7 +480,7 @@ impl Writer<'_, '_> {
 
     /// Gives the summary of a note that the caller may see. Only notes with Readers items need it read; others come empty
     /// of items unless `with_items`.
-    fn visible(&mut self, note: NoteId) -> Result<Option<Summary>> {
+    pub(crate) fn visible(&mut self, note: NoteId) -> Result<Option<Summary>> {
         let Some(pending) = self.part.pending(note)? else { return Ok(None) };
         if pending.before.is_none() {
             return Ok(Some(Summary::default()));
@@ -533,7 +502,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    fn editable(&mut self, note: NoteId) -> Result<Summary> {
+    pub(crate) fn editable(&mut self, note: NoteId) -> Result<Summary> {
         let summary = self.visible(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
         let (class, flags) = (self.require(note)?.after.class, self.require(note)?.after.flags);
         let is_public = flags.has(NoteFlags::PUBLIC) && self.part.grant.may_write_public();
@@ -544,7 +513,7 @@ impl Writer<'_, '_> {
         Ok(summary)
     }
 
-    fn not_author(&self, note: NoteId) -> Error {
+    pub(crate) fn not_author(&self, note: NoteId) -> Error {
         let database = self.part.database.path();
         Error::NotAuthor { database, who: self.part.grant.who().to_owned(), note }
     }
@@ -576,11 +545,12 @@ impl Writer<'_, '_> {
     }
 
     /// Tells whether the caller may make, change and delete notes of a class, what else they need for it aside.
-    fn check_may_design(&self, class: NoteClass) -> Result<()> {
+    pub(crate) fn check_may_design(&self, class: NoteClass) -> Result<()> {
         match class {
             NoteClass::DOCUMENT => Ok(()),
             NoteClass::VIEW => self.check_may_design_folders(),
             NoteClass::ACL => Err(Error::invalid("the access control list", "is changed as a whole and never deleted")),
+            NoteClass::PROFILE => Err(Error::invalid("a profile document", "is set and deleted by its name")),
             _ => self.require_level(AclLevel::Designer),
         }
     }
@@ -594,7 +564,7 @@ impl Writer<'_, '_> {
 
     /// Checks that what only others may change is as it was: protected items; and for those who may change the note only because it is public, that it is,
     /// and who may read and change it.
-    fn check_kept(&self, note: NoteId, old: &[Item], new: &[Item]) -> Result<()> {
+    pub(crate) fn check_kept(&self, note: NoteId, old: &[Item], new: &[Item]) -> Result<()> {
         let grant = &self.part.grant;
         if grant.level() >= AclLevel::Editor {
             return Ok(());
@@ -602,7 +572,7 @@ impl Writer<'_, '_> {
         let protected = old.iter().filter(|item| item.flags.has(ItemFlags::PROTECTED));
         let is_kept = |item: &Item| item::find(new, &item.name) == Some(item);
         let mut is_right = protected.into_iter().all(is_kept);
-        if !grant.may_edit(old) {
+        if !grant.may_edit(old) && public::is_public(old) {
             is_right &= public::is_public(new) && deciding(old).eq(deciding(new));
         }
         if is_right { Ok(()) } else { Err(self.not_author(note)) }
@@ -626,7 +596,7 @@ impl Writer<'_, '_> {
     }
 
     fn note_design(&mut self, note: NoteId, class: NoteClass) {
-        if !class.is_document() {
+        if class.is_design() {
             self.batch.put(Table::Meta, &keys::design(self.number(), note), &class.0.to_be_bytes());
             self.part.counters.design_modseq = self.part.modseq;
         }
@@ -649,7 +619,7 @@ impl Writer<'_, '_> {
         if self.is_unknown(folder)? { Err(Error::not_found(format!("folder {folder}"))) } else { Ok(()) }
     }
 
-    fn place_in(&mut self, folder: ViewId) -> Result<Membership> {
+    pub(crate) fn place_in(&mut self, folder: ViewId) -> Result<Membership> {
         self.require_known(folder)?;
         let open = self.part.folder(folder)?;
         let uid = open.state.uid_next;
@@ -739,7 +709,7 @@ impl Writer<'_, '_> {
         Ok(bytes.len() as u64)
     }
 
-    fn delete_body(&mut self, note: NoteId, summary: &Summary) {
+    pub(crate) fn delete_body(&mut self, note: NoteId, summary: &Summary) {
         for body in &summary.body {
             let chunks = body.length.div_ceil(BODY_CHUNK_BYTES as u64);
             for chunk in 0..u32::try_from(chunks).unwrap_or(u32::MAX) {
@@ -748,7 +718,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    fn release_blobs<'b>(&mut self, note: NoteId, blobs: impl Iterator<Item = &'b BlobId>) {
+    pub(crate) fn release_blobs<'b>(&mut self, note: NoteId, blobs: impl Iterator<Item = &'b BlobId>) {
         let (owner, now) = (self.owner(note), self.part.now);
         for blob in blobs {
             self.gate.release(self.batch, owner, blob, now);

@@ -6,6 +6,8 @@ mod access;
 mod blocks;
 #[path = "databases/catalog.rs"]
 mod catalog;
+#[path = "databases/deleted.rs"]
+mod deleted;
 #[path = "databases/fixup.rs"]
 mod fixup;
 #[path = "databases/formulas.rs"]
@@ -16,8 +18,12 @@ mod matrix;
 mod model;
 #[path = "databases/notes.rs"]
 mod notes_and_items;
+#[path = "databases/profiles.rs"]
+mod profiles;
 #[path = "databases/public.rs"]
 mod public;
+#[path = "databases/save.rs"]
+mod save;
 #[path = "databases/view_reading.rs"]
 mod view_reading;
 #[path = "databases/views.rs"]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
 use mail::mailbox::{FlagChange, Flags, Mail, MailFile, MailOptions, NewMessage, UidSet};
-use notes::{Identity, Notes};
+use notes::{Access, Acl, AclEntry, AclLevel, Authentication, Identity, Notes};
 use pop3::backend::{Credentials, Exchange, ExchangeStep, LoginError};
 use pop3::{Service, serve};
 use store::memory::Memory;
@@ -38,7 +38,7 @@ impl Credentials for Accounts {
     }
 
     fn open(&self, login: &str) -> Result<MailFile, LoginError> {
-        let identity = Arc::new(Identity::person(login));
+        let identity = Arc::new(Identity::person(login).authenticated(Authentication::Password));
         self.mail.open("mail/ann.nsf", &identity).map_err(|_| LoginError::Unavailable)
     }
 }
@@ -548,4 +548,34 @@ async fn whose_account_was_changed_hears_so() {
     let goodbye = "S: -ERR [AUTH] the account was disabled, removed or given another password\nEND";
     check(&world, Peer::local(), &format!("{LOGIN}S: +OK *\nC: DELE 1\nS: +OK *\nDISMISS\n{goodbye}")).await;
     assert_eq!(world.inbox().len(), 1, "only QUIT removes");
+}
+
+/// Gives Ann a level in her mail file.
+fn let_in(world: &World, level: AclLevel) {
+    let file = world.mail.open_as_server("mail/ann.nsf").expect("it is there");
+    let itself = Arc::new(Identity::local_server(""));
+    let access: Access<notes::level::Depositor> = file.database().authorize(&itself).expect("the server may");
+    let mut acl = Acl::open_to_all(AclLevel::NoAccess);
+    acl.entries.push(AclEntry::new("ann@acme.test", level));
+    let accesses = [&access];
+    let mut transaction = world.mail.notes().transaction(&accesses).expect("the store works");
+    transaction.on(0).acl_set(acl).expect("the server may");
+    transaction.commit().expect("the store works");
+}
+
+/// The access matrix of POP3: every command that asks for something of a mail file, for every level that somebody may have in it.
+#[tokio::test]
+async fn every_command_asks_for_the_level() {
+    for level in AclLevel::ALL {
+        let world = world(&[LETTER]);
+        let_in(&world, level);
+        if level < AclLevel::Reader {
+            check(&world, Peer::local(), &format!("{LOGIN}S: -ERR *")).await;
+            continue;
+        }
+        let reading = "S: +OK 1 *\nC: STAT\nS: +OK *\nC: LIST 1\nS: +OK *\nC: UIDL 1\nS: +OK *\nC: TOP 1 0\nS: +OK *
+            S: Subject: one\nS:\nS: .\nC: DELE 1\nS: +OK *\nC: QUIT\nS: *";
+        check(&world, Peer::local(), &format!("{LOGIN}{reading}")).await;
+        assert_eq!(world.inbox().is_empty(), level >= AclLevel::Editor, "{level}");
+    }
 }

@@ -76,7 +76,7 @@ fn purge_stubs(core: &Core, report: &mut Report<'_>) -> Result<Option<String>, F
             other => other?,
         };
         loop {
-            let count = notes::purge::purge(&database)?;
+            let count = notes::deleted::purge_deleted(&database)? + notes::purge::purge(&database)?;
             removed += count;
             if count == 0 {
                 break;

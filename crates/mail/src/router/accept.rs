@@ -503,8 +503,8 @@ fn wanting_success(posting: &Posting<'_>) -> Vec<QueuedRecipient> {
 fn write_update(transaction: &mut Transaction<'_>, place: usize, update: &Update) -> Result<()> {
     let mut writer = transaction.on(place);
     if update.entry.recipients.is_empty() {
-        writer.note_delete(update.entry.message)?;
-        writer.note_delete(update.key.note)?;
+        writer.note_delete_for_good(update.entry.message)?;
+        writer.note_delete_for_good(update.key.note)?;
         return Ok(());
     }
     let Some(note) = writer.note(update.key.note)? else { return Ok(()) };

@@ -177,7 +177,7 @@ impl Survey<'_> {
         let last_modseq = self.headers.values().map(|header| header.modseq).max().unwrap_or_default();
         Counters {
             notes: live().count() as u64,
-            bytes: live().map(|header| header.size).sum(),
+            bytes: self.headers.values().filter(|header| header.has_contents()).map(|header| header.size).sum(),
             next_note: stored.next_note.max(self.stored.next_note).max(last_note.next()),
             modseq: stored.modseq.max(self.stored.modseq).max(last_modseq),
             ..stored

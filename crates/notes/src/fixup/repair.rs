@@ -11,6 +11,7 @@ use crate::change::{self, Change};
 use crate::collection::{self, Builder, Tuning, Weigh};
 use crate::counters::Counters;
 use crate::database::{ACL_NOTE, acl_item};
+use crate::deleted::Deletion;
 use crate::error::Result;
 use crate::folder::{self, Entry, FolderState, FolderWeigh};
 use crate::item::Item;
@@ -48,7 +49,7 @@ impl Survey<'_> {
                 batch.put(Table::Unid, &keys::unid(self.number, header.unid), &header.note.to_key());
             }
             let design = keys::design(self.number, header.note);
-            if !header.class.is_document() && !header.is_stub() {
+            if header.class.is_design() && !header.is_stub() {
                 batch.put(Table::Meta, &design, &header.class.0.to_be_bytes());
             }
         }
@@ -57,6 +58,7 @@ impl Survey<'_> {
         }
         self.rewrite_changes(&mut counters, &mut batch)?;
         self.rewrite_unread(&mut batch);
+        self.rewrite_deletions(&mut batch);
         let keywords = self.keywords_broken.then(|| self.right_keywords());
         if let Some(keywords) = &keywords {
             batch.put(Table::Meta, &keys::keywords(self.number), &keywords.encode());
@@ -91,6 +93,20 @@ impl Survey<'_> {
         for (table, range) in tables.into_iter().chain([(Table::Meta, &records)]) {
             let end = range.end.as_ref().expect("numbers of databases end long before the greatest one");
             batch.delete_range(table, &range.start, end);
+        }
+    }
+
+    /// Lists what can be restored, and takes off the list what cannot. When it was deleted, the header still knows; by whom and from where is lost.
+    fn rewrite_deletions(&self, batch: &mut Batch) {
+        for note in &self.deletions {
+            let key = keys::deletion(self.number, *note);
+            match self.headers.get(note).filter(|header| header.is_soft_deleted()) {
+                Some(header) => {
+                    let deletion = Deletion { at: header.modified, ..Deletion::default() };
+                    batch.put(Table::Meta, &key, &deletion.encode());
+                }
+                None => batch.delete(Table::Meta, &key),
+            }
         }
     }
 

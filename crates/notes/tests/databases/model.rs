@@ -23,6 +23,14 @@ enum Step {
     Delete {
         note: usize,
     },
+    Restore {
+        note: usize,
+    },
+    /// Deletes for good, what is there or what is deleted already.
+    Remove {
+        note: usize,
+        is_deleted: bool,
+    },
     Mark {
         note: usize,
         marks: u8,
@@ -49,6 +57,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (folder.clone(), any::<u8>()).prop_map(|(folder, text)| Step::Create { folder, text }),
         2 => (note.clone(), any::<u8>()).prop_map(|(note, text)| Step::Update { note, text }),
         2 => note.clone().prop_map(|note| Step::Delete { note }),
+        1 => note.clone().prop_map(|note| Step::Restore { note }),
+        1 => (note.clone(), any::<bool>()).prop_map(|(note, is_deleted)| Step::Remove { note, is_deleted }),
         3 => (note.clone(), 0..32u8, proptest::option::of(0..3u8)).prop_map(|(note, marks, keyword)| Step::Mark { note, marks, keyword }),
         2 => (note.clone(), folder.clone(), folder.clone()).prop_map(|(note, from, to)| Step::Move { note, from, to }),
         1 => (note, folder).prop_map(|(note, folder)| Step::Add { note, folder }),
@@ -68,6 +78,8 @@ struct ModelNote {
 #[derive(Default)]
 struct Model {
     notes: BTreeMap<NoteId, ModelNote>,
+    /// What can be restored, and the folders that it was in, in the order in which it came into them.
+    deleted: BTreeMap<NoteId, (ModelNote, Vec<ViewId>)>,
     /// By folder: the notes by UID, and the next UID.
     folders: Vec<(ViewId, BTreeMap<Uid, NoteId>, u32)>,
 }
@@ -88,6 +100,12 @@ impl Model {
     fn take(&mut self, folder: usize, note: NoteId) {
         self.folders[folder].1.retain(|_, known| *known != note);
     }
+}
+
+fn header_of(world: &World, note: NoteId) -> notes::Header {
+    let database = world.notes.database_open("docs.nsf").unwrap();
+    let header = reader(&database, ANN).unwrap().read().unwrap().header(note).unwrap();
+    header.expect("the model has it")
 }
 
 fn items(text: u8) -> Vec<Item> {
@@ -116,8 +134,33 @@ fn apply(world: &World, model: &mut Model, step: &Step) {
         }
         Step::Delete { note } => {
             let Some(note) = model.pick(note) else { return };
+            let folders = header_of(world, note).folders.iter().map(|place| place.folder).collect();
             write(&mut |writer| writer.note_delete(note).map(drop));
+            let mut known = model.notes.remove(&note).unwrap();
+            known.sequence += 1;
+            model.deleted.insert(note, (known, folders));
+            (0..3).for_each(|folder| model.take(folder, note));
+        }
+        Step::Restore { note } => {
+            let Some(note) = model.deleted.keys().nth(note % model.deleted.len().max(1)).copied() else { return };
+            write(&mut |writer| writer.note_restore(note));
+            let (mut known, folders) = model.deleted.remove(&note).unwrap();
+            known.sequence += 1;
+            model.notes.insert(note, known);
+            for view in folders {
+                let index = model.folders.iter().position(|(folder, ..)| *folder == view).unwrap();
+                model.put(index, note);
+            }
+        }
+        Step::Remove { note, is_deleted } => {
+            let picked = match is_deleted {
+                true => model.deleted.keys().nth(note % model.deleted.len().max(1)).copied(),
+                false => model.pick(note),
+            };
+            let Some(note) = picked else { return };
+            write(&mut |writer| writer.note_delete_for_good(note).map(|was| assert!(was)));
             model.notes.remove(&note);
+            model.deleted.remove(&note);
             (0..3).for_each(|folder| model.take(folder, note));
         }
         Step::Mark { note, marks, keyword } => {
@@ -155,6 +198,12 @@ fn apply(world: &World, model: &mut Model, step: &Step) {
     }
 }
 
+fn keep_deleted(world: &World, database: &std::sync::Arc<notes::Database>) {
+    let access: notes::Access<notes::level::Manager> = database.authorize(&crate::world::identity(ANN)).unwrap();
+    let options = notes::DatabaseOptions { keep_deleted_hours: Some(1), ..notes::DatabaseOptions::default() };
+    world.notes.database_set(&access, "", options).unwrap();
+}
+
 fn compare(world: &World, model: &Model) {
     let database = world.notes.database_open("docs.nsf").unwrap();
     let access = reader(&database, ANN).unwrap();
@@ -173,6 +222,18 @@ fn compare(world: &World, model: &Model) {
         };
         assert_eq!(found, *known);
     }
+    let deleted = reading.deleted_notes(NoteId(0), usize::MAX).unwrap();
+    assert_eq!(
+        deleted.iter().map(|found| found.header.note).collect::<Vec<_>>(),
+        model.deleted.keys().copied().collect::<Vec<_>>()
+    );
+    for found in &deleted {
+        let (known, folders) = &model.deleted[&found.header.note];
+        let note = reading.deleted_note(found.header.note).unwrap().expect("it is listed");
+        assert_eq!(note.text("Subject").unwrap(), format!("{}", known.text));
+        assert_eq!(found.deletion.folders, *folders);
+    }
+    assert_eq!(reading.counters().notes, model.notes.len() as u64 + 4, "the list, and three folders");
     for (view, entries, next) in &model.folders {
         let folder = reading.folder(*view).unwrap();
         let mut found = BTreeMap::new();
@@ -217,6 +278,7 @@ proptest! {
         let views = world.write(&database, ANN, |writer| {
             ["A", "B", "C"].into_iter().map(|name| writer.folder_create(name, &[])).collect::<notes::Result<Vec<_>>>()
         }).unwrap();
+        keep_deleted(&world, &database);
         drop(database);
         let folders = views.into_iter().map(|view| (view, BTreeMap::new(), 1)).collect();
         let mut model = Model { folders, ..Model::default() };

@@ -8,7 +8,7 @@ use store::{KeyRange, Table};
 use super::answer::{moment, record};
 use super::people::{manager, read_quota};
 use super::request::{DbChange, DbRequest, Switch};
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, access, full_text, step};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, access, deleted, full_text, step};
 use crate::config::units::Span;
 use crate::core::Core;
 use crate::template::Template;
@@ -27,6 +27,7 @@ pub(super) fn execute(core: &Core, request: DbRequest, report: &mut Report<'_>) 
         DbRequest::Open { path } | DbRequest::Show { path } => show(core, &path),
         DbRequest::Set(change) => set(core, &change),
         DbRequest::Acl { path, what } => access::execute(core, &path, &what),
+        DbRequest::Deleted { path, what } => deleted::execute(core, &path, &what),
         DbRequest::Rename { path, to } => rename(core, &path, &to),
         DbRequest::Delete { path, force } => delete(core, &path, force),
         DbRequest::Index(request) => full_text::index(core, &request, report),
@@ -67,9 +68,9 @@ fn create(core: &Core, path: &str, title: Option<&str>, template: Option<&str>) 
 }
 
 fn set(core: &Core, change: &DbChange) -> Outcome {
-    let DbChange { path, title, purge_interval, unread_marks, view_updates, quota } = change;
-    let is_empty = title.is_none() && purge_interval.is_none() && unread_marks.is_none() && quota.is_none();
-    if is_empty && view_updates.is_none() {
+    let DbChange { path, title, purge_interval, unread_marks, view_updates, quota, keep_deleted } = change;
+    let options = [title, purge_interval, quota, keep_deleted];
+    if unread_marks.is_none() && view_updates.is_none() && options.iter().all(|option| option.is_none()) {
         return Err(Failure::nothing_to_change("db set"));
     }
     let access = open(core, path)?;
@@ -90,6 +91,12 @@ fn set(core: &Core, change: &DbChange) -> Outcome {
     }
     if let Some(text) = quota {
         options.quota_bytes = read_quota(text)?;
+    }
+    if let Some(text) = keep_deleted {
+        if let Some(what) = essential(record.kind) {
+            return Err(Failure::Refused(format!("{path} is {what}: what is deleted there is gone at once")));
+        }
+        options.keep_deleted_hours = hours(text)?;
     }
     options.no_unread_marks = unread_marks.map_or(options.no_unread_marks, |switch| switch == Switch::Off);
     options.no_view_updates = view_updates.map_or(options.no_view_updates, |switch| switch == Switch::Off);
@@ -161,6 +168,19 @@ fn check_title(title: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Reads for how long something is kept.
+fn hours(text: &str) -> Result<Option<u16>, Failure> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let span = Span::parse(text).map_err(Failure::Refused)?.0;
+    let count = u16::try_from(span.as_secs() / 3_600).unwrap_or(0);
+    if count == 0 || u64::from(count) * 3_600 != span.as_secs() || span.subsec_nanos() != 0 {
+        return Err(Failure::Refused(format!("{text:?} is no number of whole hours, at least one, as in 48h or 7d")));
+    }
+    Ok(Some(count))
+}
+
 /// Reads a purge interval.
 fn days(text: &str) -> Result<u16, Failure> {
     let span = Span::parse(text).map_err(Failure::Refused)?.0;
@@ -197,6 +217,7 @@ fn show(core: &Core, path: &str) -> Outcome {
         ("purge_interval_days", json!(facts.options.purge_interval_days)),
         ("unread_marks", json!(!facts.options.no_unread_marks)),
         ("view_updates", json!(!facts.options.no_view_updates)),
+        ("keep_deleted_hours", json!(facts.options.keep_deleted_hours)),
     ];
     fields.extend(full_text::facts(core, database)?);
     Ok(Answer::record(fields))
@@ -318,12 +339,21 @@ mod tests {
             purge_interval: Some("12w".to_owned()),
             unread_marks: Some(Switch::Off),
             quota: Some("2MiB".to_owned()),
+            keep_deleted: Some("2d".to_owned()),
             ..DbChange::default()
         };
         db(&sample, change(all)).expect("it makes sense");
         let shown = db(&sample, DbRequest::Show { path: "x.nsf".to_owned() }).expect("it is there").data;
-        let fields = ["title", "purge_interval_days", "unread_marks", "quota_bytes"].map(|name| shown[name].clone());
-        assert_eq!(fields, [json!("Plans"), json!(84), json!(false), json!(2 << 20)]);
+        let fields = ["title", "purge_interval_days", "unread_marks", "quota_bytes", "keep_deleted_hours"];
+        let fields = fields.map(|name| shown[name].clone());
+        assert_eq!(fields, [json!("Plans"), json!(84), json!(false), json!(2 << 20), json!(48)]);
+        for text in ["0h", "30m", "90m", "9000000h", "soon"] {
+            let kept = DbChange { keep_deleted: Some(text.to_owned()), ..DbChange::default() };
+            assert!(db(&sample, change(kept)).is_err(), "{text}");
+        }
+        let queue =
+            DbChange { path: "mail.box".to_owned(), keep_deleted: Some("2d".to_owned()), ..DbChange::default() };
+        check_refused(&sample, DbRequest::Set(queue), "gone at once");
         check_refused(&sample, change(DbChange::default()), "nothing was said to change");
         for text in ["0", "1h", "36h", "soon", "200000d"] {
             let interval = DbChange { purge_interval: Some(text.to_owned()), ..DbChange::default() };

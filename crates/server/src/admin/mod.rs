@@ -18,6 +18,7 @@
 pub mod access;
 pub mod answer;
 pub mod databases;
+mod deleted;
 pub mod designs;
 pub mod domains;
 pub mod export;

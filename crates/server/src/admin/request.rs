@@ -372,6 +372,14 @@ pub enum DbRequest {
         #[command(subcommand)]
         what: AclRequest,
     },
+    /// Shows and brings back what was deleted, in a database that keeps it for a time.
+    Deleted {
+        /// The path in the catalog.
+        path: String,
+        /// What to do with it.
+        #[command(subcommand)]
+        what: DeletedRequest,
+    },
     /// Gives a database another path. A mail file's owner gets the new path with it.
     Rename {
         /// The path in the catalog.
@@ -494,6 +502,35 @@ pub struct DbChange {
     /// person (`doublet user set`).
     #[arg(long, value_name = "SIZE|none")]
     pub quota: Option<String>,
+    /// How long documents that are deleted can be restored, in whole hours, as in 48h or 7d; none to delete at once. What mail
+    /// programs expunge is always deleted at once. Until then they count for the quota.
+    #[arg(long, value_name = "DURATION|none")]
+    #[serde(default)]
+    pub keep_deleted: Option<String>,
+}
+
+/// What to do with deleted documents.
+#[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeletedRequest {
+    /// Lists documents that can be restored.
+    List {
+        /// At most so many.
+        #[arg(long, value_name = "COUNT", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
+        first: u32,
+    },
+    /// Brings documents back, into the folders that they were in.
+    Restore {
+        /// The numbers that the list shows.
+        #[arg(value_name = "NOTE", required = true)]
+        notes: Vec<u32>,
+    },
+    /// Deletes documents for good, before their time is over.
+    Remove {
+        /// The numbers that the list shows.
+        #[arg(value_name = "NOTE", required = true)]
+        notes: Vec<u32>,
+    },
 }
 
 /// On or off.

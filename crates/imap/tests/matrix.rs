@@ -1,0 +1,108 @@
+//! The access matrix of IMAP: every command that asks for something of a mail file, for every level that somebody may have in it.
+//!
+//! Logins prove their names with passwords, which give Editor at most: what owners of mailboxes need works all the same. A command of the dispatcher without
+//! a row, or a place among those that ask for nothing, fails.
+
+use std::collections::BTreeSet;
+
+use mail::mailbox::{Flags, NewMessage};
+use notes::{Access, AclEntry, AclLevel, level};
+use wire::Peer;
+
+use crate::connection::Connection;
+use crate::world::World;
+
+/// A command as the dispatcher calls it, the level from which it works, and the lines; the last one's outcome counts.
+type Row = (&'static str, AclLevel, &'static [&'static str]);
+
+use AclLevel::{Author, Designer, Editor, Reader};
+
+const ROWS: &[Row] = &[
+    ("Select", Reader, &["SELECT INBOX"]),
+    ("Select", Reader, &["EXAMINE INBOX"]),
+    ("List", Reader, &["LIST \"\" INBOX"]),
+    ("Lsub", Reader, &["LSUB \"\" *"]),
+    ("Status", Reader, &["STATUS INBOX (MESSAGES)"]),
+    ("GetQuota", Reader, &["GETQUOTA \"\""]),
+    ("GetQuotaRoot", Reader, &["GETQUOTAROOT INBOX"]),
+    ("Fetch", Reader, &["SELECT INBOX", "FETCH 1 BODY.PEEK[]"]),
+    ("Search", Reader, &["SELECT INBOX", "SEARCH ALL"]),
+    ("Sort", Reader, &["SELECT INBOX", "SORT (SUBJECT) UTF-8 ALL"]),
+    ("Thread", Reader, &["SELECT INBOX", "THREAD REFERENCES UTF-8 ALL"]),
+    ("Notify", Reader, &["NOTIFY SET (PERSONAL (MessageNew MessageExpunge))"]),
+    ("Check", Reader, &["SELECT INBOX", "CHECK"]),
+    ("Unselect", Reader, &["SELECT INBOX", "UNSELECT"]),
+    ("Store", Author, &["SELECT INBOX", "STORE 1 +FLAGS (\\Flagged)"]),
+    ("Copy", Author, &["SELECT INBOX", "COPY 1 Archive"]),
+    ("Move", Author, &["SELECT INBOX", "MOVE 1 Archive"]),
+    ("Append", Author, &["APPEND INBOX {12+}\r\nSubject: x\r\n"]),
+    ("Expunge", Editor, &["SELECT INBOX", "EXPUNGE"]),
+    ("Expunge", Editor, &["SELECT INBOX", "UID EXPUNGE 1"]),
+    ("Close", Editor, &["SELECT INBOX", "CLOSE"]),
+    ("Replace", Editor, &["SELECT INBOX", "REPLACE 1 INBOX {12+}\r\nSubject: x\r\n"]),
+    ("Subscribe", Editor, &["SUBSCRIBE Archive"]),
+    ("Unsubscribe", Editor, &["UNSUBSCRIBE Archive"]),
+    ("Create", Designer, &["CREATE New"]),
+    ("Rename", Designer, &["RENAME Archive New"]),
+    ("Delete", Designer, &["DELETE Archive"]),
+];
+
+/// Commands that ask for nothing of a mail file: about the connection, or refused to all.
+const ASKING_NOTHING: &str =
+    "Authenticate Capability Compress Enable Id Idle Login Logout Namespace Noop SetQuota StartTls";
+
+/// Plays a row as Alice, who has that level in her mail file; tells how the last line ended.
+fn outcome(level: AclLevel, lines: &[&str]) -> bool {
+    let world = World::new();
+    let file = world.open_as_server("alice");
+    let inbox = file.view().and_then(|view| view.folder("INBOX")).expect("the store works").expect("there is an inbox");
+    let flags: Flags = ["\\Deleted"].into_iter().collect();
+    let message = NewMessage { raw: b"Subject: a\r\n\r\nb\r\n".to_vec(), flags, received: None };
+    file.append(inbox.id, &[message]).expect("the inbox takes mail");
+    let database = file.database();
+    let itself = std::sync::Arc::new(notes::Identity::local_server(""));
+    let access: Access<level::Depositor> = database.authorize(&itself).expect("the server may");
+    let reader: Access<level::Reader> = database.authorize(&itself).expect("the server may");
+    let mut acl = reader.read().expect("the store works").acl().as_ref().clone();
+    acl.entries.retain(|entry| entry.name != base::Name::new("alice@demo.test"));
+    acl.entries.push(AclEntry::new("alice@demo.test", level));
+    let manager: Access<level::Manager> = database.authorize(&itself).expect("the server may");
+    let options = notes::DatabaseOptions { quota_bytes: Some(1 << 20), ..notes::DatabaseOptions::default() };
+    file.mail().notes().database_set(&manager, "alice", options).expect("the store works");
+    let accesses = [&access];
+    let mut transaction = file.mail().notes().transaction(&accesses).expect("the store works");
+    transaction.on(0).acl_set(acl).expect("the server may");
+    transaction.commit().expect("the store works");
+    let mut connection = Connection::new(&world, Peer::local());
+    connection.receive(b"a0 LOGIN alice secret\r\n");
+    for (number, line) in (1..).zip(lines) {
+        connection.receive(format!("a{number} {line}\r\n").as_bytes());
+    }
+    let last = format!("a{} ", lines.len());
+    let answer = connection.said.iter().find_map(|line| line.strip_prefix(&last));
+    let answer = answer.unwrap_or_else(|| panic!("{lines:?} is answered: {:?}", connection.said));
+    answer.starts_with("OK")
+}
+
+#[test]
+fn every_command_asks_for_the_level() {
+    let mut wrong = Vec::new();
+    for (verb, least, lines) in ROWS {
+        for level in AclLevel::ALL {
+            let works = outcome(level, lines);
+            if works != (level >= *least) {
+                wrong.push(format!("{verb}: {lines:?}, {level}: {works}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn every_command_of_the_dispatcher_has_a_row() {
+    let source = include_str!("../src/cmd/mod.rs");
+    let name = |rest: &str| rest.chars().take_while(char::is_ascii_alphanumeric).collect::<String>();
+    let commands: BTreeSet<String> = source.split("CommandBody::").skip(1).map(name).collect();
+    let rows = ROWS.iter().map(|(verb, ..)| *verb).chain(ASKING_NOTHING.split(' ')).map(str::to_owned);
+    assert_eq!(commands, rows.collect::<BTreeSet<String>>());
+}

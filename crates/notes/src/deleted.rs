@@ -1,0 +1,339 @@
+//! Soft deletion: documents that are deleted and can come back for a time.
+//!
+//! Where a database keeps what is deleted ([`crate::DatabaseOptions::keep_deleted_hours`]), [`Writer::note_delete`] makes a *stub that has kept its contents*: flags [`NoteFlags::STUB`] and
+//! [`NoteFlags::SOFT_DELETED`]. For everybody who reads, it is a deletion like any other: the document leaves its folders, views, threads and
+//! searches, and clients and replicas learn of it from the same records. Summary, body and attachments stay, and so does its share of the quota. One record a
+//! document in the table `meta` says when, by whom, and from which folders it was deleted; by it they are listed and purged.
+//!
+//! [`Writer::note_restore`] turns it back: same note, same UNID, a higher sequence number, and new UIDs in the folders that are still there. Who may do that, and see what is
+//! deleted, is who may delete the document. [`Writer::note_delete_for_good`] deletes at once, also what is deleted already; [`purge_deleted`]
+//! does so when the time is over. IMAP's EXPUNGE is for good: its clients expect the space back and have their own trash.
+//!
+//! Design notes, the access control list and profile documents are always deleted for good.
+
+use std::time::Duration;
+
+use base::codec::{Decoder, Encoder, Truncated};
+use base::{NoteId, Timestamp, ViewId};
+use store::blob::BlobOwner;
+use store::{Batch, Direction, KeyRange, Read, Table};
+
+use crate::database::{Database, damaged};
+use crate::error::{Error, Result};
+use crate::keys::{self, Part as Record};
+use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, FOLDERS_PER_NOTE_MAX};
+use crate::note::{Header, Marks, Note, NoteFlags, Summary};
+use crate::reading::{self, Reading};
+use crate::view::record::IndexRecord;
+use crate::writer::Writer;
+
+/// What is remembered of a deletion.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Deletion {
+    /// When.
+    pub at: Timestamp,
+    /// Who, as people read it.
+    pub by: String,
+    /// The folders that held the document.
+    pub folders: Vec<ViewId>,
+}
+
+impl Deletion {
+    /// Gives the stored form (version 1).
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::new();
+        out.u8(1).i64(self.at.0).text(&self.by).varint(self.folders.len() as u64);
+        for folder in &self.folders {
+            out.u32(folder.0);
+        }
+        out.finish()
+    }
+
+    /// Reads the stored form.
+    pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
+        let mut input = Decoder::new(bytes);
+        if input.u8()? != 1 {
+            return Err(Truncated);
+        }
+        let (at, by) = (Timestamp(input.i64()?), input.text()?.to_owned());
+        let count = input.count()?;
+        if count > FOLDERS_PER_NOTE_MAX {
+            return Err(Truncated);
+        }
+        let folders = (0..count).map(|_| Ok(ViewId(input.u32()?))).collect::<std::result::Result<_, _>>()?;
+        Ok(Self { at, by, folders })
+    }
+}
+
+/// A document that can be restored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeletedNote {
+    /// Its header, as a stub.
+    pub header: Header,
+    /// What is remembered of the deletion.
+    pub deletion: Deletion,
+}
+
+impl Reading<'_> {
+    /// Lists documents that are deleted and that the reader may restore, after note `after`, at most `count_max`.
+    pub fn deleted_notes(&self, after: NoteId, count_max: usize) -> Result<Vec<DeletedNote>> {
+        let number = self.database().number();
+        let end = keys::deletions(number).end;
+        let range = KeyRange { start: keys::deletion(number, after.next()).to_vec(), end };
+        let mut cursor = self.snapshot.scan(Table::Meta, &range, Direction::Forward)?;
+        let mut found = Vec::new();
+        while found.len() < count_max {
+            let Some((key, value)) = cursor.next()? else { break };
+            let note = keys::split_deletion(key).ok_or_else(|| damaged(Table::Meta, key))?;
+            let deletion = Deletion::decode(value).map_err(|_| damaged(Table::Meta, key))?;
+            if let Some((header, _)) = self.restorable(note)? {
+                found.push(DeletedNote { header, deletion });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Gives a document that is deleted and that the reader may restore, as it was.
+    pub fn deleted_note(&self, note: NoteId) -> Result<Option<Note>> {
+        let Some((header, summary)) = self.restorable(note)? else { return Ok(None) };
+        let mut items = summary.items;
+        for body in &summary.body {
+            let item = reading::load_body(&self.snapshot, self.database(), note, body.ordinal)?;
+            items.push(item.ok_or_else(|| reading::damaged_note(self.database(), note, "body"))?);
+        }
+        Ok(Some(Note { header, items, blobs: summary.blobs }))
+    }
+
+    fn restorable(&self, note: NoteId) -> Result<Option<(Header, Summary)>> {
+        let Some(header) = self.header(note)?.filter(Header::is_soft_deleted) else { return Ok(None) };
+        let summary = reading::load_summary(&self.snapshot, self.database(), note)?;
+        let summary = summary.ok_or_else(|| reading::damaged_note(self.database(), note, "summary"))?;
+        Ok(self.grant().may_delete(&summary.items).then_some((header, summary)))
+    }
+}
+
+impl Writer<'_, '_> {
+    /// Deletes a note; a stub stays. Where the database keeps what is deleted, a document can be restored for that time. Tells whether there was one.
+    pub fn note_delete(&mut self, note: NoteId) -> Result<bool> {
+        let Some(summary) = self.deletable(note)? else { return Ok(false) };
+        let is_document = self.require(note)?.after.class.is_document();
+        if is_document && self.part.database.record().options.keep_deleted_hours.is_some() {
+            self.delete_softly(note)?;
+        } else {
+            self.delete_contents(note, &summary)?;
+        }
+        Ok(true)
+    }
+
+    /// Deletes a note so that it cannot be restored, also one that is deleted already; a stub stays. Tells whether there was one.
+    pub fn note_delete_for_good(&mut self, note: NoteId) -> Result<bool> {
+        if let Some(summary) = self.deletable(note)? {
+            self.delete_contents(note, &summary)?;
+            return Ok(true);
+        }
+        let Some(summary) = self.deleted(note)? else { return Ok(false) };
+        if !self.part.grant.may_delete(&summary.items) {
+            return Err(self.not_author(note));
+        }
+        self.delete_records(note, &summary);
+        let number = self.part.database.number;
+        self.batch.delete(Table::Meta, &keys::deletion(number, note));
+        let pending = self.part.stored(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
+        let size = pending.after.size;
+        forget_contents(&mut pending.after);
+        self.part.counters.bytes = self.part.counters.bytes.saturating_sub(size);
+        Ok(true)
+    }
+
+    /// Brings a deleted document back, into the folders that it was in as far as they are still there.
+    pub fn note_restore(&mut self, note: NoteId) -> Result<()> {
+        let summary = self.deleted(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
+        if !self.part.grant.may_delete(&summary.items) {
+            return Err(self.not_author(note));
+        }
+        let number = self.part.database.number;
+        let stored = self.part.stored(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
+        let unid = stored.after.unid;
+        let is_taken = self.part.pending.values().any(|other| other.after.unid == unid && other.after.note != note);
+        if is_taken || reading::find(self.store, number, unid)? != Some(note) {
+            return Err(Error::Exists { what: format!("note {unid}, which has its place,") });
+        }
+        let key = keys::deletion(number, note);
+        let stored = self.store.get(Table::Meta, &key)?;
+        let deletion = stored.and_then(|value| Deletion::decode(&value).ok()).unwrap_or_default();
+        let known = self.folders()?;
+        let mut places = Vec::new();
+        for folder in deletion.folders {
+            if known.iter().any(|design| design.view == folder) {
+                places.push(self.place_in(folder)?);
+            }
+        }
+        self.batch.delete(Table::Meta, &key);
+        let (now, counters) = (self.part.now, &mut self.part.counters);
+        counters.notes += 1;
+        counters.stubs = counters.stubs.saturating_sub(1);
+        let header = &mut self.part.stored(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?.after;
+        header.flags = header.flags.without(NoteFlags::STUB.with(NoteFlags::SOFT_DELETED));
+        header.sequence = header.sequence.saturating_add(1);
+        header.sequence_time = now;
+        header.folders = places;
+        if let Some(parent) = header.parent {
+            self.batch.put(Table::Children, &keys::child(number, parent, note), &[]);
+        }
+        Ok(())
+    }
+
+    /// Gives the summary of a note that the caller may delete.
+    fn deletable(&mut self, note: NoteId) -> Result<Option<Summary>> {
+        let Some(summary) = self.visible(note)? else { return Ok(None) };
+        if !self.part.grant.may_delete(&summary.items) {
+            return Err(self.not_author(note));
+        }
+        let class = self.require(note)?.after.class;
+        self.check_may_design(class)?;
+        Ok(Some(summary))
+    }
+
+    /// Gives the summary of a document that is deleted and that the caller might see.
+    fn deleted(&mut self, note: NoteId) -> Result<Option<Summary>> {
+        let database = self.part.database;
+        let found = self.part.stored(note)?.map(|pending| &pending.after);
+        let Some(flags) = found.filter(|header| header.is_soft_deleted()).map(|header| header.flags) else {
+            self.forget_untouched(note);
+            return Ok(None);
+        };
+        let summary = reading::load_summary(self.store, database, note)?;
+        let summary = summary.ok_or_else(|| reading::damaged_note(database, note, "summary"))?;
+        let is_seen = self.part.grant.may_see(flags, &summary.items);
+        if !is_seen {
+            self.forget_untouched(note);
+        }
+        Ok(is_seen.then_some(summary))
+    }
+
+    fn delete_softly(&mut self, note: NoteId) -> Result<()> {
+        let (at, by) = (self.part.now, self.part.grant.who().to_owned());
+        let number = self.part.database.number;
+        let header = &mut self.require(note)?.after;
+        let folders = header.folders.drain(..).map(|place| place.folder).collect();
+        let parent = header.parent;
+        header.flags = header.flags.with(NoteFlags::STUB).with(NoteFlags::SOFT_DELETED);
+        header.sequence = header.sequence.saturating_add(1);
+        header.sequence_time = at;
+        let record = Deletion { at, by, folders }.encode();
+        self.batch.put(Table::Meta, &keys::deletion(number, note), &record);
+        if let Some(parent) = parent {
+            self.batch.delete(Table::Children, &keys::child(number, parent, note));
+        }
+        self.count_deleted();
+        Ok(())
+    }
+
+    pub(crate) fn delete_contents(&mut self, note: NoteId, summary: &Summary) -> Result<()> {
+        self.delete_records(note, summary);
+        let (number, now) = (self.part.database.number, self.part.now);
+        let header = &mut self.require(note)?.after;
+        let (size, parent, class) = (header.size, header.parent, header.class);
+        forget_contents(header);
+        header.sequence = header.sequence.saturating_add(1);
+        header.sequence_time = now;
+        header.folders.clear();
+        if let Some(parent) = parent {
+            self.batch.delete(Table::Children, &keys::child(number, parent, note));
+        }
+        if class.is_design() {
+            self.batch.delete(Table::Meta, &keys::design(number, note));
+            if let Some(index) = IndexRecord::load(self.store, number, note)? {
+                index.remove(number, note, self.batch);
+                self.part.database.views.forget(Some(note));
+            }
+            self.part.counters.design_modseq = self.part.modseq;
+        }
+        self.count_deleted();
+        self.part.counters.bytes = self.part.counters.bytes.saturating_sub(size);
+        Ok(())
+    }
+
+    fn delete_records(&mut self, note: NoteId, summary: &Summary) {
+        self.delete_body(note, summary);
+        self.release_blobs(note, summary.blobs.iter());
+        self.batch.delete(Table::Summary, &keys::summary(self.part.database.number, note, Record::Summary));
+    }
+
+    fn count_deleted(&mut self) {
+        let counters = &mut self.part.counters;
+        counters.notes = counters.notes.saturating_sub(1);
+        counters.stubs += 1;
+    }
+}
+
+/// Makes the header that of a stub without contents.
+fn forget_contents(header: &mut Header) {
+    header.flags = NoteFlags::STUB;
+    (header.size, header.crlf_growth) = (0, 0);
+    header.marks = Marks::NONE;
+    header.keywords.clear();
+}
+
+/// Deletes for good what was deleted longer ago than the database keeps it, or all where it keeps nothing any more; tells how many. Call again while it gives any.
+/// Durable on return. Nobody learns of it: the document was gone before.
+pub fn purge_deleted(database: &Database) -> Result<usize> {
+    let kept = u64::from(database.record().options.keep_deleted_hours.unwrap_or(0));
+    let limit = database.clock.now().before(Duration::from_secs(kept * 3_600));
+    let gate = database.store.blobs().writer();
+    let mut counters = database.lock();
+    database.refuse_when_dropped()?;
+    let store = database.store.as_ref();
+    let (mut batch, mut after, mut removed) = (Batch::new(), *counters, 0);
+    let mut cursor = store.scan(Table::Meta, &keys::deletions(database.number), Direction::Forward)?;
+    while let Some((key, value)) = cursor.next()? {
+        let note = keys::split_deletion(key).ok_or_else(|| damaged(Table::Meta, key))?;
+        let deletion = Deletion::decode(value).map_err(|_| damaged(Table::Meta, key))?;
+        if deletion.at > limit || removed >= DELETED_PURGED_MAX {
+            continue;
+        }
+        batch.delete(Table::Meta, key);
+        removed += 1;
+        let header = reading::load_header(store, database, note)?.filter(Header::is_soft_deleted);
+        let Some(mut header) = header else { continue };
+        let summary = reading::load_summary(store, database, note)?.unwrap_or_default();
+        let owner = BlobOwner { database: database.number, note };
+        summary.blobs.iter().for_each(|blob| gate.release(&mut batch, owner, blob, database.clock.now()));
+        for body in &summary.body {
+            let chunks = u32::try_from(body.length.div_ceil(BODY_CHUNK_BYTES as u64)).unwrap_or(u32::MAX);
+            (0..chunks).for_each(|chunk| {
+                batch.delete(Table::Body, &keys::body(database.number, note, body.ordinal, chunk));
+            });
+        }
+        batch.delete(Table::Summary, &keys::summary(database.number, note, Record::Summary));
+        after.bytes = after.bytes.saturating_sub(header.size);
+        forget_contents(&mut header);
+        batch.put(Table::Summary, &keys::summary(database.number, note, Record::Header), &header.encode());
+    }
+    drop(cursor);
+    if removed == 0 {
+        return Ok(0);
+    }
+    batch.put(Table::Meta, &keys::counters(database.number), &after.encode());
+    let ticket = store.commit(&batch)?;
+    *counters = after;
+    database.publish(after.modseq, ticket);
+    drop(counters);
+    drop(gate);
+    store.durable(ticket).wait()?;
+    Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stored_form_reads_back() {
+        let deletion = Deletion { at: Timestamp(-5), by: "Ann/Acme".into(), folders: vec![ViewId(3), ViewId(9)] };
+        let bytes = deletion.encode();
+        assert_eq!(Deletion::decode(&bytes), Ok(deletion));
+        assert!((0..bytes.len()).all(|length| Deletion::decode(&bytes[..length]).is_err()));
+    }
+}

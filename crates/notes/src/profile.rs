@@ -1,0 +1,131 @@
+//! Profile documents: settings by name, of a database or of one user in it.
+//!
+//! A profile document is a note of the class [`NoteClass::PROFILE`]. It is found by its name, and by the user whose it is, if it is one's own; so it can be
+//! there once only: its UNID is made of both, and replicas agree on it. It is in no folder, view, search or list of documents, since these hold documents
+//! alone. In the original it is a document with a ghost flag; a class of its own says the same everywhere at once.
+//!
+//! Access follows documents: from Reader on everybody reads a profile, as far as Readers items let them; a shared one is made by who may create documents, changed by Editors and by Authors whom its
+//! Authors items name, deleted by who may delete documents. Of one's own, everybody from Author on makes, changes and deletes: the name is in its key. Those of others are for Editors.
+
+use base::{Name, NoteId, Unid};
+use store::blob::BlobId;
+
+use crate::acl::AclLevel;
+use crate::error::{Error, Result};
+use crate::item::Item;
+use crate::limits::PROFILE_NAME_BYTES_MAX;
+use crate::note::{NewNote, Note, NoteClass};
+use crate::reading::{self, Reading};
+use crate::writer::Writer;
+
+/// The item with a profile's name.
+pub const NAME_ITEM: &str = "$ProfileName";
+
+/// The item with the user whose profile it is.
+pub const USER_ITEM: &str = "$ProfileUser";
+
+/// Gives the UNID of the profile of that name, of a user or shared by all.
+#[must_use]
+pub fn unid_of(name: &str, user: Option<&Name>) -> Unid {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"profile\0");
+    hasher.update(name.to_lowercase().as_bytes());
+    if let Some(user) = user {
+        hasher.update(b"\0");
+        hasher.update(user.canonical().to_lowercase().as_bytes());
+    }
+    let mut unid = [0; 16];
+    hasher.finalize_xof().fill(&mut unid);
+    Unid(unid)
+}
+
+fn check_name(name: &str, user: Option<&Name>) -> Result<()> {
+    let is_name =
+        |text: &str| !text.is_empty() && text.len() <= PROFILE_NAME_BYTES_MAX && !text.chars().any(char::is_control);
+    if is_name(name) && user.is_none_or(|user| is_name(user.canonical())) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("profile {name:?}"), "a name is not empty, not too long and has no control characters"))
+}
+
+impl Reading<'_> {
+    /// Gives the profile of that name, of a user or shared by all.
+    pub fn profile(&self, name: &str, user: Option<&Name>) -> Result<Option<Note>> {
+        let Some(note) = self.find(unid_of(name, user))? else { return Ok(None) };
+        Ok(self.note(note)?.filter(|note| note.header.class == NoteClass::PROFILE))
+    }
+}
+
+impl Writer<'_, '_> {
+    /// Sets a profile: makes it, or replaces its items.
+    pub fn profile_set(&mut self, name: &str, user: Option<&Name>, items: &[Item], blobs: &[BlobId]) -> Result<NoteId> {
+        self.require_level(AclLevel::Author)?;
+        check_name(name, user)?;
+        let is_ours = |item: &&Item| !item.is_named(NAME_ITEM) && !item.is_named(USER_ITEM);
+        let mut items: Vec<Item> = items.iter().filter(is_ours).cloned().collect();
+        items.push(Item::text(NAME_ITEM, name));
+        items.extend(user.map(|user| Item::text(USER_ITEM, user.canonical())));
+        let Some(note) = self.profile_find(name, user)? else {
+            let may = user.map_or_else(|| self.part.grant.may_create(), |user| self.may_set_profile_of(user));
+            if !may {
+                return Err(self.not_author(self.part.counters.next_note));
+            }
+            let unid = Some(unid_of(name, user));
+            let blobs = blobs.to_vec();
+            return self.make(NewNote { unid, blobs, ..NewNote::of_class(NoteClass::PROFILE, items) });
+        };
+        let summary = self.visible(note)?.ok_or_else(|| Error::not_found(format!("profile {name}")))?;
+        let may = user.is_some_and(|user| self.may_set_profile_of(user)) || self.part.grant.may_edit(&summary.items);
+        if !may {
+            return Err(self.not_author(note));
+        }
+        let sequence = self.require(note)?.after.sequence;
+        self.replace_items(note, sequence, &summary, (&items, blobs))?;
+        Ok(note)
+    }
+
+    /// Deletes a profile; tells whether there was one.
+    pub fn profile_delete(&mut self, name: &str, user: Option<&Name>) -> Result<bool> {
+        self.require_level(AclLevel::Author)?;
+        let Some(note) = self.profile_find(name, user)? else { return Ok(false) };
+        let Some(summary) = self.visible(note)? else { return Ok(false) };
+        let is_own = user.is_some_and(|user| self.part.grant.is_own(user));
+        if !is_own && !self.part.grant.may_delete(&summary.items) {
+            return Err(self.not_author(note));
+        }
+        self.delete_contents(note, &summary)?;
+        Ok(true)
+    }
+
+    fn may_set_profile_of(&self, user: &Name) -> bool {
+        self.part.grant.is_own(user) || self.part.grant.level() >= AclLevel::Editor
+    }
+
+    /// Finds a profile that is there, also one that this transaction has made.
+    fn profile_find(&mut self, name: &str, user: Option<&Name>) -> Result<Option<NoteId>> {
+        let unid = unid_of(name, user);
+        let is_it = |header: &crate::note::Header| header.unid == unid && !header.is_stub();
+        if let Some(made) = self.part.pending.values().find(|pending| is_it(&pending.after)) {
+            return Ok(Some(made.after.note));
+        }
+        let Some(note) = reading::find(self.store, self.part.database.number, unid)? else { return Ok(None) };
+        let is_there = self.part.pending(note)?.is_some_and(|pending| pending.after.class == NoteClass::PROFILE);
+        Ok(is_there.then_some(note))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_users_tell_profiles_apart() {
+        let (ann, bob) = (Name::new("Ann/Acme"), Name::new("Bob/Acme"));
+        let all = [unid_of("a", None), unid_of("b", None), unid_of("a", Some(&ann)), unid_of("a", Some(&bob))];
+        let distinct: std::collections::HashSet<Unid> = all.into_iter().collect();
+        assert_eq!(distinct.len(), 4);
+        assert_eq!(unid_of("A", Some(&Name::new("ANN/acme"))), unid_of("a", Some(&ann)));
+        assert!(check_name("", None).is_err() && check_name("a\n", None).is_err());
+        assert!(check_name("a", Some(&Name::default())).is_err() && check_name("a", Some(&ann)).is_ok());
+    }
+}

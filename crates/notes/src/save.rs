@@ -1,0 +1,259 @@
+//! Saving as people do it: conflicts that lose nothing, and who changed a document.
+//!
+//! [`Writer::note_update`] refuses when somebody else saved the note meanwhile, and leaves the rest to the caller. [`Writer::note_save`] does what the caller asks for: it can
+//! keep the loser as a response of the winner ([`NoteFlags::CONFLICT`]), or put both together. The winner is always what lies in the database: the first who saved, as in
+//! the original. What the document itself wants stands in its item `$ConflictAction`, as there: nothing: keep the loser; `1`: put together, else keep; `2`: keep nothing; `3`: put
+//! together or nothing. "Nothing" is a refusal here, for whoever saves is still there to be told.
+//!
+//! Two changes are put together item by item: what one side changed since the version that both began with and the other did not. That version only the
+//! caller has; items do not say when they were changed last. Without it nothing is put together.
+//!
+//! Who changed a document, and when, is noted down in `$UpdatedBy` and `$Revisions` where the caller asks for it. Mail is not: a message must stay
+//! what it is, and cheap.
+
+use std::collections::BTreeSet;
+
+use base::{Name, NoteId, Timestamp};
+use store::blob::BlobId;
+
+use crate::error::{Error, Result};
+use crate::item::{self, Item, ItemFlags, Value};
+use crate::limits::{CONFLICTS_PER_NOTE_MAX, REVISIONS_MAX, UPDATED_BY_MAX};
+use crate::note::{NewNote, NoteFlags};
+use crate::reading;
+use crate::writer::Writer;
+
+/// The item that says who saved the document, the first one first.
+pub const UPDATED_BY_ITEM: &str = "$UpdatedBy";
+
+/// The item that says when the document was changed.
+pub const REVISIONS_ITEM: &str = "$Revisions";
+
+/// The item that says what becomes of conflicts.
+pub const CONFLICT_ACTION_ITEM: &str = "$ConflictAction";
+
+/// How a document is saved.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SaveOptions<'s> {
+    /// What is done when somebody else saved it meanwhile.
+    pub on_conflict: OnConflict,
+    /// All items of the version that the caller began with.
+    pub base: Option<&'s [Item]>,
+    /// Notes down who saves, and when.
+    pub tracks_editors: bool,
+}
+
+/// What is done when somebody else saved a document meanwhile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnConflict {
+    /// The caller is told.
+    #[default]
+    Refuse,
+    /// What the document says: it is put together, kept as a response, or refused.
+    Resolve,
+}
+
+/// What became of a save.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Saved {
+    /// It is saved.
+    Plain { sequence: u32 },
+    /// It is saved together with what somebody else changed.
+    Merged { sequence: u32 },
+    /// Somebody else's version stays, and this one is a response of it.
+    Conflict { note: NoteId },
+}
+
+/// What a document says of conflicts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Action {
+    merges: bool,
+    keeps: bool,
+}
+
+impl Action {
+    fn of(items: &[Item]) -> Self {
+        match item::find(items, CONFLICT_ACTION_ITEM).and_then(|item| item.value.text()).map(str::trim) {
+            Some("1") => Self { merges: true, keeps: true },
+            Some("2") => Self { merges: false, keeps: false },
+            Some("3") => Self { merges: true, keeps: false },
+            _ => Self { merges: false, keeps: true },
+        }
+    }
+}
+
+impl Writer<'_, '_> {
+    /// Replaces the items of a note that the caller read at sequence number `expected`.
+    pub fn note_save(
+        &mut self,
+        note: NoteId,
+        expected: u32,
+        contents: (&[Item], &[BlobId]),
+        options: &SaveOptions<'_>,
+    ) -> Result<Saved> {
+        let summary = self.editable(note)?;
+        let (items, blobs) = contents;
+        let tracked = |writer: &Self, items: &[Item]| match options.tracks_editors {
+            true => tracked(&summary.items, items, writer.part.grant.name(), writer.part.now),
+            false => items.to_vec(),
+        };
+        let (unid, found) = (self.require(note)?.after.unid, self.require(note)?.after.sequence);
+        if found == expected {
+            let items = tracked(self, items);
+            let sequence = self.replace_items(note, expected, &summary, (&items, blobs))?;
+            return Ok(Saved::Plain { sequence });
+        }
+        let refused = Error::Conflict { unid, expected, found };
+        let is_stored = self.require(note)?.before.as_ref().is_some_and(|before| before.sequence == found);
+        if options.on_conflict == OnConflict::Refuse || !is_stored {
+            return Err(refused);
+        }
+        let current = self.note(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
+        let action = Action::of(&current.items);
+        let merged = options.base.filter(|_| action.merges).and_then(|base| merge(base, &current.items, items));
+        if let Some(merged) = merged {
+            let items = tracked(self, &merged);
+            let mut both = current.blobs.clone();
+            both.extend(blobs.iter().filter(|blob| !current.blobs.contains(blob)));
+            let sequence = self.replace_items(note, found, &summary, (&items, &both))?;
+            return Ok(Saved::Merged { sequence });
+        }
+        if !action.keeps || self.conflicts_of(note)? >= CONFLICTS_PER_NOTE_MAX {
+            return Err(refused);
+        }
+        self.check_kept(note, &summary.items, items)?;
+        self.forget_untouched(note);
+        let new = NewNote { parent: Some(unid), blobs: blobs.to_vec(), ..NewNote::document(tracked(self, items)) };
+        let loser = self.make(new)?;
+        let header = &mut self.require(loser)?.after;
+        header.flags = header.flags.with(NoteFlags::CONFLICT);
+        Ok(Saved::Conflict { note: loser })
+    }
+
+    /// Counts the losers that were kept of a note.
+    fn conflicts_of(&mut self, note: NoteId) -> Result<usize> {
+        let unid = self.require(note)?.after.unid;
+        let is_loser = |header: &crate::note::Header| {
+            header.flags.has(NoteFlags::CONFLICT) && header.parent == Some(unid) && !header.is_stub()
+        };
+        let made = self.part.pending.values().filter(|pending| pending.before.is_none() && is_loser(&pending.after));
+        let mut count = made.count();
+        for child in reading::load_children(self.store, self.part.database.number, unid)? {
+            let header = reading::load_header(self.store, self.part.database, child)?;
+            count += usize::from(header.is_some_and(|header| is_loser(&header)));
+        }
+        Ok(count)
+    }
+}
+
+/// Puts two changes of one version together; nothing when both changed the same item and not alike.
+fn merge(base: &[Item], theirs: &[Item], ours: &[Item]) -> Option<Vec<Item>> {
+    let named = |items: &[Item], name: &str| -> Vec<Item> {
+        items.iter().filter(|item| item.is_named(name) && !is_kept_by_us(item)).cloned().collect()
+    };
+    let names: Vec<&str> = theirs.iter().chain(ours).chain(base).map(|item| item.name.as_str()).collect();
+    let mut done = BTreeSet::new();
+    let mut merged = Vec::new();
+    for name in names {
+        if !done.insert(name.to_ascii_lowercase()) {
+            continue;
+        }
+        let (old, their, our) = (named(base, name), named(theirs, name), named(ours, name));
+        merged.extend(match () {
+            () if our == their || our == old => their,
+            () if their == old => our,
+            () => return None,
+        });
+    }
+    merged.extend(theirs.iter().filter(|item| is_kept_by_us(item)).cloned());
+    Some(merged)
+}
+
+/// Tells whether an item is written by the server and not by those who save.
+fn is_kept_by_us(item: &Item) -> bool {
+    item.is_named(UPDATED_BY_ITEM) || item.is_named(REVISIONS_ITEM)
+}
+
+/// Gives the items with who saves and when, behind what the old ones say of that.
+pub(crate) fn tracked(old: &[Item], new: &[Item], by: Option<&Name>, at: Timestamp) -> Vec<Item> {
+    let mut items: Vec<Item> = new.iter().filter(|item| !is_kept_by_us(item)).cloned().collect();
+    let before = item::find(old, UPDATED_BY_ITEM).map_or(&[][..], |item| item.value.texts());
+    let mut names = before.to_vec();
+    if let Some(by) = by.filter(|by| names.last().is_none_or(|last| Name::new(last) != **by)) {
+        names.push(by.canonical().to_owned());
+    }
+    if names.len() > UPDATED_BY_MAX {
+        // The first one made the document.
+        names.drain(1..=names.len() - UPDATED_BY_MAX);
+    }
+    let flags = ItemFlags::SUMMARY.with(ItemFlags::NAMES);
+    items.push(Item { name: UPDATED_BY_ITEM.to_owned(), flags, value: Value::TextList(names) });
+    let mut times = match item::find(old, REVISIONS_ITEM).map(|item| &item.value) {
+        Some(Value::TimeList(times)) => times.clone(),
+        Some(Value::Time(time)) => vec![*time],
+        _ => Vec::new(),
+    };
+    times.push(at);
+    times.drain(..times.len().saturating_sub(REVISIONS_MAX));
+    items.push(Item::summary(REVISIONS_ITEM, Value::TimeList(times)));
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn items(text: &str) -> Vec<Item> {
+        let pair = |pair: &str| pair.split_once('=').map(|(name, value)| Item::text(name, value));
+        text.split_whitespace().filter_map(pair).collect()
+    }
+
+    #[test]
+    fn changes_of_different_items_are_put_together() {
+        let check = |base: &str, theirs: &str, ours: &str, expected: Option<&str>| {
+            let merged = merge(&items(base), &items(theirs), &items(ours));
+            assert_eq!(merged, expected.map(items), "{base} | {theirs} | {ours}");
+        };
+        check("a=1 b=1", "a=2 b=1", "a=1 b=3", Some("a=2 b=3"));
+        check("a=1 b=1", "a=2 b=1", "A=3 b=1", None);
+        check("a=1", "a=2", "a=2", Some("a=2"));
+        check("a=1 b=1", "b=1", "a=1 b=2", Some("b=2"));
+        check("a=1 b=1", "b=1", "a=2 b=1", None);
+        check("a=1", "a=1 b=1", "a=1 c=1", Some("a=1 b=1 c=1"));
+        check("a=1", "a=1 b=1", "a=1 b=2", None);
+        check("a=1 a=2", "a=1 a=2", "a=1 a=2 a=3", Some("a=1 a=2 a=3"));
+        check("a=1 a=2", "a=1", "a=1 a=2 a=3", None);
+        check("", "", "", Some(""));
+    }
+
+    #[test]
+    fn what_documents_want_of_conflicts() {
+        let check =
+            |text: &str, merges, keeps| assert_eq!(Action::of(&items(text)), Action { merges, keeps }, "{text}");
+        check("", false, true);
+        check("$ConflictAction=0", false, true);
+        check("$ConflictAction=1", true, true);
+        check("$ConflictAction=2", false, false);
+        check("$conflictaction=3", true, false);
+    }
+
+    #[test]
+    fn names_and_times_are_bounded_and_nobody_writes_them_themselves() {
+        let names = ["Ann/Acme", "Ann/Acme", "Bob/Acme", "Ann/Acme"].map(Name::new);
+        let forged = items("$UpdatedBy=Eve a=1");
+        let mut kept = Vec::new();
+        for (number, name) in (0..).zip(&names) {
+            kept = tracked(&kept, &forged, Some(name), Timestamp(number));
+        }
+        let told = item::find(&kept, UPDATED_BY_ITEM).expect("it is there").value.texts().to_vec();
+        assert_eq!(told, ["CN=Ann/O=Acme", "CN=Bob/O=Acme", "CN=Ann/O=Acme"]);
+        for number in 0..200 {
+            let name = Name::new(&format!("P{number}/Acme"));
+            kept = tracked(&kept, &[], Some(&name), Timestamp(number));
+        }
+        let told = item::find(&kept, UPDATED_BY_ITEM).expect("it is there").value.texts().to_vec();
+        assert_eq!((told.len(), told[0].as_str(), told[63].as_str()), (64, "CN=Ann/O=Acme", "CN=P199/O=Acme"));
+        let Some(Value::TimeList(times)) = item::find(&kept, REVISIONS_ITEM).map(|item| &item.value) else { panic!() };
+        assert_eq!((times.len(), times[31]), (REVISIONS_MAX, Timestamp(199)));
+    }
+}

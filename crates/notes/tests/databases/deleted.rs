@@ -1,0 +1,269 @@
+//! Documents that are deleted and come back, and those whose time is over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base::{Modseq, NoteId, Uid, Unid, ViewId};
+use notes::change::Change;
+use notes::deleted::purge_deleted;
+use notes::{Access, AclLevel, Database, DatabaseOptions, Item, Marks, NewNote, Value, level};
+
+use crate::world::{World, assert_sound, identity, reader, server};
+
+const ANN: &str = "Ann/Acme";
+const BOB: &str = "Bob/Acme";
+const PARENT: Unid = Unid([6; 16]);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Says for how long a database keeps what is deleted.
+fn keep(world: &World, database: &Arc<Database>, hours: Option<u16>) {
+    let access: Access<level::Manager> = database.authorize(&identity(ANN)).expect("Ann manages it");
+    let options = DatabaseOptions { keep_deleted_hours: hours, ..DatabaseOptions::default() };
+    world.notes.database_set(&access, "Documents", options).expect("she may");
+}
+
+struct Case {
+    world: World,
+    database: Arc<Database>,
+    folders: [ViewId; 2],
+    note: NoteId,
+    blob: store::BlobId,
+}
+
+/// A database that keeps deleted documents for two hours, with one in two folders.
+fn case(bob: AclLevel, more: Vec<Item>) -> Case {
+    let world = World::new();
+    let database = world.database(&[(BOB, bob)]);
+    keep(&world, &database, Some(2));
+    let made = world.write(&database, ANN, |writer| {
+        let folders = [writer.folder_create("F", &[])?, writer.folder_create("G", &[])?];
+        let blob = writer.blob_put(&[7; 5_000])?;
+        let body = vec![Item::text("Subject", "x"), Item::body("Body", Value::RichText("text".into()))];
+        let note = writer.note_create(NewNote {
+            folders: folders.to_vec(),
+            parent: Some(PARENT),
+            marks: Marks::FLAGGED,
+            keywords: vec!["Work".into()],
+            blobs: vec![blob],
+            ..NewNote::document([body, more].concat())
+        })?;
+        Ok((folders, note, blob))
+    });
+    let (folders, note, blob) = made.expect("Ann may");
+    Case { world, database, folders, note, blob }
+}
+
+impl Case {
+    fn write<T>(
+        &self,
+        who: &str,
+        change: impl FnOnce(&mut notes::Writer<'_, '_>) -> notes::Result<T>,
+    ) -> notes::Result<T> {
+        let outcome = self.world.write(&self.database, who, change);
+        assert_sound(&self.database);
+        outcome
+    }
+
+    fn delete(&self) {
+        assert!(self.write(ANN, |writer| writer.note_delete(self.note)).expect("Ann may"));
+    }
+
+    /// What can be restored, as somebody sees it.
+    fn listed(&self, who: &str) -> Vec<NoteId> {
+        let access = reader(&self.database, who).expect("a reader");
+        let reading = access.read().expect("a snapshot");
+        let found = reading.deleted_notes(NoteId(0), 10).expect("a sound database");
+        assert!(found.iter().all(|found| reading.deleted_note(found.header.note).unwrap().is_some()));
+        found.into_iter().map(|found| found.header.note).collect()
+    }
+
+    /// How somebody, or the server itself, meets the document: contents, thread, content of an attachment, folders.
+    fn met(&self, itself: bool) -> [bool; 6] {
+        let who = if itself { server() } else { identity(ANN) };
+        let access: Access<level::Reader> = self.database.authorize(&who).expect("a reader");
+        let reading = access.read().expect("a snapshot");
+        [
+            reading.note(self.note).unwrap().is_some(),
+            reading.summary(self.note).unwrap().is_some(),
+            reading.body_item(self.note, 0).unwrap().is_some(),
+            reading.blob(self.note, &self.blob).is_ok(),
+            reading.children(PARENT).unwrap() == [self.note],
+            self.folders.iter().all(|folder| reading.folder(*folder).unwrap().totals().unwrap().count == 1),
+        ]
+    }
+
+    /// What is told to those who ask for changes.
+    fn told(&self, since: Modseq) -> Vec<Change> {
+        let mut told = Vec::new();
+        let each = &mut |entry: notes::change::ChangeEntry| {
+            told.push(entry.change);
+            Ok(())
+        };
+        reader(&self.database, ANN).unwrap().read().unwrap().changes(since, each).unwrap();
+        told
+    }
+
+    fn counters(&self) -> notes::counters::Counters {
+        *reader(&self.database, ANN).unwrap().read().unwrap().counters()
+    }
+}
+
+#[test]
+fn what_is_deleted_is_gone_for_all_and_comes_back_as_it_was() {
+    let case = case(AclLevel::Editor, Vec::new());
+    let (before, since) = (case.counters(), case.database.modseq());
+    case.delete();
+    assert_eq!((case.met(false), case.met(true)), ([false; 6], [false; 6]));
+    assert_eq!((case.counters().notes, case.counters().bytes), (before.notes - 1, before.bytes), "it takes its space");
+    assert_eq!(case.listed(ANN), [case.note]);
+    let access = reader(&case.database, ANN).unwrap();
+    let told = case.told(since);
+    assert!(matches!(&told[..], [Change::Deleted { folders, .. }] if folders.len() == 2), "{told:?}");
+    assert!(!case.write(ANN, |writer| writer.note_delete(case.note)).unwrap(), "there is none to delete");
+    assert!(case.write(ANN, |writer| writer.note_update(case.note, 2, &[], &[])).is_err());
+
+    let again = case.world.restarted();
+    let database = again.notes.database_open("docs.nsf").unwrap();
+    assert_eq!(database.record().options.keep_deleted_hours, Some(2));
+    drop(again);
+
+    case.write(ANN, |writer| writer.note_restore(case.note)).expect("Ann may");
+    assert_eq!((case.met(false), case.met(true)), ([true; 6], [true; 6]));
+    assert_eq!((case.counters().notes, case.counters().bytes), (before.notes, before.bytes));
+    let header = access.read().unwrap().header(case.note).unwrap().expect("it is there");
+    assert_eq!((header.sequence, header.marks, header.keywords.len()), (3, Marks::FLAGGED, 1));
+    let uids: Vec<Uid> = header.folders.iter().map(|place| place.uid).collect();
+    assert_eq!(uids, [Uid(2), Uid(2)], "a UID is never used twice");
+    assert_eq!(case.listed(ANN), []);
+    let told = case.told(since);
+    assert!(matches!(&told[..], [Change::Changed { .. }]), "{told:?}");
+    assert!(case.write(ANN, |writer| writer.note_restore(case.note)).is_err(), "it is not deleted");
+}
+
+#[test]
+fn folders_that_are_gone_are_left_out_when_a_document_comes_back() {
+    let case = case(AclLevel::Editor, Vec::new());
+    case.delete();
+    case.write(ANN, |writer| writer.folder_delete(case.folders[0])).expect("it is empty");
+    case.write(ANN, |writer| writer.note_restore(case.note)).expect("Ann may");
+    let header = reader(&case.database, ANN).unwrap().read().unwrap().header(case.note).unwrap().expect("it is there");
+    assert_eq!(header.folders.iter().map(|place| place.folder).collect::<Vec<_>>(), [case.folders[1]]);
+}
+
+#[test]
+fn who_may_delete_a_document_may_see_and_restore_it() {
+    let check = |level: AclLevel, more: Vec<Item>, expected: bool| {
+        let told = format!("{level} {more:?}");
+        let case = case(level, more);
+        case.delete();
+        assert_eq!(!case.listed(BOB).is_empty(), expected, "{told}");
+        assert_eq!(case.write(BOB, |writer| writer.note_restore(case.note)).is_ok(), expected, "{told}");
+        if expected {
+            case.delete();
+        }
+        let gone = case.write(BOB, |writer| writer.note_delete_for_good(case.note));
+        assert_eq!(gone.unwrap_or(false), expected, "{told}");
+    };
+    check(AclLevel::Reader, Vec::new(), false);
+    check(AclLevel::Author, Vec::new(), false);
+    check(AclLevel::Author, vec![Item::authors("Authors", vec![BOB.into()])], true);
+    check(AclLevel::Editor, Vec::new(), true);
+    check(AclLevel::Manager, vec![Item::readers("Readers", vec!["Carol/Acme".into(), ANN.into()])], false);
+}
+
+#[test]
+fn what_is_deleted_for_good_frees_its_space() {
+    for is_deleted in [false, true] {
+        let case = case(AclLevel::Editor, Vec::new());
+        if is_deleted {
+            case.delete();
+        }
+        let stubs = case.counters().stubs;
+        assert!(case.write(ANN, |writer| writer.note_delete_for_good(case.note)).unwrap());
+        assert_eq!(case.listed(ANN), []);
+        let access = reader(&case.database, ANN).unwrap();
+        let header = access.read().unwrap().header(case.note).unwrap().expect("a stub");
+        assert!(header.is_stub() && !header.has_contents() && header.size == 0);
+        assert_eq!(case.counters().stubs, stubs + u64::from(!is_deleted));
+        assert!(case.write(ANN, |writer| writer.note_restore(case.note)).is_err());
+        assert!(!case.write(ANN, |writer| writer.note_delete_for_good(case.note)).unwrap());
+    }
+}
+
+#[test]
+fn design_is_always_deleted_for_good_and_so_is_all_where_nothing_is_kept() {
+    let case = case(AclLevel::Editor, Vec::new());
+    let form = NewNote::of_class(notes::NoteClass::FORM, Vec::new());
+    let form = case.write(ANN, |writer| writer.note_create(form)).unwrap();
+    assert!(case.write(ANN, |writer| writer.note_delete(form)).unwrap());
+    keep(&case.world, &case.database, None);
+    case.delete();
+    assert_eq!(case.listed(ANN), []);
+}
+
+#[test]
+fn the_time_ends() {
+    let case = case(AclLevel::Editor, Vec::new());
+    case.delete();
+    let modseq = case.database.modseq();
+    case.world.clock.advance(HOUR);
+    assert_eq!(purge_deleted(&case.database).unwrap(), 0);
+    assert_eq!(notes::purge::purge(&case.database).unwrap(), 0);
+    case.world.clock.advance(HOUR);
+    assert_eq!((purge_deleted(&case.database).unwrap(), purge_deleted(&case.database).unwrap()), (1, 0));
+    assert_sound(&case.database);
+    assert_eq!((case.listed(ANN), case.database.modseq()), (Vec::new(), modseq), "nobody learns of it");
+    assert!(case.write(ANN, |writer| writer.note_restore(case.note)).is_err());
+    case.world.clock.advance(HOUR * 24 * 91);
+    assert!(notes::purge::purge(&case.database).unwrap() > 0);
+    let access = reader(&case.database, ANN).unwrap();
+    assert_eq!(access.read().unwrap().header(case.note).unwrap(), None);
+    assert_sound(&case.database);
+}
+
+#[test]
+fn stubs_go_only_after_what_can_be_restored() {
+    let case = case(AclLevel::Editor, Vec::new());
+    keep(&case.world, &case.database, Some(24 * 365));
+    case.delete();
+    case.world.clock.advance(HOUR * 24 * 200);
+    assert_eq!(notes::purge::purge(&case.database).unwrap(), 0);
+    assert_eq!(case.listed(ANN), [case.note]);
+    keep(&case.world, &case.database, None);
+    assert_eq!(purge_deleted(&case.database).unwrap(), 1, "nothing is kept any more");
+    assert_eq!(notes::purge::purge(&case.database).unwrap(), 1);
+    assert_sound(&case.database);
+}
+
+#[test]
+fn a_document_does_not_come_back_over_a_newer_one() {
+    let case = case(AclLevel::Editor, Vec::new());
+    let access = reader(&case.database, ANN).unwrap();
+    let unid = access.read().unwrap().header(case.note).unwrap().expect("it is there").unid;
+    case.delete();
+    let newer = NewNote { unid: Some(unid), ..NewNote::document(Vec::new()) };
+    case.write(ANN, |writer| writer.note_create(newer)).expect("the UNID is free");
+    let refused = case.write(ANN, |writer| writer.note_restore(case.note));
+    assert!(matches!(refused, Err(notes::Error::Exists { .. })), "{refused:?}");
+    assert!(case.write(ANN, |writer| writer.note_delete_for_good(case.note)).unwrap());
+}
+
+#[test]
+fn a_repair_lists_what_can_be_restored_again() {
+    let case = case(AclLevel::Editor, Vec::new());
+    case.delete();
+    let number = case.database.number();
+    let key = |note: NoteId| [&number.to_key()[..], b"s", &note.to_key()].concat();
+    let mut batch = store::Batch::new();
+    batch.delete(store::Table::Meta, &key(case.note));
+    batch.put(store::Table::Meta, &key(NoteId(999)), b"\x01");
+    case.world.notes.store().commit(&batch).expect("the store works");
+    let found = notes::fixup::check(&case.database).expect("it runs").findings;
+    let expected = [case.note, NoteId(999)].map(|note| notes::fixup::Finding::DeletedList { note });
+    assert_eq!(found, expected);
+    assert!(notes::fixup::repair(&case.database).expect("it runs").repaired);
+    assert_eq!(case.listed(ANN), [case.note]);
+    case.write(ANN, |writer| writer.note_restore(case.note)).expect("Ann may");
+    assert!(case.met(false)[0]);
+    assert!(reader(&case.database, ANN).unwrap().read().unwrap().is_complete_since(Modseq(u64::MAX)));
+}

@@ -1,0 +1,136 @@
+//! Saving: conflicts, and who changed a document.
+
+use std::sync::Arc;
+
+use base::NoteId;
+use notes::{
+    AclLevel, Database, Error, Item, ItemFlags, NewNote, Note, NoteFlags, OnConflict, SaveOptions, Saved, Value,
+};
+
+use crate::world::{World, assert_sound, reader};
+
+const ANN: &str = "Ann/Acme";
+const BOB: &str = "Bob/Acme";
+
+fn items(text: &str) -> Vec<Item> {
+    let pair = |pair: &str| pair.split_once('=').map(|(name, value)| Item::text(name, value));
+    text.split_whitespace().filter_map(pair).collect()
+}
+
+fn read(database: &Arc<Database>, note: NoteId) -> Note {
+    reader(database, ANN).unwrap().read().unwrap().note(note).unwrap().expect("it is there")
+}
+
+fn text_of(note: &Note) -> String {
+    let pair = |item: &Item| format!("{}={}", item.name, item.value.text().unwrap_or("?"));
+    note.items.iter().map(pair).collect::<Vec<_>>().join(" ")
+}
+
+/// A document of Ann's that Ann saves, and that Bob saves who has not seen that; what became of it, as text.
+fn conflict(base: &str, ann: &str, bob: &str, shows_base: bool) -> (Result<Saved, Error>, Vec<String>) {
+    let world = World::new();
+    let database = world.database(&[(BOB, AclLevel::Editor)]);
+    let base = items(base);
+    let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(base.clone()))).unwrap();
+    world.write(&database, ANN, |writer| writer.note_update(note, 1, &items(ann), &[])).unwrap();
+    let options = SaveOptions {
+        on_conflict: OnConflict::Resolve,
+        base: shows_base.then_some(&base[..]),
+        ..SaveOptions::default()
+    };
+    let saved = world.write(&database, BOB, |writer| writer.note_save(note, 1, (&items(bob), &[]), &options));
+    let mut told = vec![text_of(&read(&database, note))];
+    let unid = read(&database, note).header.unid;
+    for child in reader(&database, ANN).unwrap().read().unwrap().children(unid).unwrap() {
+        let loser = read(&database, child);
+        assert!(loser.header.flags.has(NoteFlags::CONFLICT));
+        told.push(text_of(&loser));
+    }
+    assert_sound(&database);
+    (saved, told)
+}
+
+#[test]
+fn a_conflict_ends_as_the_document_wants() {
+    let check = |base: &str, ann: &str, bob: &str, shows_base, expected: &[&str]| {
+        let (saved, told) = conflict(base, ann, bob, shows_base);
+        assert_eq!(told, expected, "{base} | {ann} | {bob}");
+        saved
+    };
+    let kept = check("a=1 b=1", "a=2 b=1", "a=1 b=2", true, &["a=2 b=1", "a=1 b=2"]);
+    assert!(matches!(kept, Ok(Saved::Conflict { .. })), "{kept:?}");
+    let action = |number: u8| format!("$ConflictAction={number}");
+    let with = |number: u8, text: &str| format!("{} {text}", action(number));
+    let try_all = |number: u8, ann: &str, bob: &str, shows_base, expected: &[&str]| {
+        let expected: Vec<String> = expected.iter().map(|text| with(number, text)).collect();
+        let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
+        check(&with(number, "a=1 b=1"), &with(number, ann), &with(number, bob), shows_base, &expected)
+    };
+    let merged = try_all(1, "a=2 b=1", "a=1 b=2", true, &["a=2 b=2"]);
+    assert!(matches!(merged, Ok(Saved::Merged { sequence: 3 })), "{merged:?}");
+    let unmerged = try_all(1, "a=2 b=1", "a=3 b=1", true, &["a=2 b=1", "a=3 b=1"]);
+    assert!(matches!(unmerged, Ok(Saved::Conflict { .. })), "{unmerged:?}");
+    let unknown = try_all(1, "a=2 b=1", "a=1 b=2", false, &["a=2 b=1", "a=1 b=2"]);
+    assert!(matches!(unknown, Ok(Saved::Conflict { .. })), "{unknown:?}");
+    for (number, ann, bob) in [(2, "a=2 b=1", "a=1 b=2"), (3, "a=2 b=1", "a=3 b=1")] {
+        let refused = try_all(number, ann, bob, true, &["a=2 b=1"]);
+        assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
+    }
+    let merged = try_all(3, "a=2 b=1", "a=1 b=2", true, &["a=2 b=2"]);
+    assert!(matches!(merged, Ok(Saved::Merged { .. })), "{merged:?}");
+}
+
+#[test]
+fn losers_are_kept_in_bounds_and_only_for_those_who_may_change_the_document() {
+    let world = World::new();
+    let database = world.database(&[(BOB, AclLevel::Author)]);
+    let mut protected = Item::text("Salary", "1");
+    protected.flags = protected.flags.with(ItemFlags::PROTECTED);
+    let first = vec![protected, Item::authors("Authors", vec![BOB.into()])];
+    let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(first.clone()))).unwrap();
+    let other = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items("a=1")))).unwrap();
+    for note in [note, other] {
+        let items = read(&database, note).items;
+        world.write(&database, ANN, |writer| writer.note_update(note, 1, &items, &[])).unwrap();
+    }
+    let options = SaveOptions { on_conflict: OnConflict::Resolve, ..SaveOptions::default() };
+    let save =
+        |note, items: &[Item]| world.write(&database, BOB, |writer| writer.note_save(note, 1, (items, &[]), &options));
+    assert!(save(other, &items("a=2")).is_err(), "he is no author");
+    assert!(save(note, &items("Salary=2")).is_err(), "a loser is no way around protected items");
+    for _ in 0..notes::limits::CONFLICTS_PER_NOTE_MAX {
+        assert!(matches!(save(note, &first), Ok(Saved::Conflict { .. })));
+    }
+    assert!(matches!(save(note, &first), Err(Error::Conflict { .. })));
+    let refuse = SaveOptions::default();
+    let refused = world.write(&database, BOB, |writer| writer.note_save(note, 1, (&first, &[]), &refuse));
+    assert!(matches!(refused, Err(Error::Conflict { expected: 1, found: 2, .. })));
+    assert_sound(&database);
+}
+
+#[test]
+fn who_saved_is_noted_down_where_it_is_asked_for() {
+    let world = World::new();
+    let database = world.database(&[(BOB, AclLevel::Editor)]);
+    let names = |note| {
+        let item = read(&database, note).item("$UpdatedBy").cloned()?;
+        assert!(item.flags.has(ItemFlags::NAMES.with(ItemFlags::SUMMARY)));
+        Some(item.value.texts().join(" "))
+    };
+    let new = NewNote { tracks_editors: true, ..NewNote::document(items("a=1 $UpdatedBy=Eve")) };
+    let note = world.write(&database, ANN, |writer| writer.note_create(new)).unwrap();
+    assert_eq!(names(note).unwrap(), "CN=Ann/O=Acme");
+    let options = SaveOptions { tracks_editors: true, ..SaveOptions::default() };
+    for (who, expected) in [(BOB, 1), (BOB, 2), (ANN, 3)] {
+        let saved = world.write(&database, who, |writer| {
+            writer.note_save(note, expected, (&items("a=2 $UpdatedBy=Eve"), &[]), &options)
+        });
+        assert!(matches!(saved, Ok(Saved::Plain { .. })), "{saved:?}");
+    }
+    assert_eq!(names(note).unwrap(), "CN=Ann/O=Acme CN=Bob/O=Acme CN=Ann/O=Acme");
+    let revisions = read(&database, note).item("$Revisions").map(|item| item.value.clone());
+    assert!(matches!(revisions, Some(Value::TimeList(times)) if times.len() == 4));
+    let plain = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items("a=1")))).unwrap();
+    assert_eq!(names(plain), None);
+    assert_sound(&database);
+}

@@ -1,0 +1,134 @@
+//! `doublet db deleted`: documents that are deleted and can be restored.
+
+use base::NoteId;
+use notes::{Access, DeletedNote, Writer, level};
+use serde_json::{Value, json};
+
+use super::answer::{moment, record};
+use super::databases::open;
+use super::request::DeletedRequest;
+use super::{Answer, Failure, Outcome};
+use crate::core::Core;
+
+pub(super) fn execute(core: &Core, path: &str, request: &DeletedRequest) -> Outcome {
+    match request {
+        DeletedRequest::List { first } => list(core, path, *first),
+        DeletedRequest::Restore { notes } => {
+            change(core, path, notes, |writer, note| writer.note_restore(note).map(|()| true))?;
+            Ok(Answer::say(format!("{} documents are back in {path}.", notes.len())))
+        }
+        DeletedRequest::Remove { notes } => {
+            change(core, path, notes, |writer, note| writer.note_delete_for_good(note))?;
+            Ok(Answer::say(format!("{} documents of {path} are deleted for good.", notes.len())))
+        }
+    }
+}
+
+fn list(core: &Core, path: &str, first: u32) -> Outcome {
+    let access = open(core, path)?;
+    let kept_hours = access.database().record().options.keep_deleted_hours;
+    let reader: Access<level::Reader> = access.lower();
+    let reading = reader.read()?;
+    let row = |found: &DeletedNote| -> Result<Value, Failure> {
+        let note = reading.deleted_note(found.header.note)?;
+        let subject = note.as_ref().and_then(|note| note.text("Subject")).map(str::to_owned);
+        Ok(record(vec![
+            ("note", json!(found.header.note.0)),
+            ("subject", json!(subject)),
+            ("deleted_at", moment(Some(found.deletion.at))),
+            ("deleted_by", json!(found.deletion.by)),
+            ("folders", json!(found.deletion.folders.len())),
+            ("size_bytes", json!(found.header.size)),
+        ]))
+    };
+    let found = reading.deleted_notes(NoteId(0), first as usize)?;
+    let answer = Answer::list(found.iter().map(row).collect::<Result<_, _>>()?);
+    Ok(match kept_hours {
+        Some(_) => answer,
+        None => answer.and(format!(
+            "{path} deletes at once; `doublet db set {path} --keep-deleted 48h` keeps what is deleted for a time."
+        )),
+    })
+}
+
+/// Does something to all of the documents, or to none.
+fn change(
+    core: &Core,
+    path: &str,
+    notes: &[u32],
+    each: impl Fn(&mut Writer<'_, '_>, NoteId) -> notes::Result<bool>,
+) -> Result<(), Failure> {
+    let access = open(core, path)?;
+    let (reader, writer): (Access<level::Reader>, Access<level::Depositor>) = (access.lower(), access.lower());
+    let accesses = [&writer];
+    let mut transaction = core.notes.transaction(&accesses)?;
+    let reading = reader.read()?;
+    for note in notes.iter().map(|note| NoteId(*note)) {
+        let is_deleted = reading.header(note)?.is_some_and(|header| header.is_soft_deleted());
+        if !is_deleted || !each(&mut transaction.on(0), note)? {
+            return Err(Failure::Refused(format!(
+                "note {} of {path} is not deleted, or for good; `doublet db deleted {path} list` shows what can be restored",
+                note.0
+            )));
+        }
+    }
+    drop(reading);
+    let ticket = transaction.commit()?;
+    core.store.durable(ticket).wait()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use notes::NewNote;
+
+    use super::*;
+    use crate::admin::Request;
+    use crate::admin::request::{DbChange, DbRequest};
+    use crate::sample::Sample;
+
+    const PATH: &str = "plans.nsf";
+
+    fn db(sample: &Sample, request: DbRequest) -> Result<Answer, Failure> {
+        sample.execute(Request::Db(request))
+    }
+
+    fn deleted(sample: &Sample, what: DeletedRequest) -> Result<Answer, Failure> {
+        db(sample, DbRequest::Deleted { path: PATH.to_owned(), what })
+    }
+
+    fn write<T>(sample: &Sample, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>) -> T {
+        let writer: Access<level::Depositor> = open(&sample.core, PATH).expect("it is there").lower();
+        let accesses = [&writer];
+        let mut transaction = sample.core.notes.transaction(&accesses).expect("it is there");
+        let outcome = change(&mut transaction.on(0)).expect("the server may");
+        transaction.commit().expect("the store works");
+        outcome
+    }
+
+    #[test]
+    fn what_is_deleted_is_listed_restored_and_removed() {
+        let sample = Sample::new();
+        db(&sample, DbRequest::Create { path: PATH.to_owned(), title: None }).expect("it is new");
+        let listed = |sample: &Sample| deleted(sample, DeletedRequest::List { first: 9 }).expect("it is there");
+        assert!(listed(&sample).says.iter().any(|text| text.contains("--keep-deleted")));
+        let path = PATH.to_owned();
+        let keep = DbChange { path, keep_deleted: Some("48h".to_owned()), ..DbChange::default() };
+        db(&sample, DbRequest::Set(keep)).expect("it makes sense");
+        let document = NewNote::document(vec![notes::Item::text("Subject", "Plan")]);
+        let note = write(&sample, |writer| writer.note_create(document));
+        assert!(write(&sample, |writer| writer.note_delete(note)));
+        let found = listed(&sample);
+        assert_eq!((&found.data[0]["note"], &found.data[0]["subject"]), (&json!(note.0), &json!("Plan")));
+        let notes = || vec![note.0];
+        deleted(&sample, DeletedRequest::Restore { notes: notes() }).expect("it is listed");
+        assert_eq!(listed(&sample).data, json!([]));
+        for what in [DeletedRequest::Restore { notes: notes() }, DeletedRequest::Remove { notes: notes() }] {
+            let refused = deleted(&sample, what).expect_err("it is not deleted").to_string();
+            assert!(refused.contains("is not deleted"), "{refused}");
+        }
+        assert!(write(&sample, |writer| writer.note_delete(note)));
+        deleted(&sample, DeletedRequest::Remove { notes: notes() }).expect("it is listed");
+        assert_eq!(listed(&sample).data, json!([]));
+    }
+}
