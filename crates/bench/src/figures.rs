@@ -70,10 +70,17 @@ impl Figures {
     }
 }
 
-/// Prints count, median, 99th percentile and maximum of sorted times.
+/// Prints count, mean, median, 99th percentile and maximum of sorted times.
 fn spread(sorted: &[u64]) -> String {
     let at = |part: f64| sorted.get(((sorted.len().saturating_sub(1)) as f64 * part) as usize).copied().unwrap_or(0);
-    format!("{{\"count\": {}, \"p50\": {}, \"p99\": {}, \"max\": {}}}", sorted.len(), at(0.5), at(0.99), at(1.0))
+    let mean = sorted.iter().sum::<u64>().checked_div(sorted.len() as u64).unwrap_or(0);
+    format!(
+        "{{\"count\": {}, \"mean\": {mean}, \"p50\": {}, \"p99\": {}, \"max\": {}}}",
+        sorted.len(),
+        at(0.5),
+        at(0.99),
+        at(1.0)
+    )
 }
 
 #[cfg(test)]
@@ -86,7 +93,7 @@ mod tests {
         (1..=101).rev().for_each(|time| figures.add("FETCH", Duration::from_micros(time)));
         figures.failures.push("NO \"such\" thing".into());
         let text = figures.json(2.0);
-        assert!(text.contains("\"FETCH\": {\"count\": 101, \"p50\": 51, \"p99\": 100, \"max\": 101}"), "{text}");
+        assert!(text.contains("\"FETCH\": {\"count\": 101, \"mean\": 51, \"p50\": 51, \"p99\": 100, \"max\": 101}"), "{text}");
         assert!(text.contains("\"failures\": 1, \"first_failure\": \"NO \\\"such\\\" thing\""), "{text}");
     }
 }

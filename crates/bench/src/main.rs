@@ -10,6 +10,7 @@
 //! doublet-bench mix    --address HOST:PORT --password P [--clients 50] [--rounds 20] [--messages 100] [--login once|always]
 //! doublet-bench idle   --address HOST:PORT --password P [--connections 5000]     waits for a line on standard input
 //! doublet-bench append --address HOST:PORT --password P --user NUMBER [--count 1000] [--size 10240]
+//! doublet-bench native --address HOST:PORT --password P --certificate FILE [--users 250] [--databases 25] [--view NAME] [--rounds 10]
 //! doublet-bench corpus --messages N [--seed 1] [--user NUMBER]                        writes an mbox to standard output
 //! ```
 
@@ -20,6 +21,7 @@ mod corpus;
 mod figures;
 mod idle;
 mod mix;
+mod native;
 mod numbers;
 
 use std::process::ExitCode;
@@ -33,8 +35,9 @@ fn main() -> ExitCode {
         "mix" => mix::run(&arguments),
         "idle" => idle::run(&arguments),
         "append" => append::run(&arguments),
+        "native" => native::run(&arguments),
         "corpus" => corpus::run(&arguments),
-        _ => Err(format!("{work:?} is none of mix, idle, append, corpus").into()),
+        _ => Err(format!("{work:?} is none of mix, idle, append, native, corpus").into()),
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,

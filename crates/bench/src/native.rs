@@ -1,0 +1,207 @@
+//! The large-database work: many users in shared databases over the native protocol, as the original's study of large databases had them.
+//!
+//! A round is what a mail program of the original does in a quarter of an hour: bring a view up to date and read its first screen, read five documents, add two, change one,
+//! delete two. Users share databases, several in each; the view is kept at the size that it had, so a round costs the same however many there were. There are
+//! no pauses: each user begins the next call when the last one was answered.
+
+use client::v1;
+use client::{Client, Options, Trust};
+
+use crate::arguments::{Arguments, Outcome};
+use crate::figures::{Figures, Stopwatch};
+use crate::numbers::Numbers;
+
+/// Rows of a screen.
+const SCREEN: u32 = 50;
+
+/// Bytes of the text of a document.
+const BODY_BYTES: usize = 2_000;
+
+/// What all users have in common.
+#[derive(Debug, Clone)]
+struct Plan {
+    options: Options,
+    password: String,
+    databases: usize,
+    view: String,
+    rounds: usize,
+}
+
+/// Runs all users, prints the times of their calls.
+pub fn run(arguments: &Arguments) -> Outcome<()> {
+    let certificate = std::fs::read(arguments.text("certificate")?)?;
+    let plan = Plan {
+        options: Options::new(arguments.text("address")?, Trust::certificate(&certificate)?),
+        password: arguments.text("password")?.to_owned(),
+        databases: arguments.or("databases", 25)?,
+        view: arguments.or("view", "All Documents".to_owned())?,
+        rounds: arguments.or("rounds", 10)?,
+    };
+    let users = arguments.or("users", 250)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let (figures, seconds) = runtime.block_on(crowd(plan, users))?;
+    println!("{}", figures.json(seconds));
+    Ok(())
+}
+
+/// Lets all users log in, then work at once; gives how long the work took.
+async fn crowd(plan: Plan, users: usize) -> Outcome<(Figures, f64)> {
+    let mut ready = Vec::with_capacity(users);
+    for user in 1..=users {
+        ready.push(User::log_in(&plan, user).await?);
+    }
+    let watch = Stopwatch::start();
+    let mut working = tokio::task::JoinSet::new();
+    for mut user in ready {
+        let rounds = plan.rounds;
+        working.spawn(async move {
+            for _ in 0..rounds {
+                user.round().await?;
+            }
+            Ok::<Figures, Box<dyn std::error::Error + Send + Sync>>(user.figures)
+        });
+    }
+    let mut figures = Figures::default();
+    while let Some(done) = working.join_next().await {
+        figures.merge(done??);
+    }
+    Ok((figures, watch.elapsed().as_secs_f64()))
+}
+
+/// One user with a connection.
+struct User {
+    client: Client,
+    database: v1::DatabaseKey,
+    view: v1::ViewKey,
+    numbers: Numbers,
+    figures: Figures,
+}
+
+impl User {
+    async fn log_in(plan: &Plan, number: usize) -> Outcome<Self> {
+        let client = Client::connect(&plan.options).await?;
+        client.login(&format!("{number}bench@bench.test"), &plan.password).await?;
+        let path = format!("shared{}.nsf", 1 + number % plan.databases);
+        Ok(Self {
+            client,
+            database: v1::DatabaseKey { key: Some(v1::database_key::Key::Path(path)) },
+            view: v1::ViewKey { key: Some(v1::view_key::Key::Name(plan.view.clone())) },
+            numbers: Numbers::new(number as u64),
+            figures: Figures::default(),
+        })
+    }
+
+    async fn round(&mut self) -> Outcome<()> {
+        let rows = self.screen().await?;
+        for _ in 0..5 {
+            self.open(rows[self.numbers.below(rows.len())]).await?;
+        }
+        let mine = [self.create().await?, self.create().await?];
+        self.update(&mine[0]).await?;
+        for note in mine {
+            self.delete(note.note_id).await?;
+        }
+        Ok(())
+    }
+
+    /// Brings the view up to date and reads its first rows; gives their notes.
+    async fn screen(&mut self) -> Outcome<Vec<u32>> {
+        let watch = Stopwatch::start();
+        let request = v1::OpenCollectionRequest { database: self.database(), view: Some(self.view.clone()) };
+        self.client.views().open_collection(request).await?;
+        self.figures.add("OPEN_COLLECTION", watch.elapsed());
+        let watch = Stopwatch::start();
+        let request = v1::ReadEntriesRequest {
+            database: self.database(),
+            view: Some(self.view.clone()),
+            navigator: v1::Navigator::Next.into(),
+            count: SCREEN,
+            mask: Some(v1::ReadMask { unid: true, position: true, values: true, ..v1::ReadMask::default() }),
+            ..v1::ReadEntriesRequest::default()
+        };
+        let reply = self.client.views().read_entries(request).await?.into_inner();
+        self.figures.add("READ_ENTRIES", watch.elapsed());
+        let notes: Vec<u32> = reply.entries.iter().map(|entry| entry.note_id).filter(|note| *note > 0).collect();
+        if notes.is_empty() { Err("the view shows no documents".into()) } else { Ok(notes) }
+    }
+
+    /// Reads a document; another user may have deleted it.
+    async fn open(&mut self, note: u32) -> Outcome<()> {
+        let watch = Stopwatch::start();
+        let items = v1::ItemSelection { extent: v1::item_selection::Extent::All.into(), names: Vec::new() };
+        let request = v1::OpenNoteRequest {
+            database: self.database(),
+            note: key(note),
+            items: Some(items),
+            ..v1::OpenNoteRequest::default()
+        };
+        match self.client.notes().open_note(request).await {
+            Ok(_) => {}
+            Err(status) if status.code() == client::Code::NotFound => {}
+            Err(status) => return Err(status.into()),
+        }
+        self.figures.add("OPEN_NOTE", watch.elapsed());
+        Ok(())
+    }
+
+    async fn create(&mut self) -> Outcome<v1::SavedNote> {
+        let request = v1::CreateNoteRequest {
+            database: self.database(),
+            note_class: v1::NoteClass::Document.into(),
+            items: self.items(),
+            ..v1::CreateNoteRequest::default()
+        };
+        let watch = Stopwatch::start();
+        let saved = self.client.notes().create_note(request).await?.into_inner();
+        self.figures.add("ADD_NOTE", watch.elapsed());
+        Ok(saved)
+    }
+
+    async fn update(&mut self, saved: &v1::SavedNote) -> Outcome<()> {
+        let request = v1::UpdateNoteRequest {
+            database: self.database(),
+            note: key(saved.note_id),
+            expected_sequence: saved.sequence,
+            items: self.items(),
+            ..v1::UpdateNoteRequest::default()
+        };
+        let watch = Stopwatch::start();
+        self.client.notes().update_note(request).await?;
+        self.figures.add("UPDATE_NOTE", watch.elapsed());
+        Ok(())
+    }
+
+    async fn delete(&mut self, note: u32) -> Outcome<()> {
+        let request =
+            v1::DeleteNoteRequest { database: self.database(), note: key(note), ..v1::DeleteNoteRequest::default() };
+        let watch = Stopwatch::start();
+        self.client.notes().delete_note(request).await?;
+        self.figures.add("DELETE_NOTE", watch.elapsed());
+        Ok(())
+    }
+
+    fn database(&self) -> Option<v1::DatabaseKey> {
+        Some(self.database.clone())
+    }
+
+    fn items(&mut self) -> Vec<v1::Item> {
+        let number = self.numbers.below(1_000_000);
+        let text = |name: &str, text: String| item(name, v1::value::Kind::Text(text));
+        vec![
+            text("Form", "Topic".to_owned()),
+            text("Subject", format!("Topic number {number} of the load generator")),
+            text("Categories", format!("Category {:03}", number % 500)),
+            item("Price", v1::value::Kind::Number(number as f64 / 100.0)),
+            v1::Item { flags: None, ..item("Body", v1::value::Kind::RichText("x".repeat(BODY_BYTES))) },
+        ]
+    }
+}
+
+fn item(name: &str, kind: v1::value::Kind) -> v1::Item {
+    let flags = Some(v1::ItemFlags { summary: true, ..v1::ItemFlags::default() });
+    v1::Item { name: name.to_owned(), flags, value: Some(v1::Value { kind: Some(kind) }) }
+}
+
+fn key(note: u32) -> Option<v1::NoteKey> {
+    Some(v1::NoteKey { key: Some(v1::note_key::Key::NoteId(note)) })
+}

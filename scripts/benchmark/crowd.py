@@ -1,0 +1,55 @@
+"""Many users in shared databases over the native protocol: large databases against small ones, and what a very large one costs the others.
+
+The original's study of large databases found response times that grow exponentially with the documents in the opened view, and two users in a view of 500,000 documents
+that cost the others less than 5 %.
+"""
+
+import json
+import os
+import random
+import subprocess
+import time
+
+USERS = 250
+DATABASES = 25
+VIEW = "All Documents"
+WORDS = ("minutes", "offer", "order", "contract", "invoice", "complaint", "plan", "review", "budget", "travel")
+
+
+def make(server, count, databases=DATABASES, name="shared{}.nsf"):
+    """Makes databases with so many documents each from a template; everybody may write in them."""
+    table = f"{server.folder}/documents.jsonl"
+    dice = random.Random(count)
+    with open(table, "w", encoding="utf-8") as out:
+        for number in range(count):
+            subject = f"{' '.join(dice.sample(WORDS, 4))} {number}"
+            out.write(json.dumps({"Form": "Topic", "Subject": subject, "Categories": [f"Category {dice.randrange(500):03}"], "Price": number}) + "\n")
+    start = time.monotonic()
+    for number in range(1, databases + 1):
+        path = name.format(number)
+        server.command("db", "create", path, "--template", "discussion")
+        server.command("db", "acl", path, "set", "-Default-", "--level", "editor")
+        server.command("db", "import", path, table)
+    seconds = time.monotonic() - start
+    server.command("updall")
+    server.settle()
+    return {"documents": count * databases, "per_second": count * databases / seconds}
+
+
+def work(server, driver, rounds, users=USERS, databases=DATABASES):
+    """Lets the users work; gives throughput and response times."""
+    told = json.loads(subprocess.run([*_drive(server, driver), "--users", str(users), "--databases", str(databases), "--rounds", str(rounds)],
+                                     stdout=subprocess.PIPE, check=True).stdout)
+    if told["failures"]:
+        raise RuntimeError(f"native: {told['failures']} failures, the first: {told['first_failure']}")
+    mean = sum(times["mean"] * times["count"] for times in told["times_us"].values()) / told["count"]
+    return {"calls": told["count"], "per_second": told["count"] / told["seconds"], "mean_us": mean,
+            "p50_us": {name: times["p50"] for name, times in told["times_us"].items()},
+            "p99_us": {name: times["p99"] for name, times in told["times_us"].items()}}
+
+
+def _drive(server, driver):
+    """Gives the command of the driver."""
+    certificate = os.path.join(server.data, "tls", "certificate.pem")
+    host, port = server.address("native")
+    return [driver, "native", "--address", f"{host}:{port}", "--password", server.password, "--certificate", certificate, "--view", VIEW]
