@@ -93,7 +93,10 @@ mod tests {
         (1..=101).rev().for_each(|time| figures.add("FETCH", Duration::from_micros(time)));
         figures.failures.push("NO \"such\" thing".into());
         let text = figures.json(2.0);
-        assert!(text.contains("\"FETCH\": {\"count\": 101, \"mean\": 51, \"p50\": 51, \"p99\": 100, \"max\": 101}"), "{text}");
+        assert!(
+            text.contains("\"FETCH\": {\"count\": 101, \"mean\": 51, \"p50\": 51, \"p99\": 100, \"max\": 101}"),
+            "{text}"
+        );
         assert!(text.contains("\"failures\": 1, \"first_failure\": \"NO \\\"such\\\" thing\""), "{text}");
     }
 }

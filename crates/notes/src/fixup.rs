@@ -26,7 +26,7 @@ use store::blob::{BlobId, BlobOwner};
 use store::{Direction, KeyRange, Read, Table};
 
 use crate::change::{self, Change};
-use crate::collection;
+use crate::collection::{self, CollectionId, CountOnly};
 use crate::counters::Counters;
 use crate::database::{ACL_NOTE, Database, Notes};
 use crate::deleted::Deletion;
@@ -238,6 +238,8 @@ struct Survey<'s> {
     damaged: Vec<NoteId>,
     /// The folders that there are, and what must be in them.
     folders: BTreeMap<ViewId, BTreeMap<Uid, NoteId>>,
+    /// Design notes that are no folders: rooms above may keep collections under their numbers.
+    foreign: Vec<ViewId>,
     /// Folders whose index must be written again.
     broken: Vec<ViewId>,
     /// The counters as the last transaction left them.
@@ -269,6 +271,7 @@ impl<'s> Survey<'s> {
             headers: HashMap::new(),
             damaged: Vec::new(),
             folders: BTreeMap::new(),
+            foreign: Vec::new(),
             broken: Vec::new(),
             stored,
             unreadable: HashSet::new(),
@@ -547,12 +550,33 @@ impl<'s> Survey<'s> {
                 continue;
             }
             if !self.is_folder(view)? {
+                self.check_foreign(view)?;
                 continue;
             }
             if let Some(why) = salvage::sound(self.folder_fault(view))?.unwrap_or_else(Some) {
                 self.broken.push(view);
                 self.find(Finding::FolderIndex { folder: view, why });
             }
+        }
+        Ok(())
+    }
+
+    /// Looks at what can be known of a collection that a room above keeps under the number of a design note of its own: whether it can be read, and whether its
+    /// counts are right. Views keep none there.
+    fn check_foreign(&mut self, view: ViewId) -> Result<()> {
+        self.foreign.push(view);
+        let look = || -> Result<Option<String>> {
+            let id = CollectionId::new(self.number, view);
+            if let Some(finding) = collection::check(self.reader, id, &CountOnly)?.first() {
+                return Ok(Some(finding.to_string()));
+            }
+            let range = keys::view_back(id.database, view);
+            let mut cursor = self.reader.scan(Table::ViewBack, &range, Direction::Forward)?;
+            while cursor.next()?.is_some() {}
+            Ok(None)
+        };
+        if let Some(why) = salvage::sound(look())?.unwrap_or_else(Some) {
+            self.find(Finding::ViewIndex { view, why });
         }
         Ok(())
     }

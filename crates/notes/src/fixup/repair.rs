@@ -8,7 +8,7 @@ use store::{Batch, Table};
 
 use super::{Survey, salvage};
 use crate::change::{self, Change};
-use crate::collection::{self, Builder, Tuning, Weigh};
+use crate::collection::{self, Builder, CollectionId, Tuning, Weigh};
 use crate::counters::Counters;
 use crate::database::{ACL_NOTE, acl_item};
 use crate::deleted::Deletion;
@@ -87,6 +87,12 @@ impl Survey<'_> {
     /// Removes what the rooms above have derived: they build an index that is missing anew. Also one in which nothing wrong can be seen, for it may hold
     /// what a lost note had in it, or lack what nobody here knows of.
     fn remove_view_indexes(&self, batch: &mut Batch) {
+        for view in &self.foreign {
+            CollectionId::new(self.number, *view).remove_all(batch);
+            let back = keys::view_back(self.number, *view);
+            let end = back.end.expect("view numbers end long before the greatest one");
+            batch.delete_range(Table::ViewBack, &back.start, &end);
+        }
         let records = keys::view_indexes(self.number);
         let rows = record::all_rows(self.number);
         let tables = [Table::View, Table::Tree, Table::ViewBack].map(|table| (table, &rows));
