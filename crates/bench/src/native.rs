@@ -94,7 +94,8 @@ impl User {
     async fn round(&mut self) -> Outcome<()> {
         let rows = self.screen().await?;
         for _ in 0..5 {
-            self.open(rows[self.numbers.below(rows.len())]).await?;
+            let note = *self.numbers.pick(&rows);
+            self.open(note).await?;
         }
         let mine = [self.create().await?, self.create().await?];
         self.update(&mine[0]).await?;
