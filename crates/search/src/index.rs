@@ -503,7 +503,23 @@ fn open_at(folder: &Path, schema: &Schema) -> Result<Index> {
     index.tokenizers().register(schema::TOKENIZER, Marked::default());
     let reader: IndexReader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
     stored::applied(schema, &reader.searcher())?;
+    remove_unfinished(folder, &index)?;
     Ok(index)
+}
+
+/// Removes what a commit wrote that never took place. Its numbers are given out again, and a file that is there already would fail every
+/// commit from then on.
+fn remove_unfinished(folder: &Path, index: &Index) -> Result<()> {
+    let used: HashSet<PathBuf> = index.load_metas()?.list_segment_files();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        let Some(name) = path.file_name().map(PathBuf::from) else { continue };
+        let is_of_index = name == Path::new("meta.json") || name.to_string_lossy().starts_with('.');
+        if !is_of_index && !used.contains(&name) {
+            std::fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes indexes of other formats.
