@@ -211,20 +211,26 @@ impl Bench {
         self.tell("1,000 collapsed categories with totals: median", samples.percentile(50), "ms");
     }
 
+    /// Reads any document and saves it with other items; gives when that began.
+    fn save_one(&self, place: &Place, number: u64) -> Instant {
+        let note = NoteId(2 + self.random.below(u64::from(place.count)) as u32);
+        let new = items(&self.random, number);
+        let writing = place.access.lower::<level::Depositor>();
+        let accesses = [&writing];
+        let started = Instant::now();
+        let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
+        let mut writer = transaction.on(0);
+        let sequence = writer.note(note).expect("sound").expect("there").header.sequence;
+        writer.note_update(note, sequence, &new, &[]).expect("saved");
+        transaction.commit().expect("committed");
+        started
+    }
+
     /// Saves documents, and reads the first entries of the view of three columns after each.
     fn save_and_read(&mut self, place: &Place) {
         let mut samples = Samples::default();
         for number in 0..UPDATES {
-            let note = NoteId(2 + self.random.below(u64::from(place.count)) as u32);
-            let new = items(&self.random, number as u64);
-            let writing = place.access.lower::<level::Depositor>();
-            let accesses = [&writing];
-            let started = Instant::now();
-            let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
-            let mut writer = transaction.on(0);
-            let sequence = writer.note(note).expect("sound").expect("there").header.sequence;
-            writer.note_update(note, sequence, &new, &[]).expect("saved");
-            transaction.commit().expect("committed");
+            let started = self.save_one(place, number as u64);
             place.access.view_refresh(place.views[0], 100).expect("refreshed");
             let reading = place.access.read().expect("a snapshot");
             let view = reading.view(place.views[0]).expect("a view");
@@ -240,16 +246,7 @@ impl Bench {
         let mut samples = vec![Samples::default(); places.len()];
         for number in 0..UPDATES {
             for (place, samples) in places.iter().zip(&mut samples) {
-                let note = NoteId(2 + self.random.below(u64::from(place.count)) as u32);
-                let new = items(&self.random, number as u64);
-                let writing = place.access.lower::<level::Depositor>();
-                let accesses = [&writing];
-                let started = Instant::now();
-                let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
-                let mut writer = transaction.on(0);
-                let sequence = writer.note(note).expect("sound").expect("there").header.sequence;
-                writer.note_update(note, sequence, &new, &[]).expect("saved");
-                transaction.commit().expect("committed");
+                let started = self.save_one(place, number as u64);
                 for view in &place.views {
                     place.access.view_refresh(*view, 100).expect("refreshed");
                 }

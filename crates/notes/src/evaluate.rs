@@ -8,15 +8,13 @@
 use base::{Modseq, NoteId, ReplicaId, Timestamp, Unid};
 use formula::host::{Attachment, Fact, History, State};
 use formula::{Document, Formula, Host, Moment, Text, Zone};
-use store::{Read, Table};
 
 use crate::change;
 use crate::database::Database;
 use crate::error::Result;
 use crate::item::{ItemRef, Value, ValueRef};
-use crate::keys::{self, Part};
 use crate::note::{self, Header, NoteClass, NoteFlags};
-use crate::reading::{self, Reading};
+use crate::reading::{self, Reading, load_summary_bytes};
 
 /// The item that names the parent of a response.
 pub const REF_ITEM: &str = "$REF";
@@ -31,15 +29,13 @@ pub struct Subject<'n> {
     pub header: &'n Header,
     /// Its summary items.
     pub items: Vec<ItemRef<'n>>,
-    /// The parent's UNID as text, of a response.
-    reference: Option<String>,
 }
 
 impl<'n> Subject<'n> {
     /// Makes the subject of a header and the items that belong to it.
     #[must_use]
     pub fn new(header: &'n Header, items: Vec<ItemRef<'n>>) -> Self {
-        Self { header, items, reference: header.parent.map(|unid| unid.to_string()) }
+        Self { header, items }
     }
 
     /// Gives the value of an item.
@@ -55,7 +51,7 @@ impl Document for Subject<'_> {
             return as_operand(value);
         }
         if name.eq_ignore_ascii_case(REF_ITEM) {
-            return self.reference.as_deref().map(formula::Value::from);
+            return self.header.parent.map(|unid| formula::Value::from(unid.to_string()));
         }
         let is_conflict = name.eq_ignore_ascii_case(CONFLICT_ITEM) && self.header.flags.has(NoteFlags::CONFLICT);
         is_conflict.then_some(formula::Value::EMPTY)
@@ -135,22 +131,16 @@ pub fn as_item_value(value: &formula::Value<'_>, zone: &Zone) -> std::result::Re
         formula::Value::Texts(texts) => Value::TextList(texts.iter().map(|text| text.to_string()).collect()),
         formula::Value::Number(number) => Value::Number(*number),
         formula::Value::Numbers(numbers) => Value::NumberList(numbers.to_vec()),
-        formula::Value::Time(moment) => match (instant(*moment, zone), moment) {
+        formula::Value::Time(moment) => match (zone.start(*moment), moment) {
             (Some(time), _) => Value::Time(time),
             (None, Moment::Clock(clock) | Moment::Clocks(clock, _)) => Value::Number(f64::from(*clock)),
             (None, _) => return Err("the time cannot be told in this zone".to_owned()),
         },
         formula::Value::Times(moments) => {
-            Value::TimeList(moments.iter().filter_map(|moment| instant(*moment, zone)).collect())
+            Value::TimeList(moments.iter().filter_map(|moment| zone.start(*moment)).collect())
         }
         formula::Value::Error(failure) => return Err(failure.kind.to_string()),
     })
-}
-
-/// Gives the instant that a time begins at; nothing for a time of day.
-#[must_use]
-pub fn instant(moment: Moment, zone: &Zone) -> Option<Timestamp> {
-    zone.start(moment)
 }
 
 /// What an evaluation may ask about besides the document.
@@ -258,7 +248,7 @@ impl Reading<'_> {
     }
 
     /// Calls `each` for the documents that changed after `since` and that the selection takes, in the order of their changes, until it says to stop.
-    /// Documents that Readers items hide are left out. `each` also gets the modseq up to which it has now seen everything.
+    /// Documents that Readers items hide are left out.
     pub fn search(
         &self,
         selection: &Formula,
@@ -305,8 +295,4 @@ pub struct Searched {
 pub(crate) fn subject<'n>(header: &'n Header, bytes: &'n [u8], database: &Database) -> Result<Subject<'n>> {
     let items = note::summary_items(bytes).map_err(|_| reading::damaged_note(database, header.note, "summary"))?;
     Ok(Subject::new(header, items))
-}
-
-pub(crate) fn load_summary_bytes(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Vec<u8>>> {
-    Ok(reader.get(Table::Summary, &keys::summary(database.number(), note, Part::Summary))?)
 }

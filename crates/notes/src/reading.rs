@@ -401,10 +401,13 @@ pub(crate) fn load_header(reader: &dyn Read, database: &Database, note: NoteId) 
 }
 
 pub(crate) fn load_summary(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Summary>> {
-    let Some(value) = reader.get(Table::Summary, &keys::summary(database.number, note, Part::Summary))? else {
-        return Ok(None);
-    };
+    let Some(value) = load_summary_bytes(reader, database, note)? else { return Ok(None) };
     Summary::decode(&value).map(Some).map_err(|_| damaged_note(database, note, "summary"))
+}
+
+/// Gives a summary record as it is stored, for those who read it without copying its texts.
+pub(crate) fn load_summary_bytes(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Vec<u8>>> {
+    Ok(reader.get(Table::Summary, &keys::summary(database.number, note, Part::Summary))?)
 }
 
 pub(crate) fn load_body(reader: &dyn Read, database: &Database, note: NoteId, ordinal: u16) -> Result<Option<Item>> {

@@ -20,7 +20,7 @@ use crate::access::{Access, AtLeast, level};
 use crate::collection::{Builder, CollectionId, CountOnly, Tuning, Weigh, Weight};
 use crate::database::{Database, damaged};
 use crate::error::{Error, Result};
-use crate::evaluate::{load_summary_bytes, subject};
+use crate::evaluate::subject;
 use crate::keys::{self, Part};
 use crate::limits::{VIEW_BUILD_NOTES_MIN, VIEW_BUILD_REPORT_NOTES, VIEW_REFRESH_CHANGES};
 use crate::note::{Header, NoteClass};
@@ -310,7 +310,7 @@ impl<'s> Survey<'s> {
 
     fn one(&mut self, note: NoteId) -> Result<()> {
         let header = reading::load_header(self.reader, self.database, note)?;
-        let summary = load_summary_bytes(self.reader, self.database, note)?;
+        let summary = reading::load_summary_bytes(self.reader, self.database, note)?;
         match header.zip(summary) {
             Some((header, summary)) => self.document(&header, &summary),
             None => Ok(()),

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use base::NoteId;
 use store::engine::next_key;
 use store::{Direction, KeyRange};
 
@@ -142,7 +141,8 @@ impl<'r> EntryReader<'r> {
         let (mut current, skipped) = self.first_wanted(request, &mut looked_at)?;
         entries.skipped = skipped;
         let mut bytes = 0;
-        let grand = self.rows.total()?;
+        // Nothing but sums asks for it.
+        let grand = if self.view.index.summing().is_empty() { Tally::default() } else { self.rows.total()? };
         let mut path = self.path(request, current.as_ref())?;
         while let Some(row) = current {
             if entries.rows.len() >= request.limit || bytes >= VIEW_ANSWER_BYTES_MAX || looked_at >= VIEW_LOOKED_AT_MAX
@@ -311,22 +311,6 @@ impl<'r> EntryReader<'r> {
             Some(Shown::Category { tally, .. }) => Ok(tally.totals[number].sum.value()),
             _ => Ok(f64::NAN),
         }
-    }
-
-    /// Lists the notes of the documents beneath a row, the row itself included, each as often as it has rows there.
-    pub fn notes_beneath(&self, key: &[u8], limit: usize) -> Result<Vec<NoteId>> {
-        let range = KeyRange { start: key.to_vec(), end: self.rows.end_of(key) };
-        let mut walk = self.rows.walk(range, Direction::Forward)?;
-        let mut notes = Vec::new();
-        while let Some(entry) = walk.next()? {
-            if notes.len() >= limit {
-                return Err(Error::Limit { what: "documents beneath a row", max: limit });
-            }
-            if !self.rows.is_category(&entry.key) {
-                notes.push(crate::view::row::note_of(&entry.key)?);
-            }
-        }
-        Ok(notes)
     }
 }
 

@@ -23,7 +23,7 @@ use crate::collection::limits::KEY_BYTES_MAX;
 use crate::collection::{self, CollectionId, CountOnly, Weigh, Weight};
 use crate::database::{Database, damaged};
 use crate::error::Result;
-use crate::evaluate::{Subject, load_summary_bytes, subject};
+use crate::evaluate::{Subject, subject};
 use crate::keys;
 use crate::limits::{RESPONSE_LEVELS_MAX, VIEW_ENTRIES_PER_NOTE_MAX};
 use crate::note::{Header, NoteClass, NoteFlags};
@@ -173,17 +173,20 @@ impl Index {
             return Ok(None);
         }
         let mut update = Update::open(self, database, question)?;
-        let vanished = if lock.purged_modseq > update.applied { update.vanished(limit)? } else { Vec::new() };
+        let changes = changes_since(database, update.applied, limit)?;
+        let complete = changes.len() < limit;
+        let last = changes.last().map_or(update.applied, |(last, _)| *last);
+        let applied = if complete { lock.modseq } else { last };
+        // The step that passes the purge looks for what it forgot; those before it need not.
+        let passes_purge = update.applied < lock.purged_modseq && lock.purged_modseq <= applied;
+        let vanished = if passes_purge { update.vanished(limit)? } else { Vec::new() };
         let progress = if vanished.len() >= limit {
             vanished.iter().try_for_each(|note| update.apply(*note))?;
             Progress { applied: update.applied, complete: false, changes: vanished.len() }
         } else {
-            let changes = changes_since(database, update.applied, limit)?;
             let changed = changes.iter().map(|(_, note)| *note);
             vanished.into_iter().chain(changed).try_for_each(|note| update.apply(note))?;
-            let complete = changes.len() < limit;
-            let last = changes.last().map_or(update.applied, |(last, _)| *last);
-            Progress { applied: if complete { lock.modseq } else { last }, complete, changes: changes.len() }
+            Progress { applied, complete, changes: changes.len() }
         };
         if progress.applied > update.applied || progress.changes > 0 {
             let mut batch = Batch::new();
@@ -297,8 +300,11 @@ impl<'u> Update<'u> {
         let mut found = Vec::new();
         while let Some((key, _)) = cursor.next()? {
             let note = keys::split_view_back(key).ok_or_else(|| damaged(Table::ViewBack, key))?;
-            if found.len() < limit && reading::load_header(self.store, self.database, note)?.is_none() {
+            if reading::load_header(self.store, self.database, note)?.is_none() {
                 found.push(note);
+            }
+            if found.len() >= limit {
+                break;
             }
         }
         Ok(found)
@@ -337,7 +343,7 @@ impl<'u> Update<'u> {
 
     /// Asks the question of a document: whether the selection takes it, and for each order its rows.
     fn ask(&mut self, header: &Header) -> Result<Placed> {
-        let Some(bytes) = load_summary_bytes(self.store, self.database, header.note)? else {
+        let Some(bytes) = reading::load_summary_bytes(self.store, self.database, header.note)? else {
             return Ok(self.index.nowhere());
         };
         let parent = match header.parent {

@@ -16,7 +16,6 @@ use store::{Batch, Read};
 use crate::access::{Access, AtLeast, Grant, ReadersId, level};
 use crate::database::Database;
 use crate::error::{Error, Result};
-use crate::evaluate::load_summary_bytes;
 use crate::item::{Item, ItemRef};
 use crate::limits::TIME_REFRESH_MIN;
 use crate::note::{Header, NoteClass, NoteFlags, summary_items};
@@ -265,7 +264,7 @@ impl Reading<'_> {
             return Ok(known);
         }
         // The note may have changed since the index followed it: then what the row says of its readers is asked of nobody else.
-        let Some(bytes) = load_summary_bytes(&self.snapshot, self.database(), note)? else { return Ok(false) };
+        let Some(bytes) = reading::load_summary_bytes(&self.snapshot, self.database(), note)? else { return Ok(false) };
         let items = summary_items(&bytes).map_err(|_| reading::damaged_note(self.database(), note, "summary"))?;
         let owned: Vec<Item> = items.iter().map(ItemRef::to_item).collect();
         let may_read = self.grant().may_read(&owned);

@@ -5,10 +5,9 @@ use serde_json::json;
 
 use super::answer::record;
 use super::request::DesignRequest;
-use super::{Answer, Failure, Outcome};
+use super::{Answer, Failure, Outcome, databases};
 use crate::core::Core;
 use crate::template::{Applied, Template, template_of};
-use crate::updater::authorize;
 
 pub(super) fn execute(core: &Core, request: &DesignRequest) -> Outcome {
     match request {
@@ -30,11 +29,7 @@ fn list() -> Outcome {
 }
 
 fn refresh(core: &Core, path: &str, name: Option<&str>) -> Outcome {
-    let database = match core.notes.database_open(path) {
-        Err(notes::Error::NotFound { .. }) => return Err(Failure::no_such("db", path)),
-        other => other?,
-    };
-    let access = authorize(&database)?;
+    let access = databases::open(core, path)?.lower();
     let name = match (name, template_of(&access)?) {
         (Some(name), _) => name.to_owned(),
         (None, Some(name)) => name,

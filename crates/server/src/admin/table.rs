@@ -13,11 +13,10 @@ use serde_json::{Map, Value as Json, json};
 
 use super::answer::record;
 use super::request::{TableExport, TableForm, TableImport};
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, step};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, databases, step};
 use crate::core::Core;
 use crate::limits::{TABLE_COLUMNS_MAX, TABLE_LINE_BYTES_MAX, TABLE_REFUSALS_MAX};
 use crate::template;
-use crate::updater::authorize;
 
 /// Rows that are looked at to find out what columns hold.
 const SAMPLE_ROWS: usize = 1_000;
@@ -598,10 +597,7 @@ fn json_of(value: &Value) -> Json {
 }
 
 fn open(core: &Core, path: &str) -> Result<Access<level::Designer>, Failure> {
-    match core.notes.database_open(path) {
-        Err(notes::Error::NotFound { .. }) => Err(Failure::no_such("db", path)),
-        other => Ok(authorize(&other?)?),
-    }
+    databases::open(core, path).map(|access| access.lower())
 }
 
 #[cfg(test)]

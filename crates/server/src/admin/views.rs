@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use super::answer::{moment, record};
 use super::request::UpdallRequest;
-use super::{Answer, Failure, Outcome, Progress, Report, Unit};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, databases};
 use crate::core::Core;
-use crate::updater::{authorize, build_options};
+use crate::updater::build_options;
 
 /// Updates or rebuilds the views of databases.
 pub(super) fn updall(core: &Core, request: &UpdallRequest, report: &mut Report<'_>) -> Outcome {
@@ -22,12 +22,11 @@ pub(super) fn updall(core: &Core, request: &UpdallRequest, report: &mut Report<'
     };
     let mut rows = Vec::new();
     for path in paths {
-        let database = match core.notes.database_open(&path) {
-            Err(notes::Error::NotFound { .. }) if request.path.is_none() => continue,
-            Err(notes::Error::NotFound { .. }) => return Err(Failure::no_such("db", &path)),
-            other => other?,
+        let access = match databases::open(core, &path) {
+            // Of all databases, one may have been deleted or renamed meanwhile.
+            Err(_) if request.path.is_none() && !core.notes.database_exists(&path)? => continue,
+            opened => opened?.lower(),
         };
-        let access = authorize(&database)?;
         let views = access.read()?.views()?;
         let is_meant = |info: &ViewInfo| request.view.as_ref().is_none_or(|name| info.view.is_named(name));
         let meant: Vec<_> = views.iter().filter(|info| is_meant(info)).collect();
@@ -84,11 +83,7 @@ fn one(
 
 /// Lists the views of a database.
 pub(super) fn list(core: &Core, path: &str) -> Outcome {
-    let database = match core.notes.database_open(path) {
-        Err(notes::Error::NotFound { .. }) => return Err(Failure::no_such("db", path)),
-        other => other?,
-    };
-    let access = authorize(&database)?;
+    let access = databases::open(core, path)?;
     let reading = access.read()?;
     let mut rows = Vec::new();
     for info in reading.views()? {
