@@ -16,11 +16,12 @@ use base::{DbNumber, Modseq, NoteId};
 use notes::{Access, Header, Identity, Notes, Reading, level};
 use store::Ticket;
 use tantivy::directory::MmapDirectory;
+use tantivy::merge_policy::LogMergePolicy;
 use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDocument};
 
 use crate::contents::{Contents, Opened};
 use crate::error::{Error, Result};
-use crate::limits::COMMIT_DOCUMENTS_MAX;
+use crate::limits::{COMMIT_BYTES, COMMIT_DOCUMENTS_MAX, MERGE_DOCUMENTS_MIN};
 use crate::marked::Marked;
 use crate::schema::{self, Schema};
 use crate::{contents, stored};
@@ -33,11 +34,13 @@ pub struct Options {
     pub threads: usize,
     /// Bytes that each of them may take before it writes a piece of the index.
     pub thread_bytes: usize,
+    /// Bytes of text after which an update commits by itself: they wait in memory for those threads.
+    pub waiting_bytes: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { contents: Vec::new(), threads: 1, thread_bytes: 64 << 20 }
+        Self { contents: Vec::new(), threads: 1, thread_bytes: 64 << 20, waiting_bytes: COMMIT_BYTES }
     }
 }
 
@@ -78,6 +81,8 @@ struct Writing {
     applied: HashMap<DbNumber, Option<Modseq>>,
     /// The notes under way, which the last commit has otherwise.
     touched: HashSet<(DbNumber, NoteId)>,
+    /// The bytes of text under way.
+    bytes: usize,
     /// What must be durable in the store before the commit.
     ticket: Ticket,
     /// Databases that are compared as a whole, and how far that is.
@@ -122,7 +127,7 @@ pub struct Status {
 }
 
 /// The folder within the one that is given; its number is that of the format, which includes how words are cut.
-const FOLDER: &str = "index-1";
+const FOLDER: &str = "index-2";
 
 impl Search {
     /// Opens the index in a folder, or makes an empty one. One that cannot be read, or that is of another format, is made anew.
@@ -154,9 +159,7 @@ impl Search {
         let mut writing = self.lock_writing();
         let done = self.update_with(&mut writing, access, (limit, stop));
         let done = match done {
-            Ok(progress) if writing.touched.len() >= COMMIT_DOCUMENTS_MAX => {
-                self.commit_with(&mut writing).map(|()| progress)
-            }
+            Ok(progress) if self.is_much(&writing) => self.commit_with(&mut writing).map(|()| progress),
             other => other,
         };
         if done.is_err() {
@@ -270,6 +273,10 @@ impl Search {
         Ok(progress)
     }
 
+    fn is_much(&self, writing: &Writing) -> bool {
+        writing.touched.len() >= COMMIT_DOCUMENTS_MAX || writing.bytes >= self.options.waiting_bytes
+    }
+
     fn know_last_note(&self, writing: &mut Writing, database: DbNumber) -> Result<()> {
         if let Entry::Vacant(vacant) = writing.last_notes.entry(database) {
             let known = stored::notes(&self.published().searcher, &self.schema.database_term(database))?;
@@ -294,6 +301,7 @@ impl Search {
         }
         writer.commit()?;
         writing.touched.clear();
+        writing.bytes = 0;
         writing.ticket = Ticket::NONE;
         self.publish(changed)
     }
@@ -325,11 +333,22 @@ impl Search {
             Some(writer) => writer,
             None => {
                 let threads = self.options.threads.max(1);
-                self.index.writer_with_num_threads(threads, self.options.thread_bytes.saturating_mul(threads))?
+                let bytes = self.options.thread_bytes.saturating_mul(threads);
+                let writer = self.index.writer_with_num_threads(threads, bytes)?;
+                writer.set_merge_policy(Box::new(merges()));
+                writer
             }
         };
         Ok(writing.writer.insert(writer))
     }
+}
+
+/// Says which pieces of the index become one. Pieces of the few changes of a moment are put together among themselves, not each time with
+/// thousands of documents, as they are when left to themselves.
+fn merges() -> LogMergePolicy {
+    let mut policy = LogMergePolicy::default();
+    policy.set_min_layer_size(MERGE_DOCUMENTS_MIN);
+    policy
 }
 
 impl Progress {
@@ -364,7 +383,7 @@ impl Update<'_> {
         let mut last_note = None;
         for change in &changes {
             let begins = change.modseq != self.progress.applied;
-            if begins && self.progress.applied != since && stop() {
+            if begins && self.progress.applied != since && (stop() || self.search.is_much(self.writing)) {
                 return Ok(());
             }
             if last_note != Some(change.note) {
@@ -393,17 +412,21 @@ impl Update<'_> {
             }
             Ok(!is_cut)
         })?;
-        let last = found.last().copied().filter(|_| is_cut).unwrap_or(NoteId(u32::MAX));
+        let mut last = found.last().copied().filter(|_| is_cut).unwrap_or(NoteId(u32::MAX));
         let live: HashSet<NoteId> = found.iter().copied().collect();
         for note in stored::notes(&self.committed.searcher, &self.search.schema.database_term(number))? {
             if note > comparing.after && note <= last && !live.contains(&note) {
                 self.apply(note)?;
             }
         }
-        for note in &found {
+        for (note, next) in found.iter().zip(found.iter().skip(1).map(Some).chain([None])) {
             self.apply(*note)?;
+            self.progress.changes += 1;
+            if next.is_some() && self.search.is_much(self.writing) {
+                (last, is_cut) = (*note, true);
+                break;
+            }
         }
-        self.progress.changes += found.len();
         if is_cut {
             self.writing.comparing.insert(number, Comparing { after: last, ..comparing });
         } else {
@@ -463,6 +486,7 @@ impl Update<'_> {
         let opened = Opened { reading: self.reading, header: &header, summary: &summary };
         let read = contents::read(&opened, &self.search.options.contents)?;
         self.progress.damaged += usize::from(read.damaged);
+        self.writing.bytes += read.text.size_bytes();
         Ok(Finding::Document(Box::new(stored::document(
             &self.search.schema,
             self.reading.database().number(),

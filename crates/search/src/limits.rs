@@ -59,3 +59,9 @@ pub const BEHIND_MAX: usize = 20_000;
 
 /// Documents after which an update commits by itself.
 pub const COMMIT_DOCUMENTS_MAX: usize = 50_000;
+
+/// Bytes of text after which an update commits by itself, unless the options say otherwise.
+pub const COMMIT_BYTES: usize = 256 << 20;
+
+/// Pieces of the index with fewer documents than this count as equally large when it is decided which become one.
+pub const MERGE_DOCUMENTS_MIN: u32 = 100;

@@ -30,11 +30,14 @@ impl NoteText {
         Self { main: empty(), body: empty(), named: empty(), values: Vec::new(), left_bytes: TEXT_BYTES_MAX, database }
     }
 
-    /// Takes a text that is found by itself and under the name of its item.
+    /// Takes a text that is found by itself and under the name of its item; what an internal item (`$…`) holds is no text of
+    /// the document and found under the name alone.
     pub fn item(&mut self, name: &str, text: &str) {
         let text = self.take(text);
-        self.main.push(NOTE_GAP);
-        push_clean(text, &mut self.main);
+        if !is_internal(name) {
+            self.main.push(NOTE_GAP);
+            push_clean(text, &mut self.main);
+        }
         self.named.push(NAME_BEGIN);
         push_clean(&name.to_ascii_lowercase(), &mut self.named);
         self.named.push(NAME_END);
@@ -72,6 +75,12 @@ impl NoteText {
         self.left_bytes == 0
     }
 
+    /// Gives how many bytes the index gets of it.
+    pub(crate) fn size_bytes(&self) -> usize {
+        let values: usize = self.values.iter().map(String::len).sum();
+        self.main.len() + self.body.len() + self.named.len() + values
+    }
+
     fn value(&mut self, name: &str, value: Scalar) {
         if self.values.len() < VALUES_MAX {
             let mut term = schema::prefix_of(&self.database, name);
@@ -85,6 +94,11 @@ impl NoteText {
         self.left_bytes -= text.len();
         text
     }
+}
+
+/// Tells whether an item is of the program's own making: nobody writes into it what others would look for.
+fn is_internal(name: &str) -> bool {
+    name.starts_with('$') && !name.eq_ignore_ascii_case(FILE_ITEM)
 }
 
 /// Cuts a text to a number of bytes.

@@ -74,6 +74,7 @@ impl FullText {
             contents: vec![Box::new(mail::full_text::Messages)],
             threads: self.threads,
             thread_bytes: self.thread_bytes,
+            ..search::Options::default()
         };
         let search = Arc::new(Search::open(Arc::clone(&self.notes), &self.folder, options)?);
         if search.was_renewed() {

@@ -1,8 +1,11 @@
 //! How the index follows the databases, through restarts, crashes, purges and deletions.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use notes::{Item, Marks};
+use notes::{Item, Marks, Notes};
+use search::Search;
 
 use crate::world::{World, open, server};
 
@@ -59,10 +62,47 @@ fn what_was_not_committed_is_applied_again() {
     assert_eq!(world.index(&database), 0);
 }
 
+fn open_with(notes: &Arc<Notes>, folder: &Path, waiting_bytes: usize) -> Search {
+    let options = search::Options { thread_bytes: 16 << 20, waiting_bytes, ..search::Options::default() };
+    Search::open(Arc::clone(notes), folder, options).expect("the index opens")
+}
+
+#[test]
+fn much_text_under_way_is_committed() {
+    for waiting_bytes in [1, 10_000, usize::MAX] {
+        let world = World::new();
+        let database = world.database("docs.nsf", &[]);
+        for _ in 0..20 {
+            world.document(&database, "word", &"more ".repeat(200));
+        }
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        let search = open_with(&world.notes, elsewhere.path(), waiting_bytes);
+        let access = database.authorize(&server()).expect("the server may");
+        let update = || search.update(&access, 1_000, &|| false).expect("an update");
+        let mut steps = vec![update().indexed];
+        while steps.iter().sum::<usize>() < 20 {
+            let visible = search.documents(database.number()).expect("counted");
+            assert_eq!(visible, steps.iter().sum::<usize>() as u64, "what was applied is committed");
+            steps.push(update().indexed);
+        }
+        let (count, most) = (steps.len(), *steps.iter().max().expect("steps"));
+        assert!(
+            match waiting_bytes {
+                1 => (count, most) == (20, 1),
+                10_000 => count == 2 && most < 20,
+                _ => (count, most) == (1, 20),
+            },
+            "{waiting_bytes}: {steps:?}"
+        );
+    }
+}
+
 #[test]
 fn a_purge_that_the_index_missed_is_made_up_for() {
-    for limit in [1, 2, 1_000] {
-        let world = World::new();
+    for (limit, waiting_bytes) in [(1, usize::MAX), (2, usize::MAX), (1_000, usize::MAX), (1_000, 1)] {
+        let mut world = World::new();
+        let elsewhere = tempfile::tempdir().expect("a folder");
+        world.search = open_with(&world.notes, elsewhere.path(), waiting_bytes);
         let database = world.database("docs.nsf", &[]);
         let notes: Vec<_> = (0..6).map(|number| world.document(&database, "word", &format!("n{number}"))).collect();
         world.index(&database);
@@ -108,7 +148,7 @@ fn an_index_that_cannot_be_read_is_made_anew() {
     let World { notes, search, folder, clock } = world;
     drop(search);
     for damage in ["meta.json", "a segment", "another format"] {
-        let own = folder.path().join("index-1");
+        let own = folder.path().join("index-2");
         match damage {
             "meta.json" => std::fs::write(own.join("meta.json"), b"{").expect("written"),
             "another format" => std::fs::create_dir(folder.path().join("index-0")).expect("made"),

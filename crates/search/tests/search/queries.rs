@@ -49,6 +49,17 @@ fn words_phrases_and_operators() {
 }
 
 #[test]
+fn internal_items_are_found_under_their_names() {
+    let world = World::new();
+    let database = world.database("docs.nsf", &[]);
+    let note = world.create(&database, vec![Item::text("$MessageID", "<one@two>"), Item::text("$file", "plan.txt")]).0;
+    world.index(&database);
+    for (query, is_found) in [("one", false), ("$MessageID:one", true), ("plan", true), ("attachment:plan", true)] {
+        assert_eq!(world.hits(&database, query), if is_found { vec![note] } else { vec![] }, "{query}");
+    }
+}
+
+#[test]
 fn numbers_and_times_are_compared() {
     let world = World::new();
     let database = world.database("docs.nsf", &[]);
