@@ -1,10 +1,11 @@
 //! What full-text search costs: indexing generated mail, and asking for two words.
 //!
-//! `cargo run --release -p mail --example full_text_cost [-- MESSAGES [FILES [THREADS]]]`
+//! `cargo run --release -p mail --example full_text_cost [-- [MESSAGES] [FILES] [THREADS] [--json]]`
 //!
 //! Messages of 40 to 360 words, drawn from 60,000 words as often as words of a language are (the n-th word with a probability of about 1/n), are put
-//! into mail files on the real store, without syncing; then they are indexed from nothing, with one commit a file and those that happen by
-//! themselves. Queries ask one file for two words that are neither the most nor the least frequent, and for twenty hits by relevance.
+//! into mail files on the real store, without syncing; then they are indexed from nothing, as the server does it: file after file, with one commit
+//! at the end and those that happen by themselves. Queries ask one file for two words that are neither the most nor the least frequent, and for twenty
+//! hits. At last single messages are added, each of them indexed and committed. The words are drawn from a seed: every run has the same mail.
 
 #![expect(clippy::disallowed_methods, reason = "this program measures time")]
 
@@ -19,19 +20,27 @@ use notes::{Access, Identity, Notes, level};
 use search::{Page, Query, Search, Sort};
 use store::{Options, Store, SyncMode};
 
+/// The allocator of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Words of the language.
 const WORDS: u64 = 60_000;
 /// Messages of one transaction.
 const BATCH: usize = 500;
-/// Queries that are measured.
+/// Queries that are measured, and those before them that read the index from the disk.
 const QUERIES: usize = 2_000;
+const FIRST_QUERIES: usize = 100;
+/// Messages that are added one by one.
+const ADDED: usize = 200;
 
 fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--json").collect();
     let argument = |place: usize, default: usize| {
-        std::env::args().nth(place).map_or(default, |text| text.parse().expect("a number"))
+        arguments.get(place).map_or(default, |text: &String| text.parse().expect("a number"))
     };
-    let (messages, files, threads) = (argument(1, 50_000), argument(2, 50), argument(3, 1));
-    let folder = tempfile::tempdir().expect("a folder");
+    let (messages, files, threads) = (argument(0, 50_000), argument(1, 50), argument(2, 1));
+    let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
     let options = Options { sync: SyncMode::Off, ..Options::default() };
     let store = Arc::new(Store::open(&folder.path().join("store"), &options).expect("the store opens"));
     let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(1)));
@@ -40,46 +49,93 @@ fn main() {
     let (files, bytes) = fill(&mail, &random, messages, files);
     let options = search::Options { contents: vec![Box::new(Messages)], threads, ..search::Options::default() };
     let search = Search::open(notes, &folder.path().join("full-text"), options).expect("the index opens");
-    let (began, cpu) = (Instant::now(), cpu_seconds());
-    files.iter().for_each(|file| index(&search, file));
-    let (took, cpu) = (began.elapsed(), cpu_seconds() - cpu);
-    let status = search.status().expect("a status");
-    println!(
-        "indexed {} messages of {} MB in {:.1} s: {:.0} a second, {:.0} us of a processor each; {} MB in {} pieces",
-        status.documents,
-        bytes >> 20,
-        took.as_secs_f64(),
-        messages as f64 / took.as_secs_f64(),
-        cpu * 1e6 / messages as f64,
-        status.bytes >> 20,
-        status.segments
-    );
+    let mut figures = Figures::default();
+    index_all(&search, &files, bytes, &mut figures);
     for (name, sort, phrase) in [
         ("two words, by relevance", Sort::Relevance, false),
         ("two words, newest", Sort::Newest, false),
         ("phrase", Sort::Relevance, true),
     ] {
-        ask(&search, &files, &random, (name, sort, phrase));
+        ask(&search, &files, &random, (name, sort, phrase), &mut figures);
     }
-    after_changes(&search, &files, &random);
+    after_changes(&search, &files, &random, &mut figures);
+    figures.print();
 }
 
-/// Processor seconds of this process, user and system.
-fn cpu_seconds() -> f64 {
+/// What was measured, by name.
+#[derive(Default)]
+struct Figures(Vec<(String, f64)>);
+
+impl Figures {
+    fn add(&mut self, name: impl Into<String>, value: f64) {
+        self.0.push((name.into(), value));
+    }
+
+    /// Adds the median and the 99th percentile of times, in milliseconds.
+    fn add_times(&mut self, name: &str, mut times: Vec<Duration>) {
+        times.sort_unstable();
+        let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1_000.0;
+        self.add(format!("{name}: p50 ms"), at(50));
+        self.add(format!("{name}: p99 ms"), at(99));
+    }
+
+    fn print(&self) {
+        if std::env::args().any(|argument| argument == "--json") {
+            let pairs: Vec<String> = self.0.iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
+            println!("{{{}}}", pairs.join(", "));
+            return;
+        }
+        self.0.iter().for_each(|(name, value)| println!("{value:>12.3}  {name}"));
+    }
+}
+
+/// Seconds of a processor that this process, or one of its threads, has had; the file says how many nanoseconds.
+fn cpu_seconds(file: &str) -> f64 {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    text.split(' ').next().and_then(|nanoseconds| nanoseconds.parse::<f64>().ok()).unwrap_or_default() / 1e9
+}
+
+/// Processor seconds of this process, user and system, of threads that have ended too.
+fn process_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
     let ticks: f64 = [11, 12].iter().filter_map(|field| fields.get(*field)?.parse::<f64>().ok()).sum();
     ticks / 100.0
 }
 
+/// Processor seconds of the threads that put pieces of the index together.
+fn merge_seconds() -> f64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten().map(|task| task.path());
+    let merges = |task: &std::path::PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("merge_thread"))
+    };
+    tasks.filter(merges).map(|task| cpu_seconds(&task.join("schedstat").to_string_lossy())).sum()
+}
+
 fn server() -> Arc<Identity> {
     Arc::new(Identity::local_server(""))
 }
 
-fn index(search: &Search, file: &MailFile) {
+fn index_all(search: &Search, files: &[MailFile], bytes: usize, figures: &mut Figures) {
+    const READER: &str = "/proc/thread-self/schedstat";
+    let (began, process, reader) = (Instant::now(), process_seconds(), cpu_seconds(READER));
+    files.iter().for_each(|file| update(search, file));
+    search.commit().expect("a commit");
+    let (took, process, reader) = (began.elapsed(), process_seconds() - process, cpu_seconds(READER) - reader);
+    let status = search.status().expect("a status");
+    let messages = status.documents as f64;
+    figures.add("messages", messages);
+    figures.add("messages a second", messages / took.as_secs_f64());
+    figures.add("processor us a message", process * 1e6 / messages);
+    figures.add("processor us a message, reading", reader * 1e6 / messages);
+    figures.add("processor us a message, merging", merge_seconds() * 1e6 / messages);
+    figures.add("index bytes, of those of the messages", status.bytes as f64 / bytes as f64);
+    figures.add("pieces of the index", status.segments as f64);
+}
+
+fn update(search: &Search, file: &MailFile) {
     let access: Access<level::Reader> = file.database().authorize(&server()).expect("the server may");
     while !search.update(&access, 1_000, &|| false).expect("an update").complete {}
-    search.commit().expect("a commit");
 }
 
 /// Draws the number of a word: the n-th with a probability of about 1/n.
@@ -128,16 +184,24 @@ fn message(random: &SeededRandom) -> NewMessage {
     let (from, to) = (word(random, 1_000, 9_000), word(random, 1_000, 9_000));
     let subject = words(3 + random.below(6)).join(" ");
     let body: Vec<String> = words(40 + random.below(320)).chunks(12).map(|line| line.join(" ")).collect();
+    let id = random.below(1 << 48);
     let raw = format!(
-        "From: {from} <{from}@acme.test>\r\nTo: {to}@acme.test\r\nSubject: {subject}\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n{}\r\n",
+        "From: {from} <{from}@acme.test>\r\nTo: {to}@acme.test\r\nSubject: {subject}\r\nDate: Fri, 21 Nov 1997 09:55:06 -0600\r\n\
+        Message-ID: <{id:x}@acme.test>\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n{}\r\n",
         body.join("\r\n")
     );
     NewMessage { raw: raw.into_bytes(), flags: Flags::none(), received: None }
 }
 
-fn ask(search: &Search, files: &[MailFile], random: &SeededRandom, (name, sort, phrase): (&str, Sort, bool)) {
+fn ask(
+    search: &Search,
+    files: &[MailFile],
+    random: &SeededRandom,
+    (name, sort, phrase): (&str, Sort, bool),
+    figures: &mut Figures,
+) {
     let (mut times, mut hits) = (Vec::new(), 0);
-    for number in 0..QUERIES + 100 {
+    for number in 0..QUERIES + FIRST_QUERIES {
         let file = &files[random.below(files.len() as u64) as usize];
         let access: Access<level::Reader> = file.database().authorize(&server()).expect("the server may");
         let (one, two) = (word(random, 10, 2_000), word(random, 10, 2_000));
@@ -145,36 +209,27 @@ fn ask(search: &Search, files: &[MailFile], random: &SeededRandom, (name, sort, 
         let began = Instant::now();
         let query = Query::parse(&query).expect("a query");
         let found = search.query(&access, &query, Page { sort, offset: 0, limit: 20 }, &|| false).expect("an answer");
-        // The first ones read the index from the disk.
-        if number >= 100 {
+        if number >= FIRST_QUERIES {
             times.push(began.elapsed());
             hits += found.total;
         }
     }
-    times.sort_unstable();
-    let at = |percent: usize| milliseconds(times[(times.len() - 1) * percent / 100]);
-    println!("{name}: p50 {:.3} ms, p99 {:.3} ms, {:.1} hits", at(50), at(99), hits as f64 / QUERIES as f64);
+    figures.add_times(name, times);
+    figures.add(format!("{name}: hits"), hits as f64 / QUERIES as f64);
 }
 
-/// Measures how soon one message more can be found.
-fn after_changes(search: &Search, files: &[MailFile], random: &SeededRandom) {
-    let mut times: Vec<Duration> = Vec::new();
-    for _ in 0..50 {
+/// Measures how soon one message more can be found, and what putting the pieces together costs that come of it.
+fn after_changes(search: &Search, files: &[MailFile], random: &SeededRandom, figures: &mut Figures) {
+    let (mut times, merging) = (Vec::new(), merge_seconds());
+    for _ in 0..ADDED {
         let file = &files[random.below(files.len() as u64) as usize];
         let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("INBOX in any case").id;
         file.append(inbox, &[message(random)]).expect("it is appended");
         let began = Instant::now();
-        index(search, file);
+        update(search, file);
+        search.commit().expect("a commit");
         times.push(began.elapsed());
     }
-    times.sort_unstable();
-    println!(
-        "one message more, indexed and committed: p50 {:.1} ms, max {:.1} ms",
-        milliseconds(times[25]),
-        milliseconds(times[49])
-    );
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1_000.0
+    figures.add_times("one message more, indexed and committed", times);
+    figures.add("merging after each of them: processor ms", (merge_seconds() - merging) * 1e3 / ADDED as f64);
 }

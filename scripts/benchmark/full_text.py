@@ -1,0 +1,26 @@
+"""What full-text search costs: the example `full_text_cost` of the room `mail`, which indexes generated mail on the real store and asks for words of it."""
+
+import json
+import subprocess
+
+FILE_MESSAGES = 10_000
+
+
+def ours(example, messages):
+    """Runs the example; gives its figures by name."""
+    files = max(messages // FILE_MESSAGES, 1)
+    done = subprocess.run([example, str(messages), str(files), "--json"], stdout=subprocess.PIPE, check=True)
+    return json.loads(done.stdout)
+
+
+def rows(messages, figures):
+    """Makes the rows of the table: label, value, unit, what is better, the aim."""
+    asked, added = "two words, by relevance", "one message more, indexed and committed"
+    return (
+        (f"full text: {messages:,} messages of 1 KB indexed", figures["messages a second"], "/s", "more", 5_000),
+        ("processor time for each of them", figures["processor us a message"], "µs", "less", None),
+        ("two words looked up in a mail file of them, p50", figures[f"{asked}: p50 ms"], "ms", "less", 10),
+        ("the same, p99", figures[f"{asked}: p99 ms"], "ms", "less", None),
+        ("a phrase, p99", figures["phrase: p99 ms"], "ms", "less", None),
+        ("one message more indexed and committed, p50", figures[f"{added}: p50 ms"], "ms", "less", None),
+    )
