@@ -32,6 +32,7 @@ pub mod note;
 pub mod question;
 pub mod reader;
 pub mod record;
+mod root_order;
 pub mod row;
 pub mod served;
 pub mod sort_key;

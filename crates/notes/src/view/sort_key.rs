@@ -11,6 +11,7 @@ use icu_locale_core::Locale;
 
 use crate::limits::{SORTED_TEXT_BYTES_MAX, SORTED_TEXT_CHARACTERS_MAX};
 use crate::view::cell::One;
+use crate::view::root_order;
 
 /// Which differences between texts count, besides that of letters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
@@ -33,6 +34,8 @@ pub enum Order {
 /// The order of texts in a locale.
 pub struct TextOrder {
     collator: CollatorBorrowed<'static>,
+    /// Keys of ordinary texts can be read off the table of the root order.
+    has_table: bool,
 }
 
 impl TextOrder {
@@ -43,7 +46,8 @@ impl TextOrder {
         let options = options(differences);
         let root = || CollatorBorrowed::try_new(CollatorPreferences::default(), options);
         let collator = CollatorBorrowed::try_new(preferences, options).or_else(|_| root());
-        Self { collator: collator.expect("the root order is compiled in") }
+        let has_table = differences == Differences::default() && root_order::is_root(locale);
+        Self { collator: collator.expect("the root order is compiled in"), has_table }
     }
 
     fn write(&self, text: &str, out: &mut Vec<u8>) {
@@ -51,7 +55,9 @@ impl TextOrder {
         let cut = || text.char_indices().nth(SORTED_TEXT_CHARACTERS_MAX).map_or(text.len(), |(index, _)| index);
         let end = if is_short { text.len() } else { cut() };
         let start = out.len();
-        let Ok(()) = self.collator.write_sort_key_to(&text[..end], out);
+        if !(self.has_table && root_order::write(&text[..end], out)) {
+            let Ok(()) = self.collator.write_sort_key_to(&text[..end], out);
+        }
         out.truncate(start + SORTED_TEXT_BYTES_MAX);
         if out[start..].contains(&0) {
             let key = out.split_off(start);
@@ -143,7 +149,7 @@ fn number_bits(number: f64) -> u64 {
     if bits >> 63 == 1 { !bits } else { bits | (1 << 63) }
 }
 
-fn options(differences: Differences) -> CollatorOptions {
+pub(super) fn options(differences: Differences) -> CollatorOptions {
     let mut options = CollatorOptions::default();
     options.strength = Some(match (differences.accents, differences.case) {
         (false, _) => Strength::Primary,

@@ -1,0 +1,182 @@
+//! Collation keys of ordinary texts, read off a table.
+//!
+//! Making collation keys is what a view's build does most, and most texts consist of letters, digits and marks of the Latin script. In the root order of the
+//! Unicode collation algorithm, where neither case nor accents count, the key of such a text is a chain: what a character adds depends on the character
+//! before it alone, because primary weights with the same first byte share it. So the collator is asked once for the keys of all pairs of these
+//! characters, and a text's key is put together from what each character adds. A pair whose key does not begin with that of its first
+//! character is not in the table; texts with such a pair, or with any other character, are left to the collator.
+//!
+//! This holds for the root order, which has no contractions of more than two of these characters. Locales with an order of their own have
+//! (`c'h` in Breton), and are not served here ([`is_root`]). A property test compares with the collator.
+
+use std::sync::LazyLock;
+
+use icu_collator::CollatorBorrowed;
+
+/// Characters of the table: printable ASCII, and the letters of Latin-1.
+const CHARACTERS: usize = ASCII_COUNT + LATIN_COUNT;
+
+const ASCII_COUNT: usize = 0x7F - 0x20;
+const LATIN_COUNT: usize = 0x100 - 0xC0;
+
+/// The most bytes that a character adds.
+const ADDED_BYTES_MAX: usize = 3;
+
+/// Languages whose texts CLDR sorts in the root order; their regions do, too, but for that of French in Canada.
+const ROOT_LANGUAGES: [&str; 10] = ["", "de", "en", "fr", "ga", "id", "it", "ms", "nl", "pt"];
+
+/// Tells whether the texts of a locale (BCP 47) are in the root order.
+pub(super) fn is_root(locale: &str) -> bool {
+    let (language, region) = locale.split_once('-').unwrap_or((locale, ""));
+    let is_plain = region.is_empty() || region.len() == 2 && region != "CA";
+    is_plain && ROOT_LANGUAGES.contains(&language)
+}
+
+/// The bytes that a character adds to a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Added {
+    /// How many; nothing when the collator must be asked.
+    count: Option<u8>,
+    bytes: [u8; ADDED_BYTES_MAX],
+}
+
+/// What each character adds behind characters of one kind.
+type Row = [Added; CHARACTERS];
+
+struct Table {
+    /// What they add at the beginning of a text comes first.
+    rows: Vec<Row>,
+    /// The row for what follows each character.
+    behind: [u8; CHARACTERS],
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
+
+/// Appends the collation key of a text. Where the table cannot tell it, appends nothing and says so.
+pub(super) fn write(text: &str, out: &mut Vec<u8>) -> bool {
+    let table = &*TABLE;
+    let start = out.len();
+    let mut row = &table.rows[0];
+    for character in text.chars() {
+        let added = place(character).map(|place| (place, row[place]));
+        let Some((place, Added { count: Some(count), bytes })) = added else {
+            out.truncate(start);
+            return false;
+        };
+        out.extend_from_slice(&bytes[..usize::from(count)]);
+        row = &table.rows[usize::from(table.behind[place])];
+    }
+    true
+}
+
+/// Gives where a character stands in the table.
+fn place(character: char) -> Option<usize> {
+    match character as usize {
+        code @ 0x20..0x7F => Some(code - 0x20),
+        code @ 0xC0..0x100 => Some(code - 0xC0 + ASCII_COUNT),
+        _ => None,
+    }
+}
+
+fn characters() -> impl Iterator<Item = char> {
+    (' '..='~').chain('À'..='ÿ')
+}
+
+impl Table {
+    fn new() -> Self {
+        let options = super::sort_key::options(super::sort_key::Differences::default());
+        let collator = CollatorBorrowed::try_new(icu_collator::CollatorPreferences::default(), options);
+        let collator = collator.expect("the root order is compiled in");
+        let mut table = Self { rows: vec![row_behind(&collator, "")], behind: [0; CHARACTERS] };
+        for (character, behind) in characters().zip(0..) {
+            let row = row_behind(&collator, character.encode_utf8(&mut [0; 4]));
+            let known = table.rows.iter().position(|known| *known == row);
+            table.behind[behind] = known.unwrap_or(table.rows.len()) as u8;
+            if known.is_none() {
+                table.rows.push(row);
+            }
+        }
+        table
+    }
+}
+
+/// Asks the collator what each character adds behind a text.
+fn row_behind(collator: &CollatorBorrowed<'_>, before: &str) -> Row {
+    let key = |text: &str| {
+        let mut key = Vec::new();
+        let Ok(()) = collator.write_sort_key_to(text, &mut key);
+        key
+    };
+    let before_key = key(before);
+    let mut row = [Added { count: None, bytes: [0; ADDED_BYTES_MAX] }; CHARACTERS];
+    for (character, added) in characters().zip(&mut row) {
+        let key = key(&format!("{before}{character}"));
+        // A character without weight would hide from the next what stands before it.
+        let Some(rest) = key.strip_prefix(&before_key[..]).filter(|rest| !rest.is_empty() && !rest.contains(&0)) else {
+            continue;
+        };
+        if let Some(bytes) = added.bytes.get_mut(..rest.len()) {
+            bytes.copy_from_slice(rest);
+            added.count = Some(rest.len() as u8);
+        }
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use icu_collator::CollatorPreferences;
+    use icu_locale_core::Locale;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::view::sort_key::{Differences, options};
+
+    fn collator_key(locale: &str, text: &str) -> Vec<u8> {
+        let preferences = CollatorPreferences::from(locale.parse::<Locale>().expect("a locale"));
+        let collator = CollatorBorrowed::try_new(preferences, options(Differences::default())).expect("compiled in");
+        let mut key = Vec::new();
+        let Ok(()) = collator.write_sort_key_to(text, &mut key);
+        key
+    }
+
+    #[test]
+    fn ordinary_texts_are_in_the_table() {
+        for text in
+            ["", "CN=Ann Smith/OU=Sales/O=Acme", "Re: [draft] 50 % of 3,000.00 $?!", "Zürich, Malmö, Århus; Übergröße"]
+        {
+            let mut key = Vec::new();
+            assert!(write(text, &mut key), "{text}");
+            assert_eq!(key, collator_key("und", text), "{text}");
+        }
+        assert!(TABLE.rows.len() < 20, "{} kinds of characters", TABLE.rows.len());
+    }
+
+    #[test]
+    fn other_texts_are_left_to_the_collator() {
+        for text in ["a\u{308}", "日本", "a\tb", "naïve \u{AD}", "Kraków €"] {
+            let mut key = vec![7];
+            assert!(!write(text, &mut key), "{text}");
+            assert_eq!(key, [7]);
+        }
+    }
+
+    #[test]
+    fn locales_with_an_order_of_their_own_are_not_served() {
+        for locale in ["sv", "br", "de-u-co-phonebk", "fr-CA", "en-u-kn", "es", "no such locale"] {
+            assert!(!is_root(locale), "{locale}");
+        }
+        assert!(ROOT_LANGUAGES.into_iter().chain(["en-GB", "de-CH", "pt-BR"]).all(is_root));
+    }
+
+    proptest! {
+        #[test]
+        fn keys_are_those_of_the_collator(text in "[ -~À-ÿ]{0,24}", locale in 0..ROOT_LANGUAGES.len()) {
+            let mut key = Vec::new();
+            if write(&text, &mut key) {
+                let locale = Some(ROOT_LANGUAGES[locale]).filter(|locale| !locale.is_empty()).unwrap_or("und");
+                prop_assert_eq!(key, collator_key(locale, &text));
+            }
+        }
+    }
+}
