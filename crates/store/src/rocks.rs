@@ -304,7 +304,7 @@ impl Engine for Rocks {
     fn ingest(&self, table: Table, pairs: &mut dyn Cursor) -> Result<()> {
         let _turn = self.ingestion.lock().unwrap_or_else(PoisonError::into_inner);
         let file = self.folder.join(placement::INGEST_FILE);
-        let options = self.tuning.table(table);
+        let options = self.tuning.sorted_file(table);
         let mut writer = rocksdb::SstFileWriter::create(&options);
         writer.open(&file).map_err(|error| failure("start a sorted file", &error))?;
         let mut count = 0_u64;

@@ -29,7 +29,7 @@ pub struct Sorter {
 /// A pair in the arena.
 #[derive(Clone, Copy)]
 struct Pair {
-    /// The first bytes of the key: most comparisons end here.
+    /// Some bytes of the key as a number, from where it is sorted by.
     head: u64,
     start: usize,
     key_bytes: u32,
@@ -50,10 +50,10 @@ impl Sorter {
         if !self.pairs.is_empty() && self.memory() + bytes + size_of::<Pair>() > self.memory_max {
             self.spill()?;
         }
-        let (start, head) = (self.arena.len(), head(key));
+        let start = self.arena.len();
         self.arena.extend_from_slice(key);
         self.arena.extend_from_slice(value);
-        self.pairs.push(Pair { head, start, key_bytes: key.len() as u32, value_bytes: value.len() as u32 });
+        self.pairs.push(Pair { head: 0, start, key_bytes: key.len() as u32, value_bytes: value.len() as u32 });
         Ok(())
     }
 
@@ -84,12 +84,7 @@ impl Sorter {
     }
 
     fn sort(&mut self) {
-        let arena = &self.arena;
-        // Those with equal keys were given in the order of their places in the arena.
-        self.pairs.sort_unstable_by(|one, other| {
-            let by_head = one.head.cmp(&other.head);
-            by_head.then_with(|| one.key(arena).cmp(other.key(arena))).then(one.start.cmp(&other.start))
-        });
+        sort_behind(&mut self.pairs, &self.arena, 0);
     }
 
     fn spill(&mut self) -> Result<()> {
@@ -217,12 +212,36 @@ impl Merge {
     }
 }
 
-/// Gives the first bytes of a key as a number that compares as they do.
-fn head(key: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    let count = key.len().min(bytes.len());
-    bytes[..count].copy_from_slice(&key[..count]);
-    u64::from_be_bytes(bytes)
+/// Sorts pairs whose keys agree in so many bytes. Keys of a view agree in many, so they are compared by eight bytes at a time, as numbers that lie in the pairs themselves.
+fn sort_behind(pairs: &mut [Pair], arena: &[u8], depth: usize) {
+    for pair in &mut *pairs {
+        pair.head = head(pair.key(arena).get(depth..).unwrap_or_default());
+    }
+    pairs.sort_unstable_by_key(|pair| pair.head);
+    for group in pairs.chunk_by_mut(|one, other| one.head == other.head) {
+        let depth = depth + size_of::<u64>();
+        let goes_on = depth < HEADS_DEPTH_MAX && group.iter().any(|pair| pair.key_bytes as usize > depth);
+        if goes_on && group.len() > COMPARED_MAX {
+            sort_behind(group, arena, depth);
+        } else if group.len() > 1 {
+            // Those with equal keys were given in the order of their places in the arena.
+            group.sort_unstable_by(|one, other| one.key(arena).cmp(other.key(arena)).then(one.start.cmp(&other.start)));
+        }
+    }
+}
+
+/// So few pairs are compared by their whole keys.
+const COMPARED_MAX: usize = 12;
+
+/// Keys that agree in so many bytes are compared as a whole.
+const HEADS_DEPTH_MAX: usize = 1_024;
+
+/// Gives the first bytes as a number that compares as they do.
+fn head(bytes: &[u8]) -> u64 {
+    let mut first = [0; size_of::<u64>()];
+    let count = bytes.len().min(first.len());
+    first[..count].copy_from_slice(&bytes[..count]);
+    u64::from_be_bytes(first)
 }
 
 fn unnamed_file(folder: &Path) -> std::io::Result<File> {
@@ -262,12 +281,21 @@ mod tests {
     fn pairs_come_back_in_order_whether_they_fit_or_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let random = SeededRandom::new(5);
-        for (count, memory) in [(0, 1), (1, 1), (2_000, 1), (5_000, 20_000), (5_000, 1 << 20)] {
+        for (count, memory, common) in [
+            (0, 1, 0),
+            (1, 1, 0),
+            (2_000, 1, 0),
+            (5_000, 20_000, 0),
+            (5_000, 1 << 20, 0),
+            (1_000, 2 << 20, 1_500),
+            (5_000, 1 << 20, 21),
+        ] {
             let mut sorter = Sorter::new(folder.path(), memory);
             let mut expected = Vec::new();
             for number in 0..count.min(if memory == 1 { 50 } else { count }) {
                 let length = random.below(12) as usize;
-                let key: Vec<u8> = (0..length).map(|_| random.below(3) as u8 * 127).collect();
+                let behind = (0..length).map(|_| random.below(3) as u8 * 127);
+                let key: Vec<u8> = std::iter::repeat_n(7, common).chain(behind).collect();
                 let value = u32::to_be_bytes(number).to_vec();
                 sorter.push(&key, &value).expect("taken");
                 expected.push((key, value));

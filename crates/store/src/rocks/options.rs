@@ -153,6 +153,16 @@ impl Tuning {
         options
     }
 
+    /// Gives the options of a sorted file that is taken in. It is compressed as new files are, which costs a tenth of what the last level's costs; compaction does the rest.
+    pub(super) fn sorted_file(&self, table: Table) -> rocksdb::Options {
+        let mut options = self.table(table);
+        if table != Table::Blob {
+            options.set_bottommost_compression_type(DBCompressionType::Lz4);
+            options.set_bottommost_compression_options(-14, DEFAULT_LEVEL, 0, 0, true);
+        }
+        options
+    }
+
     /// Gives the bytes that memtables take, and those that the cache holds.
     pub(super) fn memory(&self) -> (usize, usize) {
         (self.memtables.get_usage(), self.cache.get_usage())
@@ -175,6 +185,9 @@ impl Tuning {
         blocks
     }
 }
+
+/// What the engine takes for a codec's own level (`CompressionOptions::kDefaultCompressionLevel`). Any other makes LZ4 slow and thorough.
+const DEFAULT_LEVEL: i32 = 32_767;
 
 /// Values of [`limits::SEPARATE_VALUE_BYTES_MIN`] and more go to files of their own, which compaction does not rewrite over and over. They are
 /// compressed by [`crate::blob`] already.
