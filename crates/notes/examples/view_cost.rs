@@ -27,6 +27,10 @@ use notes::view::sort_key::Order;
 use notes::{Access, Acl, Database, DatabaseKind, Identity, Item, NewDatabase, NewNote, Notes, Value, level};
 use store::{KeyRange, Options, Store, Table};
 
+/// The server's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const SMALL: u32 = 1_000;
 const CATEGORIES: u64 = 1_000;
 const LOOKS: usize = 2_000;
