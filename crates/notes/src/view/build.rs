@@ -216,8 +216,7 @@ impl<'s> Survey<'s> {
     ) -> Result<Self> {
         let share = options.memory / (index.orders() + 1);
         let sorter = || Sorter::new(&options.folder, share);
-        let asks_parents = index.design().responses || question.responses() != formula::outcome::Responses::None;
-        let parents = if asks_parents { load_parents(reader, database)? } else { HashSet::new() };
+        let parents = if index.follows_parents(question) { load_parents(reader, database)? } else { HashSet::new() };
         Ok(Self {
             database,
             reader,

@@ -312,24 +312,41 @@ impl<'u> Update<'u> {
 
     /// Brings the rows of a note up to date, and those of its responses when it moved.
     fn apply(&mut self, note: NoteId) -> Result<()> {
+        let follows_parents = self.index.follows_parents(self.question);
         let mut queue = VecDeque::from([note]);
         while let Some(note) = queue.pop_front() {
             let before = self.back(note)?;
-            let (unid, after) = self.place(note, &before)?;
-            if let Some(unid) = unid.filter(|_| before != after) {
-                queue.extend(reading::load_children(self.store, self.index.database, unid)?);
+            let header = reading::load_header(self.store, self.database, note)?;
+            let unid = match &header {
+                _ if !follows_parents => None,
+                Some(header) => Some(header.unid),
+                None => self.unid_in_rows(&before)?,
+            };
+            let after = self.place(header.as_ref(), &before)?;
+            if before == after {
+                continue;
             }
-            if before != after {
-                self.backs.insert(note, (after, true));
+            self.backs.insert(note, (after, true));
+            if let Some(unid) = unid {
+                queue.extend(reading::load_children(self.store, self.index.database, unid)?);
             }
         }
         Ok(())
     }
 
-    /// Writes the rows that a note has now; gives its UNID and where it stands.
-    fn place(&mut self, note: NoteId, before: &Back) -> Result<(Option<Unid>, Back)> {
-        let header = reading::load_header(self.store, self.database, note)?;
-        let document = header.as_ref().filter(|header| !header.is_stub() && header.class == NoteClass::DOCUMENT);
+    /// Finds the UNID of a note whose stub was purged before the index had followed: its rows still tell it.
+    fn unid_in_rows(&mut self, back: &Back) -> Result<Option<Unid>> {
+        let Some((order, key)) = back.keys.iter().enumerate().find_map(|(order, keys)| Some((order, keys.first()?)))
+        else {
+            return Ok(None);
+        };
+        let value = self.orders[order].rows.find(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
+        document(key, &value).map(|row| Some(row.unid))
+    }
+
+    /// Writes the rows that a note has now; gives where it stands.
+    fn place(&mut self, header: Option<&Header>, before: &Back) -> Result<Back> {
+        let document = header.filter(|header| !header.is_stub() && header.class == NoteClass::DOCUMENT);
         let placed = match document {
             Some(header) => self.ask(header)?,
             None => self.index.nowhere(),
@@ -338,7 +355,7 @@ impl<'u> Update<'u> {
         for ((order, rows), old) in self.orders.iter_mut().zip(placed.rows).zip(&before.keys) {
             order.replace(old, before.restricted, rows)?;
         }
-        Ok((header.map(|header| header.unid), back))
+        Ok(back)
     }
 
     /// Asks the question of a document: whether the selection takes it, and for each order its rows.
@@ -346,7 +363,7 @@ impl<'u> Update<'u> {
         let Some(bytes) = reading::load_summary_bytes(self.store, self.database, header.note)? else {
             return Ok(self.index.nowhere());
         };
-        let parent = match header.parent {
+        let parent = match header.parent.filter(|_| self.index.follows_parents(self.question)) {
             Some(unid) => self.parent(unid)?,
             None => None,
         };
@@ -429,6 +446,11 @@ impl Placed {
 }
 
 impl Index {
+    /// Tells whether the rows of a response depend on those of its parent.
+    pub(crate) fn follows_parents(&self, question: &dyn Question) -> bool {
+        self.design.responses || question.responses() != Responses::None
+    }
+
     fn nowhere(&self) -> Placed {
         Placed { selected: false, rows: vec![Vec::new(); self.collations.len()] }
     }

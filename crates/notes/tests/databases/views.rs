@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use base::sim::SeededRandom;
 use base::{NoteId, Random, Unid};
@@ -23,6 +24,9 @@ const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
 const KINDS: [&str; 6] = ["", "a", "A", "a\\b", "a\\b\\c", "d"];
 const NAMES: [&str; 4] = ["x", "y", "Y", "z"];
+
+/// After this, deletions are forgotten.
+const PURGE_INTERVAL: Duration = Duration::from_secs(91 * 86_400);
 
 /// A document as the test remembers it.
 #[derive(Clone, Debug)]
@@ -133,8 +137,11 @@ impl Bench {
                 self.documents.insert(note, document);
             }
             (6, _) => self.catch_up(),
-            (7, _) if self.random.below(2) == 0 => self.rebuild(),
-            (7, _) => self.restart(),
+            (7, _) => match self.random.below(3) {
+                0 => self.rebuild(),
+                1 => self.restart(),
+                _ => self.purge(),
+            },
             _ => self.create(),
         }
     }
@@ -190,6 +197,12 @@ impl Bench {
         let mut report = |_, _| if is_broken_off { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
         let built = access.view_rebuild(self.view, &options, &mut report).expect("built");
         assert_eq!(built.is_none(), is_broken_off);
+    }
+
+    /// What was deleted is forgotten, whether the index has followed or not.
+    fn purge(&self) {
+        self.world.clock.advance(PURGE_INTERVAL);
+        notes::purge::purge(&self.database).expect("purged");
     }
 
     /// Everything in memory is lost; the index is on the disk or late.
