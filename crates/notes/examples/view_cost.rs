@@ -25,7 +25,7 @@ use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewNote;
 use notes::view::sort_key::Order;
 use notes::{Access, Acl, Database, DatabaseKind, Identity, Item, NewDatabase, NewNote, Notes, Value, level};
-use store::{KeyRange, Options, Store, Table};
+use store::{KeyRange, Options, Store, Table, Ticket};
 
 /// The server's.
 #[global_allocator]
@@ -218,8 +218,8 @@ impl Bench {
         self.tell("1,000 collapsed categories with totals: median", samples.percentile(50), "ms");
     }
 
-    /// Reads any document and saves it with other items; gives when that began.
-    fn save_one(&self, place: &Place, number: u64) -> Instant {
+    /// Reads any document and saves it with other items; gives when that began, and what to wait for until it is durable.
+    fn save_one(&self, place: &Place, number: u64) -> (Instant, Ticket) {
         let note = NoteId(2 + self.random.below(u64::from(place.count)) as u32);
         let new = items(&self.random, number);
         let writing = place.access.lower::<level::Depositor>();
@@ -229,15 +229,14 @@ impl Bench {
         let mut writer = transaction.on(0);
         let sequence = writer.note(note).expect("sound").expect("there").header.sequence;
         writer.note_update(note, sequence, &new, &[]).expect("saved");
-        transaction.commit().expect("committed");
-        started
+        (started, transaction.commit().expect("committed"))
     }
 
     /// Saves documents, and reads the first entries of the view of three columns after each.
     fn save_and_read(&mut self, place: &Place) {
         let mut samples = Samples::default();
         for number in 0..UPDATES {
-            let started = self.save_one(place, number as u64);
+            let (started, _) = self.save_one(place, number as u64);
             place.access.view_refresh(place.views[0], 100).expect("refreshed");
             let reading = place.access.read().expect("a snapshot");
             let view = reading.view(place.views[0]).expect("a view");
@@ -248,26 +247,32 @@ impl Bench {
         self.tell("a document saved and the first 50 entries read: median", samples.percentile(50), "ms");
     }
 
-    /// Saves documents while all views follow; gives the times.
+    /// Saves documents while all views follow, without and with waiting for the disk.
     fn update(&mut self, places: &[&Place]) {
-        let mut samples = vec![Samples::default(); places.len()];
-        for number in 0..UPDATES {
+        let mut samples = vec![[Samples::default(), Samples::default()]; places.len()];
+        for number in 0..2 * UPDATES {
+            let waits = number % 2;
             for (place, samples) in places.iter().zip(&mut samples) {
-                let started = self.save_one(place, number as u64);
+                let (started, ticket) = self.save_one(place, number as u64);
                 for view in &place.views {
                     place.access.view_refresh(*view, 100).expect("refreshed");
                 }
-                samples.add(started);
+                if waits == 1 {
+                    self.notes.store().durable(ticket).wait().expect("durable");
+                }
+                samples[waits].add(started);
             }
         }
-        let medians: Vec<f64> = samples.iter().map(|samples| samples.percentile(50)).collect();
-        let means: Vec<f64> = samples.iter().map(Samples::mean).collect();
-        for (place, samples) in places.iter().zip(&samples) {
-            self.tell(&format!("update with 5 views of {}: median", place.count), samples.percentile(50), "ms");
-            self.tell(&format!("update with 5 views of {}: mean", place.count), samples.mean(), "ms");
+        for (waits, what) in [(0, "update"), (1, "durable update")] {
+            let medians: Vec<f64> = samples.iter().map(|samples| samples[waits].percentile(50)).collect();
+            let means: Vec<f64> = samples.iter().map(|samples| samples[waits].mean()).collect();
+            for (place, (median, mean)) in places.iter().zip(medians.iter().zip(&means)) {
+                self.tell(&format!("{what} with 5 views of {}: median", place.count), *median, "ms");
+                self.tell(&format!("{what} with 5 views of {}: mean", place.count), *mean, "ms");
+            }
+            self.tell(&format!("{what}, large against small: medians"), medians[0] / medians[1], "x");
+            self.tell(&format!("{what}, large against small: means"), means[0] / means[1], "x");
         }
-        self.tell("update, large against small: medians", medians[0] / medians[1], "x");
-        self.tell("update, large against small: means", means[0] / means[1], "x");
     }
 }
 
