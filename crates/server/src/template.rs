@@ -104,6 +104,7 @@ struct View {
     no_conflicts: bool,
     #[serde(default)]
     collapsed: bool,
+    /// The first column is when something begins, the second when it ends or how many minutes it takes.
     #[serde(default)]
     calendar: bool,
     #[serde(default)]
@@ -378,7 +379,7 @@ impl View {
                 no_conflicts: self.no_conflicts,
                 collapsed: self.collapsed,
                 refresh,
-                range: None,
+                range: self.calendar.then_some((0, 1)),
                 columns: self.columns.iter().map(ViewColumn::column).collect(),
             },
             readers: self.readers.clone(),

@@ -25,7 +25,7 @@ pub struct ViewDesign {
     pub collapsed: bool,
     /// When the index follows the documents.
     pub refresh: Refresh,
-    /// The columns with the beginning and the end of a calendar entry.
+    /// The columns with the beginning of a calendar entry, and with its end or its duration in minutes.
     pub range: Option<(u8, u8)>,
     /// The columns, from left to right.
     pub columns: Vec<Column>,
@@ -118,12 +118,27 @@ impl ViewDesign {
             column.check(is_behind)?;
             is_behind |= column.sort.is_some() && !column.categorised;
         }
-        match self.range {
-            Some((from, to)) if usize::from(from.max(to)) >= self.columns.len() => {
-                Err(Error::invalid("range of a calendar view", "it names a column that the view does not have"))
-            }
-            _ => Ok(()),
+        self.range.map_or(Ok(()), |(begin, end)| self.check_range(begin, end))
+    }
+
+    /// Refuses a calendar whose rows would not lie in the order of their beginnings.
+    fn check_range(&self, begin: u8, end: u8) -> Result<()> {
+        let wrong = |why: &str| Err(Error::invalid("range of a calendar view", why));
+        if usize::from(begin.max(end)) >= self.columns.len() {
+            return wrong("it names a column that the view does not have");
         }
+        if begin == end {
+            return wrong("beginning and end are two columns");
+        }
+        if self.responses
+            || self.sorted().next() != Some((usize::from(begin), Order::Ascending))
+            || self.category_columns() > 0
+        {
+            return wrong(
+                "the column with the beginning is sorted before all others, upwards, without categories or responses",
+            );
+        }
+        Ok(())
     }
 
     /// Gives the orders in which the rows are kept: the columns' own first, then one for each click.
@@ -317,7 +332,6 @@ mod tests {
             responses: true,
             collapsed: true,
             refresh: Refresh::Hours(12),
-            range: Some((1, 2)),
             columns: vec![
                 Column { separate: true, ..category("Category") },
                 Column {
@@ -332,9 +346,14 @@ mod tests {
         }
     }
 
+    fn calendar() -> ViewDesign {
+        let columns = vec![sorted("Begin", Order::Ascending), column("End")];
+        ViewDesign { range: Some((0, 1)), columns, ..ViewDesign::default() }
+    }
+
     #[test]
     fn the_stored_form_comes_back() {
-        for design in [ViewDesign::default(), rich()] {
+        for design in [ViewDesign::default(), rich(), calendar()] {
             design.check().expect("right");
             let bytes = design.encode();
             assert_eq!(ViewDesign::decode(&bytes), Ok(design));
@@ -373,7 +392,19 @@ mod tests {
         refused(vec![column("a"); VIEW_COLUMNS_MAX + 1], "columns of a view");
         let clicks = Clicks { ascending: true, descending: true };
         refused(vec![Column { clicks, ..column("a") }; 8], "orders of a view");
-        let range = ViewDesign { range: Some((0, 1)), columns: vec![column("a")], ..ViewDesign::default() };
-        assert!(range.check().is_err());
+    }
+
+    #[test]
+    fn a_calendar_is_in_the_order_of_its_beginnings() {
+        let refused = |design: ViewDesign| {
+            let refusal = design.check().expect_err("refused").to_string();
+            assert!(refusal.contains("calendar"), "{refusal}");
+        };
+        refused(ViewDesign { range: Some((0, 2)), ..calendar() });
+        refused(ViewDesign { range: Some((0, 0)), ..calendar() });
+        refused(ViewDesign { range: Some((1, 0)), ..calendar() });
+        refused(ViewDesign { responses: true, ..calendar() });
+        refused(ViewDesign { columns: vec![sorted("Begin", Order::Descending), column("End")], ..calendar() });
+        refused(ViewDesign { columns: vec![category("Begin"), column("End")], ..calendar() });
     }
 }

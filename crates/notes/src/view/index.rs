@@ -31,6 +31,7 @@ use crate::reading;
 use crate::view::category::Tally;
 use crate::view::cell::Cell;
 use crate::view::design::{Column, Total, ViewDesign};
+use crate::view::entry;
 use crate::view::question::{Answer, Question};
 use crate::view::row::{DocumentRow, Keys, Row};
 
@@ -504,33 +505,18 @@ fn response_rows(keys: &Keys, note: NoteId, row: &DocumentRow, above: &[Vec<u8>]
     rows
 }
 
-/// Makes the rows of a document that stands by itself: one for each combination of the values that make entries of their own.
+/// Makes the rows of a document that stands by itself: one for each of its entries.
 fn main_rows(design: &ViewDesign, keys: &Keys, note: NoteId, row: &Arc<DocumentRow>) -> Vec<KeyAndRow> {
-    let is_multiplied = |(column, cell): (&Column, &Cell)| column.separate && column.sort.is_some() && cell.len() > 1;
-    if !design.columns.iter().zip(&row.cells).any(is_multiplied) {
+    let Some(entries) = entry::entries(design, &row.cells) else {
         let key = keys.document(&row.cells, note, 0);
         return if key.len() <= KEY_BYTES_MAX { vec![(key, Arc::clone(row))] } else { Vec::new() };
-    }
-    let mut entries = vec![row.cells.clone()];
-    for (index, column) in design.columns.iter().enumerate() {
-        if is_multiplied((column, &row.cells[index])) {
-            let values = row.cells[index].len();
-            let each = |cells: Vec<Cell>| (0..values).map(move |value| with_only(&cells, index, value));
-            entries = entries.into_iter().flat_map(each).take(VIEW_ENTRIES_PER_NOTE_MAX).collect();
-        }
-    }
+    };
     let numbered = entries.into_iter().enumerate().map(|(entry, cells)| {
         let key = keys.document(&cells, note, entry as u16);
         let (unid, readers, conflict) = (row.unid, row.readers, row.conflict);
         (key, Arc::new(DocumentRow { unid, response_level: 0, readers, conflict, cells }))
     });
     numbered.filter(|(key, _)| key.len() <= KEY_BYTES_MAX).collect()
-}
-
-fn with_only(cells: &[Cell], column: usize, value: usize) -> Vec<Cell> {
-    let mut cells = cells.to_vec();
-    cells[column] = cells[column].only(value);
-    cells
 }
 
 /// The changes to the rows and categories of one order.

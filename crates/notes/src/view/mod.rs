@@ -23,6 +23,7 @@ pub mod cell;
 pub(crate) mod check;
 pub mod design;
 pub mod entries;
+mod entry;
 pub mod exact_sum;
 pub mod find;
 mod hidden;

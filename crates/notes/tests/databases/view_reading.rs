@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::Timestamp;
 use notes::view::build::BuildOptions;
 use notes::view::cell::One;
 use notes::view::design::{Clicks, Column, Total, ViewDesign};
@@ -328,6 +329,52 @@ fn a_folder_with_columns_shows_what_lies_in_it() {
     assert!(world.write(&database, ANN, |writer| writer.view_delete(note)).is_err(), "it is deleted as a folder");
     world.write(&database, ANN, |writer| writer.folder_delete(folder)).expect("deleted");
     assert_sound(&database);
+}
+
+#[test]
+fn a_calendar_tells_what_happens_in_some_days() {
+    let world = World::new();
+    let database = world.database(&[(BOB, AclLevel::Reader)]);
+    let time = |hours: i64| Timestamp::from_seconds(hours * 3_600);
+    for (article, from, to) in [("trip", 20, 60), ("lunch", 36, 37), ("party", 47, 49), ("review", 80, 81)] {
+        let mut items = order("", article, 0.0);
+        items.push(Item::summary("Begin", Value::Time(time(from))));
+        items.push(Item::summary("End", Value::Time(time(to))));
+        world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items))).expect("made");
+    }
+    let mut calendar = view("Calendar", vec![sorted("Begin"), column("End"), column("Article")]);
+    calendar.kind.calendar = true;
+    calendar.design.range = Some((0, 1));
+    world.write(&database, ANN, |writer| writer.view_create(&calendar)).expect("made");
+    refresh(&database, BOB, "Calendar").expect("a view");
+    let access = reader(&database, BOB).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    let view = reading.view(reading.view_find("Calendar").expect("a view").note).expect("a view");
+    let entries = EntryReader::open(&reading, &view, 0).expect("rows");
+    let on = |from: i64, to: i64| {
+        let found = entries.rows().find_range(&[One::Time(time(from))], &[One::Time(time(to))]).expect("sound");
+        let Some(found) = found else { return Vec::new() };
+        let page = entries.rows().page(found.position, found.rows as usize).expect("sound");
+        page.iter().map(|row| article_of(&row.shown)).collect()
+    };
+    assert_eq!(on(0, 23), ["trip"]);
+    assert_eq!(on(24, 47), ["trip", "lunch", "party"]);
+    assert_eq!(on(48, 71), ["trip", "party"]);
+    assert_eq!(on(72, 95), ["review"]);
+    assert_eq!(on(96, 1_000), [""; 0]);
+    assert_eq!(on(71, 48), [""; 0], "a range that ends before it begins");
+    assert_eq!(entries.rows().count().expect("sound"), 7);
+    assert_sound(&database);
+}
+
+fn article_of(shown: &Shown) -> String {
+    match shown {
+        Shown::Document { row, .. } => match row.cells[2].one(0) {
+            One::Text(text) => text.to_owned(),
+            other => panic!("{other:?} is no article"),
+        },
+        Shown::Category { .. } => panic!("a calendar has no categories"),
+    }
 }
 
 #[test]
