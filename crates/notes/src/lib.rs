@@ -50,6 +50,7 @@ pub mod unread;
 pub mod view;
 pub mod writer;
 
+mod designing;
 mod drop;
 mod folder_image;
 mod hidden;

@@ -1,0 +1,212 @@
+//! Making, changing and deleting folders and views.
+
+use base::limits::FOLDER_NAME_BYTES_MAX;
+use base::{Name, NoteId, Uid, ViewId};
+
+use crate::acl::{AclFlags, AclLevel};
+use crate::collection;
+use crate::error::{Error, Result};
+use crate::folder::{self, FolderDesign, FolderState, FolderWeigh};
+use crate::folder_reader::FolderReader;
+use crate::item::Item;
+use crate::limits::{FOLDER_READERS_MAX, VIEWS_PER_DATABASE_MAX};
+use crate::note::{NewNote, NoteClass};
+use crate::reading;
+use crate::transaction::OpenFolder;
+use crate::view::note::{FORMAT_ITEM, READERS_ITEM, SELECTION_ITEM, ViewKind, ViewNote};
+use crate::writer::Writer;
+
+/// The items of a design note that the design of a view says.
+const DESIGN_ITEMS: [&str; 5] = [folder::TITLE_ITEM, folder::FLAGS_ITEM, SELECTION_ITEM, FORMAT_ITEM, READERS_ITEM];
+
+impl Writer<'_, '_> {
+    /// Makes a folder. `attributes` become text items of its design note.
+    pub fn folder_create(&mut self, title: &str, attributes: &[(&str, &str)]) -> Result<ViewId> {
+        self.check_may_design_folders()?;
+        // The name of one that is hidden from the caller is taken, too.
+        let folders = self.all_folders()?;
+        check_title(title, &folders)?;
+        if folders.len() >= VIEWS_PER_DATABASE_MAX {
+            return Err(Error::Limit { what: "folders of a database", max: VIEWS_PER_DATABASE_MAX });
+        }
+        let mut items = vec![Item::text(folder::TITLE_ITEM, title), Item::text(folder::FLAGS_ITEM, "F")];
+        for (name, value) in attributes {
+            check_attribute(name)?;
+            items.push(Item::text(*name, *value));
+        }
+        let note = self.note_create(NewNote::of_class(NoteClass::VIEW, items))?;
+        let view = ViewId(note.0);
+        let state = self.new_folder_state();
+        let id = folder::collection_id(self.number(), view);
+        let mut entries = collection::Writer::open(self.part.database.store.as_ref(), id, &FolderWeigh)?;
+        entries.set_state(&state.encode());
+        self.part.folders.insert(view, OpenFolder::new(entries, state));
+        Ok(view)
+    }
+
+    /// Gives a folder another name.
+    pub fn folder_rename(&mut self, folder: ViewId, title: &str) -> Result<()> {
+        let folders = self.all_folders()?;
+        let others: Vec<FolderDesign> = folders.iter().filter(|other| other.view != folder).cloned().collect();
+        check_title(title, &others)?;
+        self.folder_set(folder, folder::TITLE_ITEM, Some(title))
+    }
+
+    /// Sets or removes a text item of a folder's design note.
+    pub fn folder_set(&mut self, folder: ViewId, name: &str, value: Option<&str>) -> Result<()> {
+        check_attribute(name)?;
+        self.folder_design(folder, name, value.map(|value| Item::text(name, value)))
+    }
+
+    /// Says who may know of a folder: names, groups, roles, wildcards; everybody when there are none.
+    pub fn folder_readers_set(&mut self, folder: ViewId, readers: &[String]) -> Result<()> {
+        if readers.len() > FOLDER_READERS_MAX {
+            return Err(Error::Limit { what: "readers of a folder", max: FOLDER_READERS_MAX });
+        }
+        let names: Vec<String> = readers.iter().map(|name| Name::new(name).canonical().to_owned()).collect();
+        let item = (!names.is_empty()).then(|| Item::readers(folder::READERS_ITEM, names));
+        self.folder_design(folder, folder::READERS_ITEM, item)
+    }
+
+    fn folder_design(&mut self, folder: ViewId, name: &str, item: Option<Item>) -> Result<()> {
+        self.check_may_design_folders()?;
+        let note = NoteId(folder.0);
+        let mut design = self.note(note)?.ok_or_else(|| Error::not_found(format!("folder {folder}")))?;
+        design.items.retain(|item| !item.is_named(name));
+        design.items.extend(item);
+        self.note_update(note, design.header.sequence, &design.items, &[])?;
+        Ok(())
+    }
+
+    /// Deletes a folder, which must be empty.
+    pub fn folder_delete(&mut self, folder: ViewId) -> Result<()> {
+        self.check_may_design_folders()?;
+        self.require_known(folder)?;
+        // What is hidden from the caller counts too.
+        if FolderReader::open(self.store, self.part.database, folder)?.totals()?.count > 0 {
+            return Err(Error::invalid(format!("folder {folder}"), "not empty"));
+        }
+        // First what may be refused: a caller who goes on after an error must not commit half of this.
+        if !self.note_delete(NoteId(folder.0))? {
+            return Err(Error::not_found(format!("folder {folder}")));
+        }
+        self.part.folders.remove(&folder);
+        folder::collection_id(self.number(), folder).remove_all(self.batch);
+        Ok(())
+    }
+
+    /// Makes a view.
+    pub fn view_create(&mut self, view: &ViewNote) -> Result<NoteId> {
+        self.view_create_with(view, Vec::new())
+    }
+
+    /// Makes a view whose design note has further items.
+    pub fn view_create_with(&mut self, view: &ViewNote, more: Vec<Item>) -> Result<NoteId> {
+        if view.kind.folder {
+            return Err(Error::invalid(
+                format!("view {:?}", view.title),
+                "a folder is made as one and then gets its columns",
+            ));
+        }
+        self.check_may_design_folders()?;
+        let count = reading::load_design_notes(self.store, self.part.database, NoteClass::VIEW)?.len();
+        if count >= VIEWS_PER_DATABASE_MAX {
+            return Err(Error::Limit { what: "views of a database", max: VIEWS_PER_DATABASE_MAX });
+        }
+        view.check(ViewId(self.part.counters.next_note.0))?;
+        self.check_view_name(view, None)?;
+        self.note_create(NewNote::of_class(NoteClass::VIEW, [view.items(), more].concat()))
+    }
+
+    /// Replaces the design of a view, or gives columns to a folder, unless somebody saved it since the caller read sequence number `expected`. Items of
+    /// the design note that the design knows nothing of stay.
+    pub fn view_update(&mut self, note: NoteId, expected: u32, view: &ViewNote) -> Result<u32> {
+        self.check_may_design_folders()?;
+        let stored = self.note(note)?.filter(|stored| stored.header.class == NoteClass::VIEW);
+        let stored = stored.ok_or_else(|| Error::not_found(format!("view {note}")))?;
+        let flags = stored.text(folder::FLAGS_ITEM).unwrap_or_default();
+        if ViewKind::of_letters(flags).folder != view.kind.folder {
+            return Err(Error::invalid(format!("view {:?}", view.title), "a folder stays a folder, and a view a view"));
+        }
+        if view.kind.folder && stored.text(folder::TITLE_ITEM) != Some(&view.title) {
+            return Err(Error::invalid(format!("folder {:?}", view.title), "it gets another name by being renamed"));
+        }
+        view.check(ViewId(note.0))?;
+        self.check_view_name(view, Some(note))?;
+        let mut items = view.items();
+        let is_designed = |item: &Item| DESIGN_ITEMS.iter().any(|name| item.is_named(name));
+        items.extend(stored.items.into_iter().filter(|item| !is_designed(item)));
+        self.note_update(note, expected, &items, &stored.blobs)
+    }
+
+    /// Deletes a view with its index.
+    pub fn view_delete(&mut self, note: NoteId) -> Result<()> {
+        self.check_may_design_folders()?;
+        let stored = self.note(note)?.filter(|stored| stored.header.class == NoteClass::VIEW);
+        let flags = stored.as_ref().and_then(|stored| stored.text(folder::FLAGS_ITEM));
+        if flags.is_none_or(|flags| ViewKind::of_letters(flags).folder) {
+            return Err(Error::not_found(format!("view {note}")));
+        }
+        self.note_delete(note)?;
+        Ok(())
+    }
+
+    fn check_view_name(&self, view: &ViewNote, own: Option<NoteId>) -> Result<()> {
+        for note in reading::load_design_notes(self.store, self.part.database, NoteClass::VIEW)? {
+            let Some(summary) = reading::load_summary(self.store, self.part.database, note)? else { continue };
+            let other = ViewNote::of_items(&summary.items).filter(|other| !other.kind.folder && Some(note) != own);
+            if other.is_some_and(|other| other.is_named(&view.title)) {
+                return Err(Error::Exists { what: format!("view {}", view.title) });
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells whether the caller may make, change and delete notes of a class, what else they need for it aside.
+    pub(crate) fn check_may_design(&self, class: NoteClass) -> Result<()> {
+        match class {
+            NoteClass::DOCUMENT => Ok(()),
+            NoteClass::VIEW => self.check_may_design_folders(),
+            NoteClass::ACL => Err(Error::invalid("the access control list", "is changed as a whole and never deleted")),
+            NoteClass::PROFILE => Err(Error::invalid("a profile document", "is set and deleted by its name")),
+            _ => self.require_level(AclLevel::Designer),
+        }
+    }
+
+    fn check_may_design_folders(&self) -> Result<()> {
+        if self.part.grant.flags().has(AclFlags::CREATE_FOLDER) {
+            return Ok(());
+        }
+        self.require_level(AclLevel::Designer)
+    }
+
+    fn new_folder_state(&mut self) -> FolderState {
+        let seconds = u32::try_from(self.part.now.seconds()).unwrap_or(1);
+        let uid_validity = seconds.max(self.part.counters.uid_validity.saturating_add(1));
+        self.part.counters.uid_validity = uid_validity;
+        FolderState { uid_validity, uid_next: Uid(1), highest_modseq: self.part.modseq }
+    }
+}
+
+fn check_attribute(name: &str) -> Result<()> {
+    if name.eq_ignore_ascii_case(folder::READERS_ITEM) {
+        return Err(Error::invalid(
+            folder::READERS_ITEM,
+            "names, and no text: who may know of a folder is set as such",
+        ));
+    }
+    Ok(())
+}
+
+fn check_title(title: &str, others: &[FolderDesign]) -> Result<()> {
+    if title.is_empty() || title.len() > FOLDER_NAME_BYTES_MAX || title.chars().any(char::is_control) {
+        return Err(Error::invalid(format!("folder name {title:?}"), "empty, too long or with control characters"));
+    }
+    if title.split('/').any(str::is_empty) || title.split('/').count() > base::limits::FOLDER_DEPTH_MAX {
+        return Err(Error::invalid(format!("folder name {title:?}"), "has empty levels or too many of them"));
+    }
+    if others.iter().any(|other| other.title == title) {
+        return Err(Error::Exists { what: format!("folder {title}") });
+    }
+    Ok(())
+}
