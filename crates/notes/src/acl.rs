@@ -96,7 +96,7 @@ impl AclFlags {
     pub const NO_DELETE: Self = Self(0x0004);
     /// May create personal agents. Without effect: there are none yet.
     pub const CREATE_PERSONAL_AGENT: Self = Self(0x0008);
-    /// May create personal folders and views. Without effect: there are none yet.
+    /// May create personal folders and views.
     pub const CREATE_PERSONAL_FOLDER: Self = Self(0x0010);
     /// May create, change and delete shared folders and views.
     pub const CREATE_FOLDER: Self = Self(0x0080);

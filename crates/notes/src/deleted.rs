@@ -22,7 +22,7 @@ use crate::database::{Database, damaged};
 use crate::error::{Error, Result};
 use crate::keys::{self, Part as Record};
 use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, FOLDERS_PER_NOTE_MAX};
-use crate::note::{Header, Marks, Note, NoteFlags, Summary};
+use crate::note::{Header, Marks, Note, NoteClass, NoteFlags, Summary};
 use crate::reading::{self, Reading};
 use crate::view::record::IndexRecord;
 use crate::writer::Writer;
@@ -187,10 +187,13 @@ impl Writer<'_, '_> {
     /// Gives the summary of a note that the caller may delete.
     fn deletable(&mut self, note: NoteId) -> Result<Option<Summary>> {
         let Some(summary) = self.visible(note)? else { return Ok(None) };
+        let class = self.require(note)?.after.class;
+        if class == NoteClass::VIEW && self.is_own(&summary.items) {
+            return Ok(Some(summary));
+        }
         if !self.part.grant.may_delete(&summary.items) {
             return Err(self.not_author(note));
         }
-        let class = self.require(note)?.after.class;
         self.check_may_design(class)?;
         Ok(Some(summary))
     }

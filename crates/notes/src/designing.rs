@@ -8,9 +8,10 @@ use crate::collection;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderDesign, FolderState, FolderWeigh};
 use crate::folder_reader::FolderReader;
-use crate::item::Item;
+use crate::item::{self, Item};
 use crate::limits::{FOLDER_READERS_MAX, VIEWS_PER_DATABASE_MAX};
 use crate::note::{NewNote, NoteClass};
+use crate::personal;
 use crate::reading;
 use crate::transaction::OpenFolder;
 use crate::view::note::{FORMAT_ITEM, READERS_ITEM, SELECTION_ITEM, ViewKind, ViewNote};
@@ -23,18 +24,28 @@ impl Writer<'_, '_> {
     /// Makes a folder. `attributes` become text items of its design note.
     pub fn folder_create(&mut self, title: &str, attributes: &[(&str, &str)]) -> Result<ViewId> {
         self.check_may_design_folders()?;
-        // The name of one that is hidden from the caller is taken, too.
-        let folders = self.all_folders()?;
-        check_title(title, &folders)?;
-        if folders.len() >= VIEWS_PER_DATABASE_MAX {
+        self.make_folder(title, attributes, None)
+    }
+
+    /// Makes a folder of the caller's own, whom nobody else sees.
+    pub fn folder_create_personal(&mut self, title: &str, attributes: &[(&str, &str)]) -> Result<ViewId> {
+        let owner = self.new_owner()?;
+        self.make_folder(title, attributes, Some(&owner))
+    }
+
+    fn make_folder(&mut self, title: &str, attributes: &[(&str, &str)], owner: Option<&Name>) -> Result<ViewId> {
+        self.check_folder_title(title, None)?;
+        if self.all_folders()?.len() >= VIEWS_PER_DATABASE_MAX {
             return Err(Error::Limit { what: "folders of a database", max: VIEWS_PER_DATABASE_MAX });
         }
-        let mut items = vec![Item::text(folder::TITLE_ITEM, title), Item::text(folder::FLAGS_ITEM, "F")];
+        let kind = ViewKind { folder: true, private: owner.is_some(), ..ViewKind::default() };
+        let mut items = vec![Item::text(folder::TITLE_ITEM, title), Item::text(folder::FLAGS_ITEM, kind.letters())];
         for (name, value) in attributes {
             check_attribute(name)?;
             items.push(Item::text(*name, *value));
         }
-        let note = self.note_create(NewNote::of_class(NoteClass::VIEW, items))?;
+        items.extend(owner.map(|owner| Item::readers(folder::READERS_ITEM, vec![owner.canonical().to_owned()])));
+        let note = self.make_design(owner, NewNote::of_class(NoteClass::VIEW, items))?;
         let view = ViewId(note.0);
         let state = self.new_folder_state();
         let id = folder::collection_id(self.number(), view);
@@ -44,11 +55,21 @@ impl Writer<'_, '_> {
         Ok(view)
     }
 
+    /// Makes a design note: one of the caller's own needs no right to make documents.
+    fn make_design(&mut self, owner: Option<&Name>, new: NewNote) -> Result<NoteId> {
+        if owner.is_some() { self.make(new) } else { self.note_create(new) }
+    }
+
+    /// Refuses a title that no folder can have, or that another one has. The name of one that is hidden from the caller is taken, too, unless it is somebody's own.
+    fn check_folder_title(&self, title: &str, own: Option<ViewId>) -> Result<()> {
+        let folders = self.all_folders()?;
+        let others = folders.iter().filter(|other| Some(other.view) != own && self.takes_names(other.owner().as_ref()));
+        check_title(title, others)
+    }
+
     /// Gives a folder another name.
     pub fn folder_rename(&mut self, folder: ViewId, title: &str) -> Result<()> {
-        let folders = self.all_folders()?;
-        let others: Vec<FolderDesign> = folders.iter().filter(|other| other.view != folder).cloned().collect();
-        check_title(title, &others)?;
+        self.check_folder_title(title, Some(folder))?;
         self.folder_set(folder, folder::TITLE_ITEM, Some(title))
     }
 
@@ -69,8 +90,8 @@ impl Writer<'_, '_> {
     }
 
     fn folder_design(&mut self, folder: ViewId, name: &str, item: Option<Item>) -> Result<()> {
-        self.check_may_design_folders()?;
         let note = NoteId(folder.0);
+        self.check_may_design_view(note)?;
         let mut design = self.note(note)?.ok_or_else(|| Error::not_found(format!("folder {folder}")))?;
         design.items.retain(|item| !item.is_named(name));
         design.items.extend(item);
@@ -80,7 +101,7 @@ impl Writer<'_, '_> {
 
     /// Deletes a folder, which must be empty.
     pub fn folder_delete(&mut self, folder: ViewId) -> Result<()> {
-        self.check_may_design_folders()?;
+        self.check_may_design_view(NoteId(folder.0))?;
         self.require_known(folder)?;
         // What is hidden from the caller counts too.
         if FolderReader::open(self.store, self.part.database, folder)?.totals()?.count > 0 {
@@ -95,7 +116,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Makes a view.
+    /// Makes a view; a private one is the caller's own, whatever it says of its readers.
     pub fn view_create(&mut self, view: &ViewNote) -> Result<NoteId> {
         self.view_create_with(view, Vec::new())
     }
@@ -108,20 +129,27 @@ impl Writer<'_, '_> {
                 "a folder is made as one and then gets its columns",
             ));
         }
-        self.check_may_design_folders()?;
+        let owner = if view.kind.private {
+            Some(self.new_owner()?)
+        } else {
+            self.check_may_design_folders()?;
+            None
+        };
         let count = reading::load_design_notes(self.store, self.part.database, NoteClass::VIEW)?.len();
         if count >= VIEWS_PER_DATABASE_MAX {
             return Err(Error::Limit { what: "views of a database", max: VIEWS_PER_DATABASE_MAX });
         }
         view.check(ViewId(self.part.counters.next_note.0))?;
         self.check_view_name(view, None)?;
-        self.note_create(NewNote::of_class(NoteClass::VIEW, [view.items(), more].concat()))
+        let readers = owner.as_ref().map_or_else(|| view.readers.clone(), |owner| vec![owner.canonical().to_owned()]);
+        let items = [ViewNote { readers, ..view.clone() }.items(), more].concat();
+        self.make_design(owner.as_ref(), NewNote::of_class(NoteClass::VIEW, items))
     }
 
     /// Replaces the design of a view, or gives columns to a folder, unless somebody saved it since the caller read sequence number `expected`. Items of
     /// the design note that the design knows nothing of stay.
     pub fn view_update(&mut self, note: NoteId, expected: u32, view: &ViewNote) -> Result<u32> {
-        self.check_may_design_folders()?;
+        self.check_may_design_view(note)?;
         let stored = self.note(note)?.filter(|stored| stored.header.class == NoteClass::VIEW);
         let stored = stored.ok_or_else(|| Error::not_found(format!("view {note}")))?;
         let flags = stored.text(folder::FLAGS_ITEM).unwrap_or_default();
@@ -133,7 +161,9 @@ impl Writer<'_, '_> {
         }
         view.check(ViewId(note.0))?;
         self.check_view_name(view, Some(note))?;
-        let mut items = view.items();
+        let is_own = view.kind.private && self.is_own(&stored.items);
+        let readers = if is_own { view_readers(&stored.items) } else { view.readers.clone() };
+        let mut items = ViewNote { readers, ..view.clone() }.items();
         let is_designed = |item: &Item| DESIGN_ITEMS.iter().any(|name| item.is_named(name));
         items.extend(stored.items.into_iter().filter(|item| !is_designed(item)));
         self.note_update(note, expected, &items, &stored.blobs)
@@ -141,7 +171,7 @@ impl Writer<'_, '_> {
 
     /// Deletes a view with its index.
     pub fn view_delete(&mut self, note: NoteId) -> Result<()> {
-        self.check_may_design_folders()?;
+        self.check_may_design_view(note)?;
         let stored = self.note(note)?.filter(|stored| stored.header.class == NoteClass::VIEW);
         let flags = stored.as_ref().and_then(|stored| stored.text(folder::FLAGS_ITEM));
         if flags.is_none_or(|flags| ViewKind::of_letters(flags).folder) {
@@ -155,6 +185,7 @@ impl Writer<'_, '_> {
         for note in reading::load_design_notes(self.store, self.part.database, NoteClass::VIEW)? {
             let Some(summary) = reading::load_summary(self.store, self.part.database, note)? else { continue };
             let other = ViewNote::of_items(&summary.items).filter(|other| !other.kind.folder && Some(note) != own);
+            let other = other.filter(|_| self.takes_names(personal::owner_of(&summary.items).as_ref()));
             if other.is_some_and(|other| other.is_named(&view.title)) {
                 return Err(Error::Exists { what: format!("view {}", view.title) });
             }
@@ -173,11 +204,18 @@ impl Writer<'_, '_> {
         }
     }
 
+    /// Checks that the caller may change or delete the folder or view of a design note.
+    fn check_may_design_view(&self, note: NoteId) -> Result<()> {
+        if self.is_own_design(note)? { Ok(()) } else { self.check_may_design_folders() }
+    }
+
     fn check_may_design_folders(&self) -> Result<()> {
-        if self.part.grant.flags().has(AclFlags::CREATE_FOLDER) {
-            return Ok(());
-        }
-        self.require_level(AclLevel::Designer)
+        if self.may_design_folders() { Ok(()) } else { self.require_level(AclLevel::Designer) }
+    }
+
+    /// Tells whether the caller may make, change and delete shared folders and views.
+    pub(crate) fn may_design_folders(&self) -> bool {
+        self.part.grant.flags().has(AclFlags::CREATE_FOLDER) || self.part.grant.level() >= AclLevel::Designer
     }
 
     fn new_folder_state(&mut self) -> FolderState {
@@ -186,6 +224,11 @@ impl Writer<'_, '_> {
         self.part.counters.uid_validity = uid_validity;
         FolderState { uid_validity, uid_next: Uid(1), highest_modseq: self.part.modseq }
     }
+}
+
+/// Gives whom a design note lets see the view.
+fn view_readers(items: &[Item]) -> Vec<String> {
+    item::find(items, READERS_ITEM).map(|item| item.value.texts().to_vec()).unwrap_or_default()
 }
 
 fn check_attribute(name: &str) -> Result<()> {
@@ -198,14 +241,14 @@ fn check_attribute(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn check_title(title: &str, others: &[FolderDesign]) -> Result<()> {
+fn check_title<'f>(title: &str, mut others: impl Iterator<Item = &'f FolderDesign>) -> Result<()> {
     if title.is_empty() || title.len() > FOLDER_NAME_BYTES_MAX || title.chars().any(char::is_control) {
         return Err(Error::invalid(format!("folder name {title:?}"), "empty, too long or with control characters"));
     }
     if title.split('/').any(str::is_empty) || title.split('/').count() > base::limits::FOLDER_DEPTH_MAX {
         return Err(Error::invalid(format!("folder name {title:?}"), "has empty levels or too many of them"));
     }
-    if others.iter().any(|other| other.title == title) {
+    if others.any(|other| other.title == title) {
         return Err(Error::Exists { what: format!("folder {title}") });
     }
     Ok(())

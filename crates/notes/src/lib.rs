@@ -55,6 +55,7 @@ mod drop;
 mod folder_image;
 mod hidden;
 mod keys;
+mod personal;
 
 pub use access::{Access, AtLeast, Grant, Level, level};
 pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, Authentication, Identity};

@@ -56,6 +56,9 @@ pub const KEYWORDS_PER_NOTE_MAX: usize = 128;
 /// Longest keyword, in bytes.
 pub const KEYWORD_BYTES_MAX: usize = 128;
 
+/// Most personal folders and views that one person has in a database.
+pub const PERSONAL_VIEWS_MAX: usize = 200;
+
 /// Most folders and views of one database.
 pub const VIEWS_PER_DATABASE_MAX: usize = 10_000;
 

@@ -171,6 +171,11 @@ impl Writer<'_, '_> {
     /// Replaces the items of a note, unless somebody saved it since the caller read sequence number `expected`.
     pub fn note_update(&mut self, note: NoteId, expected: u32, items: &[Item], blobs: &[BlobId]) -> Result<u32> {
         let summary = self.editable(note)?;
+        // Who may change it because it is theirs makes nothing shared of it.
+        let is_theirs = self.require(note)?.after.class == NoteClass::VIEW && !self.may_design_folders();
+        if is_theirs && !self.is_own(items) {
+            return Err(self.not_author(note));
+        }
         self.replace_items(note, expected, &summary, (items, blobs))
     }
 
@@ -226,7 +231,8 @@ impl Writer<'_, '_> {
 
     /// Puts a note into a folder; gives the UID that it has or gets there.
     pub fn folder_add(&mut self, note: NoteId, folder: ViewId) -> Result<Uid> {
-        self.require_level(AclLevel::Author)?;
+        self.require_filing(folder)?;
+        self.require_known(folder)?;
         if self.visible(note)?.is_none() {
             return Err(Error::not_found(format!("note {note}")));
         }
@@ -244,7 +250,7 @@ impl Writer<'_, '_> {
 
     /// Takes a note out of a folder; the note lives on. Tells whether it was there.
     pub fn folder_remove(&mut self, note: NoteId, folder: ViewId) -> Result<bool> {
-        self.require_level(AclLevel::Author)?;
+        self.require_filing(folder)?;
         if self.visible(note)?.is_none() || self.is_unknown(folder)? {
             return Ok(false);
         }
@@ -358,6 +364,9 @@ impl Writer<'_, '_> {
     pub(crate) fn editable(&mut self, note: NoteId) -> Result<Summary> {
         let summary = self.visible(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
         let (class, flags) = (self.require(note)?.after.class, self.require(note)?.after.flags);
+        if class == NoteClass::VIEW && self.is_own(&summary.items) {
+            return Ok(summary);
+        }
         let is_public = flags.has(NoteFlags::PUBLIC) && self.part.grant.may_write_public();
         if !is_public && !self.part.grant.may_edit(&summary.items) {
             return Err(self.not_author(note));

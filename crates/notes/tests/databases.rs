@@ -18,6 +18,8 @@ mod matrix;
 mod model;
 #[path = "databases/notes.rs"]
 mod notes_and_items;
+#[path = "databases/personal.rs"]
+mod personal;
 #[path = "databases/profiles.rs"]
 mod profiles;
 #[path = "databases/public.rs"]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use base::{Modseq, Name, NoteId, Uid, Unid, ViewId};
 use notes::view::build::BuildOptions;
 use notes::view::design::{Column, ViewDesign};
-use notes::view::note::ViewNote;
+use notes::view::note::{ViewKind, ViewNote};
 use notes::{
     Access, Acl, AclEntry, AclFlags, AclLevel, Authentication, Database, DatabaseOptions, FolderReader, Identity, Item,
     Level, Marks, NewNote, OnConflict, PublicReading, Reading, SaveOptions, Value, Writer, level,
@@ -296,12 +296,15 @@ enum Needs {
     CreatePublic,
     /// That something may be put in, if only public documents.
     Enter,
+    /// A name, and the flag that a level includes; a password takes it from nobody.
+    Personal,
     /// The server itself.
     Server,
 }
 
 impl Needs {
     fn met(self, level: AclLevel, exposure: Exposure, who: Who) -> bool {
+        let includes_flags = level >= Designer;
         let level = level.min(who.at_most());
         let is_seen = exposure != Exposure::Hidden;
         let is_named = who != Who::Nobody;
@@ -318,6 +321,7 @@ impl Needs {
             Self::Create => level >= AclLevel::Depositor && level != AclLevel::Reader,
             Self::CreatePublic => is_public || Self::Create.met(level, exposure, who),
             Self::Enter => is_public || level >= AclLevel::Depositor,
+            Self::Personal => includes_flags && is_named,
             Self::Server => false,
         }
     }
@@ -326,7 +330,7 @@ impl Needs {
 type Row = (&'static str, Needs, fn(&Case) -> bool);
 
 use AclLevel::{Author, Designer, Manager, Reader};
-use Needs::{Change, Create, CreatePublic, Delete, Enter, From, Note, Own, Public, Seen, Server};
+use Needs::{Change, Create, CreatePublic, Delete, Enter, From, Note, Own, Personal, Public, Seen, Server};
 
 const READING: &[Row] = &[
     ("Reading::header", Note(Reader), |c| c.read(|r| Ok(r.header(c.note)?.is_some()))),
@@ -481,6 +485,7 @@ const WRITING: &[Row] = &[
     ("Writer::mark_unread_by", Server, |c| c.write(|w| w.mark_unread_by(&Name::new(ANN), &[c.note]).map(|()| true))),
     ("Writer::batch", Server, |c| c.write(|w| w.batch().map(|_| true))),
     ("Writer::folder_create", From(Designer), |c| c.write(|w| w.folder_create("H", &[]).map(|_| true))),
+    ("Writer::folder_create_personal", Personal, |c| c.write(|w| w.folder_create_personal("H", &[]).map(|_| true))),
     ("Writer::folder_rename", From(Designer), |c| c.write(|w| w.folder_rename(c.other, "H").map(|()| true))),
     ("Writer::folder_set", From(Designer), |c| c.write(|w| w.folder_set(c.other, "$X", Some("1")).map(|()| true))),
     ("Writer::folder_readers_set", From(Designer), |c| {
@@ -491,6 +496,10 @@ const WRITING: &[Row] = &[
         c.write(|w| w.folder_delete(c.folder).map(|()| true))
     }),
     ("Writer::view_create", From(Designer), |c| c.write(|w| w.view_create(&view("New")).map(|_| true))),
+    ("Writer::view_create of a private one", Personal, |c| {
+        let kind = ViewKind { private: true, ..ViewKind::default() };
+        c.write(|w| w.view_create(&ViewNote { kind, ..view("New") }).map(|_| true))
+    }),
     ("Writer::view_update", From(Designer), |c| c.write(|w| w.view_update(c.view, 1, &view("New")).map(|_| true))),
     ("Writer::view_delete", From(Designer), |c| c.write(|w| w.view_delete(c.view).map(|()| true))),
     ("Writer::profile_set", From(Author), |c| c.write(|w| w.profile_set("New", None, &[], &[]).map(|_| true))),
@@ -555,6 +564,12 @@ const FLAGS: &[(AclLevel, AclFlags, &str, [bool; 2])] = &[
     (AclLevel::Editor, AclFlags::CREATE_FOLDER, "Writer::view_create", [false, true]),
     (AclLevel::Editor, AclFlags::CREATE_FOLDER, "Writer::note_create of design", [false, false]),
     (Author, AclFlags::CREATE_FOLDER, "Writer::folder_create", [false, false]),
+    (Reader, AclFlags::CREATE_PERSONAL_FOLDER, "Writer::folder_create_personal", [false, true]),
+    (AclLevel::Editor, AclFlags::CREATE_PERSONAL_FOLDER, "Writer::folder_create_personal", [false, true]),
+    (Reader, AclFlags::CREATE_PERSONAL_FOLDER, "Writer::view_create of a private one", [false, true]),
+    (AclLevel::Depositor, AclFlags::CREATE_PERSONAL_FOLDER, "Writer::folder_create_personal", [false, false]),
+    (Reader, AclFlags::CREATE_PERSONAL_FOLDER, "Writer::folder_create", [false, false]),
+    (AclLevel::Editor, AclFlags::CREATE_PERSONAL_FOLDER, "Writer::view_create", [false, false]),
     (AclLevel::NoAccess, AclFlags::PUBLIC_READER, "PublicReading::header", [false, false]),
     (AclLevel::NoAccess, AclFlags::PUBLIC_READER, "Reading::header", [false, false]),
     (AclLevel::NoAccess, AclFlags::PUBLIC_WRITER, "Writer::note_create", [false, false]),

@@ -1,0 +1,150 @@
+//! Folders and views of one person: what their owner may, whatever the level, and that nobody else has them.
+
+use std::sync::Arc;
+
+use base::{NoteId, ViewId};
+use notes::view::design::{Column, ViewDesign};
+use notes::view::note::{ViewKind, ViewNote};
+use notes::{Acl, AclEntry, AclFlags, AclLevel, Database, Error, Item, NewNote, NoteClass};
+
+use crate::world::{World, assert_sound, reader};
+
+const ANN: &str = "Ann/Acme";
+const BOB: &str = "Bob/Acme";
+const CAROL: &str = "Carol/Acme";
+
+/// Ann manages the database; Bob and Carol are readers who may have folders of their own.
+fn world() -> (World, Arc<Database>, NoteId) {
+    let world = World::new();
+    let database = world.database(&[]);
+    let mut acl = Acl::private(&base::Name::new(ANN));
+    for name in [BOB, CAROL] {
+        acl.entries.push(AclEntry { flags: AclFlags::CREATE_PERSONAL_FOLDER, ..AclEntry::new(name, AclLevel::Reader) });
+    }
+    world.write(&database, ANN, |writer| writer.acl_set(acl)).expect("she manages it");
+    let new = NewNote::document(vec![Item::text("Form", "Memo"), Item::text("Subject", "plan")]);
+    let note = world.write(&database, ANN, |writer| writer.note_create(new)).expect("made");
+    (world, database, note)
+}
+
+fn folders(database: &Arc<Database>, who: &str) -> Vec<String> {
+    let access = reader(database, who).expect("a reader");
+    let folders = access.read().expect("a snapshot").folders().expect("a list");
+    folders.iter().map(|folder| folder.title.clone()).collect()
+}
+
+fn view(title: &str, private: bool) -> ViewNote {
+    let columns = vec![Column { title: "Subject".into(), item: "Subject".into(), ..Column::default() }];
+    ViewNote {
+        title: title.into(),
+        kind: ViewKind { private, ..ViewKind::default() },
+        selection: "SELECT @All".into(),
+        design: ViewDesign { columns, ..ViewDesign::default() },
+        ..ViewNote::default()
+    }
+}
+
+fn is_denied<T: std::fmt::Debug>(outcome: notes::Result<T>) -> bool {
+    matches!(outcome, Err(Error::AccessDenied { .. } | Error::NotAuthor { .. }))
+}
+
+fn is_unknown<T: std::fmt::Debug>(outcome: notes::Result<T>) -> bool {
+    matches!(outcome, Err(Error::NotFound { .. }))
+}
+
+#[test]
+fn a_reader_keeps_a_folder_that_nobody_else_sees() {
+    let (world, database, note) = world();
+    let own = |who: &str| world.write(&database, who, |writer| writer.folder_create_personal("Mine", &[]));
+    let folder = own(BOB).expect("he may");
+    assert!(matches!(own(BOB), Err(Error::Exists { .. })), "he has one of that name");
+    own(CAROL).expect("his name for it is free for others");
+    world.write(&database, ANN, |writer| writer.folder_create("Mine", &[])).expect("and for shared ones");
+    assert_eq!(
+        (folders(&database, BOB).len(), folders(&database, CAROL).len(), folders(&database, ANN).len()),
+        (2, 2, 1)
+    );
+
+    world.write(&database, BOB, |writer| writer.folder_add(note, folder)).expect("he files what he may read");
+    for other in [ANN, CAROL] {
+        assert!(world.write(&database, other, |writer| writer.folder_add(note, folder)).is_err());
+        assert!(is_unknown(world.write(&database, other, |writer| writer.folder_read(folder).map(|_| ()))));
+        assert!(world.write(&database, other, |writer| writer.folder_rename(folder, "Hers")).is_err());
+        assert!(world.write(&database, other, |writer| writer.folder_delete(folder)).is_err());
+    }
+    world.write(&database, BOB, |writer| writer.folder_rename(folder, "His")).expect("it is his");
+    assert!(folders(&database, BOB).contains(&"His".to_owned()));
+    assert!(world.write(&database, BOB, |writer| writer.folder_remove(note, folder)).expect("he may"));
+    world.write(&database, BOB, |writer| writer.folder_delete(folder)).expect("it is his, and empty");
+    assert_eq!(folders(&database, BOB), ["Mine"]);
+    assert_sound(&database);
+}
+
+#[test]
+fn what_is_ones_own_opens_nothing_that_is_shared() {
+    let (world, database, note) = world();
+    let shared = world.write(&database, ANN, |writer| writer.folder_create("Shared", &[])).expect("made");
+    let folder = world.write(&database, BOB, |writer| writer.folder_create_personal("Mine", &[])).expect("he may");
+    assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_add(note, shared))));
+    assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_rename(shared, "His"))));
+    // It cannot be made a shared one, nor somebody else's.
+    assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_set(folder, "$Flags", Some("F")))));
+    assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_readers_set(folder, &[]))));
+    assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_readers_set(folder, &[CAROL.to_owned()]))));
+    world.write(&database, BOB, |writer| writer.folder_set(folder, "$Colour", Some("red"))).expect("it is his");
+    // Nor is a note of another class his because it says so.
+    let forged = vec![Item::text("$Flags", "V"), Item::readers("$Readers", vec![BOB.into()])];
+    let new = NewNote::document(forged);
+    let document = world.write(&database, ANN, |writer| writer.note_create(new)).expect("made");
+    assert!(is_denied(world.write(&database, BOB, |writer| writer.note_update(document, 1, &[], &[]))));
+    assert!(is_denied(world.write(&database, BOB, |writer| writer.note_delete(document))));
+    assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_add(note, ViewId(document.0)))));
+    assert!(is_denied(world.write(&database, BOB, |writer| {
+        let items = vec![Item::text("$TITLE", "x"), Item::text("$Flags", "FV")];
+        writer.note_create(NewNote::of_class(NoteClass::VIEW, items))
+    })));
+}
+
+#[test]
+fn a_private_view_is_its_makers() {
+    let (world, database, _) = world();
+    let claimed = ViewNote { readers: vec![CAROL.into()], ..view("Mine", true) };
+    let note = world.write(&database, BOB, |writer| writer.view_create(&claimed)).expect("he may");
+    assert!(is_denied(world.write(&database, BOB, |writer| writer.view_create(&view("Shared", false)))));
+    world.write(&database, CAROL, |writer| writer.view_create(&view("Mine", true))).expect("his name is free");
+    let seen = |who: &str| {
+        let access = reader(&database, who).expect("a reader");
+        let views = access.read().expect("a snapshot").views().expect("a list");
+        views.iter().map(|view| (view.view.title.clone(), view.view.readers.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(seen(BOB), [("Mine".to_owned(), vec!["CN=Bob/O=Acme".to_owned()])]);
+    assert_eq!((seen(CAROL).len(), seen(ANN).len()), (1, 0));
+
+    let access = reader(&database, BOB).expect("a reader");
+    assert!(access.view_refresh(note, 100).expect("an index").complete);
+    let reading = access.read().expect("a snapshot");
+    let opened = reading.view(note).expect("his");
+    assert_eq!(reading.view_rows(&opened, 0).expect("rows").count().expect("sound"), 1);
+
+    let renamed = world.write(&database, BOB, |writer| writer.view_update(note, 1, &view("His", true)));
+    assert_eq!(renamed.expect("it is his"), 2);
+    assert_eq!(seen(BOB)[0].1, ["CN=Bob/O=Acme"], "his it stays");
+    assert!(is_denied(world.write(&database, BOB, |writer| writer.view_update(note, 2, &view("His", false)))));
+    assert!(world.write(&database, CAROL, |writer| writer.view_delete(note)).is_err());
+    world.write(&database, BOB, |writer| writer.view_delete(note)).expect("it is his");
+    assert!(seen(BOB).is_empty());
+    assert_sound(&database);
+}
+
+#[test]
+fn nobody_has_any_number_of_them() {
+    let (world, database, _) = world();
+    let mut refused = None;
+    for number in 0..=notes::limits::PERSONAL_VIEWS_MAX {
+        let made = world.write(&database, BOB, |writer| writer.folder_create_personal(&number.to_string(), &[]));
+        refused = made.err();
+    }
+    let refused = refused.expect("the last one is too many").to_string();
+    assert!(refused.contains("personal folders"), "{refused}");
+    world.write(&database, CAROL, |writer| writer.folder_create_personal("Mine", &[])).expect("she has none yet");
+}
