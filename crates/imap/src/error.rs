@@ -51,7 +51,10 @@ impl Error {
         matches!(
             self,
             Self::Mail(
-                mail::Error::Damaged(_) | mail::Error::Notes(notes::Error::Store(_) | notes::Error::Damaged { .. })
+                mail::Error::Damaged(_)
+                    | mail::Error::Notes(
+                        notes::Error::Store(_) | notes::Error::Damaged { .. } | notes::Error::Newer { .. }
+                    )
             )
         )
     }
@@ -78,6 +81,7 @@ fn told_of_notes(error: &notes::Error) -> &'static str {
         notes::Error::Invalid { .. } => "[CANNOT] that cannot be stored",
         notes::Error::Limit { .. } => "[LIMIT] a limit would be passed",
         notes::Error::Store(_) => "[UNAVAILABLE] the store cannot do this now",
+        notes::Error::Newer { .. } => "[UNAVAILABLE] a newer server has written this; the administrator has been told",
         _ => "[SERVERBUG] a stored record is damaged; the administrator has been told",
     }
 }

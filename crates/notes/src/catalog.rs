@@ -16,6 +16,7 @@ use base::{DbNumber, Name, ReplicaId, Timestamp};
 
 use crate::error::{Error, Result};
 use crate::limits::PURGE_INTERVAL_DAYS;
+use crate::structure::Structure;
 
 /// What a database is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
@@ -146,41 +147,53 @@ pub struct DatabaseRecord {
     pub options: DatabaseOptions,
     /// The store that holds it; 0 until there is more than one.
     pub shard: u32,
+    /// Which forms its records have.
+    pub structure: Structure,
 }
 
 impl DatabaseRecord {
-    /// Gives the stored form: version 1 without what came later, which older programs read too; version 2 with a full-text index; version 3 where deleted
-    /// documents are kept.
+    /// Gives the stored form: version 4, which says the structure. Of databases of the oldest structure, as long as they are not upgraded, a version that
+    /// programs from before there was a number read too: 1, with a full-text index 2, where deleted documents are kept 3.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(128);
         let DatabaseOptions { full_text, keep_deleted_hours, .. } = self.options;
-        let version = match (full_text, keep_deleted_hours) {
-            (_, Some(_)) => 3,
-            (FullText::Off, None) => 1,
-            (_, None) => 2,
+        let version = match (self.structure, full_text, keep_deleted_hours) {
+            (structure, ..) if structure > Structure::OLDEST => 4,
+            (_, _, Some(_)) => 3,
+            (_, FullText::Off, None) => 1,
+            (_, _, None) => 2,
         };
-        out.u8(version).u32(self.number.0).text(&self.path).u64(self.replica_id.0).text(&self.title);
+        out.u8(version).u32(self.number.0);
+        if version >= 4 {
+            out.u16(self.structure.0);
+        }
+        out.text(&self.path).u64(self.replica_id.0).text(&self.title);
         out.u8(self.kind as u8).text(self.owner.canonical()).i64(self.created.0).u32(self.shard);
         out.u16(self.options.purge_interval_days).u8(self.options.switches());
         out.u64(self.options.quota_bytes.unwrap_or(u64::MAX));
         if version >= 2 {
             out.raw(&full_text.encode());
         }
-        if let Some(hours) = keep_deleted_hours {
-            out.u16(hours);
+        if version >= 3 {
+            out.u16(keep_deleted_hours.unwrap_or(0));
         }
         out.finish()
     }
 
-    /// Reads the stored form, also those of versions 1 and 2.
+    /// Reads the stored form of any version. What a newer structure adds behind the end is passed over, so that such a database is listed and can be
+    /// refused by its number.
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         let version = input.u8()?;
-        if !(1..=3).contains(&version) {
+        if !(1..=4).contains(&version) {
             return Err(Truncated);
         }
         let number = DbNumber(input.u32()?);
+        let structure = if version < 4 { Structure::OLDEST } else { Structure(input.u16()?) };
+        if structure < Structure::OLDEST {
+            return Err(Truncated);
+        }
         let path = input.text()?.to_owned();
         let replica_id = ReplicaId(input.u64()?);
         let title = input.text()?.to_owned();
@@ -197,7 +210,7 @@ impl DatabaseRecord {
             full_text: if version == 1 { FullText::Off } else { FullText::decode(input.u8()?, input.u8()?)? },
             keep_deleted_hours: if version < 3 { None } else { Some(input.u16()?).filter(|hours| *hours > 0) },
         };
-        Ok(Self { number, path, replica_id, title, kind, owner, created, options, shard })
+        Ok(Self { number, path, replica_id, title, kind, owner, created, options, shard, structure })
     }
 }
 

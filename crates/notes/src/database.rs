@@ -29,6 +29,7 @@ use crate::keyword::Keywords;
 use crate::limits::RECENT_CHANGES_MAX;
 use crate::note::{NewNote, NoteClass};
 use crate::reading::{self, Reading};
+use crate::structure::{self, Structure};
 use crate::transaction::Transaction;
 use crate::view::served::Views;
 
@@ -109,6 +110,7 @@ impl Notes {
             created: self.clock.now(),
             options: new.options,
             shard: 0,
+            structure: Structure::PRESENT,
         };
         let mut batch = Batch::new();
         batch.put(Table::Catalog, &path_key, &record.encode());
@@ -202,11 +204,27 @@ impl Notes {
 
     /// Changes title or options of a database. Durable on return.
     pub fn database_set(&self, access: &Access<level::Manager>, title: &str, options: DatabaseOptions) -> Result<()> {
+        self.record_change(access, |record| DatabaseRecord { title: title.to_owned(), options, ..record })
+    }
+
+    /// Says which structure a database has from now on. Durable on return.
+    pub(crate) fn database_structure_set(&self, access: &Access<level::Manager>, structure: Structure) -> Result<()> {
+        self.record_change(access, |record| {
+            assert!(record.structure <= structure, "a structure is raised and never lowered");
+            DatabaseRecord { structure, ..record }
+        })
+    }
+
+    fn record_change(
+        &self,
+        access: &Access<level::Manager>,
+        change: impl FnOnce(DatabaseRecord) -> DatabaseRecord,
+    ) -> Result<()> {
         access.grant()?;
         let _open = self.lock_open();
         let database = access.database();
         database.refuse_when_dropped()?;
-        let record = DatabaseRecord { title: title.to_owned(), options, ..database.record().as_ref().clone() };
+        let record = change(database.record().as_ref().clone());
         let mut batch = Batch::new();
         batch.put(Table::Catalog, &catalog::path_key(&record.path), &record.encode());
         self.commit_now(&batch)?;
@@ -292,6 +310,7 @@ impl Notes {
     }
 
     fn load(&self, record: DatabaseRecord) -> Result<Database> {
+        structure::refuse_newer(&record.path, record.structure)?;
         let reader = self.store.as_ref();
         let counters = reading::load_counters(reader, record.number)?;
         let database = Database::new(self, record, counters, Acl::default());

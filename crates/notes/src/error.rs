@@ -3,6 +3,7 @@
 use base::{NoteId, Unid};
 
 use crate::acl::AclLevel;
+use crate::structure::Structure;
 
 /// The result of an operation on databases and notes.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -37,6 +38,11 @@ pub enum Error {
     /// A named limit would be passed.
     #[error("too many or too much: {what} is limited to {max}")]
     Limit { what: &'static str, max: usize },
+    /// A newer program has written the database; nothing of it was read or changed. The operator uses that program.
+    #[error(
+        "database {database} has structure {structure}, this program knows structures up to {known}; use the newer program"
+    )]
+    Newer { database: String, structure: Structure, known: Structure },
     /// A stored record does not match its format. `doublet fixup` reports and repairs what is derivable.
     #[error("damaged {record} of note {note} in {database}")]
     Damaged { database: String, note: NoteId, record: &'static str },

@@ -13,6 +13,7 @@
 //! | [`follow`] | which databases changed |
 //! | [`evaluate`] | formulas over notes |
 //! | [`fixup`], [`purge`] | checking and repairing; forgetting old deletions |
+//! | [`structure`] | which forms the records have; bringing older ones to the present |
 //! | [`folder`], [`keyword`] | folders with UIDs and marks |
 //! | [`unread`] | what each user has read |
 //! | [`collection`] | the counted index under folders and views |
@@ -45,6 +46,7 @@ pub mod public;
 pub mod purge;
 pub mod reading;
 pub mod save;
+pub mod structure;
 pub mod transaction;
 pub mod unread;
 pub mod view;
@@ -73,5 +75,6 @@ pub use note::{Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, Not
 pub use public::PublicReading;
 pub use reading::Reading;
 pub use save::{OnConflict, SaveOptions, Saved};
+pub use structure::{Structure, Upgrade, UpgradeReport};
 pub use transaction::Transaction;
 pub use writer::Writer;

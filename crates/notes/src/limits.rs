@@ -35,6 +35,12 @@ pub const ACL_HISTORY_MAX: usize = 500;
 /// Most differences that one remembered change of an ACL tells; of more it tells the number.
 pub const ACL_DIFFERENCES_MAX: usize = 200;
 
+/// Notes that one step of an upgrade looks at, so that the database's lock is held briefly.
+pub const UPGRADE_NOTES_PER_STEP: usize = 500;
+
+/// Bytes at which a step of an upgrade ends.
+pub const UPGRADE_BYTES_PER_STEP: usize = 4 << 20;
+
 /// Most values of one list item.
 pub const LIST_VALUES_MAX: usize = 1_000_000;
 

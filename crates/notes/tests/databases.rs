@@ -26,6 +26,8 @@ mod profiles;
 mod public;
 #[path = "databases/save.rs"]
 mod save;
+#[path = "databases/structure.rs"]
+mod structure;
 #[path = "databases/view_reading.rs"]
 mod view_reading;
 #[path = "databases/views.rs"]

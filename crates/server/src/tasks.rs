@@ -71,8 +71,8 @@ fn purge_stubs(core: &Core, report: &mut Report<'_>) -> Result<Option<String>, F
     for (done, facts) in (0..).zip(databases) {
         step(report, Progress { what: "purging stubs".to_owned(), done, total, unit: Unit::Databases })?;
         let database = match core.notes.database_open(&facts.path) {
-            // It was deleted or renamed since.
-            Err(notes::Error::NotFound { .. }) => continue,
+            // It was deleted or renamed since, or is left alone.
+            Err(notes::Error::NotFound { .. } | notes::Error::Newer { .. }) => continue,
             other => other?,
         };
         loop {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::Name;
 use notes::{
     Access, Acl, AclLevel, DatabaseKind, DatabaseOptions, DatabaseRecord, FullText, Identity, Item, NewDatabase,
-    NewNote, level,
+    NewNote, Structure, level,
 };
 use store::{KeyRange, Read, Table};
 
@@ -72,9 +72,15 @@ fn title_and_options_are_kept() {
 #[test]
 fn a_record_of_any_version_is_read() {
     let world = World::new();
-    let record = world.database(&[]).record().as_ref().clone();
+    let present = world.database(&[]).record().as_ref().clone();
+    let version_4 = present.encode();
+    assert_eq!((version_4[0], DatabaseRecord::decode(&version_4).as_ref()), (4, Ok(&present)));
+    let options = DatabaseOptions { keep_deleted_hours: Some(3), full_text: FullText::Hourly, ..present.options };
+    let full = DatabaseRecord { options, ..present.clone() };
+    assert_eq!(DatabaseRecord::decode(&full.encode()).as_ref(), Ok(&full));
+    let record = DatabaseRecord { structure: Structure::OLDEST, ..present };
     let version_1 = record.encode();
-    assert_eq!(version_1[0], 1, "what older programs can read is written for them");
+    assert_eq!(version_1[0], 1, "a database that is not upgraded stays readable for the programs that made it");
     assert_eq!(DatabaseRecord::decode(&version_1).as_ref(), Ok(&record));
     for full_text in [FullText::Immediate, FullText::Hourly, FullText::Daily(0), FullText::Daily(23)] {
         let options = DatabaseOptions { full_text, ..record.options };
@@ -82,6 +88,9 @@ fn a_record_of_any_version_is_read() {
         let bytes = record.encode();
         assert_eq!((bytes[0], DatabaseRecord::decode(&bytes).as_ref()), (2, Ok(&record)));
     }
+    let mut zero = version_4;
+    zero[5..7].fill(0);
+    assert!(DatabaseRecord::decode(&zero).is_err(), "there is no structure 0");
     for end in [[3, 24], [1, 1], [4, 0]] {
         let mut wrong = version_1.clone();
         wrong[0] = 2;

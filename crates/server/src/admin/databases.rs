@@ -1,13 +1,15 @@
 //! `doublet db`: the databases of the server, whatever they hold.
 
 use base::limits::DATABASE_TITLE_BYTES_MAX;
-use notes::{Access, Acl, AclEntry, AclKind, AclLevel, DatabaseKind, DatabaseRecord, NewDatabase, level};
+use notes::{
+    Access, Acl, AclEntry, AclKind, AclLevel, DatabaseKind, DatabaseRecord, NewDatabase, Structure, Upgrade, level,
+};
 use serde_json::{Value, json};
 use store::{KeyRange, Table};
 
 use super::answer::{moment, record};
 use super::people::{manager, read_quota};
-use super::request::{DbChange, DbRequest, Switch};
+use super::request::{CompactRequest, DbChange, DbRequest, Switch};
 use super::{Answer, Failure, Outcome, Progress, Report, Unit, access, deleted, full_text, step};
 use crate::config::units::Span;
 use crate::core::Core;
@@ -32,7 +34,7 @@ pub(super) fn execute(core: &Core, request: DbRequest, report: &mut Report<'_>) 
         DbRequest::Delete { path, force } => delete(core, &path, force),
         DbRequest::Index(request) => full_text::index(core, &request, report),
         DbRequest::Search(request) => full_text::search(core, &request),
-        DbRequest::Compact { path } => compact(core, path.as_deref(), report),
+        DbRequest::Compact(request) => compact(core, &request, report),
     }
 }
 
@@ -47,6 +49,7 @@ fn row(database: &DatabaseRecord) -> Value {
         ("title", json!(database.title)),
         ("kind", json!(database.kind.name())),
         ("replica_id", json!(database.replica_id.to_text())),
+        ("structure", json!(database.structure.0)),
         ("created_at", moment(Some(database.created))),
     ])
 }
@@ -205,6 +208,8 @@ fn show(core: &Core, path: &str) -> Outcome {
         ("kind", json!(facts.kind.name())),
         ("replica_id", json!(facts.replica_id.to_text())),
         ("number", json!(facts.number.0)),
+        ("structure", json!(facts.structure.0)),
+        ("structure_present", json!(Structure::PRESENT.0)),
         ("owner", json!(facts.owner.to_string())),
         ("created_at", moment(Some(facts.created))),
         ("notes", json!(counters.notes)),
@@ -233,26 +238,67 @@ fn disk_bytes(core: &Core, facts: &DatabaseRecord) -> Result<u64, Failure> {
     Ok(sum)
 }
 
-fn compact(core: &Core, path: Option<&str>, report: &mut Report<'_>) -> Outcome {
-    let records = match path {
-        Some(path) => vec![open(core, path)?.database().record().as_ref().clone()],
-        None => core.notes.database_list()?,
+/// Gives space back, of one database or of all; brings them to the present structure first when that was asked for.
+fn compact(core: &Core, request: &CompactRequest, report: &mut Report<'_>) -> Outcome {
+    let paths = match &request.path {
+        Some(path) => vec![path.clone()],
+        None => core.notes.database_list()?.into_iter().map(|facts| facts.path).collect(),
     };
-    let total = records.len() as u64;
-    for (done, facts) in records.iter().enumerate() {
-        let progress =
-            Progress { what: "compacting".to_owned(), done: done as u64, total: Some(total), unit: Unit::Databases };
-        step(report, progress)?;
-        for table in own_tables() {
-            core.store.engine().compact(table, &KeyRange::prefix(&facts.number.to_key()))?;
+    let total = paths.len() as u64;
+    let mut rows = Vec::new();
+    for (done, path) in (0..).zip(&paths) {
+        step(report, Progress { what: "compacting".to_owned(), done, total: Some(total), unit: Unit::Databases })?;
+        let access = open(core, path)?;
+        let facts = access.database().record();
+        let mut fields = vec![("path", json!(facts.path)), ("structure_before", json!(facts.structure.0))];
+        if request.upgrade {
+            fields.extend(upgrade(core, &access, request.dry_run, report)?);
         }
+        if !request.dry_run {
+            fields.extend(compact_tables(core, &facts)?);
+        }
+        rows.push(record(fields));
     }
-    if path.is_none() {
+    if request.path.is_none() && !request.dry_run {
         for table in [Table::Blob, Table::BlobRef, Table::BlobFree] {
             core.store.engine().compact(table, &KeyRange::all())?;
         }
     }
-    Ok(Answer::say(format!("{total} databases were compacted.")))
+    let told =
+        if request.dry_run { "databases were looked at; nothing was changed" } else { "databases were compacted" };
+    Ok(Answer { says: vec![format!("{total} {told}.")], ..Answer::list(rows) })
+}
+
+/// Brings a database to the present structure, or tells what that would rewrite.
+fn upgrade(
+    core: &Core,
+    access: &Access<level::Manager>,
+    dry_run: bool,
+    report: &mut Report<'_>,
+) -> Result<Vec<(&'static str, Value)>, Failure> {
+    let path = access.database().path();
+    let mut upgrade = if dry_run { Upgrade::plan(&core.notes, access) } else { Upgrade::begin(&core.notes, access) };
+    let what = format!("{} {path}", if dry_run { "looking at" } else { "upgrading" });
+    loop {
+        let so_far = upgrade.step()?;
+        if so_far.complete {
+            let (after, rewritten) = (json!(so_far.to.0), json!(so_far.rewritten));
+            return Ok(vec![("structure_after", after), ("notes_rewritten", rewritten)]);
+        }
+        step(report, Progress { what: what.clone(), done: so_far.notes, total: None, unit: Unit::Notes })?;
+    }
+}
+
+/// Has the engine write the tables of a database anew, without what was deleted; tells the estimated bytes on disk before and afterwards. What was
+/// written lately is in memory and counts for nothing before it is flushed.
+fn compact_tables(core: &Core, facts: &DatabaseRecord) -> Result<Vec<(&'static str, Value)>, Failure> {
+    core.store.flush()?;
+    let before = disk_bytes(core, facts)?;
+    for table in own_tables() {
+        core.store.engine().compact(table, &KeyRange::prefix(&facts.number.to_key()))?;
+    }
+    let after = disk_bytes(core, facts)?;
+    Ok(vec![("before_bytes", json!(before)), ("after_bytes", json!(after))])
 }
 
 /// The tables whose keys begin with the number of a database.
@@ -327,6 +373,52 @@ mod tests {
         db(&sample, delete("mail/ann.nsf", true)).expect("it was asked for");
         db(&sample, DbRequest::Create { path: "x.nsf".to_owned(), title: None, template: None }).expect("it is free");
         db(&sample, delete("x.nsf", false)).expect("nobody needs it");
+    }
+
+    /// Makes a database whose record says another structure than that of the program.
+    fn sample_with_structure(path: &str, structure: Structure) -> Sample {
+        let sample = Sample::new();
+        db(&sample, DbRequest::Create { path: path.to_owned(), title: None, template: None }).expect("it is free");
+        let record = sample.core.notes.database_open(path).expect("it is there").record().as_ref().clone();
+        sample.core.notes.close_idle();
+        let mut batch = store::Batch::new();
+        let key = format!("p{path}");
+        batch.put(Table::Catalog, key.as_bytes(), &DatabaseRecord { structure, ..record }.encode());
+        sample.core.store.commit(&batch).expect("it is written");
+        sample
+    }
+
+    fn compact(path: &str, upgrade: bool, dry_run: bool) -> DbRequest {
+        DbRequest::Compact(CompactRequest { path: Some(path.to_owned()), upgrade, dry_run })
+    }
+
+    #[test]
+    fn a_database_of_an_older_structure_is_upgraded_when_that_is_asked_for() {
+        let sample = sample_with_structure("x.nsf", Structure::OLDEST);
+        let structure =
+            || db(&sample, DbRequest::Show { path: "x.nsf".to_owned() }).expect("there").data["structure"].clone();
+        assert_eq!(structure(), json!(1));
+        let compacted = db(&sample, compact("x.nsf", false, false)).expect("it works").data;
+        assert_eq!((&compacted[0]["structure_before"], structure()), (&json!(1), json!(1)));
+        let planned = db(&sample, compact("x.nsf", true, true)).expect("it works");
+        let after =
+            |answer: &Answer| (answer.data[0]["structure_after"].clone(), answer.data[0]["notes_rewritten"].clone());
+        assert_eq!((after(&planned), structure()), ((json!(2), json!(0)), json!(1)));
+        assert!(planned.data[0].get("before_bytes").is_none(), "nothing was compacted");
+        let done = db(&sample, compact("x.nsf", true, false)).expect("it works");
+        assert_eq!((after(&done), structure()), ((json!(2), json!(0)), json!(2)));
+    }
+
+    #[test]
+    fn a_database_of_a_newer_structure_is_told_and_left_alone() {
+        let sample = sample_with_structure("x.nsf", Structure(3));
+        let listed = db(&sample, DbRequest::List).expect("all are listed").data;
+        let row = listed.as_array().and_then(|rows| rows.iter().find(|row| row["path"] == "x.nsf")).expect("it, too");
+        assert_eq!(row["structure"], json!(3));
+        let expected = "has structure 3, this program knows structures up to 2";
+        check_refused(&sample, compact("x.nsf", true, false), expected);
+        check_refused(&sample, delete("x.nsf", true), expected);
+        check_refused(&sample, rename("x.nsf", "y.nsf"), expected);
     }
 
     #[test]

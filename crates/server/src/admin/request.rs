@@ -401,11 +401,23 @@ pub enum DbRequest {
     /// Finds documents by what they say, as the server itself, from which nothing is hidden.
     #[command(after_help = QUERY_HELP)]
     Search(SearchRequest),
-    /// Gives space of deleted notes back to the file system.
-    Compact {
-        /// The path in the catalog; all databases without one.
-        path: Option<String>,
-    },
+    /// Gives space of deleted notes back to the file system, and brings databases of an older structure to the present one.
+    Compact(CompactRequest),
+}
+
+/// What to compact.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
+pub struct CompactRequest {
+    /// The path in the catalog; all databases without one.
+    pub path: Option<String>,
+    /// Rewrites what is stored in an older form than this program writes, before space is given back.
+    #[arg(long)]
+    #[serde(default)]
+    pub upgrade: bool,
+    /// With --upgrade: tells what would be rewritten, and changes nothing.
+    #[arg(long, requires = "upgrade")]
+    #[serde(default)]
+    pub dry_run: bool,
 }
 
 /// What `doublet db search --help` says beside the options.

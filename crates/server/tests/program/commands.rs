@@ -67,7 +67,13 @@ fn check_databases(place: &Place) {
     place.check(&["db", "rename", "projects/plan.nsf", "plan.nsf"], "is now plan.nsf");
     let plan = place.json(&["db", "show", "plan.nsf"]);
     assert_eq!((&plan["title"], &plan["kind"]), (&json!("The plan"), &json!("standard")));
+    assert_eq!((&plan["structure"], &plan["structure_present"]), (&json!(2), &json!(2)));
     place.check(&["db", "compact", "plan.nsf"], "1 databases were compacted");
+    place.check(&["db", "compact", "plan.nsf", "--upgrade", "--dry-run"], "nothing was changed");
+    place.check_fails(&["db", "compact", "plan.nsf", "--dry-run"], "--upgrade");
+    let compacted = &place.json(&["db", "compact", "--upgrade"])[0];
+    assert_eq!((&compacted["structure_before"], &compacted["structure_after"]), (&json!(2), &json!(2)));
+    assert!(compacted["before_bytes"].is_u64() && compacted["after_bytes"].is_u64(), "{compacted}");
     place.check(&["db", "delete", "plan.nsf"], "was deleted");
     place.check_fails(&["db", "show", "plan.nsf"], "`doublet db list` shows all");
     let paths = place.json(&["db", "list"]).to_string();

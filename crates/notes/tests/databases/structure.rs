@@ -1,0 +1,234 @@
+//! Databases of an older structure, of a newer one, and what an upgrade does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::{Name, NoteId};
+use notes::{
+    Access, Acl, AclEntry, AclFlags, AclLevel, Database, DatabaseRecord, Header, Item, Marks, NewNote, NoteFlags,
+    Structure, Summary, Upgrade, UpgradeReport, Value, fixup, level,
+};
+use store::{Batch, Direction, KeyRange, Read, Table};
+
+use crate::world::{World, assert_sound, identity, server};
+
+const ANN: &str = "Ann/Acme";
+const BOB: &str = "Bob/Acme";
+const PATH: &str = "docs.nsf";
+
+/// Documents of the old database; every fourth is public, and the last of those is deleted and can be restored.
+const DOCUMENTS: usize = 1_300;
+const PUBLIC: usize = DOCUMENTS / 4;
+
+/// The notes that an upgrade must rewrite: the public ones and the access control list.
+const OLD_NOTES: u64 = PUBLIC as u64 + 1;
+
+type Contents = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
+
+/// Everything that the store holds.
+fn contents(world: &World) -> Contents {
+    let mut found = Contents::new();
+    for table in Table::ALL {
+        let store = world.notes.store();
+        let mut cursor = store.scan(table, &KeyRange::all(), Direction::Forward).expect("a scan");
+        while let Some((key, value)) = cursor.next().expect("a sound store") {
+            found.insert((table, key.to_vec()), value.to_vec());
+        }
+    }
+    found
+}
+
+fn commit(world: &World, batch: &Batch) {
+    let store = world.notes.store();
+    store.durable(store.commit(batch).expect("it is written")).wait().expect("it is durable");
+}
+
+fn manager(database: &Arc<Database>) -> Access<level::Manager> {
+    database.authorize(&identity(ANN)).expect("Ann manages it")
+}
+
+/// Makes a database as it was before there was a structure number; gives the world after a restart, and what an upgrade has to make of it.
+fn old_world() -> (World, Contents) {
+    let world = World::new();
+    let database = world.database(&[]);
+    let mut acl = Acl::private(&Name::new(ANN));
+    acl.entries.push(AclEntry { flags: AclFlags::PUBLIC_READER, ..AclEntry::new(BOB, AclLevel::NoAccess) });
+    let record = database.record();
+    let options = notes::DatabaseOptions { keep_deleted_hours: Some(9), ..record.options };
+    world.notes.database_set(&manager(&database), "Documents", options).expect("Ann may");
+    let made = world.write(&database, ANN, |writer| {
+        writer.acl_set(acl)?;
+        for number in 0..DOCUMENTS {
+            let public = (number % 4 == 0).then(|| Item::text("$PublicAccess", "1"));
+            let items = std::iter::once(Item::text("Subject", number.to_string())).chain(public).collect();
+            writer.note_create(NewNote::document(items))?;
+        }
+        let last = NoteId(2 + (PUBLIC as u32 - 1) * 4);
+        Ok(last)
+    });
+    let last = made.expect("Ann may");
+    assert!(world.write(&database, ANN, |writer| writer.note_delete(last)).expect("Ann may"));
+    let wanted = contents(&world);
+    commit(&world, &aged(&world, &database));
+    (world.restarted(), wanted)
+}
+
+/// Gives the changes that take the present forms back.
+fn aged(world: &World, database: &Database) -> Batch {
+    let mut batch = Batch::new();
+    for ((table, key), value) in contents(world) {
+        let is_own = key.starts_with(&database.number().to_key());
+        if table == Table::Summary && is_own && key[8] == 0 {
+            let mut header = Header::decode(NoteId(0), &value).expect("a header");
+            header.flags = header.flags.without(NoteFlags::PUBLIC);
+            batch.put(table, &key, &header.encode());
+        } else if table == Table::Summary && is_own && key[4..8] == [0, 0, 0, 1] {
+            let mut summary = Summary::decode(&value).expect("a summary");
+            let Value::MimePart(list) = &mut summary.items[0].value else { panic!("a list") };
+            list[0] = 1;
+            list.remove(2);
+            batch.put(table, &key, &summary.encode());
+        } else if table == Table::Catalog && key[0] == b'p' {
+            let record = DatabaseRecord::decode(&value).expect("a record");
+            batch.put(table, &key, &DatabaseRecord { structure: Structure::OLDEST, ..record }.encode());
+        }
+    }
+    batch
+}
+
+/// Counts the documents that Bob may read, which are the public ones.
+fn seen_by_bob(database: &Arc<Database>) -> usize {
+    let access: Access<level::Public> = database.authorize(&identity(BOB)).expect("he may read public documents");
+    let mut count = 0;
+    let mut each = |_| {
+        count += 1;
+        Ok(true)
+    };
+    access.read_public().expect("a snapshot").each_note(NoteId(0), &mut each).expect("a sound database");
+    count
+}
+
+fn run(mut upgrade: Upgrade<'_>) -> UpgradeReport {
+    loop {
+        let report = upgrade.step().expect("a step");
+        if report.complete {
+            return report;
+        }
+    }
+}
+
+#[test]
+fn an_older_database_opens_and_is_brought_to_the_present_structure() {
+    let (world, wanted) = old_world();
+    let database = world.notes.database_open(PATH).expect("the oldest structure is read");
+    assert_eq!(database.record().structure, Structure::OLDEST);
+    assert_eq!(seen_by_bob(&database), 0, "headers did not say it");
+    let access = manager(&database);
+    let before = contents(&world);
+    let planned = run(Upgrade::plan(&world.notes, &access));
+    assert_eq!(contents(&world), before, "a plan changes nothing");
+    assert_eq!((planned.from, planned.to), (Structure::OLDEST, Structure::PRESENT));
+    assert_eq!((planned.notes, planned.rewritten), (DOCUMENTS as u64 + 1, OLD_NOTES));
+    let modseq = database.modseq();
+    assert_eq!(run(Upgrade::begin(&world.notes, &access)), planned, "what was planned is done");
+    assert_eq!((database.record().structure, database.modseq()), (Structure::PRESENT, modseq));
+    assert!(contents(&world) == wanted, "nothing but the forms has changed");
+    assert_eq!(seen_by_bob(&database), PUBLIC - 1, "one is deleted");
+    assert_sound(&database);
+    let (written, _) = world.memory.sequences();
+    let again = run(Upgrade::begin(&world.notes, &access));
+    assert_eq!((again.from, again.notes, world.memory.sequences().0), (Structure::PRESENT, 0, written));
+}
+
+#[test]
+fn an_upgrade_that_a_crash_ended_is_begun_again() {
+    let (world, wanted) = old_world();
+    let steps = u64::try_from((DOCUMENTS + 1).div_ceil(500)).expect("few");
+    for done in 0..=steps {
+        let world = world.restarted();
+        let database = world.notes.database_open(PATH).expect("it opens");
+        let access = manager(&database);
+        let mut upgrade = Upgrade::begin(&world.notes, &access);
+        for _ in 0..done {
+            upgrade.step().expect("a step");
+        }
+        world.memory.faults().fail_next_sync();
+        let last = upgrade.step();
+        assert_eq!(last.is_ok(), done == steps, "{done}: what is not durable is not said to be done");
+        let world = world.restarted();
+        let database = world.notes.database_open(PATH).expect("it opens again");
+        let expected = if done == steps { Structure::PRESENT } else { Structure::OLDEST };
+        assert_eq!(database.record().structure, expected, "{done}");
+        let access = manager(&database);
+        let report = run(Upgrade::begin(&world.notes, &access));
+        let left =
+            if done == steps { 0 } else { OLD_NOTES - (1 + done * 500 / 4).min(OLD_NOTES) + u64::from(done == 0) };
+        assert_eq!(report.rewritten, left, "{done}: what has the present form is passed over");
+        assert!(contents(&world) == wanted, "{done}: the end is the same");
+    }
+}
+
+#[test]
+fn others_work_on_while_a_database_is_upgraded() {
+    let (world, _) = old_world();
+    let database = world.notes.database_open(PATH).expect("it opens");
+    let access = manager(&database);
+    let mut upgrade = Upgrade::begin(&world.notes, &access);
+    assert!(!upgrade.step().expect("a step").complete);
+    let note = NoteId(1_002);
+    let changed = world.write(&database, ANN, |writer| {
+        writer.marks_set(note, Marks::FLAGGED, &[])?;
+        writer.note_create(NewNote::document(vec![Item::text("$PublicAccess", "1")]))
+    });
+    let made = changed.expect("Ann may");
+    assert_eq!(run(upgrade).rewritten, OLD_NOTES, "the new one has the present form");
+    let access: Access<level::Reader> = database.authorize(&server()).expect("the server may");
+    let reading = access.read().expect("a snapshot");
+    for (note, marks) in [(note, Marks::FLAGGED), (made, Marks::NONE)] {
+        let header = reading.header(note).expect("sound").expect("there");
+        assert_eq!((header.marks, header.flags.has(NoteFlags::PUBLIC)), (marks, true), "{note}");
+    }
+    assert_sound(&database);
+}
+
+#[test]
+fn a_note_that_cannot_be_read_ends_an_upgrade_with_its_name() {
+    let (world, _) = old_world();
+    let database = world.notes.database_open(PATH).expect("it opens");
+    let key = [&database.number().to_key()[..], &7_u32.to_be_bytes(), &[0]].concat();
+    let mut batch = Batch::new();
+    batch.put(Table::Summary, &key, &[9]);
+    commit(&world, &batch);
+    let access = manager(&database);
+    let told = Upgrade::begin(&world.notes, &access).step().expect_err("it is damaged").to_string();
+    assert_eq!(told, "damaged header of note 7 in docs.nsf");
+    assert_eq!(database.record().structure, Structure::OLDEST);
+}
+
+#[test]
+fn a_newer_database_is_refused_and_left_alone() {
+    let (world, _) = old_world();
+    let mut record = world.notes.database_list().expect("a catalog").remove(0);
+    record.structure = Structure(Structure::PRESENT.0 + 1);
+    let mut batch = Batch::new();
+    let appended = [record.encode(), b"what this program knows nothing of".to_vec()].concat();
+    batch.put(Table::Catalog, b"pdocs.nsf", &appended);
+    commit(&world, &batch);
+    let before = contents(&world);
+    let world = world.restarted();
+    let told = "database docs.nsf has structure 3, this program knows structures up to 2; use the newer program";
+    let check = |outcome: notes::Result<()>| {
+        let error = outcome.expect_err("it is newer");
+        assert!(matches!(error, notes::Error::Newer { .. }) && !error.is_damage());
+        assert_eq!(error.to_string(), told);
+    };
+    check(world.notes.database_open(PATH).map(drop));
+    check(world.notes.database_open_number(record.number).map(drop));
+    check(fixup::check_at(&world.notes, PATH).map(drop));
+    check(fixup::repair_at(&world.notes, PATH).map(drop));
+    let new = notes::NewDatabase::new(PATH, "", notes::DatabaseKind::Standard, Acl::default());
+    let taken = world.notes.database_create(&new).map(drop);
+    assert!(matches!(taken, Err(notes::Error::Exists { .. })), "its place is taken");
+    assert_eq!(world.notes.database_list().expect("a catalog"), [record], "it is listed");
+    assert!(contents(&world) == before, "it is as it was");
+}
