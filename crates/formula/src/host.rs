@@ -228,6 +228,16 @@ pub trait Host {
         None
     }
 
+    /// Makes a salted hash of a password, or gives it back as it is if it is such a hash. Memory and time that this takes must be bounded.
+    fn password_hash(&self, _: &str) -> Option<Result<String, String>> {
+        None
+    }
+
+    /// Tells whether a password is the one that a hash was made of; not when it is no hash.
+    fn password_verify(&self, _: &str, _: &str) -> Option<bool> {
+        None
+    }
+
     /// Looks a name up in the directory and gives an item of what is found.
     fn name_lookup(&self, _: &[&str], _: &str) -> Option<Result<Value<'_>, String>> {
         None

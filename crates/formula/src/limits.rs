@@ -45,6 +45,9 @@ pub const DECIMALS_MAX: usize = 30;
 /// Longest pattern of `@Matches` and `@Like`, in characters.
 pub const PATTERN_CHARS_MAX: usize = 4_096;
 
+/// Steps that the hash of one password costs: with the usual budget, four can be made or compared in one evaluation.
+pub const PASSWORD_STEPS: usize = 2_400_000;
+
 /// The budgets of one evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

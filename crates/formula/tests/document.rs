@@ -1,6 +1,9 @@
 //! Functions that ask the document, the view and the host.
 
-use crate::fixture::check;
+use base::Timestamp;
+use formula::{Formula, Host, Options};
+
+use crate::fixture::{Paper, check, write};
 
 #[test]
 fn what_is_known_of_a_document() {
@@ -13,6 +16,7 @@ fn what_is_known_of_a_document() {
             ("@Accessed", "[06/01/2024 02:30:45 PM]"),
             ("@AddedToThisFile", "error: @Function is not valid in this context"),
             ("@Author", "\"CN=Ann/O=Acme\" : \"CN=Bob/O=Acme\""),
+            ("@DocOmmittedLength", "0"),
             ("@DocLength", "1234"),
             ("@DocFields", "\"Form\" : \"$UpdatedBy\" : \"Empty\""),
             ("@DocumentUniqueID", "\"0123456789ABCDEF0123456789ABCDEF\""),
@@ -84,10 +88,45 @@ fn the_user_and_the_database() {
             ("@Platform", "\"UNIX\""),
             ("@Version", "\"1\""),
             ("@Language", "\"en\""),
+            ("@LanguagePreference([Region])", "\"en\""),
+            ("@WebDbName", "\"mail/asmith.nsf\""),
+            ("@IsModalHelp | @IsEmbeddedInsideWCT", "0"),
             ("@ClientType", "\"None\""),
             ("@Environment(\"nothing\")", "\"\""),
         ],
     );
+}
+
+#[test]
+fn passwords_are_hashed_and_compared_by_the_host() {
+    check(
+        "Stored=hash of sesame | Many=a ~ b",
+        &[
+            ("@HashPassword(\"sesame\")", "\"hash of sesame\""),
+            ("@Password(\"sesame\")", "\"hash of sesame\""),
+            ("@Password(Stored)", "\"hash of sesame\""),
+            ("@Password(\"\")", "\"\""),
+            ("@HashPassword(Many)", "\"hash of a\" : \"hash of b\""),
+            ("@HashPassword(\"refused\")", "error: the password is too long"),
+            ("@VerifyPassword(\"sesame\"; Stored)", "1"),
+            ("@VerifyPassword(\"Sesame\"; Stored)", "0"),
+            ("@VerifyPassword(\"sesame\"; \"sesame\")", "0"),
+            ("@IsError(@HashPassword(1))", "1"),
+        ],
+    );
+    let alone = Formula::compile("@VerifyPassword(\"a\"; \"b\")", &Options::default()).expect("it compiles");
+    let (paper, clock) = (Paper::new(""), Clock);
+    let outcome = alone.evaluate(&paper, &clock).expect("no limit is near");
+    assert_eq!(write(&outcome.value), "error: @Function is not valid in this context", "views know no passwords");
+}
+
+/// A host that knows the time and nothing else, as views have it.
+struct Clock;
+
+impl Host for Clock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_seconds(0)
+    }
 }
 
 #[test]

@@ -135,6 +135,12 @@ fn nothing_runs_for_ever() {
     for (source, expected) in endless {
         assert_eq!(stopped(source, few), Some(expected), "{source}");
     }
+    for (hashes, expected) in [(4, None), (5, Some(Stop::Steps))] {
+        for source in ["@HashPassword(@Repeat(\"a\"; i))", "@VerifyPassword(\"a\"; \"b\")"] {
+            let source = format!("@For(i := 1; i <= {hashes}; i := i + 1; {source})");
+            assert_eq!(stopped(&source, Limits::default()), expected, "{source}");
+        }
+    }
 }
 
 #[test]

@@ -150,6 +150,18 @@ impl Host for Server {
         (profile == "CalendarProfile" && name == "Owner").then(|| Value::from("CN=Ann Smith/OU=Sales/O=Acme"))
     }
 
+    fn password_hash(&self, password: &str) -> Option<Result<String, String>> {
+        let is_hash = password.starts_with("hash of ");
+        Some(match password {
+            "refused" => Err("the password is too long".to_owned()),
+            _ => Ok(if is_hash { password.to_owned() } else { format!("hash of {password}") }),
+        })
+    }
+
+    fn password_verify(&self, password: &str, hash: &str) -> Option<bool> {
+        Some(hash.strip_prefix("hash of ") == Some(password))
+    }
+
     fn name_lookup(&self, names: &[&str], item: &str) -> Option<Result<Value<'_>, String>> {
         Some(match (names, item) {
             (["Ann Smith"], "InternetAddress") => Ok(Value::from("ann@acme.test")),

@@ -32,7 +32,7 @@ fn what_views_mail_and_agents_need_is_there() {
         @Select @Count @Version @DeleteDocument @HardDeleteDocument @UndeleteDocument @Unavailable @SetField @GetField @GetDocField @SetDocField \
         @GetProfileField @SetProfileField @DbLookup @DbColumn @MailSend @UserName @UserNamesList @UserRoles @UserAccess @ServerName @DbName @DbTitle \
         @ReplicaID @ViewTitle @Environment @SetEnvironment @AddToFolder @Domain @NameLookup @ValidateInternetAddress @TimeMerge @GetCurrentTimeZone \
-        @For @While @DoWhile @Eval @Random @Repeat @CheckFormulaSyntax @Command";
+        @For @While @DoWhile @Eval @Random @Repeat @CheckFormulaSyntax @Command @HashPassword @Password @VerifyPassword";
     let missing: Vec<&str> = needed.split_whitespace().filter(|name| find(name).is_none()).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }

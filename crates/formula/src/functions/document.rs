@@ -43,6 +43,9 @@ pub const FUNCTIONS: &[Function] = &[
         .is(DOCUMENT)
         .reading(&["From", "$UpdatedBy"]),
     row("@DocLength", 1, "", "The size of the document in bytes.", doc_length).is(DOCUMENT),
+    row("@DocOmmittedLength", 3, "", "0: no document is truncated. The original spells it so.", |_, _| {
+        Ok(Value::Number(0.0))
+    }),
     row("@DocFields", 2, "", "The names of all items.", doc_fields).is(DOCUMENT),
     row("@DocumentUniqueID", 1, "", "The document's UNID.", unid).is(DOCUMENT),
     row("@InheritedDocumentUniqueID", 3, "", "The UNID of the document that this one responds to.", parent_unid)

@@ -22,6 +22,7 @@ pub const FUNCTIONS: &[Function] = &[
     row("@UserAccess", 2, "database; keywords?", "The user's level of access, whether documents may be created and deleted; or what a keyword asks.", user_access).is(HOST),
     row("@ServerName", 2, "", "The server, canonical.", |run, _| fact(run, Fact::ServerName)).is(HOST),
     row("@DbName", 2, "", "Server and path of the database.", db_name).is(HOST),
+    row("@WebDbName", 3, "", "The path of the database as part of a URL.", web_db_name).is(HOST),
     row("@DbTitle", 2, "", "The title of the database.", |run, _| fact(run, Fact::DatabaseTitle)).is(HOST),
     row("@ReplicaID", 2, "", "The replica id of the database.", replica_id).is(HOST),
     row("@ViewTitle", 2, "", "The title of the view.", |run, _| fact(run, Fact::ViewTitle)).is(HOST),
@@ -29,6 +30,9 @@ pub const FUNCTIONS: &[Function] = &[
     row("@Platform", 3, "keyword?", "The operating system.", |run, _| fact(run, Fact::Platform)).is(HOST),
     row("@Version", 1, "", "The version of the program.", |run, _| fact(run, Fact::Version)).is(HOST),
     row("@Language", 3, "keyword?", "The language.", |run, _| fact(run, Fact::Language)).is(HOST),
+    row("@LanguagePreference", 3, "keyword", "The language, too.", |run, _| fact(run, Fact::Language)).is(HOST),
+    row("@IsModalHelp", 3, "", "0: there is no window with help.", |_, _| Ok(Value::Number(0.0))),
+    row("@IsEmbeddedInsideWCT", 3, "", "0: there is no such client.", |_, _| Ok(Value::Number(0.0))),
     row("@ClientType", 3, "", "`None`: formulas run on the server.", |_, _| Ok(Value::from("None"))),
     row("@Environment", 2, "name; value?", "A setting of the environment; with a value, wishes it changed.", environment).is(HOST),
     row("@SetEnvironment", 2, "name; value", "Wishes a setting of the environment changed; 1.", set_environment).is(SETS),
@@ -79,6 +83,22 @@ fn db_name<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
     let path = Text::from(run.fact(Fact::DatabasePath)?);
     let server = Text::from(run.host.fact(Fact::ServerName).unwrap_or_default());
     Ok(Value::from_texts(vec![server, path]))
+}
+
+/// Gives the path with blanks as plus signs and everything else escaped that means something in a URL, but for what stands between folders.
+fn web_db_name<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
+    let path = run.fact(Fact::DatabasePath)?;
+    run.make_text(path.len() * 3)?;
+    let mut name = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b' ' => name.push('+'),
+            b'/' | b'-' | b'_' | b'.' | b'~' => name.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => name.push(char::from(byte)),
+            _ => name.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    Ok(Value::from(name))
 }
 
 fn replica_id<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {

@@ -10,6 +10,7 @@ mod list;
 mod matching;
 mod name;
 mod number;
+mod password;
 pub mod sort;
 mod text;
 mod text_cut;
@@ -213,7 +214,7 @@ impl std::fmt::Debug for Function {
 }
 
 /// The parts of the table, with their headings.
-pub const TABLE: [(&str, &[Function]); 13] = [
+pub const TABLE: [(&str, &[Function]); 14] = [
     ("Control", control::FUNCTIONS),
     ("Documents and views", document::FUNCTIONS),
     ("Text", text::FUNCTIONS),
@@ -226,6 +227,7 @@ pub const TABLE: [(&str, &[Function]); 13] = [
     ("Times", time::FUNCTIONS),
     ("Making times", time_make::FUNCTIONS),
     ("Names", name::FUNCTIONS),
+    ("Passwords", password::FUNCTIONS),
     ("User, database, look-ups", host::FUNCTIONS),
 ];
 
@@ -235,16 +237,12 @@ const UNSUPPORTED: &[&str] = &[
     "@PickList",
     "@DialogBox",
     "@PostedCommand",
-    "@HashPassword",
-    "@Password",
     "@DDEInitiate",
     "@DDEExecute",
     "@DDEPoke",
     "@DDETerminate",
     "@FontList",
     "@GetPortsList",
-    "@IsEmbeddedInsideWCT",
-    "@IsModalHelp",
     "@Certificate",
     "@MailEncryptSavedPreference",
     "@MailEncryptSentPreference",
@@ -266,15 +264,12 @@ const UNSUPPORTED: &[&str] = &[
     "@URLHistory",
     "@URLOpen",
     "@UserPrivileges",
-    "@VerifyPassword",
     "@GetFocusTable",
     "@HardwareAddress",
     "@InheritDocument",
-    "@LanguagePreference",
     "@StatusBar",
     "@UpdateFormulaContext",
     "@ViewShowThisUnread",
-    "@WebDbName",
     "@BrowserInfo",
     "@Wide",
     "@LaunchApp",
@@ -283,7 +278,6 @@ const UNSUPPORTED: &[&str] = &[
     "@ThisName",
     "@ThisValue",
     "@DocMark",
-    "@DocOmmittedLength",
     "@Abstract",
     "@AdminECLIsLocked",
     "@EnableAlarms",

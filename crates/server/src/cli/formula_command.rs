@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use base::{Clock, Timestamp};
 use clap::{Args, Subcommand};
+use directory::password;
 use formula::host::History;
 use formula::outcome::Change;
 use formula::{Document, Formula, Host, Moment, Options, Text, Value, Zone};
@@ -16,7 +17,7 @@ use serde_json::{Value as Json, json};
 use super::{Failure, Place, print};
 use crate::data::read_limited;
 use crate::limits::FILE_BYTES_MAX;
-use crate::system::SystemClock;
+use crate::system::{SystemClock, SystemRandom};
 
 /// What to do with formulas.
 #[derive(Debug, Subcommand)]
@@ -78,6 +79,20 @@ struct World(Timestamp);
 impl Host for World {
     fn now(&self) -> Timestamp {
         self.0
+    }
+
+    fn password_hash(&self, text: &str) -> Option<Result<String, String>> {
+        if password::is_usable(text).is_ok() {
+            return Some(Ok(text.to_owned()));
+        }
+        let options = password::Options { scram_iterations: None, characters_min: 1, ..password::Options::default() };
+        let secrets = password::protect(text.as_bytes(), &options, &SystemRandom);
+        Some(secrets.map(|secrets| secrets.hash).map_err(|error| error.to_string()))
+    }
+
+    fn password_verify(&self, text: &str, hash: &str) -> Option<bool> {
+        // What cannot be read is no hash of anything.
+        Some(password::verify(hash, text.as_bytes()).unwrap_or(false))
     }
 }
 
@@ -254,6 +269,11 @@ mod tests {
         check("@Year(Due)", "2024");
         check("FIELD Total := @Sum(Price) * 2; Total", "15");
         check("Total + 1", "16");
+        check("FIELD Secret := @HashPassword(Name); Secret", "$argon2id$");
+        check("@If(@Password(Secret) = Secret; \"stays\"; \"\")", "stays");
+        check("@VerifyPassword(\"Ann\"; Secret)", "1");
+        check("@VerifyPassword(\"Bob\"; Secret) + @VerifyPassword(\"Bob\"; \"Bob\")", "0");
+        check("@HashPassword(@Repeat(\"x\"; 100000))", "too long");
         check("1 +", "^");
         check("@Zork(1)", "@Zork");
     }

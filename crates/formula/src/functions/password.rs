@@ -1,0 +1,41 @@
+//! Hashes of passwords. The host makes and compares them; here is only what that costs.
+//!
+//! A hash that is worth keeping takes memory and time, so that each costs a good part of an evaluation's budget ([`PASSWORD_STEPS`]). Hosts that evaluate
+//! formulas over many documents, as views do, know no passwords, and the functions are not valid there.
+
+use super::{Attributes, Function, row};
+use crate::error::{FailureKind, Fault};
+use crate::limits::PASSWORD_STEPS;
+use crate::run::{Done, Run};
+use crate::text::Text;
+use crate::value::Value;
+
+const HOST: Attributes = Attributes::HOST.with(Attributes::LATE);
+
+/// This part of the table.
+pub const FUNCTIONS: &[Function] = &[
+    row("@HashPassword", 2, "text", "A salted hash of the text, for `@VerifyPassword`; what is a hash stays.", hash)
+        .is(HOST),
+    row("@Password", 2, "text", "The same as `@HashPassword`.", hash).is(HOST),
+    row("@VerifyPassword", 2, "text; hash", "Whether the hash is of that text.", verify).is(HOST),
+];
+
+fn hash<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    super::text::each(run, &arguments[0], |run, text| {
+        if text.is_empty() {
+            return Ok(text.clone());
+        }
+        run.charge(PASSWORD_STEPS)?;
+        let hash = run.host.password_hash(text).ok_or::<Fault>(FailureKind::Context.into())?;
+        let hash = hash.map_err(FailureKind::Host)?;
+        run.make_text(hash.len())?;
+        Ok(Text::from(hash))
+    })
+}
+
+fn verify<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
+    let (text, hash) = (arguments[0].text()?, arguments[1].text()?);
+    run.charge(PASSWORD_STEPS)?;
+    let is_it = run.host.password_verify(text, hash).ok_or::<Fault>(FailureKind::Context.into())?;
+    Ok(if is_it { Value::TRUE } else { Value::Number(0.0) })
+}
