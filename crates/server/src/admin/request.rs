@@ -717,6 +717,14 @@ pub struct TableImport {
     /// Reads everything, says what columns become and which rows could not be taken, and changes nothing.
     #[arg(long)]
     pub dry_run: bool,
+    /// Goes on behind the last row that an import of this file took before it was broken off.
+    #[arg(long, conflicts_with_all = ["restart", "dry_run"])]
+    #[serde(default)]
+    pub resume: bool,
+    /// Begins with the first row although an import of this file was broken off; the documents that it made stay.
+    #[arg(long)]
+    #[serde(default)]
+    pub restart: bool,
 }
 
 /// Documents to be written.

@@ -2,15 +2,19 @@
 //!
 //! An import looks at the first rows to find out what each column holds, says so, and with `--dry-run` stops after having read everything. Types can be
 //! said, and columns named otherwise or left out. Rows that cannot be taken are told with their numbers and reasons; all others are taken, some hundred
-//! in a transaction, so that an import that is broken off has taken a known part.
+//! in a transaction, which says how far it is ([`mark`]), so that an import that is broken off has taken a known part and can go on behind it.
+
+mod mark;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
-use notes::{Access, Item, NewNote, Value, level};
+use notes::{Access, Item, NewNote, Value, Writer, level};
 use serde_json::{Map, Value as Json, json};
+use store::Ticket;
 
+use self::mark::Mark;
 use super::answer::record;
 use super::request::{TableExport, TableForm, TableImport};
 use super::{Answer, Failure, Outcome, Progress, Report, Unit, databases, step};
@@ -148,30 +152,30 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>
     let access = open(core, &request.path)?;
     let form = request.format.unwrap_or_else(|| TableForm::of(&request.file));
     let mappings = mappings(request, form, &access)?;
-    let mut work = Import {
-        core,
-        request,
-        access,
-        mappings,
-        waiting: Vec::new(),
-        taken: 0,
-        rows: 0,
-        refusals: Vec::new(),
-        refused: 0,
-    };
+    let mark = Mark::begin(request, &access)?;
     let mut rows = Rows::open(&request.file, form)?;
+    for _ in 0..mark.rows {
+        rows.next()?;
+    }
+    let (waiting, durable) = (Vec::new(), mark.clone());
+    let mut work =
+        Import { core, request, access, mappings, waiting, mark, under_way: None, durable, refusals: Vec::new() };
     while let Some(row) = rows.next()? {
         work.take(row)?;
-        if work.rows.is_multiple_of(ROWS_PER_TRANSACTION as u64) {
+        if work.mark.rows.is_multiple_of(ROWS_PER_TRANSACTION as u64) {
             let what = format!("{} into {}", if request.dry_run { "reading" } else { "importing" }, request.path);
-            let done = work.rows;
+            let done = work.mark.rows;
             let ended = step(report, Progress { what, done, total: None, unit: Unit::Notes });
-            ended.map_err(|failure| failure.after(format!("{} documents were made", work.taken)))?;
+            ended.map_err(|failure| work.broken_off(failure))?;
         }
     }
-    work.flush()?;
+    work.flush(Mark::end)?;
+    work.settle()?;
     Ok(work.answer())
 }
+
+/// Notes down in a transaction how far the import is.
+type NoteDown = fn(&mut Mark, &mut Writer<'_, '_>) -> Result<(), notes::Error>;
 
 /// An import under way.
 struct Import<'i> {
@@ -180,15 +184,19 @@ struct Import<'i> {
     access: Access<level::Designer>,
     mappings: Vec<Mapping>,
     waiting: Vec<Vec<Item>>,
-    taken: u64,
-    rows: u64,
+    /// How far it is.
+    mark: Mark,
+    /// The transaction that the disk is busy with while the next rows are read, and how far it comes.
+    under_way: Option<(Ticket, Mark)>,
+    /// How far it is for sure.
+    durable: Mark,
+    /// The first of the rows that were refused.
     refusals: Vec<Json>,
-    refused: u64,
 }
 
 impl Import<'_> {
     fn take(&mut self, row: Result<Row, String>) -> Result<(), Failure> {
-        self.rows += 1;
+        self.mark.rows += 1;
         match row.and_then(|row| items(&self.mappings, &row, self.request.list_separator)) {
             Ok(mut items) => {
                 if let Some(form) = &self.request.form {
@@ -198,36 +206,62 @@ impl Import<'_> {
                 self.waiting.push(items);
             }
             Err(why) => {
-                self.refused += 1;
+                self.mark.refused += 1;
                 if self.refusals.len() < TABLE_REFUSALS_MAX {
-                    self.refusals.push(record(vec![("row", json!(self.rows)), ("why", json!(why))]));
+                    self.refusals.push(record(vec![("row", json!(self.mark.rows)), ("why", json!(why))]));
                 }
             }
         }
-        if self.waiting.len() >= ROWS_PER_TRANSACTION { self.flush() } else { Ok(()) }
+        if self.waiting.len() >= ROWS_PER_TRANSACTION { self.flush(Mark::put) } else { Ok(()) }
     }
 
-    fn flush(&mut self) -> Result<(), Failure> {
+    /// Makes the documents of the rows that wait, and says with `note_down` how far that is. The transaction before is durable afterwards.
+    fn flush(&mut self, note_down: NoteDown) -> Result<(), Failure> {
         let waiting = std::mem::take(&mut self.waiting);
+        self.mark.documents += waiting.len() as u64;
         if self.request.dry_run {
-            self.taken += waiting.len() as u64;
             return Ok(());
         }
+        let ticket = self.commit(waiting, note_down).map_err(|failure| self.broken_off(failure))?;
+        self.settle()?;
+        self.under_way = Some((ticket, self.mark.clone()));
+        Ok(())
+    }
+
+    fn commit(&mut self, rows: Vec<Vec<Item>>, note_down: NoteDown) -> Result<Ticket, Failure> {
         let writing = self.access.lower::<level::Depositor>();
         let accesses = [&writing];
-        let count = waiting.len() as u64;
-        let made = || -> Result<(), Failure> {
-            let mut transaction = self.core.notes.transaction(&accesses)?;
-            for items in waiting {
-                transaction.on(0).note_create(NewNote::document(items))?;
-            }
-            let ticket = transaction.commit()?;
-            self.core.notes.store().durable(ticket).wait()?;
-            Ok(())
-        };
-        made().map_err(|failure| failure.after(format!("{} documents were made before", self.taken)))?;
-        self.taken += count;
+        let mut transaction = self.core.notes.transaction(&accesses)?;
+        for items in rows {
+            transaction.on(0).note_create(NewNote::document(items))?;
+        }
+        note_down(&mut self.mark, &mut transaction.on(0))?;
+        Ok(transaction.commit()?)
+    }
+
+    /// Waits for the transaction that is under way.
+    fn settle(&mut self) -> Result<(), Failure> {
+        let Some((ticket, mark)) = self.under_way.take() else { return Ok(()) };
+        let waited = self.core.notes.store().durable(ticket).wait();
+        waited.map_err(|error| self.broken_off(error.into()))?;
+        self.durable = mark;
         Ok(())
+    }
+
+    /// Says how far it has come for sure.
+    fn broken_off(&mut self, failure: Failure) -> Failure {
+        // What is under way may still end well.
+        if let Some((ticket, mark)) = self.under_way.take()
+            && self.core.notes.store().durable(ticket).wait().is_ok()
+        {
+            self.durable = mark;
+        }
+        let documents = self.durable.documents;
+        if self.request.dry_run || documents == 0 {
+            return failure;
+        }
+        let next = if self.durable.is_kept() { "; the same command with --resume goes on behind them" } else { "" };
+        failure.after(format!("{documents} documents were made before{next}"))
     }
 
     fn answer(self) -> Answer {
@@ -242,17 +276,17 @@ impl Import<'_> {
         let columns: Vec<Json> = self.mappings.iter().map(column).collect();
         let mut answer = Answer::record(vec![
             ("columns", json!(columns)),
-            ("documents", json!(self.taken)),
-            ("refused", json!(self.refused)),
+            ("documents", json!(self.mark.documents)),
+            ("refused", json!(self.mark.refused)),
             ("refusals", json!(self.refusals)),
         ]);
         answer.says = vec![if self.request.dry_run {
-            format!("{} rows would be taken; nothing was changed.", self.taken)
+            format!("{} rows would be taken; nothing was changed.", self.mark.documents)
         } else {
-            format!("{} documents were made in {}.", self.taken, self.request.path)
+            format!("{} documents were made in {}.", self.mark.documents, self.request.path)
         }];
-        if self.refused > 0 {
-            answer.complaint = Some(format!("{} rows were not taken; those above say why", self.refused));
+        if self.mark.refused > 0 {
+            answer.complaint = Some(format!("{} rows were not taken; those above say why", self.mark.refused));
         }
         answer
     }
@@ -690,6 +724,57 @@ mod tests {
             let error = answer.expect_err("refused");
             assert!(error.contains(expected) && documents.is_empty(), "{error}");
         }
+    }
+
+    /// Imports into a database that is there, and is broken off at the first step that is reported if `stop` says so.
+    fn import_again(sample: &Sample, request: &TableImport, stop: bool) -> Result<u64, String> {
+        let mut report = |_| if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        let answer = import(&sample.core, request, &mut report).map_err(|failure| failure.to_string())?;
+        Ok(answer.data["documents"].as_u64().expect("a number"))
+    }
+
+    /// Gives the numbers that the documents hold, in the order in which they were made.
+    fn numbers(sample: &Sample) -> Vec<usize> {
+        let back = sample.folder.path().join("back.jsonl");
+        let request = TableExport { path: PATH.to_owned(), file: back.clone(), ..TableExport::default() };
+        export(&sample.core, &request, &mut |_| ControlFlow::Continue(())).expect("written");
+        let text = std::fs::read_to_string(back).expect("it is there");
+        let number = |line: &str| serde_json::from_str::<Json>(line).ok()?["N"].as_f64().map(|number| number as usize);
+        text.lines().map(|line| number(line).expect("a number")).collect()
+    }
+
+    #[test]
+    fn an_import_that_was_broken_off_goes_on_behind_what_it_has_taken() {
+        let sample = Sample::new();
+        let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
+        sample.core.notes.database_create(&new).expect("made");
+        let file = sample.folder.path().join("in.csv");
+        let rows = |count: usize| (0..count).map(|row| format!("{row},x\n")).collect::<String>();
+        std::fs::write(&file, format!("N,M\n{}", rows(1_234))).expect("written");
+        let request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
+        let resume = TableImport { resume: true, ..request.clone() };
+        let restart = TableImport { restart: true, ..request.clone() };
+        let told = import_again(&sample, &request, true).expect_err("it is broken off");
+        assert!(told.contains("500 documents were made before; the same command with --resume"), "{told}");
+        assert_eq!(numbers(&sample), (0..500).collect::<Vec<_>>());
+        let told = import_again(&sample, &request, false).expect_err("it was not said what to do");
+        assert!(told.contains("broken off after row 500, when 500 documents were made"), "{told}");
+        let dry = TableImport { dry_run: true, ..request.clone() };
+        assert_eq!(import_again(&sample, &dry, false), Ok(1_234), "a dry run reads everything");
+        import_again(&sample, &resume, true).expect_err("it is broken off again");
+        assert_eq!(import_again(&sample, &resume, false), Ok(1_234));
+        assert_eq!(numbers(&sample), (0..1_234).collect::<Vec<_>>(), "every row once");
+        let told = import_again(&sample, &resume, true).expect_err("it is broken off");
+        assert!(told.contains("500 documents were made before"), "from the first row: {told}");
+        assert_eq!(import_again(&sample, &restart, false), Ok(1_234));
+        assert_eq!(numbers(&sample).len(), 1_234 + 500 + 1_234, "nothing is taken back");
+        import_again(&sample, &request, true).expect_err("it is broken off");
+        std::fs::write(&request.file, format!("N,M\n{}", rows(9_999))).expect("written");
+        let told = import_again(&sample, &resume, false).expect_err("it has changed");
+        assert!(told.contains("--restart begins with the first one"), "{told}");
+        let input = TableImport { file: "-".into(), map: vec!["N=N".into()], ..resume };
+        let told = import_again(&sample, &input, false).expect_err("nobody knows what comes");
+        assert!(told.contains("wants a file"), "{told}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod native;
 mod native_matrix;
 mod searching;
 mod serving;
+mod tables;
 mod transport;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,134 @@
+//! Many rows brought in from a table, through a server that is killed in the middle, and written out again.
+//!
+//! The short form takes 20,000 rows, the long one (`DOUBLET_SOAK=1`) a million; it tells rows a second and the memory that the server took.
+
+use std::fs;
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::process::Stdio;
+
+use base::Clock;
+use server::system::SystemClock;
+
+use crate::{Place, Server};
+
+const PATH: &str = "table.nsf";
+
+const COLUMNS: [&str; 8] = ["Number", "Name", "City", "Born", "Amount", "Tags", "Remark", "Code"];
+
+/// Most memory that the server may have taken at any time. Its caches and what waits to be written are bounded by 450 MiB (`docs/store-format.md`).
+const RESIDENT_KIB_MAX: u64 = 800 << 10;
+
+/// How many rows: a million in the long form.
+fn row_count() -> u64 {
+    if std::env::var_os("DOUBLET_SOAK").is_some() { 1_000_000 } else { 20_000 }
+}
+
+/// Gives the fields of a row, as they are imported and as an export writes them.
+fn row(number: u64) -> ([String; 8], [String; 8]) {
+    let mut state = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5EED;
+    let mut draw = |bound: u64| {
+        state ^= state >> 33;
+        state = state.wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+        state ^= state >> 29;
+        state % bound
+    };
+    let date = format!("{}-{:02}-{:02}", 1950 + draw(50), 1 + draw(12), 1 + draw(28));
+    let amount = format!("{}.{}", draw(10_000), 1 + draw(9));
+    let tags = format!("tag {};tag {}", draw(9), 10 + draw(9));
+    let mut fields = [
+        number.to_string(),
+        format!("Ann Ämilie, {}", draw(1_000)),
+        if draw(4) == 0 { String::new() } else { format!("City {}", draw(5_000)) },
+        date,
+        amount,
+        tags,
+        format!("she said \"{}\",\nand left", draw(1 << 40)),
+        format!("{:05}", draw(100_000)),
+    ];
+    let imported = fields.clone();
+    fields[3].push_str("T00:00:00Z");
+    if fields[0] != "0" {
+        fields[0].push_str(".0");
+    }
+    (imported, fields)
+}
+
+fn write_rows(path: &std::path::Path) {
+    let file = BufWriter::new(fs::File::create(path).expect("the folder is writable"));
+    let mut out = csv::Writer::from_writer(file);
+    out.write_record(COLUMNS).expect("written");
+    for number in 0..row_count() {
+        out.write_record(&row(number).0).expect("written");
+    }
+    out.flush().expect("written");
+}
+
+/// Asserts that an export holds every row once, in their order.
+fn compare_rows(path: &std::path::Path) {
+    let mut back = csv::Reader::from_path(path).expect("it is there");
+    let names: Vec<String> = back.headers().expect("a first line").iter().skip(1).map(str::to_owned).collect();
+    assert_eq!(names, COLUMNS);
+    let mut count = 0;
+    for (number, record) in (0..).zip(back.records()) {
+        let record = record.expect("a row");
+        let same = record.iter().skip(1).map(plain).eq(row(number).1.iter().map(|field| plain(field)));
+        assert!(same, "row {number}: {record:?}");
+        count += 1;
+    }
+    assert_eq!(count, row_count());
+}
+
+/// Leaves out what a whole number may have behind its point.
+fn plain(field: &str) -> &str {
+    field.strip_suffix(".0").unwrap_or(field)
+}
+
+/// Gives the most memory that a server has taken so far.
+fn resident_kib(server: &Server) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.child.id())).expect("the system tells it");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line of it");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// Begins an import and kills the server once some rows are documents.
+fn kill_in_the_middle(place: &Place, server: Server, words: &[&str]) {
+    let mut command = place.command(words);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
+    let mut told = BufReader::new(child.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    told.read_line(&mut line).expect("text");
+    assert!(line.starts_with("importing into table.nsf: "), "{line}");
+    server.kill();
+    assert!(!child.wait().expect("it ends").success(), "the server is gone");
+}
+
+#[test]
+fn a_table_of_many_rows_survives_a_killed_server() {
+    let place = Place::new();
+    place.check(&["db", "create", PATH], "was made");
+    let (file, back) = (place.path("rows.csv"), place.path("back.csv"));
+    write_rows(&file);
+    let source = file.display().to_string();
+    let import = ["db", "import", PATH, &source, "--map", "Tags=Tags:text-list"];
+    kill_in_the_middle(&place, place.serve(), &import);
+    place.check_fails(&import, "--resume goes on behind that row, --restart begins with the first one");
+    let left: u64 = place.json(&["db", "show", PATH])["notes"].as_u64().expect("a number");
+    assert!((500..row_count()).contains(&left), "{left} notes after the server was killed");
+    let server = place.serve();
+    let clock = SystemClock::new();
+    let began = clock.monotonic();
+    let done = place.json(&[&import[..], &["--resume"]].concat());
+    let took = clock.monotonic().saturating_sub(began);
+    assert_eq!((done["documents"].as_u64(), done["refused"].as_u64()), (Some(row_count()), Some(0)));
+    let resident = resident_kib(&server);
+    let rate = (row_count() - left) as f64 / took.as_secs_f64();
+    let _ = writeln!(std::io::stderr(), "{rate:.0} rows a second after the first {left}, {resident} KiB at most");
+    assert!(resident <= RESIDENT_KIB_MAX, "{resident} KiB");
+    let columns = COLUMNS.join(",");
+    let target = back.display().to_string();
+    place.check(&["db", "export", PATH, &target, "--columns", &columns], "documents were written");
+    assert!(resident_kib(&server) <= RESIDENT_KIB_MAX, "{} KiB", resident_kib(&server));
+    server.stop();
+    compare_rows(&back);
+    place.check_fails(&[&import[..], &["--resume", "--restart"]].concat(), "cannot be used with");
+}
