@@ -6,6 +6,7 @@
 
 mod mark;
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
@@ -24,6 +25,9 @@ use crate::template;
 
 /// Rows that are looked at to find out what columns hold.
 const SAMPLE_ROWS: usize = 1_000;
+
+/// Bytes of rows after which no more are looked at.
+const SAMPLE_BYTES_MAX: usize = 16 << 20;
 
 /// Documents of one transaction.
 const ROWS_PER_TRANSACTION: usize = 500;
@@ -77,8 +81,18 @@ enum Row {
     Object(Map<String, Json>),
 }
 
-/// Rows of a file, with their numbers.
-enum Rows {
+/// Rows of a file, in their order.
+struct Rows {
+    source: Source,
+    /// Those that were looked at already and are yet to be taken: what comes from standard input cannot be read twice.
+    ahead: VecDeque<Result<Row, String>>,
+}
+
+/// A row, or why it cannot be read, and its length in bytes.
+type Found = (Result<Row, String>, usize);
+
+/// Where rows come from.
+enum Source {
     Csv(Box<csv::Reader<Box<dyn Read>>>, Vec<String>),
     Lines(Box<dyn BufRead>),
 }
@@ -90,7 +104,7 @@ impl Rows {
         } else {
             Box::new(File::open(path).map_err(Failure::file(path))?)
         };
-        match form {
+        let source = match form {
             TableForm::Csv => {
                 let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::Headers).from_reader(input);
                 let names = reader.headers().map_err(|error| refused(path, &error))?;
@@ -99,35 +113,58 @@ impl Rows {
                 if names.len() > TABLE_COLUMNS_MAX {
                     return Err(refused(path, &format!("it has more than {TABLE_COLUMNS_MAX} columns")));
                 }
-                Ok(Self::Csv(Box::new(reader), names))
+                Source::Csv(Box::new(reader), names)
             }
-            TableForm::Jsonl => Ok(Self::Lines(Box::new(BufReader::new(input)))),
+            TableForm::Jsonl => Source::Lines(Box::new(BufReader::new(input))),
+        };
+        Ok(Self { source, ahead: VecDeque::new() })
+    }
+
+    /// Reads the first rows without taking them.
+    fn look_ahead(&mut self) -> Result<&VecDeque<Result<Row, String>>, Failure> {
+        let mut bytes = 0;
+        while self.ahead.len() < SAMPLE_ROWS && bytes < SAMPLE_BYTES_MAX {
+            let Some((row, length)) = self.source.next()? else { break };
+            bytes += length;
+            self.ahead.push_back(row);
         }
+        Ok(&self.ahead)
     }
 
     /// Gives the next row, or why it cannot be read; nothing at the end.
     fn next(&mut self) -> Result<Option<Result<Row, String>>, Failure> {
+        match self.ahead.pop_front() {
+            Some(row) => Ok(Some(row)),
+            None => Ok(self.source.next()?.map(|(row, _)| row)),
+        }
+    }
+}
+
+impl Source {
+    /// Gives the next row and its length in bytes.
+    fn next(&mut self) -> Result<Option<Found>, Failure> {
         match self {
             Self::Csv(reader, names) => {
                 let mut row = csv::StringRecord::new();
-                Ok(match reader.read_record(&mut row) {
-                    Ok(false) => None,
+                let read = match reader.read_record(&mut row) {
+                    Ok(false) => return Ok(None),
                     Ok(true) if row.len() > names.len() => {
-                        Some(Err(format!("it has {} fields instead of {}", row.len(), names.len())))
+                        Err(format!("it has {} fields instead of {}", row.len(), names.len()))
                     }
-                    Ok(true) => Some(Ok(Row::Fields(row.iter().map(str::to_owned).collect()))),
+                    Ok(true) => Ok(Row::Fields(row.iter().map(str::to_owned).collect())),
                     Err(error) if error.is_io_error() => {
                         return Err(Failure::Refused(format!("cannot read on: {error}")));
                     }
-                    Err(error) => Some(Err(error.to_string())),
-                })
+                    Err(error) => Err(error.to_string()),
+                };
+                Ok(Some((read, row.as_slice().len())))
             }
             Self::Lines(input) => next_object(input.as_mut()),
         }
     }
 }
 
-fn next_object(input: &mut dyn BufRead) -> Result<Option<Result<Row, String>>, Failure> {
+fn next_object(input: &mut dyn BufRead) -> Result<Option<Found>, Failure> {
     let mut line = Vec::new();
     let read = input.take(TABLE_LINE_BYTES_MAX + 1).read_until(b'\n', &mut line);
     if read.map_err(|error| Failure::Refused(format!("cannot read on: {error}")))? == 0 {
@@ -136,11 +173,12 @@ fn next_object(input: &mut dyn BufRead) -> Result<Option<Result<Row, String>>, F
     if line.len() as u64 > TABLE_LINE_BYTES_MAX {
         return Err(Failure::Refused(format!("a line is longer than {TABLE_LINE_BYTES_MAX} bytes")));
     }
-    Ok(Some(match serde_json::from_slice::<Json>(&line) {
+    let row = match serde_json::from_slice::<Json>(&line) {
         Ok(Json::Object(object)) => Ok(Row::Object(object)),
         Ok(_) => Err("it is no JSON object".to_owned()),
         Err(error) => Err(error.to_string()),
-    }))
+    };
+    Ok(Some((row, line.len())))
 }
 
 fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {
@@ -151,9 +189,9 @@ fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {
 pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>) -> Outcome {
     let access = open(core, &request.path)?;
     let form = request.format.unwrap_or_else(|| TableForm::of(&request.file));
-    let mappings = mappings(request, form, &access)?;
     let mark = Mark::begin(request, &access)?;
     let mut rows = Rows::open(&request.file, form)?;
+    let mappings = mappings(request, &mut rows, &access)?;
     for _ in 0..mark.rows {
         rows.next()?;
     }
@@ -293,15 +331,12 @@ impl Import<'_> {
 }
 
 /// Finds out what becomes of the columns.
-fn mappings(request: &TableImport, form: TableForm, access: &Access<level::Designer>) -> Result<Vec<Mapping>, Failure> {
-    if request.file == Path::new("-") && form == TableForm::Csv && request.map.is_empty() {
-        return Err(Failure::Refused("from standard input, the types of columns must be said with --map".to_owned()));
-    }
+fn mappings(request: &TableImport, rows: &mut Rows, access: &Access<level::Designer>) -> Result<Vec<Mapping>, Failure> {
     let fields = match &request.form {
         Some(name) => template::fields_of(access, name)?,
         None => std::collections::HashMap::new(),
     };
-    let mut found = sampled(request, form)?;
+    let mut found = sampled(request, rows)?;
     for mapping in &mut found {
         if let Some(kind) = fields.get(&mapping.column.to_lowercase()).and_then(|kind| Kind::named(kind)) {
             (mapping.kind, mapping.said) = (kind, true);
@@ -332,24 +367,21 @@ fn wrong_map(text: &str) -> Failure {
 }
 
 /// Looks at the first rows.
-fn sampled(request: &TableImport, form: TableForm) -> Result<Vec<Mapping>, Failure> {
-    let mut rows = Rows::open(&request.file, form)?;
-    let mut names: Vec<String> = match &rows {
-        Rows::Csv(_, names) => names.clone(),
-        Rows::Lines(_) => Vec::new(),
+fn sampled(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>, Failure> {
+    let mut names: Vec<String> = match &rows.source {
+        Source::Csv(_, names) => names.clone(),
+        Source::Lines(_) => Vec::new(),
     };
     let mut kinds: Vec<Option<Kind>> = vec![None; names.len()];
-    for _ in 0..SAMPLE_ROWS {
-        match rows.next()? {
-            None => break,
-            Some(Err(_)) => {}
-            Some(Ok(Row::Fields(fields))) => {
-                for (kind, field) in kinds.iter_mut().zip(&fields) {
+    for row in rows.look_ahead()?.iter().flatten() {
+        match row {
+            Row::Fields(fields) => {
+                for (kind, field) in kinds.iter_mut().zip(fields) {
                     *kind = united(*kind, kind_of_text(field));
                 }
             }
-            Some(Ok(Row::Object(object))) => {
-                for (name, value) in &object {
+            Row::Object(object) => {
+                for (name, value) in object {
                     let index = names.iter().position(|known| known == name).unwrap_or_else(|| {
                         names.push(name.clone());
                         kinds.push(None);
@@ -635,165 +667,4 @@ fn open(core: &Core, path: &str) -> Result<Access<level::Designer>, Failure> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::ops::ControlFlow;
-
-    use notes::{Acl, AclLevel, DatabaseKind, NewDatabase};
-
-    use super::*;
-    use crate::sample::Sample;
-
-    const PATH: &str = "table.nsf";
-
-    /// Imports a file of this content; gives the answer, and the documents as an export has them.
-    fn check(name: &str, content: &str, change: impl FnOnce(&mut TableImport)) -> (Result<Answer, String>, Vec<Json>) {
-        let sample = Sample::new();
-        let acl = Acl::open_to_all(AclLevel::Reader);
-        let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, acl);
-        sample.core.notes.database_create(&new).expect("made");
-        let (file, back) = (sample.folder.path().join(name), sample.folder.path().join("back.jsonl"));
-        std::fs::write(&file, content).expect("written");
-        let mut request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
-        change(&mut request);
-        let mut report = |_| ControlFlow::Continue(());
-        let answer = import(&sample.core, &request, &mut report).map_err(|failure| failure.to_string());
-        let request = TableExport { path: PATH.to_owned(), file: back.clone(), ..TableExport::default() };
-        export(&sample.core, &request, &mut report).expect("written");
-        let text = std::fs::read_to_string(back).expect("it is there");
-        (answer, text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect())
-    }
-
-    const CSV: &str = "Name,Born,Height,Tags,Code\n\"Ann, A.\",1970-02-28,1.75,\"a; b\",007\nBob,,1.8,c,010\n";
-
-    #[test]
-    fn columns_become_items_of_their_types() {
-        let (answer, documents) = check("people.csv", CSV, |request| {
-            request.form = Some("Person".to_owned());
-            request.map = vec!["Tags=Categories:text-list".to_owned()];
-        });
-        let answer = answer.expect("taken");
-        let kinds: Vec<&str> = answer.data["columns"]
-            .as_array()
-            .expect("columns")
-            .iter()
-            .filter_map(|column| column["type"].as_str())
-            .collect();
-        assert_eq!(kinds, ["text", "time", "number", "text-list", "text"]);
-        assert_eq!((documents.len(), &documents[0]["Form"]), (2, &json!("Person")));
-        assert_eq!(documents[0]["Name"], json!("Ann, A."));
-        assert_eq!(documents[0]["Born"], json!("1970-02-28T00:00:00Z"));
-        assert_eq!((&documents[0]["Height"], &documents[0]["Code"]), (&json!(1.75), &json!("007")));
-        assert_eq!(documents[0]["Categories"], json!(["a", "b"]));
-        assert_eq!(documents[1].get("Born"), None, "what is empty is no item");
-    }
-
-    #[test]
-    fn lines_of_json_are_taken_as_they_are() {
-        let lines =
-            "{\"Name\":\"Ann\",\"Numbers\":[1,2],\"Sub\":{\"a\":1}}\n{\"Name\":\"Bob\",\"More\":true}\n[]\nzork\n";
-        let (answer, documents) = check("people.jsonl", lines, |_| {});
-        let answer = answer.expect("taken");
-        assert_eq!((answer.data["documents"].clone(), answer.data["refused"].clone()), (json!(2), json!(2)));
-        assert_eq!(answer.data["refusals"][0]["row"], json!(3));
-        assert!(answer.complaint.is_some());
-        assert_eq!((&documents[0]["Numbers"], &documents[1]["More"]), (&json!([1.0, 2.0]), &json!(1.0)));
-    }
-
-    #[test]
-    fn a_dry_run_changes_nothing_and_tells_what_would_be() {
-        let (answer, documents) = check("people.csv", CSV, |request| request.dry_run = true);
-        let answer = answer.expect("read");
-        assert_eq!((answer.data["documents"].clone(), documents.len()), (json!(2), 0));
-        assert!(answer.says[0].contains("nothing was changed"), "{:?}", answer.says);
-    }
-
-    #[test]
-    fn rows_that_do_not_fit_their_columns_are_told() {
-        let (answer, documents) = check("people.csv", "Name,Height\nAnn,tall\nBob,1.8\nCarl,1,2\n", |request| {
-            request.map = vec!["height=Height:number".to_owned()];
-        });
-        let answer = answer.expect("taken");
-        assert_eq!((documents.len(), answer.data["refused"].clone()), (1, json!(2)));
-        assert!(answer.data["refusals"][0]["why"].as_str().is_some_and(|why| why.contains("tall")));
-    }
-
-    #[test]
-    fn a_mapping_that_cannot_be_is_refused() {
-        for (map, expected) in [("Name", "COLUMN=ITEM"), ("Name=x:zork", "types are"), ("Zork=x", "no column")] {
-            let (answer, documents) = check("people.csv", CSV, |request| request.map = vec![map.to_owned()]);
-            let error = answer.expect_err("refused");
-            assert!(error.contains(expected) && documents.is_empty(), "{error}");
-        }
-    }
-
-    /// Imports into a database that is there, and is broken off at the first step that is reported if `stop` says so.
-    fn import_again(sample: &Sample, request: &TableImport, stop: bool) -> Result<u64, String> {
-        let mut report = |_| if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-        let answer = import(&sample.core, request, &mut report).map_err(|failure| failure.to_string())?;
-        Ok(answer.data["documents"].as_u64().expect("a number"))
-    }
-
-    /// Gives the numbers that the documents hold, in the order in which they were made.
-    fn numbers(sample: &Sample) -> Vec<usize> {
-        let back = sample.folder.path().join("back.jsonl");
-        let request = TableExport { path: PATH.to_owned(), file: back.clone(), ..TableExport::default() };
-        export(&sample.core, &request, &mut |_| ControlFlow::Continue(())).expect("written");
-        let text = std::fs::read_to_string(back).expect("it is there");
-        let number = |line: &str| serde_json::from_str::<Json>(line).ok()?["N"].as_f64().map(|number| number as usize);
-        text.lines().map(|line| number(line).expect("a number")).collect()
-    }
-
-    #[test]
-    fn an_import_that_was_broken_off_goes_on_behind_what_it_has_taken() {
-        let sample = Sample::new();
-        let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
-        sample.core.notes.database_create(&new).expect("made");
-        let file = sample.folder.path().join("in.csv");
-        let rows = |count: usize| (0..count).map(|row| format!("{row},x\n")).collect::<String>();
-        std::fs::write(&file, format!("N,M\n{}", rows(1_234))).expect("written");
-        let request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
-        let resume = TableImport { resume: true, ..request.clone() };
-        let restart = TableImport { restart: true, ..request.clone() };
-        let told = import_again(&sample, &request, true).expect_err("it is broken off");
-        assert!(told.contains("500 documents were made before; the same command with --resume"), "{told}");
-        assert_eq!(numbers(&sample), (0..500).collect::<Vec<_>>());
-        let told = import_again(&sample, &request, false).expect_err("it was not said what to do");
-        assert!(told.contains("broken off after row 500, when 500 documents were made"), "{told}");
-        let dry = TableImport { dry_run: true, ..request.clone() };
-        assert_eq!(import_again(&sample, &dry, false), Ok(1_234), "a dry run reads everything");
-        import_again(&sample, &resume, true).expect_err("it is broken off again");
-        assert_eq!(import_again(&sample, &resume, false), Ok(1_234));
-        assert_eq!(numbers(&sample), (0..1_234).collect::<Vec<_>>(), "every row once");
-        let told = import_again(&sample, &resume, true).expect_err("it is broken off");
-        assert!(told.contains("500 documents were made before"), "from the first row: {told}");
-        assert_eq!(import_again(&sample, &restart, false), Ok(1_234));
-        assert_eq!(numbers(&sample).len(), 1_234 + 500 + 1_234, "nothing is taken back");
-        import_again(&sample, &request, true).expect_err("it is broken off");
-        std::fs::write(&request.file, format!("N,M\n{}", rows(9_999))).expect("written");
-        let told = import_again(&sample, &resume, false).expect_err("it has changed");
-        assert!(told.contains("--restart begins with the first one"), "{told}");
-        let input = TableImport { file: "-".into(), map: vec!["N=N".into()], ..resume };
-        let told = import_again(&sample, &input, false).expect_err("nobody knows what comes");
-        assert!(told.contains("wants a file"), "{told}");
-    }
-
-    #[test]
-    fn tables_of_commas_come_back() {
-        let sample = Sample::new();
-        let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
-        sample.core.notes.database_create(&new).expect("made");
-        let (file, back) = (sample.folder.path().join("in.csv"), sample.folder.path().join("out.csv"));
-        std::fs::write(&file, CSV).expect("written");
-        let mut report = |_| ControlFlow::Continue(());
-        let request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
-        import(&sample.core, &request, &mut report).expect("taken");
-        let columns = ["Name", "Height"].map(str::to_owned).to_vec();
-        let formula = Some("SELECT Height > 1.77".to_owned());
-        let request = TableExport { path: PATH.to_owned(), file: back.clone(), formula, columns, format: None };
-        export(&sample.core, &request, &mut report).expect("written");
-        let text = std::fs::read_to_string(back).expect("it is there");
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "$UNID,Name,Height");
-        assert!(lines.len() == 2 && lines[1].ends_with(",Bob,1.8"), "{text}");
-    }
-}
+mod tests;

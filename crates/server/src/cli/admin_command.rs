@@ -61,7 +61,10 @@ impl Office {
     pub(super) fn ask(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, Failure> {
         match self {
             Self::Here(core) => admin::execute(core, request, report).map_err(Failure::of),
-            Self::Server(data) => client::call(&data.control_socket(), request, report).map_err(Failure),
+            Self::Server(data) => {
+                refuse_input(&request)?;
+                client::call(&data.control_socket(), request, report).map_err(Failure)
+            }
         }
     }
 }
@@ -130,6 +133,17 @@ fn first_line() -> Result<String, Failure> {
         return Err(Failure("standard input has no password: write it as the first line".to_owned()));
     }
     Ok(password.to_owned())
+}
+
+/// A server does not hear what a command gets on its standard input.
+fn refuse_input(request: &Request) -> Result<(), Failure> {
+    match request {
+        Request::Db(DbRequest::Import(import)) if import.file == std::path::Path::new("-") => Err(Failure(
+            "a server runs on this data folder, and reads files itself: write the table to a file and name that"
+                .to_owned(),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Paths are meant from where the command was given, not from where the server runs.

@@ -132,3 +132,21 @@ fn a_table_of_many_rows_survives_a_killed_server() {
     compare_rows(&back);
     place.check_fails(&[&import[..], &["--resume", "--restart"]].concat(), "cannot be used with");
 }
+
+#[test]
+fn a_table_is_taken_from_standard_input_whole() {
+    let place = Place::new();
+    place.check(&["db", "create", PATH], "was made");
+    let rows: String = (0..1_500).map(|number| format!("{number},x\n")).collect();
+    let lines: String = (0..1_500).map(|number| format!("{{\"Number\":{number}}}\n")).collect();
+    place.check_input(
+        &["db", "import", PATH, "-", "--format", "csv"],
+        &format!("Number,Text\n{rows}"),
+        "1500 documents",
+    );
+    place.check_input(&["db", "import", PATH, "-", "--format", "jsonl"], &lines, "1500 documents");
+    assert_eq!(place.json(&["db", "show", PATH])["notes"], 3_001, "and the access control list");
+    let server = place.serve();
+    place.check_fails(&["db", "import", PATH, "-", "--format", "csv"], "write the table to a file");
+    server.stop();
+}
