@@ -3,7 +3,7 @@
 //! Subject and addresses are summary items and taken already. Here are the texts of the parts, as they are read: those that are shown go to
 //! the body, attachments are named and, where there is text in them, read. Of a part no more is decoded than is indexed.
 
-use search::extract::{self, Kind};
+use search::extract::{self, Elsewhere, Kind};
 use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, TEXT_BYTES_MAX};
 use search::{Contents, NoteText, Opened, html};
 
@@ -49,7 +49,7 @@ fn read(note: &Opened<'_>, out: &mut NoteText) -> Result<()> {
             let is_html = part.is_media("text", "html");
             out.body(if is_html { html::to_text(&found) } else { found }.as_str());
         } else if attachments < ATTACHMENTS_MAX {
-            attachments += usize::from(read_attachment(&message, part, out)?);
+            attachments += usize::from(read_attachment(&message, part, note.elsewhere, out)?);
         }
     }
     Ok(())
@@ -61,7 +61,12 @@ fn is_shown(part: &Part) -> bool {
 }
 
 /// Reads the text of an attachment; tells whether it is of a kind that was looked into.
-fn read_attachment(message: &Message<'_>, part: &Part, out: &mut NoteText) -> Result<bool> {
+fn read_attachment(
+    message: &Message<'_>,
+    part: &Part,
+    elsewhere: Option<&dyn Elsewhere>,
+    out: &mut NoteText,
+) -> Result<bool> {
     let (media_type, subtype) = part.media();
     let media = format!("{}/{}", String::from_utf8_lossy(media_type), String::from_utf8_lossy(subtype));
     let name = part.content.file_name().unwrap_or_default();
@@ -74,8 +79,8 @@ fn read_attachment(message: &Message<'_>, part: &Part, out: &mut NoteText) -> Re
     let found = match kind {
         Kind::Plain => text::decode(part, &body, ATTACHMENT_BYTES_MAX),
         Kind::Html => text::decode(part, &body, ATTACHMENT_BYTES_MAX).map(|found| html::to_text(&found)),
-        Kind::Office => transfer::decode(&part.content.encoding, &body, ATTACHMENT_BYTES_MAX)
-            .and_then(|bytes| extract::text(kind, &bytes)),
+        Kind::Office | Kind::Pdf => transfer::decode(&part.content.encoding, &body, ATTACHMENT_BYTES_MAX)
+            .and_then(|bytes| extract::text(kind, &bytes, elsewhere)),
     };
     if let Some(found) = found {
         out.attachment(&found);

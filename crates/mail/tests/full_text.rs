@@ -7,6 +7,7 @@ use base::sim::{SeededRandom, SimClock};
 use mail::full_text::Messages;
 use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
 use notes::{Access, Identity, Notes, level};
+use search::extract::Elsewhere;
 use search::{Page, Query, Search};
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
@@ -16,6 +17,15 @@ struct World {
     file: MailFile,
     search: Search,
     _folder: tempfile::TempDir,
+}
+
+/// Takes for the text of a PDF what stands in it from its end.
+struct Backwards;
+
+impl Elsewhere for Backwards {
+    fn pdf(&self, bytes: &[u8]) -> Option<String> {
+        Some(String::from_utf8(bytes.to_vec()).ok()?.chars().rev().collect())
+    }
 }
 
 impl World {
@@ -33,6 +43,7 @@ impl World {
         let folder = tempfile::tempdir().expect("a folder");
         let options = search::Options {
             contents: vec![Box::new(Messages)],
+            elsewhere: Some(Arc::new(Backwards)),
             thread_bytes: 16 << 20,
             ..search::Options::default()
         };
@@ -88,6 +99,8 @@ fn parts_and_attachments() {
          --b\nContent-Type: image/png; name=\"cat.png\"\nContent-Transfer-Encoding: base64\n\nAAAA\n\
          --b\nContent-Type: application/octet-stream\nContent-Disposition: attachment; filename=\"page.html\"\n\
          Content-Transfer-Encoding: base64\n\nPGI+aW5uZXI8L2I+PHA+dGV4dA==\n\
+         --b\nContent-Type: application/pdf\nContent-Transfer-Encoding: base64\n\nZXJlaHdlc2xl\n\
+         --b\nContent-Type: application/octet-stream; name=\"x.PDF\"\n\noot ereht\n\
          --b\nContent-Type: message/rfc822\n\nSubject: forwarded\n\ninside\n--b--\n"
     ));
     world.check(
@@ -99,7 +112,9 @@ fn parts_and_attachments() {
             "file:cat",
             "\"inner text\"",
             "body:inside",
+            "elsewhere",
+            "\"there too\"",
         ],
-        &["hidden", "body:attached", "aaaa"],
+        &["hidden", "body:attached", "aaaa", "ereht"],
     );
 }

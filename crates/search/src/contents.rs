@@ -9,6 +9,7 @@ use notes::{Header, Item, Reading, Summary, Value};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result};
+use crate::extract::Elsewhere;
 use crate::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX};
 use crate::text::{FILE_ITEM, NoteText};
 use crate::{extract, html};
@@ -32,6 +33,8 @@ pub struct Opened<'n> {
     pub header: &'n Header,
     /// Its summary record.
     pub summary: &'n Summary,
+    /// Who reads what is not read here.
+    pub elsewhere: Option<&'n dyn Elsewhere>,
 }
 
 /// What a note says, and whether some of it could not be read.
@@ -79,7 +82,7 @@ fn read_attachment(note: &Opened<'_>, file: (&str, &str, &BlobId), text: &mut No
     let (name, media_type, blob) = file;
     let Some(kind) = extract::Kind::of(media_type, name) else { return Ok(()) };
     let bytes = note.reading.blob(NoteId(note.header.note.0), blob)?;
-    if let Some(found) = extract::text(kind, &bytes) {
+    if let Some(found) = extract::text(kind, &bytes, note.elsewhere) {
         text.attachment(&found);
     }
     Ok(())

@@ -24,7 +24,7 @@ pub fn read(input: &[u8]) {
     }
     let _ = html::to_text(&text);
     for kind in Kind::ALL {
-        let found = extract::text(kind, input);
+        let found = extract::text(kind, input, None);
         assert!(found.is_none_or(|found| found.len() <= limits::ATTACHMENT_TEXT_BYTES_MAX));
     }
 }

@@ -21,6 +21,7 @@ use tantivy::{Index, IndexReader, IndexWriter, ReloadPolicy, Searcher, TantivyDo
 
 use crate::contents::{Contents, Opened};
 use crate::error::{Error, Result};
+use crate::extract::Elsewhere;
 use crate::limits::{COMMIT_BYTES, COMMIT_DOCUMENTS_MAX, MERGE_DOCUMENTS_MIN};
 use crate::marked::Marked;
 use crate::schema::{self, Schema};
@@ -30,6 +31,8 @@ use crate::{contents, stored};
 pub struct Options {
     /// Who reads the contents of notes, asked one after the other.
     pub contents: Vec<Box<dyn Contents>>,
+    /// Who reads files that are not read in this process; without one they are passed over.
+    pub elsewhere: Option<Arc<dyn Elsewhere>>,
     /// Threads that cut and sort words.
     pub threads: usize,
     /// Bytes that each of them may take before it writes a piece of the index.
@@ -40,7 +43,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { contents: Vec::new(), threads: 1, thread_bytes: 64 << 20, waiting_bytes: COMMIT_BYTES }
+        Self { contents: Vec::new(), elsewhere: None, threads: 1, thread_bytes: 64 << 20, waiting_bytes: COMMIT_BYTES }
     }
 }
 
@@ -483,7 +486,8 @@ impl Update<'_> {
             return Ok(Finding::Same);
         }
         let Some(summary) = self.reading.summary(note)? else { return Ok(Finding::Absent) };
-        let opened = Opened { reading: self.reading, header: &header, summary: &summary };
+        let elsewhere = self.search.options.elsewhere.as_deref();
+        let opened = Opened { reading: self.reading, header: &header, summary: &summary, elsewhere };
         let read = contents::read(&opened, &self.search.options.contents)?;
         self.progress.damaged += usize::from(read.damaged);
         self.writing.bytes += read.text.size_bytes();

@@ -15,10 +15,12 @@ use std::time::Duration;
 
 use base::{Clock, DbNumber, Timestamp};
 use notes::{Access, DatabaseRecord, Follower, Identity, Notes, level};
+use search::extract::Elsewhere;
 use search::{Progress, Search};
 use wire::Shutdown;
 
 use crate::config::keys::FullTextKeys;
+use crate::pdf::Pdf;
 
 /// Changes that are applied without a look whether to stop.
 pub const CHANGES_STEP: usize = 1_000;
@@ -36,6 +38,9 @@ pub struct FullText {
     threads: usize,
     thread_bytes: usize,
     opened: Mutex<Option<Arc<Search>>>,
+    /// Who reads PDFs.
+    pub pdf: Arc<Pdf>,
+    reads_pdf: bool,
     /// What happened since the start.
     pub counts: Counts,
 }
@@ -56,12 +61,13 @@ pub struct Counts {
 }
 
 impl FullText {
-    /// Says where the index lies; nothing is touched yet.
+    /// Says where the index lies, and who reads PDFs; nothing is touched yet.
     #[must_use]
-    pub fn new(notes: Arc<Notes>, folder: PathBuf, keys: &FullTextKeys) -> Self {
+    pub fn new(notes: Arc<Notes>, folder: PathBuf, pdf: Pdf, keys: &FullTextKeys) -> Self {
         let threads = usize::try_from(keys.threads).unwrap_or(1);
         let (opened, counts) = (Mutex::default(), Counts::default());
-        Self { notes, folder, threads, thread_bytes: keys.memory.as_usize(), opened, counts }
+        let (pdf, thread_bytes) = (Arc::new(pdf), keys.memory.as_usize());
+        Self { notes, folder, threads, thread_bytes, opened, pdf, reads_pdf: keys.pdf, counts }
     }
 
     /// Gives the index, which is opened or made by the first who asks.
@@ -72,6 +78,7 @@ impl FullText {
         }
         let options = search::Options {
             contents: vec![Box::new(mail::full_text::Messages)],
+            elsewhere: self.reads_pdf.then(|| Arc::clone(&self.pdf) as Arc<dyn Elsewhere>),
             threads: self.threads,
             thread_bytes: self.thread_bytes,
             ..search::Options::default()
@@ -101,6 +108,7 @@ impl FullText {
         let database = self.notes.database_open(path)?;
         let access: Access<level::Reader> = database.authorize(&Arc::new(Identity::local_server("")))?;
         let done = search.update(&access, CHANGES_STEP, stop);
+        self.pdf.rest();
         match &done {
             Ok(progress) => {
                 self.counts.indexed.fetch_add(progress.indexed as u64, Ordering::Relaxed);

@@ -22,6 +22,7 @@ pub mod listen;
 pub mod log;
 pub mod logins;
 pub mod metrics;
+pub mod pdf;
 pub mod reception;
 pub mod serve;
 pub mod sessions;

@@ -86,3 +86,18 @@ pub const TABLE_LINE_BYTES_MAX: u64 = 16 << 20;
 
 /// Most rows of an import that are named because they could not be taken.
 pub const TABLE_REFUSALS_MAX: usize = 1_000;
+
+/// How long the text of one PDF may take, from the question to the answer.
+pub const PDF_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Most children that read PDFs at once.
+pub const PDF_CHILDREN_MAX: usize = 2;
+
+/// Files after which a child that reads PDFs makes room for a new one.
+pub const PDF_FILES_PER_CHILD_MAX: usize = 200;
+
+/// Bytes of address space of a child that reads PDFs, this program's own among them.
+pub const PDF_ADDRESS_SPACE_BYTES_MAX: u64 = 768 << 20;
+
+/// Seconds of processor time that a child that reads PDFs may take in all, should nobody be there to end it.
+pub const PDF_PROCESSOR_SECONDS_MAX: u64 = 120;

@@ -124,6 +124,14 @@ impl Statistics {
         count("full_text_damaged_total", "Documents that could be read only in part.", &counts.damaged);
         count("full_text_updates_total", "Updates of databases.", &counts.updates);
         count("full_text_failures_total", "Updates of databases that failed.", &counts.failures);
+        let pdf = &self.core.full_text.pdf.counts;
+        count("full_text_pdf_read_total", "PDFs whose text was read.", &pdf.read);
+        count("full_text_pdf_empty_total", "PDFs without text, or that cannot be read.", &pdf.empty);
+        count(
+            "full_text_pdf_lost_total",
+            "PDFs given up: the process that read them died, or took too long.",
+            &pdf.lost,
+        );
         count("full_text_queries_total", "Queries that were answered.", &counts.queries);
         let Some(status) = self.core.full_text.status() else { return };
         out.single(Kind::Gauge, "full_text_documents", "Documents in the index.", status.documents as f64);

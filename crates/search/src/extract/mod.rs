@@ -1,7 +1,7 @@
 //! The text of attachments.
 //!
 //! What comes here was written by strangers. Each reader bounds what it unpacks and how deep it goes; none of them fails: what cannot be read has no
-//! text.
+//! text. Of what no reader here could bound, PDF, the bytes go [`Elsewhere`]: to another process, which the system bounds.
 
 mod office;
 
@@ -18,11 +18,13 @@ pub enum Kind {
     Html,
     /// An office document: OOXML or OpenDocument.
     Office,
+    /// PDF, which is read elsewhere.
+    Pdf,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Plain, Self::Html, Self::Office];
+    pub const ALL: [Self; 4] = [Self::Plain, Self::Html, Self::Office, Self::Pdf];
 
     /// Tells the kind by the media type, or by the ending of the name where the type says nothing.
     #[must_use]
@@ -48,6 +50,7 @@ impl Kind {
             | "text/tab-separated-values"
             | "text/x-log" => Some(Self::Plain),
             "application/json" | "message/rfc822-headers" => Some(Self::Plain),
+            "application/pdf" | "application/x-pdf" => Some(Self::Pdf),
             other => {
                 let office = ["application/vnd.openxmlformats-officedocument.", "application/vnd.oasis.opendocument."];
                 office.iter().any(|begin| other.starts_with(begin)).then_some(Self::Office)
@@ -59,15 +62,22 @@ impl Kind {
         match ending {
             "htm" | "html" | "xhtml" => Some(Self::Html),
             "docx" | "xlsx" | "pptx" | "odt" | "ods" | "odp" => Some(Self::Office),
+            "pdf" => Some(Self::Pdf),
             "csv" | "ics" | "json" | "log" | "md" | "tsv" | "txt" => Some(Self::Plain),
             _ => None,
         }
     }
 }
 
-/// Gives the text of a file of a kind; nothing when there is none or it cannot be read.
+/// Reads files elsewhere, where they cannot do harm.
+pub trait Elsewhere: Send + Sync {
+    /// Gives the text of a PDF; nothing when there is none or it cannot be read within bounds. Takes a bounded time.
+    fn pdf(&self, bytes: &[u8]) -> Option<String>;
+}
+
+/// Gives the text of a file of a kind; nothing when there is none, or it cannot be read, or only elsewhere and there is no such place.
 #[must_use]
-pub fn text(kind: Kind, bytes: &[u8]) -> Option<String> {
+pub fn text(kind: Kind, bytes: &[u8], elsewhere: Option<&dyn Elsewhere>) -> Option<String> {
     if bytes.len() > ATTACHMENT_BYTES_MAX {
         return None;
     }
@@ -75,6 +85,7 @@ pub fn text(kind: Kind, bytes: &[u8]) -> Option<String> {
         Kind::Plain => plain(bytes),
         Kind::Html => html::to_text(&plain(bytes)),
         Kind::Office => office::text(bytes)?,
+        Kind::Pdf => elsewhere?.pdf(bytes)?,
     };
     Some(cut(&found, ATTACHMENT_TEXT_BYTES_MAX).to_owned()).filter(|text| !text.trim().is_empty())
 }

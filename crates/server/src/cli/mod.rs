@@ -11,6 +11,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::admin::Request;
 use crate::admin::request::DbRequest;
 use crate::config::{self, Config, Origin};
+use crate::pdf;
 
 mod admin_command;
 mod batch;
@@ -68,6 +69,9 @@ enum Command {
     Formula(formula_command::FormulaCommand),
     /// Brings a backup back into a new data folder.
     Restore(restore_command::RestoreCommand),
+    /// Reads PDFs for the full-text index; the server starts it.
+    #[command(name = pdf::COMMAND, hide = true)]
+    ReadPdf,
     #[command(flatten)]
     Remote(remote::RemoteCommand),
     #[command(flatten)]
@@ -106,6 +110,7 @@ fn dispatch(place: &Place, command: Command) -> Result<(), Failure> {
         Command::Config(command) => config_command::run(place, &command),
         Command::Formula(command) => formula_command::run(place, &command),
         Command::Restore(command) => restore_command::run(place, &command),
+        Command::ReadPdf => pdf::child::run().map_err(Failure::of),
         Command::Remote(command) => remote::run(place, command),
         Command::Admin(Request::Db(DbRequest::List)) if place.remote.server.is_some() => remote::list_databases(place),
         Command::Admin(Request::Db(DbRequest::Search(request))) if place.remote.server.is_some() => {

@@ -329,6 +329,8 @@ configuration! {
         threads: u64 = "1" in ["1", "8"];
         /// Memory that each of them takes while it does.
         memory: ByteSize = "64MiB" in ["16MiB", "4GiB"];
+        /// Whether the text of PDFs is read, by a process of its own with limits.
+        pdf: bool = "true";
     }
     /// The native protocol.
     native: NativeKeys {

@@ -10,6 +10,7 @@ mod edges;
 mod exchangers;
 mod native;
 mod native_matrix;
+mod pdf;
 mod searching;
 mod serving;
 mod tables;

@@ -1,0 +1,233 @@
+//! The text of PDFs, read by children that the system keeps within bounds.
+//!
+//! Readers of PDF follow references without a bound on depth, time or memory, and what they read was written by strangers. So this program starts itself
+//! as a child ([`child`]) that has no files, a bounded address space and bounded processor time, and is asked over its standard input and output. A child
+//! that dies, says something odd or takes longer than [`PDF_TIME_MAX`] loses the text of the one file that it was at; the next file gets a new child.
+//!
+//! At most [`PDF_CHILDREN_MAX`] run at once; who comes later waits for one, which is bounded because each is. A child reads at most [`PDF_FILES_PER_CHILD_MAX`] files, and
+//! none lives on when a batch of changes is indexed ([`Pdf::rest`]).
+
+pub mod child;
+
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use base::Clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, read, write};
+use search::extract::Elsewhere;
+use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENT_TEXT_BYTES_MAX};
+
+use crate::limits::{PDF_CHILDREN_MAX, PDF_FILES_PER_CHILD_MAX, PDF_TIME_MAX};
+use crate::system::SystemClock;
+
+/// Where the system has the program that runs, also when its file was replaced by a newer one.
+pub const ITSELF: &str = "/proc/self/exe";
+
+/// The hidden command that makes this program a child.
+pub const COMMAND: &str = "read-pdf";
+
+/// KiB of address space that the allocator of a child takes at a time, instead of a GiB.
+const ARENA_KIB: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "16384");
+
+/// Bytes of the head of a question (length) and of an answer (whether there is text, length).
+const HEAD_BYTES: usize = 5;
+
+/// Reads PDFs in children.
+pub struct Pdf {
+    program: PathBuf,
+    /// How long one file may take.
+    time_max: Duration,
+    pool: Mutex<Pool>,
+    freed: Condvar,
+    clock: SystemClock,
+    /// What happened since the start.
+    pub counts: Counts,
+}
+
+/// What happened since the start.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Files whose text was read.
+    pub read: AtomicU64,
+    /// Files that are no PDFs, have no text, or cannot be read.
+    pub empty: AtomicU64,
+    /// Files at which a child died or took too long.
+    pub lost: AtomicU64,
+}
+
+#[derive(Default)]
+struct Pool {
+    /// Children that wait for a file.
+    idle: Vec<Reader>,
+    /// Children that are at one.
+    busy: usize,
+}
+
+impl Pdf {
+    /// Says which program the children are; nothing is started yet.
+    #[must_use]
+    pub fn new(program: PathBuf) -> Self {
+        let (pool, freed) = (Mutex::default(), Condvar::new());
+        Self { program, time_max: PDF_TIME_MAX, pool, freed, clock: SystemClock::new(), counts: Counts::default() }
+    }
+
+    /// Gives the same one with less time for each file.
+    #[must_use]
+    pub fn within(self, time_max: Duration) -> Self {
+        Self { time_max, ..self }
+    }
+
+    /// Ends the children that wait.
+    pub fn rest(&self) {
+        let idle = std::mem::take(&mut self.lock().idle);
+        drop(idle);
+    }
+
+    /// Tells how many children there are.
+    #[must_use]
+    pub fn child_count(&self) -> usize {
+        let pool = self.lock();
+        pool.idle.len() + pool.busy
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a turn; gives a child that waits, if there is one.
+    fn enter(&self) -> Option<Reader> {
+        let is_full = |pool: &mut Pool| pool.busy >= PDF_CHILDREN_MAX;
+        let mut pool = self.freed.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
+        pool.busy += 1;
+        pool.idle.pop()
+    }
+
+    fn leave(&self, reader: Option<Reader>) {
+        let mut pool = self.lock();
+        assert!(pool.busy > 0 && pool.busy <= PDF_CHILDREN_MAX, "who leaves has entered");
+        pool.busy -= 1;
+        pool.idle.extend(reader.filter(|reader| reader.files < PDF_FILES_PER_CHILD_MAX));
+        drop(pool);
+        self.freed.notify_one();
+    }
+
+    fn ask(&self, reader: Option<Reader>, bytes: &[u8]) -> Result<(Reader, Option<String>), Lost> {
+        let deadline = self.clock.monotonic() + self.time_max;
+        let left = || deadline.saturating_sub(self.clock.monotonic());
+        let mut reader = reader.map_or_else(|| Reader::start(&self.program), Ok)?;
+        let text = reader.ask(bytes, &left)?;
+        Ok((reader, text))
+    }
+}
+
+impl Elsewhere for Pdf {
+    fn pdf(&self, bytes: &[u8]) -> Option<String> {
+        if bytes.len() > ATTACHMENT_BYTES_MAX {
+            return None;
+        }
+        let reader = self.enter();
+        let (reader, text, count) = match self.ask(reader, bytes) {
+            Ok((reader, Some(text))) => (Some(reader), Some(text), &self.counts.read),
+            Ok((reader, None)) => (Some(reader), None, &self.counts.empty),
+            Err(lost) => {
+                tracing::info!(target: "full_text", why = lost.0, "a PDF was given up");
+                (None, None, &self.counts.lost)
+            }
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        self.leave(reader);
+        text
+    }
+}
+
+/// Why a child is of no use any more.
+#[derive(Debug, PartialEq, Eq)]
+struct Lost(&'static str);
+
+/// A child; killed when dropped.
+struct Reader {
+    child: Child,
+    questions: ChildStdin,
+    answers: ChildStdout,
+    /// Files that it has read.
+    files: usize,
+}
+
+impl Reader {
+    fn start(program: &PathBuf) -> Result<Self, Lost> {
+        let mut command = Command::new(program);
+        command.arg(COMMAND).env_clear().env(ARENA_KIB.0, ARENA_KIB.1).current_dir("/");
+        let started = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut child = started.map_err(|_| Lost("no child can be started"))?;
+        let (Some(questions), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Lost("a child has no pipes"));
+        };
+        let reader = Self { child, questions, answers, files: 0 };
+        let flags = fcntl_getfl(&reader.questions).map_err(|_| Lost("a pipe cannot be set"))?;
+        fcntl_setfl(&reader.questions, flags | OFlags::NONBLOCK).map_err(|_| Lost("a pipe cannot be set"))?;
+        Ok(reader)
+    }
+
+    fn ask(&mut self, bytes: &[u8], left: &dyn Fn() -> Duration) -> Result<Option<String>, Lost> {
+        self.files += 1;
+        self.put(&child::head(true, bytes.len()), left)?;
+        self.put(bytes, left)?;
+        let mut head = [0; HEAD_BYTES];
+        self.take(&mut head, left)?;
+        let (is_text, length) = child::split_head(head);
+        if length > ATTACHMENT_TEXT_BYTES_MAX {
+            return Err(Lost("it said more than it may"));
+        }
+        let mut text = vec![0; length];
+        self.take(&mut text, left)?;
+        let text = String::from_utf8(text).map_err(|_| Lost("what it said is no text"))?;
+        Ok(Some(text).filter(|_| is_text))
+    }
+
+    fn put(&self, mut bytes: &[u8], left: &dyn Fn() -> Duration) -> Result<(), Lost> {
+        while !bytes.is_empty() {
+            wait(PollFd::new(&self.questions, PollFlags::OUT), left())?;
+            match write(&self.questions, bytes) {
+                Ok(count) => bytes = &bytes[count..],
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(_) => return Err(Lost("it died")),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&self, mut into: &mut [u8], left: &dyn Fn() -> Duration) -> Result<(), Lost> {
+        while !into.is_empty() {
+            wait(PollFd::new(&self.answers, PollFlags::IN), left())?;
+            match read(&self.answers, &mut *into) {
+                Ok(0) => return Err(Lost("it died")),
+                Ok(count) => into = &mut into[count..],
+                Err(Errno::INTR) => {}
+                Err(_) => return Err(Lost("it died")),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until a pipe is ready, or its other end is gone.
+fn wait(pipe: PollFd<'_>, left: Duration) -> Result<(), Lost> {
+    let left = Timespec::try_from(left).map_err(|_| Lost("it took too long"))?;
+    match poll(&mut [pipe], Some(&left)) {
+        Ok(0) => Err(Lost("it took too long")),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(_) => Err(Lost("its pipe fails")),
+    }
+}

@@ -1,0 +1,199 @@
+//! PDFs read by a child of the program: good ones, and such as are made to do harm.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use search::extract::Elsewhere;
+use server::pdf::Pdf;
+
+use crate::Place;
+
+/// Makes a file of numbered objects, the first of which is the catalogue.
+fn file(objects: &[Vec<u8>]) -> Vec<u8> {
+    let mut out = b"%PDF-1.5\n".to_vec();
+    let mut places = String::new();
+    for (number, object) in (1..).zip(objects) {
+        let _ = writeln!(places, "{:010} 00000 n ", out.len());
+        out.extend(format!("{number} 0 obj\n").into_bytes());
+        out.extend(object);
+        out.extend(b"\nendobj\n");
+    }
+    let (start, count) = (out.len(), objects.len() + 1);
+    out.extend(format!("xref\n0 {count}\n0000000000 65535 f \n{places}").into_bytes());
+    out.extend(format!("trailer\n<< /Size {count} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n").into_bytes());
+    out
+}
+
+fn stream(entries: &str, bytes: &[u8]) -> Vec<u8> {
+    let head = format!("<< {entries} /Length {} >>\nstream\n", bytes.len());
+    [head.as_bytes(), bytes, b"\nendstream"].concat()
+}
+
+/// Makes a file of one page with these contents, and what else the page may use as object 6.
+fn page(contents: Vec<u8>, other: Vec<u8>) -> Vec<u8> {
+    let resources = "<< /Font << /F1 5 0 R >> /XObject << /X 6 0 R >> >>";
+    file(&[
+        b"<< /Type /Catalog /Pages 2 0 R >>".to_vec(),
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_vec(),
+        format!("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources {resources} /Contents 4 0 R >>")
+            .into(),
+        contents,
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>".to_vec(),
+        other,
+    ])
+}
+
+fn saying(text: &str) -> Vec<u8> {
+    let shown = format!("BT /F1 12 Tf 72 720 Td ({text}) Tj ET");
+    page(stream("", shown.as_bytes()), b"null".to_vec())
+}
+
+/// Packs so many zero bytes as deflate can at best, a thousandth and more; a byte of it stands for 158.
+fn packed_zeros(bytes: usize) -> Vec<u8> {
+    let mut bits = Bits::default();
+    bits.put(0b1, 1);
+    bits.put(0b01, 2);
+    // A zero, and then again and again the 258 bytes that begin one byte before.
+    bits.put_code(0b0011_0000, 8);
+    for _ in 0..bytes / 258 {
+        bits.put_code(0b1100_0101, 8);
+        bits.put_code(0, 5);
+    }
+    bits.put_code(0, 7);
+    [vec![0x78, 0x9c], bits.bytes].concat()
+}
+
+/// Bits as deflate packs them, the least significant of a byte first.
+#[derive(Default)]
+struct Bits {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl Bits {
+    fn put(&mut self, value: u32, length: usize) {
+        for place in 0..length {
+            if self.count.is_multiple_of(8) {
+                self.bytes.push(0);
+            }
+            if value >> place & 1 == 1 {
+                *self.bytes.last_mut().expect("there is one") |= 1 << (self.count % 8);
+            }
+            self.count += 1;
+        }
+    }
+
+    /// Puts a Huffman code, whose first bit is the most significant.
+    fn put_code(&mut self, value: u32, length: usize) {
+        self.put(value.reverse_bits() >> (32 - length), length);
+    }
+}
+
+/// Files that a reader without bounds does not survive.
+fn hostile() -> Vec<(&'static str, Vec<u8>)> {
+    let deep = |open: &str, close: &str| [open.repeat(500_000), close.repeat(500_000)].concat().into_bytes();
+    let drawn = || stream("", b"/X Do");
+    let itself =
+        stream("/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X 6 0 R >> >>", b"/X Do");
+    vec![
+        ("arrays in arrays", file(&[deep("[", "]")])),
+        ("dictionaries in dictionaries", file(&[deep("<</A", ">>")])),
+        ("a drawing that draws itself", page(drawn(), itself)),
+        ("a page tree that is its own child", {
+            let catalogue = b"<< /Type /Catalog /Pages 2 0 R >>".to_vec();
+            file(&[catalogue, b"<< /Type /Pages /Kids [2 0 R 2 0 R] /Count 9 /Parent 2 0 R >>".to_vec()])
+        }),
+        ("a reference to itself", file(&[b"1 0 R".to_vec()])),
+        ("two GiB of zeros", page(stream("/Filter /FlateDecode", &packed_zeros(2 << 30)), b"null".to_vec())),
+        ("nothing", Vec::new()),
+        ("no PDF", b"%PDF-1.7 and then something else".repeat(1_000)),
+    ]
+}
+
+fn pdf() -> Pdf {
+    Pdf::new(env!("CARGO_BIN_EXE_doublet").into())
+}
+
+fn counts(pdf: &Pdf) -> (u64, u64, u64) {
+    let count = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+    (count(&pdf.counts.read), count(&pdf.counts.empty), count(&pdf.counts.lost))
+}
+
+#[test]
+fn the_text_of_a_pdf_is_read() {
+    let pdf = pdf();
+    let read = |text: &str| pdf.pdf(&saying(text)).map(|found| found.trim().to_owned());
+    assert_eq!(read("Quarterly figures").as_deref(), Some("Quarterly figures"));
+    assert_eq!(read("by the same child").as_deref(), Some("by the same child"));
+    assert_eq!((read(""), pdf.child_count()), (None, 1));
+    assert_eq!(counts(&pdf), (2, 1, 0));
+    pdf.rest();
+    assert_eq!(pdf.child_count(), 0);
+    let long = pdf.pdf(&saying(&"word ".repeat(400_000))).expect("its beginning");
+    assert!(long.len() <= search::limits::ATTACHMENT_TEXT_BYTES_MAX && long.len() > 1 << 19, "{}", long.len());
+}
+
+#[test]
+fn files_that_are_made_to_do_harm_cost_their_own_text() {
+    let pdf = pdf();
+    let all = hostile();
+    let hostile_count = all.len() as u64;
+    for (what, bytes) in all {
+        assert_eq!(pdf.pdf(&bytes), None, "{what}");
+        assert!(pdf.pdf(&saying("still here")).is_some_and(|text| text.contains("still here")), "after {what}");
+        assert!(pdf.child_count() <= 1, "who died is gone");
+    }
+    let (read, empty, lost) = counts(&pdf);
+    assert_eq!((read, empty + lost), (hostile_count, hostile_count));
+    assert!(lost > 0, "some of them are too much for the reader");
+}
+
+#[test]
+fn a_child_that_says_nothing_or_nonsense_is_ended() {
+    let place = Place::new();
+    let check = |script: &str, bytes: &[u8]| {
+        let program = place.path("child");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("the folder is writable");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        let pdf = Pdf::new(program).within(Duration::from_millis(300));
+        assert_eq!(pdf.pdf(bytes), None, "{script}");
+        assert_eq!((counts(&pdf), pdf.child_count()), ((0, 0, 1), 0), "{script}");
+    };
+    let large = vec![0; 1 << 20];
+    check("exec sleep 600", b"it does not read this");
+    check("exec sleep 600", &large);
+    check("exit 0", &large);
+    check("exec cat", &large);
+    check("exec yes", b"it says more than it may");
+    let nowhere = Pdf::new(place.path("nowhere"));
+    assert_eq!((nowhere.pdf(b"x"), counts(&nowhere)), (None, (0, 0, 1)));
+}
+
+#[test]
+fn a_pdf_that_comes_by_mail_is_found_by_what_it_says() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    let letter = |name: &str, bytes: &[u8]| {
+        let lines: Vec<u8> =
+            STANDARD.encode(bytes).into_bytes().chunks(76).flat_map(|line| [line, b"\r\n"].concat()).collect();
+        let head = format!(
+            "From: bob@acme.test\r\nSubject: {name}\r\nMIME-Version: 1.0\r\nContent-Type: application/pdf; name={name}.pdf\r\n\
+             Content-Disposition: attachment\r\nContent-Transfer-Encoding: base64\r\n\r\n"
+        );
+        let path = place.path(&format!("{name}.eml"));
+        fs::write(&path, [head.as_bytes(), &lines].concat()).expect("the folder is writable");
+        path.display().to_string()
+    };
+    let (good, bad) = (letter("good", &saying("Zanzibar accounts")), letter("bad", &hostile().remove(2).1));
+    place.check(&["import", "eml", &bad, &good, "--user", "ann"], "");
+    place.check(&["db", "index", "mail/ann.nsf", "--full-text", "immediate"], "2 documents");
+    assert_eq!(place.json(&["db", "search", "mail/ann.nsf", "Zanzibar"])[0]["title"], "good");
+    assert_eq!(place.json(&["db", "search", "mail/ann.nsf", "subject:bad"])[0]["title"], "bad");
+    let off = ["db", "index", "mail/ann.nsf", "--rebuild", "--set", "full_text.pdf=false"];
+    place.check(&off, "2 documents");
+    place.check(&["db", "search", "mail/ann.nsf", "Zanzibar"], "0 documents");
+}
