@@ -81,7 +81,7 @@ pub const LOCK_BYTES_MAX: u64 = 64;
 /// Most columns of a table that is imported or exported.
 pub const TABLE_COLUMNS_MAX: usize = 1_000;
 
-/// Longest line of JSON that is imported, in bytes.
+/// Longest row of a table that is imported, in bytes, as it stands in the file.
 pub const TABLE_LINE_BYTES_MAX: u64 = 16 << 20;
 
 /// Most rows of an import that are named because they could not be taken.

@@ -32,6 +32,9 @@ const SAMPLE_BYTES_MAX: usize = 16 << 20;
 /// Documents of one transaction.
 const ROWS_PER_TRANSACTION: usize = 500;
 
+/// Bytes of rows after which a transaction takes no more.
+const BYTES_PER_TRANSACTION: usize = 8 << 20;
+
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -85,7 +88,7 @@ enum Row {
 struct Rows {
     source: Source,
     /// Those that were looked at already and are yet to be taken: what comes from standard input cannot be read twice.
-    ahead: VecDeque<Result<Row, String>>,
+    ahead: VecDeque<Found>,
 }
 
 /// A row, or why it cannot be read, and its length in bytes.
@@ -93,8 +96,25 @@ type Found = (Result<Row, String>, usize);
 
 /// Where rows come from.
 enum Source {
-    Csv(Box<csv::Reader<Box<dyn Read>>>, Vec<String>),
+    Csv(Box<csv::Reader<Bounded>>, Vec<String>),
     Lines(Box<dyn BufRead>),
+}
+
+/// What a CSV reader reads from. A quote that is never closed would make all the rest one row: so much, and no more, is read between two rows.
+struct Bounded {
+    input: Box<dyn Read>,
+    left: u64,
+}
+
+impl Read for Bounded {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.input.read(into)?;
+        match self.left.checked_sub(count as u64) {
+            Some(left) => self.left = left,
+            None => return Err(std::io::Error::other(format!("a row is longer than {TABLE_LINE_BYTES_MAX} bytes"))),
+        }
+        Ok(count)
+    }
 }
 
 impl Rows {
@@ -106,7 +126,9 @@ impl Rows {
         };
         let source = match form {
             TableForm::Csv => {
-                let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::Headers).from_reader(input);
+                let mut reader = csv::ReaderBuilder::new();
+                let reader = reader.flexible(true).trim(csv::Trim::Headers);
+                let mut reader = reader.from_reader(Bounded { input, left: TABLE_LINE_BYTES_MAX });
                 let names = reader.headers().map_err(|error| refused(path, &error))?;
                 let names: Vec<String> =
                     names.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned()).collect();
@@ -121,30 +143,28 @@ impl Rows {
     }
 
     /// Reads the first rows without taking them.
-    fn look_ahead(&mut self) -> Result<&VecDeque<Result<Row, String>>, Failure> {
+    fn look_ahead(&mut self) -> Result<&VecDeque<Found>, Failure> {
         let mut bytes = 0;
         while self.ahead.len() < SAMPLE_ROWS && bytes < SAMPLE_BYTES_MAX {
-            let Some((row, length)) = self.source.next()? else { break };
-            bytes += length;
-            self.ahead.push_back(row);
+            let Some(found) = self.source.next()? else { break };
+            bytes += found.1;
+            self.ahead.push_back(found);
         }
         Ok(&self.ahead)
     }
 
-    /// Gives the next row, or why it cannot be read; nothing at the end.
-    fn next(&mut self) -> Result<Option<Result<Row, String>>, Failure> {
-        match self.ahead.pop_front() {
-            Some(row) => Ok(Some(row)),
-            None => Ok(self.source.next()?.map(|(row, _)| row)),
-        }
+    /// Gives the next row; nothing at the end.
+    fn next(&mut self) -> Result<Option<Found>, Failure> {
+        self.ahead.pop_front().map_or_else(|| self.source.next(), |found| Ok(Some(found)))
     }
 }
 
 impl Source {
-    /// Gives the next row and its length in bytes.
+    /// Gives the next row; nothing at the end.
     fn next(&mut self) -> Result<Option<Found>, Failure> {
         match self {
             Self::Csv(reader, names) => {
+                reader.get_mut().left = TABLE_LINE_BYTES_MAX;
                 let mut row = csv::StringRecord::new();
                 let read = match reader.read_record(&mut row) {
                     Ok(false) => return Ok(None),
@@ -195,11 +215,12 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>
     for _ in 0..mark.rows {
         rows.next()?;
     }
-    let (waiting, durable) = (Vec::new(), mark.clone());
+    let durable = mark.clone();
+    let (waiting, refusals) = (Vec::new(), Vec::new());
     let mut work =
-        Import { core, request, access, mappings, waiting, mark, under_way: None, durable, refusals: Vec::new() };
-    while let Some(row) = rows.next()? {
-        work.take(row)?;
+        Import { core, request, access, mappings, waiting, waiting_bytes: 0, mark, under_way: None, durable, refusals };
+    while let Some((row, length)) = rows.next().map_err(|failure| work.broken_off(failure))? {
+        work.take(row, length)?;
         if work.mark.rows.is_multiple_of(ROWS_PER_TRANSACTION as u64) {
             let what = format!("{} into {}", if request.dry_run { "reading" } else { "importing" }, request.path);
             let done = work.mark.rows;
@@ -222,6 +243,8 @@ struct Import<'i> {
     access: Access<level::Designer>,
     mappings: Vec<Mapping>,
     waiting: Vec<Vec<Item>>,
+    /// Bytes of the rows that they were.
+    waiting_bytes: usize,
     /// How far it is.
     mark: Mark,
     /// The transaction that the disk is busy with while the next rows are read, and how far it comes.
@@ -233,7 +256,7 @@ struct Import<'i> {
 }
 
 impl Import<'_> {
-    fn take(&mut self, row: Result<Row, String>) -> Result<(), Failure> {
+    fn take(&mut self, row: Result<Row, String>, length: usize) -> Result<(), Failure> {
         self.mark.rows += 1;
         match row.and_then(|row| items(&self.mappings, &row, self.request.list_separator)) {
             Ok(mut items) => {
@@ -242,6 +265,7 @@ impl Import<'_> {
                     items.insert(0, Item::text("Form", form.clone()));
                 }
                 self.waiting.push(items);
+                self.waiting_bytes += length;
             }
             Err(why) => {
                 self.mark.refused += 1;
@@ -250,12 +274,14 @@ impl Import<'_> {
                 }
             }
         }
-        if self.waiting.len() >= ROWS_PER_TRANSACTION { self.flush(Mark::put) } else { Ok(()) }
+        let is_enough = self.waiting.len() >= ROWS_PER_TRANSACTION || self.waiting_bytes >= BYTES_PER_TRANSACTION;
+        if is_enough { self.flush(Mark::put) } else { Ok(()) }
     }
 
     /// Makes the documents of the rows that wait, and says with `note_down` how far that is. The transaction before is durable afterwards.
     fn flush(&mut self, note_down: NoteDown) -> Result<(), Failure> {
         let waiting = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
         self.mark.documents += waiting.len() as u64;
         if self.request.dry_run {
             return Ok(());
@@ -373,7 +399,7 @@ fn sampled(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>, Failu
         Source::Lines(_) => Vec::new(),
     };
     let mut kinds: Vec<Option<Kind>> = vec![None; names.len()];
-    for row in rows.look_ahead()?.iter().flatten() {
+    for row in rows.look_ahead()?.iter().flat_map(|(row, _)| row) {
         match row {
             Row::Fields(fields) => {
                 for (kind, field) in kinds.iter_mut().zip(fields) {

@@ -141,6 +141,21 @@ fn an_import_that_was_broken_off_goes_on_behind_what_it_has_taken() {
 }
 
 #[test]
+fn a_row_without_end_is_refused_and_those_before_it_are_kept() {
+    let rows: String = (0..1_600).map(|row| format!("{row},x\n")).collect();
+    let endless = "and so on ".repeat(2 << 20);
+    let told = |name: &str, content: &str| {
+        let (answer, documents) = check(name, content, |_| {});
+        (answer.expect_err("it does not end"), documents.len())
+    };
+    let (why, count) = told("rows.csv", &format!("N,M\n{rows}1,\"{endless}"));
+    assert!(why.contains("a row is longer than 16777216 bytes") && why.contains("--resume"), "{why}");
+    assert_eq!(count, 1_500, "what was in a transaction by then");
+    let (why, count) = told("rows.jsonl", &format!("{{\"N\":1}}\n{{\"N\":\"{endless}\"}}\n"));
+    assert!(why.contains("longer than 16777216 bytes") && count == 0, "{why}");
+}
+
+#[test]
 fn tables_of_commas_come_back() {
     let sample = Sample::new();
     let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
