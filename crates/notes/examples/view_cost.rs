@@ -1,13 +1,14 @@
 //! What views cost, on the real engine: building, opening, reading, changing.
 //!
-//! `cargo run --release -p notes --example view_cost [-- [DOCUMENTS] [FOLDER] [--json] [--only build|read|update]]`
+//! `cargo run --release -p notes --example view_cost [-- [DOCUMENTS] [FOLDER] [--json] [--only build|read|update|readers]]`
 //!
 //! Makes a database with so many documents (1,000,000) of some ten items each, and one with 1,000, and measures on one thread:
 //!
 //! - the build of a view with three sorted columns, in documents a second;
 //! - opening such a view and reading the first 50 entries, and 50 entries at a random position;
 //! - saving a document while five views of the database are kept up to date, in the large database and in the small one;
-//! - all collapsed categories with their totals, of 1,000 categories.
+//! - all collapsed categories with their totals, of 1,000 categories;
+//! - saving a document and reading a page of a view with totals, as somebody who may not read each twentieth document (of a tenth as many).
 //!
 //! Times are of the processor where they are about throughput, and elapsed where somebody waits. Nothing is synced but at the end of each load.
 
@@ -222,13 +223,17 @@ impl Bench {
     fn save_one(&self, place: &Place, number: u64) -> (Instant, Ticket) {
         let note = NoteId(2 + self.random.below(u64::from(place.count)) as u32);
         let new = items(&self.random, number);
+        self.save(place, note, &new)
+    }
+
+    fn save(&self, place: &Place, note: NoteId, items: &[Item]) -> (Instant, Ticket) {
         let writing = place.access.lower::<level::Depositor>();
         let accesses = [&writing];
         let started = Instant::now();
         let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
         let mut writer = transaction.on(0);
         let sequence = writer.note(note).expect("sound").expect("there").header.sequence;
-        writer.note_update(note, sequence, &new, &[]).expect("saved");
+        writer.note_update(note, sequence, items, &[]).expect("saved");
         (started, transaction.commit().expect("committed"))
     }
 
@@ -245,6 +250,40 @@ impl Bench {
             samples.add(started);
         }
         self.tell("a document saved and the first 50 entries read: median", samples.percentile(50), "ms");
+    }
+
+    /// Saves documents in a database of which a tenth has Readers items, and reads a page of a view with totals after each, as somebody who may read half of those.
+    fn readers(&mut self, count: u32) {
+        let place = self.load("restricted.nsf", count);
+        for number in (0..count).step_by(10) {
+            let team = format!("CN=Team {:02}/O=Acme", number / 10 % 100);
+            let names = if number / 10 % 2 == 0 { vec![team] } else { vec![team, "CN=Bob/O=Acme".to_owned()] };
+            let items = [items(&self.random, u64::from(number)), vec![Item::readers("Readers", names)]].concat();
+            self.save(&place, NoteId(2 + number), &items);
+        }
+        self.build(&place);
+        let mut acl = Acl::private(&Name::new("Ann/Acme"));
+        acl.entries.push(notes::AclEntry::new("Bob/Acme", notes::AclLevel::Reader));
+        let writing = place.access.lower::<level::Depositor>();
+        let accesses = [&writing];
+        let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
+        transaction.on(0).acl_set(acl).expect("set");
+        transaction.commit().expect("committed");
+        let bob: Access<level::Reader> =
+            place.access.database().authorize(&Arc::new(Identity::person("Bob/Acme"))).expect("a reader");
+        let mut samples = Samples::default();
+        for number in 0..LOOKS / 10 {
+            let (started, _) = self.save_one(&place, number as u64);
+            bob.view_refresh(place.views[1], 100).expect("refreshed");
+            let reading = bob.read().expect("a snapshot");
+            let view = reading.view(place.views[1]).expect("a view");
+            let entries = EntryReader::open(&reading, &view, 0).expect("rows");
+            let position = self.random.below(u64::from(count) * 9 / 10);
+            assert_eq!(entries.read(&first_page(Start::Position(position))).expect("sound").rows.len(), 50);
+            samples.add(started);
+        }
+        let name = format!("a document saved and 50 entries read, {} of {count} hidden", count / 20);
+        self.tell(&format!("{name}: median"), samples.percentile(50), "ms");
     }
 
     /// Saves documents while all views follow, without and with waiting for the disk.
@@ -334,6 +373,9 @@ fn main() {
         bench.read(&small);
         bench.read(&large);
         bench.collapsed(&large);
+    }
+    if does("readers") {
+        bench.readers(count / 10);
     }
     if does("update") {
         bench.update(&[&large, &small]);

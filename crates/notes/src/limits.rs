@@ -126,7 +126,13 @@ pub const CATEGORY_LEVELS_MAX: usize = 31;
 pub const CATEGORY_SPELLINGS_MAX: usize = 64;
 
 /// Most persons and orders of one view for which is kept what they may not see.
-pub const VIEW_HIDDEN_KEPT_MAX: usize = 32;
+pub const VIEW_HIDDEN_KEPT_MAX: usize = 256;
+
+/// Most ranges of rows, of some 250 bytes each, that all of these come to.
+pub const VIEW_HIDDEN_RANGES_MAX: usize = 200_000;
+
+/// Most changes of rows that are kept with a view so that what is hidden can follow them.
+pub const VIEW_HIDDEN_CHANGES_MAX: usize = 4_096;
 
 /// Most answers to whether somebody may read what names certain readers that are kept with a view.
 pub const VIEW_READERS_KEPT_MAX: usize = 65_536;

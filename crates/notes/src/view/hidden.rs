@@ -7,10 +7,10 @@
 //! Where no row has Readers items, which the sums of the collection tell, there is nothing to find. Else each row that has some is looked at once; whether somebody may read it
 //! is asked once for all documents that name the same readers.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use base::{Modseq, NoteId};
+use base::NoteId;
 use store::engine::prefix_end;
 use store::{Direction, KeyRange};
 
@@ -19,10 +19,13 @@ use crate::collection::reader::{Entry, Scan};
 use crate::collection::{self, Totals};
 use crate::database::damaged;
 use crate::error::Result;
-use crate::limits::{VIEW_HIDDEN_KEPT_MAX, VIEW_READERS_KEPT_MAX};
 use crate::view::category::Tally;
+use crate::view::cell::Cell;
 use crate::view::index::{COUNTED_LEVELS, Index, RESTRICTED, RowWeigh};
-use crate::view::row::{Row, mark, note_of};
+use crate::view::row::{DocumentRow, Keys, Row, note_of};
+
+pub(crate) mod cache;
+pub(crate) mod follow;
 
 /// Rows are looked through one by one when more than one in so many has Readers items.
 const SPARSE: u64 = 16;
@@ -43,10 +46,44 @@ impl Measure {
     }
 }
 
+/// Rows, counted in every measure; or how many more there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Counts {
+    all: i64,
+    levels: [i64; COUNTED_LEVELS],
+}
+
+impl Counts {
+    fn of(totals: &Totals) -> Self {
+        let levels = std::array::from_fn(|level| totals.sums.value(level));
+        Self { all: totals.count.cast_signed(), levels }
+    }
+
+    fn by(&self, measure: Measure) -> u64 {
+        let count = match measure {
+            Measure::All => self.all,
+            Measure::Level(level) => self.levels[level],
+        };
+        assert!(count >= 0, "rows are counted");
+        count.cast_unsigned()
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.all += other.all;
+        self.levels.iter_mut().zip(other.levels).for_each(|(level, more)| *level += more);
+    }
+
+    fn minus(mut self, other: &Self) -> Self {
+        self.all -= other.all;
+        self.levels.iter_mut().zip(other.levels).for_each(|(level, less)| *level -= less);
+        self
+    }
+}
+
 /// What is hidden of one order of a view.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Hidden {
-    /// Rising, not overlapping.
+    /// Rising, none beneath another.
     ranges: Vec<Range>,
     /// By the keys of their records: what lies beneath categories, and in the whole view, and is hidden.
     tallies: BTreeMap<Vec<u8>, Tally>,
@@ -55,22 +92,41 @@ pub(crate) struct Hidden {
 }
 
 /// A category that is hidden.
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct HiddenCategory {
     record: Vec<u8>,
-    /// How many records of categories stand before it and are seen.
-    seen_before: u64,
+    /// How many records of categories stand before it, hidden or not.
+    rank: u64,
 }
 
-/// Rows that are hidden, with what stands before them.
+/// Rows that are hidden: those whose keys begin with that of a document, or with the path of a category.
+#[derive(Clone, PartialEq, Eq, Debug)]
 struct Range {
-    start: Vec<u8>,
-    end: Option<Vec<u8>>,
+    prefix: Box<[u8]>,
     /// All rows before, hidden or not.
-    before: Totals,
+    before: Counts,
     /// The rows of this range.
-    within: Totals,
+    within: Counts,
     /// The rows of the ranges before.
-    hidden_before: Totals,
+    hidden_before: Counts,
+}
+
+impl Range {
+    /// Gives the range of all rows that begin with a prefix.
+    fn of(rows: &collection::Reader<'_>, prefix: &[u8]) -> Result<Self> {
+        let before = Counts::of(&rows.totals_before(prefix, &RowWeigh)?);
+        let up_to = match prefix_end(prefix) {
+            Some(end) => rows.totals_before(&end, &RowWeigh)?,
+            None => rows.totals()?,
+        };
+        let within = Counts::of(&up_to).minus(&before);
+        Ok(Self { prefix: prefix.into(), before, within, hidden_before: Counts::default() })
+    }
+
+    /// Gives the first key behind it.
+    fn end(&self) -> Option<Vec<u8>> {
+        prefix_end(&self.prefix)
+    }
 }
 
 /// Tells whether somebody may read a note, whose items name such readers.
@@ -78,95 +134,93 @@ pub(crate) type MayRead<'f> = dyn FnMut(NoteId, &ReadersId) -> Result<bool> + 'f
 
 impl Hidden {
     /// Finds what is hidden of an order of a view.
-    pub(crate) fn find(
-        rows: &collection::Reader<'_>,
-        categories: &collection::Reader<'_>,
-        order: (&Index, usize),
-        may_read: &mut MayRead<'_>,
-    ) -> Result<Self> {
+    pub(crate) fn find(order: &Order<'_>, may_read: &mut MayRead<'_>) -> Result<Self> {
         let mut hidden = Self::default();
-        let mut ranges: Vec<KeyRange> = Vec::new();
-        let mut known: HashMap<ReadersId, bool> = HashMap::new();
-        each_restricted(rows, &mut |key, readers| {
-            let is_beneath = ranges.last().is_some_and(|range| range.contains(key));
-            let may_read = match known.get(&readers) {
-                Some(known) => *known,
-                None => *known.entry(readers).or_insert(may_read(note_of(key)?, &readers)?),
-            };
-            if !is_beneath && !may_read {
-                ranges.push(KeyRange::prefix(key));
+        for document in order.hidden_documents(&KeyRange::all(), may_read)? {
+            hidden.ranges.push(Range::of(order.rows, &document)?);
+            for (key, row) in order.documents(&KeyRange::prefix(&document))? {
+                hidden.count(order, &key, &row, Tally::add)?;
             }
-            Ok(())
-        })?;
-        for range in &ranges {
-            hidden.count_documents(rows, order, range)?;
         }
-        ranges.extend(hidden.empty_categories(categories)?);
-        hidden.measure(rows, ranges)?;
+        let records: Vec<Vec<u8>> = hidden.tallies.keys().filter(|record| record.len() > 1).cloned().collect();
+        for record in records {
+            hidden.set_category(order, record)?;
+        }
+        hidden.cover(order)?;
+        hidden.count_up();
         Ok(hidden)
     }
 
-    /// Counts the documents of a range in their categories.
-    fn count_documents(
+    /// Counts a hidden document in its categories, or takes it out.
+    fn count(
         &mut self,
-        rows: &collection::Reader<'_>,
-        (index, collation): (&Index, usize),
-        range: &KeyRange,
+        order: &Order<'_>,
+        key: &[u8],
+        row: &DocumentRow,
+        change: fn(&mut Tally, Option<&str>, &[&Cell]),
     ) -> Result<()> {
-        let mut scan = rows.scan(range, Direction::Forward)?;
-        while let Some((key, value)) = scan.next()? {
-            let Ok(Row::Document(row)) = Row::decode(value) else { return Err(damaged(store::Table::View, key)) };
-            index.each_count(collation, key, &row, &mut |record, spelling, cells| {
-                let tally = self.tallies.entry(record).or_insert_with(|| Tally::new(cells.len()));
-                tally.add(spelling, cells);
-                Ok(())
-            })?;
+        order.index.each_count(order.collation, key, row, &mut |record, spelling, cells| {
+            change(self.tallies.entry(record).or_insert_with(|| Tally::new(cells.len())), spelling, cells);
+            Ok(())
+        })
+    }
+
+    /// Finds out whether nothing but what is hidden is left of a category. Tells whether that is new.
+    fn set_category(&mut self, order: &Order<'_>, record: Vec<u8>) -> Result<bool> {
+        let hidden = self.tallies.get(&record).map_or(0, |tally| tally.documents);
+        let is_hidden = hidden > 0 && {
+            let stored = order.categories.find(&record)?.ok_or_else(|| damaged(store::Table::View, &record))?;
+            Tally::decode(&stored).map_err(|_| damaged(store::Table::View, &record))?.documents == hidden
+        };
+        match (self.place_of(&record), is_hidden) {
+            (Ok(_), true) | (Err(_), false) => return Ok(false),
+            (Ok(place), false) => drop(self.categories.remove(place)),
+            (Err(place), true) => {
+                let rank = order.categories.rank(&record)?;
+                self.categories.insert(place, HiddenCategory { record, rank });
+            }
+        }
+        Ok(true)
+    }
+
+    fn place_of(&self, record: &[u8]) -> std::result::Result<usize, usize> {
+        self.categories.binary_search_by(|category| category.record[..].cmp(record))
+    }
+
+    /// Puts the ranges of hidden categories in the place of those beneath them.
+    fn cover(&mut self, order: &Order<'_>) -> Result<()> {
+        // Records are in the order of their levels: what an outer one covers need not be covered by an inner one.
+        for category in &self.categories {
+            let path = &category.record[1..];
+            let first = self.ranges.partition_point(|range| &range.prefix[..] < path);
+            let is_covered = first.checked_sub(1).is_some_and(|above| path.starts_with(&self.ranges[above].prefix));
+            let beneath = self.ranges[first..].iter().take_while(|range| range.prefix.starts_with(path)).count();
+            let is_there = beneath == 1 && &self.ranges[first].prefix[..] == path;
+            if !is_covered && !is_there {
+                self.ranges.splice(first..first + beneath, [Range::of(order.rows, path)?]);
+            }
         }
         Ok(())
     }
 
-    /// Finds the categories of which nothing is left, and the ranges of their rows.
-    fn empty_categories(&mut self, categories: &collection::Reader<'_>) -> Result<Vec<KeyRange>> {
-        let mut ranges = Vec::new();
-        for (record, hidden) in &self.tallies {
-            let path = &record[1..];
-            let wrong = || damaged(store::Table::View, record);
-            let tally = Tally::decode(&categories.find(record)?.ok_or_else(wrong)?).map_err(|_| wrong())?;
-            if !path.is_empty() && tally.documents == hidden.documents {
-                let seen_before = categories.rank(record)?.saturating_sub(self.categories.len() as u64);
-                self.categories.push(HiddenCategory { record: record.clone(), seen_before });
-                ranges.push(KeyRange { start: [path, &[mark::ROW]].concat(), end: prefix_end(path) });
-            }
+    /// Counts what is hidden before each range.
+    fn count_up(&mut self) {
+        let mut hidden_before = Counts::default();
+        for range in &mut self.ranges {
+            range.hidden_before = hidden_before;
+            hidden_before.add(&range.within);
         }
-        Ok(ranges)
-    }
-
-    /// Puts the ranges in order, and counts what lies in and before them.
-    fn measure(&mut self, rows: &collection::Reader<'_>, mut ranges: Vec<KeyRange>) -> Result<()> {
-        ranges.sort_unstable_by(|one, other| one.start.cmp(&other.start));
-        let mut hidden_before = Totals::ZERO;
-        for KeyRange { start, end } in ranges {
-            let last = self.ranges.last();
-            if last.is_some_and(|last| last.end.as_ref().is_none_or(|end| start < *end)) {
-                continue;
-            }
-            let before = rows.totals_before(&start, &RowWeigh)?;
-            let up_to = match &end {
-                Some(end) => rows.totals_before(end, &RowWeigh)?,
-                None => rows.totals()?,
-            };
-            let wrong = || damaged(store::Table::Tree, &start);
-            let within = up_to.checked_sub(&before).ok_or_else(wrong)?;
-            let next = hidden_before.checked_add(&within).ok_or_else(wrong)?;
-            self.ranges.push(Range { start, end, before, within, hidden_before });
-            hidden_before = next;
-        }
-        Ok(())
+        self.tallies.retain(|_, tally| !tally.is_empty());
     }
 
     /// Tells whether everything is seen.
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
+    }
+
+    /// Tells how many ranges of rows are hidden.
+    pub(crate) fn ranges(&self) -> usize {
+        self.ranges.len()
     }
 
     /// Gives what of a record is hidden.
@@ -176,7 +230,7 @@ impl Hidden {
 
     /// Tells whether a category is hidden, by the key of its record.
     pub(crate) fn hides_category(&self, record: &[u8]) -> bool {
-        self.categories.binary_search_by(|category| category.record[..].cmp(record)).is_ok()
+        self.place_of(record).is_ok()
     }
 
     /// Counts the hidden categories before a record.
@@ -186,104 +240,117 @@ impl Hidden {
 
     /// Gives the number that a record has among all, which has a number among those that are seen.
     pub(crate) fn category_among_all(&self, number: u64) -> u64 {
-        number + self.categories.partition_point(|category| category.seen_before <= number) as u64
+        let mut places = 0..self.categories.len();
+        // The categories that are seen before one of them are those before it, less the hidden ones.
+        while !places.is_empty() {
+            let middle = places.start + places.len() / 2;
+            if self.categories[middle].rank - middle as u64 <= number {
+                places.start = middle + 1;
+            } else {
+                places.end = middle;
+            }
+        }
+        number + places.start as u64
     }
 
     /// Gives the range that holds a key.
     fn range_of(&self, key: &[u8]) -> Option<&Range> {
-        let range = &self.ranges[..self.ranges.partition_point(|range| &range.start[..] <= key)].last()?;
-        range.end.as_ref().is_none_or(|end| key < &end[..]).then_some(*range)
+        let range = self.ranges[..self.ranges.partition_point(|range| &range.prefix[..] <= key)].last()?;
+        key.starts_with(&range.prefix).then_some(range)
     }
 
     /// Counts the hidden rows before a key that is not hidden itself.
     fn before(&self, key: &[u8], measure: Measure) -> u64 {
-        let before = self.ranges.partition_point(|range| &range.start[..] < key);
-        let last = before.checked_sub(1).and_then(|last| self.ranges.get(last));
-        last.map_or(0, |range| measure.of(&range.hidden_before) + measure.of(&range.within))
+        hidden_up_to(&self.ranges[..self.ranges.partition_point(|range| &range.prefix[..] < key)], measure)
     }
 
     /// Gives the number that a row has among all, which has a number among those that are seen.
     fn among_all(&self, number: u64, measure: Measure) -> u64 {
-        let is_before = |range: &Range| measure.of(&range.before) - measure.of(&range.hidden_before) <= number;
-        let before = self.ranges.partition_point(is_before);
-        let last = before.checked_sub(1).and_then(|last| self.ranges.get(last));
-        number + last.map_or(0, |range| measure.of(&range.hidden_before) + measure.of(&range.within))
+        let is_before = |range: &Range| range.before.by(measure) - range.hidden_before.by(measure) <= number;
+        number + hidden_up_to(&self.ranges[..self.ranges.partition_point(is_before)], measure)
     }
 
     fn total(&self, measure: Measure) -> u64 {
-        self.ranges.last().map_or(0, |range| measure.of(&range.hidden_before) + measure.of(&range.within))
+        hidden_up_to(&self.ranges, measure)
     }
 }
 
-/// Whose view of which state of an order.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Seen {
+/// Counts the rows of the first ranges.
+fn hidden_up_to(ranges: &[Range], measure: Measure) -> u64 {
+    ranges.last().map_or(0, |range| range.hidden_before.by(measure) + range.within.by(measure))
+}
+
+/// One order of a view in a snapshot.
+pub(crate) struct Order<'o> {
+    pub(crate) index: &'o Index,
     pub(crate) collation: usize,
-    pub(crate) applied: Modseq,
-    /// A digest of the names of the one who reads.
-    pub(crate) names: [u8; 16],
+    pub(crate) rows: &'o collection::Reader<'o>,
+    pub(crate) categories: &'o collection::Reader<'o>,
 }
 
-/// What was found out about what is hidden of a view, for those who ask again.
-#[derive(Default)]
-pub(crate) struct HiddenCache {
-    found: Mutex<VecDeque<(Seen, Arc<Hidden>)>>,
-    /// Whether those with such names may read what names such readers.
-    known: Mutex<HashMap<([u8; 16], ReadersId), bool>>,
-}
-
-impl HiddenCache {
-    pub(crate) fn get(&self, seen: &Seen) -> Option<Arc<Hidden>> {
-        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.iter().find(|(known, _)| known == seen).map(|(_, hidden)| Arc::clone(hidden))
+impl Order<'_> {
+    fn keys(&self) -> &Keys {
+        self.index.keys(self.collation)
     }
 
-    pub(crate) fn keep(&self, seen: Seen, hidden: Arc<Hidden>) {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who saw an older state of the same order sees this one next.
-        found.retain(|(known, _)| (known.collation, known.names) != (seen.collation, seen.names));
-        if found.len() >= VIEW_HIDDEN_KEPT_MAX {
-            found.pop_front();
-        }
-        found.push_back((seen, hidden));
-    }
-
-    pub(crate) fn known(&self, names: [u8; 16], readers: &ReadersId) -> Option<bool> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&(names, *readers)).copied()
-    }
-
-    pub(crate) fn learn(&self, names: [u8; 16], readers: ReadersId, may_read: bool) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= VIEW_READERS_KEPT_MAX {
-            known.clear();
-        }
-        known.insert((names, readers), may_read);
-    }
-}
-
-/// Calls `each` for the rows with Readers items, in their order.
-fn each_restricted(rows: &collection::Reader<'_>, each: &mut dyn FnMut(&[u8], ReadersId) -> Result<()>) -> Result<()> {
-    let totals = rows.totals()?;
-    let restricted = totals.sums.value(RESTRICTED).cast_unsigned();
-    let mut look = |key: &[u8], value: &[u8]| match Row::decode(value) {
-        Ok(Row::Document(row)) => row.readers.map_or(Ok(()), |readers| each(key, readers)),
-        Ok(Row::Category) => Ok(()),
-        Err(_) => Err(damaged(store::Table::View, key)),
-    };
-    if restricted.saturating_mul(SPARSE) < totals.count {
-        for number in 0..restricted {
-            let Some((_, entry)) = rows.entry_at_sum(RESTRICTED, number, &RowWeigh)? else { break };
-            look(&entry.key, &entry.value)?;
-        }
-        return Ok(());
-    }
-    if restricted > 0 {
-        let mut scan = rows.scan(&KeyRange::all(), Direction::Forward)?;
+    /// Reads the documents whose keys lie in a range.
+    fn documents(&self, range: &KeyRange) -> Result<Vec<(Vec<u8>, DocumentRow)>> {
+        let mut scan = self.rows.scan(range, Direction::Forward)?;
+        let mut found = Vec::new();
         while let Some((key, value)) = scan.next()? {
-            look(key, value)?;
+            found.push((key.to_vec(), decode(key, value)?));
         }
+        Ok(found)
     }
-    Ok(())
+
+    /// Finds the keys of the documents in a range that are hidden, without those beneath another one.
+    fn hidden_documents(&self, range: &KeyRange, may_read: &mut MayRead<'_>) -> Result<Vec<Vec<u8>>> {
+        let mut found: Vec<Vec<u8>> = Vec::new();
+        self.each_restricted(range, &mut |key, readers| {
+            let is_beneath = found.last().is_some_and(|above| key.starts_with(above));
+            if !is_beneath && !may_read(note_of(key)?, &readers)? {
+                found.push(key.to_vec());
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Calls `each` for the rows with Readers items in a range, in their order.
+    fn each_restricted(&self, range: &KeyRange, each: &mut dyn FnMut(&[u8], ReadersId) -> Result<()>) -> Result<()> {
+        let before = self.rows.totals_before(&range.start, &RowWeigh)?;
+        let up_to = match &range.end {
+            Some(end) => self.rows.totals_before(end, &RowWeigh)?,
+            None => self.rows.totals()?,
+        };
+        let restricted = |totals: &Totals| totals.sums.value(RESTRICTED).cast_unsigned();
+        let (first, last) = (restricted(&before), restricted(&up_to));
+        let mut look = |key: &[u8], value: &[u8]| match Row::decode(value) {
+            Ok(Row::Document(row)) => row.readers.map_or(Ok(()), |readers| each(key, readers)),
+            Ok(Row::Category) => Ok(()),
+            Err(_) => Err(damaged(store::Table::View, key)),
+        };
+        if last.saturating_sub(first).saturating_mul(SPARSE) < up_to.count.saturating_sub(before.count) {
+            for number in first..last {
+                let Some((_, entry)) = self.rows.entry_at_sum(RESTRICTED, number, &RowWeigh)? else { break };
+                look(&entry.key, &entry.value)?;
+            }
+        } else if last > first {
+            let mut scan = self.rows.scan(range, Direction::Forward)?;
+            while let Some((key, value)) = scan.next()? {
+                look(key, value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads the row of a document.
+fn decode(key: &[u8], value: &[u8]) -> Result<DocumentRow> {
+    match Row::decode(value) {
+        Ok(Row::Document(row)) => Ok(row),
+        _ => Err(damaged(store::Table::View, key)),
+    }
 }
 
 /// The rows of an order, as somebody sees them.
@@ -304,7 +371,7 @@ impl<'r> Rows<'r> {
             return Ok(self.rows.rank(key)?);
         }
         if let Some(range) = self.hidden.range_of(key) {
-            return Ok(range.before.count - range.hidden_before.count);
+            return Ok(range.before.by(Measure::All) - range.hidden_before.by(Measure::All));
         }
         Ok(self.rows.rank(key)? - self.hidden.before(key, Measure::All))
     }
@@ -313,7 +380,7 @@ impl<'r> Rows<'r> {
     pub(crate) fn level_before(&self, level: usize, key: &[u8]) -> Result<u64> {
         let measure = Measure::Level(level);
         if let Some(range) = self.hidden.range_of(key) {
-            return Ok(measure.of(&range.before) - measure.of(&range.hidden_before));
+            return Ok(range.before.by(measure) - range.hidden_before.by(measure));
         }
         let totals = self.rows.totals_before(key, &RowWeigh)?;
         Ok(measure.of(&totals) - self.hidden.before(key, measure))
@@ -366,14 +433,14 @@ impl Walk<'_, '_> {
                 return Ok(Some(Entry { key: key.to_vec(), value: value.to_vec() }));
             };
             let rest = match self.direction {
-                Direction::Forward => match hidden.end.clone() {
+                Direction::Forward => match hidden.end() {
                     Some(end) if self.range.end.as_ref().is_none_or(|last| end < *last) => {
                         KeyRange { start: end, end: self.range.end.clone() }
                     }
                     _ => return Ok(None),
                 },
-                Direction::Backward if hidden.start > self.range.start => {
-                    KeyRange { start: self.range.start.clone(), end: Some(hidden.start.clone()) }
+                Direction::Backward if hidden.prefix[..] > self.range.start[..] => {
+                    KeyRange { start: self.range.start.clone(), end: Some(hidden.prefix.to_vec()) }
                 }
                 Direction::Backward => return Ok(None),
             };

@@ -32,6 +32,8 @@ use crate::view::category::Tally;
 use crate::view::cell::Cell;
 use crate::view::design::{Column, Total, ViewDesign};
 use crate::view::entry;
+use crate::view::hidden::cache::Step;
+use crate::view::hidden::follow::{Content, RowChange};
 use crate::view::question::{Answer, Question};
 use crate::view::row::{DocumentRow, Keys, Row};
 
@@ -162,18 +164,20 @@ impl Index {
     }
 
     /// Applies at most about `limit` changes; whoever has more to apply calls again, so that others can write in between. Nothing when the index serves no more.
+    /// Tells how the rows changed if somebody watches.
     pub(crate) fn catch_up(
         &self,
         database: &Database,
         question: &dyn Question,
         limit: usize,
-    ) -> Result<Option<Progress>> {
+        is_watched: bool,
+    ) -> Result<Option<(Progress, Step)>> {
         let lock = database.lock();
         database.refuse_when_dropped()?;
         if !database.views.is_live(self.view) {
             return Ok(None);
         }
-        let mut update = Update::open(self, database, question)?;
+        let mut update = Update::open(self, database, question, is_watched)?;
         let changes = changes_since(database, update.applied, limit)?;
         let complete = changes.len() < limit;
         let last = changes.last().map_or(update.applied, |(last, _)| *last);
@@ -189,13 +193,14 @@ impl Index {
             vanished.into_iter().chain(changed).try_for_each(|note| update.apply(note))?;
             Progress { applied, complete, changes: changes.len() }
         };
+        let mut step = Step { from: update.applied, to: progress.applied, orders: Vec::new() };
         if progress.applied > update.applied || progress.changes > 0 {
             let mut batch = Batch::new();
-            update.finish(progress.applied, &mut batch)?;
+            step.orders = update.finish(progress.applied, &mut batch)?;
             database.store.commit(&batch)?;
         }
         drop(lock);
-        Ok(Some(progress))
+        Ok(Some((progress, step)))
     }
 }
 
@@ -286,9 +291,9 @@ struct Update<'u> {
 }
 
 impl<'u> Update<'u> {
-    fn open(index: &'u Index, database: &'u Database, question: &'u dyn Question) -> Result<Self> {
+    fn open(index: &'u Index, database: &'u Database, question: &'u dyn Question, is_watched: bool) -> Result<Self> {
         let store: &dyn Read = database.store.as_ref();
-        let open = |collation| OrderUpdate::open(index, collation, store);
+        let open = |collation| OrderUpdate::open(index, collation, store, is_watched);
         let orders = (0..index.collations.len()).map(open).collect::<Result<Vec<_>>>()?;
         let applied = index.applied(orders[0].rows.state())?;
         Ok(Self { index, database, store, question, orders, backs: HashMap::new(), applied })
@@ -390,7 +395,8 @@ impl<'u> Update<'u> {
         Ok(back)
     }
 
-    fn finish(self, applied: Modseq, batch: &mut Batch) -> Result<()> {
+    /// Puts everything into the batch; gives how the rows of each order changed.
+    fn finish(self, applied: Modseq, batch: &mut Batch) -> Result<Vec<Vec<RowChange>>> {
         assert!(applied >= self.applied, "an index follows the order of changes");
         for (note, (back, _)) in self.backs.iter().filter(|(_, (_, changed))| *changed) {
             let key = keys::view_back_of(self.index.database, self.index.view, *note);
@@ -401,11 +407,11 @@ impl<'u> Update<'u> {
             }
         }
         let state = encode_state(applied);
-        for mut order in self.orders {
+        let finish = |mut order: OrderUpdate<'_>| {
             order.rows.set_state(&state);
-            order.finish(batch)?;
-        }
-        Ok(())
+            order.finish(batch)
+        };
+        self.orders.into_iter().map(finish).collect()
     }
 }
 
@@ -527,14 +533,24 @@ struct OrderUpdate<'u> {
     categories: collection::Writer<'u>,
     /// Records of categories by their keys, and whether they were there before.
     tallies: HashMap<Vec<u8>, (Tally, bool)>,
+    /// How the rows changed, for those who watch.
+    changes: Option<Vec<RowChange>>,
 }
 
 impl<'u> OrderUpdate<'u> {
-    fn open(index: &'u Index, collation: usize, store: &'u dyn Read) -> Result<Self> {
+    fn open(index: &'u Index, collation: usize, store: &'u dyn Read, is_watched: bool) -> Result<Self> {
         let rows = collection::Writer::open(store, index.rows(collation), &RowWeigh)?;
         let categories = collection::Writer::open(store, index.categories(collation), &CountOnly)?;
         let keys = &index.collations[collation];
-        Ok(Self { keys, summing: &index.summing, rows, categories, tallies: HashMap::new() })
+        let changes = is_watched.then(Vec::new);
+        Ok(Self { keys, summing: &index.summing, rows, categories, tallies: HashMap::new(), changes })
+    }
+
+    /// Writes down how a row changes.
+    fn note_change(&mut self, key: &[u8], before: Option<Content>, after: Option<Content>) {
+        if let Some(changes) = &mut self.changes {
+            changes.push(RowChange { key: key.to_vec(), before, after });
+        }
     }
 
     /// Puts the rows of a note in the place of those that it had, with or without Readers items. Keys end with the number of the note: those that it did not have are new.
@@ -546,15 +562,19 @@ impl<'u> OrderUpdate<'u> {
         let had: HashSet<&[u8]> = old.iter().map(Vec::as_slice).collect();
         for (key, row) in &new {
             let value = row.encode();
+            let after = Some(Content::Document(Arc::clone(row)));
             if !had.contains(&key[..]) {
                 self.rows.insert(key, &value)?;
                 self.count(key, row, Tally::add)?;
+                self.note_change(key, None, after);
                 continue;
             }
             let before = self.rows.put(key, &value)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
             if before != value {
-                self.count(key, &document(key, &before)?, Tally::remove)?;
+                let before = document(key, &before)?;
+                self.count(key, &before, Tally::remove)?;
                 self.count(key, row, Tally::add)?;
+                self.note_change(key, Some(Content::Document(Arc::new(before))), after);
             }
         }
         Ok(())
@@ -563,12 +583,17 @@ impl<'u> OrderUpdate<'u> {
     fn remove(&mut self, key: &[u8], was_restricted: bool) -> Result<()> {
         if self.keys.has_categories() || !self.summing.is_empty() {
             let value = self.rows.remove(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
-            return self.count(key, &document(key, &value)?, Tally::remove);
+            let before = document(key, &value)?;
+            self.count(key, &before, Tally::remove)?;
+            self.note_change(key, Some(Content::Document(Arc::new(before))), None);
+            return Ok(());
         }
         // Nothing but the number of documents depends on what the row showed.
         let level = self.keys.documents_in(key).ok_or_else(|| damaged(Table::ViewBack, key))?.len() - 1;
         self.rows.remove_known(key, weight_of(level, was_restricted))?;
         self.tally(vec![0])?.remove(None, &[]);
+        let before = Content::Counted { response_level: level as u8, restricted: was_restricted };
+        self.note_change(key, Some(before), None);
         Ok(())
     }
 
@@ -593,22 +618,27 @@ impl<'u> OrderUpdate<'u> {
         Ok(&mut self.tallies.get_mut(&key).expect("it was just put there").0)
     }
 
-    /// Writes the records of categories, makes and removes their rows, and puts all of it into the batch.
-    fn finish(mut self, batch: &mut Batch) -> Result<()> {
+    /// Writes the records of categories, makes and removes their rows, and puts all of it into the batch; gives how the rows changed.
+    fn finish(mut self, batch: &mut Batch) -> Result<Vec<RowChange>> {
         for (key, (tally, existed)) in std::mem::take(&mut self.tallies) {
             let row_key = (key.len() > 1).then(|| [&key[1..], &[0]].concat());
             if tally.is_empty() {
                 self.categories.remove(&key)?;
-                row_key.map(|row_key| self.rows.remove(&row_key)).transpose()?;
+                if let Some(row_key) = row_key {
+                    self.rows.remove(&row_key)?;
+                    self.note_change(&row_key, Some(Content::Category).filter(|_| existed), None);
+                }
                 continue;
             }
             self.categories.put(&key, &tally.encode())?;
             if let Some(row_key) = row_key.filter(|_| !existed) {
                 self.rows.put(&row_key, &Row::Category.encode())?;
+                self.note_change(&row_key, None, Some(Content::Category));
             }
         }
         self.rows.finish(batch)?;
-        Ok(self.categories.finish(batch)?)
+        self.categories.finish(batch)?;
+        Ok(self.changes.unwrap_or_default())
     }
 }
 

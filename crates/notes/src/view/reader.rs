@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::limits::TUMBLER_LEVELS_MAX;
 use crate::view::category::Tally;
 use crate::view::entries::Counts;
-use crate::view::hidden::{Hidden, MayRead, Rows, Walk};
+use crate::view::hidden::{Hidden, Order, Rows, Walk};
 use crate::view::index::{COUNTED_LEVELS, Index};
 use crate::view::row::{DocumentRow, Keys, Row, mark, note_of};
 
@@ -88,9 +88,10 @@ impl<'r> ViewReader<'r> {
         Ok(Self { index, collation, rows: Rows { rows, hidden: Arc::default() }, categories })
     }
 
-    /// Finds what somebody may not see.
-    pub(crate) fn find_hidden(&self, may_read: &mut MayRead<'_>) -> Result<Hidden> {
-        Hidden::find(&self.rows.rows, &self.categories, (self.index, self.collation), may_read)
+    /// Gives the order for those who find out what somebody may not see.
+    pub(crate) fn order(&self) -> Order<'_> {
+        let (index, collation) = (self.index, self.collation);
+        Order { index, collation, rows: &self.rows.rows, categories: &self.categories }
     }
 
     /// Leaves out what somebody may not see, which was found in the same state of the view.

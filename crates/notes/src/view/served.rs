@@ -21,7 +21,8 @@ use crate::limits::TIME_REFRESH_MIN;
 use crate::note::{Header, NoteClass, NoteFlags, summary_items};
 use crate::reading::{self, Reading};
 use crate::view::design::Refresh;
-use crate::view::hidden::{HiddenCache, Seen};
+use crate::view::hidden::Hidden;
+use crate::view::hidden::cache::{HiddenCache, Seen};
 use crate::view::index::{Index, Progress};
 use crate::view::note::{ViewInfo, ViewNote};
 use crate::view::question::Compiled;
@@ -82,7 +83,14 @@ impl View {
 
     /// Applies at most about `limit` changes to the index; nothing when another one has taken its place.
     pub(crate) fn catch_up(&self, database: &Database, limit: usize) -> Result<Option<Progress>> {
-        self.index.catch_up(database, &self.question, limit)
+        let is_watched = self.hidden.is_watched();
+        let Some((progress, step)) = self.index.catch_up(database, &self.question, limit, is_watched)? else {
+            return Ok(None);
+        };
+        if step.from < step.to && is_watched {
+            self.hidden.log(step);
+        }
+        Ok(Some(progress))
     }
 
     /// Gives the question as of a moment.
@@ -253,7 +261,14 @@ impl Reading<'_> {
         if let Some(hidden) = view.hidden.get(&seen) {
             return Ok(rows.without(hidden));
         }
-        let hidden = Arc::new(rows.find_hidden(&mut |note, readers| self.may_read(view, note, readers, seen.names))?);
+        let may_read = &mut |note, readers: &ReadersId| self.may_read(view, note, readers, seen.names);
+        let hidden = match view.hidden.take_older(&seen) {
+            Some((mut hidden, changes)) => {
+                Arc::make_mut(&mut hidden).follow(&rows.order(), &changes, may_read)?;
+                hidden
+            }
+            None => Arc::new(Hidden::find(&rows.order(), may_read)?),
+        };
         view.hidden.keep(seen, Arc::clone(&hidden));
         Ok(rows.without(hidden))
     }

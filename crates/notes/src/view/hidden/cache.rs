@@ -1,0 +1,129 @@
+//! What was found out about what is hidden of a view, and how its rows changed since.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base::Modseq;
+
+use super::Hidden;
+use super::follow::{Changes, RowChange};
+use crate::access::ReadersId;
+use crate::limits::{VIEW_HIDDEN_CHANGES_MAX, VIEW_HIDDEN_KEPT_MAX, VIEW_HIDDEN_RANGES_MAX, VIEW_READERS_KEPT_MAX};
+
+/// Whose view of which state of an order.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) collation: usize,
+    pub(crate) applied: Modseq,
+    /// A digest of the names of the one who reads.
+    pub(crate) names: [u8; 16],
+}
+
+impl Seen {
+    fn is_by_the_same(&self, other: &Self) -> bool {
+        (self.collation, self.names) == (other.collation, other.names)
+    }
+}
+
+/// What was found out about what is hidden of a view, for those who ask again.
+#[derive(Default)]
+pub(crate) struct HiddenCache {
+    found: Mutex<VecDeque<(Seen, Arc<Hidden>)>>,
+    /// Whether those with such names may read what names such readers.
+    known: Mutex<HashMap<([u8; 16], ReadersId), bool>>,
+    log: Mutex<Log>,
+}
+
+/// How the rows changed lately, step by step.
+#[derive(Default)]
+struct Log {
+    steps: VecDeque<Step>,
+    changes: usize,
+}
+
+/// How the rows of all orders changed when the index came from one state to another.
+pub(crate) struct Step {
+    pub(crate) from: Modseq,
+    pub(crate) to: Modseq,
+    pub(crate) orders: Vec<Vec<RowChange>>,
+}
+
+impl Step {
+    fn changes(&self) -> usize {
+        self.orders.iter().map(Vec::len).sum()
+    }
+}
+
+impl HiddenCache {
+    pub(crate) fn get(&self, seen: &Seen) -> Option<Arc<Hidden>> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.iter().find(|(known, _)| known == seen).map(|(_, hidden)| Arc::clone(hidden))
+    }
+
+    /// Takes out what the same one saw of an older state, with how the rows changed since.
+    pub(crate) fn take_older(&self, seen: &Seen) -> Option<(Arc<Hidden>, Changes)> {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_older = |known: &Seen| known.is_by_the_same(seen) && known.applied < seen.applied;
+        let place = found.iter().position(|(known, _)| is_older(known))?;
+        let changes = self.changes(found[place].0.applied, seen)?;
+        let (_, hidden) = found.remove(place)?;
+        Some((hidden, changes))
+    }
+
+    /// Gives how the rows of an order changed from one state to another; nothing when that is not known any more.
+    fn changes(&self, from: Modseq, seen: &Seen) -> Option<Changes> {
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changes = Changes::default();
+        let mut at = from;
+        for step in log.steps.iter().skip_while(|step| step.from < from) {
+            if at == seen.applied {
+                break;
+            }
+            if step.from != at {
+                return None;
+            }
+            step.orders.get(seen.collation)?.iter().for_each(|change| changes.add(change));
+            at = step.to;
+        }
+        (at == seen.applied).then_some(changes)
+    }
+
+    pub(crate) fn keep(&self, seen: Seen, hidden: Arc<Hidden>) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        // Who saw an older state of the same order sees this one next.
+        found.retain(|(known, _)| !known.is_by_the_same(&seen));
+        found.push_back((seen, hidden));
+        let mut ranges: usize = found.iter().map(|(_, hidden)| hidden.ranges()).sum();
+        while found.len() > VIEW_HIDDEN_KEPT_MAX || ranges > VIEW_HIDDEN_RANGES_MAX && found.len() > 1 {
+            ranges -= found.pop_front().map_or(0, |(_, hidden)| hidden.ranges());
+        }
+    }
+
+    /// Tells whether somebody's view is kept, for which it is worth to write down how the rows change.
+    pub(crate) fn is_watched(&self) -> bool {
+        !self.found.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Writes down how the rows changed.
+    pub(crate) fn log(&self, step: Step) {
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.changes += step.changes();
+        log.steps.push_back(step);
+        while log.changes.max(log.steps.len()) > VIEW_HIDDEN_CHANGES_MAX {
+            let first = log.steps.pop_front();
+            log.changes -= first.map_or(0, |first| first.changes());
+        }
+    }
+
+    pub(crate) fn known(&self, names: [u8; 16], readers: &ReadersId) -> Option<bool> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&(names, *readers)).copied()
+    }
+
+    pub(crate) fn learn(&self, names: [u8; 16], readers: ReadersId, may_read: bool) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= VIEW_READERS_KEPT_MAX {
+            known.clear();
+        }
+        known.insert((names, readers), may_read);
+    }
+}

@@ -1,0 +1,208 @@
+//! How what is hidden from somebody follows the rows.
+//!
+//! Finding it looks at every row with Readers items. When a view changes by a few rows, only these are looked at: the counts of all ranges are shifted, and what is
+//! hidden is found again in the *units* that are concerned, a document with the responses beneath it, and in categories that became empty for this person or
+//! are not so any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use base::Unid;
+use store::KeyRange;
+
+use super::{Counts, Hidden, MayRead, Order, Range};
+use crate::database::damaged;
+use crate::error::Result;
+use crate::view::category::Tally;
+use crate::view::index::COUNTED_LEVELS;
+use crate::view::row::DocumentRow;
+
+/// What stood or stands under a key.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Content {
+    Category,
+    Document(Arc<DocumentRow>),
+    /// A document in a view without categories and sums; nothing more is known of it.
+    Counted {
+        response_level: u8,
+        restricted: bool,
+    },
+}
+
+impl Content {
+    fn counts(&self) -> Counts {
+        let level = match self {
+            Self::Category => usize::MAX,
+            Self::Document(row) => usize::from(row.response_level),
+            Self::Counted { response_level, .. } => usize::from(*response_level),
+        };
+        let levels: [i64; COUNTED_LEVELS] = std::array::from_fn(|counted| i64::from(counted == level));
+        Counts { all: 1, levels }
+    }
+
+    fn is_restricted(&self) -> bool {
+        match self {
+            Self::Category => false,
+            Self::Document(row) => row.readers.is_some(),
+            Self::Counted { restricted, .. } => *restricted,
+        }
+    }
+
+    fn document(&self) -> Option<Arc<DocumentRow>> {
+        match self {
+            Self::Category => None,
+            Self::Document(row) => Some(Arc::clone(row)),
+            Self::Counted { response_level, .. } => Some(Arc::new(DocumentRow {
+                unid: Unid([0; 16]),
+                response_level: *response_level,
+                readers: None,
+                conflict: false,
+                cells: Vec::new(),
+            })),
+        }
+    }
+}
+
+/// What stood under a key before a change, and after it.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct RowChange {
+    pub(crate) key: Vec<u8>,
+    pub(crate) before: Option<Content>,
+    pub(crate) after: Option<Content>,
+}
+
+/// What several changes come to, by the keys of the rows.
+#[derive(Default)]
+pub(crate) struct Changes(BTreeMap<Vec<u8>, (Option<Content>, Option<Content>)>);
+
+impl Changes {
+    /// Adds a change behind those that are there.
+    pub(crate) fn add(&mut self, change: &RowChange) {
+        match self.0.get_mut(&change.key) {
+            Some((_, after)) => after.clone_from(&change.after),
+            None => drop(self.0.insert(change.key.clone(), (change.before.clone(), change.after.clone()))),
+        }
+    }
+}
+
+impl Hidden {
+    /// Brings it to a state of the order to which these changes led.
+    pub(crate) fn follow(&mut self, order: &Order<'_>, changes: &Changes, may_read: &mut MayRead<'_>) -> Result<()> {
+        let units = self.units(order, changes)?;
+        for unit in &units {
+            for (key, row) in rows_then(order, changes, unit)? {
+                if self.range_of(&key).is_some() {
+                    self.count(order, &key, &row, Tally::remove)?;
+                }
+            }
+        }
+        self.shift(changes);
+        for unit in &units {
+            self.find_again(order, unit, may_read)?;
+        }
+        self.follow_categories(order, changes, may_read)?;
+        self.cover(order)?;
+        self.count_up();
+        Ok(())
+    }
+
+    /// Lists the keys of the main documents beneath which a row changed that has or had Readers items, or was hidden.
+    fn units(&self, order: &Order<'_>, changes: &Changes) -> Result<BTreeSet<Vec<u8>>> {
+        let mut units = BTreeSet::new();
+        for (key, (before, after)) in &changes.0 {
+            let mut contents = before.iter().chain(after);
+            let is_document = contents.clone().any(|content| *content != Content::Category);
+            if is_document && (contents.any(Content::is_restricted) || self.range_of(key).is_some()) {
+                let ends = order.keys().documents_in(key).ok_or_else(|| damaged(store::Table::View, key))?;
+                units.insert(key[..ends[0]].to_vec());
+            }
+        }
+        Ok(units)
+    }
+
+    /// Counts what was added to and taken from the ranges and the rows before them.
+    fn shift(&mut self, changes: &Changes) {
+        let mut shifts = vec![Counts::default(); self.ranges.len() + 1];
+        for (key, (before, after)) in &changes.0 {
+            let counts = |content: &Option<Content>| content.as_ref().map_or_else(Counts::default, Content::counts);
+            let more = counts(after).minus(&counts(before));
+            let place = self.ranges.partition_point(|range| *range.prefix <= key[..]);
+            shifts[place].add(&more);
+            if let Some(range) = place.checked_sub(1).map(|last| &mut self.ranges[last])
+                && key.starts_with(&range.prefix)
+            {
+                range.within.add(&more);
+            }
+        }
+        let mut shifted = Counts::default();
+        for (range, shift) in self.ranges.iter_mut().zip(&shifts) {
+            shifted.add(shift);
+            range.before.add(&shifted);
+        }
+    }
+
+    /// Finds what is hidden of a document and what is beneath it, of which nothing is counted in categories.
+    fn find_again(&mut self, order: &Order<'_>, unit: &[u8], may_read: &mut MayRead<'_>) -> Result<()> {
+        let first = self.ranges.partition_point(|range| &range.prefix[..] < unit);
+        let beneath = self.ranges[first..].iter().take_while(|range| range.prefix.starts_with(unit)).count();
+        self.ranges.drain(first..first + beneath);
+        let is_covered = self.range_of(unit).is_some();
+        let found = order.hidden_documents(&KeyRange::prefix(unit), may_read)?;
+        for (place, document) in found.iter().enumerate() {
+            if !is_covered {
+                self.ranges.insert(first + place, Range::of(order.rows, document)?);
+            }
+            for (key, row) in order.documents(&KeyRange::prefix(document))? {
+                self.count(order, &key, &row, Tally::add)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out which of the categories in which something changed are hidden now.
+    fn follow_categories(&mut self, order: &Order<'_>, changes: &Changes, may_read: &mut MayRead<'_>) -> Result<()> {
+        let mut records = BTreeSet::new();
+        for (key, (before, after)) in &changes.0 {
+            let paths = order.keys().paths_above(key).ok_or_else(|| damaged(store::Table::View, key))?;
+            let is_category = before.iter().chain(after).any(|content| *content == Content::Category);
+            if is_category {
+                let record = [&[paths.len() as u8 + 1], &key[..key.len() - 1]].concat();
+                let more = i64::from(after.is_some()) - i64::from(before.is_some());
+                let behind = self.categories.iter_mut().filter(|category| category.record > record);
+                behind.for_each(|category| category.rank = category.rank.saturating_add_signed(more));
+                records.insert(record);
+            }
+            let above = paths.iter().zip(1_u8..).map(|(path, level)| [&[level], *path].concat());
+            records.extend(above);
+        }
+        for record in records {
+            let path = record[1..].to_vec();
+            if self.set_category(order, record)? {
+                self.uncover(order, &path, may_read)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the ranges of hidden documents in the place of that of a category, where there is one.
+    fn uncover(&mut self, order: &Order<'_>, path: &[u8], may_read: &mut MayRead<'_>) -> Result<()> {
+        let Ok(place) = self.ranges.binary_search_by(|range| range.prefix[..].cmp(path)) else { return Ok(()) };
+        let documents = order.hidden_documents(&KeyRange::prefix(path), may_read)?;
+        let ranges: Result<Vec<Range>> = documents.iter().map(|document| Range::of(order.rows, document)).collect();
+        self.ranges.splice(place..=place, ranges?);
+        Ok(())
+    }
+}
+
+/// Gives the documents that stood beneath a main document, itself included, before the changes.
+fn rows_then(order: &Order<'_>, changes: &Changes, unit: &[u8]) -> Result<BTreeMap<Vec<u8>, Arc<DocumentRow>>> {
+    let mut rows: BTreeMap<Vec<u8>, Arc<DocumentRow>> =
+        order.documents(&KeyRange::prefix(unit))?.into_iter().map(|(key, row)| (key, Arc::new(row))).collect();
+    for (key, (before, _)) in changes.0.range(unit.to_vec()..).take_while(|(key, _)| key.starts_with(unit)) {
+        match before.as_ref().and_then(Content::document) {
+            Some(row) => drop(rows.insert(key.clone(), row)),
+            None => drop(rows.remove(key)),
+        }
+    }
+    Ok(rows)
+}
