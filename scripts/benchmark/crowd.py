@@ -4,6 +4,7 @@ The original's study of large databases found response times that grow exponenti
 that cost the others less than 5 %.
 """
 
+import contextlib
 import json
 import os
 import random
@@ -46,6 +47,20 @@ def work(server, driver, rounds, users=USERS, databases=DATABASES):
     return {"calls": told["count"], "per_second": told["count"] / told["seconds"], "mean_us": mean,
             "p50_us": {name: times["p50"] for name, times in told["times_us"].items()},
             "p99_us": {name: times["p99"] for name, times in told["times_us"].items()}}
+
+
+@contextlib.contextmanager
+def two_in(server, driver, name, users=USERS):
+    """Lets two more users work in one database meanwhile."""
+    worker = subprocess.Popen([*_drive(server, driver), "--users", "2", "--first", str(users + 1), "--databases", "1", "--files", name, "--rounds", "1000000"],
+                              stdout=subprocess.DEVNULL)
+    try:
+        yield
+        if worker.poll() is not None:
+            raise RuntimeError(f"native: the two users stopped with {worker.returncode}")
+    finally:
+        worker.terminate()
+        worker.wait()
 
 
 def _drive(server, driver):

@@ -22,6 +22,8 @@ const BODY_BYTES: usize = 2_000;
 struct Plan {
     options: Options,
     password: String,
+    /// The path of a database, with `{}` for its number.
+    files: String,
     databases: usize,
     view: String,
     rounds: usize,
@@ -33,11 +35,13 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
     let plan = Plan {
         options: Options::new(arguments.text("address")?, Trust::certificate(&certificate)?),
         password: arguments.text("password")?.to_owned(),
+        files: arguments.or("files", "shared{}.nsf".to_owned())?,
         databases: arguments.or("databases", 25)?,
         view: arguments.or("view", "All Documents".to_owned())?,
         rounds: arguments.or("rounds", 10)?,
     };
-    let users = arguments.or("users", 250)?;
+    let first: usize = arguments.or("first", 1)?;
+    let users = first..first + arguments.or("users", 250)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let (figures, seconds) = runtime.block_on(crowd(plan, users))?;
     println!("{}", figures.json(seconds));
@@ -45,9 +49,9 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
 }
 
 /// Lets all users log in, then work at once; gives how long the work took.
-async fn crowd(plan: Plan, users: usize) -> Outcome<(Figures, f64)> {
-    let mut ready = Vec::with_capacity(users);
-    for user in 1..=users {
+async fn crowd(plan: Plan, users: std::ops::Range<usize>) -> Outcome<(Figures, f64)> {
+    let mut ready = Vec::with_capacity(users.len());
+    for user in users {
         ready.push(User::log_in(&plan, user).await?);
     }
     let watch = Stopwatch::start();
@@ -81,7 +85,7 @@ impl User {
     async fn log_in(plan: &Plan, number: usize) -> Outcome<Self> {
         let client = Client::connect(&plan.options).await?;
         client.login(&format!("{number}bench@bench.test"), &plan.password).await?;
-        let path = format!("shared{}.nsf", 1 + number % plan.databases);
+        let path = plan.files.replace("{}", &(1 + number % plan.databases).to_string());
         Ok(Self {
             client,
             database: v1::DatabaseKey { key: Some(v1::database_key::Key::Path(path)) },

@@ -1,12 +1,13 @@
 //! What views cost, on the real engine: building, opening, reading, changing.
 //!
-//! `cargo run --release -p notes --example view_cost [-- [DOCUMENTS] [FOLDER] [--json] [--only build|read|update|readers]]`
+//! `cargo run --release -p notes --example view_cost [-- [DOCUMENTS] [FOLDER] [--json] [--only build|read|update|readers|rebuild] [--ram FOLDER]]`
 //!
 //! Makes a database with so many documents (1,000,000) of some ten items each, and one with 1,000, and measures on one thread:
 //!
 //! - the build of a view with three sorted columns, in documents a second;
 //! - opening such a view and reading the first 50 entries, and 50 entries at a random position;
 //! - saving a document while five views of the database are kept up to date, in the large database and in the small one;
+//! - the build of the same view again in a database with 4 KB a document, sorted on the disk and in a memory file system (`--ram FOLDER`, `/dev/shm`), in turns;
 //! - all collapsed categories with their totals, of 1,000 categories;
 //! - saving a document and reading a page of a view with totals, as somebody who may not read each twentieth document (of a tenth as many).
 //!
@@ -36,6 +37,8 @@ const SMALL: u32 = 1_000;
 const CATEGORIES: u64 = 1_000;
 const LOOKS: usize = 2_000;
 const UPDATES: usize = 2_000;
+/// Bytes of a body, where there are bodies.
+const BODY_BYTES: usize = 4_000;
 
 struct MachineClock;
 
@@ -70,6 +73,13 @@ fn items(random: &SeededRandom, number: u64) -> Vec<Item> {
         Item::text("SendTo", "CN=Somebody Else/OU=Sales/O=Acme"),
         Item::text("$UpdatedBy", "CN=Ann Smith/OU=Sales/O=Acme"),
     ]
+}
+
+/// Makes a text that hardly compresses.
+fn text_of(random: &SeededRandom, bytes: usize) -> String {
+    let mut drawn = vec![0; bytes];
+    random.fill(&mut drawn);
+    drawn.iter().map(|byte| char::from(b' ' + byte % 64)).collect()
 }
 
 fn sorted(item: &str, order: Order) -> Column {
@@ -122,6 +132,11 @@ impl Bench {
     }
 
     fn load(&mut self, path: &str, count: u32) -> Place {
+        self.load_with(path, count, 0)
+    }
+
+    /// Makes a database with its views, whose documents have bodies of so many bytes.
+    fn load_with(&mut self, path: &str, count: u32, body_bytes: usize) -> Place {
         let acl = Acl::private(&Name::new("Ann/Acme"));
         let database = self.notes.database_create(&NewDatabase::new(path, path, DatabaseKind::Standard, acl));
         let database: Arc<Database> = database.expect("a database");
@@ -134,7 +149,10 @@ impl Bench {
         while made < count {
             let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
             for _ in 0..(count - made).min(500) {
-                let new = NewNote::document(items(&self.random, u64::from(made)));
+                let mut new = NewNote::document(items(&self.random, u64::from(made)));
+                if body_bytes > 0 {
+                    new.items.push(Item::body("Body", Value::RichText(text_of(&self.random, body_bytes))));
+                }
                 transaction.on(0).note_create(new).expect("a document");
                 made += 1;
             }
@@ -252,6 +270,34 @@ impl Bench {
         self.tell("a document saved and the first 50 entries read: median", samples.percentile(50), "ms");
     }
 
+    /// Builds a view of a database with bodies, where the sorting is done on the disk and in memory.
+    fn rebuild(&mut self, count: u32, ram: &Path) {
+        if !ram.is_dir() {
+            eprintln!("there is no {}: the build with a memory file system is left out", ram.display());
+            return;
+        }
+        let place = self.load_with("big.nsf", count, BODY_BYTES);
+        let folders = [("on the disk", self.options.folder.clone()), ("in memory", ram.join("view_cost"))];
+        let mut samples = [Samples::default(), Samples::default()];
+        for _ in 0..3 {
+            for ((_, folder), samples) in folders.iter().zip(&mut samples) {
+                let options = BuildOptions { folder: folder.clone(), ..self.options.clone() };
+                let started = Instant::now();
+                let built = place.access.view_rebuild(place.views[0], &options, &mut |_, _| ControlFlow::Continue(()));
+                assert_eq!(built.expect("built").expect("nobody else builds").documents, u64::from(count));
+                samples.add(started);
+            }
+        }
+        for ((name, folder), samples) in folders.iter().zip(&samples) {
+            if folder.is_dir() {
+                std::fs::remove_dir_all(folder).expect("nothing is left in it");
+            }
+            let seconds = samples.percentile(50) / 1e3;
+            let size = f64::from(count) * BODY_BYTES as f64 / 1e9;
+            self.tell(&format!("rebuild of a view of {size:.0} GB, sorted {name}: median"), seconds, "s");
+        }
+    }
+
     /// Saves documents in a database of which a tenth has Readers items, and reads a page of a view with totals after each, as somebody who may read half of those.
     fn readers(&mut self, count: u32) {
         let place = self.load("restricted.nsf", count);
@@ -355,10 +401,13 @@ fn processor_seconds() -> f64 {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let only = arguments.iter().position(|argument| argument == "--only").map(|at| at + 1);
+    let behind = |name: &str| arguments.iter().position(|argument| argument == name).map(|at| at + 1);
+    let (only, ram) = (behind("--only"), behind("--ram"));
     let does = |work: &str| only.is_none_or(|at| arguments[at] == work);
-    let plain = arguments.iter().enumerate().filter(|(at, argument)| Some(*at) != only && !argument.starts_with("--"));
+    let is_plain = |at: usize, argument: &str| ![only, ram].contains(&Some(at)) && !argument.starts_with("--");
+    let plain = arguments.iter().enumerate().filter(|(at, argument)| is_plain(*at, argument));
     let plain: Vec<&String> = plain.map(|(_, argument)| argument).collect();
+    let ram = ram.map_or_else(|| PathBuf::from("/dev/shm"), |at| PathBuf::from(&arguments[at]));
     let count = plain.first().map_or(1_000_000, |count| count.parse().expect("a number of documents"));
     let folder = tempfile::tempdir().expect("a folder");
     let store = plain.get(1).map_or_else(|| folder.path().to_owned(), PathBuf::from);
@@ -373,6 +422,9 @@ fn main() {
         bench.read(&small);
         bench.read(&large);
         bench.collapsed(&large);
+    }
+    if does("rebuild") {
+        bench.rebuild(count, &ram);
     }
     if does("readers") {
         bench.readers(count / 10);
