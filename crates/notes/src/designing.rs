@@ -45,6 +45,11 @@ impl Writer<'_, '_> {
             items.push(Item::text(*name, *value));
         }
         items.extend(owner.map(|owner| Item::readers(folder::READERS_ITEM, vec![owner.canonical().to_owned()])));
+        assert_eq!(
+            owner.is_some(),
+            self.is_own(&items),
+            "who makes a personal folder owns it, and nobody a shared one"
+        );
         let note = self.make_design(owner, NewNote::of_class(NoteClass::VIEW, items))?;
         let view = ViewId(note.0);
         let state = self.new_folder_state();

@@ -178,6 +178,7 @@ impl Merge {
             self.advance_into(last)?;
         }
         let Some(Reverse(head)) = self.heads.pop() else { return Ok(None) };
+        assert!(self.heads.peek().is_none_or(|Reverse(next)| head.key <= next.key), "the smallest key comes first");
         let head = self.current.insert(head);
         Ok(Some((&head.key, &head.value)))
     }

@@ -101,10 +101,7 @@ fn build(database: &Database, view: &View, options: &BuildOptions, report: &mut 
     let question = view.question_at(now, database);
     let outcome = fill(database, &index, &question, options, report).and_then(|built| match built {
         Some(built) => {
-            while index
-                .catch_up(database, &question, VIEW_REFRESH_CHANGES, false)?
-                .is_some_and(|(done, _)| !done.complete)
-            {}
+            while index.catch_up(database, &question, VIEW_REFRESH_CHANGES, None)?.is_some_and(|done| !done.complete) {}
             finish(database, view, &index, now)?;
             Ok(Some(built))
         }

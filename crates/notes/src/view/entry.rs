@@ -33,6 +33,7 @@ pub(super) fn entries(design: &ViewDesign, cells: &[Cell]) -> Option<Vec<Vec<Cel
     if design.range.is_some() {
         entries = entries.into_iter().flat_map(|cells| days(design, cells)).take(VIEW_ENTRIES_PER_NOTE_MAX).collect();
     }
+    assert!((1..=VIEW_ENTRIES_PER_NOTE_MAX).contains(&entries.len()), "a document has an entry, and not too many");
     Some(entries)
 }
 

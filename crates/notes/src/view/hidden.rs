@@ -120,6 +120,9 @@ impl Range {
             None => rows.totals()?,
         };
         let within = Counts::of(&up_to).minus(&before);
+        if within.all < 0 || within.levels.iter().any(|level| *level < 0) {
+            return Err(damaged(store::Table::Tree, prefix));
+        }
         Ok(Self { prefix: prefix.into(), before, within, hidden_before: Counts::default() })
     }
 
@@ -205,6 +208,9 @@ impl Hidden {
 
     /// Counts what is hidden before each range.
     fn count_up(&mut self) {
+        let is_behind = |one: &Range, next: &Range| one.prefix < next.prefix && !next.prefix.starts_with(&one.prefix);
+        assert!(self.ranges.is_sorted_by(is_behind), "ranges rise, and none lies in another");
+        assert!(self.categories.is_sorted_by(|one, next| one.record < next.record), "categories rise");
         let mut hidden_before = Counts::default();
         for range in &mut self.ranges {
             range.hidden_before = hidden_before;

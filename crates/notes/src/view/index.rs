@@ -32,7 +32,7 @@ use crate::view::category::Tally;
 use crate::view::cell::Cell;
 use crate::view::design::{Column, Total, ViewDesign};
 use crate::view::entry;
-use crate::view::hidden::cache::Step;
+use crate::view::hidden::cache::{HiddenCache, Step};
 use crate::view::hidden::follow::{Content, RowChange};
 use crate::view::question::{Answer, Question};
 use crate::view::row::{DocumentRow, Keys, Row};
@@ -164,20 +164,21 @@ impl Index {
     }
 
     /// Applies at most about `limit` changes; whoever has more to apply calls again, so that others can write in between. Nothing when the index serves no more.
-    /// Tells how the rows changed if somebody watches.
+    /// How the rows changed is written down with `watched`, if somebody's view is kept there.
     pub(crate) fn catch_up(
         &self,
         database: &Database,
         question: &dyn Question,
         limit: usize,
-        is_watched: bool,
-    ) -> Result<Option<(Progress, Step)>> {
+        watched: Option<&HiddenCache>,
+    ) -> Result<Option<Progress>> {
         let lock = database.lock();
         database.refuse_when_dropped()?;
         if !database.views.is_live(self.view) {
             return Ok(None);
         }
-        let mut update = Update::open(self, database, question, is_watched)?;
+        let watched = watched.filter(|watched| watched.is_watched());
+        let mut update = Update::open(self, database, question, watched.is_some())?;
         let changes = changes_since(database, update.applied, limit)?;
         let complete = changes.len() < limit;
         let last = changes.last().map_or(update.applied, |(last, _)| *last);
@@ -193,14 +194,20 @@ impl Index {
             vanished.into_iter().chain(changed).try_for_each(|note| update.apply(note))?;
             Progress { applied, complete, changes: changes.len() }
         };
-        let mut step = Step { from: update.applied, to: progress.applied, orders: Vec::new() };
-        if progress.applied > update.applied || progress.changes > 0 {
+        let (from, to) = (update.applied, progress.applied);
+        if to > from || progress.changes > 0 {
             let mut batch = Batch::new();
-            step.orders = update.finish(progress.applied, &mut batch)?;
+            let orders = update.finish(to, &mut batch)?;
             database.store.commit(&batch)?;
+            match watched {
+                Some(watched) if to > from => watched.log(Step { from, to, orders }),
+                // What was hidden is found anew: the state has no number of its own.
+                Some(watched) => watched.forget(),
+                None => {}
+            }
         }
         drop(lock);
-        Ok(Some((progress, step)))
+        Ok(Some(progress))
     }
 }
 

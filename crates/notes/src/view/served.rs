@@ -83,14 +83,7 @@ impl View {
 
     /// Applies at most about `limit` changes to the index; nothing when another one has taken its place.
     pub(crate) fn catch_up(&self, database: &Database, limit: usize) -> Result<Option<Progress>> {
-        let is_watched = self.hidden.is_watched();
-        let Some((progress, step)) = self.index.catch_up(database, &self.question, limit, is_watched)? else {
-            return Ok(None);
-        };
-        if step.from < step.to && is_watched {
-            self.hidden.log(step);
-        }
-        Ok(Some(progress))
+        self.index.catch_up(database, &self.question, limit, Some(&self.hidden))
     }
 
     /// Gives the question as of a moment.
@@ -269,7 +262,10 @@ impl Reading<'_> {
             }
             None => Arc::new(Hidden::find(&rows.order(), may_read)?),
         };
-        view.hidden.keep(seen, Arc::clone(&hidden));
+        // While the index has yet to find what was purged, its states have no numbers of their own.
+        if seen.applied >= self.counters().purged_modseq {
+            view.hidden.keep(seen, Arc::clone(&hidden));
+        }
         Ok(rows.without(hidden))
     }
 

@@ -106,13 +106,20 @@ impl HiddenCache {
 
     /// Writes down how the rows changed.
     pub(crate) fn log(&self, step: Step) {
+        assert!(step.from < step.to, "a step leads on");
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(log.steps.back().is_none_or(|last| last.to <= step.from), "steps are written down in their order");
         log.changes += step.changes();
         log.steps.push_back(step);
         while log.changes.max(log.steps.len()) > VIEW_HIDDEN_CHANGES_MAX {
             let first = log.steps.pop_front();
             log.changes -= first.map_or(0, |first| first.changes());
         }
+    }
+
+    /// Forgets what is hidden from whom.
+    pub(crate) fn forget(&self) {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     pub(crate) fn known(&self, names: [u8; 16], readers: &ReadersId) -> Option<bool> {

@@ -79,7 +79,10 @@ impl Changes {
     /// Adds a change behind those that are there.
     pub(crate) fn add(&mut self, change: &RowChange) {
         match self.0.get_mut(&change.key) {
-            Some((_, after)) => after.clone_from(&change.after),
+            Some((_, after)) => {
+                assert_eq!(after.is_some(), change.before.is_some(), "a change begins where the one before it ended");
+                after.clone_from(&change.after);
+            }
             None => drop(self.0.insert(change.key.clone(), (change.before.clone(), change.after.clone()))),
         }
     }
@@ -146,6 +149,10 @@ impl Hidden {
         let first = self.ranges.partition_point(|range| &range.prefix[..] < unit);
         let beneath = self.ranges[first..].iter().take_while(|range| range.prefix.starts_with(unit)).count();
         self.ranges.drain(first..first + beneath);
+        assert!(
+            beneath == 0 || self.range_of(unit).is_none(),
+            "what lies in a hidden category has no range of its own"
+        );
         let is_covered = self.range_of(unit).is_some();
         let found = order.hidden_documents(&KeyRange::prefix(unit), may_read)?;
         for (place, document) in found.iter().enumerate() {
