@@ -41,6 +41,7 @@ bench: build ## measure against Postfix and Dovecot, write docs/performance.md
 	$(CARGO) build --release --locked --package bench
 	$(CARGO) build --release --locked --package notes --example view_cost
 	$(CARGO) build --release --locked --package mail --example full_text_cost
+	$(CARGO) build --release --locked --package imap --example search_cost
 	scripts/bench "$(DOUBLET)"
 
 soak: build ## run the long forms: crash loop, thousands of seeds, long fuzz

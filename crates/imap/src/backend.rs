@@ -1,7 +1,9 @@
-//! What the IMAP room needs from the rest of the server besides mail files: who may log in, and which file is theirs.
+//! What the IMAP room needs from the rest of the server besides mail files: who may log in, which file is theirs, and the full-text index.
 //!
 //! `server` implements this over `directory` and `mail`; the tests implement it in memory. All methods may block and
 //! are called on worker threads.
+
+use std::sync::Arc;
 
 use mail::mailbox::MailFile;
 use wire::Peer;
@@ -54,6 +56,9 @@ pub trait Exchange: Send {
     /// Takes the client's next message.
     fn step(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginError>;
 }
+
+/// Gives the full-text index, where there is one. May block.
+pub type FullText = Arc<dyn Fn() -> search::Result<Option<Arc<search::Search>>> + Send + Sync>;
 
 /// Knows passwords and mail files.
 pub trait Credentials: Send + Sync {

@@ -116,8 +116,11 @@ pub const WRITE_TIME_MAX: Duration = Duration::from_secs(5 * 60);
 /// After so much silence a compressed connection gives memory back.
 pub const RELAX_TIME: Duration = Duration::from_secs(5);
 
-/// Most decoded bytes of one part in which SEARCH looks.
-pub const SEARCH_PART_BYTES_MAX: usize = 32 << 20;
+/// So few messages are searched without asking the full-text index.
+pub const SEARCH_READ_MESSAGES_MAX: u64 = 32;
+
+/// Most texts of one search for which the full-text index is asked.
+pub const SEARCH_INDEXED_TEXTS_MAX: usize = 16;
 
 /// Most ids of one References field that THREAD follows; the last ones count.
 pub const REFERENCES_MAX: usize = 1_000;

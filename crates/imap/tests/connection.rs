@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use imap::codec::{Decoded, Decoder, Writer};
-use imap::session::{Effect, Session};
+use imap::session::{Effect, Session, Site};
 use wire::Peer;
 
 use crate::world::World;
@@ -22,7 +22,12 @@ pub struct Connection {
 impl Connection {
     /// Connects.
     pub fn new(world: &World, peer: Peer) -> Self {
-        let session = Session::new(Arc::clone(&world.site), peer);
+        Self::at(&world.site, peer)
+    }
+
+    /// Connects to one of the sites of a world.
+    pub fn at(site: &Arc<Site>, peer: Peer) -> Self {
+        let session = Session::new(Arc::clone(site), peer);
         let decoder = Decoder::new(session.mode());
         Self { session, decoder, out: Writer::new(), effect: Effect::Ready, said: VecDeque::new() }
     }

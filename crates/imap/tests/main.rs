@@ -1,8 +1,9 @@
 //! The IMAP room from outside: dialogues as text files, played against real sessions over an in-memory store, several
-//! clients against a model, and whole connections over loopback sockets.
+//! clients against a model, searches with an index against those without, and whole connections over loopback sockets.
 
 mod connection;
 mod dialogue;
+mod indexed;
 mod matrix;
 mod model;
 mod sockets;

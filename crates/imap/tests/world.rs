@@ -2,14 +2,18 @@
 //!
 //! There are `alice`, `bob` and `carol` (who has a quota of 10 KiB), all with the password `secret`, and `dora`, who is disabled.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base::Name;
 use base::sim::{SeededRandom, SimClock};
-use imap::backend::{Credentials, Exchange, ExchangeStep, LoginError};
+use imap::backend::{Credentials, Exchange, ExchangeStep, FullText, LoginError};
 use imap::session::{Options, Site};
+use mail::full_text::Messages;
 use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
 use notes::{Authentication, Identity, Notes};
+use search::Search;
 use store::memory::Memory;
 use store::{Store, SyncMode};
 use wire::Peer;
@@ -20,7 +24,13 @@ pub struct World {
     pub clock: Arc<SimClock>,
     /// What sessions are made with.
     pub site: Arc<Site>,
+    /// What sessions are made with that search without an index.
+    pub site_without_index: Arc<Site>,
+    /// How often sessions asked for the index.
+    pub index_uses: Arc<AtomicUsize>,
     mail: Arc<Mail>,
+    index: Arc<Search>,
+    _index_folder: tempfile::TempDir,
 }
 
 impl World {
@@ -35,15 +45,38 @@ impl World {
         let store = Arc::new(Store::over(Arc::new(Memory::new(1)), &options).expect("a store in memory opens"));
         let clock = Arc::new(SimClock::new());
         let notes = Notes::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7)));
-        let accounts = Accounts { mail: Mail::new(notes, MailOptions::default()) };
+        let folder = tempfile::tempdir().expect("a folder for the index");
+        let index = Arc::new(open_index(&notes, folder.path()));
+        let mail = Mail::new(notes, MailOptions::default());
+        let accounts = Accounts { mail: Arc::clone(&mail) };
         for (login, quota_bytes) in [("alice", None), ("bob", None), ("carol", Some(10_240))] {
             accounts.ensure(login, quota_bytes);
         }
         let mut options = Options { starttls: true, append_bytes_max: 1 << 20, ..Options::default() };
         change(&mut options);
-        let mail = Arc::clone(&accounts.mail);
-        let site = Arc::new(Site::new(Arc::new(accounts), Arc::clone(&clock) as _, options));
-        Self { clock, site, mail }
+        let accounts: Arc<dyn Credentials> = Arc::new(accounts);
+        let site = || Site::new(Arc::clone(&accounts), Arc::clone(&clock) as _, options.clone());
+        let index_uses = Arc::new(AtomicUsize::new(0));
+        let (found, uses) = (Arc::clone(&index), Arc::clone(&index_uses));
+        let full_text: FullText = Arc::new(move || {
+            uses.fetch_add(1, Ordering::Relaxed);
+            Ok(Some(Arc::clone(&found)))
+        });
+        let (site, site_without_index) = (Arc::new(site().with_full_text(full_text)), Arc::new(site()));
+        Self { clock, site, site_without_index, index_uses, mail, index, _index_folder: folder }
+    }
+
+    /// Gives the full-text index.
+    pub fn search(&self) -> Arc<Search> {
+        Arc::clone(&self.index)
+    }
+
+    /// Brings the full-text index of a mail file up to date.
+    pub fn index(&self, login: &str) {
+        let file = self.open_as_server(login);
+        let access = file.database().authorize(&Arc::new(Identity::local_server(""))).expect("the server may");
+        while !self.index.update(&access, 1_000, &|| false).expect("an update").complete {}
+        self.index.commit().expect("a commit");
     }
 
     /// Opens a mail file as the server does to deliver.
@@ -58,6 +91,12 @@ pub fn deliver(file: &MailFile, raw: &[u8]) {
     let message = NewMessage { raw: raw.to_vec(), flags: Flags::default(), received: None };
     let (_, _, ticket) = file.append(inbox.id, &[message]).expect("the inbox takes mail");
     file.durable(ticket).wait().expect("the store works");
+}
+
+fn open_index(notes: &Arc<Notes>, folder: &Path) -> Search {
+    let contents: Vec<Box<dyn search::Contents>> = vec![Box::new(Messages { serves_imap: true })];
+    let options = search::Options { contents, thread_bytes: 16 << 20, ..search::Options::default() };
+    Search::open(Arc::clone(notes), folder, options).expect("the index opens")
 }
 
 struct Accounts {

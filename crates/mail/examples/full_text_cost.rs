@@ -1,11 +1,11 @@
 //! What full-text search costs: indexing generated mail, and asking for two words.
 //!
-//! `cargo run --release -p mail --example full_text_cost [-- [MESSAGES] [FILES] [THREADS] [--json]]`
+//! `cargo run --release -p mail --example full_text_cost [-- [MESSAGES] [FILES] [THREADS] [--imap] [--json]]`
 //!
 //! Messages of 40 to 360 words, drawn from 60,000 words as often as words of a language are (the n-th word with a probability of about 1/n), are put
 //! into mail files on the real store, without syncing; then they are indexed from nothing, as the server does it: file after file, with one commit
 //! at the end and those that happen by themselves. Queries ask one file for two words that are neither the most nor the least frequent, and for twenty
-//! hits. At last single messages are added, each of them indexed and committed. The words are drawn from a seed: every run has the same mail.
+//! hits. At last single messages are added, each of them indexed and committed. With `--imap` the index also gets what IMAP asks it. The words are drawn from a seed: every run has the same mail.
 
 #![expect(clippy::disallowed_methods, reason = "this program measures time")]
 
@@ -15,17 +15,19 @@ use std::time::{Duration, Instant};
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, Random};
 use mail::full_text::Messages;
-use mail::mailbox::{Flags, Mail, MailFile, MailOptions, NewMessage};
+use mail::mailbox::{Mail, MailFile, MailOptions, NewMessage};
 use notes::{Access, Identity, Notes, level};
 use search::{Page, Query, Search, Sort};
 use store::{Options, Store, SyncMode};
+
+mod generated;
+
+use generated::{message, word};
 
 /// The allocator of the program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Words of the language.
-const WORDS: u64 = 60_000;
 /// Messages of one transaction.
 const BATCH: usize = 500;
 /// Queries that are measured, and those before them that read the index from the disk.
@@ -35,11 +37,12 @@ const FIRST_QUERIES: usize = 100;
 const ADDED: usize = 200;
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--json").collect();
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let argument = |place: usize, default: usize| {
         arguments.get(place).map_or(default, |text: &String| text.parse().expect("a number"))
     };
     let (messages, files, threads) = (argument(0, 50_000), argument(1, 50), argument(2, 1));
+    let serves_imap = std::env::args().any(|argument| argument == "--imap");
     let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
     let options = Options { sync: SyncMode::Off, ..Options::default() };
     let store = Arc::new(Store::open(&folder.path().join("store"), &options).expect("the store opens"));
@@ -47,7 +50,8 @@ fn main() {
     let mail = Mail::new(Arc::clone(&notes), MailOptions::default());
     let random = SeededRandom::new(2);
     let (files, bytes) = fill(&mail, &random, messages, files);
-    let options = search::Options { contents: vec![Box::new(Messages)], threads, ..search::Options::default() };
+    let options =
+        search::Options { contents: vec![Box::new(Messages { serves_imap })], threads, ..search::Options::default() };
     let search = Search::open(notes, &folder.path().join("full-text"), options).expect("the index opens");
     let mut figures = Figures::default();
     index_all(&search, &files, bytes, &mut figures);
@@ -138,26 +142,6 @@ fn update(search: &Search, file: &MailFile) {
     while !search.update(&access, 1_000, &|| false).expect("an update").complete {}
 }
 
-/// Draws the number of a word: the n-th with a probability of about 1/n.
-fn word(random: &SeededRandom, first: u64, last: u64) -> String {
-    let unit = random.below(1 << 24) as f64 / f64::from(1 << 24);
-    let number = first as f64 * (last as f64 / first as f64).powf(unit);
-    spell(number as u64)
-}
-
-/// Spells a number in syllables, the frequent ones in few.
-fn spell(mut number: u64) -> String {
-    let mut word = String::new();
-    loop {
-        word.push(char::from(b"bcdfghklmnprstvz"[number as usize % 16]));
-        word.push(char::from(b"aeiou"[(number / 16) as usize % 5]));
-        number /= 80;
-        if number == 0 {
-            return word;
-        }
-    }
-}
-
 fn fill(mail: &Arc<Mail>, random: &SeededRandom, messages: usize, files: usize) -> (Vec<MailFile>, usize) {
     let mut bytes = 0;
     let open = |number: usize| {
@@ -177,20 +161,6 @@ fn fill(mail: &Arc<Mail>, random: &SeededRandom, messages: usize, files: usize) 
         }
     }
     (files, bytes)
-}
-
-fn message(random: &SeededRandom) -> NewMessage {
-    let words = |count: u64| (0..count).map(|_| word(random, 1, WORDS)).collect::<Vec<_>>();
-    let (from, to) = (word(random, 1_000, 9_000), word(random, 1_000, 9_000));
-    let subject = words(3 + random.below(6)).join(" ");
-    let body: Vec<String> = words(40 + random.below(320)).chunks(12).map(|line| line.join(" ")).collect();
-    let id = random.below(1 << 48);
-    let raw = format!(
-        "From: {from} <{from}@acme.test>\r\nTo: {to}@acme.test\r\nSubject: {subject}\r\nDate: Fri, 21 Nov 1997 09:55:06 -0600\r\n\
-        Message-ID: <{id:x}@acme.test>\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n{}\r\n",
-        body.join("\r\n")
-    );
-    NewMessage { raw: raw.into_bytes(), flags: Flags::none(), received: None }
 }
 
 fn ask(

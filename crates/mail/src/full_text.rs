@@ -5,34 +5,45 @@
 
 use search::extract::{self, Elsewhere, Kind};
 use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, TEXT_BYTES_MAX};
-use search::{Contents, NoteText, Opened, html};
+use search::{Contents, NoteText, Opened, Place, html};
 
 use crate::error::{Error, Result};
 use crate::mailbox::Message;
 use crate::mime::structure::Part;
 use crate::mime::{Kind as PartKind, Source, text, transfer};
+use crate::searched::{INDEXED_FIELDS, find_in_body, find_in_field};
 
 /// The item under whose name the names of attachments are found.
 const FILE_ITEM: &str = search::text::FILE_ITEM;
 
 /// Reads messages for the full-text index.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Messages;
+pub struct Messages {
+    /// Whether the index also gets what rules messages out when IMAP searches.
+    pub serves_imap: bool,
+}
 
 impl Contents for Messages {
     fn read(&self, note: &Opened<'_>, text: &mut NoteText) -> search::Result<bool> {
         if note.summary.body.first().is_none_or(|body| body.name != "$Head") {
             return Ok(false);
         }
-        read(note, text).map(|()| true).map_err(|error| match error {
+        self.read_message(note, text).map(|()| true).map_err(|error| match error {
             Error::Notes(error) => search::Error::Notes(error),
             other => search::Error::Contents(other.to_string()),
         })
     }
 }
 
-fn read(note: &Opened<'_>, out: &mut NoteText) -> Result<()> {
-    let message = Message::open_once(note.reading, note.header.note)?;
+impl Messages {
+    fn read_message(&self, note: &Opened<'_>, out: &mut NoteText) -> Result<()> {
+        let message = Message::open_once(note.reading, note.header.note)?;
+        read(&message, note.elsewhere, out)?;
+        if self.serves_imap { read_searched(&message, out) } else { Ok(()) }
+    }
+}
+
+fn read(message: &Message<'_>, elsewhere: Option<&dyn Elsewhere>, out: &mut NoteText) -> Result<()> {
     let mut attachments = 0;
     for (index, part) in message.structure().parts().iter().enumerate() {
         if part.kind != PartKind::Leaf || part.size() == 0 {
@@ -45,13 +56,23 @@ fn read(note: &Opened<'_>, out: &mut NoteText) -> Result<()> {
             out.item(FILE_ITEM, &name);
         }
         if is_shown(part) {
-            let found = text::of_part(&message, index, TEXT_BYTES_MAX)?.unwrap_or_default();
+            let found = text::of_part(message, index, TEXT_BYTES_MAX)?.unwrap_or_default();
             let is_html = part.is_media("text", "html");
             out.body(if is_html { html::to_text(&found) } else { found }.as_str());
         } else if attachments < ATTACHMENTS_MAX {
-            attachments += usize::from(read_attachment(&message, part, note.elsewhere, out)?);
+            attachments += usize::from(read_attachment(message, part, elsewhere, out)?);
         }
     }
+    Ok(())
+}
+
+/// Hands over what IMAP looks into.
+fn read_searched(message: &Message<'_>, out: &mut NoteText) -> Result<()> {
+    for name in INDEXED_FIELDS {
+        find_in_field(message.header(), name, &mut |text| !out.searched(Place::Header, text));
+    }
+    find_in_body(message, &mut |text| !out.searched(Place::Body, text))?;
+    out.vouch();
     Ok(())
 }
 

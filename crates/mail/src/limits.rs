@@ -93,5 +93,8 @@ pub const IMPORT_SOURCES_MAX: usize = 1_000;
 /// Messages without `\\Deleted` in a row after which an expunge looks the next one up through the counts.
 pub const DELETED_GAP_MAX: u32 = 256;
 
+/// Most decoded bytes of one part in which IMAP looks for texts.
+pub const SEARCH_PART_BYTES_MAX: usize = 32 << 20;
+
 /// Most bytes that heads of messages take in memory, of all mail files together.
 pub const HEADS_BYTES_MAX: usize = 32 << 20;

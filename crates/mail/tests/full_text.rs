@@ -42,7 +42,7 @@ impl World {
         file.append(inbox, &[new]).expect("the message is appended");
         let folder = tempfile::tempdir().expect("a folder");
         let options = search::Options {
-            contents: vec![Box::new(Messages)],
+            contents: vec![Box::new(Messages::default())],
             elsewhere: Some(Arc::new(Backwards)),
             thread_bytes: 16 << 20,
             ..search::Options::default()

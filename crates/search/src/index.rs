@@ -23,7 +23,7 @@ use crate::contents::{Contents, Opened};
 use crate::error::{Error, Result};
 use crate::extract::Elsewhere;
 use crate::limits::{COMMIT_BYTES, COMMIT_DOCUMENTS_MAX, MERGE_DOCUMENTS_MIN};
-use crate::marked::Marked;
+use crate::marked::{Listed, Marked};
 use crate::schema::{self, Schema};
 use crate::{contents, stored};
 
@@ -130,14 +130,14 @@ pub struct Status {
 }
 
 /// The folder within the one that is given; its number is that of the format, which includes how words are cut.
-const FOLDER: &str = "index-2";
+const FOLDER: &str = "index-3";
 
 impl Search {
     /// Opens the index in a folder, or makes an empty one. One that cannot be read, or that is of another format, is made anew.
     pub fn open(notes: Arc<Notes>, folder: &Path, options: Options) -> Result<Self> {
         let schema = Schema::new();
         let (index, was_renewed) = open_index(folder, &schema)?;
-        index.tokenizers().register(schema::TOKENIZER, Marked::default());
+        register_tokenizers(&index);
         let reader: IndexReader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
         let searcher = reader.searcher();
         let applied = stored::applied(&schema, &searcher)?;
@@ -528,11 +528,16 @@ fn open_at(folder: &Path, schema: &Schema) -> Result<Index> {
     let directory = MmapDirectory::open(folder).map_err(|error| Error::Index(error.to_string()))?;
     let index = Index::open_or_create(directory, schema.fields.clone())?;
     // Opens every segment, so that a piece that is missing is noticed here.
-    index.tokenizers().register(schema::TOKENIZER, Marked::default());
+    register_tokenizers(&index);
     let reader: IndexReader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
     stored::applied(schema, &reader.searcher())?;
     remove_unfinished(folder, &index)?;
     Ok(index)
+}
+
+fn register_tokenizers(index: &Index) {
+    index.tokenizers().register(schema::TOKENIZER, Marked::default());
+    index.tokenizers().register(schema::LIST_TOKENIZER, Listed::default());
 }
 
 /// Removes what a commit wrote that never took place. Its numbers are given out again, and a file that is there already would fail every

@@ -7,6 +7,7 @@
 //! | [`query`] | the language of queries |
 //! | [`contents`], [`text`] | what of a note is indexed |
 //! | [`extract`], [`html`] | text of attachments and of HTML |
+//! | [`substring`] | which notes cannot hold a text |
 //! | [`words`] | how texts are cut into words |
 //! | [`fuzz`] | the entry of the fuzzers |
 //!
@@ -23,11 +24,13 @@ pub mod html;
 pub mod index;
 pub mod limits;
 pub mod query;
+pub mod substring;
 pub mod text;
 pub mod words;
 
 mod marked;
 mod near;
+mod piece;
 mod plan;
 mod schema;
 mod stored;
@@ -37,4 +40,5 @@ pub use error::{Error, QueryError, Result};
 pub use find::{Found, Hit, Page, Sort};
 pub use index::{Options, Progress, Search, Status};
 pub use query::Query;
+pub use substring::{Lacking, Place, Sought};
 pub use text::NoteText;

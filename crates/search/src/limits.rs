@@ -24,6 +24,21 @@ pub const VALUES_MAX: usize = 4_096;
 /// Bytes of a word that are looked at; longer ones are cut, in documents as in queries.
 pub const WORD_BYTES_MAX: usize = 64;
 
+/// Most bytes of a note's folded texts whose words are kept to rule it out when substrings are looked for; a note with more is never ruled out.
+pub const SEARCHED_BYTES_MAX: usize = 16 << 20;
+
+/// Longest of those words, in bytes; a note with a longer one is never ruled out.
+pub const SEARCHED_WORD_BYTES_MAX: usize = 512;
+
+/// Most words of one piece of the index that a piece of a substring stands for; what stands for more rules nothing out there.
+pub const SUBSTRING_WORDS_MAX: usize = 4_096;
+
+/// Most characters of words that are looked at for the pieces of one search; what goes beyond rules nothing out.
+pub const SUBSTRING_STEPS_MAX: usize = 20_000_000;
+
+/// So few documents of a piece of the index are read rather than ruled out by comparing all words.
+pub const SUBSTRING_DOCUMENTS_FEW: usize = 16;
+
 /// Longest query, in bytes.
 pub const QUERY_BYTES_MAX: usize = 8 << 10;
 

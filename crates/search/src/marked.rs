@@ -2,7 +2,7 @@
 //!
 //! What a field gets is one string: the database, then texts with marks between them. [`NOTE_GAP`] keeps texts apart so far that no phrase
 //! and no nearness reaches across; [`NAME_BEGIN`] and [`NAME_END`] enclose the name of the item whose texts follow. The index's own threads cut
-//! the string into terms ([`Marked`]).
+//! the string into terms ([`Marked`]). Words that are cut already come as a list with [`BETWEEN_WORDS`] ([`Listed`]).
 
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
@@ -114,6 +114,51 @@ impl TokenStream for MarkedStream<'_> {
             self.token.text.clear();
             self.token.text.push_str(&self.prefix);
         }
+    }
+
+    fn token(&self) -> &Token {
+        self.token
+    }
+
+    fn token_mut(&mut self) -> &mut Token {
+        self.token
+    }
+}
+
+/// Parts the words of a list.
+pub(crate) const BETWEEN_WORDS: char = '\u{1}';
+
+/// Cuts a list of words that are terms as they are; the database comes first here too.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listed {
+    token: Token,
+}
+
+impl Tokenizer for Listed {
+    type TokenStream<'a> = ListedStream<'a>;
+
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> ListedStream<'a> {
+        self.token.reset();
+        self.token.position = 0;
+        let (prefix, words) = text.split_at(DATABASE_LENGTH.min(text.len()));
+        ListedStream { prefix, words: words.split(BETWEEN_WORDS), token: &mut self.token }
+    }
+}
+
+/// The terms of one list.
+pub(crate) struct ListedStream<'a> {
+    prefix: &'a str,
+    words: std::str::Split<'a, char>,
+    token: &'a mut Token,
+}
+
+impl TokenStream for ListedStream<'_> {
+    fn advance(&mut self) -> bool {
+        let Some(word) = self.words.next() else { return false };
+        self.token.text.clear();
+        self.token.text.push_str(self.prefix);
+        self.token.text.push_str(word);
+        true
     }
 
     fn token(&self) -> &Token {

@@ -38,6 +38,8 @@ pub(crate) struct Schema {
     pub(crate) named: Field,
     /// Numbers and times of items, under the items' names.
     pub(crate) values: Field,
+    /// Words of the texts in which substrings are looked for ([`crate::substring`]).
+    pub(crate) searched: Field,
     /// On the one document that tells how far a database is indexed: the database, and the modseq.
     pub(crate) state: Field,
     pub(crate) applied: Field,
@@ -50,8 +52,9 @@ pub(crate) const MODIFIED: &str = "modified";
 pub(crate) const RECEIVED: &str = "received";
 pub(crate) const APPLIED: &str = "applied";
 
-/// The tokenizer of [`crate::marked`].
+/// The tokenizers of [`crate::marked`].
 pub(crate) const TOKENIZER: &str = "marked";
+pub(crate) const LIST_TOKENIZER: &str = "listed";
 
 impl Schema {
     pub(crate) fn new() -> Self {
@@ -63,6 +66,8 @@ impl Schema {
             TextOptions::default()
                 .set_indexing_options(indexing.set_index_option(IndexRecordOption::WithFreqsAndPositions))
         };
+        let list = TextFieldIndexing::default().set_tokenizer(LIST_TOKENIZER).set_fieldnorms(false);
+        let list = TextOptions::default().set_indexing_options(list.set_index_option(IndexRecordOption::Basic));
         Self {
             key: builder.add_u64_field("key", indexed()),
             database: builder.add_u64_field("database", indexed()),
@@ -76,6 +81,7 @@ impl Schema {
             body: builder.add_text_field("body", words(true)),
             named: builder.add_text_field("named", words(false)),
             values: builder.add_text_field("values", STRING),
+            searched: builder.add_text_field("searched", list),
             state: builder.add_u64_field("state", indexed()),
             applied: builder.add_u64_field(APPLIED, fast()),
             fields: builder.build(),

@@ -8,6 +8,7 @@ use base::{DbNumber, Timestamp};
 use crate::limits::{ATTACHMENT_TEXT_BYTES_MAX, TEXT_BYTES_MAX, VALUES_MAX};
 use crate::marked::{NAME_BEGIN, NAME_END, NOTE_GAP, push_clean};
 use crate::schema::{self, Scalar};
+use crate::substring::{Place, Searched};
 
 /// The item under whose name the names of attachments are found.
 pub const FILE_ITEM: &str = "$FILE";
@@ -19,6 +20,9 @@ pub struct NoteText {
     pub(crate) body: String,
     pub(crate) named: String,
     pub(crate) values: Vec<String>,
+    /// The words of the texts in which substrings are looked for, once these were said to be all.
+    pub(crate) vouched: Option<String>,
+    searched: Searched,
     database: String,
     left_bytes: usize,
 }
@@ -27,7 +31,9 @@ impl NoteText {
     pub(crate) fn new(database: DbNumber) -> Self {
         let database = schema::prefix(database, None);
         let empty = || database.clone();
-        Self { main: empty(), body: empty(), named: empty(), values: Vec::new(), left_bytes: TEXT_BYTES_MAX, database }
+        let (values, vouched, searched) = (Vec::new(), None, Searched::default());
+        let (main, body, named) = (empty(), empty(), empty());
+        Self { main, body, named, values, vouched, searched, left_bytes: TEXT_BYTES_MAX, database }
     }
 
     /// Takes a text that is found by itself and under the name of its item; what an internal item (`$…`) holds is no text of
@@ -69,6 +75,18 @@ impl NoteText {
         self.value(name, Scalar::Time(time));
     }
 
+    /// Takes a text in which substrings are looked for, as it is compared then; false when it is too much, so that the others need not come.
+    /// It is not found by queries.
+    pub fn searched(&mut self, place: Place, folded: &str) -> bool {
+        self.searched.take(place, folded)
+    }
+
+    /// Says that [`Self::searched`] was given every text of the note in which substrings may be found, so that a note may be ruled out that
+    /// has not the words.
+    pub fn vouch(&mut self) {
+        self.vouched = std::mem::take(&mut self.searched).vouched(&self.database, [&self.main, &self.body]);
+    }
+
     /// Tells whether more text would be left out.
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -78,7 +96,8 @@ impl NoteText {
     /// Gives how many bytes the index gets of it.
     pub(crate) fn size_bytes(&self) -> usize {
         let values: usize = self.values.iter().map(String::len).sum();
-        self.main.len() + self.body.len() + self.named.len() + values
+        let searched = self.vouched.as_ref().map_or(0, String::len);
+        self.main.len() + self.body.len() + self.named.len() + values + searched
     }
 
     fn value(&mut self, name: &str, value: Scalar) {

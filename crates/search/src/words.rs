@@ -109,7 +109,7 @@ pub fn push_folded(run: &str, out: &mut String) {
 }
 
 /// Tells whether a character is part of a word.
-fn belongs(character: char) -> bool {
+pub(crate) fn belongs(character: char) -> bool {
     character.is_alphanumeric() || unicode_normalization::char::is_combining_mark(character)
 }
 
@@ -121,7 +121,7 @@ fn is_accent(character: char) -> bool {
 }
 
 /// Tells whether a character is of a script that is written without blanks, or nearly so.
-fn stands_alone(character: char) -> bool {
+pub(crate) fn stands_alone(character: char) -> bool {
     matches!(u32::from(character),
         0xe00..=0xeff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3005..=0x3007 | 0x3040..=0x30ff | 0x31f0..=0x31ff | 0x3400..=0x4dbf
         | 0x4e00..=0x9fff | 0xac00..=0xd7af | 0xf900..=0xfaff | 0xff66..=0xff9f | 0x2_0000..=0x3_ffff)

@@ -8,5 +8,7 @@ mod follow;
 mod model;
 #[path = "search/queries.rs"]
 mod queries;
+#[path = "search/substring.rs"]
+mod substring;
 #[path = "search/world.rs"]
 mod world;

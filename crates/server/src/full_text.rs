@@ -37,6 +37,7 @@ pub struct FullText {
     folder: PathBuf,
     threads: usize,
     thread_bytes: usize,
+    serves_imap: bool,
     opened: Mutex<Option<Arc<Search>>>,
     /// Who reads PDFs.
     pub pdf: Arc<Pdf>,
@@ -66,8 +67,8 @@ impl FullText {
     pub fn new(notes: Arc<Notes>, folder: PathBuf, pdf: Pdf, keys: &FullTextKeys) -> Self {
         let threads = usize::try_from(keys.threads).unwrap_or(1);
         let (opened, counts) = (Mutex::default(), Counts::default());
-        let (pdf, thread_bytes) = (Arc::new(pdf), keys.memory.as_usize());
-        Self { notes, folder, threads, thread_bytes, opened, pdf, reads_pdf: keys.pdf, counts }
+        let (pdf, thread_bytes, serves_imap) = (Arc::new(pdf), keys.memory.as_usize(), keys.imap_search);
+        Self { notes, folder, threads, thread_bytes, serves_imap, opened, pdf, reads_pdf: keys.pdf, counts }
     }
 
     /// Gives the index, which is opened or made by the first who asks.
@@ -77,7 +78,7 @@ impl FullText {
             return Ok(Arc::clone(search));
         }
         let options = search::Options {
-            contents: vec![Box::new(mail::full_text::Messages)],
+            contents: vec![Box::new(mail::full_text::Messages { serves_imap: self.serves_imap })],
             elsewhere: self.reads_pdf.then(|| Arc::clone(&self.pdf) as Arc<dyn Elsewhere>),
             threads: self.threads,
             thread_bytes: self.thread_bytes,

@@ -7,6 +7,7 @@ use base::Timestamp;
 use mail::mailbox::{MailView, Message};
 use mail::mime::{Source, Structure};
 use notes::{Entry, Marks};
+use search::Lacking;
 
 use crate::codec::ast::{SystemFlag, SystemFlags};
 use crate::message;
@@ -20,6 +21,8 @@ pub struct Facts<'e> {
     pub view: &'e MailView<'e>,
     /// The session's view of the mailbox, which knows what is recent.
     pub selected: &'e Selected,
+    /// Which messages are known to lack the texts that are looked for, by their numbers.
+    pub lacking: &'e [Lacking],
 }
 
 const FLAGS: [(Marks, SystemFlag); 5] = [
@@ -68,6 +71,11 @@ impl message::Entry for Facts<'_> {
 
     fn saved(&self) -> Option<Timestamp> {
         Some(self.entry.saved)
+    }
+
+    fn lacks(&self, number: usize) -> bool {
+        let entry = self.entry;
+        self.lacking.get(number).is_some_and(|lacking| lacking.has(entry.note, entry.modseq, self.view.modseq()))
     }
 }
 

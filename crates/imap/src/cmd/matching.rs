@@ -3,12 +3,15 @@
 //! Sequence numbers and `$` in the keys become UIDs first. What the entry settles is settled without opening the message; a
 //! slice ends after so many entries or so many opened messages, whichever comes first.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
+use std::sync::Arc;
 
 use mail::mailbox::MailView;
+use search::Lacking;
 
 use super::content::{Facts, Opened};
 use super::fetch;
+use crate::backend::FullText;
 use crate::codec::Writer;
 use crate::codec::ast::{MessageSet, Numbering, SearchKey, SequenceSet};
 use crate::error::Result;
@@ -25,6 +28,8 @@ pub struct Matching {
     walk: Walk,
     /// Whether matching messages are opened even when their entries settle it.
     opens: Opens,
+    /// Which messages the full-text index rules out, for the texts by their numbers.
+    lacking: Vec<Lacking>,
 }
 
 /// Which messages are opened.
@@ -62,12 +67,19 @@ impl Matching {
         }
         fetch::begin(session, &view, numbering, out)?;
         let now = session.site.clock.now();
+        let full_text = Arc::clone(&session.site.full_text);
         let selected = session.selected()?;
         let plan = Plan::new(&resolved(key, selected, &view)?, now);
         let last = selected.roster.uid_next().saturating_sub(1);
         let ranges = plan.uids().map_or_else(|| vec![1..=last], <[_]>::to_vec);
-        let stretches = selected.known_uids(ranges).into_iter().map(Stretch::from).collect();
-        Ok(Self { plan, walk: Walk::new(stretches, &view), opens })
+        let known = selected.known_uids(ranges);
+        let lacking = if spans(&known) > limits::SEARCH_READ_MESSAGES_MAX {
+            lacking(&plan, &view, &full_text)
+        } else {
+            Vec::new()
+        };
+        let stretches = known.into_iter().map(Stretch::from).collect();
+        Ok(Self { plan, walk: Walk::new(stretches, &view), opens, lacking })
     }
 
     /// Calls `each` for the messages that match in the next slice; tells whether it was the last one.
@@ -77,9 +89,9 @@ impl Matching {
         session.wait_for(view.ticket());
         let selected = session.selected()?;
         selected.look(&view)?;
-        let (plan, opens, mut opened) = (&self.plan, self.opens, 0_usize);
+        let (plan, lacking, opens, mut opened) = (&self.plan, &self.lacking, self.opens, 0_usize);
         self.walk.visit(selected, &view, limits::SLICE_MESSAGES, &mut |number, entry| {
-            let facts = Facts { entry: &entry, view: &view, selected };
+            let facts = Facts { entry: &entry, view: &view, selected, lacking };
             let decided = plan.decide(&facts);
             let opens_it = decided.is_none() || (decided == Some(true) && opens == Opens::Matching);
             let mut message = None;
@@ -100,6 +112,28 @@ impl Matching {
         })?;
         Ok(self.walk.is_done())
     }
+}
+
+/// Asks the index which messages need no look. An index that fails, or that there is not, costs time and nothing else.
+fn lacking(plan: &Plan, view: &MailView<'_>, full_text: &FullText) -> Vec<Lacking> {
+    let mut sought = plan.sought();
+    sought.truncate(limits::SEARCH_INDEXED_TEXTS_MAX);
+    if sought.is_empty() {
+        return Vec::new();
+    }
+    let found = full_text().and_then(|index| match index {
+        Some(index) => view.lacking(&index, &sought),
+        None => Ok(Vec::new()),
+    });
+    found.unwrap_or_else(|error| {
+        tracing::warn!(target: "imap", %error, "the full-text index is of no help, messages are read");
+        Vec::new()
+    })
+}
+
+/// Counts UIDs.
+fn spans(ranges: &[RangeInclusive<u32>]) -> u64 {
+    ranges.iter().map(|range| u64::from(range.end().saturating_sub(*range.start())) + 1).sum()
 }
 
 /// Whether a key asks for mod-sequences, which the answer then tells too.
@@ -126,6 +160,6 @@ fn resolved(key: &SearchKey, selected: &Selected, view: &MailView<'_>) -> Result
     })
 }
 
-fn uids(ranges: Vec<std::ops::RangeInclusive<u32>>) -> SearchKey {
+fn uids(ranges: Vec<RangeInclusive<u32>>) -> SearchKey {
     SearchKey::Uid(MessageSet::Numbers(SequenceSet::of(&ranges)))
 }

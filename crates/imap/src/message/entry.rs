@@ -26,6 +26,8 @@ pub trait Entry {
     fn received(&self) -> Timestamp;
     /// Gives the moment when the message came into the folder, if that is known.
     fn saved(&self) -> Option<Timestamp>;
+    /// Tells whether it is known that the message has not the text of this number in the place that goes with it ([`super::Plan::sought`]).
+    fn lacks(&self, number: usize) -> bool;
 }
 
 /// A message that was opened.

@@ -21,6 +21,7 @@ pub struct Facts {
     pub size: u64,
     pub received: Timestamp,
     pub saved: Option<Timestamp>,
+    pub lacking: Vec<usize>,
 }
 
 impl Entry for Facts {
@@ -54,6 +55,10 @@ impl Entry for Facts {
 
     fn saved(&self) -> Option<Timestamp> {
         self.saved
+    }
+
+    fn lacks(&self, number: usize) -> bool {
+        self.lacking.contains(&number)
     }
 }
 

@@ -7,7 +7,7 @@
 //! | [`envelope`], [`structure`], [`section`], [`binary`] | what those attributes hold |
 //! | [`search`] | SEARCH: a plan that opens no message when the entry settles it |
 //! | [`sort`], [`thread`] | SORT and THREAD over records that are made of each message once |
-//! | [`fold`], [`subject`] | texts made comparable, and subjects without `Re:` |
+//! | [`subject`] | subjects without `Re:`, comparable |
 //!
 //! Nothing here fails but for what the source of the bytes reports, nothing recurses on a message, and time is linear
 //! in what is read.
@@ -16,7 +16,6 @@ pub mod attribute;
 pub mod binary;
 pub mod entry;
 pub mod envelope;
-pub mod fold;
 pub mod search;
 pub mod section;
 pub mod sort;

@@ -7,11 +7,11 @@
 use std::cmp::Ordering;
 
 use base::Timestamp;
+use mail::casemap::fold;
 use mail::mime::address::{self, Mailbox};
 use mail::mime::{date, header, word};
 
 use super::entry::Entry;
-use super::fold::fold;
 use super::subject::BaseSubject;
 use crate::codec::ast::{SortCriterion, SortKey};
 

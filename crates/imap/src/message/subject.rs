@@ -2,9 +2,8 @@
 //!
 //! Steps 3 and 4 of the RFC are done for all blobs in a row at once, so that time is linear.
 
+use mail::casemap::fold;
 use mail::mime::header;
-
-use super::fold::fold;
 
 /// Most bytes of a decoded subject that are looked at.
 const SUBJECT_BYTES_MAX: usize = 4 << 10;

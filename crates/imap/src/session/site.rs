@@ -6,7 +6,7 @@ use std::time::Duration;
 use base::Clock;
 
 use super::recent::RecentBook;
-use crate::backend::Credentials;
+use crate::backend::{Credentials, FullText};
 use crate::limits;
 
 /// What the operator may set.
@@ -62,12 +62,20 @@ pub struct Site {
     pub options: Options,
     /// Which messages are recent.
     pub recent: RecentBook,
+    /// Rules out messages that need not be read to be searched.
+    pub full_text: FullText,
 }
 
 impl Site {
     /// Puts together what sessions share.
     #[must_use]
     pub fn new(credentials: Arc<dyn Credentials>, clock: Arc<dyn Clock>, options: Options) -> Self {
-        Self { credentials, clock, options, recent: RecentBook::default() }
+        Self { credentials, clock, options, recent: RecentBook::default(), full_text: Arc::new(|| Ok(None)) }
+    }
+
+    /// Lets searches ask the full-text index.
+    #[must_use]
+    pub fn with_full_text(self, full_text: FullText) -> Self {
+        Self { full_text, ..self }
     }
 }

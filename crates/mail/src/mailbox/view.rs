@@ -9,6 +9,7 @@ use std::sync::Arc;
 use base::{Modseq, NoteId, Uid, ViewId};
 use notes::change::Change;
 use notes::{Entry, FolderDesign, Keywords, Reading};
+use search::{Lacking, Search, Sought};
 use store::Ticket;
 
 use crate::error::{Error, Result};
@@ -264,6 +265,15 @@ impl<'f> MailView<'f> {
             return self.message(entry.note);
         }
         Message::open(&self.reading, entry.note, self.heads).map(Some)
+    }
+
+    /// Asks the full-text index, for each of some texts, which messages do not hold it.
+    ///
+    /// # Errors
+    ///
+    /// Those of the index.
+    pub fn lacking(&self, index: &Search, texts: &[Vec<Sought>]) -> search::Result<Vec<Lacking>> {
+        index.lacking(&self.reading, texts)
     }
 
     /// Gives the flags of an entry by name.

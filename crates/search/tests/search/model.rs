@@ -224,7 +224,7 @@ impl Model {
         let after = tempfile::tempdir().expect("a folder");
         copy(self.folder.path(), after.path());
         for (name, bytes) in more {
-            std::fs::write(after.path().join("index-2").join(name), bytes).expect("written");
+            std::fs::write(after.path().join("index-3").join(name), bytes).expect("written");
         }
         self.memory = Arc::new(self.memory.crash_losing_all());
         // The randomness goes on, it does not begin again.
@@ -237,7 +237,7 @@ impl Model {
 
     /// Ends between the writing of new pieces and the moment when they take the place of the old ones.
     fn crash_in_commit(&mut self) {
-        let before = files(&self.folder.path().join("index-2"));
+        let before = files(&self.folder.path().join("index-3"));
         self.search.commit().expect("a commit");
         self.crash(&before);
     }
@@ -340,9 +340,9 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir(to.join("index-2")).expect("made");
-    for (name, bytes) in files(&from.join("index-2")) {
-        std::fs::write(to.join("index-2").join(name), bytes).expect("written");
+    std::fs::create_dir(to.join("index-3")).expect("made");
+    for (name, bytes) in files(&from.join("index-3")) {
+        std::fs::write(to.join("index-3").join(name), bytes).expect("written");
     }
 }
 

@@ -321,6 +321,8 @@ configuration! {
         new_mail_files: IndexSchedule = "off";
         /// The hour of the day (UTC) in which daily indexes are brought up to date, unless the database names another.
         daily_hour: u64 = "3" in ["0", "23"];
+        /// Whether the indexes of mail files also tell IMAP which messages need not be read to be searched. Those that were indexed while it was off are read, until `doublet db index PATH --rebuild`.
+        imap_search: bool = "true";
         /// How long a change rests before the index of its database is brought up to date (FTUpdate_Idle_Time).
         delay: Span = "5s" in ["0s", "1h"];
         /// How long the server rests after it has brought the index of a database up to date (Update_Idle_Time).

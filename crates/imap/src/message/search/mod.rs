@@ -3,9 +3,9 @@
 //! A [`Plan`] is made once of the client's keys. [`Plan::decide`] answers from the folder's entry alone whenever that
 //! settles it; only else the message is opened and [`Plan::matches`] is asked, which looks at the header before the
 //! body, and at the body only as far as it must. Keys are ordered by what they cost; a key whose answer cannot change
-//! the result is not looked at.
+//! the result is not looked at. Which texts a message lacks may be known beforehand, of an index ([`Entry::lacks`]).
 //!
-//! Days are those of UTC, as dates are shown in it. Texts are compared by [`super::fold`]. The BODY of a message
+//! Days are those of UTC, as dates are shown in it. Texts are compared by [`mail::casemap`]. The BODY of a message
 //! is the decoded text of its parts, the headers of messages within it and the names of its files; of HTML, both
 //! the source and what is read of it. TEXT is the header besides.
 
@@ -17,10 +17,13 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use base::Timestamp;
+use mail::casemap::Needle;
 use mail::mime::{date, header};
+use mail::searched::{INDEXED_FIELDS, find_in_field};
+
+use search::{Place, Sought};
 
 use super::entry::{Entry, Stored};
-use super::fold::Needle;
 use crate::codec::ast::{AddressField, Date, MessageSet, SearchKey, SystemFlag};
 use text::Texts;
 
@@ -77,9 +80,16 @@ enum ContentTest {
     EmailId(String),
     ThreadId(String),
     Sent(Days),
-    Field { name: String, needle: Needle },
-    Body(Needle),
-    Text(Needle),
+    Field { name: String, sought: Numbered },
+    Body(Numbered),
+    Text(Numbered),
+}
+
+/// A text that is looked for, and which of the plan's it is.
+#[derive(Debug, Clone)]
+struct Numbered {
+    needle: Needle,
+    number: usize,
 }
 
 /// Days before, on, or not before a day.
@@ -110,7 +120,8 @@ impl Plan {
     /// Sequence numbers and `$` must have been replaced by UIDs; a key that still has them matches nothing.
     #[must_use]
     pub fn new(key: &SearchKey, now: Timestamp) -> Self {
-        let root = Node::of(key, now);
+        let mut root = Node::of(key, now);
+        root.number(&mut 0);
         let body_keys = root.body_keys();
         Self { root, body_keys }
     }
@@ -133,6 +144,15 @@ impl Plan {
             Node::Entry(EntryTest::Uid(ranges)) => Some(ranges),
             _ => None,
         }
+    }
+
+    /// Gives the texts of which an index may know, by number, each with the place where it is looked for: of a TEXT key the body, of other
+    /// fields than [`INDEXED_FIELDS`] none.
+    #[must_use]
+    pub fn sought(&self) -> Vec<Vec<Sought>> {
+        let mut all = Vec::new();
+        self.root.sought(&mut all);
+        all
     }
 
     /// Tells whether a message matches, if its entry settles it.
@@ -167,8 +187,8 @@ impl Node {
             SearchKey::Header { name, value } => Self::field(name, value),
             SearchKey::Body(text) if text.is_empty() => Self::Constant(true),
             SearchKey::Text(text) if text.is_empty() => Self::Constant(true),
-            SearchKey::Body(text) => Self::Content(ContentTest::Body(Needle::new(text))),
-            SearchKey::Text(text) => Self::Content(ContentTest::Text(Needle::new(text))),
+            SearchKey::Body(text) => Self::Content(ContentTest::Body(Numbered::new(text))),
+            SearchKey::Text(text) => Self::Content(ContentTest::Text(Numbered::new(text))),
             _ => EntryTest::of(key, now).map_or(Self::Constant(false), Self::Entry),
         }
     }
@@ -178,7 +198,7 @@ impl Node {
     }
 
     fn field(name: &str, text: &str) -> Self {
-        Self::Content(ContentTest::Field { name: name.to_owned(), needle: Needle::new(text) })
+        Self::Content(ContentTest::Field { name: name.to_owned(), sought: Numbered::new(text) })
     }
 
     /// Joins keys that must all match, the cheap ones first.
@@ -213,11 +233,40 @@ impl Node {
         }
     }
 
+    /// Numbers the texts that are looked for.
+    fn number(&mut self, next: &mut usize) {
+        match self {
+            Self::Content(
+                ContentTest::Field { sought, .. } | ContentTest::Body(sought) | ContentTest::Text(sought),
+            ) => {
+                sought.number = *next;
+                *next += 1;
+            }
+            Self::Constant(_) | Self::Entry(_) | Self::Content(_) => {}
+            Self::Not(node) => node.number(next),
+            Self::And(nodes) | Self::Or(nodes) => nodes.iter_mut().for_each(|node| node.number(next)),
+        }
+    }
+
+    /// Lists the texts that are looked for in the order of their numbers.
+    fn sought(&self, out: &mut Vec<Vec<Sought>>) {
+        match self {
+            Self::Content(ContentTest::Field { name, sought }) => {
+                let is_indexed = INDEXED_FIELDS.iter().any(|field| field.eq_ignore_ascii_case(name));
+                out.push(if is_indexed { vec![sought.in_header()] } else { Vec::new() });
+            }
+            Self::Content(ContentTest::Body(sought) | ContentTest::Text(sought)) => out.push(vec![sought.in_body()]),
+            Self::Constant(_) | Self::Entry(_) | Self::Content(_) => {}
+            Self::Not(node) => node.sought(out),
+            Self::And(nodes) | Self::Or(nodes) => nodes.iter().for_each(|node| node.sought(out)),
+        }
+    }
+
     fn decide(&self, entry: &impl Entry) -> Option<bool> {
         match self {
             Self::Constant(matches) => Some(*matches),
             Self::Entry(test) => Some(test.matches(entry)),
-            Self::Content(_) => None,
+            Self::Content(test) => test.is_ruled_out(entry).then_some(false),
             Self::Not(node) => node.decide(entry).map(|matches| !matches),
             Self::And(nodes) => settled(nodes, entry, false),
             Self::Or(nodes) => settled(nodes, entry, true),
@@ -228,7 +277,7 @@ impl Node {
         match self {
             Self::Constant(matches) => Ok(*matches),
             Self::Entry(test) => Ok(test.matches(entry)),
-            Self::Content(test) => test.matches(texts),
+            Self::Content(test) => test.matches(entry, texts),
             Self::Not(node) => node.matches(entry, texts).map(|matches| !matches),
             Self::And(nodes) => {
                 for node in nodes {
@@ -308,20 +357,47 @@ impl EntryTest {
 }
 
 impl ContentTest {
-    fn matches<M: Stored>(&self, texts: &mut Texts<'_, M>) -> Result<bool, M::Error> {
+    fn matches<M: Stored>(&self, entry: &impl Entry, texts: &mut Texts<'_, M>) -> Result<bool, M::Error> {
         let message = texts.message;
         Ok(match self {
+            _ if self.is_ruled_out(entry) => false,
             Self::EmailId(id) => message.email_id()? == *id,
             Self::ThreadId(id) => message.thread_id()?.is_some_and(|own| own == *id),
             Self::Sent(days) => header::first(message.header(), "Date")
                 .and_then(date::Date::parse)
                 .is_some_and(|date| days.contain(date.local_day())),
-            Self::Field { name, needle } => header::fields(message.header()).any(|field| {
-                field.is(name) && (needle.is_empty() || needle.is_in_field(&header::decoded(field.value)))
-            }),
-            Self::Body(needle) => texts.body_has(needle)?,
-            Self::Text(needle) => texts.header_has(needle) || texts.body_has(needle)?,
+            Self::Field { name, sought: Numbered { needle, .. } } => {
+                find_in_field(message.header(), name, &mut |text| needle.is_in_folded_field(text))
+            }
+            Self::Body(Numbered { needle, .. }) => texts.body_has(needle)?,
+            Self::Text(Numbered { needle, number }) => {
+                texts.header_has(needle) || (!entry.lacks(*number) && texts.body_has(needle)?)
+            }
         })
+    }
+
+    /// Tells whether it is known without a look that the message has not the text.
+    fn is_ruled_out(&self, entry: &impl Entry) -> bool {
+        match self {
+            Self::Field { sought, .. } | Self::Body(sought) => !sought.needle.is_empty() && entry.lacks(sought.number),
+            Self::Text(_) | Self::EmailId(_) | Self::ThreadId(_) | Self::Sent(_) => false,
+        }
+    }
+}
+
+impl Numbered {
+    fn new(text: &str) -> Self {
+        Self { needle: Needle::new(text), number: 0 }
+    }
+
+    fn in_body(&self) -> Sought {
+        let [folded, _] = self.needle.folded();
+        Sought { place: Place::Body, folded: folded.to_owned() }
+    }
+
+    fn in_header(&self) -> Sought {
+        let [_, folded] = self.needle.folded();
+        Sought { place: Place::Header, folded: folded.to_owned() }
     }
 }
 

@@ -89,6 +89,7 @@ fn entry() -> Facts {
         size: 1_000,
         received: Timestamp::from_seconds(86_400 * 100 - 1),
         saved: Some(Timestamp::from_seconds(86_400 * 100)),
+        lacking: Vec::new(),
     }
 }
 
@@ -168,6 +169,40 @@ fn a_body_is_read_only_when_the_header_does_not_settle_it() {
     check(SearchKey::EmailId("M1".into()), true, false);
     check(SearchKey::ThreadId("T1".into()), false, false);
     check(SearchKey::Body(String::new()), true, false);
+}
+
+#[test]
+fn what_an_index_rules_out_is_not_looked_at() {
+    let body = || SearchKey::Body("Inside".into());
+    let subject = || SearchKey::Subject(" afar".into());
+    let keys = SearchKey::And(vec![SearchKey::Text("x".into()), SearchKey::Not(boxed(body())), subject(), subject()]);
+    let sought = Plan::new(&keys, Timestamp::default()).sought();
+    let places =
+        |places: &Vec<Sought>| places.iter().map(|sought| (sought.place, sought.folded.clone())).collect::<Vec<_>>();
+    let of_header = |text: &str| (Place::Header, text.to_owned());
+    let of_body = |text: &str| (Place::Body, text.to_owned());
+    let expected = [vec![of_header(" AFAR")], vec![of_header(" AFAR")], vec![of_body("X")], vec![of_body("INSIDE")]];
+    assert_eq!(sought.iter().map(places).collect::<Vec<_>>(), expected);
+    let check = |key: SearchKey, lacking: &[usize], decided: Option<bool>, matches: bool, reads: bool| {
+        let mut message = Message::of(RAW.as_bytes());
+        message.entry.lacking = lacking.to_vec();
+        let plan = Plan::new(&key, Timestamp::default());
+        assert_eq!(plan.decide(&message.entry), decided, "{key:?}");
+        assert_eq!(plan.matches(&message.entry, &message), Ok(matches), "{key:?}");
+        assert_eq!(message.reads.get() > 0, reads, "{key:?}");
+    };
+    let other = SearchKey::Header { name: "Date".into(), value: "x".into() };
+    assert_eq!(Plan::new(&other, Timestamp::default()).sought(), [Vec::new()]);
+    check(SearchKey::Text("inside".into()), &[], None, true, true);
+    check(SearchKey::Text("inside".into()), &[0], None, false, false);
+    check(SearchKey::Text("subject: ".into()), &[0], None, true, false);
+    check(body(), &[], None, true, true);
+    check(body(), &[0], Some(false), false, false);
+    check(SearchKey::Not(boxed(body())), &[0], Some(true), true, false);
+    check(SearchKey::Or(boxed(body()), boxed(subject())), &[1], None, true, false);
+    check(SearchKey::Or(boxed(body()), boxed(subject())), &[0, 1], Some(false), false, false);
+    check(SearchKey::Subject(String::new()), &[0], None, true, false);
+    check(SearchKey::Body(String::new()), &[0], Some(true), true, false);
 }
 
 #[test]

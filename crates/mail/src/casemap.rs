@@ -1,4 +1,4 @@
-//! Texts made comparable: `i;unicode-casemap` (RFC 5051), with which SEARCH, SORT and THREAD compare.
+//! Texts made comparable: `i;unicode-casemap` (RFC 5051), with which SEARCH, SORT and THREAD of IMAP compare.
 //!
 //! Letters become upper case and characters are taken apart into base and marks, so that case and the way in which accents
 //! are encoded make no difference. An accent itself does, but a search for `cafe` finds `café`, because the mark
@@ -49,6 +49,12 @@ pub fn on_one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
+/// Gives the form of a header field in which it is compared.
+#[must_use]
+pub fn fold_field(text: &str) -> String {
+    fold(&on_one_line(text))
+}
+
 /// A text to be found in others.
 #[derive(Debug, Clone)]
 pub struct Needle {
@@ -78,8 +84,20 @@ impl Needle {
     /// Tells whether the text is in a header field's, whichever blanks stand between words there and here.
     #[must_use]
     pub fn is_in_field(&self, text: &str) -> bool {
-        let finder = self.field_finder.as_ref().unwrap_or(&self.finder);
-        finder.find(fold(&on_one_line(text)).as_bytes()).is_some()
+        self.is_in_folded_field(&fold_field(text))
+    }
+
+    /// Tells whether the text is in a header field's that was folded ([`fold_field`]).
+    #[must_use]
+    pub fn is_in_folded_field(&self, folded: &str) -> bool {
+        self.field_finder.as_ref().unwrap_or(&self.finder).find(folded.as_bytes()).is_some()
+    }
+
+    /// Gives the text as it is compared, and as it is compared with header fields.
+    #[must_use]
+    pub fn folded(&self) -> [&str; 2] {
+        let field_finder = self.field_finder.as_ref().unwrap_or(&self.finder);
+        [&self.finder, field_finder].map(|finder| std::str::from_utf8(finder.needle()).unwrap_or_default())
     }
 
     /// Tells whether the text is in another one that was folded.

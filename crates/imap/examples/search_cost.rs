@@ -1,0 +1,203 @@
+//! What SEARCH of texts costs with the full-text index and without, on the real engine.
+//!
+//! `cargo run --release -p imap --example search_cost [-- [MESSAGES] [--json]]`
+//!
+//! A mailbox of so many generated messages (50,000) is indexed and searched for words and pieces of words, once by a session that knows of the index and once
+//! by one that does not; both must find the same. What is told is the median time of a search of each kind, and the ratio.
+
+#![expect(clippy::disallowed_methods, reason = "this program measures time")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base::Name;
+use base::sim::{SeededRandom, SimClock};
+use imap::backend::{Credentials, Exchange, LoginError};
+use imap::codec::{Decoded, Decoder, Writer};
+use imap::session::{Effect, Options, Session, Site};
+use mail::full_text::Messages;
+use mail::mailbox::{Mail, MailFile, MailOptions, NewMessage};
+use notes::{Access, Identity, Notes, level};
+use search::Search;
+use store::{Store, SyncMode};
+use wire::Peer;
+
+#[path = "../../mail/examples/generated/mod.rs"]
+mod generated;
+
+use generated::{message, word};
+
+/// Searches of each kind.
+const SEARCHES: usize = 5;
+const PATH: &str = "mail/u.nsf";
+
+struct OnlyUser(Arc<Mail>);
+
+impl Credentials for OnlyUser {
+    fn authenticate(&self, _: &Peer, login: &str, _: &[u8]) -> Result<String, LoginError> {
+        Ok(login.to_owned())
+    }
+
+    fn scram_sha_256(&self, _: &Peer) -> Option<Box<dyn Exchange>> {
+        None
+    }
+
+    fn open(&self, _: &str) -> Result<MailFile, LoginError> {
+        self.0.open(PATH, &Arc::new(Identity::person("u@x"))).map_err(|_| LoginError::Unavailable)
+    }
+}
+
+struct Client {
+    session: Session,
+    decoder: Decoder,
+    out: Writer,
+}
+
+impl Client {
+    /// Logs in and selects the inbox.
+    fn new(site: Site) -> Self {
+        let session = Session::new(Arc::new(site), Peer::local());
+        let decoder = Decoder::new(session.mode());
+        let mut client = Self { session, decoder, out: Writer::new() };
+        client.command("a LOGIN u p");
+        client.command("a SELECT INBOX");
+        client
+    }
+
+    /// Sends a line and gives the answer.
+    fn command(&mut self, line: &str) -> Vec<u8> {
+        self.decoder.set_mode(self.session.mode());
+        self.decoder.feed(line.as_bytes());
+        self.decoder.feed(b"\r\n");
+        let mut answer = Vec::new();
+        while let Decoded::Command(verb, command) = self.decoder.decode() {
+            let mut effect = self.session.execute(verb, command, &mut self.out);
+            answer.extend(self.out.take());
+            while effect == Effect::Unfinished {
+                effect = self.session.resume(&mut self.out);
+                answer.extend(self.out.take());
+            }
+        }
+        answer
+    }
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let count: usize = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(50_000);
+    let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
+    let options = store::Options { sync: SyncMode::Off, ..store::Options::default() };
+    let store = Arc::new(Store::open(&folder.path().join("store"), &options).expect("the store opens"));
+    let clock = Arc::new(SimClock::new());
+    let notes = Notes::open(store, Arc::clone(&clock) as _, Arc::new(SeededRandom::new(7)));
+    let mail = Mail::new(Arc::clone(&notes), MailOptions::default());
+    mail.ensure(PATH, "u", &Name::new("u@x"), None).expect("the mail file is made");
+    let random = SeededRandom::new(2);
+    fill(&mail, &random, count);
+    let contents: Vec<Box<dyn search::Contents>> = vec![Box::new(Messages { serves_imap: true })];
+    let options = search::Options { contents, ..search::Options::default() };
+    let index = Arc::new(Search::open(notes, &folder.path().join("full-text"), options).expect("the index opens"));
+    update(&index, &mail);
+    let site = || Site::new(Arc::new(OnlyUser(Arc::clone(&mail))), Arc::clone(&clock) as _, Options::default());
+    let mut without = Client::new(site());
+    let mut with = Client::new(site().with_full_text(Arc::new(move || Ok(Some(Arc::clone(&index))))));
+    let figures: Vec<Figure> = kinds(&random).iter().map(|kind| measure(kind, &mut with, &mut without)).collect();
+    if arguments.iter().any(|argument| argument == "--json") {
+        let pairs: Vec<String> = figures.iter().map(Figure::json).collect();
+        println!("{{{}}}", pairs.join(", "));
+    } else {
+        figures.iter().for_each(Figure::print);
+    }
+}
+
+fn fill(mail: &Arc<Mail>, random: &SeededRandom, count: usize) {
+    let file = mail.open_as_server(PATH).expect("the mail file is there");
+    let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("INBOX in any case").id;
+    let mut left = count;
+    while left > 0 {
+        let batch: Vec<NewMessage> = (0..left.min(500)).map(|_| message(random)).collect();
+        file.append(inbox, &batch).expect("it is appended");
+        left -= batch.len();
+    }
+}
+
+fn update(index: &Search, mail: &Arc<Mail>) {
+    let file = mail.open_as_server(PATH).expect("the mail file is there");
+    let server = Arc::new(Identity::local_server(""));
+    let access: Access<level::Reader> = file.database().authorize(&server).expect("the server may");
+    while !index.update(&access, 1_000, &|| false).expect("an update").complete {}
+    index.commit().expect("a commit");
+}
+
+/// Keys of one kind.
+struct Kind {
+    name: &'static str,
+    keys: Vec<String>,
+}
+
+fn kinds(random: &SeededRandom) -> Vec<Kind> {
+    let kind = |name, key: &dyn Fn() -> String| Kind { name, keys: (0..SEARCHES).map(|_| key()).collect() };
+    let rare = || word(random, 2_000, 50_000);
+    let piece = || rare()[1..].to_owned();
+    vec![
+        kind("BODY, a rare word", &|| format!("BODY {}", rare())),
+        kind("TEXT, a rare word", &|| format!("TEXT {}", rare())),
+        kind("TEXT, a piece of a word", &|| format!("TEXT {}", piece())),
+        kind("BODY, two words in a row", &|| format!("BODY \"{} {}\"", word(random, 10, 100), word(random, 10, 100))),
+        kind("OR FROM SUBJECT, a rare word", &|| {
+            let rare = rare();
+            format!("OR FROM {rare} SUBJECT {rare}")
+        }),
+        kind("BODY, a frequent word", &|| format!("BODY {}", word(random, 30, 100))),
+        kind("BODY, two letters", &|| "BODY ba".to_owned()),
+    ]
+}
+
+/// What one kind of search took.
+struct Figure {
+    name: &'static str,
+    with: Duration,
+    without: Duration,
+    found: usize,
+}
+
+impl Figure {
+    fn ratio(&self) -> f64 {
+        self.without.as_secs_f64() / self.with.as_secs_f64()
+    }
+
+    fn print(&self) {
+        let Self { name, with, without, found } = self;
+        println!("{with:>10.1?} with, {without:>10.1?} without: {:>6.1} times  {name}, {found} found", self.ratio());
+    }
+
+    fn json(&self) -> String {
+        let milliseconds = |time: Duration| time.as_secs_f64() * 1_000.0;
+        format!(
+            "\"{}\": {{\"with_ms\": {}, \"without_ms\": {}}}",
+            self.name,
+            milliseconds(self.with),
+            milliseconds(self.without)
+        )
+    }
+}
+
+fn measure(kind: &Kind, with: &mut Client, without: &mut Client) -> Figure {
+    let (mut times, mut found) = ([Vec::new(), Vec::new()], 0);
+    for key in &kind.keys {
+        let line = format!("a UID SEARCH {key}");
+        let answers = [(0, &mut *with), (1, &mut *without)].map(|(place, client)| {
+            let began = Instant::now();
+            let answer = client.command(&line);
+            times[place].push(began.elapsed());
+            answer
+        });
+        assert_eq!(answers[0], answers[1], "{key}");
+        found += answers[0].iter().filter(|byte| **byte == b' ').count().saturating_sub(4);
+    }
+    let [with, without] = times.map(|mut times| {
+        times.sort_unstable();
+        times[times.len() / 2]
+    });
+    Figure { name: kind.name, with, without, found: found / SEARCHES }
+}

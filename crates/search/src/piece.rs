@@ -1,0 +1,131 @@
+//! A piece of a word, looked for in the dictionary of the index.
+//!
+//! [`WordsWith`] is an automaton that goes along the dictionary's tree of characters: what does not begin with the database is not entered, and of words that do not
+//! fit nothing is read but their characters. It knows how much of the piece the last characters were (Knuth, Morris, Pratt), so each character costs the same.
+
+use std::cell::Cell;
+
+use tantivy_fst::Automaton;
+
+/// Words of one database that have a piece of text.
+pub(crate) struct WordsWith<'w> {
+    /// What they begin with; the database first.
+    pub(crate) start: &'w [u8],
+    piece: &'w [u8],
+    /// The piece is at the end.
+    ends: bool,
+    /// By how much of the piece fits: how much of it fits still when the next character does not.
+    fallback: Vec<usize>,
+    /// How many characters may be looked at.
+    steps: &'w Cell<usize>,
+}
+
+/// The state from which nothing fits.
+const DEAD: usize = usize::MAX;
+
+impl<'w> WordsWith<'w> {
+    /// Words with the piece anywhere after the start, or with `ends` at the end.
+    pub(crate) fn new(start: &'w [u8], piece: &'w [u8], ends: bool, steps: &'w Cell<usize>) -> Self {
+        let mut fallback = vec![0; piece.len() + 1];
+        let mut fits = 0;
+        for place in 1..piece.len() {
+            while fits > 0 && piece[place] != piece[fits] {
+                fits = fallback[fits];
+            }
+            fits += usize::from(piece[place] == piece[fits]);
+            fallback[place + 1] = fits;
+        }
+        Self { start, piece, ends, fallback, steps }
+    }
+
+    fn is_found(&self, state: usize) -> bool {
+        state == self.start.len() + self.piece.len()
+    }
+}
+
+impl Automaton for WordsWith<'_> {
+    /// How much of the start fits, and then of the piece.
+    type State = usize;
+
+    fn start(&self) -> usize {
+        0
+    }
+
+    fn is_match(&self, state: &usize) -> bool {
+        self.is_found(*state)
+    }
+
+    fn can_match(&self, state: &usize) -> bool {
+        *state != DEAD
+    }
+
+    fn will_always_match(&self, state: &usize) -> bool {
+        self.is_found(*state) && !self.ends
+    }
+
+    fn accept(&self, state: &usize, byte: u8) -> usize {
+        let steps = self.steps.get();
+        if *state == DEAD || steps == 0 {
+            return DEAD;
+        }
+        self.steps.set(steps - 1);
+        if let Some(expected) = self.start.get(*state) {
+            return if *expected == byte { *state + 1 } else { DEAD };
+        }
+        if self.is_found(*state) && !self.ends {
+            return *state;
+        }
+        let mut fits = *state - self.start.len();
+        while fits > 0 && self.piece.get(fits) != Some(&byte) {
+            fits = self.fallback[fits];
+        }
+        fits += usize::from(self.piece.get(fits) == Some(&byte));
+        self.start.len() + fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fits(start: &str, piece: &str, ends: bool, word: &str) -> bool {
+        let steps = Cell::new(1_000);
+        let automaton = WordsWith::new(start.as_bytes(), piece.as_bytes(), ends, &steps);
+        let mut state = automaton.start();
+        for byte in word.bytes() {
+            assert!(!automaton.will_always_match(&state) || automaton.is_match(&state));
+            state = automaton.accept(&state, byte);
+        }
+        assert!(!automaton.is_match(&state) || automaton.can_match(&state));
+        automaton.is_match(&state)
+    }
+
+    #[test]
+    fn pieces_are_found_within_and_at_the_end() {
+        let words: Vec<String> = (0..2_usize.pow(10))
+            .map(|number| {
+                (0..number.max(2).ilog2()).map(|bit| if number >> bit & 1 == 1 { 'b' } else { 'a' }).collect()
+            })
+            .collect::<Vec<String>>();
+        for piece in ["", "a", "ab", "aab", "abab", "aabaa", "bbb"] {
+            for word in &words {
+                let whole = format!("db{word}");
+                assert_eq!(fits("db", piece, false, &whole), word.contains(piece), "{piece} {word}");
+                if !piece.is_empty() {
+                    assert_eq!(fits("db", piece, true, &whole), word.ends_with(piece), "{piece} {word}");
+                }
+                assert!(!fits("dc", piece, false, &whole));
+                assert_eq!(fits("dba", "", false, &whole), word.starts_with('a'));
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_fits_when_enough_was_looked_at() {
+        let steps = Cell::new(3);
+        let automaton = WordsWith::new(b"d", b"b", false, &steps);
+        let state = b"dab".iter().fold(automaton.start(), |state, byte| automaton.accept(&state, *byte));
+        assert!(automaton.is_match(&state) && steps.get() == 0);
+        assert!(!automaton.can_match(&automaton.accept(&automaton.start(), b'd')));
+    }
+}

@@ -1,0 +1,173 @@
+//! What the index knows of substrings: which notes cannot hold a text.
+
+use std::sync::Arc;
+
+use base::NoteId;
+use notes::{Access, Database, Item, level};
+use search::limits::{SEARCHED_BYTES_MAX, SEARCHED_WORD_BYTES_MAX};
+use search::{Contents, NoteText, Opened, Place, Search, Sought};
+
+use crate::world::{World, header, server};
+
+/// Takes the items `Head` and `Text` for the texts in which is looked, and vouches for notes without an item `Doubt`.
+struct Texts;
+
+impl Contents for Texts {
+    fn read(&self, note: &Opened<'_>, text: &mut NoteText) -> search::Result<bool> {
+        let item = |name| notes::item::find(&note.summary.items, name).and_then(|item| item.value.text());
+        if let Some(body) = item("Subject") {
+            text.body(body);
+        }
+        let long = "Z".repeat(item("Long").map_or(0, |bytes| bytes.parse().expect("a number")));
+        let much = "Z ".repeat(item("Much").map_or(0, |bytes| bytes.parse::<usize>().expect("a number") / 2));
+        for (place, found) in [
+            (Place::Header, item("Head").unwrap_or_default()),
+            (Place::Body, item("Text").unwrap_or_default()),
+            (Place::Body, &long),
+            (Place::Body, &much),
+        ] {
+            text.searched(place, found);
+        }
+        if item("Doubt").is_none() {
+            text.vouch();
+        }
+        Ok(true)
+    }
+}
+
+/// A world whose index has [`Texts`].
+fn world() -> World {
+    let mut world = World::new();
+    let options =
+        search::Options { contents: vec![Box::new(Texts)], thread_bytes: 16 << 20, ..search::Options::default() };
+    let folder = world.folder.path().join("texts");
+    world.search = Search::open(Arc::clone(&world.notes), &folder, options).expect("the index opens");
+    world
+}
+
+/// The notes that may hold a text.
+fn candidates(world: &World, database: &Arc<Database>, place: Place, text: &str) -> Vec<u32> {
+    let access: Access<level::Reader> = database.authorize(&server()).expect("the server may");
+    let reading = access.read().expect("a snapshot");
+    let sought = vec![Sought { place, folded: text.to_owned() }];
+    let lacking = world.search.lacking(&reading, &[sought]).expect("the index is sound");
+    let mut found = Vec::new();
+    reading
+        .each_note(NoteId(1), &mut |header| {
+            let is_ruled_out =
+                lacking.first().is_some_and(|lacking| lacking.has(header.note, header.modseq, reading.modseq()));
+            if !is_ruled_out && !header.is_stub() {
+                found.push(header.note.0);
+            }
+            Ok(true)
+        })
+        .expect("a walk");
+    found
+}
+
+fn note(world: &World, database: &Arc<Database>, items: &[(&str, &str)]) -> u32 {
+    world.create(database, items.iter().map(|(name, text)| Item::text(*name, *text)).collect()).0
+}
+
+#[test]
+fn words_within_are_whole_and_those_at_the_ends_are_pieces() {
+    let world = world();
+    let (database, other) = (world.database("docs.nsf", &[]), world.database("other.nsf", &[]));
+    let a = note(&world, &database, &[("Text", "THE AIRPORT-BUS, GATE 42"), ("Head", "TO: JOE")]);
+    // What queries find is not kept twice, which must make no difference.
+    let b = note(&world, &database, &[("Text", "A PORTRAIT OF GATE"), ("Subject", "a portrait of, ")]);
+    let c = note(&world, &database, &[("Text", "MU\u{308}LLER 東京 É STRASSE"), ("Subject", "muller strasse")]);
+    note(&world, &other, &[("Text", "QQQ")]);
+    let all = [a, b, c];
+    let check = |text: &str, expected: &[u32]| {
+        assert_eq!(candidates(&world, &database, Place::Body, text), expected, "{text}");
+    };
+    check("PORT", &all);
+    world.index(&database);
+    world.index(&other);
+    check("PORT", &[a, b]);
+    check("PORT-", &[a]);
+    check("T-B", &[a]);
+    check(" PORT", &[b]);
+    // So few have the second word that it is not looked for what ends with the first.
+    check("PORT GATE", &[a, b]);
+    check("GATE 4", &[a]);
+    check("GATE 4 ", &[]);
+    check("AIRPORT BUS", &[a]);
+    check(" OF ", &[b]);
+    check(" O ", &[]);
+    check("MU\u{308}", &[c]);
+    // Queries take it for the same word.
+    check("MULLER", &[c]);
+    check("ULLE", &[c]);
+    check("U\u{308}LL", &[c]);
+    check("京", &[c]);
+    check("東京É", &[c]);
+    check("京東 STR", &[c]);
+    check("RASS", &[c]);
+    check("QQQ", &[]);
+    check(" - ", &all);
+    check("", &all);
+    assert_eq!(candidates(&world, &database, Place::Header, "JO"), [a]);
+    assert_eq!(candidates(&world, &database, Place::Header, "NOWHERE"), [0_u32; 0]);
+}
+
+#[test]
+fn what_the_index_cannot_vouch_for_may_hold_anything() {
+    let world = world();
+    let database = world.database("docs.nsf", &[]);
+    let doubtful = note(&world, &database, &[("Doubt", "yes")]);
+    let (most, much) = (SEARCHED_WORD_BYTES_MAX.to_string(), SEARCHED_BYTES_MAX.to_string());
+    let longest = note(&world, &database, &[("Long", &most)]);
+    let too_long = note(&world, &database, &[("Long", &(SEARCHED_WORD_BYTES_MAX + 1).to_string())]);
+    let too_much = note(&world, &database, &[("Much", &much), ("Text", "X")]);
+    let plain = note(&world, &database, &[("Text", "WORD")]);
+    world.index(&database);
+    let check = |text: &str, expected: &[u32]| {
+        assert_eq!(candidates(&world, &database, Place::Body, text), expected, "{} bytes", text.len());
+    };
+    check("NOWHERE", &[doubtful, too_long, too_much]);
+    check("WORD", &[doubtful, too_long, too_much, plain]);
+    check(&"Z".repeat(SEARCHED_WORD_BYTES_MAX), &[doubtful, longest, too_long, too_much]);
+    check(&"Z".repeat(SEARCHED_WORD_BYTES_MAX + 1), &[doubtful, too_long, too_much]);
+}
+
+#[test]
+fn what_has_changed_since_may_hold_anything() {
+    let world = world();
+    let database = world.database("docs.nsf", &[]);
+    let notes: Vec<u32> = (0..3).map(|_| note(&world, &database, &[("Text", "WORD")])).collect();
+    world.index(&database);
+    let check = |expected: &[u32]| assert_eq!(candidates(&world, &database, Place::Body, "OTHER"), expected);
+    check(&[]);
+    world.edit(&database, NoteId(notes[1]), &[Item::text("Text", "OTHER")]);
+    let new = note(&world, &database, &[("Text", "NEW")]);
+    check(&[notes[1], new]);
+    world.delete(&database, NoteId(notes[0]));
+    world.index(&database);
+    check(&[notes[1]]);
+    // A snapshot that is older than the index is not what it speaks of.
+    let access: Access<level::Reader> = database.authorize(&server()).expect("the server may");
+    let old = access.read().expect("a snapshot");
+    world.edit(&database, NoteId(notes[1]), &[Item::text("Text", "WORD")]);
+    world.index(&database);
+    check(&[]);
+    let sought = vec![Sought { place: Place::Body, folded: "OTHER".to_owned() }];
+    let lacking = world.search.lacking(&old, &[sought]).expect("the index is sound");
+    let before = header(&database, NoteId(notes[2])).modseq;
+    assert!(!lacking[0].has(NoteId(notes[2]), before, old.modseq()));
+    assert!(lacking[0].has(NoteId(notes[2]), before, database.modseq()));
+}
+
+#[test]
+fn pieces_that_stand_for_too_many_words_rule_nothing_out() {
+    let world = world();
+    let database = world.database("docs.nsf", &[]);
+    let words: String = (0..5_000).map(|number| format!("W{number} ")).collect();
+    let many = note(&world, &database, &[("Text", &words)]);
+    let one = note(&world, &database, &[("Text", "ONE")]);
+    world.index(&database);
+    assert_eq!(candidates(&world, &database, Place::Body, "W"), [many, one]);
+    assert_eq!(candidates(&world, &database, Place::Body, "W12"), [many]);
+    assert_eq!(candidates(&world, &database, Place::Body, "W12 W13 ONE"), [0_u32; 0]);
+}
