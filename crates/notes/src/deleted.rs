@@ -75,23 +75,42 @@ pub struct DeletedNote {
     pub deletion: Deletion,
 }
 
+/// Some of the documents that can be restored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeletedPage {
+    /// By rising number.
+    pub notes: Vec<DeletedNote>,
+    /// The last document that was looked at; nothing when there are no more.
+    pub next: Option<NoteId>,
+}
+
 impl Reading<'_> {
     /// Lists documents that are deleted and that the reader may restore, after note `after`, at most `count_max`.
     pub fn deleted_notes(&self, after: NoteId, count_max: usize) -> Result<Vec<DeletedNote>> {
+        Ok(self.deleted_page(after, count_max, usize::MAX)?.notes)
+    }
+
+    /// The same, and looks at most at `looks_max` that somebody has deleted.
+    pub fn deleted_page(&self, after: NoteId, count_max: usize, looks_max: usize) -> Result<DeletedPage> {
         let number = self.database().number();
         let end = keys::deletions(number).end;
         let range = KeyRange { start: keys::deletion(number, after.next()).to_vec(), end };
         let mut cursor = self.snapshot.scan(Table::Meta, &range, Direction::Forward)?;
-        let mut found = Vec::new();
-        while found.len() < count_max {
-            let Some((key, value)) = cursor.next()? else { break };
+        let mut page = DeletedPage { notes: Vec::new(), next: Some(after) };
+        let mut looks = 0;
+        while page.notes.len() < count_max && looks < looks_max {
+            let Some((key, value)) = cursor.next()? else {
+                page.next = None;
+                break;
+            };
             let note = keys::split_deletion(key).ok_or_else(|| damaged(Table::Meta, key))?;
             let deletion = Deletion::decode(value).map_err(|_| damaged(Table::Meta, key))?;
+            (page.next, looks) = (Some(note), looks + 1);
             if let Some((header, _)) = self.restorable(note)? {
-                found.push(DeletedNote { header, deletion });
+                page.notes.push(DeletedNote { header, deletion });
             }
         }
-        Ok(found)
+        Ok(page)
     }
 
     /// Gives a document that is deleted and that the reader may restore, as it was.

@@ -57,6 +57,13 @@ impl Reading<'_> {
 }
 
 impl Writer<'_, '_> {
+    /// Gives a profile as it was before this transaction.
+    pub fn profile(&self, name: &str, user: Option<&Name>) -> Result<Option<Note>> {
+        let found = reading::find(self.store, self.part.database.number, unid_of(name, user))?;
+        let Some(note) = found else { return Ok(None) };
+        Ok(self.note(note)?.filter(|note| note.header.class == NoteClass::PROFILE))
+    }
+
     /// Sets a profile: makes it, or replaces its items.
     pub fn profile_set(&mut self, name: &str, user: Option<&Name>, items: &[Item], blobs: &[BlobId]) -> Result<NoteId> {
         self.require_level(AclLevel::Author)?;

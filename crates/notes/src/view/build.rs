@@ -22,7 +22,7 @@ use crate::database::{Database, damaged};
 use crate::error::{Error, Result};
 use crate::evaluate::subject;
 use crate::keys::{self, Part};
-use crate::limits::{VIEW_BUILD_NOTES_MIN, VIEW_BUILD_REPORT_NOTES, VIEW_REFRESH_CHANGES};
+use crate::limits::{VIEW_BUILD_REPORT_NOTES, VIEW_REFRESH_CHANGES};
 use crate::note::{Header, NoteClass};
 use crate::reading;
 use crate::view::category::Tally;
@@ -70,10 +70,8 @@ impl<L: AtLeast<level::Reader>> Access<L> {
         let grant = self.grant()?;
         let database = self.database();
         let view = database.view_with_index(view, &grant)?;
-        let is_new = view.index.stored_modseq(database)? == Modseq(0);
         let counters = *database.lock();
-        let is_outdated = !is_new && view.is_outdated(database.clock.now());
-        if is_outdated || is_new && counters.notes > VIEW_BUILD_NOTES_MIN {
+        if view.wants_build(database.store.as_ref(), counters.notes, database.clock.now())? {
             return Ok(build(database, &view, options, report)?.is_some());
         }
         let mut done = 0;

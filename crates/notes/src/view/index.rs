@@ -159,8 +159,8 @@ impl Index {
     }
 
     /// Reads up to which modseq documents are in the index as it is stored now.
-    pub(crate) fn stored_modseq(&self, database: &Database) -> Result<Modseq> {
-        self.applied(collection::Reader::open(database.store.as_ref(), self.rows(0))?.state())
+    pub(crate) fn stored_modseq(&self, reader: &dyn Read) -> Result<Modseq> {
+        self.applied(collection::Reader::open(reader, self.rows(0))?.state())
     }
 
     /// Applies at most about `limit` changes; whoever has more to apply calls again, so that others can write in between. Nothing when the index serves no more.

@@ -17,7 +17,7 @@ use crate::access::{Access, AtLeast, Grant, ReadersId, level};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::item::{Item, ItemRef};
-use crate::limits::TIME_REFRESH_MIN;
+use crate::limits::{TIME_REFRESH_MIN, VIEW_BUILD_NOTES_MIN};
 use crate::note::{Header, NoteClass, NoteFlags, summary_items};
 use crate::reading::{self, Reading};
 use crate::view::design::Refresh;
@@ -81,6 +81,14 @@ impl View {
         found.ok_or_else(|| Error::invalid(format!("column {}", clicked.0), "it cannot be sorted that way by a click"))
     }
 
+    /// Tells whether the index is made of all documents at once: it is new and there are many, or time has passed that its formulas tell apart.
+    pub(crate) fn wants_build(&self, reader: &dyn Read, notes: u64, now: Timestamp) -> Result<bool> {
+        if self.index.stored_modseq(reader)? == Modseq(0) {
+            return Ok(notes > VIEW_BUILD_NOTES_MIN);
+        }
+        Ok(self.is_outdated(now))
+    }
+
     /// Applies at most about `limit` changes to the index; nothing when another one has taken its place.
     pub(crate) fn catch_up(&self, database: &Database, limit: usize) -> Result<Option<Progress>> {
         self.index.catch_up(database, &self.question, limit, Some(&self.hidden))
@@ -97,6 +105,17 @@ impl View {
             && self.index.id() == record.index
             && self.evaluated == record.evaluated
     }
+}
+
+/// What brings the index of a view up to date.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UpdateWay {
+    /// Applying the changes: [`Access::view_refresh`].
+    Changes,
+    /// Building it from all documents: [`Access::view_update`].
+    Build,
+    /// Somebody is building it.
+    Wait,
 }
 
 /// The compiled views of a database.
@@ -147,6 +166,10 @@ impl Views {
                 Some(BuildTurn { views: self, note })
             }
         }
+    }
+
+    fn is_being_built(&self, note: NoteId) -> bool {
+        self.building.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&note)
     }
 
     /// Gives a view with the index that it has now; the lock of the database is held.
@@ -241,6 +264,22 @@ impl Reading<'_> {
         self.database().views.view(self.database(), info, &record)
     }
 
+    /// Tells what would bring the index of a view up to date.
+    pub fn view_update_way(&self, note: NoteId) -> Result<UpdateWay> {
+        let (notes, now) = (self.counters().notes, self.database().clock.now());
+        let wants_build = match self.view(note) {
+            Ok(view) => view.wants_build(&self.snapshot, notes, now)?,
+            // It has no index yet, or it is none that the reader sees; then nothing can be done with it either.
+            Err(Error::NotFound { .. }) => notes > VIEW_BUILD_NOTES_MIN,
+            Err(error) => return Err(error),
+        };
+        Ok(match wants_build {
+            false => UpdateWay::Changes,
+            true if self.database().views.is_being_built(note) => UpdateWay::Wait,
+            true => UpdateWay::Build,
+        })
+    }
+
     /// Gives the rows of a view in one of its orders.
     pub fn view_rows<'v>(&'v self, view: &'v View, collation: usize) -> Result<ViewReader<'v>> {
         if collation >= view.index.orders() {
@@ -296,6 +335,11 @@ impl Reading<'_> {
 }
 
 impl<L: AtLeast<level::Reader>> Access<L> {
+    /// Makes the index of a view, without rows, when there is none for its design: so the view can be read while its index is built.
+    pub fn view_begin(&self, view: NoteId) -> Result<()> {
+        self.database().view_with_index(view, &*self.grant()?).map(drop)
+    }
+
     /// Applies at most about `limit` changes to the index of a view, which it makes when there is none for this design. Call it until it says that it is
     /// complete; in between others may write.
     pub fn view_refresh(&self, view: NoteId, limit: usize) -> Result<Progress> {

@@ -73,6 +73,15 @@ impl Case {
         let access = reader(&self.database, who).expect("a reader");
         let reading = access.read().expect("a snapshot");
         let found = reading.deleted_notes(NoteId(0), 10).expect("a sound database");
+        // By pages of one look each the same is found.
+        let (mut after, mut paged) = (Some(NoteId(0)), Vec::new());
+        while let Some(from) = after {
+            let page = reading.deleted_page(from, 10, 1).expect("a sound database");
+            assert!(page.next.is_none_or(|next| next > from), "a page goes on");
+            paged.extend(page.notes);
+            after = page.next;
+        }
+        assert_eq!(paged, found);
         assert!(found.iter().all(|found| reading.deleted_note(found.header.note).unwrap().is_some()));
         found.into_iter().map(|found| found.header.note).collect()
     }

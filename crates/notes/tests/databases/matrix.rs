@@ -13,6 +13,7 @@ use base::{Modseq, Name, NoteId, Uid, Unid, ViewId};
 use notes::view::build::BuildOptions;
 use notes::view::design::{Column, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};
+use notes::view::served::UpdateWay;
 use notes::{
     Access, Acl, AclEntry, AclFlags, AclLevel, Authentication, Database, DatabaseOptions, FolderReader, Identity, Item,
     Level, Marks, NewNote, OnConflict, PublicReading, Reading, SaveOptions, Value, Writer, level,
@@ -362,6 +363,13 @@ const READING: &[Row] = &[
     ("Reading::view", Note(Reader), Case::in_view),
     ("Reading::view_rows", Note(Reader), Case::in_view),
     ("Access::view_refresh", Note(Reader), Case::in_view),
+    ("Access::view_begin", From(Reader), |c| {
+        c.with::<level::Reader>(|access| {
+            access.view_begin(c.view)?;
+            Ok(access.read()?.view(c.view).is_ok())
+        })
+    }),
+    ("Reading::view_update_way", From(Reader), |c| c.read(|r| Ok(r.view_update_way(c.view)? == UpdateWay::Changes))),
     ("Access::view_update", From(Reader), |c| {
         c.with(|access: &Access<level::Reader>| {
             access.view_update(c.view, &build_options(), &mut |_, _| ControlFlow::Continue(()))
@@ -382,6 +390,10 @@ const READING: &[Row] = &[
     ("Reading::deleted_notes", Delete, |c| {
         c.delete_softly();
         c.read(|r| Ok(!r.deleted_notes(NoteId(0), 9)?.is_empty()))
+    }),
+    ("Reading::deleted_page", Delete, |c| {
+        c.delete_softly();
+        c.read(|r| Ok(!r.deleted_page(NoteId(0), 9, 9)?.notes.is_empty()))
     }),
     ("Reading::deleted_note", Delete, |c| {
         c.delete_softly();
@@ -502,6 +514,7 @@ const WRITING: &[Row] = &[
     }),
     ("Writer::view_update", From(Designer), |c| c.write(|w| w.view_update(c.view, 1, &view("New")).map(|_| true))),
     ("Writer::view_delete", From(Designer), |c| c.write(|w| w.view_delete(c.view).map(|()| true))),
+    ("Writer::profile", From(Reader), |c| c.write(|w| Ok(w.profile("Old", None)?.is_some()))),
     ("Writer::profile_set", From(Author), |c| c.write(|w| w.profile_set("New", None, &[], &[]).map(|_| true))),
     ("Writer::profile_set of all", From(AclLevel::Editor), |c| {
         c.write(|w| w.profile_set("Old", None, &[], &[]).map(|_| true))

@@ -38,6 +38,13 @@ fn a_profile_is_there_once_and_found_by_its_name() {
     assert_eq!(text("Other", None), None);
     assert!(again.write(&database, ANN, |writer| writer.profile_delete("Settings", None)).unwrap());
     assert!(!again.write(&database, ANN, |writer| writer.profile_delete("Settings", None)).unwrap());
+    let before = again.write(&database, ANN, |writer| {
+        writer.profile_set("Settings", Some(&ann), &items("6"), &[])?;
+        let found = [writer.profile("Settings", Some(&ann))?, writer.profile("Settings", None)?];
+        writer.profile_set("Settings", Some(&ann), &items("4"), &[])?;
+        Ok(found.map(|note| Some(note?.text("Text")?.to_owned())))
+    });
+    assert_eq!(before.unwrap(), [Some("4".into()), None]);
     assert_eq!((text("Settings", None), text("Settings", Some(&ann))), (None, Some("4".into())));
     let new = again.write(&database, ANN, |writer| writer.profile_set("Settings", None, &items("5"), &[])).unwrap();
     assert!(new > own && text("Settings", None) == Some("5".into()));
