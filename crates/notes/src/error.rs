@@ -36,7 +36,7 @@ pub enum Error {
     #[error("{what}: {why}")]
     Invalid { what: String, why: String },
     /// A named limit would be passed.
-    #[error("too many or too much: {what} is limited to {max}")]
+    #[error("too many or too much: at most {max} {what}")]
     Limit { what: &'static str, max: usize },
     /// A newer program has written the database; nothing of it was read or changed. The operator uses that program.
     #[error(

@@ -397,6 +397,8 @@ impl Writer<'_, '_> {
             is_public && self.part.grant.may_write_public()
         };
         if !self.part.grant.may_create() && !may_so() {
+            // A level that is too low says more than a note that is not there yet.
+            self.require_level(AclLevel::Author)?;
             return Err(self.not_author(self.part.counters.next_note));
         }
         // A database has one access control list from the start; `acl_set` replaces it.

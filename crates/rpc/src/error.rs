@@ -35,7 +35,7 @@ pub enum Error {
     #[error("{0}")]
     Formula(String),
     /// Too much of something.
-    #[error("too many or too much: {what} is limited to {max}")]
+    #[error("too many or too much: at most {max} {what}")]
     Limit {
         /// Of what.
         what: &'static str,
@@ -67,8 +67,8 @@ pub enum Error {
         /// For people.
         text: String,
     },
-    /// The call exists and is not built yet.
-    #[error("{0} is not built yet")]
+    /// This server does not offer it.
+    #[error("this server does not offer {0}")]
     Missing(&'static str),
     /// The server fails, or ends.
     #[error("the server cannot do that now, try again later")]
@@ -191,6 +191,11 @@ mod tests {
         check(notes::Error::from(secret).into(), Code::Unavailable, "unavailable", "try again later");
         check(Error::Login(LoginError::Disabled), Code::Unauthenticated, "login", "wrong name or password");
         check(Error::Login(LoginError::Wrong), Code::Unauthenticated, "login", "wrong name or password");
-        check(Error::Limit { what: "notes of a call", max: 3 }, Code::ResourceExhausted, "limit", "limited to 3");
+        check(
+            Error::Limit { what: "notes of a call", max: 3 },
+            Code::ResourceExhausted,
+            "limit",
+            "at most 3 notes of a call",
+        );
     }
 }

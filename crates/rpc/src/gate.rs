@@ -181,12 +181,8 @@ fn incoming(budget: &Budget, path: &str, body: hyper::body::Incoming) -> Incomin
         return Incoming::streamed(body, budget.clone());
     }
     let bytes_max = if OPEN.contains(&path) { LOGIN_MESSAGE_BYTES_MAX } else { MESSAGE_BYTES_MAX };
-    // The frame's own header comes on top.
-    Incoming::whole(body, budget.clone(), bytes_max.saturating_add(FRAME_BYTES))
+    Incoming::whole(body, budget.clone(), bytes_max)
 }
-
-/// Bytes in front of a message: a flag and its length.
-const FRAME_BYTES: usize = 5;
 
 fn bare(status: StatusCode) -> Response<tonic::body::Body> {
     let mut response = Response::new(tonic::body::Body::empty());

@@ -42,6 +42,9 @@ impl Budget {
     }
 }
 
+/// Bytes in front of a message: a flag and its length.
+const FRAME_BYTES: usize = 5;
+
 const FULL: &str = "the server has no memory for this call now, try again later";
 
 /// Whether the peer of a connection reads what it is sent.
@@ -90,21 +93,24 @@ pub struct Incoming {
     taken: Option<OwnedSemaphorePermit>,
     /// How much more may come; none where content streams through.
     left: Option<usize>,
+    /// How large its message may be.
+    bytes_max: usize,
     /// What was taken for the piece before, of content that streams through.
     passing: Option<OwnedSemaphorePermit>,
 }
 
 impl Incoming {
-    /// Counts the bytes of a message that is taken as a whole.
+    /// Counts the bytes of a message that is taken as a whole, and its frame's.
     #[must_use]
     pub fn whole(inner: hyper::body::Incoming, budget: Budget, bytes_max: usize) -> Self {
-        Self { inner, budget, taken: None, left: Some(bytes_max), passing: None }
+        let left = Some(bytes_max.saturating_add(FRAME_BYTES));
+        Self { inner, budget, taken: None, left, bytes_max, passing: None }
     }
 
     /// Counts the bytes of messages that are taken one after the other.
     #[must_use]
     pub fn streamed(inner: hyper::body::Incoming, budget: Budget) -> Self {
-        Self { inner, budget, taken: None, left: None, passing: None }
+        Self { inner, budget, taken: None, left: None, bytes_max: 0, passing: None }
     }
 
     fn count(&mut self, bytes: usize) -> Result<(), Error> {
@@ -112,7 +118,8 @@ impl Incoming {
         match &mut self.left {
             None => self.passing = Some(permit),
             Some(left) => {
-                *left = left.checked_sub(bytes).ok_or(Error::Limit { what: "bytes of a message", max: 0 })?;
+                let too_much = || Error::Limit { what: "bytes of a message", max: self.bytes_max as u64 };
+                *left = left.checked_sub(bytes).ok_or_else(too_much)?;
                 match &mut self.taken {
                     Some(taken) => taken.merge(permit),
                     none => *none = Some(permit),

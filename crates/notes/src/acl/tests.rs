@@ -224,5 +224,5 @@ fn what_cannot_be_in_a_list_is_refused() {
     check(&named(""), Some("not empty"));
     check(&named("ANN/sales/ACME"), Some("there twice"));
     check(&|list| list.entries[0].kind = AclKind::Person, Some("has no kind"));
-    check(&|list| list.entries.extend(vec![AclEntry::new("x", AclLevel::Reader); 10_000]), Some("limited to"));
+    check(&|list| list.entries.extend(vec![AclEntry::new("x", AclLevel::Reader); 10_000]), Some("at most"));
 }

@@ -92,7 +92,7 @@ fn cell(name: &str, value: &Value) -> String {
         Value::String(text) => text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect(),
         Value::Number(number) => match number.as_u64() {
             Some(bytes) if name.ends_with("_bytes") => size(bytes),
-            _ => number.to_string(),
+            _ => number.to_string().trim_end_matches(".0").to_owned(),
         },
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
