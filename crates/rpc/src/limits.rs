@@ -71,6 +71,15 @@ pub const UNREAD_PER_PAGE_MAX: usize = 1_000;
 /// Most notes that one call looks at to find unread ones.
 pub const UNREAD_LOOKS_MAX: usize = 20_000;
 
+/// Softly deleted documents of one page unless the client says otherwise.
+pub const DELETED_DEFAULT: usize = 100;
+
+/// Most softly deleted documents of one page.
+pub const DELETED_PER_PAGE_MAX: usize = 1_000;
+
+/// Most softly deleted documents that one call looks at to find those that the caller may restore.
+pub const DELETED_LOOKS_MAX: usize = 20_000;
+
 /// Largest note, in bytes, whose items are changed one by one; the others are replaced as a whole.
 pub const EDITED_NOTE_BYTES_MAX: u64 = 256 << 20;
 

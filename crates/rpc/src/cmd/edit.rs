@@ -4,12 +4,14 @@
 //! store is never named by a client that has not got it from the same note: otherwise whoever knows an identifier could read what it names.
 
 use base::{NoteId, ViewId};
-use notes::{Access, Item, NewNote, Note, NoteClass, Value, Writer, level};
+use notes::{
+    Access, Database, DatabaseKind, Header, Item, NewNote, Note, NoteClass, SaveOptions, Saved, Value, Writer, level,
+};
 use proto::v1;
 use store::blob::BlobId;
 
 use super::attachment::keep_used;
-use super::{Desk, at_most, find, find_named};
+use super::{Desk, at_most, find, header_of};
 use crate::convert::{class_in, item_in, note_name, unid_in_or_none};
 use crate::error::{Error, Result};
 use crate::limits::{EDITED_NOTE_BYTES_MAX, NAMES_PER_CALL_MAX};
@@ -30,6 +32,7 @@ pub(crate) fn create(desk: &Desk, request: v1::CreateNoteRequest) -> Result<Done
         unid: unid_in_or_none(&request.unid)?,
         parent: unid_in_or_none(&request.parent_unid)?,
         folders: request.folder_ids.into_iter().map(ViewId).collect(),
+        tracks_editors: tracks_editors(access.database(), class),
         ..NewNote::of_class(class, items)
     };
     let accesses = [&access];
@@ -51,31 +54,44 @@ pub(crate) fn update(desk: &Desk, request: v1::UpdateNoteRequest) -> Result<Done
     let (remove, replace_all) = (request.remove, request.replace_all);
     change(desk, &access, request.note, request.expected_sequence, |note, _| {
         let before = blobs_of(&note.items);
-        if blobs_of(&items).iter().any(|blob| !before.contains(blob)) {
-            return Err(Error::invalid("attachments come through AttachFile"));
-        }
-        let is_said = |item: &Item| {
-            replace_all
-                || items.iter().any(|other| other.is_named(&item.name))
-                || remove.iter().any(|name| item.is_named(name))
-        };
-        note.items.retain(|item| !is_said(item));
-        note.items.extend(items.iter().cloned());
+        replace(&mut note.items, items, &remove, replace_all)?;
         keep_used(&mut note.blobs, &before, &note.items);
         Ok(())
     })
 }
 
+/// Replaces items by those that are said, takes out the ones of these names, and all others where that is asked for.
+pub(crate) fn replace(items: &mut Vec<Item>, said: Vec<Item>, remove: &[String], replace_all: bool) -> Result<()> {
+    let before = blobs_of(items);
+    if blobs_of(&said).iter().any(|blob| !before.contains(blob)) {
+        return Err(Error::invalid("attachments come through AttachFile"));
+    }
+    let is_said = |item: &Item| {
+        replace_all
+            || said.iter().any(|other| other.is_named(&item.name))
+            || remove.iter().any(|name| item.is_named(name))
+    };
+    items.retain(|item| !is_said(item));
+    items.extend(said);
+    Ok(())
+}
+
 /// Deletes a note.
 pub(crate) fn delete(desk: &Desk, request: v1::DeleteNoteRequest) -> Result<Done<v1::DeleteNoteReply>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
-    if request.soft {
-        return Err(Error::Missing("deleting softly"));
+    if request.soft && request.for_good {
+        return Err(Error::invalid("a note is deleted softly or for good, not both"));
+    }
+    let keeps = access.database().record().options.keep_deleted_hours.is_some() && !request.for_good;
+    if request.soft && !keeps {
+        let path = access.database().path();
+        return Err(Error::State(format!("{path} keeps nothing that is deleted, it would be gone for good")));
     }
     let note = {
         let reader = access.lower::<level::Reader>();
-        let reading = reader.read()?;
-        find_named(&reading, note_name(request.note)?)?
+        let header = header_of(&reader.read()?, note_name(request.note)?)?;
+        let is_there = |header: &Header| !header.is_stub() || (request.for_good && header.is_soft_deleted());
+        header.filter(is_there).map(|header| header.note)
     };
     let lower = access.lower::<level::Depositor>();
     let accesses = [&lower];
@@ -87,8 +103,13 @@ pub(crate) fn delete(desk: &Desk, request: v1::DeleteNoteRequest) -> Result<Done
     };
     check_class(&mut writer, note)?;
     check_sequence(&mut writer, note, request.expected_sequence)?;
-    let (deleted, modseq) = (writer.note_delete(note)?, writer.modseq().0);
-    Ok(Done::after(v1::DeleteNoteReply { deleted, modseq }, transaction.commit()?))
+    let is_document = writer.header(note)?.is_some_and(|header| header.class.is_document());
+    if request.soft && !is_document {
+        return Err(Error::State("only documents can be restored".to_owned()));
+    }
+    let deleted = if request.for_good { writer.note_delete_for_good(note)? } else { writer.note_delete(note)? };
+    let reply = v1::DeleteNoteReply { deleted, modseq: writer.modseq().0, soft: deleted && keeps && is_document };
+    Ok(Done::after(reply, transaction.commit()?))
 }
 
 /// Reads a note, lets it be changed, and saves it, all in one transaction.
@@ -115,11 +136,21 @@ pub(crate) fn change(
         return Err(notes::Error::Conflict { unid: found.header.unid, expected, found: sequence }.into());
     }
     edit(&mut found, &mut writer)?;
-    let sequence = writer.note_update(note, sequence, &found.items, &found.blobs)?;
+    let options =
+        SaveOptions { tracks_editors: tracks_editors(access.database(), found.header.class), ..SaveOptions::default() };
+    let outcome = writer.note_save(note, sequence, (&found.items, &found.blobs), &options)?;
+    let Saved::Plain { sequence } = outcome else {
+        return Err(Error::State("the note was saved by another call meanwhile".to_owned()));
+    };
     check_quota(&writer)?;
     let modseq = writer.modseq().0;
     let saved = v1::SavedNote { note_id: note.0, unid: found.header.unid.0.to_vec(), sequence, modseq };
     Ok(Done::after(saved, transaction.commit()?))
+}
+
+/// Tells whether it is noted down who saves a note. A message stays what its sender has written.
+fn tracks_editors(database: &Database, class: NoteClass) -> bool {
+    class.is_document() && database.record().kind == DatabaseKind::Standard
 }
 
 /// Refuses notes that have calls of their own, and those that are too large to be changed item by item.
@@ -143,7 +174,8 @@ fn check_sequence(writer: &mut Writer<'_, '_>, note: NoteId, expected: u32) -> R
     }
 }
 
-fn check_quota(writer: &Writer<'_, '_>) -> Result<()> {
+/// Refuses what makes the database larger than it may be.
+pub(crate) fn check_quota(writer: &Writer<'_, '_>) -> Result<()> {
     match writer.database().record().options.quota_bytes {
         Some(quota) if writer.bytes_used() > quota => Err(Error::Full("the database has reached its quota")),
         _ => Ok(()),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base::{Name, NoteId};
 use directory::Person;
-use notes::{Access, Database, DatabaseKind, Identity, Level, Reading};
+use notes::{Access, Database, DatabaseKind, Header, Identity, Level, Reading};
 use proto::v1;
 
 use crate::convert::{self, NoteName};
@@ -17,13 +17,14 @@ pub(crate) mod acl;
 pub(crate) mod attachment;
 pub(crate) mod change;
 pub(crate) mod database;
+pub(crate) mod deleted;
 pub(crate) mod deposit;
 pub(crate) mod edit;
 pub(crate) mod folder;
 pub(crate) mod full_text;
-pub(crate) mod missing;
 pub(crate) mod names;
 pub(crate) mod note;
+pub(crate) mod profile;
 pub(crate) mod search;
 pub(crate) mod session;
 pub(crate) mod unread;
@@ -112,13 +113,19 @@ pub(crate) fn find(reading: &Reading<'_>, key: Option<v1::NoteKey>) -> Result<No
 
 /// Finds a note; none where there is no note of that name that the reader may see.
 pub(crate) fn find_named(reading: &Reading<'_>, name: NoteName) -> Result<Option<NoteId>> {
+    Ok(header_of(reading, name)?.filter(|header| !header.is_stub()).map(|header| header.note))
+}
+
+/// Gives the header of the note that a call names, of a stub too; none where the caller may see none.
+pub(crate) fn header_of(reading: &Reading<'_>, name: NoteName) -> Result<Option<Header>> {
     let note = match name {
         NoteName::Number(note) => Some(note),
         NoteName::Unid(unid) => reading.find(unid)?,
     };
-    let Some(note) = note else { return Ok(None) };
-    let is_there = reading.header(note)?.is_some_and(|header| !header.is_stub());
-    Ok(is_there.then_some(note))
+    match note {
+        Some(note) => Ok(reading.header(note)?),
+        None => Ok(None),
+    }
 }
 
 /// Refuses lists that are too long.

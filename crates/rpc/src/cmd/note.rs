@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use base::NoteId;
 use notes::note::BodyItem;
-use notes::{Header, Reading, Summary, level};
+use notes::{Header, Item, ItemFlags, Note, Reading, Summary, level};
 use prost::Message;
 use proto::v1;
 use proto::v1::item_selection::Extent;
@@ -16,7 +16,7 @@ use crate::limits::{MESSAGE_BYTES_MAX, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX};
 use crate::service::Done;
 
 /// Bytes that a message takes besides the items of its notes, at most.
-const ENVELOPE_BYTES: usize = 64 << 10;
+pub(crate) const ENVELOPE_BYTES: usize = 64 << 10;
 
 /// Which items of a note are wanted.
 pub(crate) struct Wanted {
@@ -44,6 +44,10 @@ impl Wanted {
 
     fn takes_body(&self, name: &str) -> bool {
         self.extent == Extent::All || self.is_named(name)
+    }
+
+    fn takes(&self, item: &Item) -> bool {
+        if item.flags.has(ItemFlags::SUMMARY) { self.takes_summary(&item.name) } else { self.takes_body(&item.name) }
     }
 
     /// Tells whether the header alone is wanted.
@@ -117,6 +121,13 @@ pub(crate) fn gather(reading: &Reading<'_>, header: &Header, wanted: &Wanted, by
         note.items.extend(reading.body_item(header.note, ordinal)?.as_ref().map(item_out));
     }
     if note.encoded_len() > bytes_max { Err(too_much()) } else { Ok(note) }
+}
+
+/// Gives what is wanted of a note that was read as a whole, unless it takes more than `bytes_max`.
+pub(crate) fn pick(note: &Note, wanted: &Wanted, bytes_max: usize) -> Result<v1::Note> {
+    let items = note.items.iter().filter(|item| wanted.takes(item)).map(item_out).collect();
+    let told = v1::Note { header: Some(header_out(&note.header, false)), items };
+    if told.encoded_len() > bytes_max { Err(too_much()) } else { Ok(told) }
 }
 
 /// Lists the wanted items of the body, unless they alone take too much: what does not fit is not read.

@@ -12,7 +12,9 @@ use proto::v1::views_server::Views;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::{Replies, exchange, streams, table, take, waiting};
-use crate::cmd::{acl, attachment, database, edit, folder, full_text, missing, names, note, session, unread, view};
+use crate::cmd::{
+    acl, attachment, database, deleted, edit, folder, full_text, names, note, profile, session, unread, view,
+};
 
 type Outcome<R> = Result<Response<R>, Status>;
 
@@ -48,12 +50,14 @@ table! { Notes {
     create_note: CreateNoteRequest => SavedNote = edit::create;
     update_note: UpdateNoteRequest => SavedNote = edit::update;
     delete_note: DeleteNoteRequest => DeleteNoteReply = edit::delete;
-    restore_note: RestoreNoteRequest => SavedNote = missing::restore;
+    restore_note: RestoreNoteRequest => SavedNote = deleted::restore;
+    list_deleted_notes: ListDeletedNotesRequest => ListDeletedNotesReply = deleted::list;
     detach_file: DetachFileRequest => SavedNote = attachment::detach;
     mark_notes: MarkNotesRequest => MarkNotesReply = unread::mark;
     list_unread: ListUnreadRequest => ListUnreadReply = unread::list;
-    open_profile: OpenProfileRequest => Note = missing::open_profile;
-    update_profile: UpdateProfileRequest => SavedNote = missing::update_profile;
+    open_profile: OpenProfileRequest => Note = profile::open;
+    update_profile: UpdateProfileRequest => SavedNote = profile::update;
+    delete_profile: DeleteProfileRequest => DeleteNoteReply = profile::delete;
 }
     type ReadItemStream = Replies<v1::Chunk>;
     type ReadAttachmentStream = Replies<v1::Chunk>;

@@ -112,8 +112,8 @@ fn dispatch(place: &Place, command: Command) -> Result<(), Failure> {
         Command::Restore(command) => restore_command::run(place, &command),
         Command::ReadPdf => pdf::child::run().map_err(Failure::of),
         Command::Remote(command) => remote::run(place, command),
-        Command::Admin(Request::Db(DbRequest::List)) if place.remote.server.is_some() => remote::list_databases(place),
-        Command::Admin(Request::Db(DbRequest::Search(request))) if place.remote.server.is_some() => {
+        Command::Admin(Request::Db(DbRequest::List)) if place.remote.is_meant() => remote::list_databases(place),
+        Command::Admin(Request::Db(DbRequest::Search(request))) if place.remote.is_meant() => {
             remote::search(place, request)
         }
         Command::Admin(Request::Db(DbRequest::Open { path })) => remote::open_database(place, &path),

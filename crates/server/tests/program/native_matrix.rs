@@ -25,6 +25,7 @@ enum Who {
 }
 
 const FROM_READER: Who = Who::Levels(&[2, 3, 4, 5, 6]);
+const FROM_AUTHOR: Who = Who::Levels(&[3, 4, 5, 6]);
 const FROM_EDITOR: Who = Who::Levels(&[4, 5, 6]);
 const FROM_DESIGNER: Who = Who::Levels(&[5, 6]);
 
@@ -43,7 +44,8 @@ macro_rules! rows {
     };
 }
 
-/// There is no file to take off these notes, and an author, who may read them, is told that first.
+/// There is no file to take off these notes, and they are not deleted: an author, who may read them, is told that first. An author makes the profile that all share,
+/// and then it is somebody else's.
 #[rustfmt::skip]
 fn rows() -> Vec<(&'static str, Who, Call)> {
     use v1::{self as p};
@@ -59,12 +61,14 @@ fn rows() -> Vec<(&'static str, Who, Call)> {
         "Notes/CreateNote" Who::Levels(&[1, 3, 4, 5, 6]), notes.create_note |_n| p::CreateNoteRequest { database: database(PLAN), items: vec![text("A", "b")], ..Default::default() };
         "Notes/UpdateNote" FROM_EDITOR, notes.update_note |n| p::UpdateNoteRequest { database: database(PLAN), note: note(n), items: vec![text("A", "c")], ..Default::default() };
         "Notes/DeleteNote" FROM_EDITOR, notes.delete_note |n| p::DeleteNoteRequest { database: database(PLAN), note: note(n), ..Default::default() };
-        "Notes/DetachFile" Who::Levels(&[3, 4, 5, 6]), notes.detach_file |n| p::DetachFileRequest { database: database(PLAN), note: note(n), expected_sequence: 0, file_name: "a".into() };
+        "Notes/DetachFile" FROM_AUTHOR, notes.detach_file |n| p::DetachFileRequest { database: database(PLAN), note: note(n), expected_sequence: 0, file_name: "a".into() };
         "Notes/MarkNotes" FROM_READER, notes.mark_notes |n| p::MarkNotesRequest { database: database(PLAN), notes: note(n).into_iter().collect(), unread: false };
         "Notes/ListUnread" FROM_READER, notes.list_unread |_n| p::ListUnreadRequest { database: database(PLAN), ..Default::default() };
-        "Notes/RestoreNote" Who::Sessions, notes.restore_note |n| p::RestoreNoteRequest { database: database(PLAN), note: note(n) };
-        "Notes/OpenProfile" Who::Sessions, notes.open_profile |_n| p::OpenProfileRequest { database: database(PLAN), profile: "p".into(), ..Default::default() };
-        "Notes/UpdateProfile" Who::Sessions, notes.update_profile |_n| p::UpdateProfileRequest { database: database(PLAN), profile: "p".into(), ..Default::default() };
+        "Notes/RestoreNote" FROM_AUTHOR, notes.restore_note |n| p::RestoreNoteRequest { database: database(PLAN), note: note(n) };
+        "Notes/OpenProfile" FROM_READER, notes.open_profile |_n| p::OpenProfileRequest { database: database(PLAN), profile: "p".into(), ..Default::default() };
+        "Notes/UpdateProfile" FROM_AUTHOR, notes.update_profile |_n| p::UpdateProfileRequest { database: database(PLAN), profile: "p".into(), ..Default::default() };
+        "Notes/DeleteProfile" FROM_EDITOR, notes.delete_profile |_n| p::DeleteProfileRequest { database: database(PLAN), profile: "p".into(), ..Default::default() };
+        "Notes/ListDeletedNotes" FROM_AUTHOR, notes.list_deleted_notes |_n| p::ListDeletedNotesRequest { database: database(PLAN), ..Default::default() };
         "Notes/AttachFile" FROM_EDITOR, notes.attach_file |n| attachment(n);
         "Views/ListViews" FROM_READER, views.list_views |_n| p::ListViewsRequest { database: database(PLAN), kind: 0 };
         "Views/OpenCollection" FROM_READER, views.open_collection |_n| p::OpenCollectionRequest { database: database(PLAN), view: folder() };
@@ -74,7 +78,7 @@ fn rows() -> Vec<(&'static str, Who, Call)> {
         "Views/CreateFolder" FROM_DESIGNER, views.create_folder |n| p::CreateFolderRequest { database: database(PLAN), name: format!("f{n}") };
         "Views/RenameFolder" FROM_DESIGNER, views.rename_folder |_n| p::RenameFolderRequest { database: database(PLAN), folder: folder(), name: "folder".into() };
         "Views/DeleteFolder" FROM_DESIGNER, views.delete_folder |_n| p::DeleteFolderRequest { database: database(PLAN), folder: folder() };
-        "Views/MoveNotes" Who::Levels(&[3, 4, 5, 6]), views.move_notes |n| p::MoveNotesRequest { database: database(PLAN), notes: note(n).into_iter().collect(), into: folder(), out_of: None };
+        "Views/MoveNotes" FROM_AUTHOR, views.move_notes |n| p::MoveNotesRequest { database: database(PLAN), notes: note(n).into_iter().collect(), into: folder(), out_of: None };
         "Changes/PollNewMail" Who::Sessions, changes.poll_new_mail |_n| p::PollNewMailRequest::default();
         "Directory/LookupNames" Who::Sessions, directory.lookup_names |_n| p::LookupNamesRequest { names: vec!["ann".into()] };
         "Search/SearchFullText" FROM_READER, search.search_full_text |_n| p::SearchFullTextRequest { database: database(PLAN), query: "a".into(), ..Default::default() };

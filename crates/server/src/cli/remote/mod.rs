@@ -24,6 +24,7 @@ use crate::system::SystemRandom;
 mod database;
 mod item;
 mod note;
+mod profile;
 mod search;
 mod view;
 
@@ -45,6 +46,14 @@ pub struct Remote {
     /// The server's own certificate (PEM): no other is taken. Default: certificates that lead to the roots of the configuration (router.roots).
     #[arg(long, global = true, value_name = "FILE", help_heading = "Native protocol")]
     pub certificate: Option<PathBuf>,
+}
+
+impl Remote {
+    /// Tells whether a command that works on a data folder too is to go to a server.
+    #[must_use]
+    pub fn is_meant(&self) -> bool {
+        self.server.is_some() || self.user.is_some()
+    }
 }
 
 /// What goes to a server.
@@ -96,7 +105,7 @@ where
     let password = password(&place.remote)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::of)?;
     let answer = runtime.block_on(async {
-        let client = Client::connect(&options).await.map_err(Failure::of)?;
+        let client = Client::connect(&options).await.map_err(|error| unreachable(error, &place.remote))?;
         match client.login_scram(&user, &password, &SystemRandom).await {
             Err(client::Error::Call(status)) if status.code() == client::Code::Unimplemented => {
                 client.login(&user, &password).await
@@ -197,6 +206,16 @@ fn ask() -> Result<String, Failure> {
     let _ = tcsetattr(&input, OptionalActions::Flush, &shown);
     eprintln!();
     line
+}
+
+/// Says why there is no connection, and what to do where nobody whom we trust has signed the certificate.
+fn unreachable(error: client::Error, remote: &Remote) -> Failure {
+    match error {
+        client::Error::Tls { .. } if remote.certificate.is_none() && remote.server.is_some() => Failure(format!(
+            "{error}; where nobody has signed the server's certificate, give a copy of it (tls/certificate.pem in its data folder) with --certificate"
+        )),
+        error => Failure::of(error),
+    }
 }
 
 /// Turns a failed call into words for the terminal.

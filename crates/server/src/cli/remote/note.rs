@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::database::key;
 use super::item::{hex, read, shown};
+use super::profile::{self, ProfileCommand};
 use super::refused;
 use crate::admin::Answer;
 use crate::admin::answer::{moment, record};
@@ -81,7 +82,7 @@ pub enum NoteCommand {
         #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
         expect: u32,
     },
-    /// Deletes a note.
+    /// Deletes a note. Where the database keeps what is deleted (`doublet db set --keep-deleted`), a document can be restored for that time.
     Delete {
         /// The database.
         database: String,
@@ -90,7 +91,34 @@ pub enum NoteCommand {
         /// Fails when the note was saved since it had this sequence number.
         #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
         expect: u32,
+        /// Fails where it could not be restored.
+        #[arg(long)]
+        soft: bool,
+        /// Deletes so that it cannot be restored, also what is deleted already.
+        #[arg(long, conflicts_with = "soft")]
+        for_good: bool,
     },
+    /// Lists deleted documents that can be restored.
+    Deleted {
+        /// The database.
+        database: String,
+        /// An item to show. May be given several times. Default: Form and Subject.
+        #[arg(long = "item", value_name = "NAME")]
+        items: Vec<String>,
+        /// The most documents to show.
+        #[arg(long, value_name = "COUNT", default_value_t = LIST_LIMIT)]
+        limit: u32,
+    },
+    /// Brings a deleted document back, into the folders that it was in.
+    Restore {
+        /// The database.
+        database: String,
+        /// The note, as `doublet note deleted` lists it.
+        note: String,
+    },
+    /// Shows, changes and deletes profile documents: settings by name.
+    #[command(subcommand)]
+    Profile(ProfileCommand),
     /// Adds a file to a note, in place of the one of that name.
     Attach {
         /// The database.
@@ -130,7 +158,7 @@ pub enum NoteCommand {
 pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, Failure> {
     match command {
         NoteCommand::List { database, formula, items, limit, since } => {
-            let items = if items.is_empty() { vec!["Form".to_owned(), "Subject".to_owned()] } else { items };
+            let items = shown_items(items);
             let request = v1::SearchNotesRequest {
                 database: Some(key(database)),
                 formula: formula.unwrap_or_default(),
@@ -147,6 +175,7 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
         }
         NoteCommand::Create { database, items, response_to } => create(&client, database, &items, response_to).await,
         NoteCommand::Set { database, note, items, remove, expect } => {
+            says_something(&items, &remove)?;
             let request = v1::UpdateNoteRequest {
                 database: Some(key(database)),
                 note: Some(name(&note)?),
@@ -157,7 +186,16 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
             };
             saved(client.notes().update_note(request).await)
         }
-        NoteCommand::Delete { database, note, expect } => delete(&client, database, &note, expect).await,
+        NoteCommand::Delete { database, note, expect: expected_sequence, soft, for_good } => {
+            let (database, note) = (Some(key(database)), Some(name(&note)?));
+            delete(&client, v1::DeleteNoteRequest { database, note, expected_sequence, soft, for_good }).await
+        }
+        NoteCommand::Deleted { database, items, limit } => deleted(&client, database, shown_items(items), limit).await,
+        NoteCommand::Restore { database, note } => {
+            let (database, note) = (Some(key(database)), Some(name(&note)?));
+            saved(client.notes().restore_note(v1::RestoreNoteRequest { database, note }).await)
+        }
+        NoteCommand::Profile(command) => profile::run(&client, command).await,
         NoteCommand::Attach { database, note, file, media_type } => {
             attach(&client, database, &note, file, media_type).await
         }
@@ -191,17 +229,18 @@ fn row(note: &v1::Note, items: &[String]) -> Value {
         ("size_bytes", json!(header.size_bytes)),
         ("unread", json!(header.unread)),
     ];
-    for name in items {
-        let item = note.items.iter().find(|item| item.name.eq_ignore_ascii_case(name));
-        fields.push((name, shown(item.and_then(|item| item.value.as_ref()))));
-    }
+    fields.extend(items.iter().map(|name| (name.as_str(), item_of(note, name))));
     record(fields)
 }
 
 async fn get(client: &Client, database: String, note: &str, items: v1::ItemSelection) -> Result<Answer, Failure> {
     let (database, note) = (Some(key(database)), Some(name(note)?));
     let request = v1::OpenNoteRequest { database, note, items: Some(items), mark_read: false };
-    let found = client.notes().open_note(request).await.map_err(refused)?.into_inner();
+    Ok(told(&client.notes().open_note(request).await.map_err(refused)?.into_inner()))
+}
+
+/// Gives a note with its items.
+pub(super) fn told(found: &v1::Note) -> Answer {
     let header = found.header.clone().unwrap_or_default();
     let mut values: Map<String, Value> = Map::new();
     for item in &found.items {
@@ -213,7 +252,7 @@ async fn get(client: &Client, database: String, note: &str, items: v1::ItemSelec
         }
     }
     let parent = if header.parent_unid.is_empty() { Value::Null } else { json!(hex(&header.parent_unid)) };
-    Ok(Answer::record(vec![
+    Answer::record(vec![
         ("note", json!(header.note_id)),
         ("unid", json!(hex(&header.unid))),
         ("sequence", json!(header.sequence)),
@@ -224,7 +263,7 @@ async fn get(client: &Client, database: String, note: &str, items: v1::ItemSelec
         ("size_bytes", json!(header.size_bytes)),
         ("unread", json!(header.unread)),
         ("items", Value::Object(values)),
-    ]))
+    ])
 }
 
 async fn create(
@@ -239,15 +278,54 @@ async fn create(
     saved(client.notes().create_note(request).await)
 }
 
-async fn delete(client: &Client, database: String, note: &str, expected_sequence: u32) -> Result<Answer, Failure> {
-    let (database, note) = (Some(key(database)), Some(name(note)?));
-    let request = v1::DeleteNoteRequest { database, note, expected_sequence, soft: false };
+async fn delete(client: &Client, request: v1::DeleteNoteRequest) -> Result<Answer, Failure> {
     let reply = client.notes().delete_note(request).await.map_err(refused)?.into_inner();
-    if reply.deleted {
-        Ok(Answer::say("The note was deleted."))
-    } else {
-        Err(Failure("there is no such note".to_owned()))
+    match (reply.deleted, reply.soft) {
+        (true, true) => Ok(Answer::say("The note was deleted; `doublet note restore` brings it back.")),
+        (true, false) => Ok(Answer::say("The note was deleted.")),
+        (false, _) => Err(Failure("there is no such note".to_owned())),
     }
+}
+
+async fn deleted(client: &Client, database: String, items: Vec<String>, limit: u32) -> Result<Answer, Failure> {
+    let (mut rows, mut after, limit) = (Vec::new(), 0, limit as usize);
+    loop {
+        let request = v1::ListDeletedNotesRequest {
+            database: Some(key(database.clone())),
+            limit: u32::try_from(limit.saturating_sub(rows.len())).unwrap_or(u32::MAX),
+            after,
+            items: Some(selection(Extent::Header, items.clone())),
+        };
+        let page = client.notes().list_deleted_notes(request).await.map_err(refused)?.into_inner();
+        rows.extend(page.notes.iter().map(|found| deleted_row(found, &items)));
+        after = page.next;
+        if after == 0 || rows.len() >= limit {
+            break;
+        }
+    }
+    let answer = Answer::list(rows).and(format!("`doublet note restore {database} NOTE` brings one back."));
+    Ok(if after == 0 { answer } else { answer.and("There may be more: --limit shows them.") })
+}
+
+fn deleted_row(found: &v1::DeletedNote, items: &[String]) -> Value {
+    let note = found.note.clone().unwrap_or_default();
+    let header = note.header.clone().unwrap_or_default();
+    let mut fields = vec![
+        ("note", json!(header.note_id)),
+        ("unid", json!(hex(&header.unid))),
+        ("deleted_at", moment(Some(base::Timestamp(found.deleted_us)))),
+        ("deleted_by", json!(found.deleted_by)),
+        ("folders", json!(found.folder_ids.len())),
+        ("size_bytes", json!(header.size_bytes)),
+    ];
+    fields.extend(items.iter().map(|name| (name.as_str(), item_of(&note, name))));
+    record(fields)
+}
+
+/// Gives the value of an item.
+fn item_of(note: &v1::Note, name: &str) -> Value {
+    let item = note.items.iter().find(|item| item.name.eq_ignore_ascii_case(name));
+    shown(item.and_then(|item| item.value.as_ref()))
 }
 
 async fn attach(
@@ -316,7 +394,8 @@ async fn fetch(
     Ok(Answer::record(vec![("file", json!(path.display().to_string())), ("length_bytes", json!(bytes))]))
 }
 
-fn saved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, Failure> {
+/// Tells what a note is after it was saved.
+pub(super) fn saved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, Failure> {
     let saved = outcome.map_err(refused)?.into_inner();
     Ok(Answer::record(vec![
         ("note", json!(saved.note_id)),
@@ -326,7 +405,20 @@ fn saved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Re
     ]))
 }
 
-fn selection(extent: Extent, names: Vec<String>) -> v1::ItemSelection {
+/// Refuses a change that changes nothing.
+pub(super) fn says_something(items: &[String], remove: &[String]) -> Result<(), Failure> {
+    if items.is_empty() && remove.is_empty() {
+        return Err(Failure("nothing to change: say NAME=VALUE, or --remove NAME".to_owned()));
+    }
+    Ok(())
+}
+
+/// Gives the items that a list shows.
+fn shown_items(items: Vec<String>) -> Vec<String> {
+    if items.is_empty() { vec!["Form".to_owned(), "Subject".to_owned()] } else { items }
+}
+
+pub(super) fn selection(extent: Extent, names: Vec<String>) -> v1::ItemSelection {
     v1::ItemSelection { extent: extent.into(), names }
 }
 

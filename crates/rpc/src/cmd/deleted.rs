@@ -1,0 +1,77 @@
+//! What was softly deleted: listing it and bringing it back.
+
+use base::NoteId;
+use notes::{Reading, level};
+use prost::Message;
+use proto::v1;
+
+use super::note::{ENVELOPE_BYTES, Wanted, pick};
+use super::{Desk, header_of};
+use crate::convert::{NoteName, note_name};
+use crate::error::{Error, Result};
+use crate::limits::{DELETED_DEFAULT, DELETED_LOOKS_MAX, DELETED_PER_PAGE_MAX, MESSAGE_BYTES_MAX};
+use crate::service::Done;
+
+/// Lists documents that the caller may restore.
+pub(crate) fn list(desk: &Desk, request: v1::ListDeletedNotesRequest) -> Result<Done<v1::ListDeletedNotesReply>> {
+    let access = desk.access::<level::Author>(request.database)?.lower::<level::Reader>();
+    let wanted = Wanted::read(request.items)?;
+    let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
+        0 => DELETED_DEFAULT,
+        limit => limit.min(DELETED_PER_PAGE_MAX),
+    };
+    let reading = access.read()?;
+    let page = reading.deleted_page(NoteId(request.after), limit, DELETED_LOOKS_MAX)?;
+    let mut reply = v1::ListDeletedNotesReply { next: page.next.map_or(0, |next| next.0), ..Default::default() };
+    let mut room = MESSAGE_BYTES_MAX - ENVELOPE_BYTES;
+    let mut last = request.after;
+    for found in page.notes {
+        let note = reading.deleted_note(found.header.note)?;
+        let note = note.ok_or_else(|| notes::Error::not_found("the note"))?;
+        let told = match pick(&note, &wanted, room) {
+            // The next page has room for it.
+            Err(Error::Limit { .. }) if !reply.notes.is_empty() => {
+                reply.next = last;
+                break;
+            }
+            outcome => outcome?,
+        };
+        let told = v1::DeletedNote {
+            note: Some(told),
+            deleted_us: found.deletion.at.0,
+            deleted_by: found.deletion.by,
+            folder_ids: found.deletion.folders.iter().map(|folder| folder.0).collect(),
+        };
+        room = room.saturating_sub(told.encoded_len() + 16);
+        last = found.header.note.0;
+        reply.notes.push(told);
+    }
+    Ok(Done::after(reply, reading.ticket()))
+}
+
+/// Brings a document back.
+pub(crate) fn restore(desk: &Desk, request: v1::RestoreNoteRequest) -> Result<Done<v1::SavedNote>> {
+    let access = desk.access_to_change::<level::Author>(request.database)?;
+    let name = note_name(request.note)?;
+    let lower = access.lower::<level::Depositor>();
+    let accesses = [&lower];
+    let mut transaction = desk.ground.notes.transaction(&accesses)?;
+    let note = {
+        let reader = access.lower::<level::Reader>();
+        find_deleted(&reader.read()?, name)?
+    };
+    let mut writer = transaction.on(0);
+    writer.note_restore(note)?;
+    let header = writer.header(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
+    let modseq = writer.modseq().0;
+    let saved = v1::SavedNote { note_id: note.0, unid: header.unid.0.to_vec(), sequence: header.sequence, modseq };
+    Ok(Done::after(saved, transaction.commit()?))
+}
+
+fn find_deleted(reading: &Reading<'_>, name: NoteName) -> Result<NoteId> {
+    match header_of(reading, name)? {
+        Some(header) if header.is_soft_deleted() => Ok(header.note),
+        Some(header) if !header.is_stub() => Err(Error::State("the note is not deleted".to_owned())),
+        _ => Err(notes::Error::not_found("a deleted note of that name that can be restored").into()),
+    }
+}

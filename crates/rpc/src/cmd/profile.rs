@@ -1,0 +1,84 @@
+//! Profile documents: opened, changed and deleted by their name and, for personal ones, by the user.
+
+use base::Name;
+use notes::profile::unid_of;
+use notes::{Grant, Item, NoteClass, level};
+use proto::v1;
+
+use super::attachment::keep_used;
+use super::edit::{blobs_of, check_quota, replace};
+use super::note::{ENVELOPE_BYTES, Wanted, gather};
+use super::{Desk, at_most, header_of};
+use crate::convert::{NoteName, item_in};
+use crate::error::Result;
+use crate::limits::{MESSAGE_BYTES_MAX, NAMES_PER_CALL_MAX};
+use crate::service::Done;
+
+/// Opens a profile document.
+pub(crate) fn open(desk: &Desk, request: v1::OpenProfileRequest) -> Result<Done<v1::Note>> {
+    let access = desk.access::<level::Reader>(request.database)?;
+    let user = owner(desk, &*access.grant()?, &request.user)?;
+    let wanted = Wanted::read(request.items)?;
+    let reading = access.read()?;
+    let header = header_of(&reading, NoteName::Unid(unid_of(&request.profile, user.as_ref())))?;
+    let header = header.filter(|header| header.class == NoteClass::PROFILE && !header.is_stub());
+    let header = header.ok_or_else(|| notes::Error::not_found(format!("the profile {:?}", request.profile)))?;
+    Ok(Done::after(gather(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?, reading.ticket()))
+}
+
+/// Changes items of a profile document, or makes it.
+pub(crate) fn update(desk: &Desk, request: v1::UpdateProfileRequest) -> Result<Done<v1::SavedNote>> {
+    let access = desk.access_to_change::<level::Author>(request.database)?;
+    at_most(request.remove.len(), "items of a call", NAMES_PER_CALL_MAX)?;
+    let said: Vec<Item> = request.items.into_iter().map(item_in).collect::<Result<_>>()?;
+    let (profile, user) = (request.profile, owner(desk, &*access.grant()?, &request.user)?);
+    let lower = access.lower::<level::Depositor>();
+    let accesses = [&lower];
+    let mut transaction = desk.ground.notes.transaction(&accesses)?;
+    let mut writer = transaction.on(0);
+    let (mut items, mut blobs, sequence) = match writer.profile(&profile, user.as_ref())? {
+        Some(note) => (note.items, note.blobs, note.header.sequence),
+        None => (Vec::new(), Vec::new(), 0),
+    };
+    let expected = request.expected_sequence;
+    if expected != 0 && expected != sequence {
+        let unid = unid_of(&profile, user.as_ref());
+        return Err(notes::Error::Conflict { unid, expected, found: sequence }.into());
+    }
+    let before = blobs_of(&items);
+    replace(&mut items, said, &request.remove, false)?;
+    keep_used(&mut blobs, &before, &items);
+    let note = writer.profile_set(&profile, user.as_ref(), &items, &blobs)?;
+    check_quota(&writer)?;
+    let header = writer.header(note)?.ok_or_else(|| notes::Error::not_found("the profile"))?;
+    let modseq = writer.modseq().0;
+    let unid = header.unid.0.to_vec();
+    let saved = v1::SavedNote { note_id: note.0, unid, sequence: header.sequence, modseq };
+    Ok(Done::after(saved, transaction.commit()?))
+}
+
+/// Deletes a profile document.
+pub(crate) fn delete(desk: &Desk, request: v1::DeleteProfileRequest) -> Result<Done<v1::DeleteNoteReply>> {
+    let access = desk.access_to_change::<level::Author>(request.database)?;
+    let user = owner(desk, &*access.grant()?, &request.user)?;
+    let lower = access.lower::<level::Depositor>();
+    let accesses = [&lower];
+    let mut transaction = desk.ground.notes.transaction(&accesses)?;
+    let mut writer = transaction.on(0);
+    if !writer.profile_delete(&request.profile, user.as_ref())? {
+        let ticket = writer.last_ticket();
+        return Ok(Done::after(v1::DeleteNoteReply::default(), ticket));
+    }
+    let reply = v1::DeleteNoteReply { deleted: true, modseq: writer.modseq().0, soft: false };
+    Ok(Done::after(reply, transaction.commit()?))
+}
+
+/// Gives the user whose profile is meant, in the spelling that its UNID is made of; nothing for the one that all share.
+fn owner(desk: &Desk, grant: &Grant, said: &str) -> Result<Option<Name>> {
+    if said.is_empty() {
+        return Ok(None);
+    }
+    let person = desk.ground.directory.person(said)?;
+    let name = person.map_or_else(|| Name::new(said), |person| person.name.clone());
+    Ok(Some(if grant.is_own(&name) { grant.name().cloned().unwrap_or(name) } else { name }))
+}

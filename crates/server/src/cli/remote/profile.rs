@@ -1,0 +1,101 @@
+//! `doublet note profile`: profile documents at a server.
+
+use clap::{Args, Subcommand};
+use client::v1::item_selection::Extent;
+use client::{Client, v1};
+
+use super::database::key;
+use super::item::read;
+use super::note::{saved, says_something, selection, told};
+use super::refused;
+use crate::admin::Answer;
+use crate::cli::Failure;
+
+/// What to do with profile documents.
+#[derive(Debug, Clone, Subcommand)]
+pub enum ProfileCommand {
+    /// Shows a profile document with its items.
+    Get {
+        #[command(flatten)]
+        which: Which,
+        /// An item to show. May be given several times. Default: all.
+        #[arg(long = "item", value_name = "NAME")]
+        items: Vec<String>,
+    },
+    /// Changes items of a profile document, which is made when there is none; all others stay.
+    Set {
+        #[command(flatten)]
+        which: Which,
+        /// Items, as with `doublet note create`.
+        #[arg(value_name = "NAME[:TYPE]=VALUE")]
+        items: Vec<String>,
+        /// An item to take out. May be given several times.
+        #[arg(long, value_name = "NAME")]
+        remove: Vec<String>,
+        /// Fails when the document was saved since it had this sequence number.
+        #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
+        expect: u32,
+    },
+    /// Deletes a profile document.
+    Delete {
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+/// Names a profile document.
+#[derive(Debug, Clone, Args)]
+pub struct Which {
+    /// The database.
+    database: String,
+    /// The profile's name.
+    profile: String,
+    /// The caller's own. Default: the one that all share.
+    #[arg(long, conflicts_with = "of")]
+    own: bool,
+    /// That of somebody: a short name, full name or mail address.
+    #[arg(long, value_name = "NAME")]
+    of: Option<String>,
+}
+
+impl Which {
+    /// Gives database, name and user.
+    async fn key(self, client: &Client) -> Result<(Option<v1::DatabaseKey>, String, String), Failure> {
+        let user = match (self.own, self.of) {
+            (true, _) => {
+                let session = client.sessions().get_session(v1::GetSessionRequest {}).await.map_err(refused)?;
+                session.into_inner().name
+            }
+            (false, of) => of.unwrap_or_default(),
+        };
+        Ok((Some(key(self.database)), self.profile, user))
+    }
+}
+
+/// Runs a command.
+pub(super) async fn run(client: &Client, command: ProfileCommand) -> Result<Answer, Failure> {
+    match command {
+        ProfileCommand::Get { which, items } => {
+            let (database, profile, user) = which.key(client).await?;
+            let extent = if items.is_empty() { Extent::All } else { Extent::Header };
+            let items = Some(selection(extent, items));
+            let request = v1::OpenProfileRequest { database, profile, user, items };
+            Ok(told(&client.notes().open_profile(request).await.map_err(refused)?.into_inner()))
+        }
+        ProfileCommand::Set { which, items, remove, expect: expected_sequence } => {
+            says_something(&items, &remove)?;
+            let items = read(&items)?;
+            let (database, profile, user) = which.key(client).await?;
+            let request = v1::UpdateProfileRequest { database, profile, user, items, remove, expected_sequence };
+            saved(client.notes().update_profile(request).await)
+        }
+        ProfileCommand::Delete { which } => {
+            let (database, profile, user) = which.key(client).await?;
+            let request = v1::DeleteProfileRequest { database, profile, user };
+            match client.notes().delete_profile(request).await.map_err(refused)?.into_inner().deleted {
+                true => Ok(Answer::say("The profile document was deleted.")),
+                false => Err(Failure("there is no such profile document".to_owned())),
+            }
+        }
+    }
+}
