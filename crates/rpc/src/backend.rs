@@ -1,10 +1,12 @@
-//! What the room needs from the rest of the server: who may log in, and who takes a message.
+//! What the room needs from the rest of the server: who may log in, who builds the index of a view, and who takes a message.
 //!
 //! `server` implements this over `directory` and `mail`; the tests implement it in memory. All methods may block and
 //! are called on worker threads.
 
 use std::pin::Pin;
 
+use base::{DbNumber, NoteId};
+use tokio::sync::watch;
 use wire::{Dismissal, Peer};
 
 /// Why nobody was logged in.
@@ -61,6 +63,22 @@ pub trait Credentials: Send + Sync {
 
     /// Begins an exchange of SCRAM-SHA-256; none if the mechanism is not there.
     fn scram_sha_256(&self, peer: &Peer) -> Option<Box<dyn Exchange>>;
+}
+
+/// How far the index of a view is that is being built.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BuildProgress {
+    /// Documents that were looked at.
+    pub done: u64,
+    /// Documents that there are; 0 before it has begun.
+    pub documents: u64,
+}
+
+/// Builds the indexes of views, one after the other.
+pub trait Indexer: Send + Sync {
+    /// Asks for the index of a view to be built next. Tells how far it is; the channel closes when it is over, however it went. Nothing when too much
+    /// waits already.
+    fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<BuildProgress>>;
 }
 
 /// A message on its way to the router.

@@ -1,7 +1,8 @@
 //! The Update task: keeps the indexes of views up to date in the background (`docs/views.md`, "Following the documents").
 //!
 //! Two queues, as in the original: databases that changed wait for `views.suppression_time` in the deferred one, and whatever changes meanwhile falls together; what somebody
-//! waits for goes into the immediate one. Between two databases the task rests. A full queue drops the request: who opens a view brings it up to date anyway.
+//! waits for goes into the immediate one: databases, and single views whose index is to be built. Between two databases the task rests, unless somebody waits. A full queue drops the
+//! request: who opens a view brings it up to date anyway.
 //!
 //! Which views are updated says their design: *automatic* ones always, others only when they were used, every so many hours, or never. Databases
 //! with the option *no view updates* are left out.
@@ -15,8 +16,10 @@ use std::time::Duration;
 use base::{DbNumber, NoteId, Timestamp};
 use notes::view::build::BuildOptions;
 use notes::view::design::Refresh;
+use notes::view::note::ViewInfo;
 use notes::{Access, Database, Follower, Identity, level};
-use tokio::sync::Notify;
+use rpc::backend::{BuildProgress, Indexer};
+use tokio::sync::{Notify, watch};
 use wire::Shutdown;
 
 use crate::core::Core;
@@ -46,9 +49,20 @@ pub struct Updater {
     pub counts: Counts,
 }
 
+/// What somebody waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// The views of a database, as far as their designs want it.
+    Database(DbNumber),
+    /// One view, whatever its design wants.
+    View(DbNumber, NoteId),
+}
+
 #[derive(Default)]
 struct Queues {
-    immediate: VecDeque<DbNumber>,
+    immediate: VecDeque<Wanted>,
+    /// How far the views are that somebody waits for; those who wait hear the end when theirs is dropped.
+    awaited: HashMap<(DbNumber, NoteId), watch::Sender<BuildProgress>>,
     /// By when they are due, and in the order in which they came.
     deferred: BTreeMap<(Timestamp, u64), DbNumber>,
     waiting: HashSet<DbNumber>,
@@ -67,16 +81,43 @@ impl Updater {
     /// Asks for the views of a database to be updated next.
     pub fn request(&self, database: DbNumber, core: &Core) {
         let mut queues = self.queues();
-        if queues.immediate.contains(&database) {
-            return;
+        if !queues.immediate.contains(&Wanted::Database(database)) {
+            self.push(&mut queues, Wanted::Database(database), core);
         }
+    }
+
+    /// Asks for the index of a view to be brought up to date next, and tells how far that is; nothing when the queue is full.
+    pub fn request_view(
+        &self,
+        database: DbNumber,
+        view: NoteId,
+        core: &Core,
+    ) -> Option<watch::Receiver<BuildProgress>> {
+        let mut queues = self.queues();
+        if let Some(awaited) = queues.awaited.get(&(database, view)) {
+            return Some(awaited.subscribe());
+        }
+        if !self.push(&mut queues, Wanted::View(database, view), core) {
+            return None;
+        }
+        let (sender, receiver) = watch::channel(BuildProgress::default());
+        queues.awaited.insert((database, view), sender);
+        Some(receiver)
+    }
+
+    /// Puts something into the immediate queue; tells whether there was room.
+    fn push(&self, queues: &mut Queues, wanted: Wanted, core: &Core) -> bool {
         if queues.len() >= queue_max(core) {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
-            return;
+            return false;
         }
-        queues.immediate.push_back(database);
-        drop(queues);
+        queues.immediate.push_back(wanted);
         self.wake.notify_one();
+        true
+    }
+
+    fn is_somebody_waiting(&self) -> bool {
+        !self.queues().immediate.is_empty()
     }
 
     /// Tells how many requests wait.
@@ -104,21 +145,33 @@ impl Updater {
         }
     }
 
-    /// Takes the next database, or tells how long to wait for one.
-    fn next(&self, now: Timestamp) -> Result<DbNumber, Duration> {
+    /// Takes what is next, or tells how long to wait for it.
+    fn next(&self, now: Timestamp) -> Result<Wanted, Duration> {
         let mut queues = self.queues();
-        if let Some(database) = queues.immediate.pop_front() {
-            return Ok(database);
+        if let Some(wanted) = queues.immediate.pop_front() {
+            return Ok(wanted);
         }
         match queues.deferred.first_key_value() {
             Some((key, database)) if key.0 <= now => {
                 let (key, database) = (*key, *database);
                 queues.deferred.remove(&key);
                 queues.waiting.remove(&database);
-                Ok(database)
+                Ok(Wanted::Database(database))
             }
             Some((key, _)) => Err(key.0.since(now).min(LOOK_PAUSE)),
             None => Err(LOOK_PAUSE),
+        }
+    }
+
+    /// Does what is next.
+    fn work(&self, wanted: Wanted, core: &Core, stop: &dyn Fn() -> bool) -> notes::Result<()> {
+        match wanted {
+            Wanted::Database(database) => self.update(database, core, stop),
+            Wanted::View(database, view) => {
+                // However it goes, who waits hears that it is over.
+                let _end = End { updater: self, key: (database, view) };
+                self.update_view(database, view, core, stop)
+            }
         }
     }
 
@@ -133,31 +186,58 @@ impl Updater {
         let reading = access.read()?;
         let now = core.clock.now();
         for info in reading.views()? {
-            let key = (number, info.note);
             let is_due = match info.view.design.refresh {
                 Refresh::Automatic => true,
                 Refresh::AfterFirstUse => reading.view(info.note).is_ok(),
                 Refresh::Manual => false,
-                Refresh::Hours(hours) => self.is_hour(key, hours, now),
+                Refresh::Hours(hours) => self.is_hour((number, info.note), hours, now),
             };
-            if !is_due || stop() {
-                continue;
-            }
-            let mut report = |_, _| if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-            match access.view_update(info.note, &build_options(core), &mut report) {
-                Ok(true) => {
-                    self.counts.views.fetch_add(1, Ordering::Relaxed);
-                    self.queues().hourly.insert(key, now);
-                }
-                Ok(false) => {}
-                Err(error) => {
-                    self.counts.failures.fetch_add(1, Ordering::Relaxed);
-                    let (path, view) = (database.path(), &info.view.title);
-                    tracing::error!(target: "update", database = path, view, %error, "a view cannot be updated");
-                }
+            if is_due && !stop() {
+                self.bring_up_to_date(&access, &info, core, stop);
             }
         }
         Ok(())
+    }
+
+    /// Brings one view up to date, whatever its design wants.
+    fn update_view(&self, number: DbNumber, view: NoteId, core: &Core, stop: &dyn Fn() -> bool) -> notes::Result<()> {
+        let Some(database) = core.notes.database_open_number(number)? else { return Ok(()) };
+        let access = authorize(&database)?;
+        let views = access.read()?.views()?;
+        if let Some(info) = views.iter().find(|info| info.note == view) {
+            self.bring_up_to_date(&access, info, core, stop);
+        }
+        Ok(())
+    }
+
+    fn bring_up_to_date(
+        &self,
+        access: &Access<level::Designer>,
+        info: &ViewInfo,
+        core: &Core,
+        stop: &dyn Fn() -> bool,
+    ) {
+        let key = (access.database().number(), info.note);
+        let mut report = |done, documents| {
+            if let Some(awaited) = self.queues().awaited.get(&key) {
+                awaited.send_replace(BuildProgress { done, documents });
+            }
+            if stop() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        match access.view_update(info.note, &build_options(core), &mut report) {
+            Ok(true) => {
+                self.counts.views.fetch_add(1, Ordering::Relaxed);
+                let mut queues = self.queues();
+                queues.hourly.insert(key, core.clock.now());
+                queues.awaited.remove(&key);
+            }
+            Ok(false) => {}
+            Err(error) => {
+                self.counts.failures.fetch_add(1, Ordering::Relaxed);
+                let (path, view) = (access.database().path(), &info.view.title);
+                tracing::error!(target: "update", database = path, view, %error, "a view cannot be updated");
+            }
+        }
     }
 
     fn is_hour(&self, key: (DbNumber, NoteId), hours: u16, now: Timestamp) -> bool {
@@ -170,9 +250,35 @@ impl Updater {
     }
 }
 
+/// Tells those who wait for a view that it is over, when it is dropped.
+struct End<'u> {
+    updater: &'u Updater,
+    key: (DbNumber, NoteId),
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.updater.queues().awaited.remove(&self.key);
+    }
+}
+
 impl Queues {
     fn len(&self) -> usize {
         self.immediate.len() + self.deferred.len()
+    }
+}
+
+/// Hands views whose index is to be built to the Update task.
+pub struct Requests {
+    /// The task.
+    pub updater: Arc<Updater>,
+    /// What it works with.
+    pub core: Arc<Core>,
+}
+
+impl Indexer for Requests {
+    fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<BuildProgress>> {
+        self.updater.request_view(database, view, &self.core)
     }
 }
 
@@ -199,8 +305,8 @@ pub async fn run(updater: Arc<Updater>, core: Arc<Core>, shutdown: Shutdown) {
         let changed = updater.follower.listen();
         updater.collect(&core);
         let rest = match updater.next(core.clock.now()) {
-            Ok(database) => {
-                work(&updater, database, &core, &shutdown).await;
+            Ok(wanted) => {
+                work(&updater, wanted, &core, &shutdown).await;
                 core.config.views.idle_time.0
             }
             Err(wait) => {
@@ -213,16 +319,22 @@ pub async fn run(updater: Arc<Updater>, core: Arc<Core>, shutdown: Shutdown) {
                 continue;
             }
         };
+        let somebody_waits = async {
+            while !updater.is_somebody_waiting() {
+                updater.wake.notified().await;
+            }
+        };
         tokio::select! {
             () = shutdown.draining() => return,
+            () = somebody_waits => {}
             () = tokio::time::sleep(rest) => {}
         }
     }
 }
 
-async fn work(updater: &Arc<Updater>, database: DbNumber, core: &Arc<Core>, shutdown: &Shutdown) {
+async fn work(updater: &Arc<Updater>, wanted: Wanted, core: &Arc<Core>, shutdown: &Shutdown) {
     let (updater, core, stop) = (Arc::clone(updater), Arc::clone(core), shutdown.clone());
-    let done = tokio::task::spawn_blocking(move || updater.update(database, &core, &|| stop.is_draining())).await;
+    let done = tokio::task::spawn_blocking(move || updater.work(wanted, &core, &|| stop.is_draining())).await;
     match done {
         // It was deleted meanwhile.
         Ok(Ok(()) | Err(notes::Error::NotFound { .. })) => {}
@@ -270,8 +382,8 @@ pub(crate) mod tests {
     /// Does what is due.
     fn work_off(updater: &Updater, core: &Core) {
         updater.collect(core);
-        while let Ok(database) = updater.next(core.clock.now()) {
-            updater.update(database, core, &|| false).expect("sound");
+        while let Ok(wanted) = updater.next(core.clock.now()) {
+            updater.work(wanted, core, &|| false).expect("sound");
         }
     }
 
@@ -310,6 +422,31 @@ pub(crate) mod tests {
         }
         assert_eq!(updater.waiting(), 16, "a full queue drops what comes");
         assert_eq!(updater.counts.dropped.load(Ordering::Relaxed), 85);
+    }
+
+    #[test]
+    fn a_view_that_somebody_waits_for_is_updated_whatever_its_design_wants() {
+        let sample = Sample::with(&["views.queue=16"]);
+        let core = &sample.core;
+        let updater = Updater::new(core);
+        let options = DatabaseOptions { no_view_updates: true, ..DatabaseOptions::default() };
+        let database = make(core, Refresh::Manual, options);
+        let note = authorize(&database).and_then(|access| Ok(access.read()?.view_find("All")?.note)).expect("there");
+        let view = |updater: &Updater| updater.request_view(database.number(), note, core).expect("room");
+        let (first, second) = (view(&updater), view(&updater));
+        assert!(updater.waiting() == 1 && updater.is_somebody_waiting(), "both wait for the same");
+        assert!(first.has_changed().is_ok() && rows(&database).is_none());
+        work_off(&updater, core);
+        assert!(first.has_changed().is_err() && second.has_changed().is_err(), "it is over");
+        assert_eq!((rows(&database), updater.is_somebody_waiting()), (Some(1), false));
+        // So it is where there is nothing to do, no such view, or no such database.
+        let third = [view(&updater), updater.request_view(database.number(), NoteId(99), core).expect("room")];
+        let nowhere = updater.request_view(DbNumber(99), note, core).expect("room");
+        work_off(&updater, core);
+        assert!(third.iter().chain([&nowhere]).all(|awaited| awaited.has_changed().is_err()));
+        let asked: Vec<_> =
+            (100..200).map(|note| updater.request_view(database.number(), NoteId(note), core)).collect();
+        assert_eq!(asked.iter().flatten().count(), 16, "a full queue takes no more");
     }
 
     #[tokio::test]

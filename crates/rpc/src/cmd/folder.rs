@@ -93,7 +93,13 @@ fn find(desk: &Desk, database: Option<v1::DatabaseKey>, key: Option<v1::ViewKey>
 
 /// Finds a folder by number or name.
 pub(crate) fn find_in(reading: &Reading<'_>, key: Option<v1::ViewKey>) -> Result<FolderDesign> {
-    known(reading, key.as_ref())?.ok_or_else(|| notes::Error::not_found("the folder").into())
+    known(reading, key.as_ref())?.ok_or_else(|| {
+        let what = match key.and_then(|key| key.key) {
+            Some(v1::view_key::Key::Name(name)) => format!("the view or folder {name:?}"),
+            _ => "the view or folder".to_owned(),
+        };
+        notes::Error::not_found(what).into()
+    })
 }
 
 /// The same; nothing where there is none.
@@ -128,6 +134,7 @@ pub(crate) fn open(reading: &Reading<'_>, folder: &FolderDesign) -> Result<v1::C
         modseq: reading.modseq().0,
         late: false,
         unread: totals.unseen,
+        build: None,
     })
 }
 

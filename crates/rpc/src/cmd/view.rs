@@ -9,12 +9,15 @@ use notes::view::entries::{EntryReader, EntryRow, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewInfo;
 use notes::view::reader::{Shown, Tumbler, ViewReader};
+use notes::view::served::UpdateWay;
 use notes::view::sort_key::Order;
 use notes::{Reading, level};
 use proto::v1;
 use proto::v1::value::Kind;
+use tokio::sync::watch;
 
 use super::{Desk, at_most, folder};
+use crate::backend::BuildProgress;
 use crate::error::{Error, Result};
 use crate::limits::{ENTRIES_DEFAULT, ENTRIES_PER_REPLY_MAX, FIND_KEYS_MAX, REFRESH_STEP_CHANGES};
 use crate::service::Done;
@@ -46,24 +49,52 @@ pub(crate) struct Opening {
     pub by_hand: bool,
 }
 
+/// What brings an index nearer to the documents.
+pub(crate) enum Refresh {
+    /// Nothing: it is up to date, or stays as it is.
+    Done,
+    /// Another step: changes are left.
+    More,
+    /// Waiting for a build of it, if it is known how far that is.
+    Build(Option<watch::Receiver<BuildProgress>>),
+}
+
 impl Opening {
-    /// Applies some changes to the index; tells whether there are none left.
-    pub(crate) fn refresh(&self, desk: &Desk) -> Result<Done<bool>> {
+    /// Applies some changes to the index. Where it is to be built, asks for that, unless `asked` says that this was in vain.
+    pub(crate) fn refresh(&self, desk: &Desk, asked: bool) -> Result<Done<Refresh>> {
         let access = desk.access::<level::Reader>(self.database.clone())?;
-        let note = {
+        let (note, way) = {
             let reading = access.read()?;
-            let Some(info) = find(&reading, self.view.as_ref())? else { return Ok(Done::at_once(true)) };
+            let Some(info) = find(&reading, self.view.as_ref())? else { return Ok(Done::at_once(Refresh::Done)) };
             let is_manual = info.view.design.refresh == notes::view::design::Refresh::Manual;
             if is_manual && !self.by_hand && reading.view(info.note).is_ok() {
-                return Ok(Done::at_once(true));
+                return Ok(Done::at_once(Refresh::Done));
             }
-            info.note
+            (info.note, reading.view_update_way(info.note)?)
         };
-        Ok(Done::at_once(access.view_refresh(note, REFRESH_STEP_CHANGES)?.complete))
+        let build = match way {
+            UpdateWay::Wait if asked => Some(Refresh::Build(None)),
+            UpdateWay::Build | UpdateWay::Wait if !asked => {
+                let progress = desk.ground.indexer.build(access.database().number(), note);
+                progress.map(|progress| Refresh::Build(Some(progress)))
+            }
+            _ => None,
+        };
+        if let Some(build) = build {
+            access.view_begin(note)?;
+            return Ok(Done::at_once(build));
+        }
+        let is_complete = access.view_refresh(note, REFRESH_STEP_CHANGES)?.complete;
+        Ok(Done::at_once(if is_complete { Refresh::Done } else { Refresh::More }))
     }
 
     /// Tells how large the collection is.
-    pub(crate) fn describe(&self, desk: &Desk, late: bool) -> Result<Done<v1::Collection>> {
+    pub(crate) fn describe(
+        &self,
+        desk: &Desk,
+        late: bool,
+        progress: Option<BuildProgress>,
+    ) -> Result<Done<v1::Collection>> {
         let access = desk.access::<level::Reader>(self.database.clone())?;
         let reading = access.read()?;
         let Some(info) = find(&reading, self.view.as_ref())? else {
@@ -79,6 +110,7 @@ impl Opening {
             modseq: rows.applied()?.0,
             late,
             unread: 0,
+            build: progress.map(|BuildProgress { done, documents }| v1::BuildProgress { done, documents }),
         };
         drop(rows);
         Ok(Done::after(collection, reading.ticket()))
@@ -112,14 +144,24 @@ pub(crate) fn read(desk: &Desk, request: v1::ReadEntriesRequest) -> Result<Done<
 
 /// Finds entries by the values of their sorted columns.
 pub(crate) fn find_by_key(desk: &Desk, request: v1::FindByKeyRequest) -> Result<Done<v1::FindByKeyReply>> {
-    at_most(request.keys.len(), "values of a key", FIND_KEYS_MAX)?;
+    at_most(request.keys.len().max(request.to_keys.len()), "values of a key", FIND_KEYS_MAX)?;
+    if request.partial && !request.to_keys.is_empty() {
+        return Err(Error::invalid("a range has no partial keys"));
+    }
     let access = desk.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
-    let info = find(&reading, request.view.as_ref())?.ok_or_else(|| notes::Error::not_found("the view"))?;
+    let Some(info) = find(&reading, request.view.as_ref())? else {
+        folder::find_in(&reading, request.view)?;
+        return Err(Error::invalid("a folder without columns is not searched by keys"));
+    };
     let view = reading.view(info.note)?;
     let rows = reading.view_rows(&view, collation(request.collation))?;
-    let values = request.keys.iter().map(one).collect::<Result<Vec<_>>>()?;
-    let reply = match rows.find_by_key(&values, request.partial)? {
+    let (keys, to_keys) = (ones(&request.keys)?, ones(&request.to_keys)?);
+    let found = match to_keys.as_slice() {
+        [] => rows.find_by_key(&keys, request.partial)?,
+        to_keys => rows.find_range(&keys, to_keys)?,
+    };
+    let reply = match found {
         None => v1::FindByKeyReply::default(),
         Some(found) => v1::FindByKeyReply {
             position: Some(tumbler_out(&rows.tumbler(&found.first)?)),
@@ -307,6 +349,10 @@ fn cell(cell: &Cell) -> v1::Value {
         Cell::Error(text) => Some(Kind::Text(text.clone())),
     };
     v1::Value { kind }
+}
+
+fn ones(values: &[v1::Value]) -> Result<Vec<One<'_>>> {
+    values.iter().map(one).collect()
 }
 
 fn one(value: &v1::Value) -> Result<One<'_>> {

@@ -19,7 +19,7 @@ use tonic::codec::CompressionEncoding;
 use tower_service::Service as _;
 use wire::{Pool, Shutdown};
 
-use crate::backend::{Credentials, Depositor};
+use crate::backend::{Credentials, Depositor, Indexer};
 use crate::cmd::Desk;
 use crate::error::{Error, Result};
 use crate::gate::Caller;
@@ -62,6 +62,8 @@ pub struct Ground {
     pub credentials: Arc<dyn Credentials>,
     /// Gives the full-text index, where there is one.
     pub full_text: FullText,
+    /// Builds the indexes of views.
+    pub indexer: Arc<dyn Indexer>,
     /// Takes mail.
     pub depositor: Arc<dyn Depositor>,
     /// Runs the verbs.

@@ -1,31 +1,39 @@
 //! Calls that wait: for a view's index, for changes, for mail. While they wait no worker is held.
 
 use proto::v1;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tonic::{Request, Response, Status};
 
 use super::{Replies, Service, replies, take};
 use crate::cmd::change::{self, Watch};
-use crate::cmd::view::Opening;
+use crate::cmd::view::{Opening, Refresh};
 use crate::error::Result;
 use crate::gate::Caller;
 use crate::limits::{HEARTBEAT, POLL_TIME_MAX, REFRESH_TIME_MAX};
 
 type Outcome<R> = std::result::Result<Response<R>, Status>;
 
-/// Serves `OpenCollection` and `UpdateCollection`: applies changes to the index a step at a time, others may write in between.
+/// Serves `OpenCollection` and `UpdateCollection`: applies changes to the index a step at a time, others may write in between; waits where it is built.
 pub(super) async fn open_collection(service: &Service, caller: &Caller, opening: Opening) -> Result<v1::Collection> {
-    let begun = Instant::now();
+    let until = Instant::now() + REFRESH_TIME_MAX;
+    let (mut asked, mut progress) = (false, None);
     let late = loop {
         let step = opening.clone();
-        if service.work(caller, move |desk| step.refresh(desk)).await? {
-            break false;
-        }
-        if begun.elapsed() > REFRESH_TIME_MAX {
-            break true;
+        match service.work(caller, move |desk| step.refresh(desk, asked)).await? {
+            Refresh::Done => break false,
+            Refresh::More if Instant::now() < until => {}
+            Refresh::More | Refresh::Build(None) => break true,
+            Refresh::Build(Some(mut told)) => {
+                let over = async { while told.changed().await.is_ok() {} };
+                if timeout_at(until, over).await.is_err() {
+                    progress = Some(*told.borrow());
+                    break true;
+                }
+                asked = true;
+            }
         }
     };
-    service.work(caller, move |desk| opening.describe(desk, late)).await
+    service.work(caller, move |desk| opening.describe(desk, late, progress)).await
 }
 
 /// Serves `WatchChanges`.

@@ -22,6 +22,7 @@ use crate::logins::Logins;
 use crate::reception::Reception;
 use crate::sessions::Sessions;
 use crate::transfer::Agent;
+use crate::updater::Requests;
 
 /// The services of all rooms.
 pub(super) struct Rooms {
@@ -160,6 +161,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<Recepti
             let full_text = Arc::clone(&core.full_text);
             Box::new(move || full_text.existing())
         },
+        indexer: Arc::new(Requests { updater: Arc::clone(&server.updater), core: Arc::clone(core) }),
         depositor: Deposits::new(core, logins, reception),
         pool: server.pool.clone(),
         clock: Arc::clone(&core.clock),

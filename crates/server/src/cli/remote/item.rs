@@ -36,14 +36,34 @@ fn read_one(assignment: &str) -> Result<(&str, Kind), Failure> {
     if name.is_empty() {
         return Err(broken("the item has no name"));
     }
-    let kind = match kind {
-        "text" => Kind::Text(value.to_owned()),
-        "number" => Kind::Number(value.parse().map_err(|_| broken("this is not a number"))?),
-        "time" => Kind::TimeUs(time(value).ok_or_else(|| broken("write times as 2026-01-31T12:00:00Z"))?),
-        "html" => Kind::RichText(value.to_owned()),
-        _ => return Err(broken("the types are text, number, time and html")),
+    match kind {
+        "html" => Ok((name, Kind::RichText(value.to_owned()))),
+        _ => match of_type(kind, value) {
+            Some(kind) => Ok((name, kind.map_err(broken)?)),
+            None => Err(broken("the types are text, number, time and html")),
+        },
+    }
+}
+
+/// Reads a value of a type that views sort; nothing where the type is another.
+fn of_type(name: &str, value: &str) -> Option<Result<Kind, &'static str>> {
+    Some(match name {
+        "text" => Ok(Kind::Text(value.to_owned())),
+        "number" => value.parse().map(Kind::Number).map_err(|_| "this is not a number"),
+        "time" => time(value).map(Kind::TimeUs).ok_or("write times as 2026-01-31T12:00:00Z"),
+        _ => return None,
+    })
+}
+
+/// Reads values that are looked for in a view: `text`, `number=5`, `time=2026-01-31T12:00:00Z`; `text=number=5` where a text looks like that.
+pub(super) fn read_keys(keys: &[String]) -> Result<Vec<v1::Value>, Failure> {
+    let read = |key: &String| {
+        let typed = key.split_once('=').and_then(|(name, value)| of_type(name, value));
+        let kind = typed.unwrap_or_else(|| Ok(Kind::Text(key.clone())));
+        let kind = kind.map_err(|why| Failure(format!("{key:?}: {why}")))?;
+        Ok(v1::Value { kind: Some(kind) })
     };
-    Ok((name, kind))
+    keys.iter().map(read).collect()
 }
 
 fn join(first: Kind, next: Kind) -> Option<Kind> {
@@ -138,5 +158,23 @@ mod tests {
         check(&["T:time=2023-02-29T00:00:00Z"], "write times");
         check(&["plain"], "NAME=VALUE");
         check(&["=x"], "no name");
+        check(&["A:list=x"], "the types are");
+    }
+
+    #[test]
+    fn keys_are_texts_unless_they_say_otherwise() {
+        let check = |key: &str, expected: &str| {
+            let text = match read_keys(&[key.to_owned()]) {
+                Ok(values) => shown(values.first()).to_string(),
+                Err(failure) => failure.to_string(),
+            };
+            assert!(text.contains(expected), "{text}");
+        };
+        check("Oslo", "\"Oslo\"");
+        check("number=2.5", "2.5");
+        check("time=2024-02-29T00:00:00Z", "\"2024-02-29T00:00:00Z\"");
+        check("text=number=5", "\"number=5\"");
+        check("a=b", "\"a=b\"");
+        check("number=x", "not a number");
     }
 }

@@ -5,7 +5,7 @@ use client::{Client, v1};
 use serde_json::{Value, json};
 
 use super::database::key;
-use super::item::shown;
+use super::item::{read_keys, shown};
 use super::refused;
 use crate::admin::Answer;
 use crate::admin::answer::{moment, record};
@@ -35,6 +35,25 @@ pub enum ViewCommand {
         #[arg(long)]
         collapsed: bool,
     },
+    /// Finds entries by the values of the sorted columns, from left to right.
+    Find {
+        /// The database.
+        database: String,
+        /// The view's name.
+        view: String,
+        /// What the sorted columns have, as in Oslo, number=5 or time=2026-01-31T12:00:00Z.
+        #[arg(value_name = "[TYPE=]VALUE", required = true)]
+        keys: Vec<String>,
+        /// Finds everything from there up to here, both included. Given once for each sorted column.
+        #[arg(long, value_name = "[TYPE=]VALUE")]
+        to: Vec<String>,
+        /// The last value is the beginning of a text.
+        #[arg(long, conflicts_with = "to")]
+        partial: bool,
+        /// The most entries to show.
+        #[arg(long, value_name = "COUNT", default_value_t = 50)]
+        limit: u32,
+    },
 }
 
 /// Items that a folder without columns shows.
@@ -45,27 +64,42 @@ pub(super) async fn run(client: Client, command: ViewCommand) -> Result<Answer, 
     match command {
         ViewCommand::List { database } => list(client, database).await,
         ViewCommand::Entries { database, view, limit, from, collapsed } => {
-            let view = Some(v1::ViewKey { key: Some(v1::view_key::Key::Name(view)) });
             let expansion = v1::Expansion { collapsed, exceptions: Vec::new() };
             let request = v1::ReadEntriesRequest {
-                database: Some(key(database)),
-                view,
                 start_row: from.max(1),
-                navigator: v1::Navigator::NextExpanded.into(),
                 count: limit,
-                mask: Some(v1::ReadMask {
-                    position: true,
-                    values: true,
-                    unread: true,
-                    marks: true,
-                    ..Default::default()
-                }),
                 expansion: Some(expansion),
-                items: MAIL_ITEMS.map(str::to_owned).to_vec(),
-                ..Default::default()
+                ..reading(database, view)
             };
             entries(client, request).await
         }
+        ViewCommand::Find { database, view, keys, to, partial, limit } => {
+            let request = v1::FindByKeyRequest {
+                database: Some(key(database.clone())),
+                view: Some(named(view.clone())),
+                collation: 0,
+                keys: read_keys(&keys)?,
+                partial,
+                to_keys: read_keys(&to)?,
+            };
+            find(client, request, v1::ReadEntriesRequest { count: limit, ..reading(database, view) }).await
+        }
+    }
+}
+
+fn named(view: String) -> v1::ViewKey {
+    v1::ViewKey { key: Some(v1::view_key::Key::Name(view)) }
+}
+
+/// Asks for entries as they are shown here.
+fn reading(database: String, view: String) -> v1::ReadEntriesRequest {
+    v1::ReadEntriesRequest {
+        database: Some(key(database)),
+        view: Some(named(view)),
+        navigator: v1::Navigator::NextExpanded.into(),
+        mask: Some(v1::ReadMask { position: true, values: true, unread: true, marks: true, ..Default::default() }),
+        items: MAIL_ITEMS.map(str::to_owned).to_vec(),
+        ..Default::default()
     }
 }
 
@@ -84,20 +118,58 @@ async fn list(client: Client, database: String) -> Result<Answer, Failure> {
 }
 
 async fn entries(client: Client, request: v1::ReadEntriesRequest) -> Result<Answer, Failure> {
-    let open = v1::OpenCollectionRequest { database: request.database.clone(), view: request.view.clone() };
-    let opened = client.views().open_collection(open).await.map_err(refused)?.into_inner();
+    let opened = open(&client, &request).await?;
     let reply = client.views().read_entries(request).await.map_err(refused)?.into_inner();
-    let columns = opened.view.map(|view| view.columns).unwrap_or_default();
-    let titles: Vec<&str> = match columns.as_slice() {
-        [] => MAIL_ITEMS.to_vec(),
-        columns => columns.iter().map(|column| column.title.as_str()).collect(),
-    };
-    let rows = reply.entries.iter().map(|entry| row(entry, &titles)).collect();
-    let mut answer = Answer::list(rows).and(format!("{} documents.", opened.documents));
+    let mut answer = rows(&opened, &reply).and(format!("{} documents.", opened.documents));
     if reply.more {
         answer = answer.and("There are more: --from and --limit show them.");
     }
-    Ok(answer)
+    Ok(state(answer, &opened))
+}
+
+async fn find(
+    client: Client,
+    request: v1::FindByKeyRequest,
+    mut reading: v1::ReadEntriesRequest,
+) -> Result<Answer, Failure> {
+    let opened = open(&client, &reading).await?;
+    let found = client.views().find_by_key(request).await.map_err(refused)?.into_inner();
+    let mut reply = v1::ReadEntriesReply::default();
+    if found.matches > 0 {
+        let limit = reading.count;
+        reading.start_key = found.key;
+        reading.count = u32::try_from(found.matches).unwrap_or(u32::MAX).min(limit);
+        reply = client.views().read_entries(reading).await.map_err(refused)?.into_inner();
+    }
+    let answer = rows(&opened, &reply).and(format!("{} rows, those of categories among them.", found.matches));
+    Ok(state(answer, &opened))
+}
+
+async fn open(client: &Client, request: &v1::ReadEntriesRequest) -> Result<v1::Collection, Failure> {
+    let open = v1::OpenCollectionRequest { database: request.database.clone(), view: request.view.clone() };
+    Ok(client.views().open_collection(open).await.map_err(refused)?.into_inner())
+}
+
+fn rows(opened: &v1::Collection, reply: &v1::ReadEntriesReply) -> Answer {
+    let columns = opened.view.as_ref().map_or(&[][..], |view| &view.columns);
+    let titles: Vec<&str> = match columns {
+        [] => MAIL_ITEMS.to_vec(),
+        columns => columns.iter().map(|column| column.title.as_str()).collect(),
+    };
+    Answer::list(reply.entries.iter().map(|entry| row(entry, &titles)).collect())
+}
+
+/// Says where the index does not have everything yet.
+fn state(answer: Answer, opened: &v1::Collection) -> Answer {
+    match opened.build {
+        Some(build) if build.documents > 0 => answer.and(format!(
+            "The index is being built: {} of {} documents so far. Try again later.",
+            build.done, build.documents
+        )),
+        Some(_) => answer.and("The index is about to be built. Try again later."),
+        None if opened.late => answer.and("The index does not have the last changes yet. Try again later."),
+        None => answer,
+    }
 }
 
 fn row(entry: &v1::Entry, titles: &[&str]) -> Value {
