@@ -10,6 +10,9 @@ mod edges;
 mod exchangers;
 mod native;
 mod native_matrix;
+mod native_notes;
+mod native_servers;
+mod native_views;
 mod pdf;
 mod searching;
 mod serving;
@@ -17,7 +20,7 @@ mod tables;
 mod transport;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -169,6 +172,20 @@ impl Server {
     fn kill(mut self) {
         self.child.kill().expect("it runs");
         self.child.wait().expect("it ends");
+    }
+
+    /// Gives the statistics.
+    fn metrics(&self) -> String {
+        self.get("/metrics")
+    }
+
+    /// Asks the administration port for a page.
+    fn get(&self, path: &str) -> String {
+        let mut http = self.dial("admin");
+        http.say(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"));
+        let mut answer = String::new();
+        http.reader.read_to_string(&mut answer).expect("text");
+        answer
     }
 
     /// Begins a dialogue with the listener for other servers.

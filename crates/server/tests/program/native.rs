@@ -11,10 +11,17 @@ pub const PASSWORD: &str = "sesame street";
 
 impl Place {
     /// Runs a command as somebody who logs in.
-    fn as_user(&self, who: &str, words: &[&str]) -> serde_json::Value {
+    pub fn as_user(&self, who: &str, words: &[&str]) -> serde_json::Value {
         let words = [words, &["--user", who, "--password-file", "-", "--json"]].concat();
         let said = self.check_input(&words, &format!("{PASSWORD}\n"), "");
         serde_json::from_str(&said).unwrap_or_else(|error| panic!("{words:?}: {error} in {said:?}"))
+    }
+
+    /// Runs a command as somebody who logs in; it must fail with `expected` in its complaint.
+    pub fn fails_as_user(&self, who: &str, words: &[&str], expected: &str) {
+        let output = self.run(&[words, &["--user", who, "--password-file", "-"]].concat(), &format!("{PASSWORD}\n"));
+        let complaint = crate::text(&output.stderr);
+        assert!(!output.status.success() && complaint.contains(expected), "{words:?}: {complaint:?}");
     }
 
     pub fn options(&self, server: &Server) -> Options {
@@ -25,7 +32,7 @@ impl Place {
 }
 
 /// Does something with a client that has logged in.
-fn with_client<F: Future<Output = ()>>(place: &Place, server: &Server, who: &str, work: impl FnOnce(Client) -> F) {
+pub fn with_client<F: Future<Output = ()>>(place: &Place, server: &Server, who: &str, work: impl FnOnce(Client) -> F) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let options = place.options(server);
     runtime.block_on(async {
@@ -51,7 +58,7 @@ pub fn text(name: &str, text: &str) -> v1::Item {
     }
 }
 
-fn reason_of<T: std::fmt::Debug>(outcome: Result<T, client::Status>) -> (Code, String) {
+pub fn reason_of<T: std::fmt::Debug>(outcome: Result<T, client::Status>) -> (Code, String) {
     let status = outcome.expect_err("it must fail");
     (status.code(), client::reason(&status))
 }
@@ -68,7 +75,12 @@ fn notes_live_on_the_command_line() {
     let made = ann(&["note", "create", "plan.nsf", "Form=Task", "Subject=Paint", "Who=a", "Who=b", "Days:number=2"]);
     let unid = made["unid"].as_str().expect("it has one").to_owned();
     let read = ann(&["note", "get", "plan.nsf", &unid]);
-    assert_eq!(read["items"], json!({"Form": "Task", "Subject": "Paint", "Who": ["a", "b"], "Days": 2.0}));
+    let mut items = read["items"].clone();
+    let kept = items.as_object_mut().expect("a record");
+    assert_eq!(kept.remove("$UpdatedBy"), Some(json!(["CN=ann/O=acme.test"])), "who saves is noted down");
+    assert!(kept.remove("$Revisions").is_some_and(|times| times[0].is_string()));
+    assert_eq!(items, json!({"Form": "Task", "Subject": "Paint", "Who": ["a", "b"], "Days": 2.0}));
+    place.fails_as_user("ann", &["note", "set", "plan.nsf", &unid], "nothing to change");
     let saved = ann(&["note", "set", "plan.nsf", &unid, "Subject=Sand", "--remove", "Who", "--expect", "1"]);
     assert_eq!(saved["sequence"], json!(2));
     place.check_fails(
@@ -100,9 +112,12 @@ fn notes_live_on_the_command_line() {
     let address = server.listeners.get("native").expect("it listens").clone();
     let certificate = place.data().join("tls/certificate.pem").display().to_string();
     let elsewhere = ["--server", &address, "--certificate", &certificate];
-    let listed = place.as_user("bob@acme.test", &[&["db", "list"], &elsewhere[..]].concat());
-    let paths: Vec<&str> = listed.as_array().expect("a list").iter().filter_map(|row| row["path"].as_str()).collect();
-    assert!(paths.contains(&"mail/bob.nsf") && !paths.contains(&"plan.nsf"), "{paths:?}");
+    for where_to in [&elsewhere[..], &[]] {
+        let listed = place.as_user("bob@acme.test", &[&["db", "list"], where_to].concat());
+        let paths: Vec<&str> =
+            listed.as_array().expect("a list").iter().filter_map(|row| row["path"].as_str()).collect();
+        assert!(paths.contains(&"mail/bob.nsf") && !paths.contains(&"plan.nsf"), "{paths:?}");
+    }
     server.stop();
 }
 

@@ -1,9 +1,8 @@
 //! A running server: mail from end to end, signals, the administration port, and what a kill leaves.
 
-use std::io::Read;
-
 use rustix::process::Signal;
 use serde_json::json;
+use std::io::Read;
 
 use crate::{Place, collect, deliver};
 
@@ -105,16 +104,9 @@ fn health_and_statistics_are_told_on_the_administration_port() {
     let place = Place::with_people(&["ann@acme.test"]);
     let server = place.serve();
     deliver(&server, "ann@acme.test", "Subject: counted\r\n\r\n");
-    let get = |path: &str| {
-        let mut http = server.dial("admin");
-        http.say(&format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"));
-        let mut answer = String::new();
-        http.reader.read_to_string(&mut answer).expect("text");
-        answer
-    };
-    assert!(get("/health/live").starts_with("HTTP/1.1 200"));
-    assert!(get("/health/ready").ends_with("ready\n"));
-    let metrics = get("/metrics");
+    assert!(server.get("/health/live").starts_with("HTTP/1.1 200"));
+    assert!(server.get("/health/ready").ends_with("ready\n"));
+    let metrics = server.metrics();
     assert!(metrics.contains("doublet_connections_accepted_total{listener=\"smtp\"} 1\n"), "{metrics}");
     assert!(metrics.contains("doublet_pool_panicked_total 0\n"), "{metrics}");
     server.stop();

@@ -1,0 +1,392 @@
+//! Notes over the native protocol: what is deleted and comes back, profiles, saves that meet, attachments that break off, access lists, compression.
+
+use client::{Client, Code, v1};
+use serde_json::json;
+
+use crate::native::{PASSWORD, database, note, reason_of, text, with_client};
+use crate::{Place, Server};
+
+const PLAN: &str = "plan.nsf";
+
+/// Makes a database in which these people have these levels.
+fn plan(people: &[(&str, &str)]) -> (Place, Server) {
+    let addresses: Vec<String> = people.iter().map(|(name, _)| format!("{name}@acme.test")).collect();
+    let place = Place::with_people(&addresses.iter().map(String::as_str).collect::<Vec<_>>());
+    place.check(&["db", "create", PLAN], "was made");
+    place.check(&["db", "acl", PLAN, "settings", "--max-internet-access", "manager"], "");
+    for ((_, level), address) in people.iter().zip(&addresses) {
+        place.check(&["db", "acl", PLAN, "set", address, "--level", level], "");
+    }
+    let server = place.serve();
+    (place, server)
+}
+
+fn state() -> (Code, String) {
+    (Code::FailedPrecondition, "state".to_owned())
+}
+
+async fn create(client: &Client) -> v1::SavedNote {
+    let request = v1::CreateNoteRequest { database: database(PLAN), items: vec![text("A", "1")], ..Default::default() };
+    client.notes().create_note(request).await.expect("they may").into_inner()
+}
+
+#[test]
+fn what_is_deleted_comes_back_where_the_database_keeps_it() {
+    let (place, server) = plan(&[("ann", "editor"), ("bob", "author")]);
+    let soft = |number, soft, for_good| v1::DeleteNoteRequest {
+        database: database(PLAN),
+        note: note(number),
+        soft,
+        for_good,
+        ..Default::default()
+    };
+    let restore = |number| v1::RestoreNoteRequest { database: database(PLAN), note: note(number) };
+    with_client(&place, &server, "ann", |client| async move {
+        let made = create(&client).await.note_id;
+        let mut notes = client.notes();
+        assert_eq!(reason_of(notes.delete_note(soft(made, true, false)).await), state(), "nothing is kept here");
+        assert_eq!(reason_of(notes.delete_note(soft(made, true, true)).await).1, "invalid");
+        assert_eq!(reason_of(notes.restore_note(restore(made)).await), state(), "it is not deleted");
+        let reply = notes.delete_note(soft(made, false, false)).await.expect("an editor may").into_inner();
+        assert!(reply.deleted && !reply.soft);
+        assert_eq!(reason_of(notes.restore_note(restore(made)).await), (Code::NotFound, "not-found".to_owned()));
+    });
+    place.check(&["db", "set", PLAN, "--keep-deleted", "48h"], "");
+    let kept = &std::cell::Cell::new(0);
+    with_client(&place, &server, "ann", |client| async move {
+        let (first, second) = (create(&client).await, create(&client).await);
+        let mut notes = client.notes();
+        for saved in [&first, &second] {
+            let reply = notes.delete_note(soft(saved.note_id, true, false)).await.expect("it is kept").into_inner();
+            assert!(reply.deleted && reply.soft);
+        }
+        let open = v1::OpenNoteRequest { database: database(PLAN), note: note(first.note_id), ..Default::default() };
+        assert_eq!(reason_of(notes.open_note(open.clone()).await).1, "not-found");
+        let listed = |after| {
+            let names = vec!["A".to_owned()];
+            let items = Some(v1::ItemSelection { extent: 0, names });
+            let request = v1::ListDeletedNotesRequest { database: database(PLAN), limit: 1, after, items };
+            let mut notes = client.notes();
+            async move { notes.list_deleted_notes(request).await.expect("an editor may").into_inner() }
+        };
+        let page = listed(0).await;
+        let found = page.notes[0].note.clone().expect("it is told");
+        let header = found.header.expect("it is told");
+        assert_eq!((header.note_id, header.soft_deleted, found.items.len()), (first.note_id, true, 1));
+        assert!(page.notes[0].deleted_us > 0 && page.notes[0].deleted_by == "ann/acme.test", "{page:?}");
+        let page = listed(page.next).await;
+        assert_eq!(
+            page.notes[0].note.clone().and_then(|note| note.header).map(|header| header.note_id),
+            Some(second.note_id)
+        );
+        assert!(page.next == 0 || listed(page.next).await == v1::ListDeletedNotesReply::default());
+        let back = notes.restore_note(restore(first.note_id)).await.expect("it is kept").into_inner();
+        assert_eq!((back.note_id, back.unid), (first.note_id, first.unid));
+        assert!(back.sequence > first.sequence && back.modseq > first.modseq);
+        notes.open_note(open).await.expect("it is back");
+        for deleted in [true, false] {
+            let reply = notes.delete_note(soft(second.note_id, false, true)).await.expect("an editor may").into_inner();
+            assert_eq!((reply.deleted, reply.soft), (deleted, false), "for good, once");
+        }
+        assert_eq!(reason_of(notes.restore_note(restore(second.note_id)).await).1, "not-found");
+        notes.delete_note(soft(first.note_id, false, false)).await.expect("an editor may");
+        kept.set(first.note_id);
+    });
+    with_client(&place, &server, "bob", |client| async move {
+        let request = v1::ListDeletedNotesRequest { database: database(PLAN), ..Default::default() };
+        let listed = client.notes().list_deleted_notes(request).await.expect("an author may").into_inner();
+        assert_eq!(listed, v1::ListDeletedNotesReply::default(), "but may not restore what others wrote");
+        assert_eq!(reason_of(client.notes().restore_note(restore(kept.get())).await).0, Code::PermissionDenied);
+    });
+    let ann = |words: &[&str]| place.as_user("ann", words);
+    let deleted = ann(&["note", "deleted", PLAN, "--item", "A"]);
+    assert_eq!((deleted.as_array().map(Vec::len), &deleted[0]["A"]), (Some(1), &json!("1")));
+    let unid = deleted[0]["unid"].as_str().expect("a text").to_owned();
+    assert_eq!(ann(&["note", "restore", PLAN, &unid])["unid"], json!(unid));
+    ann(&["note", "delete", PLAN, &unid, "--soft"]);
+    ann(&["note", "delete", PLAN, &unid, "--for-good"]);
+    assert_eq!(ann(&["note", "deleted", PLAN]), json!([]));
+    place.fails_as_user("ann", &["note", "restore", PLAN, &unid], "that can be restored");
+    server.stop();
+}
+
+#[test]
+fn profiles_are_found_by_name_and_user() {
+    let (place, server) = plan(&[("ann", "author"), ("bob", "author"), ("eve", "editor")]);
+    let open = |user: &str| v1::OpenProfileRequest {
+        database: database(PLAN),
+        profile: "settings".to_owned(),
+        user: user.to_owned(),
+        items: Some(v1::ItemSelection { extent: 1, names: Vec::new() }),
+    };
+    let update = |user: &str, value: &str, expected_sequence| v1::UpdateProfileRequest {
+        database: database(PLAN),
+        profile: "Settings".to_owned(),
+        user: user.to_owned(),
+        items: vec![text("Colour", value)],
+        expected_sequence,
+        ..Default::default()
+    };
+    with_client(&place, &server, "ann", |client| async move {
+        let mut notes = client.notes();
+        assert_eq!(reason_of(notes.open_profile(open("")).await), (Code::NotFound, "not-found".to_owned()));
+        let shared = notes.update_profile(update("", "red", 0)).await.expect("an author makes it").into_inner();
+        let own = notes.update_profile(update("ann", "blue", 0)).await.expect("it is hers").into_inner();
+        assert_ne!(shared.note_id, own.note_id);
+        // However she is called, the profile is the same one.
+        for name in ["ann@acme.test", "CN=ann/O=acme.test", "ANN/Acme.Test"] {
+            let found = notes.open_profile(open(name)).await.expect("it is there").into_inner();
+            assert_eq!(found.header.as_ref().map(|header| header.note_id), Some(own.note_id), "{name}");
+            assert!(found.items.contains(&text("Colour", "blue")), "{found:?}");
+        }
+        let refused = reason_of(notes.update_profile(update("ann", "green", 7)).await);
+        assert_eq!(refused, (Code::Aborted, "conflict".to_owned()));
+        let saved = notes.update_profile(update("ann", "green", 1)).await.expect("nobody came between").into_inner();
+        assert_eq!((saved.note_id, saved.sequence), (own.note_id, 2));
+        let absent = v1::UpdateProfileRequest { profile: "Other".to_owned(), ..update("ann", "x", 1) };
+        assert_eq!(reason_of(notes.update_profile(absent).await).1, "conflict", "there is none to have been read");
+        let author = (Code::PermissionDenied, "author".to_owned());
+        assert_eq!(reason_of(notes.update_profile(update("bob", "red", 0)).await), author);
+        assert_eq!(reason_of(notes.update_profile(update("", "blue", 0)).await), author, "shared: like a document");
+    });
+    with_client(&place, &server, "eve", |client| async move {
+        let mut notes = client.notes();
+        let saved = notes.update_profile(update("ann", "grey", 2)).await.expect("an editor may").into_inner();
+        assert_eq!(saved.sequence, 3);
+        let by_number = note(saved.note_id);
+        let direct = v1::UpdateNoteRequest { database: database(PLAN), note: by_number, ..Default::default() };
+        assert_eq!(reason_of(notes.update_note(direct).await).1, "invalid", "by its name alone");
+        let delete = |user: &str| {
+            let user = user.to_owned();
+            v1::DeleteProfileRequest { database: database(PLAN), profile: "SETTINGS".to_owned(), user }
+        };
+        for deleted in [true, false] {
+            let reply = notes.delete_profile(delete("")).await.expect("an editor may").into_inner();
+            assert_eq!(reply.deleted, deleted);
+        }
+        assert_eq!(reason_of(notes.open_profile(open("")).await).1, "not-found");
+        notes.open_profile(open("ann")).await.expect("hers is still there");
+    });
+    let ann = |words: &[&str]| place.as_user("ann", words);
+    let which = ["note", "profile", "get", PLAN, "Settings", "--own"];
+    assert_eq!(ann(&which)["items"]["Colour"], json!("grey"));
+    ann(&["note", "profile", "set", PLAN, "Settings", "--own", "Size:number=3", "--remove", "Colour"]);
+    let items = ann(&which)["items"].clone();
+    assert_eq!((&items["Size"], items.get("Colour")), (&json!(3.0), None));
+    ann(&["note", "profile", "delete", PLAN, "Settings", "--of", "ann@acme.test"]);
+    place.fails_as_user("ann", &which, "the profile \"Settings\" does not exist");
+    assert_eq!(ann(&["note", "list", PLAN]), json!([]), "profiles are no documents");
+    server.stop();
+}
+
+#[test]
+fn of_those_who_save_at_once_one_wins_each_sequence() {
+    let (place, server) = plan(&[("ann", "editor"), ("bob", "editor"), ("eve", "editor")]);
+    let options = place.options(&server);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let mut clients = Vec::new();
+        for name in ["ann", "bob", "eve"] {
+            let client = Client::connect(&options).await.expect("the server is there");
+            client.login(name, PASSWORD).await.expect("the password is right");
+            clients.push(client);
+        }
+        let made = create(&clients[0]).await;
+        let mut wins = [0; 3];
+        for sequence in 1..=25_u32 {
+            let saves = clients.iter().enumerate().map(|(number, client)| {
+                let (client, unid) = (client.clone(), made.unid.clone());
+                let request = v1::UpdateNoteRequest {
+                    database: database(PLAN),
+                    note: note(made.note_id),
+                    expected_sequence: sequence,
+                    items: vec![text("A", &format!("{number} {sequence}"))],
+                    ..Default::default()
+                };
+                tokio::spawn(async move {
+                    match client.notes().update_note(request).await {
+                        Ok(saved) => {
+                            assert_eq!(saved.into_inner().sequence, sequence + 1);
+                            true
+                        }
+                        Err(status) => {
+                            let detail = client::details::detail(&status).expect("it is told").detail;
+                            let (expected_sequence, found_sequence) = (sequence, sequence + 1);
+                            let expected = v1::error_detail::Conflict { unid, expected_sequence, found_sequence };
+                            assert_eq!(detail, Some(v1::error_detail::Detail::Conflict(expected)));
+                            assert_eq!(status.code(), Code::Aborted);
+                            false
+                        }
+                    }
+                })
+            });
+            let mut won = Vec::new();
+            for (number, save) in saves.collect::<Vec<_>>().into_iter().enumerate() {
+                won.extend(save.await.expect("it does not panic").then_some(number));
+            }
+            assert_eq!(won.len(), 1, "one wins sequence {sequence}");
+            wins[won[0]] += 1;
+            let open = v1::OpenNoteRequest {
+                database: database(PLAN),
+                note: note(made.note_id),
+                items: Some(v1::ItemSelection { extent: 0, names: vec!["A".to_owned()] }),
+                ..Default::default()
+            };
+            let found = clients[0].notes().open_note(open).await.expect("it is there").into_inner();
+            assert_eq!(found.items, [text("A", &format!("{} {sequence}", won[0]))], "the winner's is there");
+        }
+        assert_eq!(wins.iter().sum::<u32>(), 25);
+    });
+    server.stop();
+}
+
+fn header(number: u32, length_bytes: u64) -> v1::AttachFileRequest {
+    let header = v1::attach_file_request::Header {
+        database: database(PLAN),
+        note: note(number),
+        file_name: "plan.bin".to_owned(),
+        length_bytes,
+        ..Default::default()
+    };
+    v1::AttachFileRequest { part: Some(v1::attach_file_request::Part::Header(header)) }
+}
+
+fn piece() -> v1::AttachFileRequest {
+    v1::AttachFileRequest { part: Some(v1::attach_file_request::Part::Content(vec![7; 256 << 10])) }
+}
+
+async fn open_database(client: &Client) -> v1::Database {
+    let request = v1::OpenDatabaseRequest { database: database(PLAN) };
+    client.databases().open_database(request).await.expect("hers").into_inner()
+}
+
+#[test]
+fn an_attachment_that_breaks_off_leaves_nothing() {
+    let (place, server) = plan(&[("ann", "editor")]);
+    let options = place.options(&server);
+    with_client(&place, &server, "ann", |client| async move {
+        let made = create(&client).await.note_id;
+        let before = open_database(&client).await;
+        // The connection is gone after some pieces.
+        let other = Client::connect(&options).await.expect("the server is there");
+        other.login("ann", PASSWORD).await.expect("the password is right");
+        let (pieces, said) = client::outgoing(1);
+        let mut notes = other.notes();
+        let call = tokio::spawn(async move { notes.attach_file(said).await });
+        assert!(pieces.send(header(made, 100 << 18)).await);
+        for _ in 0..20 {
+            assert!(pieces.send(piece()).await, "the server takes them as they come");
+        }
+        call.abort();
+        assert!(call.await.expect_err("it was cut off").is_cancelled());
+        drop((pieces, other));
+        // The stream ends in order, and too early, or goes on too long.
+        for count in [0, 1, 3] {
+            let messages = std::iter::once(header(made, 2 << 18)).chain((0..count).map(|_| piece()));
+            let refused = reason_of(client.notes().attach_file(client::saying(messages)).await);
+            assert_eq!(refused, (Code::InvalidArgument, "invalid".to_owned()), "{count}");
+        }
+        let open = v1::OpenNoteRequest {
+            database: database(PLAN),
+            note: note(made),
+            items: Some(v1::ItemSelection { extent: 2, names: Vec::new() }),
+            ..Default::default()
+        };
+        let found = client.notes().open_note(open).await.expect("it is there").into_inner();
+        assert_eq!(found.header.map(|header| header.sequence), Some(1));
+        assert!(found.items.iter().all(|item| item.name != "$FILE"));
+        let after = open_database(&client).await;
+        assert_eq!((after.modseq, after.size_bytes), (before.modseq, before.size_bytes));
+        let whole = [header(made, 2 << 18), piece(), piece()];
+        let saved = client.notes().attach_file(client::saying(whole)).await.expect("it is whole").into_inner();
+        assert_eq!(saved.sequence, 2);
+    });
+    assert_eq!(place.json(&["blobs"])["count"], json!(1), "the one that came as a whole");
+    server.stop();
+}
+
+#[test]
+fn access_lists_are_changed_by_managers_alone() {
+    let (place, server) = plan(&[("ann", "manager"), ("bob", "designer")]);
+    let get = || v1::GetAclRequest { database: database(PLAN) };
+    let set = |acl: v1::Acl, expected_sequence| v1::SetAclRequest {
+        database: database(PLAN),
+        acl: Some(acl),
+        expected_sequence,
+    };
+    with_client(&place, &server, "bob", |client| async move {
+        let mut databases = client.databases();
+        let acl = databases.get_acl(get()).await.expect("a reader may").into_inner();
+        let status = databases.set_acl(set(acl.clone(), acl.sequence)).await.expect_err("a designer may not");
+        let (needed, has) = (v1::AccessLevel::Manager.into(), v1::AccessLevel::Designer.into());
+        let told = client::details::detail(&status).and_then(|detail| detail.detail);
+        let denied = v1::error_detail::AccessDenied { needed, has };
+        assert_eq!(told, Some(v1::error_detail::Detail::AccessDenied(denied)));
+        assert_eq!(status.code(), Code::PermissionDenied);
+    });
+    with_client(&place, &server, "ann", |client| async move {
+        let mut databases = client.databases();
+        let before = databases.get_acl(get()).await.expect("a manager may").into_inner();
+        let mut acl = before.clone();
+        acl.roles.push("[Crew]".to_owned());
+        for entry in acl.entries.iter_mut().filter(|entry| entry.name == "CN=bob/O=acme.test") {
+            entry.level = v1::AccessLevel::Reader.into();
+            entry.roles.push("[Crew]".to_owned());
+        }
+        let saved = databases.set_acl(set(acl.clone(), before.sequence)).await.expect("a manager may").into_inner();
+        assert_eq!(saved, v1::Acl { sequence: before.sequence + 1, ..acl.clone() });
+        assert_eq!(databases.get_acl(get()).await.expect("a manager may").into_inner(), saved);
+        let stale = reason_of(databases.set_acl(set(acl.clone(), before.sequence)).await);
+        assert_eq!(stale, (Code::Aborted, "conflict".to_owned()));
+        acl.entries.retain(|entry| entry.level() != v1::AccessLevel::Manager);
+        let nobody = reason_of(databases.set_acl(set(acl.clone(), 0)).await);
+        assert_eq!(nobody, (Code::InvalidArgument, "invalid".to_owned()), "somebody must keep it");
+        acl.entries.clone_from(&before.entries);
+        acl.entries.push(before.entries[0].clone());
+        assert_eq!(reason_of(databases.set_acl(set(acl, 0)).await).0, Code::InvalidArgument, "no name twice");
+    });
+    let acl = place.json(&["db", "acl", PLAN, "list"]).to_string();
+    assert!(acl.contains("[Crew]"), "{acl}");
+    place.fails_as_user("bob", &["note", "create", PLAN, "A=b"], "no Author access to plan.nsf");
+    server.stop();
+}
+
+#[test]
+fn messages_are_compressed_both_ways_and_bombs_are_refused() {
+    let (place, server) = plan(&[("ann", "editor")]);
+    let options = client::Options { compression: true, ..place.options(&server) };
+    with_client(&place, &server, "ann", |plain| async move {
+        let packed = Client::connect(&options).await.expect("the server is there");
+        packed.login("ann", PASSWORD).await.expect("the password is right");
+        let long = text("A", &"all work and no play ".repeat(20_000));
+        let create = |item: &v1::Item| v1::CreateNoteRequest {
+            database: database(PLAN),
+            items: vec![item.clone()],
+            ..Default::default()
+        };
+        let made = packed.notes().create_note(create(&long)).await.expect("an editor may").into_inner();
+        let open = v1::OpenNoteRequest {
+            database: database(PLAN),
+            note: note(made.note_id),
+            items: Some(v1::ItemSelection { extent: 0, names: vec!["A".to_owned()] }),
+            ..Default::default()
+        };
+        let unpacked = plain.notes().open_note(open.clone()).await.expect("it is there");
+        assert!(unpacked.metadata().get("grpc-encoding").is_none_or(|encoding| encoding == "identity"));
+        assert_eq!(unpacked.into_inner().items, std::slice::from_ref(&long));
+        let reply = packed.notes().open_note(open).await.expect("it is there");
+        assert_eq!(reply.metadata().get("grpc-encoding").and_then(|encoding| encoding.to_str().ok()), Some("gzip"));
+        assert_eq!(reply.into_inner().items, [long]);
+        // Small on the way, and larger than a message may be.
+        let bomb = text("A", &"x".repeat(64 << 20));
+        let mut notes = packed.notes().max_encoding_message_size(128 << 20);
+        let status = notes.create_note(create(&bomb)).await.expect_err("it is too large");
+        assert!(matches!(status.code(), Code::OutOfRange | Code::ResourceExhausted), "{status}");
+        let mut notes = plain.notes().max_encoding_message_size(128 << 20);
+        let status = notes.create_note(create(&bomb)).await.expect_err("it is too large");
+        assert!(!status.message().contains("at most 0"), "{status}");
+        packed.sessions().get_session(v1::GetSessionRequest {}).await.expect("the connection lives on");
+    });
+    server.stop();
+}

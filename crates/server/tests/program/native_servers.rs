@@ -1,0 +1,92 @@
+//! Servers that call over the native protocol: mutual TLS, by the roots of `tls.peers`.
+
+use client::{Client, Code, Trust, v1};
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
+
+use crate::native::{database, reason_of};
+use crate::{Place, Server};
+
+/// A root that signs servers.
+struct Root {
+    issuer: Issuer<'static, KeyPair>,
+    pem: String,
+}
+
+impl Root {
+    fn new(name: &str) -> Self {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(Vec::new()).expect("a name makes a certificate");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name = named(&[(DnType::CommonName, name)]);
+        let pem = params.self_signed(&key).expect("it signs itself").pem();
+        Self { issuer: Issuer::new(params, key), pem }
+    }
+
+    /// Gives the certificate of a server, and its key.
+    fn sign(&self, dns: &str, name: &[(DnType, &str)]) -> (String, String) {
+        let key = KeyPair::generate().expect("a key");
+        let mut params = CertificateParams::new(vec![dns.to_owned()]).expect("a name makes a certificate");
+        params.distinguished_name = named(name);
+        (params.signed_by(&key, &self.issuer).expect("it signs").pem(), key.serialize_pem())
+    }
+}
+
+fn named(parts: &[(DnType, &str)]) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    for (kind, text) in parts {
+        name.push(kind.clone(), *text);
+    }
+    name
+}
+
+/// Connects with a certificate of our own; the server's is the one that it has made.
+async fn connect(place: &Place, server: &Server, (chain, key): &(String, String)) -> Result<Client, client::Error> {
+    let made = std::fs::read(place.data().join("tls/certificate.pem")).expect("the server has made it");
+    let trust = Trust::mutual(&made, chain.as_bytes(), key.as_bytes())?;
+    let address = server.listeners.get("native").expect("it listens");
+    let server_name = Some("mail.acme.test".to_owned());
+    Client::connect(&client::Options { server_name, ..client::Options::new(address, trust) }).await
+}
+
+async fn open(client: &Client, path: &str) -> Result<v1::Database, client::Status> {
+    let request = v1::OpenDatabaseRequest { database: database(path) };
+    client.databases().open_database(request).await.map(client::Response::into_inner)
+}
+
+#[test]
+fn servers_call_with_certificates_that_a_root_has_signed() {
+    let mut place = Place::with_people(&["ann@acme.test"]);
+    let (root, stranger) = (Root::new("Our root"), Root::new("Our root"));
+    std::fs::write(place.path("peers.pem"), &root.pem).expect("there is room");
+    for key in ["tls.peers", "router.roots"] {
+        place.options.extend(["--set".to_owned(), format!("{key}={}", place.path("peers.pem").display())]);
+    }
+    place.check(&["db", "create", "plan.nsf"], "was made");
+    place.check(&["db", "acl", "plan.nsf", "set", "Hub/Acme", "--kind", "server", "--level", "editor"], "");
+    let server = place.serve();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let name = [(DnType::CommonName, "Hub"), (DnType::OrganizationName, "Acme")];
+        let hub = connect(&place, &server, &root.sign("hub.acme.test", &name)).await.expect("a root has signed it");
+        let opened = open(&hub, "plan.nsf").await.expect("the list has it");
+        assert_eq!(opened.rights.map(|rights| rights.level()), Some(v1::AccessLevel::Editor));
+        let session = hub.sessions().get_session(v1::GetSessionRequest {}).await.expect("it needs none").into_inner();
+        assert_eq!(session.name, "CN=Hub/O=Acme");
+        assert_eq!(reason_of(open(&hub, "mail/ann.nsf").await), (Code::PermissionDenied, "access".to_owned()));
+        let other = connect(&place, &server, &root.sign("spoke.acme.test", &[])).await.expect("a root has signed it");
+        assert_eq!(reason_of(open(&other, "plan.nsf").await).1, "access", "the list has another one");
+        // Same names, another root: the handshake ends, or the first call does.
+        let refused = match connect(&place, &server, &stranger.sign("hub.acme.test", &name)).await {
+            Err(client::Error::Tls { .. }) => true,
+            Err(error) => panic!("{error}"),
+            Ok(client) => open(&client, "plan.nsf").await.is_err_and(|status| client::reason(&status).is_empty()),
+        };
+        assert!(refused, "nobody has signed it whom the server trusts");
+        // People go on without a certificate.
+        let client = Client::connect(&place.options(&server)).await.expect("the server is there");
+        client.login("ann", crate::native::PASSWORD).await.expect("the password is right");
+    });
+    let address = server.listeners.get("native").expect("it listens");
+    place.fails_as_user("ann", &["db", "list", "--server", address], "give a copy of it");
+    server.stop();
+}

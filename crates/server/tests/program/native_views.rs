@@ -1,0 +1,309 @@
+//! Views over the native protocol: a library with categories and totals, read as a client reads it; what is hidden; an index that is built.
+
+use client::{Client, Code, v1};
+
+use crate::native::{database, note, reason_of, text, with_client};
+use crate::{Place, Server};
+
+const LIBRARY: &str = "library.nsf";
+
+fn view(name: &str) -> Option<v1::ViewKey> {
+    Some(v1::ViewKey { key: Some(v1::view_key::Key::Name(name.to_owned())) })
+}
+
+fn by_category() -> v1::ReadEntriesRequest {
+    v1::ReadEntriesRequest {
+        database: database(LIBRARY),
+        view: view("By Category"),
+        navigator: v1::Navigator::NextExpanded.into(),
+        count: 1_000,
+        mask: Some(v1::ReadMask {
+            unid: true,
+            counts: true,
+            unread: true,
+            position: true,
+            values: true,
+            row: true,
+            ..v1::ReadMask::default()
+        }),
+        ..v1::ReadEntriesRequest::default()
+    }
+}
+
+/// Makes a library in which ann is an editor and bob a reader.
+fn library() -> (Place, Server) {
+    let place = Place::with_people(&["ann@acme.test", "bob@acme.test"]);
+    place.check(&["db", "create", LIBRARY, "--template", "document-library"], "was made");
+    place.check(&["db", "acl", LIBRARY, "set", "ann@acme.test", "--level", "editor"], "");
+    place.check(&["db", "acl", LIBRARY, "set", "bob@acme.test", "--level", "reader"], "");
+    let server = place.serve();
+    (place, server)
+}
+
+fn texts(name: &str, values: &[&str]) -> v1::Item {
+    let list = v1::TextList { values: values.iter().map(|text| (*text).to_owned()).collect() };
+    v1::Item { value: Some(v1::Value { kind: Some(v1::value::Kind::TextList(list)) }), ..text(name, "") }
+}
+
+fn of_text(text: &str) -> v1::Value {
+    v1::Value { kind: Some(v1::value::Kind::Text(text.to_owned())) }
+}
+
+async fn create(client: &Client, title: &str, categories: &[&str], more: Vec<v1::Item>) -> u32 {
+    let mut items = vec![text("Form", "Document"), text("Subject", title), texts("Categories", categories)];
+    items.extend(more);
+    let request = v1::CreateNoteRequest { database: database(LIBRARY), items, ..Default::default() };
+    client.notes().create_note(request).await.expect("an editor may").into_inner().note_id
+}
+
+async fn open(client: &Client, name: &str) -> v1::Collection {
+    let request = v1::OpenCollectionRequest { database: database(LIBRARY), view: view(name) };
+    client.views().open_collection(request).await.expect("a reader may").into_inner()
+}
+
+async fn read(client: &Client, request: v1::ReadEntriesRequest) -> v1::ReadEntriesReply {
+    client.views().read_entries(request).await.expect("a reader may").into_inner()
+}
+
+fn number(value: &v1::Value) -> f64 {
+    match value.kind {
+        Some(v1::value::Kind::Number(number)) => number,
+        _ => panic!("{value:?} is no number"),
+    }
+}
+
+fn place_of(entry: &v1::Entry) -> String {
+    let levels = entry.position.as_ref().map(|position| position.levels.iter().map(u32::to_string).collect::<Vec<_>>());
+    levels.unwrap_or_default().join(".")
+}
+
+/// Writes entries down: place, and title or category.
+fn lines(entries: &[v1::Entry]) -> Vec<String> {
+    let title = |entry: &v1::Entry| match entry.values.get(1).and_then(|value| value.kind.as_ref()) {
+        Some(v1::value::Kind::Text(title)) => title.clone(),
+        _ => format!("[{}]", entry.name),
+    };
+    entries.iter().map(|entry| format!("{} {}", place_of(entry), title(entry))).collect()
+}
+
+/// Four documents in two categories, one of them in both.
+async fn fill(client: &Client) -> [u32; 4] {
+    [
+        create(client, "Axe", &["Tools"], Vec::new()).await,
+        create(client, "Brush", &["Paint"], Vec::new()).await,
+        create(client, "Can", &["Paint", "Tools"], Vec::new()).await,
+        create(client, "Drill", &["Tools"], Vec::new()).await,
+    ]
+}
+
+const ALL: [&str; 7] = ["1 [Paint]", "1.1 Brush", "1.2 Can", "2 [Tools]", "2.1 Axe", "2.2 Can", "2.3 Drill"];
+
+#[test]
+fn a_view_is_read_by_pages_with_totals_and_counts() {
+    let (place, server) = library();
+    with_client(&place, &server, "ann", |client| async move {
+        fill(&client).await;
+        let opened = open(&client, "By Category").await;
+        assert_eq!((opened.documents, opened.entries, opened.late, opened.build), (5, 7, false, None));
+        let all = read(&client, by_category()).await;
+        assert_eq!((lines(&all.entries), all.more), (ALL.map(str::to_owned).to_vec(), false));
+        for category in all.entries.iter().filter(|entry| entry.category) {
+            let within = |entry: &&v1::Entry| entry.level == 1 && place_of(entry).starts_with(&place_of(category));
+            let documents: Vec<&v1::Entry> = all.entries.iter().filter(within).collect();
+            let total: f64 = documents.iter().map(|entry| number(&entry.values[2])).sum();
+            assert_eq!(number(&category.values[2]), total, "{category:?}");
+            let counts = (category.siblings, category.children, category.descendants);
+            assert_eq!(counts, (2, documents.len() as u64, documents.len() as u64));
+        }
+        let rows: Vec<u64> = all.entries.iter().map(|entry| entry.row).collect();
+        assert_eq!(rows, (1..=7).collect::<Vec<_>>());
+        // By pages of two the same comes.
+        let (mut paged, mut page) = (Vec::new(), v1::ReadEntriesRequest { count: 2, ..by_category() });
+        loop {
+            let reply = read(&client, page.clone()).await;
+            assert!(reply.entries.len() <= 2);
+            paged.extend(reply.entries);
+            if !reply.more {
+                break;
+            }
+            page.start_key = reply.next;
+        }
+        assert_eq!(paged, all.entries);
+        // Backwards from the end, from a place, and from a row.
+        let last = v1::ReadEntriesRequest {
+            skip_navigator: v1::Navigator::Next.into(),
+            skip_count: u32::MAX,
+            navigator: v1::Navigator::Prev.into(),
+            count: 2,
+            ..by_category()
+        };
+        assert_eq!(lines(&read(&client, last).await.entries), ["2.3 Drill", "2.2 Can"]);
+        let levels = vec![2, 2];
+        let there = v1::ReadEntriesRequest { start: Some(v1::Tumbler { levels }), count: 1, ..by_category() };
+        assert_eq!(lines(&read(&client, there).await.entries), ["2.2 Can"]);
+        let fourth = v1::ReadEntriesRequest { start_row: 4, count: 1, ..by_category() };
+        assert_eq!(lines(&read(&client, fourth).await.entries), ["2 [Tools]"]);
+        let zero = v1::ReadEntriesRequest { start: Some(v1::Tumbler { levels: vec![0] }), ..by_category() };
+        assert_eq!(reason_of(client.views().read_entries(zero).await), (Code::InvalidArgument, "invalid".to_owned()));
+        let deep = v1::ReadEntriesRequest { start: Some(v1::Tumbler { levels: vec![1; 64] }), ..by_category() };
+        assert_eq!(reason_of(client.views().read_entries(deep).await), (Code::ResourceExhausted, "limit".to_owned()));
+    });
+    server.stop();
+}
+
+#[test]
+fn what_is_collapsed_is_the_clients_and_masks_say_what_is_told() {
+    let (place, server) = library();
+    with_client(&place, &server, "ann", |client| async move {
+        let [axe, ..] = fill(&client).await;
+        open(&client, "By Category").await;
+        let shown = |collapsed, exceptions: &[&[u32]]| {
+            let exceptions = exceptions.iter().map(|levels| v1::Tumbler { levels: levels.to_vec() }).collect();
+            let expansion = Some(v1::Expansion { collapsed, exceptions });
+            let request = v1::ReadEntriesRequest { expansion, ..by_category() };
+            let client = client.clone();
+            async move { lines(&read(&client, request).await.entries) }
+        };
+        assert_eq!(shown(true, &[]).await, ["1 [Paint]", "2 [Tools]"]);
+        assert_eq!(shown(true, &[&[1]]).await, ["1 [Paint]", "1.1 Brush", "1.2 Can", "2 [Tools]"]);
+        assert_eq!(shown(false, &[&[2]]).await, ["1 [Paint]", "1.1 Brush", "1.2 Can", "2 [Tools]"]);
+        // Without a mask an entry has its note and its key, and nothing that costs.
+        let bare = read(&client, v1::ReadEntriesRequest { mask: None, start_row: 5, count: 1, ..by_category() }).await;
+        let entry = &bare.entries[0];
+        assert_eq!((entry.note_id, entry.level, entry.key.is_empty()), (axe, 1, false));
+        let unsaid = v1::Entry { note_id: axe, level: 1, key: entry.key.clone(), ..v1::Entry::default() };
+        assert_eq!(*entry, unsaid);
+        let masked = |mask| {
+            let request = v1::ReadEntriesRequest { mask: Some(mask), start_row: 5, count: 1, ..by_category() };
+            let client = client.clone();
+            async move { read(&client, request).await.entries.remove(0) }
+        };
+        assert_eq!(masked(v1::ReadMask { unid: true, ..Default::default() }).await.unid.len(), 16);
+        assert_eq!(masked(v1::ReadMask { counts: true, ..Default::default() }).await.siblings, 3);
+        assert_eq!(masked(v1::ReadMask { row: true, ..Default::default() }).await.row, 5);
+        assert_eq!(place_of(&masked(v1::ReadMask { position: true, ..Default::default() }).await), "2.1");
+        assert_eq!(masked(v1::ReadMask { values: true, ..Default::default() }).await.values.len(), 3);
+        let unread = || masked(v1::ReadMask { unread: true, ..Default::default() });
+        assert!(unread().await.unread, "she has not read what she made over the protocol");
+        let notes = note(axe).into_iter().collect();
+        let mark = v1::MarkNotesRequest { database: database(LIBRARY), notes, unread: false };
+        client.notes().mark_notes(mark).await.expect("a reader may");
+        assert!(!unread().await.unread);
+        let navigator = v1::Navigator::NextUnread.into();
+        let next = v1::ReadEntriesRequest { start_row: 5, skip_navigator: navigator, skip_count: 1, ..by_category() };
+        assert_eq!(lines(&read(&client, v1::ReadEntriesRequest { count: 1, ..next }).await.entries), ["2.2 Can"]);
+    });
+    server.stop();
+}
+
+#[test]
+fn entries_are_found_by_keys_by_their_beginnings_and_by_ranges() {
+    let (place, server) = library();
+    with_client(&place, &server, "ann", |client| async move {
+        fill(&client).await;
+        open(&client, "By Category").await;
+        let find = |keys: &[&str], partial, to: &[&str]| {
+            let request = v1::FindByKeyRequest {
+                database: database(LIBRARY),
+                view: view("By Category"),
+                collation: 0,
+                keys: keys.iter().map(|key| of_text(key)).collect(),
+                partial,
+                to_keys: to.iter().map(|key| of_text(key)).collect(),
+            };
+            let client = client.clone();
+            async move { client.views().find_by_key(request).await.map(client::Response::into_inner) }
+        };
+        let found = |reply: Result<v1::FindByKeyReply, client::Status>| {
+            let reply = reply.expect("the key is right");
+            let levels = reply.position.map(|position| position.levels).unwrap_or_default();
+            assert_eq!(reply.key.is_empty(), reply.matches == 0);
+            (levels, reply.matches)
+        };
+        // A category comes with its row.
+        assert_eq!(found(find(&["tools"], false, &[]).await), (vec![2], 4));
+        assert_eq!(found(find(&["Tools", "Can"], false, &[]).await), (vec![2, 2], 1));
+        assert_eq!(found(find(&["Tools", "D"], true, &[]).await), (vec![2, 3], 1));
+        assert_eq!(found(find(&["Tools", "D"], false, &[]).await), (Vec::new(), 0));
+        assert_eq!(found(find(&["Tools", "Axe"], false, &["Tools", "Can"]).await), (vec![2, 1], 2));
+        assert_eq!(found(find(&["Paint", "Can"], false, &["Tools", "Axe"]).await), (vec![1, 2], 3));
+        assert_eq!(found(find(&["Tools"], false, &["Paint"]).await), (Vec::new(), 0), "the other way round");
+        let invalid = (Code::InvalidArgument, "invalid".to_owned());
+        assert_eq!(reason_of(find(&["T"], true, &["U"]).await), invalid);
+        assert_eq!(reason_of(find(&[], false, &[]).await), invalid);
+        assert_eq!(reason_of(find(&["a", "b", "c"], false, &[]).await), invalid, "two columns are sorted");
+        let many = vec!["x"; 65];
+        assert_eq!(reason_of(find(&["a"], false, &many).await), (Code::ResourceExhausted, "limit".to_owned()));
+    });
+    let ann = |words: &[&str]| place.as_user("ann", words);
+    let places = |found: serde_json::Value| -> Vec<String> {
+        let rows = found.as_array().expect("a list").iter();
+        rows.map(|row| row["place"].as_str().expect("a text").to_owned()).collect()
+    };
+    assert_eq!(places(ann(&["view", "find", LIBRARY, "By Category", "Paint"])), ["1", "1.1", "1.2"]);
+    let range = ["view", "find", LIBRARY, "By Category", "Tools", "Can", "--to", "Tools", "--to", "Drill"];
+    assert_eq!(places(ann(&range)), ["2.2", "2.3"]);
+    assert_eq!(places(ann(&["view", "find", LIBRARY, "By Category", "To", "--partial", "--limit", "1"])), ["2"]);
+    assert_eq!(places(ann(&["view", "find", LIBRARY, "By Category", "Zork"])), [""; 0]);
+    place.fails_as_user("ann", &["view", "entries", LIBRARY, "Zork"], "the view or folder \"Zork\" does not exist");
+    server.stop();
+}
+
+#[test]
+fn what_readers_items_hide_is_not_counted() {
+    let (place, server) = library();
+    with_client(&place, &server, "ann", |client| async move {
+        fill(&client).await;
+        let flags = Some(v1::ItemFlags { summary: true, readers: true, names: true, ..Default::default() });
+        let only_ann = v1::Item { flags, ..text("Readers", "CN=ann/O=acme.test") };
+        create(&client, "Dagger", &["Tools", "Weapons"], vec![only_ann]).await;
+        assert_eq!(open(&client, "By Category").await.documents, 7);
+        let all = read(&client, by_category()).await;
+        assert_eq!((all.entries[3].descendants, all.entries.len()), (4, 10));
+    });
+    with_client(&place, &server, "bob", |client| async move {
+        let opened = open(&client, "By Category").await;
+        assert_eq!((opened.documents, opened.entries), (5, 7));
+        let all = read(&client, by_category()).await;
+        assert_eq!(lines(&all.entries), ALL, "the category that has nothing else is not there");
+        let tools = &all.entries[3];
+        assert_eq!((tools.children, tools.descendants), (3, 3));
+        let sizes: f64 = all.entries[4..].iter().map(|entry| number(&entry.values[2])).sum();
+        assert_eq!(number(&tools.values[2]), sizes);
+        assert_eq!(all.entries[6].row, 7);
+        let keys = vec![of_text("Tools")];
+        let find =
+            v1::FindByKeyRequest { database: database(LIBRARY), view: view("By Category"), keys, ..Default::default() };
+        assert_eq!(client.views().find_by_key(find).await.expect("a reader may").into_inner().matches, 4);
+    });
+    server.stop();
+}
+
+#[test]
+fn the_index_of_a_large_new_view_is_built_by_the_update_task() {
+    let mut place = Place::with_people(&["ann@acme.test"]);
+    // So nothing but the opening asks for it.
+    place.options.extend(["--set".to_owned(), "views.suppression_time=1h".to_owned()]);
+    place.check(&["db", "create", LIBRARY, "--template", "document-library"], "was made");
+    place.check(&["db", "acl", LIBRARY, "set", "ann@acme.test", "--level", "reader"], "");
+    let rows: String = (0..2_500).map(|row| format!("Title {row},Category {}\n", row % 10)).collect();
+    std::fs::write(place.path("rows.csv"), format!("Subject,Categories\n{rows}")).expect("there is room");
+    place.check(&["db", "import", LIBRARY, "rows.csv", "--form", "Document"], "2500");
+    let server = place.serve();
+    with_client(&place, &server, "ann", |client| async move {
+        for name in ["By Category", "By Status", "All Documents"] {
+            // A slow machine may need more than the two seconds of one call.
+            let opened = loop {
+                let opened = open(&client, name).await;
+                if !opened.late {
+                    break opened;
+                }
+                let build = opened.build.expect("it is being built, and not followed change by change");
+                assert!(build.done <= build.documents.max(2_500), "{build:?}");
+            };
+            assert_eq!((opened.documents, opened.build), (2_500, None), "{name}");
+        }
+    });
+    assert!(server.metrics().contains("doublet_update_views_total 3\n"), "{}", server.metrics());
+    server.stop();
+}
