@@ -15,12 +15,15 @@ use crate::service::Done;
 pub(crate) fn create(desk: &Desk, request: v1::CreateFolderRequest) -> Result<Done<v1::View>> {
     let name = request.name;
     design(desk, request.database, |writer| {
-        let folder = writer.folder_create(&name, &[])?;
+        let (folder, flags) = match request.personal {
+            true => (writer.folder_create_personal(&name, &[])?, "FV"),
+            false => (writer.folder_create(&name, &[])?, "F"),
+        };
         Ok(v1::View {
             view_id: folder.0,
             name: name.clone(),
             folder: true,
-            flags: "F".to_owned(),
+            flags: flags.to_owned(),
             ..v1::View::default()
         })
     })
@@ -49,7 +52,7 @@ pub(crate) fn delete(desk: &Desk, request: v1::DeleteFolderRequest) -> Result<Do
 
 /// Puts notes into a folder and takes them out of another one.
 pub(crate) fn move_notes(desk: &Desk, request: v1::MoveNotesRequest) -> Result<Done<v1::MoveNotesReply>> {
-    let access = desk.access_to_change::<level::Author>(request.database)?;
+    let access = desk.access_to_change::<level::Reader>(request.database)?;
     let (notes, into, out_of) = {
         let reader = access.lower::<level::Reader>();
         let reading = reader.read()?;
@@ -78,7 +81,7 @@ fn design<R>(
     database: Option<v1::DatabaseKey>,
     change: impl FnOnce(&mut notes::Writer<'_, '_>) -> Result<R>,
 ) -> Result<Done<R>> {
-    let access = desk.access_to_change::<level::Author>(database)?;
+    let access = desk.access_to_change::<level::Reader>(database)?;
     let lower = access.lower::<level::Depositor>();
     let accesses = [&lower];
     let mut transaction = desk.ground.notes.transaction(&accesses)?;

@@ -29,6 +29,8 @@ fn welcome(bound: &[Bound], logins: &[(String, String)], kept: &std::path::Path)
     for listener in bound {
         let _ = writeln!(text, "  {:16} {}", listener.protocol.name(), listener.address);
     }
+    let _ =
+        writeln!(text, "\nThe team discusses in {}: `doublet view entries {0} 'By Category'`.", demo::discussion::PATH);
     text.push_str(
         "\nThe certificate is signed by nobody; mail for other domains stays in the queue. Ctrl-C ends the server.\n\n",
     );

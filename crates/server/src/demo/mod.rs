@@ -1,10 +1,11 @@
-//! The demo: a domain, people, a group and mail of many kinds in a data folder, made on its first start.
+//! The demo: a domain, people, a group, mail of many kinds and a discussion in a data folder, made on its first start.
 //!
 //! Ports are unprivileged and on loopback; a configuration file and `--set` still count. Passwords are drawn at random on the first
 //! start, kept in `demo-passwords.txt` (mode 0600) and printed at every start. Mail goes through the real router, as if it had come in over SMTP.
 //! The last step leaves a mark in the directory's settings, so a first start that was interrupted is repeated, and what is removed later stays
 //! removed.
 
+pub mod discussion;
 pub mod letters;
 
 use base::Random;
@@ -57,6 +58,9 @@ pub enum DemoError {
     /// The directory refuses.
     #[error(transparent)]
     Directory(#[from] directory::Error),
+    /// Databases refuse.
+    #[error(transparent)]
+    Notes(#[from] notes::Error),
     /// The store refuses.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -98,6 +102,7 @@ pub fn set_up(core: &Core) -> Result<Vec<(String, String)>, DemoError> {
     post(core)?;
     let members = letters::PEOPLE.iter().map(|(address, _)| (*address).to_owned()).collect();
     groups::add(core, letters::GROUP, members)?;
+    discussion::make(core)?;
     core.directory.settings_set(MARK_SUBJECT, MARK, Some("yes"))?;
     Ok(passwords)
 }

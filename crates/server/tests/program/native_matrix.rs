@@ -75,7 +75,8 @@ fn rows() -> Vec<(&'static str, Who, Call)> {
         "Views/UpdateCollection" FROM_READER, views.update_collection |_n| p::UpdateCollectionRequest { database: database(PLAN), view: folder() };
         "Views/ReadEntries" FROM_READER, views.read_entries |_n| p::ReadEntriesRequest { database: database(PLAN), view: folder(), ..Default::default() };
         "Views/FindByKey" FROM_READER, views.find_by_key |_n| p::FindByKeyRequest { database: database(PLAN), view: folder(), ..Default::default() };
-        "Views/CreateFolder" FROM_DESIGNER, views.create_folder |n| p::CreateFolderRequest { database: database(PLAN), name: format!("f{n}") };
+        "Views/CreateFolder" FROM_DESIGNER, views.create_folder |n| p::CreateFolderRequest { database: database(PLAN), name: format!("f{n}"), ..Default::default() };
+        "Views/CreateFolder" FROM_DESIGNER, views.create_folder |n| p::CreateFolderRequest { database: database(PLAN), name: format!("own{n}"), personal: true };
         "Views/RenameFolder" FROM_DESIGNER, views.rename_folder |_n| p::RenameFolderRequest { database: database(PLAN), folder: folder(), name: "folder".into() };
         "Views/DeleteFolder" FROM_DESIGNER, views.delete_folder |_n| p::DeleteFolderRequest { database: database(PLAN), folder: folder() };
         "Views/MoveNotes" FROM_AUTHOR, views.move_notes |n| p::MoveNotesRequest { database: database(PLAN), notes: note(n).into_iter().collect(), into: folder(), out_of: None };
@@ -150,7 +151,8 @@ fn every_call_asks_who_calls() {
         let connect = || async { Client::connect(&options).await.expect("the server is there") };
         let (stranger, manager) = (connect().await, connect().await);
         manager.login("manager", PASSWORD).await.expect("the password is right");
-        let create = v1::CreateFolderRequest { database: database(PLAN), name: "folder".to_owned() };
+        let create =
+            v1::CreateFolderRequest { database: database(PLAN), name: "folder".to_owned(), ..Default::default() };
         manager.views().create_folder(create).await.expect("a manager may");
         for (path, who, call) in &rows {
             let outcome = call(stranger.clone(), 1).await;
@@ -168,7 +170,11 @@ fn every_call_asks_who_calls() {
                 let may = !matches!(who, Who::Levels(levels) if !levels.contains(&number));
                 assert_eq!(code != Some(Code::PermissionDenied), may, "{path} by {level}: {code:?}");
                 if *path == "/doublet.v1.Views/DeleteFolder" && code.is_none() {
-                    let again = v1::CreateFolderRequest { database: database(PLAN), name: "folder".to_owned() };
+                    let again = v1::CreateFolderRequest {
+                        database: database(PLAN),
+                        name: "folder".to_owned(),
+                        ..Default::default()
+                    };
                     manager.views().create_folder(again).await.expect("a manager may");
                 }
             }

@@ -1,0 +1,106 @@
+//! The demo's database of documents: a discussion of the team, made from the template that comes with the program.
+
+use base::Unid;
+use notes::{
+    Access, Acl, AclEntry, AclKind, AclLevel, DatabaseKind, FullText, Item, NewDatabase, NewNote, Value, level,
+};
+
+use super::DemoError;
+use super::letters::{GROUP, PEOPLE};
+use crate::core::Core;
+use crate::template::Template;
+use crate::updater::authorize;
+
+/// Where it lies.
+pub const PATH: &str = "teamroom.nsf";
+
+/// A topic or a response: who wrote it, to which one before it, in which category, what it is about, and what it says.
+type Entry = (usize, Option<usize>, &'static str, &'static str, &'static str);
+
+const ENTRIES: [Entry; 9] = [
+    (0, None, "Bridges\\River", "Painting the river bridge", "It rusts at the joints. Who knows a colour that lasts?"),
+    (1, Some(0), "", "Zinc first", "Whatever the colour, it wants a coat of zinc below."),
+    (2, Some(1), "", "And dry weather", "Not before May, then."),
+    (0, Some(0), "", "Decided: grey", "Zinc in May, grey on top. Thanks to both."),
+    (
+        2,
+        None,
+        "Bridges\\Harbour",
+        "Opening hours of the harbour bridge",
+        "The fishermen ask for a second opening at noon.",
+    ),
+    (1, Some(4), "", "Noon is bad for lorries", "Half past one would do, says the port."),
+    (1, None, "Office", "Who takes the plants in summer?", "They want water twice a week."),
+    (2, Some(6), "", "I am here in July", "August is open."),
+    (0, None, "Office", "Minutes of the last meeting", "Present: all. Next one on the first Monday."),
+];
+
+/// Makes it, unless there is one.
+pub(super) fn make(core: &Core) -> Result<(), DemoError> {
+    if core.notes.database_open(PATH).is_ok() {
+        return Ok(());
+    }
+    let template = Template::named("discussion")?;
+    let server = core.directory.options().server.canonical();
+    let mut acl = Acl::open_to_all(AclLevel::NoAccess);
+    acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server, AclLevel::Manager) });
+    if let Some(team) = core.directory.group(GROUP)? {
+        let entry = AclEntry::new(team.name.canonical(), AclLevel::Editor);
+        acl.entries.push(AclEntry { kind: AclKind::PersonGroup, ..entry });
+    }
+    let mut new = NewDatabase::new(PATH, "The team's discussion", DatabaseKind::Standard, acl);
+    new.options.full_text = FullText::Immediate;
+    let database = core.directory.database_create(&new)?;
+    template.apply(&core.notes, &authorize(&database)?)?;
+    let mut unids: Vec<Unid> = Vec::new();
+    for (author, above, category, subject, body) in ENTRIES {
+        let person = core.directory.person(PEOPLE[author].0)?;
+        let Some(person) = person else { continue };
+        let access: Access<level::Depositor> = database.authorize(&core.directory.identity(&person)?)?;
+        let accesses = [&access];
+        let unid = Unid::generate(core.random.as_ref());
+        let form = if above.is_none() { "Topic" } else { "Response" };
+        let mut items = vec![Item::text("Form", form), Item::text("Subject", subject)];
+        items.push(Item::body("Body", Value::RichText(format!("<p>{body}</p>"))));
+        if !category.is_empty() {
+            items.push(Item::summary("Categories", Value::TextList(vec![category.to_owned()])));
+        }
+        let parent = above.and_then(|above| unids.get(above).copied());
+        let new = NewNote { unid: Some(unid), parent, tracks_editors: true, ..NewNote::document(items) };
+        let mut transaction = core.notes.transaction(&accesses)?;
+        transaction.on(0).note_create(new)?;
+        transaction.commit()?;
+        unids.push(unid);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use notes::Identity;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::sample::Sample;
+
+    #[test]
+    fn the_team_reads_and_writes_it_and_nobody_else() {
+        let sample = Sample::new();
+        super::super::set_up(&sample.core).expect("a sound folder");
+        let database = sample.core.notes.database_open(PATH).expect("it is there");
+        let bob = sample.core.directory.person("bob@demo.test").expect("a look").expect("he is there");
+        let bob: Access<level::Editor> =
+            database.authorize(&sample.core.directory.identity(&bob).expect("known")).expect("he is of the team");
+        let note =
+            bob.lower::<level::Reader>().read().expect("a snapshot").view_find("By Category").expect("a view").note;
+        let reader = bob.lower::<level::Reader>();
+        assert!(reader.view_refresh(note, 100).expect("an index").complete);
+        let reading = reader.read().expect("a snapshot");
+        let view = reading.view(note).expect("a view");
+        let rows = reading.view_rows(&view, 0).expect("rows");
+        // Four categories, one of them above two others, and all entries.
+        assert_eq!(rows.count().expect("sound"), 4 + ENTRIES.len() as u64);
+        let stranger = Arc::new(Identity::person("CN=Somebody/O=Elsewhere"));
+        assert!(database.authorize::<level::Reader>(&stranger).is_err());
+    }
+}
