@@ -144,6 +144,8 @@ impl<'r> EntryReader<'r> {
         // Nothing but sums asks for it.
         let grand = if self.view.index.summing().is_empty() { Tally::default() } else { self.rows.total()? };
         let mut path = self.path(request, current.as_ref())?;
+        let mut is_first = matches!(request.start, Start::Beginning) && request.skip.1 == 0;
+        let mut is_passed = false;
         while let Some(row) = current {
             if entries.rows.len() >= request.limit || bytes >= VIEW_ANSWER_BYTES_MAX || looked_at >= VIEW_LOOKED_AT_MAX
             {
@@ -157,9 +159,14 @@ impl<'r> EntryReader<'r> {
             };
             if self.may_show(&row)? {
                 bytes += size_of(&row);
-                let before = entries.rows.last();
+                let last = entries.rows.last().filter(|_| !is_passed);
+                let before = if is_first { Before::Nothing } else { last.into() };
                 entries.rows.push(self.entry(row, before, request, &grand)?);
+                is_passed = false;
+            } else {
+                is_passed = true;
             }
+            is_first = false;
         }
         Ok(entries)
     }
@@ -259,21 +266,24 @@ impl<'r> EntryReader<'r> {
         }
     }
 
-    fn entry(&self, row: ViewRow, before: Option<&EntryRow>, request: &Request, grand: &Tally) -> Result<EntryRow> {
+    fn entry(&self, row: ViewRow, before: Before<'_>, request: &Request, grand: &Tally) -> Result<EntryRow> {
         let mask = request.mask;
         let depth = self.rows.depth_of(&row.key)?;
-        let goes_forward = matches!(request.navigator, Navigator::Next | Navigator::NextExpanded) && !self.is_late;
-        let before = before.filter(|_| goes_forward);
-        let place = match (mask.place, before.and_then(|before| before.place.as_ref())) {
-            (false, _) => None,
-            (true, Some(before)) => Some(place_behind(before, depth)),
-            (true, None) => Some(self.rows.tumbler(&row.key)?),
-        };
+        let goes_forward = matches!(request.navigator, Navigator::Next | Navigator::NextExpanded);
+        // Where the first row stands, and one behind another, needs no walk down the tree.
+        let before = if goes_forward || matches!(before, Before::Nothing) { before } else { Before::Unknown };
         let is_next = request.navigator == Navigator::Next;
-        let position = match (mask.position, before.and_then(|before| before.position).filter(|_| is_next)) {
-            (false, _) => None,
-            (true, Some(before)) => Some(before + 1),
-            (true, None) => Some(self.rows.position(&row.key)?),
+        let place = match before {
+            _ if !mask.place => None,
+            Before::Nothing => Some(Tumbler(vec![1])),
+            Before::Row(EntryRow { place: Some(before), .. }) => Some(place_behind(before, depth)),
+            _ => Some(self.rows.tumbler(&row.key)?),
+        };
+        let position = match before {
+            _ if !mask.position => None,
+            Before::Nothing => Some(0),
+            Before::Row(EntryRow { position: Some(before), .. }) if is_next => Some(before + 1),
+            _ => Some(self.rows.position(&row.key)?),
         };
         Ok(EntryRow {
             depth,
@@ -311,6 +321,22 @@ impl<'r> EntryReader<'r> {
             Some(Shown::Category { tally, .. }) => Ok(tally.totals[number].sum.value()),
             _ => Ok(f64::NAN),
         }
+    }
+}
+
+/// What stands before a row.
+#[derive(Clone, Copy)]
+enum Before<'e> {
+    /// It is the first of the view.
+    Nothing,
+    /// This row was read before it.
+    Row(&'e EntryRow),
+    Unknown,
+}
+
+impl<'e> From<Option<&'e EntryRow>> for Before<'e> {
+    fn from(row: Option<&'e EntryRow>) -> Self {
+        row.map_or(Self::Unknown, Self::Row)
     }
 }
 
