@@ -29,20 +29,18 @@ pub(crate) fn set(desk: &Desk, request: v1::SetAclRequest) -> Result<Done<v1::Ac
     if !acl.entries.iter().any(|entry| entry.level == AclLevel::Manager) {
         return Err(Error::invalid("somebody must keep Manager access"));
     }
-    let lower = access.lower::<level::Depositor>();
-    let accesses = [&lower];
-    let mut transaction = desk.ground.notes.transaction(&accesses)?;
-    let mut writer = transaction.on(0);
-    let (unid, found) = writer.note(ACL_NOTE)?.map(|note| (note.header.unid, note.header.sequence)).unzip();
-    if let (Some(unid), Some(found)) = (unid, found)
-        && request.expected_sequence != 0
-        && request.expected_sequence != found
-    {
-        return Err(notes::Error::Conflict { unid, expected: request.expected_sequence, found }.into());
-    }
-    let reply = acl_out(&acl, found.unwrap_or(0).saturating_add(1));
-    writer.acl_set(acl)?;
-    Ok(Done::after(reply, transaction.commit()?))
+    desk.write(&access, |writer| {
+        let (unid, found) = writer.note(ACL_NOTE)?.map(|note| (note.header.unid, note.header.sequence)).unzip();
+        if let (Some(unid), Some(found)) = (unid, found)
+            && request.expected_sequence != 0
+            && request.expected_sequence != found
+        {
+            return Err(notes::Error::Conflict { unid, expected: request.expected_sequence, found }.into());
+        }
+        let reply = acl_out(&acl, found.unwrap_or(0).saturating_add(1));
+        writer.acl_set(acl)?;
+        Ok(reply)
+    })
 }
 
 fn sequence(reading: &Reading<'_>) -> Result<u32> {

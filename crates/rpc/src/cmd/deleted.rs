@@ -5,6 +5,7 @@ use notes::{Reading, level};
 use prost::Message;
 use proto::v1;
 
+use super::edit::saved;
 use super::note::{ENVELOPE_BYTES, Wanted, pick};
 use super::{Desk, header_of};
 use crate::convert::{NoteName, note_name};
@@ -53,19 +54,14 @@ pub(crate) fn list(desk: &Desk, request: v1::ListDeletedNotesRequest) -> Result<
 pub(crate) fn restore(desk: &Desk, request: v1::RestoreNoteRequest) -> Result<Done<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     let name = note_name(request.note)?;
-    let lower = access.lower::<level::Depositor>();
-    let accesses = [&lower];
-    let mut transaction = desk.ground.notes.transaction(&accesses)?;
-    let note = {
-        let reader = access.lower::<level::Reader>();
-        find_deleted(&reader.read()?, name)?
-    };
-    let mut writer = transaction.on(0);
-    writer.note_restore(note)?;
-    let header = writer.header(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
-    let modseq = writer.modseq().0;
-    let saved = v1::SavedNote { note_id: note.0, unid: header.unid.0.to_vec(), sequence: header.sequence, modseq };
-    Ok(Done::after(saved, transaction.commit()?))
+    desk.write(&access, |writer| {
+        let note = {
+            let reader = access.lower::<level::Reader>();
+            find_deleted(&reader.read()?, name)?
+        };
+        writer.note_restore(note)?;
+        saved(writer, note)
+    })
 }
 
 fn find_deleted(reading: &Reading<'_>, name: NoteName) -> Result<NoteId> {

@@ -35,15 +35,18 @@ pub(crate) fn create(desk: &Desk, request: v1::CreateNoteRequest) -> Result<Done
         tracks_editors: tracks_editors(access.database(), class),
         ..NewNote::of_class(class, items)
     };
-    let accesses = [&access];
-    let mut transaction = desk.ground.notes.transaction(&accesses)?;
-    let mut writer = transaction.on(0);
-    let note = writer.note_create(new)?;
-    check_quota(&writer)?;
+    desk.write(&access, |writer| {
+        let note = writer.note_create(new)?;
+        check_quota(writer)?;
+        saved(writer, note)
+    })
+}
+
+/// Tells what a note is after it was saved.
+pub(crate) fn saved(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<v1::SavedNote> {
     let header = writer.header(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
-    let modseq = writer.modseq().0;
-    let saved = v1::SavedNote { note_id: note.0, unid: header.unid.0.to_vec(), sequence: header.sequence, modseq };
-    Ok(Done::after(saved, transaction.commit()?))
+    let (unid, modseq) = (header.unid.0.to_vec(), writer.modseq().0);
+    Ok(v1::SavedNote { note_id: note.0, unid, sequence: header.sequence, modseq })
 }
 
 /// Changes items of a note.
@@ -53,15 +56,17 @@ pub(crate) fn update(desk: &Desk, request: v1::UpdateNoteRequest) -> Result<Done
     let items: Vec<Item> = request.items.into_iter().map(item_in).collect::<Result<_>>()?;
     let (remove, replace_all) = (request.remove, request.replace_all);
     change(desk, &access, request.note, request.expected_sequence, |note, _| {
-        let before = blobs_of(&note.items);
-        replace(&mut note.items, items, &remove, replace_all)?;
-        keep_used(&mut note.blobs, &before, &note.items);
-        Ok(())
+        replace((&mut note.items, &mut note.blobs), items, &remove, replace_all)
     })
 }
 
-/// Replaces items by those that are said, takes out the ones of these names, and all others where that is asked for.
-pub(crate) fn replace(items: &mut Vec<Item>, said: Vec<Item>, remove: &[String], replace_all: bool) -> Result<()> {
+/// Replaces items by those that are said, takes out the ones of these names, and all others where that is asked for; then the blobs that only they used.
+pub(crate) fn replace(
+    (items, blobs): (&mut Vec<Item>, &mut Vec<BlobId>),
+    said: Vec<Item>,
+    remove: &[String],
+    replace_all: bool,
+) -> Result<()> {
     let before = blobs_of(items);
     if blobs_of(&said).iter().any(|blob| !before.contains(blob)) {
         return Err(Error::invalid("attachments come through AttachFile"));
@@ -73,6 +78,7 @@ pub(crate) fn replace(items: &mut Vec<Item>, said: Vec<Item>, remove: &[String],
     };
     items.retain(|item| !is_said(item));
     items.extend(said);
+    keep_used(blobs, &before, items);
     Ok(())
 }
 
@@ -125,27 +131,23 @@ pub(crate) fn change(
         let reading = reader.read()?;
         find(&reading, key)?
     };
-    let lower = access.lower::<level::Depositor>();
-    let accesses = [&lower];
-    let mut transaction = desk.ground.notes.transaction(&accesses)?;
-    let mut writer = transaction.on(0);
-    check_class(&mut writer, note)?;
-    let mut found = writer.note(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
-    let sequence = found.header.sequence;
-    if expected != 0 && expected != sequence {
-        return Err(notes::Error::Conflict { unid: found.header.unid, expected, found: sequence }.into());
-    }
-    edit(&mut found, &mut writer)?;
-    let options =
-        SaveOptions { tracks_editors: tracks_editors(access.database(), found.header.class), ..SaveOptions::default() };
-    let outcome = writer.note_save(note, sequence, (&found.items, &found.blobs), &options)?;
-    let Saved::Plain { sequence } = outcome else {
-        return Err(Error::State("the note was saved by another call meanwhile".to_owned()));
-    };
-    check_quota(&writer)?;
-    let modseq = writer.modseq().0;
-    let saved = v1::SavedNote { note_id: note.0, unid: found.header.unid.0.to_vec(), sequence, modseq };
-    Ok(Done::after(saved, transaction.commit()?))
+    desk.write(access, |writer| {
+        check_class(writer, note)?;
+        let mut found = writer.note(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
+        let sequence = found.header.sequence;
+        if expected != 0 && expected != sequence {
+            return Err(notes::Error::Conflict { unid: found.header.unid, expected, found: sequence }.into());
+        }
+        edit(&mut found, writer)?;
+        let tracks_editors = tracks_editors(access.database(), found.header.class);
+        let options = SaveOptions { tracks_editors, ..SaveOptions::default() };
+        let outcome = writer.note_save(note, sequence, (&found.items, &found.blobs), &options)?;
+        let Saved::Plain { .. } = outcome else {
+            return Err(Error::State("the note was saved by another call meanwhile".to_owned()));
+        };
+        check_quota(writer)?;
+        saved(writer, note)
+    })
 }
 
 /// Tells whether it is noted down who saves a note. A message stays what its sender has written.

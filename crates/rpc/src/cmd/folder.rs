@@ -59,21 +59,18 @@ pub(crate) fn move_notes(desk: &Desk, request: v1::MoveNotesRequest) -> Result<D
         let named = |key: Option<v1::ViewKey>| key.map(|key| find_in(&reading, Some(key))).transpose();
         (find_all(&reading, request.notes)?, named(request.into)?, named(request.out_of)?)
     };
-    let lower = access.lower::<level::Depositor>();
-    let accesses = [&lower];
-    let mut transaction = desk.ground.notes.transaction(&accesses)?;
-    let mut writer = transaction.on(0);
-    for note in &notes {
-        if let Some(folder) = &into {
-            writer.folder_add(*note, folder.view)?;
+    desk.write(&access, |writer| {
+        for note in &notes {
+            if let Some(folder) = &into {
+                writer.folder_add(*note, folder.view)?;
+            }
+            if let Some(folder) = &out_of {
+                writer.folder_remove(*note, folder.view)?;
+            }
         }
-        if let Some(folder) = &out_of {
-            writer.folder_remove(*note, folder.view)?;
-        }
-    }
-    let moved = u32::try_from(notes.len()).unwrap_or(u32::MAX);
-    let reply = v1::MoveNotesReply { moved, modseq: writer.modseq().0 };
-    Ok(Done::after(reply, transaction.commit()?))
+        let moved = u32::try_from(notes.len()).unwrap_or(u32::MAX);
+        Ok(v1::MoveNotesReply { moved, modseq: writer.modseq().0 })
+    })
 }
 
 fn design<R>(
@@ -82,11 +79,7 @@ fn design<R>(
     change: impl FnOnce(&mut notes::Writer<'_, '_>) -> Result<R>,
 ) -> Result<Done<R>> {
     let access = desk.access_to_change::<level::Reader>(database)?;
-    let lower = access.lower::<level::Depositor>();
-    let accesses = [&lower];
-    let mut transaction = desk.ground.notes.transaction(&accesses)?;
-    let reply = change(&mut transaction.on(0))?;
-    Ok(Done::after(reply, transaction.commit()?))
+    desk.write(&access, change)
 }
 
 fn find(desk: &Desk, database: Option<v1::DatabaseKey>, key: Option<v1::ViewKey>) -> Result<FolderDesign> {

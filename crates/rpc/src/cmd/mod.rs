@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use base::{Name, NoteId};
 use directory::Person;
-use notes::{Access, Database, DatabaseKind, Header, Identity, Level, Reading};
+use notes::{Access, AtLeast, Database, DatabaseKind, Header, Identity, Level, Reading, Writer, level};
 use proto::v1;
 
 use crate::convert::{self, NoteName};
 use crate::error::{Error, Result};
 use crate::gate::Caller;
+use crate::service::Done;
 use crate::service::Ground;
 use crate::session::{Sessions, Who};
 
@@ -92,6 +93,19 @@ impl Desk {
                 record.kind.name()
             ))),
         }
+    }
+
+    /// Makes changes in one transaction; what is told of them is told when they are durable. A change that fails changes nothing.
+    pub(crate) fn write<L: AtLeast<level::Depositor>, R>(
+        &self,
+        access: &Access<L>,
+        change: impl FnOnce(&mut Writer<'_, '_>) -> Result<R>,
+    ) -> Result<Done<R>> {
+        let lower = access.lower::<level::Depositor>();
+        let accesses = [&lower];
+        let mut transaction = self.ground.notes.transaction(&accesses)?;
+        let reply = change(&mut transaction.on(0))?;
+        Ok(Done::after(reply, transaction.commit()?))
     }
 
     fn path_of_replica(&self, id: &str) -> Result<String> {

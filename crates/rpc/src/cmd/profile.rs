@@ -5,8 +5,7 @@ use notes::profile::unid_of;
 use notes::{Grant, Item, NoteClass, level};
 use proto::v1;
 
-use super::attachment::keep_used;
-use super::edit::{blobs_of, check_quota, replace};
+use super::edit::{check_quota, replace, saved};
 use super::note::{ENVELOPE_BYTES, Wanted, gather};
 use super::{Desk, at_most, header_of};
 use crate::convert::{NoteName, item_in};
@@ -32,29 +31,21 @@ pub(crate) fn update(desk: &Desk, request: v1::UpdateProfileRequest) -> Result<D
     at_most(request.remove.len(), "items of a call", NAMES_PER_CALL_MAX)?;
     let said: Vec<Item> = request.items.into_iter().map(item_in).collect::<Result<_>>()?;
     let (profile, user) = (request.profile, owner(desk, &*access.grant()?, &request.user)?);
-    let lower = access.lower::<level::Depositor>();
-    let accesses = [&lower];
-    let mut transaction = desk.ground.notes.transaction(&accesses)?;
-    let mut writer = transaction.on(0);
-    let (mut items, mut blobs, sequence) = match writer.profile(&profile, user.as_ref())? {
-        Some(note) => (note.items, note.blobs, note.header.sequence),
-        None => (Vec::new(), Vec::new(), 0),
-    };
-    let expected = request.expected_sequence;
-    if expected != 0 && expected != sequence {
-        let unid = unid_of(&profile, user.as_ref());
-        return Err(notes::Error::Conflict { unid, expected, found: sequence }.into());
-    }
-    let before = blobs_of(&items);
-    replace(&mut items, said, &request.remove, false)?;
-    keep_used(&mut blobs, &before, &items);
-    let note = writer.profile_set(&profile, user.as_ref(), &items, &blobs)?;
-    check_quota(&writer)?;
-    let header = writer.header(note)?.ok_or_else(|| notes::Error::not_found("the profile"))?;
-    let modseq = writer.modseq().0;
-    let unid = header.unid.0.to_vec();
-    let saved = v1::SavedNote { note_id: note.0, unid, sequence: header.sequence, modseq };
-    Ok(Done::after(saved, transaction.commit()?))
+    desk.write(&access, |writer| {
+        let (mut items, mut blobs, sequence) = match writer.profile(&profile, user.as_ref())? {
+            Some(note) => (note.items, note.blobs, note.header.sequence),
+            None => (Vec::new(), Vec::new(), 0),
+        };
+        let expected = request.expected_sequence;
+        if expected != 0 && expected != sequence {
+            let unid = unid_of(&profile, user.as_ref());
+            return Err(notes::Error::Conflict { unid, expected, found: sequence }.into());
+        }
+        replace((&mut items, &mut blobs), said, &request.remove, false)?;
+        let note = writer.profile_set(&profile, user.as_ref(), &items, &blobs)?;
+        check_quota(writer)?;
+        saved(writer, note)
+    })
 }
 
 /// Deletes a profile document.

@@ -17,17 +17,14 @@ pub(crate) fn mark(desk: &Desk, request: v1::MarkNotesRequest) -> Result<Done<v1
         let reading = access.read()?;
         find_all(&reading, request.notes)?
     };
-    let lower = access.lower::<level::Depositor>();
-    let accesses = [&lower];
-    let mut transaction = desk.ground.notes.transaction(&accesses)?;
-    let mut writer = transaction.on(0);
-    if request.unread {
-        writer.mark_unread(&notes)?;
-    } else {
-        writer.mark_read(&notes)?;
-    }
-    let modseq = writer.modseq().0;
-    Ok(Done::after(v1::MarkNotesReply { modseq }, transaction.commit()?))
+    desk.write(&access, |writer| {
+        if request.unread {
+            writer.mark_unread(&notes)?;
+        } else {
+            writer.mark_read(&notes)?;
+        }
+        Ok(v1::MarkNotesReply { modseq: writer.modseq().0 })
+    })
 }
 
 /// Lists documents that the caller has not read.
