@@ -208,13 +208,7 @@ impl Bench {
             let position = self.random.below(u64::from(place.count) - 50);
             for (samples, start) in [(&mut open, Start::Beginning), (&mut page, Start::Position(position))] {
                 let started = Instant::now();
-                let progress = reader.view_refresh(place.views[0], 100).expect("refreshed");
-                assert!(progress.complete, "nobody changes anything meanwhile");
-                let reading = reader.read().expect("a snapshot");
-                let view = reading.view(place.views[0]).expect("a view");
-                let entries = EntryReader::open(&reading, &view, 0).expect("rows");
-                let entries = entries.read(&first_page(start)).expect("sound");
-                assert_eq!(entries.rows.len(), 50);
+                assert_eq!(rows_of(&reader, place.views[0], &first_page(start)), 50);
                 // The first look at each page is the engine's, not the view's.
                 if number >= LOOKS / 10 {
                     samples.add(started);
@@ -234,10 +228,6 @@ impl Bench {
         let expansion = Arc::new(Expansion::none_but(Default::default()).expect("none"));
         for _ in 0..LOOKS / 10 {
             let started = Instant::now();
-            reader.view_refresh(place.views[1], 100).expect("refreshed");
-            let reading = reader.read().expect("a snapshot");
-            let view = reading.view(place.views[1]).expect("a view");
-            let entries = EntryReader::open(&reading, &view, 0).expect("rows");
             let request = Request {
                 start: Start::Beginning,
                 skip: (Navigator::Current, 0),
@@ -246,7 +236,7 @@ impl Bench {
                 expansion: Arc::clone(&expansion),
                 mask: Mask::default(),
             };
-            assert_eq!(entries.read(&request).expect("sound").rows.len() as u64, CATEGORIES);
+            assert_eq!(rows_of(&reader, place.views[1], &request) as u64, CATEGORIES);
             samples.add(started);
         }
         self.tell("1,000 collapsed categories with totals: median", samples.percentile(50), "ms");
@@ -275,11 +265,7 @@ impl Bench {
         let mut samples = Samples::default();
         for number in 0..UPDATES {
             let (started, _) = self.save_one(place, number as u64);
-            place.access.view_refresh(place.views[0], 100).expect("refreshed");
-            let reading = place.access.read().expect("a snapshot");
-            let view = reading.view(place.views[0]).expect("a view");
-            let entries = EntryReader::open(&reading, &view, 0).expect("rows");
-            assert_eq!(entries.read(&first_page(Start::Beginning)).expect("sound").rows.len(), 50);
+            assert_eq!(rows_of(&place.access.lower(), place.views[0], &first_page(Start::Beginning)), 50);
             samples.add(started);
         }
         self.tell("a document saved and the first 50 entries read: median", samples.percentile(50), "ms");
@@ -335,12 +321,8 @@ impl Bench {
         let mut samples = Samples::default();
         for number in 0..LOOKS / 10 {
             let (started, _) = self.save_one(&place, number as u64);
-            bob.view_refresh(place.views[1], 100).expect("refreshed");
-            let reading = bob.read().expect("a snapshot");
-            let view = reading.view(place.views[1]).expect("a view");
-            let entries = EntryReader::open(&reading, &view, 0).expect("rows");
             let position = self.random.below(u64::from(count) * 9 / 10);
-            assert_eq!(entries.read(&first_page(Start::Position(position))).expect("sound").rows.len(), 50);
+            assert_eq!(rows_of(&bob, place.views[1], &first_page(Start::Position(position))), 50);
             samples.add(started);
         }
         let name = format!("a document saved and 50 entries read, {} of {count} hidden", count / 20);
@@ -374,6 +356,16 @@ impl Bench {
             self.tell(&format!("{what}, large against small: means"), means[0] / means[1], "x");
         }
     }
+}
+
+/// Brings a view up to date and reads entries of it; gives how many.
+fn rows_of(access: &Access<level::Reader>, view: NoteId, request: &Request) -> usize {
+    let progress = access.view_refresh(view, 100).expect("refreshed");
+    assert!(progress.complete, "little changes meanwhile");
+    let reading = access.read().expect("a snapshot");
+    let view = reading.view(view).expect("a view");
+    let entries = EntryReader::open(&reading, &view, 0).expect("rows");
+    entries.read(request).expect("sound").rows.len()
 }
 
 /// Asks for fifty entries with their places.

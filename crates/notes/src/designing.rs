@@ -8,13 +8,13 @@ use crate::collection;
 use crate::error::{Error, Result};
 use crate::folder::{self, FolderDesign, FolderState, FolderWeigh};
 use crate::folder_reader::FolderReader;
-use crate::item::{self, Item};
+use crate::item::Item;
 use crate::limits::{FOLDER_READERS_MAX, VIEWS_PER_DATABASE_MAX};
 use crate::note::{NewNote, NoteClass};
 use crate::personal;
 use crate::reading;
 use crate::transaction::OpenFolder;
-use crate::view::note::{FORMAT_ITEM, READERS_ITEM, SELECTION_ITEM, ViewKind, ViewNote};
+use crate::view::note::{self, FORMAT_ITEM, READERS_ITEM, SELECTION_ITEM, ViewKind, ViewNote};
 use crate::writer::Writer;
 
 /// The items of a design note that the design of a view says.
@@ -167,7 +167,7 @@ impl Writer<'_, '_> {
         view.check(ViewId(note.0))?;
         self.check_view_name(view, Some(note))?;
         let is_own = view.kind.private && self.is_own(&stored.items);
-        let readers = if is_own { view_readers(&stored.items) } else { view.readers.clone() };
+        let readers = if is_own { note::readers(&stored.items) } else { view.readers.clone() };
         let mut items = ViewNote { readers, ..view.clone() }.items();
         let is_designed = |item: &Item| DESIGN_ITEMS.iter().any(|name| item.is_named(name));
         items.extend(stored.items.into_iter().filter(|item| !is_designed(item)));
@@ -229,11 +229,6 @@ impl Writer<'_, '_> {
         self.part.counters.uid_validity = uid_validity;
         FolderState { uid_validity, uid_next: Uid(1), highest_modseq: self.part.modseq }
     }
-}
-
-/// Gives whom a design note lets see the view.
-fn view_readers(items: &[Item]) -> Vec<String> {
-    item::find(items, READERS_ITEM).map(|item| item.value.texts().to_vec()).unwrap_or_default()
 }
 
 fn check_attribute(name: &str) -> Result<()> {

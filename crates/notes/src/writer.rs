@@ -239,7 +239,7 @@ impl Writer<'_, '_> {
         if let Some(uid) = self.require(note)?.after.uid_in(folder) {
             return Ok(uid);
         }
-        let place = self.place_in(folder)?;
+        let place = self.next_place(folder)?;
         let header = &mut self.require(note)?.after;
         if header.folders.len() >= FOLDERS_PER_NOTE_MAX {
             return Err(Error::Limit { what: "folders of a note", max: FOLDERS_PER_NOTE_MAX });
@@ -460,6 +460,11 @@ impl Writer<'_, '_> {
 
     pub(crate) fn place_in(&mut self, folder: ViewId) -> Result<Membership> {
         self.require_known(folder)?;
+        self.next_place(folder)
+    }
+
+    /// Gives out a place in a folder of which the caller may know.
+    fn next_place(&mut self, folder: ViewId) -> Result<Membership> {
         let open = self.part.folder(folder)?;
         let uid = open.state.uid_next;
         if uid.0 == u32::MAX {

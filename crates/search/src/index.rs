@@ -422,10 +422,10 @@ impl Update<'_> {
                 self.apply(note)?;
             }
         }
-        for (note, next) in found.iter().zip(found.iter().skip(1).map(Some).chain([None])) {
+        for (place, note) in found.iter().enumerate() {
             self.apply(*note)?;
             self.progress.changes += 1;
-            if next.is_some() && self.search.is_much(self.writing) {
+            if place + 1 < found.len() && self.search.is_much(self.writing) {
                 (last, is_cut) = (*note, true);
                 break;
             }

@@ -144,8 +144,8 @@ impl<'r> EntryReader<'r> {
         // Nothing but sums asks for it.
         let grand = if self.view.index.summing().is_empty() { Tally::default() } else { self.rows.total()? };
         let mut path = self.path(request, current.as_ref())?;
-        let mut is_first = matches!(request.start, Start::Beginning) && request.skip.1 == 0;
-        let mut is_passed = false;
+        // Nothing that is not shown stands between the beginning of the view, or the last row of the answer, and the next one.
+        let mut is_adjacent = matches!(request.start, Start::Beginning) && request.skip.1 == 0;
         while let Some(row) = current {
             if entries.rows.len() >= request.limit || bytes >= VIEW_ANSWER_BYTES_MAX || looked_at >= VIEW_LOOKED_AT_MAX
             {
@@ -157,16 +157,17 @@ impl<'r> EntryReader<'r> {
                 Some(path) => path.next(&row, &request.expansion)?,
                 None => self.step(&row.key, request.navigator, &request.expansion, &mut looked_at)?,
             };
-            if self.may_show(&row)? {
+            let is_shown = self.may_show(&row)?;
+            if is_shown {
                 bytes += size_of(&row);
-                let last = entries.rows.last().filter(|_| !is_passed);
-                let before = if is_first { Before::Nothing } else { last.into() };
+                let before = match entries.rows.last() {
+                    _ if !is_adjacent => Before::Unknown,
+                    None => Before::Nothing,
+                    Some(last) => Before::Row(last),
+                };
                 entries.rows.push(self.entry(row, before, request, &grand)?);
-                is_passed = false;
-            } else {
-                is_passed = true;
             }
-            is_first = false;
+            is_adjacent = is_shown;
         }
         Ok(entries)
     }
@@ -332,12 +333,6 @@ enum Before<'e> {
     /// This row was read before it.
     Row(&'e EntryRow),
     Unknown,
-}
-
-impl<'e> From<Option<&'e EntryRow>> for Before<'e> {
-    fn from(row: Option<&'e EntryRow>) -> Self {
-        row.map_or(Self::Unknown, Self::Row)
-    }
 }
 
 /// A way forward through the rows.

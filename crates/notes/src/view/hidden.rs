@@ -21,7 +21,7 @@ use crate::database::damaged;
 use crate::error::Result;
 use crate::view::category::Tally;
 use crate::view::cell::Cell;
-use crate::view::index::{COUNTED_LEVELS, Index, RESTRICTED, RowWeigh};
+use crate::view::index::{COUNTED_LEVELS, Index, RESTRICTED, RowWeigh, document};
 use crate::view::row::{DocumentRow, Keys, Row, note_of};
 
 pub(crate) mod cache;
@@ -114,11 +114,8 @@ struct Range {
 impl Range {
     /// Gives the range of all rows that begin with a prefix.
     fn of(rows: &collection::Reader<'_>, prefix: &[u8]) -> Result<Self> {
-        let before = Counts::of(&rows.totals_before(prefix, &RowWeigh)?);
-        let up_to = match prefix_end(prefix) {
-            Some(end) => rows.totals_before(&end, &RowWeigh)?,
-            None => rows.totals()?,
-        };
+        let (before, up_to) = totals_around(rows, &KeyRange::prefix(prefix))?;
+        let before = Counts::of(&before);
         let within = Counts::of(&up_to).minus(&before);
         if within.all < 0 || within.levels.iter().any(|level| *level < 0) {
             return Err(damaged(store::Table::Tree, prefix));
@@ -304,7 +301,7 @@ impl Order<'_> {
         let mut scan = self.rows.scan(range, Direction::Forward)?;
         let mut found = Vec::new();
         while let Some((key, value)) = scan.next()? {
-            found.push((key.to_vec(), decode(key, value)?));
+            found.push((key.to_vec(), document(key, value)?));
         }
         Ok(found)
     }
@@ -324,11 +321,7 @@ impl Order<'_> {
 
     /// Calls `each` for the rows with Readers items in a range, in their order.
     fn each_restricted(&self, range: &KeyRange, each: &mut dyn FnMut(&[u8], ReadersId) -> Result<()>) -> Result<()> {
-        let before = self.rows.totals_before(&range.start, &RowWeigh)?;
-        let up_to = match &range.end {
-            Some(end) => self.rows.totals_before(end, &RowWeigh)?,
-            None => self.rows.totals()?,
-        };
+        let (before, up_to) = totals_around(self.rows, range)?;
         let restricted = |totals: &Totals| totals.sums.value(RESTRICTED).cast_unsigned();
         let (first, last) = (restricted(&before), restricted(&up_to));
         let mut look = |key: &[u8], value: &[u8]| match Row::decode(value) {
@@ -351,12 +344,14 @@ impl Order<'_> {
     }
 }
 
-/// Reads the row of a document.
-fn decode(key: &[u8], value: &[u8]) -> Result<DocumentRow> {
-    match Row::decode(value) {
-        Ok(Row::Document(row)) => Ok(row),
-        _ => Err(damaged(store::Table::View, key)),
-    }
+/// Gives what stands before a range, and before its end.
+fn totals_around(rows: &collection::Reader<'_>, range: &KeyRange) -> Result<(Totals, Totals)> {
+    let before = rows.totals_before(&range.start, &RowWeigh)?;
+    let up_to = match &range.end {
+        Some(end) => rows.totals_before(end, &RowWeigh)?,
+        None => rows.totals()?,
+    };
+    Ok((before, up_to))
 }
 
 /// The rows of an order, as somebody sees them.

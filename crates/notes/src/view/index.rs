@@ -665,7 +665,8 @@ fn each_count(keys: &Keys, summing: &[usize], key: &[u8], row: &DocumentRow, eac
     Ok(())
 }
 
-fn document(key: &[u8], value: &[u8]) -> Result<DocumentRow> {
+/// Reads the row of a document.
+pub(crate) fn document(key: &[u8], value: &[u8]) -> Result<DocumentRow> {
     match Row::decode(value) {
         Ok(Row::Document(row)) => Ok(row),
         _ => Err(damaged(Table::View, key)),

@@ -136,7 +136,7 @@ impl ViewNote {
             kind,
             selection: text(SELECTION_ITEM).unwrap_or_default().to_owned(),
             design: ViewDesign::decode(format).ok()?,
-            readers: item::find(items, READERS_ITEM).map(|item| item.value.texts().to_vec()).unwrap_or_default(),
+            readers: readers(items),
         })
     }
 
@@ -145,6 +145,11 @@ impl ViewNote {
     pub fn is_named(&self, name: &str) -> bool {
         std::iter::once(&self.title).chain(&self.aliases).any(|own| formula::text::equal_but_for_case(own, name))
     }
+}
+
+/// Gives whom a design note lets see the view.
+pub(crate) fn readers(items: &[Item]) -> Vec<String> {
+    item::find(items, READERS_ITEM).map(|item| item.value.texts().to_vec()).unwrap_or_default()
 }
 
 /// A view of a database, as lists tell of it.

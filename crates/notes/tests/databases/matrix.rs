@@ -15,8 +15,8 @@ use notes::view::design::{Column, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};
 use notes::view::served::UpdateWay;
 use notes::{
-    Access, Acl, AclEntry, AclFlags, AclLevel, Authentication, Database, DatabaseOptions, FolderReader, Identity, Item,
-    Level, Marks, NewNote, OnConflict, PublicReading, Reading, SaveOptions, Value, Writer, level,
+    Access, Acl, AclEntry, AclFlags, AclLevel, Authentication, Database, DatabaseOptions, FolderReader, Header,
+    Identity, Item, Level, Marks, NewNote, OnConflict, PublicReading, Reading, SaveOptions, Value, Writer, level,
 };
 use store::BlobId;
 
@@ -190,25 +190,24 @@ impl Case {
     }
 
     fn listed(&self) -> bool {
-        self.read(|reading| {
-            let mut found = false;
-            reading.each_note(NoteId(0), &mut |header| {
-                found |= header.note == self.note;
-                Ok(true)
-            })?;
-            Ok(found)
-        })
+        self.read(|reading| self.is_among(|each| reading.each_note(NoteId(0), each)))
     }
 
     fn listed_as_public(&self) -> bool {
-        self.read_public(|reading| {
-            let mut found = false;
-            reading.each_note(NoteId(0), &mut |header| {
-                found |= header.note == self.note;
-                Ok(true)
-            })?;
-            Ok(found)
-        })
+        self.read_public(|reading| self.is_among(|each| reading.each_note(NoteId(0), each)))
+    }
+
+    /// Tells whether the note is among those of a walk.
+    fn is_among(
+        &self,
+        walk: impl FnOnce(&mut dyn FnMut(Header) -> notes::Result<bool>) -> notes::Result<()>,
+    ) -> notes::Result<bool> {
+        let mut found = false;
+        walk(&mut |header| {
+            found |= header.note == self.note;
+            Ok(true)
+        })?;
+        Ok(found)
     }
 
     fn found_by_formula(&self) -> bool {
