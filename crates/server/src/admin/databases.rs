@@ -58,16 +58,21 @@ fn create(core: &Core, path: &str, title: Option<&str>, template: Option<&str>) 
     check_title(title.unwrap_or_default())?;
     let template = template.map(Template::named).transpose()?;
     let title = title.or(template.as_ref().map(|template| template.title.as_str()));
-    let server = &core.directory.options().server;
-    let mut acl = Acl::open_to_all(AclLevel::NoAccess);
-    acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
-    let new = NewDatabase::new(path, title.unwrap_or(path), DatabaseKind::Standard, acl);
+    let new = NewDatabase::new(path, title.unwrap_or(path), DatabaseKind::Standard, own_acl(core));
     let database = core.directory.database_create(&new)?;
     if let Some(template) = template {
         template.apply(&core.notes, &authorize(&database)?)?;
     }
     Ok(Answer::say(format!("{path} was made. Only this server has access to it so far:"))
         .and(format!("`doublet db acl {path} set WHO --level LEVEL` lets others in.")))
+}
+
+/// Gives the list of a new database: only this server has access.
+pub(crate) fn own_acl(core: &Core) -> Acl {
+    let server = &core.directory.options().server;
+    let mut acl = Acl::open_to_all(AclLevel::NoAccess);
+    acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server.canonical(), AclLevel::Manager) });
+    acl
 }
 
 fn set(core: &Core, change: &DbChange) -> Outcome {

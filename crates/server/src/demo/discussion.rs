@@ -1,12 +1,11 @@
 //! The demo's database of documents: a discussion of the team, made from the template that comes with the program.
 
 use base::Unid;
-use notes::{
-    Access, Acl, AclEntry, AclKind, AclLevel, DatabaseKind, FullText, Item, NewDatabase, NewNote, Value, level,
-};
+use notes::{Access, AclEntry, AclKind, AclLevel, DatabaseKind, FullText, Item, NewDatabase, NewNote, Value, level};
 
 use super::DemoError;
 use super::letters::{GROUP, PEOPLE};
+use crate::admin::databases;
 use crate::core::Core;
 use crate::template::Template;
 use crate::updater::authorize;
@@ -41,9 +40,7 @@ pub(super) fn make(core: &Core) -> Result<(), DemoError> {
         return Ok(());
     }
     let template = Template::named("discussion")?;
-    let server = core.directory.options().server.canonical();
-    let mut acl = Acl::open_to_all(AclLevel::NoAccess);
-    acl.entries.push(AclEntry { kind: AclKind::Server, ..AclEntry::new(server, AclLevel::Manager) });
+    let mut acl = databases::own_acl(core);
     if let Some(team) = core.directory.group(GROUP)? {
         let entry = AclEntry::new(team.name.canonical(), AclLevel::Editor);
         acl.entries.push(AclEntry { kind: AclKind::PersonGroup, ..entry });

@@ -49,7 +49,7 @@ impl Mark {
         match stored.map(|note| fresh.stored(&note)) {
             None => Ok(fresh),
             Some(_) if request.restart => Ok(Self { is_stored: true, ..fresh }),
-            Some(stored) => stored.resumed(request),
+            Some(stored) => stored.resumed(request, size),
         }
     }
 
@@ -68,7 +68,7 @@ impl Mark {
         Self { name: self.name.clone(), size, rows, documents, refused, is_stored: true }
     }
 
-    fn resumed(self, request: &TableImport) -> Result<Self, Failure> {
+    fn resumed(self, request: &TableImport, size: u64) -> Result<Self, Failure> {
         let (rows, documents, path) = (self.rows, self.documents, &request.path);
         let file = request.file.display();
         if !request.resume {
@@ -77,7 +77,6 @@ impl Mark {
                  on behind that row, --restart begins with the first one again and leaves those documents where they are"
             )));
         }
-        let size = std::fs::metadata(&request.file).map_err(Failure::file(&request.file))?.len();
         if size != self.size {
             return Err(Failure::Refused(format!(
                 "{file} has {size} bytes, and {} when the import was broken off: which of its rows are documents already cannot be \
@@ -116,7 +115,7 @@ impl Mark {
 /// Gives the name of the profile: imports of one file are told from those of others by its name, whatever folder it lies in.
 fn name_of(file: &Path) -> String {
     let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
-    let end = (0..=name.len().min(NAME_BYTES_MAX)).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+    let end = name.floor_char_boundary(NAME_BYTES_MAX);
     let name: String = name[..end].chars().map(|c| if c.is_control() { '?' } else { c }).collect();
     format!("Import of {name}")
 }

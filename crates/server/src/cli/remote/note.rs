@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::path::PathBuf;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use client::v1::item_selection::Extent;
 use client::{Client, v1};
 use serde_json::{Map, Value, json};
@@ -72,15 +72,8 @@ pub enum NoteCommand {
         database: String,
         /// The note.
         note: String,
-        /// Items, as with create.
-        #[arg(value_name = "NAME[:TYPE]=VALUE")]
-        items: Vec<String>,
-        /// An item to take out. May be given several times.
-        #[arg(long, value_name = "NAME")]
-        remove: Vec<String>,
-        /// Fails when the note was saved since it had this sequence number.
-        #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
-        expect: u32,
+        #[command(flatten)]
+        edit: Edit,
     },
     /// Deletes a note. Where the database keeps what is deleted (`doublet db set --keep-deleted`), a document can be restored for that time.
     Delete {
@@ -154,6 +147,30 @@ pub enum NoteCommand {
     },
 }
 
+/// What to change of a document.
+#[derive(Debug, Clone, Args)]
+pub struct Edit {
+    /// Items, as with `doublet note create`.
+    #[arg(value_name = "NAME[:TYPE]=VALUE")]
+    items: Vec<String>,
+    /// An item to take out. May be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub(super) remove: Vec<String>,
+    /// Fails when the document was saved since it had this sequence number.
+    #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
+    pub(super) expect: u32,
+}
+
+impl Edit {
+    /// Reads the items. Refuses a change that changes nothing.
+    pub(super) fn items(&self) -> Result<Vec<v1::Item>, Failure> {
+        if self.items.is_empty() && self.remove.is_empty() {
+            return Err(Failure("nothing to change: say NAME=VALUE, or --remove NAME".to_owned()));
+        }
+        read(&self.items)
+    }
+}
+
 /// Runs a command.
 pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, Failure> {
     match command {
@@ -174,15 +191,14 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
             get(&client, database, &note, selection(extent, items)).await
         }
         NoteCommand::Create { database, items, response_to } => create(&client, database, &items, response_to).await,
-        NoteCommand::Set { database, note, items, remove, expect } => {
-            says_something(&items, &remove)?;
+        NoteCommand::Set { database, note, edit } => {
             let request = v1::UpdateNoteRequest {
                 database: Some(key(database)),
                 note: Some(name(&note)?),
-                expected_sequence: expect,
-                items: read(&items)?,
-                remove,
+                items: edit.items()?,
+                remove: edit.remove,
                 replace_all: false,
+                expected_sequence: edit.expect,
             };
             saved(client.notes().update_note(request).await)
         }
@@ -403,14 +419,6 @@ pub(super) fn saved(outcome: Result<client::Response<v1::SavedNote>, client::Sta
         ("sequence", json!(saved.sequence)),
         ("modseq", json!(saved.modseq)),
     ]))
-}
-
-/// Refuses a change that changes nothing.
-pub(super) fn says_something(items: &[String], remove: &[String]) -> Result<(), Failure> {
-    if items.is_empty() && remove.is_empty() {
-        return Err(Failure("nothing to change: say NAME=VALUE, or --remove NAME".to_owned()));
-    }
-    Ok(())
 }
 
 /// Gives the items that a list shows.

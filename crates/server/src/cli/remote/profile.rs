@@ -5,8 +5,7 @@ use client::v1::item_selection::Extent;
 use client::{Client, v1};
 
 use super::database::key;
-use super::item::read;
-use super::note::{saved, says_something, selection, told};
+use super::note::{Edit, saved, selection, told};
 use super::refused;
 use crate::admin::Answer;
 use crate::cli::Failure;
@@ -26,15 +25,8 @@ pub enum ProfileCommand {
     Set {
         #[command(flatten)]
         which: Which,
-        /// Items, as with `doublet note create`.
-        #[arg(value_name = "NAME[:TYPE]=VALUE")]
-        items: Vec<String>,
-        /// An item to take out. May be given several times.
-        #[arg(long, value_name = "NAME")]
-        remove: Vec<String>,
-        /// Fails when the document was saved since it had this sequence number.
-        #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
-        expect: u32,
+        #[command(flatten)]
+        edit: Edit,
     },
     /// Deletes a profile document.
     Delete {
@@ -82,9 +74,9 @@ pub(super) async fn run(client: &Client, command: ProfileCommand) -> Result<Answ
             let request = v1::OpenProfileRequest { database, profile, user, items };
             Ok(told(&client.notes().open_profile(request).await.map_err(refused)?.into_inner()))
         }
-        ProfileCommand::Set { which, items, remove, expect: expected_sequence } => {
-            says_something(&items, &remove)?;
-            let items = read(&items)?;
+        ProfileCommand::Set { which, edit } => {
+            let items = edit.items()?;
+            let Edit { remove, expect: expected_sequence, .. } = edit;
             let (database, profile, user) = which.key(client).await?;
             let request = v1::UpdateProfileRequest { database, profile, user, items, remove, expected_sequence };
             saved(client.notes().update_profile(request).await)
