@@ -78,7 +78,7 @@ fn told_of_notes(error: &notes::Error) -> &'static str {
         notes::Error::NotFound { .. } => "[NONEXISTENT] it does not exist",
         notes::Error::Exists { .. } => "[ALREADYEXISTS] it exists already",
         notes::Error::Conflict { .. } => "[INUSE] somebody else changed it at the same time",
-        notes::Error::Invalid { .. } => "[CANNOT] that cannot be stored",
+        notes::Error::Invalid { .. } | notes::Error::Formula { .. } => "[CANNOT] that cannot be stored",
         notes::Error::Limit { .. } => "[LIMIT] a limit would be passed",
         notes::Error::Store(_) => "[UNAVAILABLE] the store cannot do this now",
         notes::Error::Newer { .. } => "[UNAVAILABLE] a newer server has written this; the administrator has been told",

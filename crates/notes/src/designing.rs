@@ -158,8 +158,15 @@ impl Writer<'_, '_> {
         let stored = self.note(note)?.filter(|stored| stored.header.class == NoteClass::VIEW);
         let stored = stored.ok_or_else(|| Error::not_found(format!("view {note}")))?;
         let flags = stored.text(folder::FLAGS_ITEM).unwrap_or_default();
-        if ViewKind::of_letters(flags).folder != view.kind.folder {
+        let kind = ViewKind::of_letters(flags);
+        if kind.folder != view.kind.folder {
             return Err(Error::invalid(format!("view {:?}", view.title), "a folder stays a folder, and a view a view"));
+        }
+        if view.kind.private && !kind.private {
+            return Err(Error::invalid(
+                format!("view {:?}", view.title),
+                "what is shared does not become personal; make a new one",
+            ));
         }
         if view.kind.folder && stored.text(folder::TITLE_ITEM) != Some(&view.title) {
             return Err(Error::invalid(format!("folder {:?}", view.title), "it gets another name by being renamed"));

@@ -35,6 +35,9 @@ pub enum Error {
     /// The caller gave something that cannot be.
     #[error("{what}: {why}")]
     Invalid { what: String, why: String },
+    /// A formula is wrong; `why` says where, with the line and carets under what is meant. Its author mends it.
+    #[error("{what}: {why}")]
+    Formula { what: String, why: String },
     /// A named limit would be passed.
     #[error("too many or too much: at most {max} {what}")]
     Limit { what: &'static str, max: usize },

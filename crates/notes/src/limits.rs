@@ -110,6 +110,18 @@ pub const SORTED_TEXT_BYTES_MAX: usize = 480;
 /// Most other names of a view.
 pub const VIEW_ALIASES_MAX: usize = 16;
 
+/// Most names that say who may see a view.
+pub const VIEW_READERS_MAX: usize = 1_000;
+
+/// Most bytes of the name of a view's locale.
+pub const VIEW_LOCALE_BYTES_MAX: usize = 64;
+
+/// Most bytes of the title of a column.
+pub const COLUMN_TITLE_BYTES_MAX: usize = 1_024;
+
+/// Most bytes of what a column says to clients about the form of its values.
+pub const COLUMN_FORMAT_BYTES_MAX: usize = 4_096;
+
 /// Most columns of a view.
 pub const VIEW_COLUMNS_MAX: usize = 256;
 

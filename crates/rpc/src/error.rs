@@ -135,6 +135,7 @@ fn of_notes(error: &notes::Error) -> (Code, &'static str, Option<Detail>) {
             (Code::Aborted, "conflict", Some(Detail::Conflict(Conflict { unid, expected_sequence, found_sequence })))
         }
         E::Invalid { .. } => (Code::InvalidArgument, "invalid", None),
+        E::Formula { .. } => (Code::InvalidArgument, "formula", None),
         E::Limit { what, max } => (Code::ResourceExhausted, "limit", limit(what, *max as u64)),
         E::Damaged { .. } | E::Store(store::Error::Damaged { .. }) => (Code::DataLoss, "damaged", None),
         _ => (Code::Unavailable, "unavailable", Some(Detail::Retry(Retry { after_ms: 0 }))),

@@ -4,9 +4,14 @@
 //! the item `$VIEWFORMAT`; name, letters and selection are items of their own, as in the original.
 
 use base::codec::{Decoder, Encoder, Truncated};
+use base::limits::ITEM_NAME_BYTES_MAX;
+use icu_locale_core::Locale;
 
 use crate::error::{Error, Result};
-use crate::limits::{FORMULA_BYTES_MAX, VIEW_COLLATIONS_MAX, VIEW_COLUMNS_MAX};
+use crate::limits::{
+    COLUMN_FORMAT_BYTES_MAX, COLUMN_TITLE_BYTES_MAX, FORMULA_BYTES_MAX, VIEW_COLLATIONS_MAX, VIEW_COLUMNS_MAX,
+    VIEW_LOCALE_BYTES_MAX,
+};
 use crate::view::sort_key::{Differences, Order};
 
 /// The version of the stored form.
@@ -113,12 +118,22 @@ impl ViewDesign {
         if self.collations().len() > VIEW_COLLATIONS_MAX {
             return Err(Error::Limit { what: "orders of a view", max: VIEW_COLLATIONS_MAX });
         }
+        self.check_locale()?;
         let mut is_behind = false;
         for column in &self.columns {
             column.check(is_behind)?;
             is_behind |= column.sort.is_some() && !column.categorised;
         }
         self.range.map_or(Ok(()), |(begin, end)| self.check_range(begin, end))
+    }
+
+    fn check_locale(&self) -> Result<()> {
+        let is_known = || self.locale.is_empty() || self.locale.parse::<Locale>().is_ok();
+        if self.locale.len() > VIEW_LOCALE_BYTES_MAX || !is_known() {
+            let what = format!("locale {:?}", self.locale.chars().take(VIEW_LOCALE_BYTES_MAX).collect::<String>());
+            return Err(Error::invalid(what, "no language tag (BCP 47), such as sv or de-AT"));
+        }
+        Ok(())
     }
 
     /// Refuses a calendar whose rows would not lie in the order of their beginnings.
@@ -208,8 +223,16 @@ impl Column {
     /// Refuses what cannot be indexed; `is_behind` a sorted column that is no category.
     fn check(&self, is_behind: bool) -> Result<()> {
         let wrong = |why: &str| Err(Error::invalid(format!("column \"{}\"", self.title), why));
-        if self.formula.as_ref().is_some_and(|formula| formula.len() > FORMULA_BYTES_MAX) {
-            return Err(Error::Limit { what: "bytes of a column's formula", max: FORMULA_BYTES_MAX });
+        let formula_bytes = self.formula.as_ref().map_or(0, String::len);
+        for (bytes, what, max) in [
+            (self.title.len(), "bytes of a column's title", COLUMN_TITLE_BYTES_MAX),
+            (self.item.len(), "bytes of the name of a column's item", ITEM_NAME_BYTES_MAX),
+            (formula_bytes, "bytes of a column's formula", FORMULA_BYTES_MAX),
+            (self.format.len(), "bytes of a column's format", COLUMN_FORMAT_BYTES_MAX),
+        ] {
+            if bytes > max {
+                return Err(Error::Limit { what, max });
+            }
         }
         if self.categorised && self.sort.is_none() {
             return wrong("a categorised column is sorted; say in which direction");
@@ -390,8 +413,22 @@ mod tests {
         refused(vec![Column { separate: true, ..column("Kind") }], "sorted");
         refused(vec![Column { total: Total::Sum, ..category("Kind") }], "total");
         refused(vec![column("a"); VIEW_COLUMNS_MAX + 1], "columns of a view");
+        refused(vec![column(&"a".repeat(COLUMN_TITLE_BYTES_MAX + 1))], "title");
+        refused(vec![Column { item: "a".repeat(ITEM_NAME_BYTES_MAX + 1), ..column("a") }], "item");
+        refused(vec![Column { formula: Some("a".repeat(FORMULA_BYTES_MAX + 1)), ..column("a") }], "formula");
+        refused(vec![Column { format: vec![0; COLUMN_FORMAT_BYTES_MAX + 1], ..column("a") }], "format");
         let clicks = Clicks { ascending: true, descending: true };
         refused(vec![Column { clicks, ..column("a") }; 8], "orders of a view");
+    }
+
+    #[test]
+    fn a_locale_is_a_language_tag() {
+        for (locale, is_right) in [("", true), ("sv", true), ("de-AT", true), ("no such locale!", false)] {
+            let design = ViewDesign { locale: locale.into(), ..ViewDesign::default() };
+            assert_eq!(design.check().is_ok(), is_right, "{locale:?}");
+        }
+        let long = ViewDesign { locale: format!("de{}", "-x".repeat(VIEW_LOCALE_BYTES_MAX)), ..ViewDesign::default() };
+        assert!(long.check().is_err());
     }
 
     #[test]

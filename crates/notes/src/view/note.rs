@@ -9,7 +9,7 @@ use base::{NoteId, Unid, ViewId};
 use crate::error::{Error, Result};
 use crate::folder::{FLAGS_ITEM, TITLE_ITEM};
 use crate::item::{self, Item, Value};
-use crate::limits::VIEW_ALIASES_MAX;
+use crate::limits::{FORMULA_BYTES_MAX, VIEW_ALIASES_MAX, VIEW_READERS_MAX};
 use crate::view::design::ViewDesign;
 use crate::view::question::Compiled;
 
@@ -88,6 +88,12 @@ impl ViewNote {
         }
         if self.aliases.len() > VIEW_ALIASES_MAX {
             return Err(Error::Limit { what: "aliases of a view", max: VIEW_ALIASES_MAX });
+        }
+        if self.readers.len() > VIEW_READERS_MAX {
+            return Err(Error::Limit { what: "readers of a view", max: VIEW_READERS_MAX });
+        }
+        if self.selection.len() > FORMULA_BYTES_MAX {
+            return Err(Error::Limit { what: "bytes of a selection", max: FORMULA_BYTES_MAX });
         }
         self.design.check()?;
         self.question(view)
@@ -218,7 +224,22 @@ mod tests {
         for title in ["", "a|b", "a\nb", &"x".repeat(FOLDER_NAME_BYTES_MAX + 1)] {
             assert!(ViewNote { title: title.into(), ..by_kind() }.check(ViewId(1)).is_err(), "{title:?}");
         }
-        let aliases = vec!["a".to_owned(); VIEW_ALIASES_MAX + 1];
-        assert!(ViewNote { aliases, ..by_kind() }.check(ViewId(1)).is_err());
+    }
+
+    #[test]
+    fn there_are_limits_and_formulas_are_told_by_their_place() {
+        let refused = |view: ViewNote, text: &str| {
+            let refusal = view.check(ViewId(1)).expect_err("refused");
+            assert!(refusal.to_string().contains(text), "{refusal}");
+            matches!(refusal, Error::Formula { .. })
+        };
+        let many = |count: usize| vec!["a".to_owned(); count];
+        assert!(!refused(ViewNote { aliases: many(VIEW_ALIASES_MAX + 1), ..by_kind() }, "aliases"));
+        assert!(!refused(ViewNote { readers: many(VIEW_READERS_MAX + 1), ..by_kind() }, "readers"));
+        assert!(!refused(ViewNote { selection: "a".repeat(FORMULA_BYTES_MAX + 1), ..by_kind() }, "selection"));
+        assert!(refused(ViewNote { selection: "SELECT (".into(), ..by_kind() }, "selection: line 1, column 9"));
+        let columns = vec![Column { title: "Sum".into(), formula: Some("1 +".into()), ..Column::default() }];
+        let view = ViewNote { design: ViewDesign { columns, ..ViewDesign::default() }, ..by_kind() };
+        assert!(refused(view, "column \"Sum\": line 1, column 4"));
     }
 }

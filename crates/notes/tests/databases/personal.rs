@@ -133,6 +133,9 @@ fn a_private_view_is_its_makers() {
     assert!(world.write(&database, CAROL, |writer| writer.view_delete(note)).is_err());
     world.write(&database, BOB, |writer| writer.view_delete(note)).expect("it is his");
     assert!(seen(BOB).is_empty());
+    let shared = world.write(&database, ANN, |writer| writer.view_create(&view("Shared", false))).expect("made");
+    let claimed = world.write(&database, ANN, |writer| writer.view_update(shared, 1, &view("Shared", true)));
+    assert!(matches!(claimed, Err(Error::Invalid { .. })), "{claimed:?}");
     assert_sound(&database);
 }
 
