@@ -13,6 +13,7 @@
 //! | [`service`] | the tables of calls, and how one is handed to a worker |
 //! | `cmd` | what the calls do, a file for each theme; blocking code over `notes` and `directory` |
 //! | [`convert`] | items, headers and keys between the protocol and `notes`; pure |
+//! | [`design`] | designs of views between the protocol and `notes`; pure |
 //! | [`backend`] | what the room needs from the rest of the server |
 //!
 //! Promises: no reply leaves before what it tells is durable; every call ends within its deadline; what peers can make the server hold in memory is
@@ -22,6 +23,7 @@ pub mod backend;
 mod cmd;
 pub mod conn;
 pub mod convert;
+pub mod design;
 pub mod error;
 pub mod gate;
 pub mod limits;

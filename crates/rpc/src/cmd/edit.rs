@@ -167,7 +167,8 @@ fn check_class(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<()> {
     Ok(())
 }
 
-fn check_sequence(writer: &mut Writer<'_, '_>, note: NoteId, expected: u32) -> Result<()> {
+/// Refuses a change of what somebody else has saved since the caller read it.
+pub(crate) fn check_sequence(writer: &mut Writer<'_, '_>, note: NoteId, expected: u32) -> Result<()> {
     match writer.header(note)? {
         Some(header) if expected != 0 && header.sequence != expected => {
             Err(notes::Error::Conflict { unid: header.unid, expected, found: header.sequence }.into())

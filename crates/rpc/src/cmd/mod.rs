@@ -20,6 +20,7 @@ pub(crate) mod change;
 pub(crate) mod database;
 pub(crate) mod deleted;
 pub(crate) mod deposit;
+pub(crate) mod design;
 pub(crate) mod edit;
 pub(crate) mod folder;
 pub(crate) mod full_text;

@@ -174,7 +174,7 @@ pub(crate) fn find_by_key(desk: &Desk, request: v1::FindByKeyRequest) -> Result<
 }
 
 /// Finds a view by number or name; nothing where there is none, or only a folder without columns.
-fn find(reading: &Reading<'_>, key: Option<&v1::ViewKey>) -> Result<Option<Arc<ViewInfo>>> {
+pub(crate) fn find(reading: &Reading<'_>, key: Option<&v1::ViewKey>) -> Result<Option<Arc<ViewInfo>>> {
     match key.and_then(|key| key.key.as_ref()) {
         None => Err(Error::invalid("no view is named")),
         Some(v1::view_key::Key::ViewId(number)) => {

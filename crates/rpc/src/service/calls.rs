@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::{Replies, exchange, streams, table, take, waiting};
 use crate::cmd::{
-    acl, attachment, database, deleted, edit, folder, full_text, names, note, profile, session, unread, view,
+    acl, attachment, database, deleted, design, edit, folder, full_text, names, note, profile, session, unread, view,
 };
 
 type Outcome<R> = Result<Response<R>, Status>;
@@ -91,6 +91,10 @@ table! { Views {
     rename_folder: RenameFolderRequest => View = folder::rename;
     delete_folder: DeleteFolderRequest => DeleteFolderReply = folder::delete;
     move_notes: MoveNotesRequest => MoveNotesReply = folder::move_notes;
+    get_view_design: GetViewDesignRequest => GetViewDesignReply = design::get;
+    create_view: CreateViewRequest => SavedNote = design::create;
+    update_view: UpdateViewRequest => SavedNote = design::update;
+    delete_view: DeleteViewRequest => DeleteViewReply = design::delete;
 }
     async fn open_collection(&self, request: Request<v1::OpenCollectionRequest>) -> Outcome<v1::Collection> {
         let (caller, asked) = take(request)?;

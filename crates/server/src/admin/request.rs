@@ -667,7 +667,7 @@ pub enum AccessFlag {
     NoDelete,
     /// May create shared folders and views.
     CreateFolders,
-    /// May create personal folders and views (nothing asks for it yet).
+    /// May create personal folders and views.
     CreatePersonalFolders,
     /// May create personal agents (nothing asks for it yet).
     CreatePersonalAgents,

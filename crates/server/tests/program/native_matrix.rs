@@ -80,6 +80,11 @@ fn rows() -> Vec<(&'static str, Who, Call)> {
         "Views/RenameFolder" FROM_DESIGNER, views.rename_folder |_n| p::RenameFolderRequest { database: database(PLAN), folder: folder(), name: "folder".into() };
         "Views/DeleteFolder" FROM_DESIGNER, views.delete_folder |_n| p::DeleteFolderRequest { database: database(PLAN), folder: folder() };
         "Views/MoveNotes" FROM_AUTHOR, views.move_notes |n| p::MoveNotesRequest { database: database(PLAN), notes: note(n).into_iter().collect(), into: folder(), out_of: None };
+        "Views/GetViewDesign" FROM_READER, views.get_view_design |_n| p::GetViewDesignRequest { database: database(PLAN), view: view() };
+        "Views/CreateView" FROM_DESIGNER, views.create_view |n| p::CreateViewRequest { database: database(PLAN), design: design(&format!("v{n}")) };
+        "Views/CreateView" FROM_DESIGNER, views.create_view |n| p::CreateViewRequest { database: database(PLAN), design: design(&format!("own{n}")).map(|design| p::ViewDesign { personal: true, ..design }) };
+        "Views/UpdateView" FROM_DESIGNER, views.update_view |_n| p::UpdateViewRequest { database: database(PLAN), view: view(), design: design("view"), expected_sequence: 0 };
+        "Views/DeleteView" FROM_DESIGNER, views.delete_view |_n| p::DeleteViewRequest { database: database(PLAN), view: view(), expected_sequence: 0 };
         "Changes/PollNewMail" Who::Sessions, changes.poll_new_mail |_n| p::PollNewMailRequest::default();
         "Directory/LookupNames" Who::Sessions, directory.lookup_names |_n| p::LookupNamesRequest { names: vec!["ann".into()] };
         "Search/SearchFullText" FROM_READER, search.search_full_text |_n| p::SearchFullTextRequest { database: database(PLAN), query: "a".into(), ..Default::default() };
@@ -108,8 +113,30 @@ fn rows() -> Vec<(&'static str, Who, Call)> {
 const ABOUT_SESSIONS: [&str; 3] =
     ["/doublet.v1.Sessions/Login", "/doublet.v1.Sessions/Authenticate", "/doublet.v1.Sessions/Logout"];
 
+fn named(name: &str) -> Option<v1::ViewKey> {
+    Some(v1::ViewKey { key: Some(v1::view_key::Key::Name(name.to_owned())) })
+}
+
 fn folder() -> Option<v1::ViewKey> {
-    Some(v1::ViewKey { key: Some(v1::view_key::Key::Name("folder".to_owned())) })
+    named("folder")
+}
+
+fn view() -> Option<v1::ViewKey> {
+    named("view")
+}
+
+fn design(title: &str) -> Option<v1::ViewDesign> {
+    Some(v1::ViewDesign { title: title.to_owned(), selection: "SELECT @All".to_owned(), ..Default::default() })
+}
+
+async fn make_folder(manager: &Client) {
+    let request = v1::CreateFolderRequest { database: database(PLAN), name: "folder".to_owned(), personal: false };
+    manager.views().create_folder(request).await.expect("a manager may");
+}
+
+async fn make_view(manager: &Client) {
+    let request = v1::CreateViewRequest { database: database(PLAN), design: design("view") };
+    manager.views().create_view(request).await.expect("a manager may");
 }
 
 fn attachment(number: u32) -> client::Outgoing<v1::AttachFileRequest> {
@@ -151,9 +178,8 @@ fn every_call_asks_who_calls() {
         let connect = || async { Client::connect(&options).await.expect("the server is there") };
         let (stranger, manager) = (connect().await, connect().await);
         manager.login("manager", PASSWORD).await.expect("the password is right");
-        let create =
-            v1::CreateFolderRequest { database: database(PLAN), name: "folder".to_owned(), ..Default::default() };
-        manager.views().create_folder(create).await.expect("a manager may");
+        make_folder(&manager).await;
+        make_view(&manager).await;
         for (path, who, call) in &rows {
             let outcome = call(stranger.clone(), 1).await;
             let is_refused = outcome.is_err_and(|status| status.code() == Code::Unauthenticated);
@@ -169,13 +195,10 @@ fn every_call_asks_who_calls() {
                 let code = call(client.clone(), made.note_id).await.err().map(|status| status.code());
                 let may = !matches!(who, Who::Levels(levels) if !levels.contains(&number));
                 assert_eq!(code != Some(Code::PermissionDenied), may, "{path} by {level}: {code:?}");
-                if *path == "/doublet.v1.Views/DeleteFolder" && code.is_none() {
-                    let again = v1::CreateFolderRequest {
-                        database: database(PLAN),
-                        name: "folder".to_owned(),
-                        ..Default::default()
-                    };
-                    manager.views().create_folder(again).await.expect("a manager may");
+                match *path {
+                    "/doublet.v1.Views/DeleteFolder" if code.is_none() => make_folder(&manager).await,
+                    "/doublet.v1.Views/DeleteView" if code.is_none() => make_view(&manager).await,
+                    _ => {}
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! Views over the native protocol: a library with categories and totals, read as a client reads it; what is hidden; an index that is built.
+//! Views over the native protocol: a library with categories and totals, read as a client reads it; what is hidden; an index that is built; views that are
+//! designed.
 
 use client::{Client, Code, v1};
 
@@ -305,5 +306,270 @@ fn the_index_of_a_large_new_view_is_built_by_the_update_task() {
         }
     });
     assert!(server.metrics().contains("doublet_update_views_total 3\n"), "{}", server.metrics());
+    server.stop();
+}
+
+/// Makes a library in which bob is a designer.
+fn designed_library() -> (Place, Server) {
+    let (place, server) = library();
+    place.check(&["db", "acl", LIBRARY, "settings", "--max-internet-access", "manager"], "");
+    place.check(&["db", "acl", LIBRARY, "set", "bob@acme.test", "--level", "designer"], "");
+    (place, server)
+}
+
+fn column(title: &str, item: &str) -> v1::ColumnDesign {
+    v1::ColumnDesign { title: title.to_owned(), item: item.to_owned(), ..Default::default() }
+}
+
+/// Titles and their lengths, sorted by the title.
+fn by_title() -> v1::ViewDesign {
+    let sort = v1::SortOrder::Ascending.into();
+    v1::ViewDesign {
+        title: "By Title".to_owned(),
+        selection: "SELECT Form = \"Document\"".to_owned(),
+        columns: vec![
+            v1::ColumnDesign { sort, ..column("Title", "Subject") },
+            v1::ColumnDesign { formula: "@Length(Subject)".to_owned(), ..column("Length", "$Length") },
+        ],
+        ..Default::default()
+    }
+}
+
+/// A design in which everything is said.
+fn by_shelf() -> v1::ViewDesign {
+    let sort = v1::SortOrder::Descending.into();
+    v1::ViewDesign {
+        title: "Shelves\\By Shelf".to_owned(),
+        aliases: vec!["Shelf".to_owned(), "($Shelf)".to_owned()],
+        columns: vec![
+            v1::ColumnDesign { sort, category: true, separate: true, case: true, ..column("Shelf", "Categories") },
+            v1::ColumnDesign { sort, click_ascending: true, accents: true, ..column("Title", "Subject") },
+            v1::ColumnDesign {
+                click_descending: true,
+                hidden: true,
+                format: vec![1, 0, 255],
+                ..column("Form", "Form")
+            },
+            v1::ColumnDesign {
+                formula: "@DocLength".to_owned(),
+                total: v1::Total::PercentOfAll.into(),
+                responses_only: true,
+                ..column("Size", "$Size")
+            },
+        ],
+        responses: true,
+        no_conflicts: true,
+        collapsed: true,
+        locale: "sv".to_owned(),
+        refresh: v1::ViewRefresh::Hours.into(),
+        hours: 12,
+        readers: vec!["CN=bob/O=acme.test".to_owned(), "[Staff]".to_owned(), "bob@acme.test".to_owned()],
+        ..by_title()
+    }
+}
+
+async fn create_view(client: &Client, design: v1::ViewDesign) -> Result<v1::SavedNote, client::Status> {
+    let request = v1::CreateViewRequest { database: database(LIBRARY), design: Some(design) };
+    client.views().create_view(request).await.map(client::Response::into_inner)
+}
+
+async fn update_view(
+    client: &Client,
+    name: &str,
+    design: v1::ViewDesign,
+    expected_sequence: u32,
+) -> Result<v1::SavedNote, client::Status> {
+    let (database, view) = (database(LIBRARY), view(name));
+    let request = v1::UpdateViewRequest { database, view, design: Some(design), expected_sequence };
+    client.views().update_view(request).await.map(client::Response::into_inner)
+}
+
+async fn design_of(client: &Client, name: &str) -> Result<v1::GetViewDesignReply, client::Status> {
+    let request = v1::GetViewDesignRequest { database: database(LIBRARY), view: view(name) };
+    client.views().get_view_design(request).await.map(client::Response::into_inner)
+}
+
+async fn delete_view(
+    client: &Client,
+    name: &str,
+    expected_sequence: u32,
+) -> Result<v1::DeleteViewReply, client::Status> {
+    let request = v1::DeleteViewRequest { database: database(LIBRARY), view: view(name), expected_sequence };
+    client.views().delete_view(request).await.map(client::Response::into_inner)
+}
+
+#[test]
+fn designs_travel_whole_and_are_changed_by_designers() {
+    let (place, server) = designed_library();
+    with_client(&place, &server, "bob", |client| async move {
+        let calendar = v1::ViewDesign {
+            title: "Calendar".to_owned(),
+            calendar: true,
+            calendar_columns: Some(v1::CalendarColumns { begin: 1, end: 2 }),
+            ..by_title()
+        };
+        for design in [by_title(), by_shelf(), calendar] {
+            let made = create_view(&client, design.clone()).await.expect("a designer may");
+            let told = design_of(&client, &design.title).await.expect("a reader may");
+            assert_eq!(told.design, Some(design));
+            assert_eq!((told.view_id, &told.unid, told.sequence), (made.note_id, &made.unid, 1));
+            assert!(made.modseq > 0 && made.sequence == 1);
+        }
+        // A change says everything, under whichever name, and is refused to who has not seen the last one.
+        let plain = v1::ViewDesign { title: "Plain".to_owned(), columns: Vec::new(), ..by_title() };
+        let saved = update_view(&client, "($Shelf)", plain.clone(), 1).await.expect("nobody else has");
+        assert_eq!(
+            (saved.sequence, design_of(&client, "Plain").await.expect("there").design),
+            (2, Some(plain.clone()))
+        );
+        let conflict = (Code::Aborted, "conflict".to_owned());
+        assert_eq!(reason_of(update_view(&client, "Plain", plain.clone(), 1).await), conflict);
+        assert_eq!(reason_of(delete_view(&client, "Plain", 1).await), conflict);
+        assert_eq!(update_view(&client, "Plain", plain.clone(), 0).await.expect("it is not asked for").sequence, 3);
+        let taken = v1::ViewDesign { title: "By Title".to_owned(), ..plain.clone() };
+        assert_eq!(reason_of(update_view(&client, "Plain", taken, 0).await).1, "exists");
+        let personal = v1::ViewDesign { personal: true, ..plain };
+        assert_eq!(reason_of(update_view(&client, "Plain", personal, 0).await).1, "invalid");
+        delete_view(&client, "Plain", 3).await.expect("a designer may");
+        let gone = (Code::NotFound, "not-found".to_owned());
+        assert_eq!(reason_of(design_of(&client, "Plain").await), gone);
+        assert_eq!(reason_of(delete_view(&client, "Plain", 0).await), gone);
+    });
+    with_client(&place, &server, "ann", |client| async move {
+        let denied = (Code::PermissionDenied, "access".to_owned());
+        assert_eq!(design_of(&client, "By Title").await.expect("an editor reads").design, Some(by_title()));
+        let other = v1::ViewDesign { title: "Other".to_owned(), ..by_title() };
+        assert_eq!(reason_of(create_view(&client, other.clone()).await), denied);
+        assert_eq!(reason_of(create_view(&client, v1::ViewDesign { personal: true, ..other.clone() }).await), denied);
+        assert_eq!(reason_of(update_view(&client, "By Title", other, 0).await), denied);
+        assert_eq!(reason_of(delete_view(&client, "By Title", 0).await), denied);
+        assert_eq!(design_of(&client, "By Title").await.expect("it is still there").sequence, 1);
+    });
+    server.stop();
+}
+
+#[test]
+fn a_personal_view_is_made_by_who_may_have_some() {
+    let (place, server) = library();
+    let flag = ["db", "acl", LIBRARY, "set", "bob@acme.test", "--level", "reader", "--flag", "create-personal-folders"];
+    place.check(&flag, "");
+    let own = || v1::ViewDesign { personal: true, readers: vec!["CN=ann/O=acme.test".to_owned()], ..by_title() };
+    with_client(&place, &server, "bob", |client| async move {
+        create_view(&client, own()).await.expect("he may have some");
+        let told = design_of(&client, "By Title").await.expect("his").design.expect("it is said");
+        assert!(told.personal && told.readers.len() == 1 && told.readers != own().readers, "{told:?}");
+        let shorter = v1::ViewDesign { columns: Vec::new(), ..own() };
+        assert_eq!(update_view(&client, "By Title", shorter, 1).await.expect("it is his").sequence, 2);
+        assert_eq!(design_of(&client, "By Title").await.expect("his").design.expect("said").readers, told.readers);
+        let shared = reason_of(update_view(&client, "By Title", by_title(), 0).await);
+        assert_eq!(shared, (Code::PermissionDenied, "author".to_owned()), "he may not make it everybody's");
+    });
+    with_client(&place, &server, "ann", |client| async move {
+        let gone = (Code::NotFound, "not-found".to_owned());
+        assert_eq!(reason_of(design_of(&client, "By Title").await), gone);
+        assert_eq!(reason_of(update_view(&client, "By Title", by_title(), 0).await), gone);
+        assert_eq!(reason_of(delete_view(&client, "By Title", 0).await), gone);
+    });
+    with_client(&place, &server, "bob", |client| async move {
+        delete_view(&client, "By Title", 0).await.expect("it is his");
+    });
+    server.stop();
+}
+
+#[test]
+fn a_changed_column_is_read_right_from_a_new_index() {
+    let (place, server) = designed_library();
+    with_client(&place, &server, "bob", |client| async move {
+        fill(&client).await;
+        create_view(&client, by_title()).await.expect("a designer may");
+        let read_all = || async {
+            let opened = open(&client, "By Title").await;
+            let mask = Some(v1::ReadMask { values: true, ..Default::default() });
+            let request = v1::ReadEntriesRequest { view: view("By Title"), mask, ..by_category() };
+            let entries = read(&client, request).await.entries;
+            assert_eq!((opened.late, opened.entries), (false, entries.len() as u64));
+            entries.into_iter().map(|entry| entry.values.into_iter().map(|value| value.kind).collect()).collect()
+        };
+        let row =
+            |title: &str, second: v1::value::Kind| vec![Some(v1::value::Kind::Text(title.to_owned())), Some(second)];
+        let number = v1::value::Kind::Number;
+        let rows: Vec<Vec<Option<v1::value::Kind>>> = read_all().await;
+        let expected =
+            [row("Axe", number(3.0)), row("Brush", number(5.0)), row("Can", number(3.0)), row("Drill", number(5.0))];
+        assert_eq!(rows, expected);
+        // Another formula, another order, another selection.
+        let mut design = by_title();
+        design.selection = "SELECT Subject != \"Can\"".to_owned();
+        design.columns[0].sort = v1::SortOrder::Descending.into();
+        design.columns[1].formula = "@LowerCase(Subject)".to_owned();
+        update_view(&client, "By Title", design, 1).await.expect("a designer may");
+        let text = |text: &str| v1::value::Kind::Text(text.to_owned());
+        let rows: Vec<Vec<Option<v1::value::Kind>>> = read_all().await;
+        assert_eq!(rows, [row("Drill", text("drill")), row("Brush", text("brush")), row("Axe", text("axe"))]);
+    });
+    server.stop();
+}
+
+#[test]
+fn a_folder_gets_columns_and_stays_a_folder() {
+    let (place, server) = designed_library();
+    with_client(&place, &server, "bob", |client| async move {
+        let [axe, ..] = fill(&client).await;
+        let request = v1::CreateFolderRequest { database: database(LIBRARY), name: "Shed".to_owned(), personal: false };
+        client.views().create_folder(request).await.expect("a designer may");
+        let state = (Code::FailedPrecondition, "state".to_owned());
+        assert_eq!(reason_of(design_of(&client, "Shed").await), state, "it has no columns yet");
+        let shed = v1::ViewDesign { title: "Shed".to_owned(), selection: String::new(), folder: true, ..by_title() };
+        let as_view = v1::ViewDesign { folder: false, ..shed.clone() };
+        assert_eq!(reason_of(update_view(&client, "Shed", as_view, 0).await).1, "invalid", "it stays one");
+        let renamed = v1::ViewDesign { title: "Barn".to_owned(), ..shed.clone() };
+        assert_eq!(reason_of(update_view(&client, "Shed", renamed, 0).await).1, "invalid");
+        update_view(&client, "Shed", shed.clone(), 0).await.expect("a designer may");
+        assert_eq!(design_of(&client, "Shed").await.expect("there").design, Some(shed));
+        let notes = note(axe).into_iter().collect();
+        let filed = v1::MoveNotesRequest { database: database(LIBRARY), notes, into: view("Shed"), out_of: None };
+        client.views().move_notes(filed).await.expect("a designer may");
+        assert_eq!(open(&client, "Shed").await.documents, 1);
+        assert_eq!(reason_of(delete_view(&client, "Shed", 0).await), state, "it is deleted as a folder");
+        assert_eq!(reason_of(create_view(&client, v1::ViewDesign { folder: true, ..by_title() }).await).1, "invalid");
+    });
+    server.stop();
+}
+
+#[test]
+fn what_cannot_be_designed_is_refused_with_its_place() {
+    let (place, server) = designed_library();
+    with_client(&place, &server, "bob", |client| async move {
+        let refused = |design, code, reason: &'static str, text: &'static str| {
+            let client = client.clone();
+            async move {
+                let status = create_view(&client, design).await.expect_err("refused");
+                assert_eq!((status.code(), client::reason(&status).as_str()), (code, reason), "{status}");
+                assert!(status.message().contains(text), "{status}");
+            }
+        };
+        let with_column = |column| v1::ViewDesign { columns: vec![column], ..by_title() };
+        let (invalid, limit) = (Code::InvalidArgument, Code::ResourceExhausted);
+        let selection = v1::ViewDesign { selection: "SELECT Form =".to_owned(), ..by_title() };
+        refused(selection, invalid, "formula", "selection: line 1, column 14").await;
+        let formula = v1::ColumnDesign { formula: "1 +\n@Zork(2)".to_owned(), ..column("Sum", "$Sum") };
+        refused(with_column(formula), invalid, "formula", "column \"Sum\": line 2, column 1").await;
+        let many = v1::ViewDesign { columns: vec![column("a", "a"); 257], ..by_title() };
+        refused(many, limit, "limit", "at most 256 columns of a view").await;
+        let clicked = v1::ColumnDesign { click_ascending: true, click_descending: true, ..column("a", "a") };
+        let orders = v1::ViewDesign { columns: vec![clicked; 8], ..by_title() };
+        refused(orders, limit, "limit", "at most 16 orders of a view").await;
+        let aliases = v1::ViewDesign { aliases: vec!["a".to_owned(); 17], ..by_title() };
+        refused(aliases, limit, "limit", "at most 16 aliases of a view").await;
+        let category = v1::ColumnDesign { category: true, ..column("Kind", "Kind") };
+        refused(with_column(category), invalid, "invalid", "column \"Kind\"").await;
+        let total = v1::ColumnDesign { total: 99, ..column("Kind", "Kind") };
+        refused(with_column(total), invalid, "invalid", "99 is not a total").await;
+        refused(v1::ViewDesign { title: String::new(), ..by_title() }, invalid, "invalid", "view name").await;
+        refused(v1::ViewDesign { locale: "no such!".into(), ..by_title() }, invalid, "invalid", "locale").await;
+        let nothing = v1::CreateViewRequest { database: database(LIBRARY), design: None };
+        assert_eq!(reason_of(client.views().create_view(nothing).await).1, "invalid");
+        assert_eq!(reason_of(design_of(&client, "By Title").await).1, "not-found", "nothing was made");
+    });
     server.stop();
 }

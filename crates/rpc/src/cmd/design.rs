@@ -1,0 +1,85 @@
+//! How views are designed: telling it, making, changing and deleting views.
+//!
+//! Who may do so, and whether the design can be, is for `notes` to say.
+
+use base::NoteId;
+use notes::view::note::ViewNote;
+use notes::{Access, level};
+use proto::v1;
+
+use super::edit::{check_quota, check_sequence, saved};
+use super::{Desk, folder, view};
+use crate::design::{view_in, view_out};
+use crate::error::{Error, Result};
+use crate::service::Done;
+
+/// Tells how a view is designed.
+pub(crate) fn get(desk: &Desk, request: v1::GetViewDesignRequest) -> Result<Done<v1::GetViewDesignReply>> {
+    let access = desk.access::<level::Reader>(request.database)?;
+    let reading = access.read()?;
+    let Some(info) = view::find(&reading, request.view.as_ref())? else {
+        let folder = folder::find_in(&reading, request.view)?;
+        return Err(Error::State(format!("the folder {:?} has no columns, and so no design", folder.title)));
+    };
+    let reply = v1::GetViewDesignReply {
+        view_id: info.note.0,
+        unid: info.unid.0.to_vec(),
+        sequence: info.sequence,
+        design: Some(view_out(&info.view)),
+    };
+    Ok(Done::after(reply, reading.ticket()))
+}
+
+/// Makes a view.
+pub(crate) fn create(desk: &Desk, request: v1::CreateViewRequest) -> Result<Done<v1::SavedNote>> {
+    let access = desk.access_to_change::<level::Reader>(request.database)?;
+    let view = said(request.design)?;
+    desk.write(&access, |writer| {
+        let note = writer.view_create(&view)?;
+        check_quota(writer)?;
+        saved(writer, note)
+    })
+}
+
+/// Replaces the design of a view, or gives columns to a folder.
+pub(crate) fn update(desk: &Desk, request: v1::UpdateViewRequest) -> Result<Done<v1::SavedNote>> {
+    let access = desk.access_to_change::<level::Reader>(request.database)?;
+    let view = said(request.design)?;
+    let note = find(&access, request.view)?;
+    desk.write(&access, |writer| {
+        let expected = match (request.expected_sequence, writer.header(note)?) {
+            (0, Some(header)) => header.sequence,
+            (expected, _) => expected,
+        };
+        writer.view_update(note, expected, &view)?;
+        check_quota(writer)?;
+        saved(writer, note)
+    })
+}
+
+/// Deletes a view.
+pub(crate) fn delete(desk: &Desk, request: v1::DeleteViewRequest) -> Result<Done<v1::DeleteViewReply>> {
+    let access = desk.access_to_change::<level::Reader>(request.database)?;
+    let note = find(&access, request.view)?;
+    if access.read()?.folders()?.iter().any(|folder| folder.view.0 == note.0) {
+        return Err(Error::State("this is a folder, and is deleted as one: DeleteFolder".to_owned()));
+    }
+    desk.write(&access, |writer| {
+        check_sequence(writer, note, request.expected_sequence)?;
+        writer.view_delete(note)?;
+        Ok(v1::DeleteViewReply {})
+    })
+}
+
+fn said(design: Option<v1::ViewDesign>) -> Result<ViewNote> {
+    view_in(design.ok_or_else(|| Error::invalid("no design is said"))?)
+}
+
+/// Finds the design note of a view or folder.
+fn find(access: &Access<level::Reader>, key: Option<v1::ViewKey>) -> Result<NoteId> {
+    let reading = access.read()?;
+    match view::find(&reading, key.as_ref())? {
+        Some(info) => Ok(info.note),
+        None => Ok(NoteId(folder::find_in(&reading, key)?.view.0)),
+    }
+}

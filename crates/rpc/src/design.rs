@@ -1,0 +1,254 @@
+//! Designs of views between the protocol and `notes`. Pure.
+//!
+//! Both directions keep everything, so that a design that was read can be said back. What cannot be a number, a switch or a choice is refused here; whether the
+//! design as a whole can be indexed is for `notes` to say. The command line uses this too: a design has one form in the program, [`ViewNote`].
+
+use base::Name;
+use notes::view::design::{Clicks, Column, Refresh, Total, ViewDesign};
+use notes::view::note::{ViewKind, ViewNote};
+use notes::view::sort_key::{Differences, Order};
+use proto::v1;
+
+use crate::error::{Error, Result};
+
+/// Gives a design in the protocol's words.
+#[must_use]
+pub fn view_out(view: &ViewNote) -> v1::ViewDesign {
+    let design = &view.design;
+    let (refresh, hours) = refresh_out(design.refresh);
+    let column = |number: u8| u32::from(number).saturating_add(1);
+    let columns_of = |(begin, end)| v1::CalendarColumns { begin: column(begin), end: column(end) };
+    v1::ViewDesign {
+        title: view.title.clone(),
+        aliases: view.aliases.clone(),
+        selection: view.selection.clone(),
+        columns: design.columns.iter().map(column_out).collect(),
+        responses: design.responses,
+        no_conflicts: design.no_conflicts,
+        collapsed: design.collapsed,
+        calendar: view.kind.calendar,
+        calendar_columns: design.range.map(columns_of),
+        locale: design.locale.clone(),
+        refresh: refresh.into(),
+        hours,
+        readers: view.readers.clone(),
+        personal: view.kind.private,
+        folder: view.kind.folder,
+    }
+}
+
+/// Takes a design from a client.
+pub fn view_in(said: v1::ViewDesign) -> Result<ViewNote> {
+    let refresh = refresh_in(said.refresh, said.hours)?;
+    Ok(ViewNote {
+        title: said.title,
+        aliases: said.aliases,
+        kind: ViewKind { folder: said.folder, private: said.personal, calendar: said.calendar },
+        selection: said.selection,
+        design: ViewDesign {
+            locale: said.locale,
+            responses: said.responses,
+            no_conflicts: said.no_conflicts,
+            collapsed: said.collapsed,
+            refresh,
+            range: said.calendar_columns.map(range_in).transpose()?,
+            columns: said.columns.into_iter().map(column_in).collect::<Result<_>>()?,
+        },
+        readers: said.readers.iter().map(|name| Name::new(name).canonical().to_owned()).collect(),
+    })
+}
+
+fn column_out(column: &Column) -> v1::ColumnDesign {
+    let sort = match column.sort {
+        None => v1::SortOrder::None,
+        Some(Order::Ascending) => v1::SortOrder::Ascending,
+        Some(Order::Descending) => v1::SortOrder::Descending,
+    };
+    v1::ColumnDesign {
+        title: column.title.clone(),
+        item: column.item.clone(),
+        formula: column.formula.clone().unwrap_or_default(),
+        sort: sort.into(),
+        click_ascending: column.clicks.ascending,
+        click_descending: column.clicks.descending,
+        category: column.categorised,
+        separate: column.separate,
+        hidden: column.hidden,
+        responses_only: column.for_responses,
+        case: column.differences.case,
+        accents: column.differences.accents,
+        total: total_out(column.total).into(),
+        format: column.format.clone(),
+    }
+}
+
+fn column_in(said: v1::ColumnDesign) -> Result<Column> {
+    let sort = match known::<v1::SortOrder>(said.sort, "an order")? {
+        v1::SortOrder::None => None,
+        v1::SortOrder::Ascending => Some(Order::Ascending),
+        v1::SortOrder::Descending => Some(Order::Descending),
+    };
+    Ok(Column {
+        item: if said.item.is_empty() { said.title.clone() } else { said.item },
+        title: said.title,
+        formula: Some(said.formula).filter(|formula| !formula.is_empty()),
+        sort,
+        categorised: said.category,
+        separate: said.separate,
+        hidden: said.hidden,
+        for_responses: said.responses_only,
+        differences: Differences { case: said.case, accents: said.accents },
+        clicks: Clicks { ascending: said.click_ascending, descending: said.click_descending },
+        total: total_in(known(said.total, "a total")?),
+        format: said.format,
+    })
+}
+
+fn total_out(total: Total) -> v1::Total {
+    match total {
+        Total::None => v1::Total::None,
+        Total::Sum => v1::Total::Sum,
+        Total::Average => v1::Total::Average,
+        Total::PercentOfParent => v1::Total::PercentOfParent,
+        Total::PercentOfAll => v1::Total::PercentOfAll,
+        Total::AveragePerChild => v1::Total::AveragePerChild,
+    }
+}
+
+fn total_in(total: v1::Total) -> Total {
+    match total {
+        v1::Total::None => Total::None,
+        v1::Total::Sum => Total::Sum,
+        v1::Total::Average => Total::Average,
+        v1::Total::PercentOfParent => Total::PercentOfParent,
+        v1::Total::PercentOfAll => Total::PercentOfAll,
+        v1::Total::AveragePerChild => Total::AveragePerChild,
+    }
+}
+
+fn refresh_out(refresh: Refresh) -> (v1::ViewRefresh, u32) {
+    match refresh {
+        Refresh::Automatic => (v1::ViewRefresh::Automatic, 0),
+        Refresh::AfterFirstUse => (v1::ViewRefresh::AfterFirstUse, 0),
+        Refresh::Manual => (v1::ViewRefresh::Manual, 0),
+        Refresh::Hours(hours) => (v1::ViewRefresh::Hours, u32::from(hours)),
+    }
+}
+
+fn refresh_in(refresh: i32, hours: u32) -> Result<Refresh> {
+    match known(refresh, "a way to refresh")? {
+        v1::ViewRefresh::Automatic => Ok(Refresh::Automatic),
+        v1::ViewRefresh::AfterFirstUse => Ok(Refresh::AfterFirstUse),
+        v1::ViewRefresh::Manual => Ok(Refresh::Manual),
+        v1::ViewRefresh::Hours => match u16::try_from(hours) {
+            Ok(0) | Err(_) => Err(Error::invalid(format!("a view is refreshed after 1 to 65,535 hours, not {hours}"))),
+            Ok(hours) => Ok(Refresh::Hours(hours)),
+        },
+    }
+}
+
+fn range_in(said: v1::CalendarColumns) -> Result<(u8, u8)> {
+    Ok((column_number(said.begin)?, column_number(said.end)?))
+}
+
+/// Takes the number of a column, counted from 1.
+fn column_number(number: u32) -> Result<u8> {
+    let index = number.checked_sub(1).and_then(|index| u8::try_from(index).ok());
+    index.ok_or_else(|| Error::invalid(format!("{number} is no column: they are counted from 1")))
+}
+
+/// Refuses a choice that this server does not know: what it means would be lost.
+fn known<E: TryFrom<i32>>(number: i32, what: &str) -> Result<E> {
+    E::try_from(number).map_err(|_| Error::invalid(format!("{number} is not {what} that this server knows")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(title: &str) -> Column {
+        Column { title: title.into(), item: "Item".into(), ..Column::default() }
+    }
+
+    fn view() -> ViewNote {
+        let totals = [
+            Total::None,
+            Total::Sum,
+            Total::Average,
+            Total::PercentOfParent,
+            Total::PercentOfAll,
+            Total::AveragePerChild,
+        ];
+        let clicks = Clicks { ascending: true, descending: false };
+        let mut columns = vec![
+            Column { sort: Some(Order::Ascending), categorised: true, separate: true, ..column("Kind") },
+            Column { sort: Some(Order::Descending), clicks, format: vec![0, 255], ..column("Date") },
+            Column { hidden: true, for_responses: true, formula: Some("1 + 1".into()), ..column("Two") },
+            Column { differences: Differences { case: true, accents: false }, ..column("Case") },
+            Column { clicks: Clicks { ascending: false, descending: true }, ..column("Click") },
+        ];
+        columns.extend(totals.map(|total| Column { total, ..column("Total") }));
+        ViewNote {
+            title: "By\\Kind".into(),
+            aliases: vec!["ByKind".into()],
+            selection: "SELECT @All".into(),
+            design: ViewDesign { responses: true, locale: "sv".into(), columns, ..ViewDesign::default() },
+            readers: vec!["CN=Ann/O=Acme".into(), "[Staff]".into(), "*/O=Acme".into()],
+            ..ViewNote::default()
+        }
+    }
+
+    #[test]
+    fn designs_read_back() {
+        let with = |change: fn(&mut ViewNote)| {
+            let mut view = view();
+            change(&mut view);
+            view
+        };
+        let views = [
+            view(),
+            ViewNote::default(),
+            with(|view| view.kind = ViewKind { folder: true, private: false, calendar: false }),
+            with(|view| view.kind = ViewKind { folder: false, private: true, calendar: false }),
+            with(|view| view.kind = ViewKind { folder: false, private: false, calendar: true }),
+            with(|view| view.design.range = Some((0, 254))),
+            with(|view| view.design.no_conflicts = true),
+            with(|view| view.design.collapsed = true),
+            with(|view| view.design.refresh = Refresh::AfterFirstUse),
+            with(|view| view.design.refresh = Refresh::Manual),
+            with(|view| view.design.refresh = Refresh::Hours(u16::MAX)),
+        ];
+        for view in views {
+            assert_eq!(view_in(view_out(&view)).expect("it was ours"), view);
+        }
+    }
+
+    #[test]
+    fn what_is_short_is_filled_in() {
+        let columns = vec![v1::ColumnDesign { title: "Form".into(), ..Default::default() }];
+        let said = v1::ViewDesign { columns, readers: vec![" Ann/Acme".into()], ..Default::default() };
+        let view = view_in(said).expect("right");
+        assert_eq!((view.design.columns[0].item.as_str(), &view.design.columns[0].formula), ("Form", &None));
+        assert_eq!(view.readers, ["CN=Ann/O=Acme"]);
+    }
+
+    #[test]
+    fn what_cannot_be_is_told() {
+        let refused = |said: v1::ViewDesign, text: &str| {
+            let error = view_in(said).expect_err("refused").to_string();
+            assert!(error.contains(text), "{error}");
+        };
+        let with_column = |column| v1::ViewDesign { columns: vec![column], ..Default::default() };
+        refused(with_column(v1::ColumnDesign { sort: 3, ..Default::default() }), "3 is not an order");
+        refused(with_column(v1::ColumnDesign { total: -1, ..Default::default() }), "-1 is not a total");
+        refused(v1::ViewDesign { refresh: 9, ..Default::default() }, "9 is not a way to refresh");
+        for hours in [0, 65_536] {
+            let refresh = v1::ViewRefresh::Hours.into();
+            refused(v1::ViewDesign { refresh, hours, ..Default::default() }, "after 1 to 65,535 hours");
+        }
+        for end in [0, 257] {
+            let calendar_columns = Some(v1::CalendarColumns { begin: 1, end });
+            refused(v1::ViewDesign { calendar_columns, ..Default::default() }, "counted from 1");
+        }
+    }
+}
