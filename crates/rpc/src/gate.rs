@@ -25,6 +25,9 @@ const OPEN: &[&str] =
 const STREAMED: &[&str] =
     &["/doublet.v1.Sessions/Authenticate", "/doublet.v1.Notes/AttachFile", "/doublet.v1.Mail/DepositMail"];
 
+/// The call that ends its own session, and is answered all the same.
+const LOGOUT: &str = "/doublet.v1.Sessions/Logout";
+
 /// Calls that last until somebody ends them.
 const LASTING: &[&str] = &["/doublet.v1.Changes/WatchChanges"];
 
@@ -43,6 +46,14 @@ impl Caller {
     /// Gives the session.
     pub fn session(&self) -> Result<&Arc<Session>> {
         self.session.as_ref().ok_or(Error::NoSession)
+    }
+
+    /// Waits until the session is ended; without one, for good.
+    pub async fn ended(&self) {
+        match &self.session {
+            Some(session) => session.ended().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// Waits until the call has to have ended.
@@ -162,17 +173,12 @@ async fn serve(line: &Line, caller: Caller, request: Request<hyper::body::Incomi
     let body = incoming(&line.service.budget, parts.uri.path(), body);
     parts.extensions.insert(caller.clone());
     let request = Request::from_parts(parts, body);
-    let ended = async {
-        match &caller.session {
-            Some(session) => session.ended().await,
-            None => std::future::pending().await,
-        }
-    };
+    let is_logout = request.uri().path() == LOGOUT;
     tokio::select! {
         biased;
         response = crate::service::route(&line.service, request) => response,
         () = caller.overdue() => Status::deadline_exceeded("the call took too long").into_http(),
-        () = ended => Status::from(Error::NoSession).into_http(),
+        () = caller.ended(), if !is_logout => Status::from(Error::NoSession).into_http(),
     }
 }
 

@@ -200,14 +200,8 @@ where
 
 /// Waits for whatever ends a stream early.
 pub(crate) async fn interruption(service: &Service, caller: &Caller) -> Status {
-    let ended = async {
-        match &caller.session {
-            Some(session) => session.ended().await,
-            None => std::future::pending().await,
-        }
-    };
     tokio::select! {
-        () = ended => Error::NoSession.into(),
+        () = caller.ended() => Error::NoSession.into(),
         () = caller.overdue() => Status::deadline_exceeded("the call took too long"),
         () = service.shutdown.draining() => Error::Unavailable.into(),
     }
