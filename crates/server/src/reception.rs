@@ -152,8 +152,9 @@ impl Recipients for Reception {
     }
 
     fn expand(&self, _sender: &Sender, list: &str) -> Option<Vec<String>> {
+        // Who is on a deny list or has access to something is nobody's business, and is no mailing list either.
         let group = self.directory.group(list).ok()??;
-        Some(group.members.clone())
+        group.kind.takes_mail().then(|| group.members.clone())
     }
 }
 
@@ -276,6 +277,15 @@ mod tests {
         check("no address", Some(553));
         assert_eq!(reception.expand(&sender(None), "team@acme.test").map(|members| members.len()), Some(3));
         assert_eq!(reception.expand(&sender(None), "ann@acme.test"), None);
+        let members = vec!["ann@acme.test".to_owned()];
+        let gone = directory::NewGroup {
+            name: "gone".to_owned(),
+            kind: directory::GroupKind::DenyList,
+            members,
+            ..Default::default()
+        };
+        sample.core.directory.group_add(&gone).expect("it is free");
+        assert_eq!(reception.expand(&sender(None), "gone"), None, "a deny list is no mailing list");
     }
 
     #[test]
