@@ -57,18 +57,22 @@ impl Reception {
         is_ours && envelope.recipients.iter().any(leaves)
     }
 
-    /// Refuses a user's message that says to be from somebody else.
-    fn check_authors(&self, envelope: &Envelope, message: &[u8]) -> Result<(), Refusal> {
-        let Some(login) = envelope.sender.login.as_ref().filter(|_| self.senders == SenderPolicy::Own) else {
-            return Ok(());
-        };
+    /// Refuses a user's message that says to be from somebody else, and any of a user who may not log in any more: a session ends only
+    /// some time after its account, and the envelope may name nobody.
+    fn check_user(&self, envelope: &Envelope, message: &[u8]) -> Result<(), Refusal> {
+        let Some(login) = &envelope.sender.login else { return Ok(()) };
         let failed = |error: directory::Error| {
             tracing::error!(target: "smtp", %error, "cannot look up a sender");
             Refusal::later()
         };
-        let Some(person) = self.directory.person(login).map_err(failed)? else {
-            return Err(Refusal::new(550, Status(5, 7, 1), "Your account is gone"));
-        };
+        let person = self.directory.person(login).map_err(failed)?.filter(|person| !person.disabled);
+        let Some(person) = person else { return Err(shut_out()) };
+        if self.directory.deny_list_of(&person).map_err(failed)?.is_some() {
+            return Err(shut_out());
+        }
+        if self.senders == SenderPolicy::Any {
+            return Ok(());
+        }
         for author in authors(message) {
             if !self.directory.owns_address(&person, &author).map_err(failed)? {
                 let text = format!("{} is not your address: From must be an address of yours", printable(&author));
@@ -79,7 +83,7 @@ impl Reception {
     }
 
     fn take(&self, envelope: Envelope, message: Vec<u8>) -> Result<Accepted, Refusal> {
-        self.check_authors(&envelope, &message)?;
+        self.check_user(&envelope, &message)?;
         let message = if self.leaves_signed(&envelope) { self.signing.sign(message) } else { message };
         let ours = router_envelope(&envelope);
         let taken = self.router.accept(&ours, &message).map_err(|error| refusal(&error))?;
@@ -169,6 +173,10 @@ impl Acceptor for Reception {
         let fits = store.committer().poisoned().is_none() && store.engine().room(size_bytes).is_ok();
         if fits && self.router.has_room() { Ok(()) } else { Err(Refusal::no_room()) }
     }
+}
+
+fn shut_out() -> Refusal {
+    Refusal::new(550, Status(5, 7, 1), "Your account was disabled or removed")
 }
 
 /// Gives the addresses of the `From` fields.
@@ -341,6 +349,7 @@ mod tests {
         check(&own, ann, "From: someone@far.test\r\n", Some(550));
         check(&own, Some("CN=gone/O=acme.test"), "From: ann@acme.test\r\n", Some(550));
         check(&own, None, "From: bob@acme.test\r\n", None);
+        check(&own, Some("CN=eve/O=acme.test"), "From: eve@acme.test\r\n", Some(550));
         let refused = own.accept(envelope(&["ann@acme.test"], ann), b"From: bob@acme.test\r\n\r\n".to_vec());
         let refusal = refused.err().expect("it is not hers");
         assert_eq!(
@@ -348,10 +357,11 @@ mod tests {
             (Status(5, 7, 1), true)
         );
         let [smtp, submission, _] = &sample.core.mail_counts.by_way;
-        assert_eq!((smtp.accepted.get(), submission.accepted.get(), submission.refused.get()), (1, 2, 5));
+        assert_eq!((smtp.accepted.get(), submission.accepted.get(), submission.refused.get()), (1, 2, 6));
         assert_eq!(sample.core.mail_counts.delivered.get(), 3);
         let sample = Sample::with(&["submission.sender=any"]);
         check(&reception(&sample), ann, "From: someone@far.test\r\n", None);
+        check(&reception(&sample), Some("CN=eve/O=acme.test"), "From: someone@far.test\r\n", Some(550));
     }
 
     #[tokio::test]
