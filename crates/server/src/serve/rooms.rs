@@ -342,6 +342,9 @@ fn trusted(config: &Config) -> Result<ClientTls, ServeError> {
 }
 
 #[cfg(test)]
+mod matrix;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::sample::Sample;

@@ -1,0 +1,413 @@
+//! The access matrix of SMTP: every verb, said by everybody, with the answer that it must get; `matrix.txt` is the table.
+//!
+//! The sessions are those of a running server: its rules, directory, logins and router, over connections in memory. A row is what a
+//! caller says, line by line, whatever was answered to the lines before; the reply to the last one counts, with its status. There must be
+//! a column for every caller, a row for every verb that HELP tells of and for one that is unknown, and a row for every kind of sender
+//! and of recipient. Whatever a row says, only a message that was taken may have come in.
+//!
+//! In the lines, `$own` and `$alias` are addresses of the caller, or of somebody elsewhere where the caller is a stranger. `AUTH PLAIN` is
+//! followed by whose password it is: `right`, `wrong`, or `for-another` in whose name it is said. What follows `BDAT` is the header section of the chunk, and the line after
+//! `DATA` that of the text, which is only sent when it is asked for.
+
+use std::collections::BTreeSet;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use directory::{GroupChange, GroupKind, NewGroup, NewUser, UserChange};
+use tokio::io::AsyncWriteExt;
+use tokio::task::JoinSet;
+use wire::Shutdown;
+
+use super::*;
+use crate::admin::people;
+use crate::certificate::CertificateFiles;
+use crate::sample::{PASSWORD, Sample};
+
+const TABLE: &str = include_str!("matrix.txt");
+
+/// What somebody may send as. Each has a row.
+const SENDERS: [&str; 9] = [
+    "$own",
+    "$alias",
+    "ann+detail@acme.test",
+    "team@acme.test",
+    "bob@acme.test",
+    "nobody@acme.test",
+    "someone@far.test",
+    "",
+    "no-domain",
+];
+
+/// To whom somebody may send. Each has a row.
+const RECIPIENTS: [&str; 19] = [
+    "bob@acme.test",
+    "bob.alias@acme.test",
+    "team@acme.test",
+    "moved@acme.test",
+    "denied@acme.test",
+    "disabled@acme.test",
+    "full@acme.test",
+    "nobody@acme.test",
+    "crew@acme.test",
+    "leavers@acme.test",
+    "empty@acme.test",
+    "postmaster",
+    "bob",
+    "dora@elsewhere.test",
+    "root@[192.0.2.1]",
+    "@acme.test:dora@elsewhere.test",
+    "dora%elsewhere.test@acme.test",
+    "elsewhere.test!dora@acme.test",
+    "\"dora@elsewhere.test\"@acme.test",
+];
+
+/// Who calls; the columns of the table have these names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Caller {
+    /// Another server, at port 25.
+    Stranger,
+    /// A program of this machine, at port 25.
+    Local,
+    /// The server in front of us, over LMTP.
+    Front,
+    /// Nobody yet, at port 587, and everybody can overhear it.
+    Clear,
+    /// The same over TLS.
+    Tls,
+    /// A person who has logged in.
+    User,
+    /// The same where users may send with any address.
+    Any,
+    /// Somebody whose account is disabled, after an attempt to log in.
+    Disabled,
+    /// Somebody on a deny list, after an attempt to log in.
+    Denied,
+    /// Somebody who has logged in and whose account was disabled since.
+    Gone,
+    /// Somebody who has logged in and came on a deny list since.
+    Barred,
+}
+
+impl Caller {
+    const ALL: [Self; 11] = [
+        Self::Stranger,
+        Self::Local,
+        Self::Front,
+        Self::Clear,
+        Self::Tls,
+        Self::User,
+        Self::Any,
+        Self::Disabled,
+        Self::Denied,
+        Self::Gone,
+        Self::Barred,
+    ];
+
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// The account that the caller has, or knows the password of.
+    fn account(self) -> &'static str {
+        match self {
+            Self::Stranger | Self::Local | Self::Front | Self::Clear | Self::Tls | Self::User | Self::Any => "ann",
+            Self::Disabled => "disabled",
+            Self::Denied => "denied",
+            Self::Gone => "gone",
+            Self::Barred => "barred",
+        }
+    }
+
+    fn logs_in(self) -> bool {
+        matches!(self, Self::User | Self::Any | Self::Disabled | Self::Denied | Self::Gone | Self::Barred)
+    }
+
+    fn address(self, alias: &str) -> String {
+        let (name, domain) = if self.logs_in() { (self.account(), "acme.test") } else { ("dora", "elsewhere.test") };
+        format!("{name}{alias}@{domain}")
+    }
+
+    fn peer(self) -> Peer {
+        let network = Peer::network("192.0.2.7:1025".parse().expect("an address"));
+        match self {
+            Self::Local | Self::Front => Peer::local(),
+            Self::Stranger | Self::Clear => network,
+            _ => network.encrypted(),
+        }
+    }
+}
+
+/// A server with everybody who is in the table.
+struct World {
+    server: Arc<Server>,
+    rooms: Rooms,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    fn new(senders: &str) -> Self {
+        let senders = format!("submission.sender={senders}");
+        // Many rows fail to log in.
+        let patient = ["directory.login_failures=1000000", "directory.login_failures_per_address=1000000"];
+        let Sample { core, folder } = Sample::with(&[patient[0], patient[1], "smtp.authentication=off", &senders]);
+        for name in ["disabled", "denied", "gone", "barred", "full", "moved"] {
+            let new = NewUser::new(&format!("{name}@acme.test"));
+            let password = Some(PASSWORD.as_bytes().to_vec());
+            people::add(&core, &NewUser { password, ..new }).expect("it is free");
+        }
+        for name in ["ann", "bob", "disabled", "denied", "gone", "barred"] {
+            let addresses_add = vec![format!("{name}.alias@acme.test")];
+            let change = UserChange { addresses_add, ..UserChange::default() };
+            core.directory.user_set(&format!("{name}@acme.test"), &change).expect("they are there");
+        }
+        let postmaster = Some(Some("ann@acme.test".to_owned()));
+        let change = directory::DomainChange { postmaster, ..directory::DomainChange::default() };
+        core.directory.domain_set("acme.test", &change).expect("it is there");
+        let moved = UserChange { forward: Some(Some("dora@elsewhere.test".to_owned())), ..UserChange::default() };
+        core.directory.user_set("moved@acme.test", &moved).expect("they are there");
+        let groups = [
+            ("crew", GroupKind::AclOnly, "ann@acme.test"),
+            ("leavers", GroupKind::DenyList, "denied@acme.test"),
+            ("empty", GroupKind::MultiPurpose, ""),
+        ];
+        for (name, kind, member) in groups {
+            let members = Some(member.to_owned()).filter(|member| !member.is_empty()).into_iter().collect();
+            let addresses = vec![format!("{name}@acme.test")];
+            core.directory
+                .group_add(&NewGroup { kind, members, addresses, ..NewGroup::default() })
+                .expect("it is free");
+        }
+        let files = CertificateFiles::of(&core.config, &core.data, &core.hostname);
+        let tls = Arc::new(files.load().expect("it makes one"));
+        let server = Server::new(Arc::new(core), tls, files, Shutdown::new()).expect("it can be set up");
+        let rooms = Rooms::new(&server, &server.logins).expect("they can be set up");
+        let world = Self { server, rooms, _folder: folder };
+        world.switch_off("disabled", true);
+        world.fill("full");
+        world
+    }
+
+    fn switch_off(&self, name: &str, disabled: bool) {
+        let change = UserChange { disabled: Some(disabled), ..UserChange::default() };
+        self.server.core.directory.user_set(&format!("{name}@acme.test"), &change).expect("they are there");
+    }
+
+    fn deny(&self, name: &str, denied: bool) {
+        let member = vec![format!("{name}@acme.test")];
+        let mut change = GroupChange::default();
+        *(if denied { &mut change.members_add } else { &mut change.members_remove }) = member;
+        self.server.core.directory.group_set("leavers@acme.test", &change).expect("it is there");
+    }
+
+    fn fill(&self, name: &str) {
+        let core = &self.server.core;
+        let file = core.mail.open_as_server(&format!("mail/{name}.nsf")).expect("it is there");
+        let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
+        let raw = "Subject: large\r\n\r\n0123456789\r\n".repeat(1_000).into_bytes();
+        let message = mail::mailbox::NewMessage { raw, flags: Default::default(), received: None };
+        file.append(inbox, &[message]).expect("there is room");
+        let change = UserChange { quota_bytes: Some(Some(1_000)), ..UserChange::default() };
+        let person = core.directory.user_set(&format!("{name}@acme.test"), &change).expect("they are there");
+        people::set_quota(core, &person, Some(1_000)).expect("it can be lowered");
+    }
+
+    /// Tells how many messages were taken.
+    fn taken(&self) -> u64 {
+        self.server.core.mail_counts.by_way.iter().map(|way| way.accepted.get()).sum()
+    }
+
+    /// Begins a session, as far as the caller gets before the row begins.
+    async fn session(&self, caller: Caller) -> Talk {
+        let service = match caller {
+            Caller::Stranger | Caller::Local => &self.rooms.reception,
+            Caller::Front => &self.rooms.lmtp,
+            _ => &self.rooms.submission,
+        };
+        let (stream, theirs) = Stream::duplex(1 << 16);
+        let mut served = JoinSet::new();
+        served.spawn(smtp::conn::serve(theirs, caller.peer(), Arc::clone(service), Dismissal::default()));
+        let mut talk = Talk { stream, heard: Vec::new(), caller, _served: served };
+        assert_eq!(talk.reply().await, "220");
+        let hello = if caller == Caller::Front { "LHLO c.test" } else { "EHLO c.test" };
+        assert_eq!(talk.ask(hello).await, "250");
+        if caller.logs_in() {
+            let is_let_in = !matches!(caller, Caller::Disabled | Caller::Denied);
+            let expected = if is_let_in { "235 2.7.0" } else { "535 5.7.13" };
+            assert_eq!(talk.ask("AUTH PLAIN right").await, expected, "{caller:?}");
+        }
+        talk
+    }
+
+    /// Plays a row; gives the reply to the last line.
+    async fn play(&self, caller: Caller, lines: &str) -> String {
+        let mut talk = self.session(caller).await;
+        match caller {
+            Caller::Gone => self.switch_off("gone", true),
+            Caller::Barred => self.deny("barred", true),
+            _ => {}
+        }
+        let mut reply = String::new();
+        for line in lines.split(" / ") {
+            reply = if line.ends_with('.') && reply != "354" { continue } else { talk.ask(line).await };
+        }
+        match caller {
+            Caller::Gone => self.switch_off("gone", false),
+            Caller::Barred => self.deny("barred", false),
+            _ => {}
+        }
+        reply
+    }
+}
+
+/// The caller's end of a session.
+struct Talk {
+    stream: Stream,
+    heard: Vec<u8>,
+    caller: Caller,
+    /// The server's end; it goes with this one.
+    _served: JoinSet<smtp::Result<()>>,
+}
+
+impl Talk {
+    async fn line(&mut self) -> String {
+        loop {
+            if let Some(end) = self.heard.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.heard.drain(..=end).collect();
+                return String::from_utf8(line).expect("replies are text").trim_end().to_owned();
+            }
+            let received = self.stream.receive(&mut self.heard).await.expect("a connection in memory");
+            assert_ne!(received, 0, "{:?} is still served", self.caller);
+        }
+    }
+
+    /// Gives code and status of the next reply.
+    async fn reply(&mut self) -> String {
+        loop {
+            let line = self.line().await;
+            if line.as_bytes().get(3) != Some(&b'-') {
+                let is_status = |word: &&str| word.split('.').filter(|part| part.parse::<u16>().is_ok()).count() == 3;
+                let mut words = line.split(' ');
+                let code = words.next().expect("a reply begins with its code").to_owned();
+                return words.next().filter(is_status).map_or(code.clone(), |status| format!("{code} {status}"));
+            }
+        }
+    }
+
+    async fn ask(&mut self, line: &str) -> String {
+        let line = line.replace("$own", &self.caller.address("")).replace("$alias", &self.caller.address(".alias"));
+        let account = self.caller.account();
+        let words: Vec<&str> = line.splitn(3, ' ').collect();
+        let said = match words.as_slice() {
+            ["AUTH", "PLAIN", whose] => {
+                let (acts_for, password) = match *whose {
+                    "right" => ("", PASSWORD),
+                    "wrong" => ("", "sesame"),
+                    "for-another" => ("bob", PASSWORD),
+                    other => panic!("no password is called {other}"),
+                };
+                format!("AUTH PLAIN {}\r\n", STANDARD.encode(format!("{acts_for}\0{account}@acme.test\0{password}")))
+            }
+            ["BDAT", ..] => {
+                let chunk = text_of(line.trim_start_matches("BDAT "));
+                format!("BDAT {} LAST\r\n{chunk}", chunk.len())
+            }
+            _ if line.ends_with('.') => format!("{}.\r\n", text_of(line.trim_end_matches('.'))),
+            _ => format!("{line}\r\n"),
+        };
+        self.stream.write_all(said.as_bytes()).await.expect("a connection in memory");
+        self.reply().await
+    }
+}
+
+/// Gives a message with these header fields, `, ` between them.
+fn text_of(fields: &str) -> String {
+    format!("{}\r\nSubject: x\r\n\r\nHello.\r\n", fields.replace(", ", "\r\n"))
+}
+
+/// Gives the rows: what is said, and the replies by caller.
+fn rows() -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut lines = TABLE.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(|line| {
+        let mut cells = line.split('|').map(str::trim);
+        (cells.next().expect("a line has a first cell"), cells.collect::<Vec<_>>())
+    });
+    let (_, header) = lines.next().expect("the table has a header");
+    assert_eq!(header, Caller::ALL.map(Caller::name), "each caller has a column");
+    lines.collect()
+}
+
+#[tokio::test]
+async fn every_verb_answers_everybody_as_the_table_says() {
+    let (own, any) = (World::new("own"), World::new("any"));
+    let mut wrong = Vec::new();
+    for (lines, replies) in rows() {
+        assert_eq!(replies.len(), Caller::ALL.len(), "{lines}");
+        for (caller, expected) in Caller::ALL.into_iter().zip(replies) {
+            let world = if caller == Caller::Any { &any } else { &own };
+            let before = world.taken();
+            let reply = world.play(caller, lines).await;
+            if reply != expected {
+                wrong.push(format!("{}: {lines}: {reply} instead of {expected}", caller.name()));
+            }
+            let is_message = lines.contains("/ BDAT") || lines.ends_with('.');
+            let taken = u64::from(is_message && reply.starts_with("250"));
+            assert_eq!(world.taken() - before, taken, "{caller:?}: {lines}");
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What the list of a mail file lets its owner do is no matter of delivery, which is the server's work, nor of sending.
+#[tokio::test]
+async fn mail_comes_and_goes_whatever_the_mail_file_lets_its_owner_do() {
+    let world = World::new("own");
+    let itself = Arc::new(notes::Identity::local_server(""));
+    let files =
+        ["mail/ann.nsf", "mail/bob.nsf"].map(|path| world.server.core.mail.open_as_server(path).expect("it is there"));
+    let count = |file: &mail::mailbox::MailFile| {
+        let view = file.view().expect("a view");
+        let inbox = view.folder("INBOX").expect("a look").expect("an inbox");
+        view.status(inbox.id).expect("a look").messages
+    };
+    for (sent, level) in (1..).zip(notes::AclLevel::ALL) {
+        for file in &files {
+            let access: notes::Access<notes::level::Depositor> =
+                file.database().authorize(&itself).expect("the server may");
+            let mut acl = notes::Acl::open_to_all(level);
+            acl.internet_max = level;
+            let accesses = [&access];
+            let mut transaction = world.server.core.notes.transaction(&accesses).expect("the store works");
+            transaction.on(0).acl_set(acl).expect("the server may");
+            transaction.commit().expect("the store works");
+        }
+        let taken = "250 2.0.0";
+        let to_ann = "MAIL FROM:<$own> / RCPT TO:<ann@acme.test> / BDAT From: $own";
+        assert_eq!(world.play(Caller::Stranger, to_ann).await, taken, "{level}");
+        let to_bob = "MAIL FROM:<$own> / RCPT TO:<bob@acme.test> / BDAT From: $own";
+        assert_eq!(world.play(Caller::User, to_bob).await, taken, "{level}");
+        assert_eq!(files.each_ref().map(count), [sent, sent], "{level}");
+    }
+}
+
+#[tokio::test]
+async fn every_verb_sender_and_recipient_has_a_row() {
+    let world = World::new("own");
+    let mut verbs: BTreeSet<String> = BTreeSet::from(["WHAT".to_owned()]);
+    for caller in [Caller::Stranger, Caller::Front, Caller::Tls] {
+        let mut talk = world.session(caller).await;
+        talk.stream.write_all(b"HELP\r\n").await.expect("a connection in memory");
+        assert_eq!(talk.line().await, "214-2.0.0 Commands:");
+        verbs.extend(talk.line().await.split(' ').skip(2).map(str::to_owned));
+    }
+    let rows = rows();
+    let said: Vec<&str> =
+        rows.iter().map(|(lines, _)| lines.rsplit(" / ").next().expect("a row says something")).collect();
+    let verb = |line: &&str| line.split(' ').next().filter(|_| !line.ends_with('.')).map(str::to_owned);
+    assert_eq!(said.iter().filter_map(verb).collect::<BTreeSet<_>>(), verbs);
+    for line in SENDERS
+        .iter()
+        .map(|it| format!("MAIL FROM:<{it}>"))
+        .chain(RECIPIENTS.iter().map(|it| format!("RCPT TO:<{it}>")))
+    {
+        assert!(said.contains(&line.as_str()), "{line} has no row");
+    }
+}
