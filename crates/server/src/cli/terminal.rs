@@ -31,7 +31,11 @@ pub fn human(answer: &Answer) -> String {
             let width = fields.keys().map(|name| title(name).chars().count()).max().unwrap_or(0);
             let mut lines = String::new();
             for (name, value) in fields {
-                let _ = writeln!(lines, "{:width$}  {}", title(name), field(name, value));
+                let (title, value) = (title(name), field(name, value));
+                let _ = match value.starts_with('\n') {
+                    true => writeln!(lines, "{title}{value}"),
+                    false => writeln!(lines, "{title:width$}  {value}"),
+                };
             }
             lines
         }
@@ -51,8 +55,13 @@ pub fn json(answer: &Answer) -> String {
     format!("{value}\n")
 }
 
-/// Gives the value of a record's field; a long list has a line for each member.
+/// Gives the value of a record's field; a list of records is a table below the name, a long list has a line for each member.
 fn field(name: &str, value: &Value) -> String {
+    if let Value::Array(records) = value
+        && records.first().is_some_and(Value::is_object)
+    {
+        return table(records).lines().map(|line| format!("\n  {line}")).collect();
+    }
     let flat = cell(name, value);
     match value {
         Value::Array(members) if members.len() > 1 && flat.chars().count() > LIST_WIDTH => {
@@ -252,6 +261,17 @@ mod tests {
         check(&Answer::say("Done."), "Done.\n");
         assert_eq!(json(&Answer::say("Done.")), "{\"says\":[\"Done.\"]}\n");
         assert_eq!(json(&Answer::list(vec![json!({"a": 1})]).and("One.")), "[{\"a\":1}]\n");
+    }
+
+    #[test]
+    fn a_list_of_records_within_a_record_is_a_table() {
+        let column = |name: &str, kind: Value| record(vec![("column", json!(name)), ("type", kind)]);
+        let columns = json!([column("Name", json!("text")), column("Left out", Value::Null)]);
+        let answer = Answer::record(vec![("columns", columns), ("documents", json!(2)), ("refusals", json!([]))]);
+        check(
+            &answer.and("2 documents were made."),
+            "columns\n  column    type\n  Name      text\n  Left out  -\ndocuments  2\nrefusals   -\n2 documents were made.\n",
+        );
     }
 
     #[test]
