@@ -4,6 +4,7 @@
 //! fields say their units (`size_bytes`), and the same names are the columns of the table that people see. Times are texts (RFC
 //! 3339, UTC).
 
+use std::fmt::Display;
 use std::ops::ControlFlow;
 
 use base::Timestamp;
@@ -55,6 +56,13 @@ impl Answer {
 #[must_use]
 pub fn record(fields: Vec<(&str, Value)>) -> Value {
     Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
+}
+
+/// Gives a count with what is counted: the first text where it is one, else the second.
+#[must_use]
+pub fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str, many: &str) -> String {
+    let what = if count == N::from(1) { one } else { many };
+    format!("{count} {what}")
 }
 
 /// How far a task is.

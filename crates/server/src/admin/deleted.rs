@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::answer::{moment, record};
 use super::databases::open;
 use super::request::DeletedRequest;
-use super::{Answer, Failure, Outcome};
+use super::{Answer, Failure, Outcome, counted};
 use crate::core::Core;
 
 pub(super) fn execute(core: &Core, path: &str, request: &DeletedRequest) -> Outcome {
@@ -15,11 +15,11 @@ pub(super) fn execute(core: &Core, path: &str, request: &DeletedRequest) -> Outc
         DeletedRequest::List { first } => list(core, path, *first),
         DeletedRequest::Restore { notes } => {
             change(core, path, notes, |writer, note| writer.note_restore(note).map(|()| true))?;
-            Ok(Answer::say(format!("{} documents are back in {path}.", notes.len())))
+            Ok(Answer::say(format!("{} back in {path}.", counted(notes.len(), "document is", "documents are"))))
         }
         DeletedRequest::Remove { notes } => {
             change(core, path, notes, |writer, note| writer.note_delete_for_good(note))?;
-            Ok(Answer::say(format!("{} documents of {path} are deleted for good.", notes.len())))
+            Ok(Answer::say(format!("{} of {path} deleted for good.", counted(notes.len(), "document", "documents"))))
         }
     }
 }

@@ -24,7 +24,7 @@ use super::flag_list::{self, FlagWriter};
 use super::import::{AS_IS_ENDING, Skipped};
 use super::mail_files::{create, make_folder, system_time, way_of};
 use super::request::{ExportRequest, MailFormat};
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, people, step};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, people, step};
 use crate::core::Core;
 
 /// Messages between two reports of progress.
@@ -63,7 +63,10 @@ pub(super) fn execute(core: &Core, request: &ExportRequest, report: &mut Report<
     ]);
     if export.keywords_left_out > 0 {
         let count = export.keywords_left_out;
-        answer.says.push(format!("{count} keywords were left out: a folder of a Maildir can name 26."));
+        answer.says.push(format!(
+            "{} left out: a folder of a Maildir can name 26.",
+            counted(count, "keyword was", "keywords were")
+        ));
     }
     answer.complaint = export.skipped.complaint();
     Ok(answer)

@@ -13,7 +13,7 @@ use store::{Direction, KeyRange, Table};
 
 use super::answer::record;
 use super::request::FixupRequest;
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, maintenance, step};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, maintenance, step};
 use crate::core::Ground;
 use crate::limits::MEND_ROUNDS_MAX;
 
@@ -253,18 +253,18 @@ impl Findings {
     }
 
     fn answer(self, check_only: bool) -> Outcome {
-        let count = self.rows.len();
-        if count == 0 {
+        if self.rows.is_empty() {
             return Ok(self.says.into_iter().fold(Answer::say("No damage was found."), Answer::and));
         }
+        let findings = counted(self.rows.len(), "finding", "findings");
         let lines: Vec<String> = self.left().map(|row| format!("  {}: {}", row.place, row.what)).collect();
         if lines.is_empty() {
             let rows = self.rows.into_iter().map(Row::told).collect();
-            let answer = Answer::list(rows).and(format!("{count} findings, all of them mended."));
+            let answer = Answer::list(rows).and(format!("{findings}, all mended."));
             return Ok(self.says.into_iter().fold(answer, Answer::and));
         }
         let (left, next) = (lines.len(), self.next_step(check_only));
-        Err(Failure::Refused(format!("{count} findings, {left} of them not mended:\n{}\n{next}", lines.join("\n"))))
+        Err(Failure::Refused(format!("{findings}, {left} of them not mended:\n{}\n{next}", lines.join("\n"))))
     }
 
     /// Gives the findings that are still there.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::answer::{moment, record};
 use super::databases::open;
 use super::request::{IndexRequest, SearchOrder, SearchRequest};
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, step};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, step};
 use crate::core::Core;
 use crate::limits::QUERY_TIME_MAX;
 
@@ -49,7 +49,8 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut Report<'_>
     let search = core.full_text.search()?;
     update(core, &search, database, report)?;
     let documents = search.documents(facts.number)?;
-    Ok(Answer::say(format!("{} is indexed {}: {documents} documents.", request.path, describe(full_text))))
+    let documents = counted(documents, "document", "documents");
+    Ok(Answer::say(format!("{} is indexed {}: {documents}.", request.path, describe(full_text))))
 }
 
 /// Brings the index of a database up to date; what is done when the listener wants no more stays.
@@ -109,7 +110,8 @@ pub(super) fn search(core: &Core, request: &SearchRequest) -> Outcome {
         })
         .collect();
     let least = if found.is_exact { "" } else { "at least " };
-    let mut answer = Answer::list(rows?).and(format!("{least}{} documents, {} shown.", found.total, found.hits.len()));
+    let documents = counted(found.total, "document", "documents");
+    let mut answer = Answer::list(rows?).and(format!("{least}{documents}, {} shown.", found.hits.len()));
     if !found.is_current {
         answer = answer.and("The index does not have the last changes yet.");
     }
@@ -199,13 +201,13 @@ mod tests {
         let failure = sample.execute(search_for("report")).expect_err("it is off").to_string();
         assert!(failure.contains("has no full-text index"), "{failure}");
         let told = sample.execute(index_of(Some("immediate"))).expect("it is indexed");
-        assert_eq!(told.says, ["mail/ann.nsf is indexed immediate: 1 documents."]);
+        assert_eq!(told.says, ["mail/ann.nsf is indexed immediate: 1 document."]);
         let found = sample.execute(search_for("annual words")).expect("an answer");
         assert_eq!(found.data[0]["title"], json!("annual report"));
-        assert_eq!(found.says, ["1 documents, 1 shown."]);
+        assert_eq!(found.says, ["1 document, 1 shown."]);
         deliver(&sample, "another report");
         let found = sample.execute(search_for("report")).expect("an answer");
-        assert_eq!(found.says, ["1 documents, 1 shown.", "The index does not have the last changes yet."]);
+        assert_eq!(found.says, ["1 document, 1 shown.", "The index does not have the last changes yet."]);
         sample.execute(index_of(None)).expect("it is indexed");
         assert_eq!(sample.execute(search_for("report")).expect("an answer").data.as_array().map(Vec::len), Some(2));
         let shown =

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::answer::record;
 use super::request::{GroupPurpose, GroupRequest, GroupUpdate};
-use super::{Answer, Failure, Outcome};
+use super::{Answer, Failure, Outcome, counted};
 use crate::core::Core;
 use crate::limits::PAGE;
 
@@ -43,7 +43,7 @@ fn new_group(address: &str, members: Vec<String>) -> NewGroup {
 
 fn add_new(core: &Core, new: &NewGroup) -> Outcome {
     let group = core.directory.group_add(new)?;
-    with_warning(core, &group, format!("{} was added with {} members.", group.label(), group.members.len()))
+    with_warning(core, &group, format!("{} was added with {}.", group.label(), members_of(&group)))
 }
 
 fn set(core: &Core, update: GroupUpdate) -> Outcome {
@@ -62,7 +62,11 @@ fn set(core: &Core, update: GroupUpdate) -> Outcome {
         members_remove: remove_members,
     };
     let changed = core.directory.group_set(&group, &change)?;
-    with_warning(core, &changed, format!("{} was changed: {} members.", changed.label(), changed.members.len()))
+    with_warning(core, &changed, format!("{} was changed: {}.", changed.label(), members_of(&changed)))
+}
+
+fn members_of(group: &Group) -> String {
+    counted(group.members.len(), "member", "members")
 }
 
 fn kind_of(purpose: GroupPurpose) -> GroupKind {

@@ -29,7 +29,7 @@ use serde_json::json;
 use super::flag_list::{self, FlagList};
 use super::mail_files::{self, Found, name_of};
 use super::request::{ImportRequest, MailFormat};
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, people, step};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, people, step};
 use crate::core::Core;
 use crate::data::read_limited;
 
@@ -428,10 +428,16 @@ impl<'a> Import<'a, '_, '_> {
             return failure;
         }
         let ImportReport { messages, bytes, duplicates, .. } = self.sum;
-        let there = if duplicates > 0 { format!(", {duplicates} were there already") } else { String::new() };
+        let there = if duplicates > 0 {
+            format!(", {} there already", counted(duplicates, "was", "were"))
+        } else {
+            String::new()
+        };
         let same = if self.request.anew { "The same command without --anew" } else { "The same command" };
         let done = format!(
-            "{messages} messages ({bytes} bytes) went in before that and stay{there}. {same} goes on where it stopped."
+            "Before that {} ({}) went in, which is kept{there}. {same} goes on where it stopped.",
+            counted(messages, "message", "messages"),
+            counted(bytes, "byte", "bytes")
         );
         failure.after(done)
     }
@@ -447,16 +453,15 @@ impl<'a> Import<'a, '_, '_> {
         ]);
         answer.says = self.changed;
         if sum.sources_done > 0 {
-            let count = sum.sources_done;
+            let files = counted(sum.sources_done, "file or folder", "files or folders");
             answer.says.push(format!(
-                "{count} files or folders went in before, by a command that did not end well, and hold nothing new: --anew imports them again."
+                "{files} went in before, by a command that did not end well, with nothing new since: --anew imports all again."
             ));
         }
         if sum.keywords_left_out > 0 {
-            let count = sum.keywords_left_out;
-            answer.says.push(format!(
-                "{count} keywords were left out: the mailbox has as many different ones as it can have."
-            ));
+            let keywords = counted(sum.keywords_left_out, "keyword was", "keywords were");
+            let why = "the mailbox has as many different ones as it can have";
+            answer.says.push(format!("{keywords} left out: {why}."));
         }
         answer.complaint = self.skipped.complaint();
         answer

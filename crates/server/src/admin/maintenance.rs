@@ -7,7 +7,7 @@ use notes::{Notes, fixup};
 use serde_json::json;
 
 use super::request::BlobRequest;
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, step};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, step};
 use crate::core::Core;
 use crate::limits::COLLECT_STEP;
 
@@ -59,7 +59,8 @@ pub(super) fn blobs(core: &Core, request: &BlobRequest, report: &mut Report<'_>)
     let mut says = Vec::new();
     if request.collect {
         let (count, bytes) = collect(core, report)?;
-        says.push(format!("{count} attachments without users were removed ({bytes} bytes)."));
+        let removed = counted(count, "attachment without users was", "attachments without users were");
+        says.push(format!("{removed} removed ({}).", counted(bytes, "byte", "bytes")));
     }
     if request.rebuild {
         says.push(rebuild(&core.notes)?);
@@ -109,8 +110,10 @@ pub(super) fn rebuild(notes: &Notes) -> Result<String, Failure> {
     let store = notes.store();
     let rebuilt = store.blobs().rebuild(store, &mut uses.into_iter(), notes.clock().now())?;
     Ok(format!(
-        "The table of uses was rebuilt: {} were missing, {} were wrong, {} attachments have no user.",
-        rebuilt.added, rebuilt.removed, rebuilt.orphaned
+        "The table of uses was rebuilt: {} missing, {} wrong, {} no user.",
+        counted(rebuilt.added, "was", "were"),
+        counted(rebuilt.removed, "was", "were"),
+        counted(rebuilt.orphaned, "attachment has", "attachments have")
     ))
 }
 

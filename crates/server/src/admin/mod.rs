@@ -36,7 +36,7 @@ pub mod status;
 pub mod table;
 pub mod views;
 
-pub use answer::{Answer, Progress, Report, Unit};
+pub use answer::{Answer, Progress, Report, Unit, counted};
 pub use request::Request;
 
 use std::path::{Path, PathBuf};

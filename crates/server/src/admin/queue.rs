@@ -6,7 +6,7 @@ use store::Ticket;
 
 use super::answer::{moment, record};
 use super::request::{QueueRequest, QueueSelection, QueueState};
-use super::{Answer, Failure, Outcome};
+use super::{Answer, Failure, Outcome, counted};
 use crate::core::Core;
 
 pub(super) fn execute(core: &Core, request: QueueRequest) -> Outcome {
@@ -83,7 +83,7 @@ fn change(core: &Core, which: &QueueSelection, what: &str, act: impl Fn(QueueKey
         last = last.max(act(*key)?);
     }
     core.store.durable(last).wait()?;
-    Ok(Answer::say(format!("{} messages: {what}.", keys.len())))
+    Ok(Answer::say(format!("{}: {what}.", counted(keys.len(), "message", "messages"))))
 }
 
 fn parse(id: &str) -> Result<QueueKey, Failure> {

@@ -18,7 +18,7 @@ use store::Ticket;
 use self::mark::Mark;
 use super::answer::record;
 use super::request::{TableExport, TableForm, TableImport};
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, databases, step};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, databases, step};
 use crate::core::Core;
 use crate::limits::{TABLE_COLUMNS_MAX, TABLE_LINE_BYTES_MAX, TABLE_REFUSALS_MAX};
 use crate::template;
@@ -325,7 +325,7 @@ impl Import<'_> {
             return failure;
         }
         let next = if self.durable.is_kept() { "; the same command with --resume goes on behind them" } else { "" };
-        failure.after(format!("{documents} documents were made before{next}"))
+        failure.after(format!("{} made before{next}", counted(documents, "document was", "documents were")))
     }
 
     fn answer(self) -> Answer {
@@ -345,12 +345,14 @@ impl Import<'_> {
             ("refusals", json!(self.refusals)),
         ]);
         answer.says = vec![if self.request.dry_run {
-            format!("{} rows would be taken; nothing was changed.", self.mark.documents)
+            format!("{} would be taken; nothing was changed.", counted(self.mark.documents, "row", "rows"))
         } else {
-            format!("{} documents were made in {}.", self.mark.documents, self.request.path)
+            let made = counted(self.mark.documents, "document was", "documents were");
+            format!("{made} made in {}.", self.request.path)
         }];
         if self.mark.refused > 0 {
-            answer.complaint = Some(format!("{} rows were not taken; those above say why", self.mark.refused));
+            let refused = counted(self.mark.refused, "row was", "rows were");
+            answer.complaint = Some(format!("{refused} not taken; what stands above says why"));
         }
         answer
     }
@@ -584,7 +586,7 @@ pub(super) fn export(core: &Core, request: &TableExport, report: &mut Report<'_>
     ended?;
     out.finish(&request.file)?;
     Ok(Answer::record(vec![("documents", json!(done)), ("file", json!(request.file.display().to_string()))])
-        .and(format!("{done} documents were written.")))
+        .and(format!("{} written.", counted(done, "document was", "documents were"))))
 }
 
 /// Lists the names of all items that documents have.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::answer::{moment, record};
 use super::request::UpdallRequest;
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, databases};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, databases};
 use crate::core::Core;
 use crate::updater::build_options;
 
@@ -38,8 +38,8 @@ pub(super) fn updall(core: &Core, request: &UpdallRequest, report: &mut Report<'
             rows.push(one(core, &access, info, request.rebuild, report)?);
         }
     }
-    let count = rows.len();
-    Ok(Answer::list(rows).and(format!("{count} views are up to date.")))
+    let views = counted(rows.len(), "view is", "views are");
+    Ok(Answer::list(rows).and(format!("{views} up to date.")))
 }
 
 fn one(

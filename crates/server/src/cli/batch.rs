@@ -17,7 +17,7 @@ use super::terminal::{Meter, human, json as as_json};
 use super::{Failure, Place, print};
 use crate::admin::answer::record;
 use crate::admin::request::{NewPerson, Secret, UserRequest};
-use crate::admin::{Answer, Progress, Request, Unit};
+use crate::admin::{Answer, Progress, Request, Unit, counted};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_LINE_BYTES_MAX, BATCH_PEOPLE_MAX};
 
 /// Columns of a file whose first line does not name them.
@@ -47,20 +47,22 @@ pub fn run(place: &Place, file: &Path) -> Result<(), Failure> {
     let Work { added, refused, ended } = work_through(input, &mut add, &mut report);
     drop(meter);
     let count = refused.len();
+    let done = format!("{} added.", counted(added, "person was", "people were"));
     let answer = if place.json {
         Answer::record(vec![("added", json!(added)), ("refused", Value::Array(refused))])
     } else {
-        Answer::list(refused).and(format!("{added} people were added."))
+        Answer::list(refused).and(done.as_str())
     };
     print(&if place.json {
         as_json(&answer)
     } else if count == 0 {
-        format!("{added} people were added.\n")
+        format!("{done}\n")
     } else {
         human(&answer)
     });
     ended?;
-    if count > 0 { Err(Failure(format!("{count} lines were not taken; those above say why"))) } else { Ok(()) }
+    let lines = counted(count, "line was", "lines were");
+    if count > 0 { Err(Failure(format!("{lines} not taken; what stands above says why"))) } else { Ok(()) }
 }
 
 /// Has people added; gives for each null or why not.
@@ -142,7 +144,8 @@ impl Part {
         }
         let outcomes = add(people.iter().map(|(_, person)| person.clone()).collect()).map_err(|failure| {
             let first = people.first().map_or(0, |(number, _)| *number);
-            Failure(format!("{failure}\n{} people of the lines before line {first} were added", self.added))
+            let people = counted(self.added, "person was", "people were");
+            Failure(format!("{failure}\n{people} added, of the lines before line {first}"))
         })?;
         for ((number, person), outcome) in people.iter().zip(outcomes) {
             match outcome.as_str() {

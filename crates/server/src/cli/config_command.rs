@@ -3,6 +3,7 @@
 use clap::Subcommand;
 
 use super::{Failure, Place, print};
+use crate::admin::counted;
 use crate::config::{KEYS, Source, reference};
 
 /// What to do with the configuration.
@@ -47,8 +48,9 @@ fn check(place: &Place) -> Result<(), Failure> {
         print(&format!("{}\n", serde_json::json!({ "valid": true, "set": set, "keys": KEYS.len() })));
     } else {
         print(&format!(
-            "The configuration is valid: {set} of {} keys are set, the others have their default.\n",
-            KEYS.len()
+            "The configuration is valid: of {} keys {} set, the others have their default.\n",
+            KEYS.len(),
+            counted(set, "is", "are")
         ));
     }
     Ok(())

@@ -12,9 +12,9 @@ use store::backup::{self, Destination};
 
 use super::terminal::{Meter, human, json as as_json};
 use super::{Failure, Place, print};
-use crate::admin::Answer;
 use crate::admin::answer::record;
 use crate::admin::maintenance::bytes_done;
+use crate::admin::{Answer, counted};
 use crate::core::{Core, server_name};
 use crate::data::DataFolder;
 
@@ -65,7 +65,8 @@ fn verify(command: &RestoreCommand) -> Result<Answer, Failure> {
         let _: ControlFlow<()> = meter.step(&bytes_done("verifying", progress));
     });
     let checked = checked.map_err(Failure::of)?;
-    Ok(Answer::say(format!("Backup {} is whole: {} files, {} bytes.", checked.number, checked.files, checked.bytes)))
+    let (files, bytes) = (counted(checked.files, "file", "files"), counted(checked.bytes, "byte", "bytes"));
+    Ok(Answer::say(format!("Backup {} is whole: {files}, {bytes}.", checked.number)))
 }
 
 fn restore(place: &Place, command: &RestoreCommand) -> Result<Answer, Failure> {

@@ -13,7 +13,7 @@ use base::Clock;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
-use crate::admin::{Answer, Progress, Unit};
+use crate::admin::{Answer, Progress, Unit, counted};
 use crate::system::SystemClock;
 
 /// Time between lines of progress where there is no terminal.
@@ -209,14 +209,13 @@ fn bar(progress: &Progress) -> ProgressBar {
 }
 
 fn amount(count: u64, unit: Unit) -> String {
-    let word = match unit {
-        Unit::Bytes => return size(count),
-        Unit::Messages => "messages",
-        Unit::Notes => "notes",
-        Unit::Databases => "databases",
-        Unit::Files => "files",
-    };
-    format!("{count} {word}")
+    match unit {
+        Unit::Bytes => size(count),
+        Unit::Messages => counted(count, "message", "messages"),
+        Unit::Notes => counted(count, "note", "notes"),
+        Unit::Databases => counted(count, "database", "databases"),
+        Unit::Files => counted(count, "file", "files"),
+    }
 }
 
 #[cfg(test)]
@@ -272,6 +271,13 @@ mod tests {
             &answer.and("2 documents were made."),
             "columns\n  column    type\n  Name      text\n  Left out  -\ndocuments  2\nrefusals   -\n2 documents were made.\n",
         );
+    }
+
+    #[test]
+    fn one_is_told_as_one() {
+        let told = |count| amount(count, Unit::Databases);
+        assert_eq!([told(0), told(1), told(2)], ["0 databases", "1 database", "2 databases"]);
+        assert_eq!(amount(1, Unit::Bytes), "1 B");
     }
 
     #[test]

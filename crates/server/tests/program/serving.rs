@@ -66,7 +66,7 @@ fn queued_mail_can_be_held_released_and_removed() {
     let queue = place.json(&["queue", "list"]);
     assert_eq!((&queue[0]["recipients"], &queue[0]["state"]), (&json!(["dora@elsewhere.test"]), &json!("waiting")));
     let id = queue[0]["id"].as_str().expect("an id");
-    place.check(&["queue", "hold", id], "1 messages: held");
+    place.check(&["queue", "hold", id], "1 message: held");
     assert_eq!(place.json(&["queue", "list", "--state", "held"])[0]["id"], id);
     let shown = place.json(&["queue", "show", id]);
     let header = shown["header"].to_string();
@@ -74,10 +74,10 @@ fn queued_mail_can_be_held_released_and_removed() {
         header.contains("DKIM-Signature: ") && header.contains("Subject: away") && !header.contains("Bcc"),
         "{header}"
     );
-    place.check(&["queue", "release", "--all"], "1 messages: released");
-    place.check(&["queue", "retry", id], "1 messages");
+    place.check(&["queue", "release", "--all"], "1 message: released");
+    place.check(&["queue", "retry", id], "1 message");
     server.stop();
-    place.check(&["queue", "remove", id], "1 messages: removed");
+    place.check(&["queue", "remove", id], "1 message: removed");
     assert_eq!(place.json(&["queue", "list"]), json!([]));
 }
 

@@ -39,7 +39,7 @@ fn a_block_that_stays_is_told_wherever_it_is_met() {
     found.settle_blocks(&[block(b"where the first reading met it")]);
     assert_eq!(left(&found), [&told]);
     found.settle_blocks(&[]);
-    assert!(found.answer(false).expect("mended").says[0].contains("1 findings, all of them mended"));
+    assert!(found.answer(false).expect("mended").says[0].contains("1 finding, all mended"));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn what_is_derived_works_again_whatever_block_was_lost() {
         let closed = Closed::new();
         closed.flip(table);
         let answer = closed.fixup().unwrap_or_else(|failure| panic!("{table:?}: {failure}"));
-        assert!(answer.says[0].ends_with("all of them mended."), "{table:?}: {answer:?}");
+        assert!(answer.says[0].ends_with("findings, all mended."), "{table:?}: {answer:?}");
         let core = closed.reopen();
         for user in ["ann", "bob"] {
             assert!(core.directory.person(&format!("{user}@acme.test")).expect("a look").is_some(), "{table:?}");

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use notes::{Access, Item, Note, Value, Writer, level};
 
-use super::super::Failure;
 use super::super::request::TableImport;
+use super::super::{Failure, counted};
 
 /// Most bytes of a file's name that tell imports of a database apart.
 const NAME_BYTES_MAX: usize = 200;
@@ -73,8 +73,9 @@ impl Mark {
         let file = request.file.display();
         if !request.resume {
             return Err(Failure::Refused(format!(
-                "an import of {file} into {path} was broken off after row {rows}, when {documents} documents were made; --resume goes \
-                 on behind that row, --restart begins with the first one again and leaves those documents where they are"
+                "an import of {file} into {path} was broken off after row {rows}, when {} made; --resume goes on behind that row, \
+                 --restart begins with the first one again and leaves what was made where it is",
+                counted(documents, "document was", "documents were")
             )));
         }
         if size != self.size {

@@ -12,8 +12,8 @@ use super::database::key;
 use super::item::{hex, read, shown};
 use super::profile::{self, ProfileCommand};
 use super::refused;
-use crate::admin::Answer;
 use crate::admin::answer::{moment, record};
+use crate::admin::{Answer, counted};
 use crate::cli::Failure;
 
 /// Notes that a list shows unless more are asked for.
@@ -232,8 +232,8 @@ async fn list(client: &Client, request: v1::SearchNotesRequest, items: &[String]
         rows.extend(reply.notes.iter().map(|note| row(note, items)));
         modseq = reply.modseq;
     }
-    let count = rows.len();
-    Ok(Answer::list(rows).and(format!("{count} documents; --since {modseq} shows what comes after them.")))
+    let documents = counted(rows.len(), "document", "documents");
+    Ok(Answer::list(rows).and(format!("{documents}; --since {modseq} shows what comes after them.")))
 }
 
 fn row(note: &v1::Note, items: &[String]) -> Value {

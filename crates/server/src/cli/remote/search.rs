@@ -6,9 +6,9 @@ use serde_json::json;
 use super::database::key;
 use super::item::{hex, shown};
 use super::refused;
-use crate::admin::Answer;
 use crate::admin::answer::record;
 use crate::admin::request::SearchRequest;
+use crate::admin::{Answer, counted};
 use crate::cli::Failure;
 
 /// The item that is shown of each document.
@@ -33,7 +33,7 @@ pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Ans
             ("unid", json!(hex(&hit.unid))),
         ])
     });
-    let mut answer = Answer::list(rows.collect()).and(format!("{} documents.", reply.total));
+    let mut answer = Answer::list(rows.collect()).and(format!("{}.", counted(reply.total, "document", "documents")));
     if reply.late {
         answer = answer.and("The index does not have the last changes yet.");
     }
