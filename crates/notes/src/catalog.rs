@@ -107,6 +107,18 @@ const NO_UNREAD_MARKS: u8 = 1;
 const NO_VIEW_UPDATES: u8 = 2;
 
 impl DatabaseOptions {
+    /// Refuses what would not read back as it was said.
+    pub(crate) fn check(&self) -> Result<()> {
+        match (self.full_text, self.keep_deleted_hours) {
+            (FullText::Daily(hour), _) if hour >= HOURS => {
+                Err(Error::invalid(format!("hour {hour} of the full-text index"), "a day has the hours 0 to 23"))
+            }
+            _ if self.quota_bytes == Some(u64::MAX) => Err(Error::invalid("the quota", "it is none")),
+            (_, Some(0)) => Err(Error::invalid("the time for which deleted documents are kept", "it is 0 hours")),
+            _ => Ok(()),
+        }
+    }
+
     fn switches(&self) -> u8 {
         let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
         bit(self.no_unread_marks, NO_UNREAD_MARKS) | bit(self.no_view_updates, NO_VIEW_UPDATES)
@@ -156,6 +168,7 @@ impl DatabaseRecord {
     /// programs from before there was a number read too: 1, with a full-text index 2, where deleted documents are kept 3.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
+        assert!(self.options.check().is_ok(), "what is stored reads back as it was said");
         let mut out = Encoder::with_capacity(128);
         let DatabaseOptions { full_text, keep_deleted_hours, .. } = self.options;
         let version = match (self.structure, full_text, keep_deleted_hours) {
@@ -250,11 +263,18 @@ impl NewDatabase {
 
     pub(crate) fn check(&self) -> Result<()> {
         check_path(&self.path)?;
-        if self.title.len() > DATABASE_TITLE_BYTES_MAX {
-            return Err(Error::Limit { what: "bytes of a database title", max: DATABASE_TITLE_BYTES_MAX });
-        }
+        check_title(&self.title)?;
+        self.options.check()?;
         self.acl.check()
     }
+}
+
+/// Checks that a title is not too long.
+pub(crate) fn check_title(title: &str) -> Result<()> {
+    if title.len() > DATABASE_TITLE_BYTES_MAX {
+        return Err(Error::Limit { what: "bytes of a database title", max: DATABASE_TITLE_BYTES_MAX });
+    }
+    Ok(())
 }
 
 /// Checks that a path can be one of a database: relative, no empty or dotted parts, no control characters.

@@ -204,6 +204,8 @@ impl Notes {
 
     /// Changes title or options of a database. Durable on return.
     pub fn database_set(&self, access: &Access<level::Manager>, title: &str, options: DatabaseOptions) -> Result<()> {
+        catalog::check_title(title)?;
+        options.check()?;
         self.record_change(access, |record| DatabaseRecord { title: title.to_owned(), options, ..record })
     }
 

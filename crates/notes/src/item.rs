@@ -12,6 +12,7 @@ use base::{Timestamp, Unid};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result};
+use crate::limits::LIST_VALUES_MAX;
 
 /// What is said of an item beside its value (`domino.md` §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -105,6 +106,22 @@ impl Value {
             Self::Time(time) => Some(*time),
             Self::TimeList(times) => times.first().copied(),
             _ => None,
+        }
+    }
+
+    /// Tells how many values there are: one, or as many as the list has.
+    fn count(&self) -> usize {
+        match self {
+            Self::TextList(texts) => texts.len(),
+            Self::NumberList(numbers) => numbers.len(),
+            Self::TimeList(times) => times.len(),
+            Self::NoteReferences(unids) => unids.len(),
+            Self::Text(_)
+            | Self::Number(_)
+            | Self::Time(_)
+            | Self::RichText(_)
+            | Self::MimePart(_)
+            | Self::Object { .. } => 1,
         }
     }
 
@@ -316,10 +333,13 @@ impl Item {
         Ok(Self { name: name.to_owned(), flags, value: value.into_owned() })
     }
 
-    /// Checks the limits of names.
+    /// Checks the limits of names and of lists.
     pub fn check(&self) -> Result<()> {
         if self.name.is_empty() || self.name.len() > ITEM_NAME_BYTES_MAX {
             return Err(Error::invalid(format!("item name {:?}", self.name), "empty or too long"));
+        }
+        if self.value.count() > LIST_VALUES_MAX {
+            return Err(Error::Limit { what: "values of an item", max: LIST_VALUES_MAX });
         }
         Ok(())
     }

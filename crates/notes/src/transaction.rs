@@ -5,7 +5,8 @@
 //! waited for afterwards, through the ticket. All its changes to one database carry one modseq.
 //!
 //! Changes of headers are collected per note and written once, at the commit; folder indexes likewise. A transaction that
-//! is dropped, or whose commit fails, has changed nothing.
+//! is dropped, or whose commit fails, has changed nothing. A change that is refused before it has written anything leaves the others alone; one that
+//! fails later spoils the transaction.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
@@ -26,8 +27,8 @@ use crate::folder::{self, Entry, FolderState, FolderWeigh};
 use crate::folder_image::FolderChange;
 use crate::keys::{self, Part as Record};
 use crate::keyword::Keywords;
-use crate::limits::DATABASES_PER_TRANSACTION_MAX;
-use crate::note::{Header, Membership};
+use crate::limits::{DATABASES_PER_TRANSACTION_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
+use crate::note::{Header, Membership, NoteFlags};
 use crate::reading;
 use crate::writer::Writer;
 
@@ -88,6 +89,9 @@ impl<'t> Transaction<'t> {
     pub fn commit(mut self) -> Result<Ticket> {
         let store = self.notes.store();
         for part in &mut self.parts {
+            if part.is_spoiled {
+                return Err(Error::invalid("the transaction", "one of its changes failed half-way"));
+            }
             part.flush(&mut self.batch)?;
         }
         if self.batch.is_empty() {
@@ -125,6 +129,8 @@ pub(crate) struct Part<'t> {
     pub(crate) touched: bool,
     /// A note that exists gets other items.
     pub(crate) rewrites: bool,
+    /// A change failed half-way: what it has written until then must not be stored.
+    pub(crate) is_spoiled: bool,
 }
 
 /// A note whose header changes.
@@ -133,6 +139,24 @@ pub(crate) struct Pending {
     pub(crate) before: Option<Header>,
     /// As it will be.
     pub(crate) after: Header,
+}
+
+impl Pending {
+    /// Asserts what is so of every header that is written: it can be read again, and is of the same note as before.
+    fn check(&self) {
+        let Self { before, after } = self;
+        assert!(after.folders.len() <= FOLDERS_PER_NOTE_MAX, "a header with more folders could not be read");
+        assert!(after.keywords.len() <= KEYWORDS_PER_NOTE_MAX, "a header with more keywords could not be read");
+        assert!(after.keywords.is_sorted_by(|one, next| one < next), "keywords rise");
+        assert!(!after.is_stub() || after.folders.is_empty(), "what is deleted lies in no folder");
+        assert!(after.is_stub() || !after.flags.has(NoteFlags::SOFT_DELETED), "only what is deleted can be restored");
+        assert!(after.sequence > 0, "sequence numbers begin with 1");
+        if let Some(before) = before {
+            assert!(before.unid == after.unid && before.class == after.class, "a note stays the note that it is");
+            assert!(before.sequence <= after.sequence, "sequence numbers never fall");
+            assert!(before.modseq < after.modseq, "a change comes after the one before");
+        }
+    }
 }
 
 /// A folder's index that changes.
@@ -167,6 +191,7 @@ impl<'t> Part<'t> {
             acl: None,
             touched: false,
             rewrites: false,
+            is_spoiled: false,
         }
     }
 
@@ -217,6 +242,7 @@ impl<'t> Part<'t> {
         if self.pending.is_empty() && !self.touched {
             return Ok(());
         }
+        self.check_counts();
         let mut notes: Vec<NoteId> = self.pending.keys().copied().collect();
         notes.sort_unstable();
         for note in notes {
@@ -247,9 +273,20 @@ impl<'t> Part<'t> {
         Ok(())
     }
 
+    /// Asserts that the counter of notes moves as the notes do. One that was wrong before, and stood still at zero, is the affair of a repair.
+    fn check_counts(&self) {
+        let count = |is_there: fn(&Pending) -> bool| self.pending.values().filter(|it| is_there(it)).count() as u64;
+        let before = count(|pending| pending.before.as_ref().is_some_and(|header| !header.is_stub()));
+        let after = count(|pending| !pending.after.is_stub());
+        let is_kept = self.counters.notes.saturating_add(before) == self.guard.notes.saturating_add(after);
+        assert!(is_kept || self.guard.notes < before, "each note counts once");
+    }
+
     fn flush_note(&mut self, batch: &mut Batch, pending: &Pending) -> Result<()> {
         let (number, after) = (self.database.number, &pending.after);
         assert!(after.modseq > self.guard.modseq, "modseqs rise");
+        assert!(after.note < self.counters.next_note, "a note has a number that was given out");
+        pending.check();
         batch.put(Table::Summary, &keys::summary(number, after.note, Record::Header), &after.encode());
         if let Some(before) = &pending.before {
             change::delete_last(batch, number, before);

@@ -100,13 +100,28 @@ impl Writer<'_, '_> {
     }
 
     /// Makes a note that the caller may make.
-    pub(crate) fn make(&mut self, mut new: NewNote) -> Result<NoteId> {
+    pub(crate) fn make(&mut self, new: NewNote) -> Result<NoteId> {
+        self.whole(|writer| writer.make_in_steps(new))
+    }
+
+    /// Makes a change of several steps. If one fails after another has written something, the transaction cannot be committed any more.
+    fn whole<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let written = self.batch.len();
+        let outcome = change(self);
+        self.part.is_spoiled |= outcome.is_err() && self.batch.len() > written;
+        outcome
+    }
+
+    fn make_in_steps(&mut self, mut new: NewNote) -> Result<NoteId> {
         if new.tracks_editors {
             new.items = save::tracked(&[], &new.items, self.part.grant.name(), self.part.now);
         }
         let note = self.part.counters.next_note;
         if note.0 & INDEX_BIT != 0 {
             return Err(Error::Limit { what: "notes that a database ever had", max: INDEX_BIT as usize });
+        }
+        if let Some(unid) = new.unid.filter(|unid| self.made_here(*unid).is_some()) {
+            return Err(Error::Exists { what: format!("note {unid}") });
         }
         let unid = new.unid.unwrap_or_else(|| Unid::generate(self.part.database.random.as_ref()));
         let sequence = self.sequence_of_stub(unid)?.map_or(1, |old| old.saturating_add(1));
@@ -132,8 +147,11 @@ impl Writer<'_, '_> {
         let stored = self.put_items(note, &new.items, &new.blobs)?;
         header.size = new.size.unwrap_or(stored);
         for folder in &new.folders {
-            let place = self.place_in(*folder)?;
-            header.folders.push(place);
+            if header.uid_in(*folder).is_none() {
+                check_room_for_folder(&header)?;
+                let place = self.place_in(*folder)?;
+                header.folders.push(place);
+            }
         }
         if let Some(parent) = new.parent {
             self.check_depth(parent)?;
@@ -194,9 +212,11 @@ impl Writer<'_, '_> {
             return Err(Error::Conflict { unid, expected, found });
         }
         self.check_kept(note, &summary.items, items)?;
-        self.delete_body(note, summary);
-        self.release_blobs(note, summary.blobs.iter().filter(|blob| !blobs.contains(blob)));
-        let stored = self.put_items(note, items, blobs)?;
+        let stored = self.whole(|writer| {
+            writer.delete_body(note, summary);
+            writer.release_blobs(note, summary.blobs.iter().filter(|blob| !blobs.contains(blob)));
+            writer.put_items(note, items, blobs)
+        })?;
         self.part.rewrites = true;
         let now = self.part.now;
         let header = &mut self.require(note)?.after;
@@ -241,9 +261,7 @@ impl Writer<'_, '_> {
         }
         let place = self.next_place(folder)?;
         let header = &mut self.require(note)?.after;
-        if header.folders.len() >= FOLDERS_PER_NOTE_MAX {
-            return Err(Error::Limit { what: "folders of a note", max: FOLDERS_PER_NOTE_MAX });
-        }
+        check_room_for_folder(header)?;
         header.folders.push(place);
         Ok(place.uid)
     }
@@ -428,10 +446,20 @@ impl Writer<'_, '_> {
         let mut above = Some(parent);
         for _ in 0..RESPONSE_DEPTH_MAX {
             let Some(unid) = above else { return Ok(()) };
-            let Some(note) = reading::find(self.store, self.number(), unid)? else { return Ok(()) };
-            above = reading::load_header(self.store, self.part.database, note)?.and_then(|header| header.parent);
+            above = match reading::find(self.store, self.number(), unid)? {
+                Some(note) => {
+                    reading::load_header(self.store, self.part.database, note)?.and_then(|header| header.parent)
+                }
+                None => self.made_here(unid).and_then(|header| header.parent),
+            };
         }
         Err(Error::Limit { what: "levels of responses", max: RESPONSE_DEPTH_MAX })
+    }
+
+    /// Gives the header of the note of that UNID if this transaction makes it.
+    fn made_here(&self, unid: Unid) -> Option<&Header> {
+        let made = self.part.pending.values().filter(|pending| pending.before.is_none());
+        made.map(|pending| &pending.after).find(|header| header.unid == unid)
     }
 
     /// A note that comes back under the UNID of a stub continues its sequence numbers.
@@ -532,6 +560,7 @@ impl Writer<'_, '_> {
                 summary.blobs.push(*blob);
             }
         }
+        assert!(summary.items.len() + summary.body.len() == items.len(), "every item has one place");
         let record = summary.encode();
         if record.len() > SUMMARY_BYTES_MAX {
             return Err(Error::Limit { what: "bytes of the summary items of a note", max: SUMMARY_BYTES_MAX });
@@ -572,6 +601,13 @@ impl Writer<'_, '_> {
     fn owner(&self, note: NoteId) -> BlobOwner {
         BlobOwner { database: self.number(), note }
     }
+}
+
+fn check_room_for_folder(header: &Header) -> Result<()> {
+    if header.folders.len() >= FOLDERS_PER_NOTE_MAX {
+        return Err(Error::Limit { what: "folders of a note", max: FOLDERS_PER_NOTE_MAX });
+    }
+    Ok(())
 }
 
 /// Gives the items that say who may read and change a note.

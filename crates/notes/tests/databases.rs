@@ -12,6 +12,8 @@ mod deleted;
 mod fixup;
 #[path = "databases/formulas.rs"]
 mod formulas;
+#[path = "databases/limits.rs"]
+mod limits;
 #[path = "databases/matrix.rs"]
 mod matrix;
 #[path = "databases/model.rs"]

@@ -1,0 +1,246 @@
+//! What a note and a database may hold: as much as the limit says is stored and reads back after a restart, one more is refused and changes nothing.
+
+use std::sync::Arc;
+
+use base::limits::{DATABASE_TITLE_BYTES_MAX, ITEM_NAME_BYTES_MAX, ITEMS_PER_NOTE_MAX, SUMMARY_BYTES_MAX};
+use base::{NoteId, Unid, ViewId};
+use notes::limits::{
+    BLOBS_PER_NOTE_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX, KEYWORD_BYTES_MAX, KEYWORDS_PER_DATABASE_MAX,
+    KEYWORDS_PER_NOTE_MAX, LIST_VALUES_MAX,
+};
+use notes::{Access, Database, DatabaseOptions, Error, FullText, Item, Marks, NewNote, Note, Value, Writer, level};
+
+use crate::world::{World, assert_sound, identity, reader};
+
+const ANN: &str = "Ann/Acme";
+
+/// Makes a note; gives it as it reads after a restart.
+fn kept(world: &World, database: &Arc<Database>, new: NewNote) -> Note {
+    let note = world.write(database, ANN, |writer| writer.note_create(new)).expect("it is within the limits");
+    assert_sound(database);
+    let restarted = world.restarted();
+    let again = restarted.notes.database_open("docs.nsf").expect("it is there");
+    let access = reader(&again, ANN).expect("she may");
+    let reading = access.read().expect("a snapshot");
+    reading.note(note).expect("the note is sound").expect("it is there")
+}
+
+/// Has a change refused because of this limit; nothing is different afterwards, whatever else the transaction held.
+fn refused<T>(
+    world: &World,
+    database: &Arc<Database>,
+    max: usize,
+    change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<T>,
+) {
+    let before = database.modseq();
+    match world.write(database, ANN, change).map(drop) {
+        Err(Error::Limit { max: told, .. }) => assert_eq!(told, max),
+        other => panic!("it is beyond the limit {max}: {other:?}"),
+    }
+    assert_eq!(database.modseq(), before);
+    assert_sound(database);
+}
+
+fn folders(world: &World, database: &Arc<Database>, count: usize) -> Vec<ViewId> {
+    let make = |writer: &mut Writer<'_, '_>| {
+        (0..count).map(|number| writer.folder_create(&format!("F{number}"), &[])).collect::<notes::Result<Vec<_>>>()
+    };
+    world.write(database, ANN, make).expect("she may")
+}
+
+#[test]
+fn a_note_is_in_so_many_folders_and_in_each_once() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let folders = folders(&world, &database, FOLDERS_PER_NOTE_MAX + 1);
+    let new = |folders: &[ViewId]| NewNote { folders: folders.to_vec(), ..NewNote::document(Vec::new()) };
+    let note = kept(&world, &database, new(&folders[1..])).header;
+    assert_eq!(note.folders.len(), FOLDERS_PER_NOTE_MAX);
+    refused(&world, &database, FOLDERS_PER_NOTE_MAX, |writer| writer.note_create(new(&folders)));
+    refused(&world, &database, FOLDERS_PER_NOTE_MAX, |writer| writer.folder_add(note.note, folders[0]));
+    let repeated = vec![folders[0]; FOLDERS_PER_NOTE_MAX + 1];
+    assert_eq!(kept(&world, &database, new(&repeated)).header.folders.len(), 1);
+}
+
+#[test]
+fn a_note_has_so_many_keywords_and_each_once() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let keywords = |range: std::ops::Range<usize>| range.map(|number| format!("K{number}")).collect::<Vec<_>>();
+    let new = |keywords: Vec<String>| NewNote { keywords, ..NewNote::document(Vec::new()) };
+    let note = kept(&world, &database, new(keywords(0..KEYWORDS_PER_NOTE_MAX))).header;
+    assert_eq!(note.keywords.len(), KEYWORDS_PER_NOTE_MAX);
+    assert!(note.keywords.is_sorted());
+    let beyond = keywords(0..KEYWORDS_PER_NOTE_MAX + 1);
+    refused(&world, &database, KEYWORDS_PER_NOTE_MAX, |writer| writer.note_create(new(beyond.clone())));
+    refused(&world, &database, KEYWORDS_PER_NOTE_MAX, |writer| writer.marks_set(note.note, Marks::NONE, &beyond));
+    let spellings = ["k7", "K7", "k8"].map(str::to_owned).to_vec();
+    assert_eq!(kept(&world, &database, new(spellings)).header.keywords.len(), 2);
+}
+
+#[test]
+fn a_database_knows_so_many_keywords_and_none_that_is_too_long() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
+    let all: Vec<String> = (0..KEYWORDS_PER_DATABASE_MAX).map(|number| format!("K{number}")).collect();
+    for some in all.chunks(KEYWORDS_PER_NOTE_MAX) {
+        world.write(&database, ANN, |writer| writer.marks_set(note, Marks::NONE, some)).expect("they are few enough");
+    }
+    let one_more = vec!["K".to_owned()];
+    refused(&world, &database, KEYWORDS_PER_DATABASE_MAX, |writer| writer.marks_set(note, Marks::NONE, &one_more));
+    let set = |name: String| world.write(&database, ANN, |writer| writer.marks_set(note, Marks::NONE, &[name]));
+    assert!(set("k0".to_owned()).expect("it is known"), "names that are known go on");
+    let other = World::new();
+    let database = other.database(&[]);
+    let new = |name: String| NewNote { keywords: vec![name], ..NewNote::document(Vec::new()) };
+    let longest = "x".repeat(KEYWORD_BYTES_MAX);
+    kept(&other, &database, new(longest.clone()));
+    for name in [format!("{longest}x"), String::new()] {
+        let made = other.write(&database, ANN, |writer| writer.note_create(new(name)));
+        assert!(matches!(made, Err(Error::Invalid { .. })));
+    }
+    let restarted = other.restarted().notes.database_open("docs.nsf").expect("it is there");
+    assert_eq!(restarted.keywords().names(), [longest]);
+}
+
+#[test]
+fn a_note_has_so_many_items() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let summary = |count: usize| {
+        NewNote::document((0..count).map(|number| Item::summary("N", Value::Number(number as f64))).collect())
+    };
+    assert_eq!(kept(&world, &database, summary(ITEMS_PER_NOTE_MAX)).items.len(), ITEMS_PER_NOTE_MAX);
+    refused(&world, &database, ITEMS_PER_NOTE_MAX, |writer| writer.note_create(summary(ITEMS_PER_NOTE_MAX + 1)));
+    let body = |count: usize| NewNote::document(vec![Item::body("B", Value::Number(1.0)); count]);
+    let note = kept(&world, &database, body(BODY_ITEMS_MAX));
+    assert_eq!(note.items.len(), BODY_ITEMS_MAX);
+    let (items, sequence) = (body(BODY_ITEMS_MAX + 1).items, note.header.sequence);
+    refused(&world, &database, BODY_ITEMS_MAX, |writer| writer.note_update(note.header.note, sequence, &items, &[]));
+    let named = |length: usize| NewNote::document(vec![Item::text("x".repeat(length), "")]);
+    kept(&world, &database, named(ITEM_NAME_BYTES_MAX));
+    let made = world.write(&database, ANN, |writer| writer.note_create(named(ITEM_NAME_BYTES_MAX + 1)));
+    assert!(matches!(made, Err(Error::Invalid { .. })));
+}
+
+#[test]
+fn the_summary_of_a_note_is_so_large() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let new = |length: usize| {
+        NewNote::document(vec![Item::body("Body", Value::RichText("x".into())), Item::text("T", "x".repeat(length))])
+    };
+    let stored = kept(&world, &database, new(1 << 22)).header.size;
+    let body = 10;
+    // The length is written in four bytes at both sizes; the body item counts beside the summary.
+    let most = (1 << 22) + SUMMARY_BYTES_MAX - (usize::try_from(stored).unwrap() - body);
+    assert_eq!(kept(&world, &database, new(most)).header.size, (SUMMARY_BYTES_MAX + body) as u64);
+    refused(&world, &database, SUMMARY_BYTES_MAX, |writer| writer.note_create(new(most + 1)));
+}
+
+#[test]
+fn a_list_has_so_many_values() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let new = |count: usize| NewNote::document(vec![Item::body("L", Value::NumberList(vec![0.5; count]))]);
+    kept(&world, &database, new(LIST_VALUES_MAX));
+    refused(&world, &database, LIST_VALUES_MAX, |writer| writer.note_create(new(LIST_VALUES_MAX + 1)));
+}
+
+#[test]
+fn a_note_uses_so_many_attachments_and_each_once() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let made = world.write(&database, ANN, |writer| {
+        let blob = writer.blob_put(&[1; 5_000])?;
+        writer.note_create(NewNote { blobs: vec![blob; 3], ..NewNote::document(Vec::new()) })
+    });
+    let access = reader(&database, ANN).unwrap();
+    let note = access.read().unwrap().note(made.unwrap()).unwrap().expect("it is there");
+    assert_eq!(note.blobs.len(), 1);
+    let many = vec![note.blobs[0]; BLOBS_PER_NOTE_MAX + 1];
+    let new = NewNote { blobs: many, ..NewNote::document(Vec::new()) };
+    refused(&world, &database, BLOBS_PER_NOTE_MAX, |writer| writer.note_create(new));
+}
+
+#[test]
+fn titles_and_options_are_checked_whenever_they_are_set() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let access: Access<level::Manager> = database.authorize(&identity(ANN)).expect("she manages it");
+    let set = |title: &str, options| world.notes.database_set(&access, title, options);
+    let longest = "x".repeat(DATABASE_TITLE_BYTES_MAX);
+    set(&longest, DatabaseOptions::default()).expect("it is short enough");
+    let too_long = set(&format!("{longest}x"), DatabaseOptions::default());
+    assert!(matches!(too_long, Err(Error::Limit { max: DATABASE_TITLE_BYTES_MAX, .. })));
+    let daily = |hour| DatabaseOptions { full_text: FullText::Daily(hour), ..DatabaseOptions::default() };
+    set("Last", daily(23)).expect("there is such an hour");
+    assert!(matches!(set("Later", daily(24)), Err(Error::Invalid { .. })));
+    let never = DatabaseOptions { keep_deleted_hours: Some(0), ..DatabaseOptions::default() };
+    assert!(matches!(set("Later", never), Err(Error::Invalid { .. })), "it would read back as nothing");
+    let record = world.restarted().notes.database_open("docs.nsf").expect("it can be read").record();
+    assert_eq!((record.title.as_str(), record.options), ("Last", daily(23)));
+}
+
+#[test]
+fn two_notes_of_a_transaction_have_not_one_identifier() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let new = || NewNote { unid: Some(Unid([3; 16])), ..NewNote::document(Vec::new()) };
+    let made = world.write(&database, ANN, |writer| Ok((writer.note_create(new())?, writer.note_create(new())?)));
+    assert!(matches!(made, Err(Error::Exists { .. })), "{made:?}");
+    assert_eq!(kept(&world, &database, new()).header.unid, Unid([3; 16]));
+}
+
+#[test]
+fn responses_have_so_many_levels_within_a_transaction_too() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let unid = |level: usize| Unid([level as u8 + 1; 16]);
+    let chain = |writer: &mut Writer<'_, '_>, levels: usize| {
+        (0..levels).try_for_each(|level| {
+            let parent = level.checked_sub(1).map(unid);
+            let new = NewNote { unid: Some(unid(level)), parent, ..NewNote::document(Vec::new()) };
+            writer.note_create(new).map(drop)
+        })
+    };
+    let max = base::limits::RESPONSE_DEPTH_MAX;
+    refused(&world, &database, max, |writer| chain(writer, max + 1));
+    world.write(&database, ANN, |writer| chain(writer, max)).expect("they are few enough");
+    assert_sound(&database);
+}
+
+/// A change that fails half-way cannot be committed with what it has written until then.
+#[test]
+fn what_failed_is_not_stored_in_part() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let large = Item::body("Body", Value::MimePart(vec![7; 3 << 20]));
+    let too_large = Item::text("Summary", "x".repeat(SUMMARY_BYTES_MAX));
+    let items = vec![large, too_large];
+    let kept = |reading: &notes::Reading<'_>, note: NoteId| reading.note(note).expect("it is sound").is_some();
+    let first = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
+    let outcome = world.write(&database, ANN, |writer| {
+        let failed = writer.note_create(NewNote::document(items.clone()));
+        assert!(matches!(failed, Err(Error::Limit { .. })), "{failed:?}");
+        Ok(())
+    });
+    assert!(outcome.is_err(), "a note without a header would be left");
+    let outcome = world.write(&database, ANN, |writer| {
+        let failed = writer.note_update(first, 1, &items, &[]);
+        assert!(matches!(failed, Err(Error::Limit { .. })), "{failed:?}");
+        Ok(())
+    });
+    assert!(outcome.is_err(), "a note without its contents would be left");
+    // What is refused before anything is written leaves the others alone.
+    let second = world.write(&database, ANN, |writer| {
+        assert!(matches!(writer.note_update(first, 9, &[], &[]), Err(Error::Conflict { .. })));
+        assert!(matches!(writer.note_update(NoteId(99), 1, &[], &[]), Err(Error::NotFound { .. })));
+        writer.note_create(NewNote::document(Vec::new()))
+    });
+    let access = reader(&database, ANN).unwrap();
+    let reading = access.read().unwrap();
+    assert!(kept(&reading, first) && kept(&reading, second.expect("it goes on")));
+    assert_sound(&database);
+}
