@@ -423,6 +423,8 @@ impl Writer<'_, '_> {
         if class == NoteClass::ACL && self.part.counters.next_note == ACL_NOTE {
             return self.require_level(AclLevel::Manager);
         }
+        // Who may not see folders files nothing in them either, nor finds out this way which there are.
+        new.folders.iter().try_for_each(|folder| self.require_filing(*folder))?;
         self.check_may_design(class)
     }
 

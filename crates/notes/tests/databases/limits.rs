@@ -8,7 +8,9 @@ use notes::limits::{
     BLOBS_PER_NOTE_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX, KEYWORD_BYTES_MAX, KEYWORDS_PER_DATABASE_MAX,
     KEYWORDS_PER_NOTE_MAX, LIST_VALUES_MAX,
 };
-use notes::{Access, Database, DatabaseOptions, Error, FullText, Item, Marks, NewNote, Note, Value, Writer, level};
+use notes::{
+    Access, AclLevel, Database, DatabaseOptions, Error, FullText, Item, Marks, NewNote, Note, Value, Writer, level,
+};
 
 use crate::world::{World, assert_sound, identity, reader};
 
@@ -242,5 +244,19 @@ fn what_failed_is_not_stored_in_part() {
     let access = reader(&database, ANN).unwrap();
     let reading = access.read().unwrap();
     assert!(kept(&reading, first) && kept(&reading, second.expect("it goes on")));
+    assert_sound(&database);
+}
+
+#[test]
+fn who_only_puts_in_files_nothing() {
+    let world = World::new();
+    let database = world.database(&[("Dora/Acme", AclLevel::Depositor), ("Bob/Acme", AclLevel::Author)]);
+    let folder = folders(&world, &database, 1);
+    let make = |who: &str, folders: Vec<ViewId>| {
+        world.write(&database, who, |writer| writer.note_create(NewNote { folders, ..NewNote::document(Vec::new()) }))
+    };
+    make("Bob/Acme", folder.clone()).expect("an author files");
+    make("Dora/Acme", Vec::new()).expect("a depositor puts in");
+    assert!(matches!(make("Dora/Acme", folder), Err(Error::AccessDenied { .. })));
     assert_sound(&database);
 }

@@ -443,6 +443,10 @@ const WRITING: &[Row] = &[
     ("Writer::note_create of a public note", CreatePublic, |c| {
         c.write(|w| w.note_create(NewNote::document(vec![Item::text("$PublicAccess", "1")])).map(|_| true))
     }),
+    ("Writer::note_create into a folder", From(Author), |c| {
+        let new = || NewNote { folders: vec![c.folder], ..NewNote::document(Vec::new()) };
+        c.write(|w| w.note_create(new()).map(|_| true))
+    }),
     ("Writer::note_create of design", From(Designer), |c| {
         c.write(|w| w.note_create(NewNote::of_class(notes::NoteClass::FORM, Vec::new())).map(|_| true))
     }),
