@@ -33,6 +33,9 @@ pub const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 /// Most backups in one target.
 pub const BACKUPS_MAX: u32 = 1_000_000;
 
+/// Entries that nobody sees any more, of one memtable, that a scan passes over before that memtable is written out. They take a tenth of a millisecond.
+pub const PASSED_REMOVALS_MAX: u32 = 1_000;
+
 /// Memory for records that were lately written, at most.
 pub const WRITE_CACHE_BYTES_MAX: usize = 32 << 20;
 

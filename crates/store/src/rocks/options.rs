@@ -151,7 +151,7 @@ impl Tuning {
             // Queues are read from the front over what was removed there: files full of removals are compacted soon.
             options.add_compact_on_deletion_collector_factory(1_024, 512, 0.5);
         }
-        options
+        if self.quiet { options } else { with_short_scans(&mut options) }
     }
 
     /// Gives the options of a sorted file that is taken in. It is compressed as new files are, which costs a tenth of what the last level's costs; compaction does the rest.
@@ -205,6 +205,14 @@ fn set_separate_values(options: &mut rocksdb::Options) {
     options.set_enable_blob_gc(true);
     options.set_blob_gc_age_cutoff(0.5);
     options.set_blob_gc_force_threshold(0.5);
+}
+
+/// A scan passes over every removal that a memtable holds. One that passes over many for each entry that it finds has the memtable written
+/// out, whereupon compaction forgets them; otherwise a view whose newest documents come and go would be read ever more slowly.
+fn with_short_scans(options: &mut rocksdb::Options) -> rocksdb::Options {
+    let (all, each) = (limits::PASSED_REMOVALS_MAX, limits::PASSED_REMOVALS_MAX / 100);
+    let said = format!("memtable_op_scan_flush_trigger={all};memtable_avg_op_scan_flush_trigger={each}");
+    options.get_options_from_string(said).expect("the engine knows its options")
 }
 
 fn set_files(database: &mut rocksdb::Options, options: &Options) {

@@ -688,3 +688,38 @@ fn a_long_log_is_cut_by_flushing() {
     // The memtables alone would take forty thousand of these before they are flushed.
     assert!(needed.is_some_and(|count| count < 35_000), "{needed:?}");
 }
+
+#[test]
+fn removals_that_a_scan_passes_over_are_written_out_of_memory() {
+    let folder = folder();
+    let rocks = open(folder.path()).expect("a new store");
+    let in_memory = || {
+        let family = rocks.family(Table::View);
+        rocks.db.property_int_value_cf(family, "rocksdb.num-entries-active-mem-table").expect("sound").expect("known")
+    };
+    let key = |number: u32| number.to_be_bytes();
+    put(&rocks, Table::View, &key(u32::MAX), b"the last");
+    let scanned = |count: u32| {
+        for number in 0..count {
+            let mut batch = Batch::new();
+            batch.put(Table::View, &key(number), b"soon gone");
+            rocks.write(&batch).expect("written");
+            let mut batch = Batch::new();
+            batch.delete(Table::View, &key(number));
+            rocks.write(&batch).expect("written");
+        }
+        assert_eq!(
+            scan_all(&rocks, Table::View, &KeyRange::all(), Direction::Forward).len(),
+            1,
+            "what was removed is not there"
+        );
+        // The first write hears of it, the second finds another memtable.
+        put(&rocks, Table::View, &key(u32::MAX), b"the last");
+        put(&rocks, Table::View, &key(u32::MAX), b"the last");
+        in_memory()
+    };
+    let few = limits::PASSED_REMOVALS_MAX / 10;
+    assert!(scanned(few) > u64::from(few), "a few stay");
+    assert!(scanned(limits::PASSED_REMOVALS_MAX) < u64::from(few), "many go");
+    assert_eq!(scan_all(&rocks, Table::View, &KeyRange::all(), Direction::Forward).len(), 1);
+}
