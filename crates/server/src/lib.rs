@@ -33,6 +33,7 @@ pub mod tasks;
 pub mod template;
 pub mod transfer;
 pub mod updater;
+pub mod view_text;
 
 #[cfg(test)]
 mod sample;

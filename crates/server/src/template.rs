@@ -6,13 +6,12 @@
 
 use std::collections::HashMap;
 
-use notes::view::design::{Clicks, Column, Refresh, Total, ViewDesign};
-use notes::view::note::{ViewKind, ViewNote};
-use notes::view::sort_key::{Differences, Order};
+use notes::view::note::ViewNote;
 use notes::{Access, Item, NewNote, Note, NoteClass, Notes, Value, Writer, level};
 use serde::Deserialize;
 
 use crate::admin::Failure;
+use crate::view_text::View;
 
 /// The templates that come with the program: their files.
 const FILES: [&str; 5] = [
@@ -89,88 +88,6 @@ impl FieldKind {
     }
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct View {
-    title: String,
-    #[serde(default)]
-    aliases: Vec<String>,
-    selection: String,
-    #[serde(default)]
-    locale: String,
-    #[serde(default)]
-    responses: bool,
-    #[serde(default)]
-    no_conflicts: bool,
-    #[serde(default)]
-    collapsed: bool,
-    /// The first column is when something begins, the second when it ends or how many minutes it takes.
-    #[serde(default)]
-    calendar: bool,
-    #[serde(default)]
-    refresh: RefreshWord,
-    /// Hours between two updates, with `refresh = "hours"`.
-    #[serde(default)]
-    hours: u16,
-    #[serde(default)]
-    readers: Vec<String>,
-    columns: Vec<ViewColumn>,
-}
-
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum RefreshWord {
-    #[default]
-    Automatic,
-    AfterFirstUse,
-    Manual,
-    Hours,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct ViewColumn {
-    title: String,
-    item: String,
-    formula: Option<String>,
-    sort: Option<OrderWord>,
-    click: Option<ClickWord>,
-    category: bool,
-    separate: bool,
-    hidden: bool,
-    responses_only: bool,
-    case: bool,
-    accents: bool,
-    total: TotalWord,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum OrderWord {
-    Ascending,
-    Descending,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum ClickWord {
-    Ascending,
-    Descending,
-    Both,
-}
-
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum TotalWord {
-    #[default]
-    None,
-    Sum,
-    Average,
-    PercentOfParent,
-    PercentOfAll,
-    AveragePerChild,
-}
-
 /// What applying a template did to the design.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Applied {
@@ -191,10 +108,13 @@ impl Template {
     pub fn parse(text: &str) -> Result<Self, Failure> {
         let template: Self =
             toml::from_str(text).map_err(|error| Failure::Refused(format!("this is no template: {error}")))?;
-        for view in template.view_notes() {
-            view.check(base::ViewId(0)).map_err(|error| {
-                Failure::Refused(format!("view {:?} of template {:?}: {error}", view.title, template.name))
-            })?;
+        for view in template.view_notes()? {
+            let wrong =
+                |why: String| Failure::Refused(format!("view {:?} of template {:?}: {why}", view.title, template.name));
+            if view.kind.folder || view.kind.private {
+                return Err(wrong("templates make neither folders nor personal views".to_owned()));
+            }
+            view.check(base::ViewId(0)).map_err(|error| wrong(error.to_string()))?;
         }
         Ok(template)
     }
@@ -213,8 +133,9 @@ impl Template {
     }
 
     /// Gives what the views are to be.
-    fn view_notes(&self) -> Vec<ViewNote> {
-        self.views.iter().map(View::note).collect()
+    fn view_notes(&self) -> Result<Vec<ViewNote>, Failure> {
+        let wrong = |error| Failure::Refused(format!("template {:?}: {error}", self.name));
+        self.views.iter().map(|view| view.note().map_err(wrong)).collect()
     }
 
     /// Applies it to a database, in one transaction.
@@ -294,7 +215,7 @@ impl Work<'_, '_, '_> {
     }
 
     fn views(&mut self) -> Result<(), Failure> {
-        for view in self.template.view_notes() {
+        for view in self.template.view_notes()? {
             let title = view.title.clone();
             match self.take(NoteClass::VIEW, &title) {
                 Some(stored) if !self.is_ours(&stored) => self.applied.left.push(title),
@@ -357,63 +278,6 @@ impl Form {
             Item::text("$TITLE", self.title.clone()),
             Item::summary(FIELDS_ITEM, Value::TextList(self.fields.iter().map(line).collect())),
         ]
-    }
-}
-
-impl View {
-    fn note(&self) -> ViewNote {
-        let refresh = match self.refresh {
-            RefreshWord::Automatic => Refresh::Automatic,
-            RefreshWord::AfterFirstUse => Refresh::AfterFirstUse,
-            RefreshWord::Manual => Refresh::Manual,
-            RefreshWord::Hours => Refresh::Hours(self.hours.max(1)),
-        };
-        ViewNote {
-            title: self.title.clone(),
-            aliases: self.aliases.clone(),
-            kind: ViewKind { calendar: self.calendar, ..ViewKind::default() },
-            selection: self.selection.clone(),
-            design: ViewDesign {
-                locale: self.locale.clone(),
-                responses: self.responses,
-                no_conflicts: self.no_conflicts,
-                collapsed: self.collapsed,
-                refresh,
-                range: self.calendar.then_some((0, 1)),
-                columns: self.columns.iter().map(ViewColumn::column).collect(),
-            },
-            readers: self.readers.clone(),
-        }
-    }
-}
-
-impl ViewColumn {
-    fn column(&self) -> Column {
-        let clicks = |word| self.click.is_some_and(|click| click == word || click == ClickWord::Both);
-        Column {
-            title: self.title.clone(),
-            item: if self.item.is_empty() { self.title.clone() } else { self.item.clone() },
-            formula: self.formula.clone(),
-            sort: self.sort.map(|order| match order {
-                OrderWord::Ascending => Order::Ascending,
-                OrderWord::Descending => Order::Descending,
-            }),
-            categorised: self.category,
-            separate: self.separate,
-            hidden: self.hidden,
-            for_responses: self.responses_only,
-            differences: Differences { case: self.case, accents: self.accents },
-            clicks: Clicks { ascending: clicks(ClickWord::Ascending), descending: clicks(ClickWord::Descending) },
-            total: match self.total {
-                TotalWord::None => Total::None,
-                TotalWord::Sum => Total::Sum,
-                TotalWord::Average => Total::Average,
-                TotalWord::PercentOfParent => Total::PercentOfParent,
-                TotalWord::PercentOfAll => Total::PercentOfAll,
-                TotalWord::AveragePerChild => Total::AveragePerChild,
-            },
-            format: Vec::new(),
-        }
     }
 }
 
@@ -502,6 +366,10 @@ mod tests {
             "name=\"x\"\ntitle=\"\"\nabout=\"\"\n[[view]]\ntitle=\"V\"\nselection=\"SELECT (\"\ncolumns=[]",
             "view \"V\"",
         );
+        for kind in ["personal", "folder"] {
+            let view = format!("[[view]]\ntitle=\"V\"\nselection=\"SELECT @All\"\n{kind}=true\ncolumns=[]");
+            check(&format!("name=\"x\"\ntitle=\"\"\nabout=\"\"\n{view}"), "neither folders nor personal");
+        }
     }
 
     #[test]

@@ -1,0 +1,434 @@
+//! Views as text: the words in which a template says what a view is (`docs/templates.md`), read and written.
+//!
+//! Templates and the command line share these words. A [`View`] that was made of a design and is read again gives the same design, whatever is in it; what has its
+//! default is not written. Whether the design can be indexed is for [`ViewNote::check`] to say, and for the server that gets it.
+
+use std::fmt::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use notes::view::design::{Clicks, Column, Refresh, Total, ViewDesign};
+use notes::view::note::{ViewKind, ViewNote};
+use notes::view::sort_key::{Differences, Order};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The columns of a calendar view of which nothing else is said.
+const CALENDAR_COLUMNS: (u8, u8) = (0, 1);
+
+/// Why a text is no view; the text is for its author.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ViewTextError(String);
+
+/// A view in the words of a template.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct View {
+    title: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    aliases: Vec<String>,
+    /// A folder with columns, which selects nothing.
+    #[serde(default, skip_serializing_if = "is_default")]
+    folder: bool,
+    /// It belongs to whoever makes it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    personal: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    selection: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    responses: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    no_conflicts: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    collapsed: bool,
+    #[serde(default, skip_serializing_if = "is_default")]
+    calendar: bool,
+    /// Which columns say when something begins and when it ends, or how many minutes it takes; counted from 1.
+    #[serde(default, skip_serializing_if = "is_default")]
+    range: Option<Vec<u16>>,
+    #[serde(default, skip_serializing_if = "is_default")]
+    locale: String,
+    #[serde(default, skip_serializing_if = "is_default")]
+    refresh: RefreshWord,
+    /// Hours between two updates, with `refresh = "hours"`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    hours: u16,
+    #[serde(default, skip_serializing_if = "is_default")]
+    readers: Vec<String>,
+    columns: Vec<ViewColumn>,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum RefreshWord {
+    #[default]
+    Automatic,
+    AfterFirstUse,
+    Manual,
+    Hours,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ViewColumn {
+    title: String,
+    #[serde(skip_serializing_if = "is_default")]
+    item: String,
+    #[serde(skip_serializing_if = "is_default")]
+    formula: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    sort: Option<OrderWord>,
+    #[serde(skip_serializing_if = "is_default")]
+    click: Option<ClickWord>,
+    #[serde(skip_serializing_if = "is_default")]
+    category: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    separate: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    hidden: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    responses_only: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    case: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    accents: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    total: TotalWord,
+    /// What clients keep there, in base64.
+    #[serde(skip_serializing_if = "is_default")]
+    format: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum OrderWord {
+    Ascending,
+    Descending,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ClickWord {
+    Ascending,
+    Descending,
+    Both,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum TotalWord {
+    #[default]
+    None,
+    Sum,
+    Average,
+    PercentOfParent,
+    PercentOfAll,
+    AveragePerChild,
+}
+
+/// A file with one view.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default, rename = "view")]
+    views: Vec<View>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl View {
+    /// Reads a file that has one view, written as in a template.
+    pub fn read(text: &str) -> Result<Self, ViewTextError> {
+        let File { mut views } =
+            toml::from_str(text).map_err(|error| ViewTextError(format!("this is no view: {error}")))?;
+        match (views.pop(), views.len()) {
+            (Some(view), 0) => Ok(view),
+            (None, _) => Err(ViewTextError("there is no view in it: it begins with [[view]]".to_owned())),
+            (_, more) => Err(ViewTextError(format!("one view is meant, and {} are in it", more.saturating_add(1)))),
+        }
+    }
+
+    /// Writes the view as a file that [`View::read`] takes, and a template too.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = "[[view]]\n".to_owned();
+        let Value::Object(fields) = self.json() else { return text };
+        for (name, value) in &fields {
+            let _ = match value {
+                Value::Array(columns) if name == "columns" && !columns.is_empty() => {
+                    let lines: String = columns.iter().map(|column| format!("    {},\n", inline(column))).collect();
+                    writeln!(text, "columns = [\n{lines}]")
+                }
+                value => writeln!(text, "{name} = {}", inline(value)),
+            };
+        }
+        text
+    }
+
+    /// Gives the same words for programs.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        serde_json::to_value(self).expect("a view is made of texts, numbers and switches")
+    }
+
+    /// Puts a design into words.
+    #[must_use]
+    pub fn of(note: &ViewNote) -> Self {
+        let ViewDesign { locale, responses, no_conflicts, collapsed, refresh, range, columns } = &note.design;
+        let (refresh, hours) = match refresh {
+            Refresh::Automatic => (RefreshWord::Automatic, 0),
+            Refresh::AfterFirstUse => (RefreshWord::AfterFirstUse, 0),
+            Refresh::Manual => (RefreshWord::Manual, 0),
+            Refresh::Hours(hours) => (RefreshWord::Hours, *hours),
+        };
+        let is_usual = *range == note.kind.calendar.then_some(CALENDAR_COLUMNS);
+        let number = |column: u8| u16::from(column).saturating_add(1);
+        let numbers = range.map(|(begin, end)| vec![number(begin), number(end)]).unwrap_or_default();
+        Self {
+            title: note.title.clone(),
+            aliases: note.aliases.clone(),
+            folder: note.kind.folder,
+            personal: note.kind.private,
+            selection: note.selection.clone(),
+            responses: *responses,
+            no_conflicts: *no_conflicts,
+            collapsed: *collapsed,
+            calendar: note.kind.calendar,
+            range: (!is_usual).then_some(numbers),
+            locale: locale.clone(),
+            refresh,
+            hours,
+            readers: note.readers.clone(),
+            columns: columns.iter().map(ViewColumn::of).collect(),
+        }
+    }
+
+    /// Gives the design that the words mean.
+    pub fn note(&self) -> Result<ViewNote, ViewTextError> {
+        let refresh = match self.refresh {
+            RefreshWord::Automatic => Refresh::Automatic,
+            RefreshWord::AfterFirstUse => Refresh::AfterFirstUse,
+            RefreshWord::Manual => Refresh::Manual,
+            RefreshWord::Hours => Refresh::Hours(self.hours.max(1)),
+        };
+        Ok(ViewNote {
+            title: self.title.clone(),
+            aliases: self.aliases.clone(),
+            kind: ViewKind { folder: self.folder, private: self.personal, calendar: self.calendar },
+            selection: self.selection.clone(),
+            design: ViewDesign {
+                locale: self.locale.clone(),
+                responses: self.responses,
+                no_conflicts: self.no_conflicts,
+                collapsed: self.collapsed,
+                refresh,
+                range: self.calendar_columns()?,
+                columns: self.columns.iter().map(ViewColumn::column).collect::<Result<_, _>>()?,
+            },
+            readers: self.readers.clone(),
+        })
+    }
+
+    fn calendar_columns(&self) -> Result<Option<(u8, u8)>, ViewTextError> {
+        let wrong = || ViewTextError("range: write the numbers of two columns, as in [1, 2]".to_owned());
+        let index = |number: u16| number.checked_sub(1).and_then(|index| u8::try_from(index).ok()).ok_or_else(wrong);
+        match self.range.as_deref() {
+            None => Ok(self.calendar.then_some(CALENDAR_COLUMNS)),
+            Some([]) => Ok(None),
+            Some([begin, end]) => Ok(Some((index(*begin)?, index(*end)?))),
+            Some(_) => Err(wrong()),
+        }
+    }
+}
+
+impl ViewColumn {
+    fn of(column: &Column) -> Self {
+        let click = match column.clicks {
+            Clicks { ascending: false, descending: false } => None,
+            Clicks { ascending: true, descending: false } => Some(ClickWord::Ascending),
+            Clicks { ascending: false, descending: true } => Some(ClickWord::Descending),
+            Clicks { ascending: true, descending: true } => Some(ClickWord::Both),
+        };
+        Self {
+            title: column.title.clone(),
+            item: if column.item == column.title { String::new() } else { column.item.clone() },
+            formula: column.formula.clone(),
+            sort: column.sort.map(|order| match order {
+                Order::Ascending => OrderWord::Ascending,
+                Order::Descending => OrderWord::Descending,
+            }),
+            click,
+            category: column.categorised,
+            separate: column.separate,
+            hidden: column.hidden,
+            responses_only: column.for_responses,
+            case: column.differences.case,
+            accents: column.differences.accents,
+            total: match column.total {
+                Total::None => TotalWord::None,
+                Total::Sum => TotalWord::Sum,
+                Total::Average => TotalWord::Average,
+                Total::PercentOfParent => TotalWord::PercentOfParent,
+                Total::PercentOfAll => TotalWord::PercentOfAll,
+                Total::AveragePerChild => TotalWord::AveragePerChild,
+            },
+            format: BASE64.encode(&column.format),
+        }
+    }
+
+    fn column(&self) -> Result<Column, ViewTextError> {
+        let clicks = |word| self.click.is_some_and(|click| click == word || click == ClickWord::Both);
+        let format = BASE64.decode(&self.format);
+        Ok(Column {
+            title: self.title.clone(),
+            item: if self.item.is_empty() { self.title.clone() } else { self.item.clone() },
+            formula: self.formula.clone(),
+            sort: self.sort.map(|order| match order {
+                OrderWord::Ascending => Order::Ascending,
+                OrderWord::Descending => Order::Descending,
+            }),
+            categorised: self.category,
+            separate: self.separate,
+            hidden: self.hidden,
+            for_responses: self.responses_only,
+            differences: Differences { case: self.case, accents: self.accents },
+            clicks: Clicks { ascending: clicks(ClickWord::Ascending), descending: clicks(ClickWord::Descending) },
+            total: match self.total {
+                TotalWord::None => Total::None,
+                TotalWord::Sum => Total::Sum,
+                TotalWord::Average => Total::Average,
+                TotalWord::PercentOfParent => Total::PercentOfParent,
+                TotalWord::PercentOfAll => Total::PercentOfAll,
+                TotalWord::AveragePerChild => Total::AveragePerChild,
+            },
+            format: format.map_err(|error| ViewTextError(format!("format of column {:?}: {error}", self.title)))?,
+        })
+    }
+}
+
+/// Writes a value of TOML in one piece.
+fn inline(value: &Value) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        Value::Array(members) => format!("[{}]", members.iter().map(inline).collect::<Vec<_>>().join(", ")),
+        Value::Object(fields) => {
+            let fields: Vec<String> =
+                fields.iter().map(|(name, value)| format!("{name} = {}", inline(value))).collect();
+            format!("{{ {} }}", fields.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Writes a text so that as little of it as possible is escaped.
+fn quoted(text: &str) -> String {
+    let is_shown = |c: char| !c.is_control() || c == '\t';
+    let is_line = text.chars().all(is_shown);
+    let is_lines = text.chars().all(|c| is_shown(c) || c == '\n') && !text.contains("'''") && !text.ends_with('\'');
+    match () {
+        () if is_line && !text.contains(['"', '\\']) => format!("\"{text}\""),
+        () if is_line && !text.contains('\'') => format!("'{text}'"),
+        () if !is_line && is_lines => format!("'''\n{text}'''"),
+        () => text.chars().fold("\"".to_owned(), escaped) + "\"",
+    }
+}
+
+fn escaped(mut text: String, c: char) -> String {
+    match c {
+        '"' | '\\' => text.extend(['\\', c]),
+        '\n' => text.push_str("\\n"),
+        c if c.is_control() => drop(write!(text, "\\u{:04X}", u32::from(c))),
+        c => text.push(c),
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BY_CATEGORY: &str = r#"[[view]]
+title = 'Shelves\By Category'
+aliases = ["($ByCategory)", "Shelf"]
+selection = 'SELECT Form = "Document" | @AllDescendants'
+responses = true
+no_conflicts = true
+collapsed = true
+locale = "sv"
+refresh = "hours"
+hours = 12
+readers = ["[Staff]"]
+columns = [
+    { title = "Category", item = "Categories", sort = "ascending", category = true, separate = true },
+    { title = "Title", sort = "descending", click = "both", case = true, accents = true },
+    { title = "Size", item = "$Size", formula = "@DocLength", hidden = true, total = "average-per-child", format = "AQD/" },
+    { title = "Lines", item = "$Lines", formula = '''
+x := "a";
+@Length(x)''', responses_only = true },
+]
+"#;
+
+    fn read(text: &str) -> Result<ViewNote, ViewTextError> {
+        View::read(text)?.note()
+    }
+
+    #[test]
+    fn a_view_is_written_as_it_is_read() {
+        let view = read(BY_CATEGORY).expect("right");
+        assert_eq!(View::of(&view).text(), BY_CATEGORY);
+        assert_eq!((view.title.as_str(), view.design.refresh), ("Shelves\\By Category", Refresh::Hours(12)));
+        let columns = &view.design.columns;
+        assert_eq!((columns[1].item.as_str(), columns[2].format.as_slice()), ("Title", &[1, 0, 255][..]));
+        assert_eq!(columns[3].formula.as_deref(), Some("x := \"a\";\n@Length(x)"));
+        view.check(base::ViewId(1)).expect("it can be indexed");
+        let short = "[[view]]\ntitle = \"All\"\nselection = \"SELECT @All\"\ncolumns = []\n";
+        assert_eq!(View::of(&read(short).expect("right")).text(), short);
+    }
+
+    #[test]
+    fn kinds_and_calendars_read_back() {
+        for words in
+            ["folder = true", "personal = true", "calendar = true", "range = [3, 256]", "calendar = true\nrange = []"]
+        {
+            let text = format!("[[view]]\ntitle = \"All\"\n{words}\ncolumns = []\n");
+            let view = read(&text).expect("right");
+            assert_eq!(View::of(&view).text(), text);
+            assert_ne!(view, ViewNote { title: "All".into(), ..ViewNote::default() });
+        }
+        assert_eq!(read("[[view]]\ntitle=\"\"\ncolumns=[]\ncalendar=true").expect("right").design.range, Some((0, 1)));
+    }
+
+    #[test]
+    fn what_is_no_view_is_told_with_its_place() {
+        let check = |text: &str, expected: &str| {
+            let error = read(text).expect_err("wrong").to_string();
+            assert!(error.contains(expected), "{error}");
+        };
+        check("", "[[view]]");
+        check("name = 1", "name");
+        check("[[view]]\ntitle = \"A\"\ncolumns = []\nzork = 1", "line 4");
+        check("[[view]]\ntitle = \"A\"", "columns");
+        check("[[view]]\ntitle=\"A\"\ncolumns=[]\n[[view]]\ntitle=\"B\"\ncolumns=[]", "2 are in it");
+        check("[[view]]\ntitle=\"A\"\ncolumns=[{ sort = \"up\" }]", "ascending");
+        check("[[view]]\ntitle=\"A\"\ncolumns=[{ title = \"B\", format = \"?\" }]", "format of column \"B\"");
+        for range in ["[1]", "[0, 1]", "[1, 257]"] {
+            check(&format!("[[view]]\ntitle=\"A\"\ncolumns=[]\nrange={range}"), "two columns");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_reads_back(title in any::<String>(), selection in "[a'\"\\\\\n\r\t\u{7f}\u{85}#\\[=]{0,12}", format in any::<Vec<u8>>()) {
+            let column = Column { title: selection.clone(), item: "Item".into(), formula: Some(title.clone()), format, ..Column::default() };
+            let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };
+            let view = ViewNote { title, selection: selection.clone(), readers: vec![selection], design, ..ViewNote::default() };
+            let text = View::of(&view).text();
+            prop_assert_eq!(read(&text).expect(&text), view);
+        }
+    }
+}
