@@ -1,7 +1,9 @@
 //! The demo's database of documents: a discussion of the team, made from the template that comes with the program.
 
 use base::Unid;
-use notes::{Access, AclEntry, AclKind, AclLevel, DatabaseKind, FullText, Item, NewDatabase, NewNote, Value, level};
+use notes::{
+    Access, AclEntry, AclFlags, AclKind, AclLevel, DatabaseKind, FullText, Item, NewDatabase, NewNote, Value, level,
+};
 
 use super::DemoError;
 use super::letters::{GROUP, PEOPLE};
@@ -43,7 +45,8 @@ pub(super) fn make(core: &Core) -> Result<(), DemoError> {
     let mut acl = databases::own_acl(core);
     if let Some(team) = core.directory.group(GROUP)? {
         let entry = AclEntry::new(team.name.canonical(), AclLevel::Editor);
-        acl.entries.push(AclEntry { kind: AclKind::PersonGroup, ..entry });
+        let flags = AclFlags::CREATE_PERSONAL_FOLDER;
+        acl.entries.push(AclEntry { kind: AclKind::PersonGroup, flags, ..entry });
     }
     let mut new = NewDatabase::new(PATH, "The team's discussion", DatabaseKind::Standard, acl);
     new.options.full_text = FullText::Immediate;
@@ -97,6 +100,10 @@ mod tests {
         let rows = reading.view_rows(&view, 0).expect("rows");
         // Four categories, one of them above two others, and all entries.
         assert_eq!(rows.count().expect("sound"), 4 + ENTRIES.len() as u64);
+        let writing = bob.lower::<level::Depositor>();
+        let accesses = [&writing];
+        let mut transaction = sample.core.notes.transaction(&accesses).expect("a transaction");
+        transaction.on(0).folder_create_personal("To read", &[]).expect("they may have folders of their own");
         let stranger = Arc::new(Identity::person("CN=Somebody/O=Elsewhere"));
         assert!(database.authorize::<level::Reader>(&stranger).is_err());
     }
