@@ -29,6 +29,9 @@ pub const PASSWORD_LINE_BYTES_MAX: u64 = 4_096;
 /// Largest file of trusted certificates or of a password, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
+/// Longest file with the design of a view, in bytes.
+pub const VIEW_FILE_BYTES_MAX: u64 = 4 << 20;
+
 /// Longest line of a file with people, in bytes.
 pub const BATCH_LINE_BYTES_MAX: u64 = 16 << 10;
 

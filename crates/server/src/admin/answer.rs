@@ -20,6 +20,9 @@ pub struct Answer {
     /// A record or a list of records.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub data: Value,
+    /// What people see in the place of the data, where that is a text by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// What could not be done although the rest was; the command fails with it after its results were printed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complaint: Option<String>,

@@ -25,9 +25,10 @@ const LIST_WIDTH: usize = 80;
 /// Gives an answer as people read it.
 #[must_use]
 pub fn human(answer: &Answer) -> String {
-    let mut text = match &answer.data {
-        Value::Array(records) => table(records),
-        Value::Object(fields) => {
+    let mut text = match (&answer.text, &answer.data) {
+        (Some(text), _) => text.clone(),
+        (None, Value::Array(records)) => table(records),
+        (None, Value::Object(fields)) => {
             let width = fields.keys().map(|name| title(name).chars().count()).max().unwrap_or(0);
             let mut lines = String::new();
             for (name, value) in fields {
@@ -39,8 +40,8 @@ pub fn human(answer: &Answer) -> String {
             }
             lines
         }
-        Value::Null => String::new(),
-        other => format!("{other}\n"),
+        (None, Value::Null) => String::new(),
+        (None, other) => format!("{other}\n"),
     };
     for sentence in &answer.says {
         let _ = writeln!(text, "{sentence}");
@@ -258,6 +259,9 @@ mod tests {
         let answer = Answer::record(vec![("name", json!("Al\u{1b}[31m")), ("disabled", json!(false))]);
         check(&answer, "name      Al [31m\ndisabled  no\n");
         check(&Answer::say("Done."), "Done.\n");
+        let file = Answer { text: Some("a = 1\n".to_owned()), ..Answer::record(vec![("a", json!(1))]) };
+        check(&file, "a = 1\n");
+        assert_eq!(json(&file), "{\"a\":1}\n");
         assert_eq!(json(&Answer::say("Done.")), "{\"says\":[\"Done.\"]}\n");
         assert_eq!(json(&Answer::list(vec![json!({"a": 1})]).and("One.")), "[{\"a\":1}]\n");
     }

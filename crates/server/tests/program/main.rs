@@ -6,6 +6,7 @@
 mod accounts;
 mod commands;
 mod damage;
+mod designing;
 mod edges;
 mod exchangers;
 mod native;

@@ -1,4 +1,4 @@
-//! Commands that go to a server over the native protocol, here or elsewhere: databases, notes, views, search.
+//! Commands that go to a server over the native protocol, here or elsewhere: databases, notes, views, folders, search.
 //!
 //! With `--server` they go there; without, to the server that runs on the data folder, which is found through `listeners.json` and trusted
 //! by its own certificate. They are made as the person that `--user` names, with that person's rights.
@@ -22,12 +22,15 @@ use crate::limits::{FILE_BYTES_MAX, PASSWORD_LINE_BYTES_MAX};
 use crate::system::SystemRandom;
 
 mod database;
+mod design;
+mod folder;
 mod item;
 mod note;
 mod profile;
 mod search;
 mod view;
 
+pub use folder::FolderCommand;
 pub use note::NoteCommand;
 pub use view::ViewCommand;
 
@@ -54,6 +57,10 @@ impl Remote {
     pub fn is_meant(&self) -> bool {
         self.server.is_some() || self.user.is_some()
     }
+
+    fn reads_input(&self) -> bool {
+        self.password_file.as_ref().is_some_and(|path| path.as_os_str() == "-")
+    }
 }
 
 /// What goes to a server.
@@ -62,9 +69,12 @@ pub enum RemoteCommand {
     /// Lists, shows, makes, changes and deletes notes, and their attachments.
     #[command(subcommand)]
     Note(NoteCommand),
-    /// Lists views and folders, and shows their entries.
+    /// Lists views and folders, shows their entries, and makes, changes and deletes views.
     #[command(subcommand)]
     View(ViewCommand),
+    /// Lists, makes, renames and deletes folders, and puts notes into them.
+    #[command(subcommand)]
+    Folder(FolderCommand),
 }
 
 /// The port of the native protocol, the original's.
@@ -74,7 +84,11 @@ const PORT: u16 = 1352;
 pub fn run(place: &Place, command: RemoteCommand) -> Result<(), Failure> {
     match command {
         RemoteCommand::Note(command) => call(place, |client| note::run(client, command)),
+        RemoteCommand::View(command) if command.reads_input() && place.remote.reads_input() => Err(Failure(
+            "password and view cannot both come from standard input: name a file for one of them".to_owned(),
+        )),
         RemoteCommand::View(command) => call(place, |client| view::run(client, command)),
+        RemoteCommand::Folder(command) => call(place, |client| folder::run(client, command)),
     }
 }
 
@@ -169,7 +183,7 @@ fn local(data: &DataFolder) -> Result<String, Failure> {
 /// Gets the password: from a file, the environment, or the terminal.
 fn password(remote: &Remote) -> Result<String, Failure> {
     let line = match &remote.password_file {
-        Some(path) if path.as_os_str() == "-" => first_line()?,
+        Some(_) if remote.reads_input() => first_line()?,
         Some(path) => {
             let bytes = read_limited(path, PASSWORD_LINE_BYTES_MAX).map_err(Failure::of)?;
             String::from_utf8_lossy(&bytes).lines().next().unwrap_or_default().to_owned()

@@ -431,7 +431,7 @@ pub(super) fn selection(extent: Extent, names: Vec<String>) -> v1::ItemSelection
 }
 
 /// Reads what names a note: a number, or a UNID.
-fn name(text: &str) -> Result<v1::NoteKey, Failure> {
+pub(super) fn name(text: &str) -> Result<v1::NoteKey, Failure> {
     let key = match text.parse() {
         Ok(number) => v1::note_key::Key::NoteId(number),
         Err(_) => v1::note_key::Key::Unid(read_unid(text)?),

@@ -1,12 +1,14 @@
 //! `doublet view`: views and folders at a server.
 
+use std::path::PathBuf;
+
 use clap::Subcommand;
 use client::{Client, v1};
 use serde_json::{Value, json};
 
 use super::database::key;
 use super::item::{read_keys, shown};
-use super::refused;
+use super::{design, refused};
 use crate::admin::Answer;
 use crate::admin::answer::{moment, record};
 use crate::cli::Failure;
@@ -54,6 +56,71 @@ pub enum ViewCommand {
         #[arg(long, value_name = "COUNT", default_value_t = 50)]
         limit: u32,
     },
+    /// Shows how a view is made, as a file that `change` and `create` take.
+    Design {
+        /// The database.
+        database: String,
+        /// The view's name.
+        view: String,
+    },
+    /// Makes a view of a file.
+    #[command(after_help = FILE_HELP)]
+    Create {
+        /// The database.
+        database: String,
+        /// The file, - for standard input.
+        #[arg(value_name = "FILE|-")]
+        file: PathBuf,
+        /// Makes it one's own: nobody else sees it.
+        #[arg(long)]
+        personal: bool,
+    },
+    /// Replaces the whole design of a view by that of a file, or gives columns to a folder.
+    #[command(after_help = FILE_HELP)]
+    Change {
+        /// The database.
+        database: String,
+        /// The view's name, as it is so far.
+        view: String,
+        /// The file, - for standard input.
+        #[arg(value_name = "FILE|-")]
+        file: PathBuf,
+        /// Fails when the design was saved since it had this sequence number.
+        #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
+        expect: u32,
+    },
+    /// Deletes a view. Its documents stay.
+    Delete {
+        /// The database.
+        database: String,
+        /// The view's name.
+        view: String,
+        /// Fails when the design was saved since it had this sequence number.
+        #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
+        expect: u32,
+    },
+}
+
+/// What a file with a view looks like.
+const FILE_HELP: &str = "\
+A file has one view, in the words of a template (docs/templates.md):
+
+  [[view]]
+  title = \"By Due Date\"
+  selection = 'SELECT Form = \"Task\"'
+  columns = [
+      { title = \"Due\", sort = \"ascending\" },
+      { title = \"Subject\" },
+      { title = \"Days left\", item = \"$Left\", formula = \"(Due - @Today) / 86400\" },
+  ]
+
+`doublet view design` prints one that is there.";
+
+impl ViewCommand {
+    /// Tells whether the command reads standard input.
+    pub(super) fn reads_input(&self) -> bool {
+        matches!(self, Self::Create { file, .. } | Self::Change { file, .. } if file.as_os_str() == "-")
+    }
 }
 
 /// Items that a folder without columns shows.
@@ -84,11 +151,36 @@ pub(super) async fn run(client: Client, command: ViewCommand) -> Result<Answer, 
             };
             find(client, request, v1::ReadEntriesRequest { count: limit, ..reading(database, view) }).await
         }
+        ViewCommand::Design { database, view } => design::show(&client, database, view).await,
+        ViewCommand::Create { database, file, personal } => design::create(&client, database, &file, personal).await,
+        ViewCommand::Change { database, view, file, expect } => {
+            design::change(&client, database, view, &file, expect).await
+        }
+        ViewCommand::Delete { database, view, expect } => design::delete(&client, database, view, expect).await,
     }
 }
 
-fn named(view: String) -> v1::ViewKey {
+/// Names a view or folder.
+pub(super) fn named(view: String) -> v1::ViewKey {
     v1::ViewKey { key: Some(v1::view_key::Key::Name(view)) }
+}
+
+/// Turns the refusal to make a view or folder into words, with what would permit it.
+pub(super) fn refused_new(status: client::Status, database: &str, personal: bool) -> Failure {
+    if client::reason(&status) != "access" {
+        return refused(status);
+    }
+    let flag = if personal { "create-personal-folders" } else { "create-folders" };
+    Failure(format!(
+        "{}; a manager permits it: `doublet db acl {database} set NAME --level LEVEL --flag {flag}`",
+        status.message()
+    ))
+}
+
+/// Turns a failed call into words; where nothing has the name that was said, tells which command lists those there are.
+pub(super) fn refused_name(status: client::Status, name: &str, lists: &str) -> Failure {
+    let is_missing = client::reason(&status) == "not-found" && status.message().contains(&format!("{name:?}"));
+    if is_missing { Failure(format!("{}; `{lists}` lists those there are", status.message())) } else { refused(status) }
 }
 
 /// Asks for entries as they are shown here.

@@ -1,0 +1,115 @@
+//! `doublet view design`, `create`, `change` and `delete`: how views at a server are made, as the text that templates have.
+
+use std::io::Read;
+use std::path::Path;
+
+use client::{Client, v1};
+use rpc::design::{view_in, view_out};
+use serde_json::json;
+
+use super::database::key;
+use super::item::hex;
+use super::view::{named, refused_name, refused_new};
+use crate::admin::Answer;
+use crate::cli::Failure;
+use crate::data::read_limited;
+use crate::limits::VIEW_FILE_BYTES_MAX;
+use crate::view_text::View;
+
+/// Tells how a view is made.
+pub(super) async fn show(client: &Client, database: String, view: String) -> Result<Answer, Failure> {
+    let request = v1::GetViewDesignRequest { database: Some(key(database.clone())), view: Some(named(view.clone())) };
+    let reply = client.views().get_view_design(request).await;
+    let told = reply.map_err(|status| missing(status, &database, &view))?.into_inner();
+    let design = view_in(told.design.unwrap_or_default()).map_err(Failure::of)?;
+    let words = View::of(&design);
+    let (number, sequence) = (told.view_id, told.sequence);
+    let head = format!("# View {number} of {database}, sequence number {sequence} (--expect {sequence}).");
+    let answer = Answer::record(vec![
+        ("view", json!(told.view_id)),
+        ("unid", json!(hex(&told.unid))),
+        ("sequence", json!(told.sequence)),
+        ("design", words.json()),
+    ]);
+    Ok(Answer { text: Some(format!("{head}\n{}", words.text())), ..answer })
+}
+
+/// Makes a view of a file.
+pub(super) async fn create(client: &Client, database: String, file: &Path, personal: bool) -> Result<Answer, Failure> {
+    let mut design = read(file)?;
+    design.personal |= personal;
+    let (title, personal) = (design.title.clone(), design.personal);
+    let request = v1::CreateViewRequest { database: Some(key(database.clone())), design: Some(design) };
+    let made = client.views().create_view(request).await;
+    let made = made.map_err(|status| refused_new(status, &database, personal))?.into_inner();
+    Ok(saved(&made).and(format!("The view was made; `doublet view entries {database} '{title}'` shows it.")))
+}
+
+/// Replaces the design of a view by that of a file.
+pub(super) async fn change(
+    client: &Client,
+    database: String,
+    view: String,
+    file: &Path,
+    expected_sequence: u32,
+) -> Result<Answer, Failure> {
+    let (key, design) = (Some(key(database.clone())), Some(read(file)?));
+    let request = v1::UpdateViewRequest { database: key, view: Some(named(view.clone())), design, expected_sequence };
+    let outcome = client.views().update_view(request).await;
+    Ok(saved(&outcome.map_err(|status| missing(status, &database, &view))?.into_inner()))
+}
+
+/// Deletes a view.
+pub(super) async fn delete(client: &Client, database: String, view: String, expect: u32) -> Result<Answer, Failure> {
+    let (key, expected_sequence) = (Some(key(database.clone())), expect);
+    let request = v1::DeleteViewRequest { database: key, view: Some(named(view.clone())), expected_sequence };
+    match client.views().delete_view(request).await {
+        Ok(_) => Ok(Answer::say("The view was deleted; its documents stay.")),
+        Err(status) if client::reason(&status) == "state" => {
+            Err(Failure(format!("{view} is a folder; `doublet folder delete {database} '{view}'` deletes it")))
+        }
+        Err(status) => Err(missing(status, &database, &view)),
+    }
+}
+
+/// Reads a file with one view; `-` is standard input.
+fn read(file: &Path) -> Result<v1::ViewDesign, Failure> {
+    let bytes = if file.as_os_str() == "-" {
+        let mut input = Vec::new();
+        let mut limited = std::io::stdin().lock().take(VIEW_FILE_BYTES_MAX.saturating_add(1));
+        limited.read_to_end(&mut input).map_err(|error| Failure(format!("cannot read the view: {error}")))?;
+        if input.len() as u64 > VIEW_FILE_BYTES_MAX {
+            return Err(Failure(format!("a view has at most {VIEW_FILE_BYTES_MAX} bytes")));
+        }
+        input
+    } else {
+        read_limited(file, VIEW_FILE_BYTES_MAX).map_err(Failure::of)?
+    };
+    let wrong = |error: &dyn std::fmt::Display| {
+        Failure(format!(
+            "{}: {error}; `doublet view design` prints a view as it is written, docs/templates.md has all words",
+            file.display()
+        ))
+    };
+    let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
+    let view = View::read(&text).and_then(|view| view.note()).map_err(|error| wrong(&error))?;
+    Ok(view_out(&view))
+}
+
+fn saved(note: &v1::SavedNote) -> Answer {
+    Answer::record(vec![
+        ("view", json!(note.note_id)),
+        ("unid", json!(hex(&note.unid))),
+        ("sequence", json!(note.sequence)),
+        ("modseq", json!(note.modseq)),
+    ])
+}
+
+/// Says where the names of views are when there is none of that name, and what to do when somebody else was faster, or one's own view would become everybody's.
+fn missing(status: client::Status, database: &str, view: &str) -> Failure {
+    match client::reason(&status).as_str() {
+        "conflict" => Failure(format!("{}; `doublet view design` shows it as it is now", status.message())),
+        "author" => Failure(format!("{}; what is one's own stays so with `personal = true`", status.message())),
+        _ => refused_name(status, view, &format!("doublet view list {database}")),
+    }
+}

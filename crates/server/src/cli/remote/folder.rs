@@ -1,0 +1,171 @@
+//! `doublet folder`: folders at a server, and what lies in them.
+
+use clap::{Args, Subcommand};
+use client::{Client, v1};
+use serde_json::json;
+
+use super::database::key;
+use super::view::{named, refused_name, refused_new};
+use super::{note, refused};
+use crate::admin::Answer;
+use crate::admin::answer::record;
+use crate::cli::Failure;
+
+/// What to do with folders.
+#[derive(Debug, Clone, Subcommand)]
+pub enum FolderCommand {
+    /// Lists folders.
+    List {
+        /// The database, as in mail/ann.nsf.
+        database: String,
+        /// Lists one's own alone.
+        #[arg(long)]
+        personal: bool,
+    },
+    /// Makes a folder.
+    Create {
+        /// The database.
+        database: String,
+        /// Its name. Levels are separated by /, as in Plans/Old.
+        name: String,
+        /// Makes it one's own: nobody else sees it.
+        #[arg(long)]
+        personal: bool,
+    },
+    /// Gives a folder another name.
+    Rename {
+        #[command(flatten)]
+        which: Which,
+        /// The new name.
+        name: String,
+    },
+    /// Deletes a folder, which must be empty.
+    Delete {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Puts notes into a folder. They stay where else they are.
+    Add {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        notes: Notes,
+    },
+    /// Takes notes out of a folder. The notes themselves stay.
+    Remove {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        notes: Notes,
+    },
+}
+
+/// Names a folder.
+#[derive(Debug, Clone, Args)]
+pub struct Which {
+    /// The database.
+    database: String,
+    /// The folder's name.
+    folder: String,
+}
+
+impl Which {
+    fn keys(&self) -> (Option<v1::DatabaseKey>, Option<v1::ViewKey>) {
+        (Some(key(self.database.clone())), Some(named(self.folder.clone())))
+    }
+
+    fn missing(&self, status: client::Status) -> Failure {
+        refused_name(status, &self.folder, &format!("doublet folder list {}", self.database))
+    }
+}
+
+/// Names notes.
+#[derive(Debug, Clone, Args)]
+pub struct Notes {
+    /// The notes: their numbers, or their UNIDs of 32 hexadecimal digits. At most 1,000.
+    #[arg(required = true, value_name = "NOTE")]
+    notes: Vec<String>,
+}
+
+impl Notes {
+    fn keys(&self) -> Result<Vec<v1::NoteKey>, Failure> {
+        self.notes.iter().map(|text| note::name(text)).collect()
+    }
+}
+
+/// Runs a command.
+pub(super) async fn run(client: Client, command: FolderCommand) -> Result<Answer, Failure> {
+    match command {
+        FolderCommand::List { database, personal } => list(&client, database, personal).await,
+        FolderCommand::Create { database, name, personal } => {
+            let request = v1::CreateFolderRequest { database: Some(key(database.clone())), name, personal };
+            let made = client.views().create_folder(request).await;
+            Ok(told(&made.map_err(|status| refused_new(status, &database, personal))?.into_inner()))
+        }
+        FolderCommand::Rename { which, name } => {
+            let (database, folder) = which.keys();
+            let renamed = client.views().rename_folder(v1::RenameFolderRequest { database, folder, name }).await;
+            Ok(told(&renamed.map_err(|status| which.missing(status))?.into_inner()))
+        }
+        FolderCommand::Delete { which } => delete(&client, which).await,
+        FolderCommand::Add { which, notes } => {
+            let (database, into) = which.keys();
+            let moved = v1::MoveNotesRequest { database, notes: notes.keys()?, into, out_of: None };
+            file(&client, &which, moved, "are in").await
+        }
+        FolderCommand::Remove { which, notes } => {
+            let (database, out_of) = which.keys();
+            let moved = v1::MoveNotesRequest { database, notes: notes.keys()?, into: None, out_of };
+            file(&client, &which, moved, "are not in").await
+        }
+    }
+}
+
+async fn list(client: &Client, database: String, personal: bool) -> Result<Answer, Failure> {
+    let kind = v1::list_views_request::Kind::Folders.into();
+    let request = v1::ListViewsRequest { database: Some(key(database.clone())), kind };
+    let reply = client.views().list_views(request).await.map_err(refused)?.into_inner();
+    let meant = reply.views.iter().filter(|folder| !personal || is_personal(folder));
+    let rows = meant.map(|folder| {
+        record(vec![
+            ("folder", json!(folder.view_id)),
+            ("name", json!(folder.name)),
+            ("personal", json!(is_personal(folder))),
+            ("columns", folder.columns.iter().map(|column| json!(column.title)).collect()),
+        ])
+    });
+    Ok(Answer::list(rows.collect()).and(format!("`doublet view entries {database} FOLDER` shows what lies in one.")))
+}
+
+/// Tells whether a folder belongs to one person; of those there are, the caller sees their own.
+fn is_personal(folder: &v1::View) -> bool {
+    folder.flags.contains('V')
+}
+
+fn told(folder: &v1::View) -> Answer {
+    Answer::record(vec![
+        ("folder", json!(folder.view_id)),
+        ("name", json!(folder.name)),
+        ("personal", json!(is_personal(folder))),
+    ])
+}
+
+async fn delete(client: &Client, which: Which) -> Result<Answer, Failure> {
+    let (database, folder) = which.keys();
+    match client.views().delete_folder(v1::DeleteFolderRequest { database, folder }).await {
+        Ok(_) => Ok(Answer::say("The folder was deleted.")),
+        Err(status) if client::reason(&status) == "state" => Err(Failure(format!(
+            "{}; `doublet folder remove {} '{}' NOTE` takes notes out of it",
+            status.message(),
+            which.database,
+            which.folder
+        ))),
+        Err(status) => Err(which.missing(status)),
+    }
+}
+
+async fn file(client: &Client, which: &Which, request: v1::MoveNotesRequest, now: &str) -> Result<Answer, Failure> {
+    let outcome = client.views().move_notes(request).await;
+    let moved = outcome.map_err(|status| which.missing(status))?.into_inner().moved;
+    Ok(Answer::say(format!("{moved} notes {now} {} now.", which.folder)))
+}
