@@ -171,6 +171,8 @@ fn folders_are_filled_and_emptied() {
 
     place.fails_as_user("bob", &["folder", "remove", PLAN, "Now", &number], "access");
     place.fails_as_user("ann", &["folder", "add", PLAN, "Then", &number], "`doublet folder list plan.nsf` lists");
+    let gone = "1 note is not there, or may not be read; `doublet note list plan.nsf` lists those there are";
+    place.fails_as_user("ann", &["folder", "add", PLAN, "Now", &number, "999"], gone);
     place.fails_as_user("ann", &["folder", "add", PLAN, "Now", "x"], "neither the number of a note nor a UNID");
     with_input(&place, "ann", &["folder", "remove", PLAN, "Now", &number, unid], "");
     with_input(&place, "ann", &["folder", "delete", PLAN, "Now"], "");

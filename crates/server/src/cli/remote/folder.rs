@@ -7,8 +7,8 @@ use serde_json::json;
 use super::database::key;
 use super::view::{named, refused_name, refused_new};
 use super::{note, refused};
-use crate::admin::Answer;
 use crate::admin::answer::record;
+use crate::admin::{Answer, counted};
 use crate::cli::Failure;
 
 /// What to do with folders.
@@ -111,12 +111,12 @@ pub(super) async fn run(client: Client, command: FolderCommand) -> Result<Answer
         FolderCommand::Add { which, notes } => {
             let (database, into) = which.keys();
             let moved = v1::MoveNotesRequest { database, notes: notes.keys()?, into, out_of: None };
-            file(&client, &which, moved, "are in").await
+            file(&client, &which, moved, "in").await
         }
         FolderCommand::Remove { which, notes } => {
             let (database, out_of) = which.keys();
             let moved = v1::MoveNotesRequest { database, notes: notes.keys()?, into: None, out_of };
-            file(&client, &which, moved, "are not in").await
+            file(&client, &which, moved, "not in").await
         }
     }
 }
@@ -165,7 +165,15 @@ async fn delete(client: &Client, which: Which) -> Result<Answer, Failure> {
 }
 
 async fn file(client: &Client, which: &Which, request: v1::MoveNotesRequest, now: &str) -> Result<Answer, Failure> {
+    let asked = request.notes.len();
     let outcome = client.views().move_notes(request).await;
     let moved = outcome.map_err(|status| which.missing(status))?.into_inner().moved;
-    Ok(Answer::say(format!("{moved} notes {now} {} now.", which.folder)))
+    let missing = asked.saturating_sub(moved as usize);
+    let complaint = (missing > 0).then(|| {
+        let list = format!("`doublet note list {}`", which.database);
+        let missing = counted(missing, "note is", "notes are");
+        format!("{missing} not there, or may not be read; {list} lists those there are")
+    });
+    let moved = counted(moved, "note is", "notes are");
+    Ok(Answer { complaint, ..Answer::say(format!("{moved} {now} {} now.", which.folder)) })
 }

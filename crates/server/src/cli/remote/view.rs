@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::database::key;
 use super::item::{read_keys, shown};
 use super::{design, refused};
-use crate::admin::Answer;
 use crate::admin::answer::{moment, record};
+use crate::admin::{Answer, counted};
 use crate::cli::Failure;
 
 /// What to do with views.
@@ -212,7 +212,7 @@ async fn list(client: Client, database: String) -> Result<Answer, Failure> {
 async fn entries(client: Client, request: v1::ReadEntriesRequest) -> Result<Answer, Failure> {
     let opened = open(&client, &request).await?;
     let reply = client.views().read_entries(request).await.map_err(refused)?.into_inner();
-    let mut answer = rows(&opened, &reply).and(format!("{} documents.", opened.documents));
+    let mut answer = rows(&opened, &reply).and(format!("{}.", counted(opened.documents, "document", "documents")));
     if reply.more {
         answer = answer.and("There are more: --from and --limit show them.");
     }
@@ -233,7 +233,8 @@ async fn find(
         reading.count = u32::try_from(found.matches).unwrap_or(u32::MAX).min(limit);
         reply = client.views().read_entries(reading).await.map_err(refused)?.into_inner();
     }
-    let answer = rows(&opened, &reply).and(format!("{} rows, those of categories among them.", found.matches));
+    let matches = counted(found.matches, "row", "rows");
+    let answer = rows(&opened, &reply).and(format!("{matches}, those of categories among them."));
     Ok(state(answer, &opened))
 }
 
