@@ -138,14 +138,14 @@ impl<'r> EntryReader<'r> {
         }
         let mut looked_at = 0;
         let mut entries = Entries::default();
-        let (mut current, skipped) = self.first_wanted(request, &mut looked_at)?;
+        let (mut current, skipped, mut path) = self.begin(request, &mut looked_at)?;
         entries.skipped = skipped;
         let mut bytes = 0;
         // Nothing but sums asks for it.
         let grand = if self.view.index.summing().is_empty() { Tally::default() } else { self.rows.total()? };
-        let mut path = self.path(request, current.as_ref())?;
-        // Nothing that is not shown stands between the beginning of the view, or the last row of the answer, and the next one.
-        let mut is_adjacent = matches!(request.start, Start::Beginning) && request.skip.1 == 0;
+        let first = self.rows_before(request)?;
+        // Nothing that is not shown stands between what is known of the first row, or the last row of the answer, and the next one.
+        let mut is_adjacent = first.is_some();
         while let Some(row) = current {
             if entries.rows.len() >= request.limit || bytes >= VIEW_ANSWER_BYTES_MAX || looked_at >= VIEW_LOOKED_AT_MAX
             {
@@ -160,16 +160,38 @@ impl<'r> EntryReader<'r> {
             let is_shown = self.may_show(&row)?;
             if is_shown {
                 bytes += size_of(&row);
-                let before = match entries.rows.last() {
-                    _ if !is_adjacent => Before::Unknown,
-                    None => Before::Nothing,
-                    Some(last) => Before::Row(last),
+                let before = match (entries.rows.last(), first) {
+                    (Some(last), _) if is_adjacent => Before::Row(last),
+                    (None, Some(count)) if is_adjacent => Before::Documents(count),
+                    _ => Before::Unknown,
                 };
                 entries.rows.push(self.entry(row, before, request, &grand)?);
             }
             is_adjacent = is_shown;
         }
         Ok(entries)
+    }
+
+    /// Finds the first row that is wanted; gives it, how many steps were taken, and the way to go on.
+    fn begin(&self, request: &Request, looked_at: &mut u64) -> Result<(Option<ViewRow>, u64, Option<Path<'_, 'r>>)> {
+        if let Request { start: Start::Position(position), skip: (_, 0), navigator: Navigator::Next, .. } = request {
+            let Some(mut walk) = self.rows.walk_at(*position)? else { return Ok((None, 0, None)) };
+            let first = walk.next()?.map(|entry| self.rows.row(entry.key, &entry.value)).transpose()?;
+            return Ok((first, 0, Some(Path::Rows { rows: &self.rows, walk, skips: false })));
+        }
+        let (first, skipped) = self.first_wanted(request, looked_at)?;
+        let path = self.path(request, first.as_ref())?;
+        Ok((first, skipped, path))
+    }
+
+    /// Gives how many rows stand before the first one, as far as that is easily known and they all are main documents.
+    fn rows_before(&self, request: &Request) -> Result<Option<u64>> {
+        Ok(match request.start {
+            _ if request.skip.1 > 0 => None,
+            Start::Beginning => Some(0),
+            Start::Position(position) if self.rows.is_flat()? => Some(position),
+            _ => None,
+        })
     }
 
     /// Prepares for going on from row to row with one scan, where that is the way to go.
@@ -272,17 +294,17 @@ impl<'r> EntryReader<'r> {
         let depth = self.rows.depth_of(&row.key)?;
         let goes_forward = matches!(request.navigator, Navigator::Next | Navigator::NextExpanded);
         // Where the first row stands, and one behind another, needs no walk down the tree.
-        let before = if goes_forward || matches!(before, Before::Nothing) { before } else { Before::Unknown };
+        let before = if goes_forward || matches!(before, Before::Documents(_)) { before } else { Before::Unknown };
         let is_next = request.navigator == Navigator::Next;
         let place = match before {
             _ if !mask.place => None,
-            Before::Nothing => Some(Tumbler(vec![1])),
+            Before::Documents(count) => Some(Tumbler(vec![count + 1])),
             Before::Row(EntryRow { place: Some(before), .. }) => Some(place_behind(before, depth)),
             _ => Some(self.rows.tumbler(&row.key)?),
         };
         let position = match before {
             _ if !mask.position => None,
-            Before::Nothing => Some(0),
+            Before::Documents(count) => Some(count),
             Before::Row(EntryRow { position: Some(before), .. }) if is_next => Some(before + 1),
             _ => Some(self.rows.position(&row.key)?),
         };
@@ -328,8 +350,8 @@ impl<'r> EntryReader<'r> {
 /// What stands before a row.
 #[derive(Clone, Copy)]
 enum Before<'e> {
-    /// It is the first of the view.
-    Nothing,
+    /// So many main documents and nothing else.
+    Documents(u64),
     /// This row was read before it.
     Row(&'e EntryRow),
     Unknown,

@@ -405,15 +405,17 @@ impl<'r> Rows<'r> {
         if self.hidden.range_of(key).is_some() { Ok(None) } else { Ok(self.rows.find(key)?) }
     }
 
-    /// Gives the row at a position.
-    pub(crate) fn entry_at(&self, position: u64) -> Result<Option<Entry>> {
-        Ok(self.rows.entry_at(self.hidden.among_all(position, Measure::All))?)
-    }
-
     /// Starts a walk over the keys of a range.
     pub(crate) fn walk(&self, range: KeyRange, direction: Direction) -> Result<Walk<'_, 'r>> {
         let scan = self.rows.scan(&range, direction)?;
         Ok(Walk { rows: self, range, direction, scan })
+    }
+
+    /// Starts a walk forwards with the row at a position; nothing after the last.
+    pub(crate) fn walk_at(&self, position: u64) -> Result<Option<Walk<'_, 'r>>> {
+        let direction = Direction::Forward;
+        let scan = self.rows.scan_at(self.hidden.among_all(position, Measure::All), direction)?;
+        Ok(scan.map(|scan| Walk { rows: self, range: KeyRange::all(), direction, scan }))
     }
 }
 
@@ -449,6 +451,7 @@ impl Walk<'_, '_> {
             self.range = rest;
         }
     }
+
     /// Goes on at a key; forwards only.
     pub(crate) fn skip_to(&mut self, key: &[u8]) -> Result<()> {
         assert!(self.direction == Direction::Forward, "only a walk forwards skips");

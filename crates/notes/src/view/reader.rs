@@ -135,8 +135,7 @@ impl<'r> ViewReader<'r> {
 
     /// Gives up to `limit` rows from a flat position on, counted from 0.
     pub fn page(&self, position: u64, limit: usize) -> Result<Vec<ViewRow>> {
-        let Some(first) = self.rows.entry_at(position)? else { return Ok(Vec::new()) };
-        let mut walk = self.rows.walk(KeyRange { start: first.key, end: None }, Direction::Forward)?;
+        let Some(mut walk) = self.rows.walk_at(position)? else { return Ok(Vec::new()) };
         let mut found = Vec::new();
         while found.len() < limit {
             let Some(entry) = walk.next()? else { break };
@@ -148,6 +147,16 @@ impl<'r> ViewReader<'r> {
     /// Starts a walk over the rows whose keys lie in a range.
     pub(crate) fn walk(&self, range: KeyRange, direction: Direction) -> Result<Walk<'_, 'r>> {
         self.rows.walk(range, direction)
+    }
+
+    /// Starts a walk forwards with the row at a position; nothing after the last.
+    pub(crate) fn walk_at(&self, position: u64) -> Result<Option<Walk<'_, 'r>>> {
+        self.rows.walk_at(position)
+    }
+
+    /// Tells whether all rows are main documents, so that a row's position says where it stands.
+    pub(crate) fn is_flat(&self) -> Result<bool> {
+        Ok(self.rows.level_total(0)? == self.rows.count()?)
     }
 
     /// Gives up to `limit` of the outermost categories from a position on, counted from 0: what is shown while all are collapsed.
