@@ -26,6 +26,8 @@ mod personal;
 mod profiles;
 #[path = "databases/public.rs"]
 mod public;
+#[path = "databases/records.rs"]
+mod records;
 #[path = "databases/save.rs"]
 mod save;
 #[path = "databases/structure.rs"]

@@ -1,0 +1,303 @@
+//! Stored records: whatever can be stored reads back the same, and what is cut off, of another version or beyond a limit is refused.
+
+use base::codec::{Decoder, Encoder, Truncated};
+use base::{DbNumber, Modseq, Name, NoteId, ReplicaId, Timestamp, Uid, Unid, ViewId};
+use notes::counters::Counters;
+use notes::item::{decode_item_refs, decode_items, encode_items};
+use notes::limits::{
+    BLOBS_PER_NOTE_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_DATABASE_MAX, KEYWORDS_PER_NOTE_MAX,
+};
+use notes::note::{BodyItem, summary_items};
+use notes::{
+    DatabaseKind, DatabaseOptions, DatabaseRecord, Entry, FolderState, FullText, Header, Item, ItemFlags, Keyword,
+    Keywords, Marks, Membership, NoteClass, NoteFlags, Structure, Summary, Value,
+};
+use proptest::prelude::*;
+use store::BlobId;
+
+/// Asserts that a record reads back as the same, and that no part of it is taken for a whole one.
+fn check<T: PartialEq + std::fmt::Debug>(
+    stored: &[u8],
+    value: &T,
+    decode: impl Fn(&[u8]) -> Result<T, Truncated>,
+) -> Result<(), TestCaseError> {
+    let read = decode(stored);
+    prop_assert_eq!(read.as_ref(), Ok(value));
+    // All of a short record, and of a long one what lies about its beginning and its end.
+    let lengths = (0..stored.len()).filter(|length| *length < 200 || length + 50 > stored.len());
+    for length in lengths {
+        prop_assert_eq!(decode(&stored[..length]).err(), Some(Truncated), "{} of {}", length, stored.len());
+    }
+    Ok(())
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    // Numbers are compared as such, so that none of them is what equals nothing.
+    let number = || any::<i32>().prop_map(|number| f64::from(number) / 3.0);
+    let time = || any::<i64>().prop_map(Timestamp);
+    let unid = || any::<[u8; 16]>().prop_map(Unid);
+    prop_oneof![
+        ".{0,40}".prop_map(Value::Text),
+        prop::collection::vec(".{0,9}", 0..5).prop_map(Value::TextList),
+        number().prop_map(Value::Number),
+        prop::collection::vec(number(), 0..5).prop_map(Value::NumberList),
+        time().prop_map(Value::Time),
+        prop::collection::vec(time(), 0..5).prop_map(Value::TimeList),
+        ".{0,40}".prop_map(Value::RichText),
+        prop::collection::vec(any::<u8>(), 0..60).prop_map(Value::MimePart),
+        (".{0,9}", ".{0,9}", any::<u64>(), any::<[u8; 32]>()).prop_map(|(file_name, media_type, length, blob)| {
+            Value::Object { file_name, media_type, length, blob: BlobId(blob) }
+        }),
+        prop::collection::vec(unid(), 0..4).prop_map(Value::NoteReferences),
+    ]
+}
+
+fn item() -> impl Strategy<Value = Item> {
+    (".{1,12}", any::<u16>(), value()).prop_map(|(name, flags, value)| Item { name, flags: ItemFlags(flags), value })
+}
+
+fn keywords() -> impl Strategy<Value = Vec<Keyword>> {
+    prop::collection::btree_set(any::<u16>(), 0..KEYWORDS_PER_NOTE_MAX)
+        .prop_map(|numbers| numbers.into_iter().map(Keyword).collect())
+}
+
+fn header() -> impl Strategy<Value = Header> {
+    let times = any::<[i64; 4]>();
+    let place =
+        (any::<u32>(), any::<u32>()).prop_map(|(folder, uid)| Membership { folder: ViewId(folder), uid: Uid(uid) });
+    let places = prop::collection::vec(place, 0..FOLDERS_PER_NOTE_MAX);
+    // The bit 0x10 is taken in the stored form.
+    let flags = any::<u16>().prop_map(|flags| NoteFlags(flags & !0x0010));
+    let sizes = (any::<u64>(), prop_oneof![Just(0), any::<u64>()]);
+    let numbers = (any::<u16>(), flags, any::<u32>(), any::<u64>(), any::<u8>());
+    let names = (any::<[u8; 16]>(), prop::option::of(any::<[u8; 16]>()));
+    (names, numbers, times, sizes, keywords(), places).prop_map(|(names, numbers, times, sizes, keywords, folders)| {
+        let (class, flags, sequence, modseq, marks) = numbers;
+        Header {
+            note: NoteId(7),
+            unid: Unid(names.0),
+            class: NoteClass(class),
+            flags,
+            sequence,
+            sequence_time: Timestamp(times[0]),
+            created: Timestamp(times[1]),
+            modified: Timestamp(times[2]),
+            modseq: Modseq(modseq),
+            parent: names.1.map(Unid),
+            received: Timestamp(times[3]),
+            size: sizes.0,
+            crlf_growth: sizes.1,
+            marks: Marks(marks),
+            keywords,
+            folders,
+        }
+    })
+}
+
+fn options() -> impl Strategy<Value = DatabaseOptions> {
+    let full_text = prop_oneof![
+        Just(FullText::Off),
+        Just(FullText::Immediate),
+        Just(FullText::Hourly),
+        (0_u8..24).prop_map(FullText::Daily)
+    ];
+    let quota = prop::option::of(0..u64::MAX);
+    let kept = prop::option::of(1..u16::MAX);
+    (any::<u16>(), any::<bool>(), quota, full_text, any::<bool>(), kept).prop_map(
+        |(purge_interval_days, no_unread_marks, quota_bytes, full_text, no_view_updates, keep_deleted_hours)| {
+            DatabaseOptions {
+                purge_interval_days,
+                no_unread_marks,
+                quota_bytes,
+                full_text,
+                no_view_updates,
+                keep_deleted_hours,
+            }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn items_read_back_owned_and_lent(items in prop::collection::vec(item(), 0..6)) {
+        let mut out = Encoder::new();
+        encode_items(&mut out, items.iter());
+        let stored = out.finish();
+        check(&stored, &items, |bytes| decode_items(&mut Decoder::new(bytes)))?;
+        let lent: Vec<_> = items.iter().map(Item::lend).collect();
+        prop_assert_eq!(decode_item_refs(&mut Decoder::new(&stored)), Ok(lent.clone()));
+        prop_assert_eq!(lent.iter().map(|item| item.to_item()).collect::<Vec<_>>(), items);
+    }
+
+    #[test]
+    fn headers_read_back(header in header()) {
+        check(&header.encode(), &header, |bytes| Header::decode(header.note, bytes))?;
+    }
+
+    #[test]
+    fn summaries_read_back(items in prop::collection::vec(item(), 0..4), names in prop::collection::vec(".{1,9}", 0..4), blobs in any::<[[u8; 32]; 3]>()) {
+        let body = (0..).zip(names).map(|(ordinal, name)| BodyItem { ordinal, name, length: u64::from(ordinal) << 40 });
+        let summary = Summary { items, body: body.collect(), blobs: blobs.map(BlobId).to_vec() };
+        let stored = summary.encode();
+        check(&stored, &summary, Summary::decode)?;
+        let lent = summary_items(&stored).expect("it is whole");
+        prop_assert_eq!(lent.iter().map(|item| item.to_item()).collect::<Vec<_>>(), summary.items);
+    }
+
+    #[test]
+    fn entries_of_folders_read_back(header in header(), uid in any::<u32>(), saved in any::<i64>()) {
+        // Of a mark's byte the two upper bits are taken in an entry.
+        let header = Header { marks: Marks(header.marks.0 & 0x1F), ..header };
+        let entry = Entry::of(&header, Uid(uid), Timestamp(saved));
+        let stored = entry.encode();
+        let read = Entry::decode(Uid(uid), &stored);
+        prop_assert_eq!(read.as_ref(), Ok(&entry));
+        // Keywords go on to the end of the record, so that only half of one is missed.
+        let fixed = stored.len() - 2 * entry.keywords.len();
+        for length in (0..fixed).chain((fixed + 1..stored.len()).step_by(2)) {
+            prop_assert_eq!(Entry::decode(Uid(uid), &stored[..length]).err(), Some(Truncated));
+        }
+        let state = FolderState { uid_validity: uid, uid_next: Uid(uid), highest_modseq: header.modseq };
+        check(&state.encode(), &state, FolderState::decode)?;
+    }
+
+    #[test]
+    fn records_of_databases_read_back(options in options(), structure in 1_u16..4, number in any::<u32>(), replica in any::<u64>(), kind in 0_usize..4, texts in any::<[i64; 1]>()) {
+        let kinds = [DatabaseKind::Standard, DatabaseKind::Mail, DatabaseKind::MailBox, DatabaseKind::Directory];
+        let record = DatabaseRecord {
+            number: DbNumber(number),
+            path: "Mail/Änn.nsf".to_owned(),
+            replica_id: ReplicaId(replica),
+            title: "Ein Titel".to_owned(),
+            kind: kinds[kind],
+            owner: Name::new("Ann/Acme"),
+            created: Timestamp(texts[0]),
+            options,
+            shard: number.rotate_left(7),
+            structure: Structure(structure),
+        };
+        let stored = record.encode();
+        check(&stored, &record, DatabaseRecord::decode)?;
+        let newer = [&stored[..], b"what a newer structure adds"].concat();
+        prop_assert_eq!(DatabaseRecord::decode(&newer), Ok(record));
+    }
+
+    #[test]
+    fn keywords_read_back(names in prop::collection::btree_set("[a-z]{1,9}", 0..40)) {
+        let mut out = Encoder::new();
+        out.u8(1).varint(names.len() as u64);
+        for name in &names {
+            out.text(name);
+        }
+        let stored = out.finish();
+        let keywords = Keywords::decode(&stored).expect("it is whole");
+        prop_assert_eq!(keywords.encode(), stored.clone());
+        check(&stored, &keywords, Keywords::decode)?;
+        for (number, name) in names.iter().enumerate() {
+            prop_assert_eq!(keywords.find(&name.to_uppercase()), Some(Keyword(number as u16)));
+            prop_assert_eq!(keywords.name(Keyword(number as u16)), Some(name.as_str()));
+        }
+        prop_assert_eq!(keywords.name(Keyword(names.len() as u16)), None);
+    }
+
+    #[test]
+    fn counters_read_back_and_are_in_order(numbers in any::<[u64; 6]>(), next_note in 1_u32.., uid_validity in any::<u32>()) {
+        let modseq = numbers[0];
+        let counters = Counters {
+            next_note: NoteId(next_note),
+            modseq: Modseq(modseq),
+            design_modseq: Modseq(numbers[1].min(modseq)),
+            purged_modseq: Modseq(numbers[2].min(modseq)),
+            notes: numbers[3],
+            stubs: numbers[4],
+            bytes: numbers[5],
+            uid_validity,
+        };
+        let stored = counters.encode();
+        check(&stored, &counters, Counters::decode)?;
+        // The numbers lie at fixed places: version, next note, then the three modseqs.
+        let changed = |place: usize, bytes: &[u8]| {
+            let mut wrong = stored.clone();
+            wrong[place..place + bytes.len()].copy_from_slice(bytes);
+            Counters::decode(&wrong)
+        };
+        prop_assert!(changed(1, &[0; 4]).is_err(), "no note has the number 0");
+        if let Some(later) = modseq.checked_add(1) {
+            prop_assert!(changed(13, &later.to_be_bytes()).is_err(), "the design changed after the last change");
+            prop_assert!(changed(21, &later.to_be_bytes()).is_err(), "what is to come was forgotten");
+        }
+    }
+}
+
+#[test]
+fn another_version_is_refused() {
+    let header = Header { flags: NoteFlags::STUB, ..any_header() };
+    let records =
+        [header.encode(), Summary::default().encode(), Counters::START.encode(), Keywords::default().encode()];
+    for (number, stored) in records.iter().enumerate() {
+        for version in [0, 2, 255] {
+            let stored = [&[version], &stored[1..]].concat();
+            let is_refused = match number {
+                0 => Header::decode(NoteId(1), &stored).is_err(),
+                1 => Summary::decode(&stored).is_err() && summary_items(&stored).is_err(),
+                2 => Counters::decode(&stored).is_err(),
+                _ => Keywords::decode(&stored).is_err(),
+            };
+            assert!(is_refused, "version {version} of record {number}");
+        }
+    }
+}
+
+#[test]
+fn more_than_there_may_be_is_refused() {
+    let place = Membership { folder: ViewId(1), uid: Uid(1) };
+    let header = |folders: usize, keywords: usize| Header {
+        folders: vec![place; folders],
+        keywords: vec![Keyword(1); keywords],
+        ..any_header()
+    };
+    let reads = |header: Header| Header::decode(NoteId(1), &header.encode()).is_ok();
+    assert!(reads(header(FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX)));
+    assert!(!reads(header(FOLDERS_PER_NOTE_MAX + 1, 0)) && !reads(header(0, KEYWORDS_PER_NOTE_MAX + 1)));
+    let entry = |keywords: usize| Entry::of(&header(0, keywords), Uid(1), Timestamp(0)).encode();
+    assert!(Entry::decode(Uid(1), &entry(KEYWORDS_PER_NOTE_MAX)).is_ok());
+    assert!(Entry::decode(Uid(1), &entry(KEYWORDS_PER_NOTE_MAX + 1)).is_err());
+    let summary = |body: usize, blobs: usize| Summary {
+        items: Vec::new(),
+        body: vec![BodyItem { ordinal: 0, name: "B".to_owned(), length: 1 }; body],
+        blobs: vec![BlobId([1; 32]); blobs],
+    };
+    let reads = |summary: Summary| Summary::decode(&summary.encode()).is_ok();
+    assert!(reads(summary(BODY_ITEMS_MAX, BLOBS_PER_NOTE_MAX)));
+    assert!(!reads(summary(BODY_ITEMS_MAX + 1, 0)) && !reads(summary(0, BLOBS_PER_NOTE_MAX + 1)));
+    let keywords = |count: usize| {
+        let mut out = Encoder::new();
+        out.u8(1).varint(count as u64);
+        for _ in 0..count {
+            out.text("K");
+        }
+        Keywords::decode(&out.finish())
+    };
+    assert!(keywords(KEYWORDS_PER_DATABASE_MAX).is_ok() && keywords(KEYWORDS_PER_DATABASE_MAX + 1).is_err());
+}
+
+fn any_header() -> Header {
+    Header {
+        note: NoteId(1),
+        unid: Unid([1; 16]),
+        class: NoteClass::DOCUMENT,
+        flags: NoteFlags::default(),
+        sequence: 1,
+        sequence_time: Timestamp(1),
+        created: Timestamp(2),
+        modified: Timestamp(3),
+        modseq: Modseq(4),
+        parent: None,
+        received: Timestamp(5),
+        size: 6,
+        crlf_growth: 0,
+        marks: Marks::NONE,
+        keywords: Vec::new(),
+        folders: Vec::new(),
+    }
+}
