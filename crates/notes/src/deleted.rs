@@ -278,8 +278,7 @@ impl Writer<'_, '_> {
     }
 
     fn delete_records(&mut self, note: NoteId, summary: &Summary) {
-        self.delete_body(note, summary);
-        self.release_blobs(note, summary.blobs.iter());
+        self.remove_contents(note, summary, &[]);
         self.batch.delete(Table::Summary, &keys::summary(self.part.database.number, note, Record::Summary));
     }
 

@@ -109,7 +109,8 @@ impl Writer<'_, '_> {
         self.check_may_design_view(NoteId(folder.0))?;
         self.require_known(folder)?;
         // What is hidden from the caller counts too.
-        if FolderReader::open(self.store, self.part.database, folder)?.totals()?.count > 0 {
+        let gets_a_note = self.part.pending.values().any(|pending| pending.after.uid_in(folder).is_some());
+        if gets_a_note || FolderReader::open(self.store, self.part.database, folder)?.totals()?.count > 0 {
             return Err(Error::invalid(format!("folder {folder}"), "not empty"));
         }
         // First what may be refused: a caller who goes on after an error must not commit half of this.

@@ -28,7 +28,7 @@ use crate::folder_image::FolderChange;
 use crate::keys::{self, Part as Record};
 use crate::keyword::Keywords;
 use crate::limits::{DATABASES_PER_TRANSACTION_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
-use crate::note::{Header, Membership, NoteFlags};
+use crate::note::{Header, Membership, NoteFlags, Summary};
 use crate::reading;
 use crate::writer::Writer;
 
@@ -129,6 +129,10 @@ pub(crate) struct Part<'t> {
     pub(crate) touched: bool,
     /// A note that exists gets other items.
     pub(crate) rewrites: bool,
+    /// Of the notes whose contents this transaction has written, where these lie: the store does not know yet. Without the items.
+    pub(crate) written: HashMap<NoteId, Summary>,
+    /// Blocks of unread marks that this transaction has written.
+    pub(crate) unread: HashMap<Vec<u8>, Vec<u8>>,
     /// A change failed half-way: what it has written until then must not be stored.
     pub(crate) is_spoiled: bool,
 }
@@ -191,6 +195,8 @@ impl<'t> Part<'t> {
             acl: None,
             touched: false,
             rewrites: false,
+            written: HashMap::new(),
+            unread: HashMap::new(),
             is_spoiled: false,
         }
     }

@@ -138,7 +138,10 @@ impl Writer<'_, '_> {
     fn mark_block(&mut self, user: &Name, notes: &[NoteId], read: bool) -> Result<()> {
         let Some(first) = notes.first() else { return Ok(()) };
         let key = key(self.part.database, user, *first);
-        let mut bits = self.store.get(Table::Unread, &key)?.unwrap_or_default();
+        let mut bits = match self.part.unread.get(&key) {
+            Some(written) => written.clone(),
+            None => self.store.get(Table::Unread, &key)?.unwrap_or_default(),
+        };
         for note in notes {
             let (byte, mask) = bit(*note);
             if bits.len() <= byte {
@@ -148,8 +151,10 @@ impl Writer<'_, '_> {
         }
         let length = bits.iter().rposition(|bits| *bits != 0).map_or(0, |last| last + 1);
         bits.truncate(length);
+        assert!(bits.len() <= (BLOCK_NOTES / 8) as usize, "a block has so many bits");
         self.part.touched = true;
         self.batch.put(Table::Unread, &key, &bits);
+        self.part.unread.insert(key, bits);
         Ok(())
     }
 }

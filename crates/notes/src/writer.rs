@@ -3,6 +3,7 @@
 //! Every verb checks the caller's rights: the level and flags of the ACL, and the Readers and Authors items of the note
 //! concerned. A note that the caller may not read is treated as absent.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::codec::Encoder;
@@ -213,8 +214,7 @@ impl Writer<'_, '_> {
         }
         self.check_kept(note, &summary.items, items)?;
         let stored = self.whole(|writer| {
-            writer.delete_body(note, summary);
-            writer.release_blobs(note, summary.blobs.iter().filter(|blob| !blobs.contains(blob)));
+            writer.remove_contents(note, summary, blobs);
             writer.put_items(note, items, blobs)
         })?;
         self.part.rewrites = true;
@@ -556,8 +556,9 @@ impl Writer<'_, '_> {
             total += length;
             summary.body.push(BodyItem { ordinal, name: item.name.clone(), length });
         }
+        let mut known = HashSet::with_capacity(blobs.len());
         for blob in blobs {
-            if !summary.blobs.contains(blob) {
+            if known.insert(blob) {
                 self.gate.add_user(self.batch, self.owner(note), blob)?;
                 summary.blobs.push(*blob);
             }
@@ -568,6 +569,7 @@ impl Writer<'_, '_> {
             return Err(Error::Limit { what: "bytes of the summary items of a note", max: SUMMARY_BYTES_MAX });
         }
         self.batch.put(Table::Summary, &keys::summary(self.number(), note, Record::Summary), &record);
+        self.part.written.insert(note, Summary { items: Vec::new(), ..summary });
         Ok(total + record.len() as u64)
     }
 
@@ -584,7 +586,17 @@ impl Writer<'_, '_> {
         Ok(bytes.len() as u64)
     }
 
-    pub(crate) fn delete_body(&mut self, note: NoteId, summary: &Summary) {
+    /// Removes what body items take, and what the blobs were used for that are not kept; of what this transaction has written, too.
+    pub(crate) fn remove_contents(&mut self, note: NoteId, summary: &Summary, kept: &[BlobId]) {
+        let kept: HashSet<&BlobId> = kept.iter().collect();
+        let written = self.part.written.remove(&note);
+        for contents in [Some(summary), written.as_ref()].into_iter().flatten() {
+            self.delete_body(note, contents);
+            self.release_blobs(note, contents.blobs.iter().filter(|blob| !kept.contains(blob)));
+        }
+    }
+
+    fn delete_body(&mut self, note: NoteId, summary: &Summary) {
         for body in &summary.body {
             let chunks = body.length.div_ceil(BODY_CHUNK_BYTES as u64);
             for chunk in 0..u32::try_from(chunks).unwrap_or(u32::MAX) {
@@ -593,7 +605,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    pub(crate) fn release_blobs<'b>(&mut self, note: NoteId, blobs: impl Iterator<Item = &'b BlobId>) {
+    fn release_blobs<'b>(&mut self, note: NoteId, blobs: impl Iterator<Item = &'b BlobId>) {
         let (owner, now) = (self.owner(note), self.part.now);
         for blob in blobs {
             self.gate.release(self.batch, owner, blob, now);

@@ -32,6 +32,8 @@ mod records;
 mod save;
 #[path = "databases/structure.rs"]
 mod structure;
+#[path = "databases/together.rs"]
+mod together;
 #[path = "databases/view_reading.rs"]
 mod view_reading;
 #[path = "databases/views.rs"]

@@ -1,0 +1,201 @@
+//! Several changes in one transaction leave what they leave in transactions of their own: the same notes, marks and folders, and no record
+//! besides.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use base::{NoteId, Uid, ViewId};
+use notes::{AclLevel, Database, Error, Item, Marks, NewNote, Value, Writer};
+use proptest::prelude::*;
+use store::{BlobId, Direction, KeyRange, Read, Table};
+
+use crate::world::{World, assert_sound, reader};
+
+const ANN: &str = "Ann/Acme";
+const BOB: &str = "Bob/Acme";
+
+/// Contents of a note: the lengths of its body items, and the attachments that it uses, by number.
+#[derive(Clone, Debug)]
+struct Contents {
+    lengths: Vec<usize>,
+    attachments: Vec<u8>,
+}
+
+/// A change of the notes of one database; notes and folders are named by their place among those that there are.
+#[derive(Clone, Debug)]
+enum Step {
+    Create(Contents, Option<usize>),
+    Update(usize, Contents),
+    Delete(usize),
+    Mark(usize, u8),
+    File(usize, usize),
+    TakeOut(usize, usize),
+    Read(usize, bool),
+}
+
+fn contents() -> impl Strategy<Value = Contents> {
+    let lengths = prop::collection::vec(prop_oneof![3 => 0_usize..9_000, 1 => 1_000_000_usize..2_200_000], 0..4);
+    (lengths, prop::collection::vec(0_u8..4, 0..3)).prop_map(|(lengths, attachments)| Contents { lengths, attachments })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (contents(), prop::option::of(0_usize..2)).prop_map(|(contents, folder)| Step::Create(contents, folder)),
+        4 => (0_usize..4, contents()).prop_map(|(note, contents)| Step::Update(note, contents)),
+        1 => (0_usize..4).prop_map(Step::Delete),
+        1 => (0_usize..4, 0_u8..32).prop_map(|(note, marks)| Step::Mark(note, marks)),
+        1 => (0_usize..4, 0_usize..2).prop_map(|(note, folder)| Step::File(note, folder)),
+        1 => (0_usize..4, 0_usize..2).prop_map(|(note, folder)| Step::TakeOut(note, folder)),
+        2 => (0_usize..4, any::<bool>()).prop_map(|(note, read)| Step::Read(note, read)),
+    ]
+}
+
+/// What can be told of a note.
+#[derive(Debug, PartialEq)]
+struct Told {
+    items: Vec<Item>,
+    blobs: Vec<BlobId>,
+    sequence: u32,
+    marks: Marks,
+    folders: Vec<ViewId>,
+    is_read: bool,
+}
+
+/// A database of two folders in which Bob makes changes, and what he has made.
+struct Play {
+    world: World,
+    database: Arc<Database>,
+    folders: Vec<ViewId>,
+    /// The notes that are there, with their sequence numbers.
+    notes: Vec<(NoteId, u32)>,
+}
+
+impl Play {
+    fn new() -> Self {
+        let world = World::new();
+        let database = world.database(&[(BOB, AclLevel::Editor)]);
+        let folders = world
+            .write(&database, ANN, |writer| Ok(vec![writer.folder_create("F", &[])?, writer.folder_create("G", &[])?]));
+        Self { world, database, folders: folders.expect("she may"), notes: Vec::new() }
+    }
+
+    /// Makes the changes as Bob, whose unread marks lie in a table of their own, so many in a transaction.
+    fn run(&mut self, steps: &[Step], at_once: usize) {
+        for some in steps.chunks(at_once) {
+            let (folders, mut notes) = (self.folders.clone(), self.notes.clone());
+            let done = self.world.write(&self.database, BOB, |writer| {
+                some.iter().try_for_each(|step| apply(writer, step, &folders, &mut notes))?;
+                Ok(notes)
+            });
+            self.notes = done.expect("all of it may be done");
+            assert_sound(&self.database);
+        }
+    }
+
+    /// Gives the notes as they read.
+    fn told(&self) -> Vec<Told> {
+        let access = reader(&self.database, BOB).expect("he may");
+        let reading = access.read().expect("a snapshot");
+        let told = self.notes.iter().map(|(number, _)| {
+            let note = reading.note(*number).expect("it is sound").expect("it is there");
+            let header = note.header;
+            let mut folders: Vec<ViewId> = header.folders.iter().map(|place| place.folder).collect();
+            folders.sort_unstable();
+            let is_read = reading.is_read(*number).expect("the mark is there");
+            let (sequence, marks) = (header.sequence, header.marks);
+            Told { items: note.items, blobs: note.blobs, sequence, marks, folders, is_read }
+        });
+        told.collect()
+    }
+
+    /// Gives the keys of a table.
+    fn keys(&self, table: Table) -> BTreeSet<Vec<u8>> {
+        let store = self.world.notes.store();
+        let mut cursor = store.scan(table, &KeyRange::all(), Direction::Forward).expect("a table");
+        let mut keys = BTreeSet::new();
+        while let Some((key, _)) = cursor.next().expect("a record") {
+            keys.insert(key.to_vec());
+        }
+        keys
+    }
+}
+
+fn apply(
+    writer: &mut Writer<'_, '_>,
+    step: &Step,
+    folders: &[ViewId],
+    notes: &mut Vec<(NoteId, u32)>,
+) -> notes::Result<()> {
+    if let Step::Create(contents, folder) = step {
+        let blobs = contents.attachments.iter().map(|number| writer.blob_put(&attachment(*number)));
+        let blobs = blobs.collect::<notes::Result<Vec<_>>>()?;
+        let folders = folder.map(|folder| folders[folder]).into_iter().collect();
+        let note = writer.note_create(NewNote { blobs, folders, ..NewNote::document(items(contents)) })?;
+        notes.push((note, 1));
+        return Ok(());
+    }
+    let place = match step {
+        Step::Create(..) => return Ok(()),
+        Step::Update(note, _) | Step::Delete(note) | Step::Mark(note, _) | Step::Read(note, _) => note,
+        Step::File(note, _) | Step::TakeOut(note, _) => note,
+    };
+    let Some((note, sequence)) = notes.get_mut(*place) else { return Ok(()) };
+    match step {
+        Step::Update(_, contents) => {
+            let blobs = contents.attachments.iter().map(|number| writer.blob_put_for(*note, &attachment(*number)));
+            let blobs = blobs.collect::<notes::Result<Vec<_>>>()?;
+            *sequence = writer.note_update(*note, *sequence, &items(contents), &blobs)?;
+        }
+        Step::Delete(_) => {
+            assert!(writer.note_delete(*note)?);
+            notes.remove(*place);
+        }
+        Step::Mark(_, marks) => drop(writer.marks_set(*note, Marks(*marks), &[])?),
+        Step::File(_, folder) => drop::<Uid>(writer.folder_add(*note, folders[*folder])?),
+        Step::TakeOut(_, folder) => drop(writer.folder_remove(*note, folders[*folder])?),
+        Step::Read(_, true) => writer.mark_read(&[*note])?,
+        Step::Read(_, false) => writer.mark_unread(&[*note])?,
+        Step::Create(..) => {}
+    }
+    Ok(())
+}
+
+fn items(contents: &Contents) -> Vec<Item> {
+    let bytes = |length: &usize| (0..*length).map(|number| number as u8).collect();
+    let body = contents.lengths.iter().map(|length| Item::body("Body", Value::MimePart(bytes(length))));
+    body.chain([Item::text("Count", contents.lengths.len().to_string())]).collect()
+}
+
+fn attachment(number: u8) -> Vec<u8> {
+    vec![number; 5_000]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #[test]
+    fn one_transaction_leaves_what_several_leave(steps in prop::collection::vec(step(), 1..12), at_once in 2_usize..6) {
+        let (mut each, mut together) = (Play::new(), Play::new());
+        each.run(&steps, 1);
+        together.run(&steps, at_once);
+        prop_assert_eq!(each.told(), together.told());
+        for table in [Table::Summary, Table::Body, Table::Unread] {
+            prop_assert_eq!(each.keys(table), together.keys(table));
+        }
+        // A use of an attachment that a batch has added stays, also when the note lets go of it in the same batch: that costs space, never content.
+        prop_assert!(each.keys(Table::BlobRef).is_subset(&together.keys(Table::BlobRef)));
+    }
+}
+
+#[test]
+fn a_folder_that_gets_a_note_in_the_same_transaction_is_not_empty() {
+    let mut play = Play::new();
+    play.run(&[Step::Create(Contents { lengths: Vec::new(), attachments: Vec::new() }, None)], 1);
+    let (note, folder) = (play.notes[0].0, play.folders[0]);
+    let outcome = play.world.write(&play.database, ANN, |writer| {
+        writer.folder_add(note, folder)?;
+        writer.folder_delete(folder)
+    });
+    assert!(matches!(outcome, Err(Error::Invalid { .. })), "{outcome:?}");
+    play.world.write(&play.database, ANN, |writer| writer.folder_delete(folder)).expect("it is empty");
+    assert_sound(&play.database);
+}
