@@ -271,11 +271,28 @@ fn row(entry: &v1::Entry, titles: &[&str]) -> Value {
         ("place", json!(levels.unwrap_or_default().join("."))),
         ("note", if entry.category { Value::Null } else { json!(entry.note_id) }),
         ("category", json!(entry.name)),
-        ("unread", json!(entry.unread)),
+        // Only documents are read.
+        ("unread", if entry.category { Value::Null } else { json!(entry.unread) }),
     ];
     if let Some(marks) = &entry.marks {
         fields.push(("received", moment(Some(base::Timestamp(marks.received_us)))));
     }
     fields.extend(titles.iter().zip(&entry.values).map(|(title, value)| (*title, shown(Some(value)))));
     record(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_documents_have_unread_marks() {
+        let entry = |category| v1::Entry { category, note_id: 7, ..v1::Entry::default() };
+        let told = |category| {
+            let row = row(&entry(category), &[]);
+            (row["note"].clone(), row["unread"].clone())
+        };
+        assert_eq!(told(true), (Value::Null, Value::Null));
+        assert_eq!(told(false), (json!(7), json!(false)));
+    }
 }
