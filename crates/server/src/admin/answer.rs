@@ -94,6 +94,8 @@ pub enum Unit {
     Notes,
     /// Databases.
     Databases,
+    /// Tables of the store.
+    Tables,
     /// Files.
     Files,
 }

@@ -251,8 +251,10 @@ fn compact(core: &Core, request: &CompactRequest, report: &mut Report<'_>) -> Ou
     };
     let total = paths.len() as u64;
     let mut rows = Vec::new();
+    let mut found = Vec::new();
+    core.store.flush()?;
     for (done, path) in (0..).zip(&paths) {
-        step(report, Progress { what: "compacting".to_owned(), done, total: Some(total), unit: Unit::Databases })?;
+        step(report, Progress { what: "looking at".to_owned(), done, total: Some(total), unit: Unit::Databases })?;
         let access = open(core, path)?;
         let facts = access.database().record();
         let mut fields = vec![("path", json!(facts.path)), ("structure_before", json!(facts.structure.0))];
@@ -260,17 +262,26 @@ fn compact(core: &Core, request: &CompactRequest, report: &mut Report<'_>) -> Ou
             fields.extend(upgrade(core, &access, request.dry_run, report)?);
         }
         if !request.dry_run {
-            fields.extend(compact_tables(core, &facts)?);
+            fields.push(("before_bytes", json!(disk_bytes(core, &facts)?)));
         }
-        rows.push(record(fields));
+        rows.push(fields);
+        found.push(facts);
     }
-    if request.path.is_none() && !request.dry_run {
-        for table in [Table::Blob, Table::BlobRef, Table::BlobFree] {
-            core.store.engine().compact(table, &KeyRange::all())?;
+    if !request.dry_run {
+        match found.as_slice() {
+            [facts] if request.path.is_some() => {
+                compact_tables(core, own_tables(), &KeyRange::prefix(&facts.number.to_key()), report)?;
+            }
+            // A file holds parts of many databases: one database after the other would write each file anew for each of them.
+            _ => compact_tables(core, own_tables().chain(BLOB_TABLES), &KeyRange::all(), report)?,
+        }
+        for (fields, facts) in rows.iter_mut().zip(&found) {
+            fields.push(("after_bytes", json!(disk_bytes(core, facts)?)));
         }
     }
     let told =
         if request.dry_run { "databases were looked at; nothing was changed" } else { "databases were compacted" };
+    let rows = rows.into_iter().map(record).collect();
     Ok(Answer { says: vec![format!("{total} {told}.")], ..Answer::list(rows) })
 }
 
@@ -294,22 +305,30 @@ fn upgrade(
     }
 }
 
-/// Has the engine write the tables of a database anew, without what was deleted; tells the estimated bytes on disk before and afterwards. What was
-/// written lately is in memory and counts for nothing before it is flushed.
-fn compact_tables(core: &Core, facts: &DatabaseRecord) -> Result<Vec<(&'static str, Value)>, Failure> {
-    core.store.flush()?;
-    let before = disk_bytes(core, facts)?;
-    for table in own_tables() {
-        core.store.engine().compact(table, &KeyRange::prefix(&facts.number.to_key()))?;
+/// The tables of attachments, which all databases share.
+const BLOB_TABLES: [Table; 3] = [Table::Blob, Table::BlobRef, Table::BlobFree];
+
+/// Has the engine write a range of some tables anew, without what was deleted.
+fn compact_tables(
+    core: &Core,
+    tables: impl Iterator<Item = Table>,
+    range: &KeyRange,
+    report: &mut Report<'_>,
+) -> Result<(), Failure> {
+    let tables: Vec<Table> = tables.collect();
+    let total = Some(tables.len() as u64);
+    for (done, table) in (0..).zip(tables) {
+        let what = format!("compacting {}", table.name());
+        step(report, Progress { what, done, total, unit: Unit::Tables })?;
+        core.store.engine().compact(table, range)?;
     }
-    let after = disk_bytes(core, facts)?;
-    Ok(vec![("before_bytes", json!(before)), ("after_bytes", json!(after))])
+    Ok(())
 }
 
 /// The tables whose keys begin with the number of a database.
 fn own_tables() -> impl Iterator<Item = Table> {
-    let shared = [Table::Catalog, Table::Blob, Table::BlobRef, Table::BlobFree, Table::Store];
-    Table::ALL.into_iter().filter(move |table| !shared.contains(table))
+    let shared = [Table::Catalog, Table::Store];
+    Table::ALL.into_iter().filter(move |table| !shared.contains(table) && !BLOB_TABLES.contains(table))
 }
 
 pub(super) fn open(core: &Core, path: &str) -> Result<Access<level::Manager>, Failure> {

@@ -215,6 +215,7 @@ fn amount(count: u64, unit: Unit) -> String {
         Unit::Messages => counted(count, "message", "messages"),
         Unit::Notes => counted(count, "note", "notes"),
         Unit::Databases => counted(count, "database", "databases"),
+        Unit::Tables => counted(count, "table", "tables"),
         Unit::Files => counted(count, "file", "files"),
     }
 }
