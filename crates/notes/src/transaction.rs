@@ -201,6 +201,11 @@ impl<'t> Part<'t> {
         }
     }
 
+    /// Tells whether there is something to commit.
+    pub(crate) fn is_changed(&self) -> bool {
+        !self.pending.is_empty() || self.touched
+    }
+
     /// Gives the modseq of the last committed change of a design note.
     pub(crate) fn stored_design_modseq(&self) -> Modseq {
         self.guard.design_modseq
@@ -245,7 +250,7 @@ impl<'t> Part<'t> {
     }
 
     fn flush(&mut self, batch: &mut Batch) -> Result<()> {
-        if self.pending.is_empty() && !self.touched {
+        if !self.is_changed() {
             return Ok(());
         }
         self.check_counts();

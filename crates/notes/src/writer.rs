@@ -46,10 +46,11 @@ impl Writer<'_, '_> {
         self.part.database
     }
 
-    /// Gives the modseq that the changes of this transaction carry.
+    /// Gives the modseq up to which the database is known to whoever makes this transaction: that of its changes, and as long as there are none the
+    /// last one before. A number that nothing carries yet would hide the next change from who goes on from it.
     #[must_use]
     pub fn modseq(&self) -> Modseq {
-        self.part.modseq
+        if self.part.is_changed() { self.part.modseq } else { self.part.counters.modseq }
     }
 
     /// Gives the time of this transaction.

@@ -199,3 +199,21 @@ fn a_folder_that_gets_a_note_in_the_same_transaction_is_not_empty() {
     play.world.write(&play.database, ANN, |writer| writer.folder_delete(folder)).expect("it is empty");
     assert_sound(&play.database);
 }
+
+#[test]
+fn what_is_told_as_the_last_modseq_is_the_last() {
+    let mut play = Play::new();
+    play.run(&[Step::Create(Contents { lengths: Vec::new(), attachments: Vec::new() }, None)], 1);
+    let (note, folder, before) = (play.notes[0].0, play.folders[0], play.database.modseq());
+    let idle = play.world.write(&play.database, ANN, |writer| {
+        assert!(!writer.note_delete(NoteId(9_999))?, "there is no such note");
+        Ok(writer.modseq())
+    });
+    assert_eq!((idle.expect("nothing to do"), play.database.modseq()), (before, before));
+    let filed = play.world.write(&play.database, ANN, |writer| {
+        writer.folder_add(note, folder)?;
+        Ok(writer.modseq())
+    });
+    assert_eq!(filed.expect("there is room"), play.database.modseq());
+    assert!(play.database.modseq() > before);
+}
