@@ -210,3 +210,94 @@ fn meta(database: DbNumber, kind: u8) -> [u8; 5] {
     key[..4].copy_from_slice(&database.to_key());
     key
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOTES: [NoteId; 4] = [NoteId(1), NoteId(255), NoteId(256), NoteId(u32::MAX)];
+
+    fn holds(range: &KeyRange, key: &[u8]) -> bool {
+        key >= range.start.as_slice() && range.end.as_ref().is_none_or(|end| key < end.as_slice())
+    }
+
+    #[test]
+    fn keys_are_taken_apart_as_they_were_made() {
+        let database = DbNumber(9);
+        for note in NOTES {
+            let modseq = Modseq(u64::from(note.0) << 20);
+            assert_eq!(split_summary(&summary(database, note, Part::Header)), Some((note, 0)));
+            assert_eq!(split_summary(&summary(database, note, Part::Summary)), Some((note, 1)));
+            assert_eq!(split_bymod(&bymod(database, modseq, note, 3)), Some((modseq, note, 3)));
+            assert_eq!(split_view_index(&view_index(database, note)), Some(note));
+            assert_eq!(split_view_back(&view_back_of(database, ViewId(note.0), note)), Some(note));
+            assert_eq!(split_quarantine(&quarantine(database, note, Part::Summary)), Some(note));
+            assert_eq!(split_deletion(&deletion(database, note)), Some(note));
+            assert_eq!(split_acl_change(&acl_change(database, modseq)), Some(modseq));
+        }
+        for length in (0..30).filter(|length| *length != 9) {
+            assert_eq!(split_summary(&vec![0; length]), None, "{length}");
+        }
+        for length in (0..30).filter(|length| *length != 17) {
+            assert_eq!(split_bymod(&vec![0; length]), None, "{length}");
+        }
+        assert_eq!(
+            (split_view_back(&[0; 11]), split_deletion(&[0; 8]), split_acl_change(&[0; 12])),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn changes_lie_in_the_order_in_which_they_happened() {
+        let mut places = Vec::new();
+        for modseq in [0, 1, 255, 256, u64::MAX] {
+            for note in NOTES {
+                places.extend([0, 1, 2, 255].map(|kind| (Modseq(modseq), note, kind)));
+            }
+        }
+        let keys: Vec<_> =
+            places.iter().map(|(modseq, note, kind)| bymod(DbNumber(1), *modseq, *note, *kind)).collect();
+        assert!(keys.is_sorted_by(|one, next| one < next));
+        assert!(
+            keys.iter().all(|key| *key < bymod(DbNumber(2), Modseq(0), NoteId(0), 0)),
+            "databases lie one after the other"
+        );
+    }
+
+    /// What is listed by a range of the table `meta` is of one kind and one database, whatever their neighbours are.
+    #[test]
+    fn a_range_holds_its_own_keys_and_no_others() {
+        let kinds = |database: DbNumber, note: NoteId| {
+            let modseq = Modseq(u64::from(note.0) << 32);
+            [
+                (designs(database), design(database, note).to_vec()),
+                (view_indexes(database), view_index(database, note).to_vec()),
+                (quarantines(database), quarantine(database, note, Part::Summary).to_vec()),
+                (deletions(database), deletion(database, note).to_vec()),
+                (acl_history(database), acl_change(database, modseq).to_vec()),
+            ]
+        };
+        let databases = [DbNumber(0), DbNumber(1), DbNumber(255), DbNumber(256), DbNumber(u32::MAX)];
+        for (own, other) in databases.iter().flat_map(|own| databases.map(|other| (*own, other))) {
+            for note in NOTES {
+                for (number, (range, _)) in kinds(own, note).iter().enumerate() {
+                    for (kind, (_, key)) in kinds(other, note).iter().enumerate() {
+                        assert_eq!(
+                            holds(range, key),
+                            own == other && number == kind,
+                            "{own:?} {other:?} {number} {kind}"
+                        );
+                    }
+                    let single = [counters(other), keywords(other), next_view_index(other)];
+                    assert!(single.iter().all(|key| !holds(range, key)));
+                }
+                let (body_range, children) = (body_of_item(own, note, 7), children_of(own, Unid([7; 16])));
+                for ordinal in [6, 7, 8] {
+                    let is_its = own == other && ordinal == 7;
+                    assert_eq!(holds(&body_range, &body(other, note, ordinal, u32::MAX)), is_its);
+                    assert_eq!(holds(&children, &child(other, Unid([ordinal as u8; 16]), note)), is_its);
+                }
+            }
+        }
+    }
+}

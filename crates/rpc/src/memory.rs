@@ -220,3 +220,87 @@ impl http_body::Body for Body {
         self.inner.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::task::Waker;
+
+    use bytes::Bytes;
+    use http_body::Body as _;
+
+    use super::*;
+
+    /// A body of these pieces.
+    struct Pieces(VecDeque<Bytes>);
+
+    impl http_body::Body for Pieces {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+        }
+    }
+
+    /// Takes the next piece; gives its length, or that it was refused.
+    fn next(body: &mut Body) -> Option<Result<usize, tonic::Code>> {
+        let frame = Pin::new(body).poll_frame(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(frame) = frame else { panic!("a body in memory is never late") };
+        frame.map(|frame| frame.map(|frame| frame.data_ref().map_or(0, Bytes::len)).map_err(|status| status.code()))
+    }
+
+    #[test]
+    fn what_is_taken_comes_back() {
+        let budget = Budget::new(100);
+        let first = budget.take(60).expect("there is room");
+        assert!(matches!(budget.take(41), Err(Error::Full(_))), "more than is left");
+        assert_eq!(budget.left(), 40, "what was refused takes nothing");
+        let second = budget.take(40).expect("there is just as much");
+        assert!(budget.take(0).is_ok() && budget.take(1).is_err());
+        drop(first);
+        assert_eq!(budget.left(), 60);
+        drop(second);
+        assert_eq!(budget.left(), 100);
+        assert!(matches!(budget.take(usize::MAX), Err(Error::Full(_))), "more than can be counted");
+        assert!(Budget::new(usize::MAX).take(1 << 30).is_ok());
+    }
+
+    #[test]
+    fn a_reply_holds_memory_for_the_piece_that_is_on_its_way() {
+        let (budget, reading, held) = (Budget::new(100), Arc::new(Reading::new()), Arc::new(()));
+        let waiting = |reading: &Reading| reading.waiting.load(Ordering::Acquire);
+        let pieces = [40, 70, 101, 5].map(|length| Bytes::from(vec![0; length]));
+        let inner = tonic::body::Body::new(Pieces(pieces.into()));
+        let mut body = Body::new(inner, budget.clone(), Arc::clone(&reading), Box::new(Arc::clone(&held)));
+        assert_eq!((budget.left(), waiting(&reading)), (100, 0));
+        assert_eq!(next(&mut body), Some(Ok(40)));
+        assert_eq!((budget.left(), waiting(&reading)), (60, 1));
+        assert_eq!(next(&mut body), Some(Ok(70)), "the piece before was read");
+        assert_eq!((budget.left(), waiting(&reading)), (30, 1));
+        assert_eq!(next(&mut body), Some(Err(tonic::Code::ResourceExhausted)));
+        assert_eq!((budget.left(), waiting(&reading)), (100, 0), "what was refused waits for nobody");
+        assert_eq!(next(&mut body), Some(Ok(5)));
+        let other = budget.take(95).expect("there is room");
+        drop(body);
+        assert_eq!((budget.left(), waiting(&reading), Arc::strong_count(&held)), (5, 0, 1), "it goes with the reply");
+        drop(other);
+    }
+
+    #[test]
+    fn who_has_nothing_to_read_is_not_late() {
+        let reading = Reading::new();
+        assert_eq!(reading.stalled(), std::time::Duration::ZERO);
+        reading.advance();
+        assert_eq!(reading.stalled(), std::time::Duration::ZERO, "nothing waits");
+        let budget = Budget::new(10);
+        let reading = Arc::new(reading);
+        let inner = tonic::body::Body::new(Pieces([Bytes::from_static(b"x")].into()));
+        let mut body = Body::new(inner, budget, Arc::clone(&reading), Box::new(()));
+        assert_eq!(next(&mut body), Some(Ok(1)));
+        reading.progress_ms.store(usize::MAX >> 1, Ordering::Release);
+        assert_eq!(reading.stalled(), std::time::Duration::ZERO, "it has just read");
+        assert_eq!(next(&mut body), None);
+        assert_eq!(reading.waiting.load(Ordering::Acquire), 0);
+    }
+}
