@@ -13,9 +13,20 @@ class Report:
         self.facts, self.commit, self.peers = facts, commit, peers
         self.rows = []
         self.figures = {}
+        self.commits = {}
+
+    def recall(self, data):
+        """Takes the figures of an earlier run over, until this one has its own."""
+        with open(data, encoding="utf-8") as told:
+            earlier = json.load(told)
+        self.figures = earlier["figures"]
+        self.commits = {name: earlier.get("commits", {}).get(name, earlier["commit"]) for name in self.figures}
 
     def note(self, name, who, figures):
         """Keeps the figures of a work."""
+        if self.commits.get(name) != self.commit:
+            self.figures.pop(name, None)
+            self.commits[name] = self.commit
         self.figures.setdefault(name, {})[who] = figures
         print(f"  {name}, {who}: {json.dumps(figures)}", flush=True)
 
@@ -32,8 +43,16 @@ class Report:
     def page(self):
         """Gives what stands between the marks of docs/performance.md."""
         f = self.facts
-        return (f"Commit {self.commit}. {f['cores']} cores ({f['processor']}), {f['memory_gib']} GiB, Linux {f['kernel']}, {f['file_system']}; "
+        return (f"Commit {self.commit}{self._earlier()}. {f['cores']} cores ({f['processor']}), {f['memory_gib']} GiB, Linux {f['kernel']}, {f['file_system']}; "
                 f"making 4 KB durable takes {f['sync_us']} µs. Peers: {self.peers}.\n\n{self.table()}")
+
+    def _earlier(self):
+        """Tells which works other commits have done."""
+        works = {}
+        for name, commit in self.commits.items():
+            if commit != self.commit:
+                works.setdefault(commit, set()).add(re.split(", | to ", name)[0])
+        return "".join(f"; {', '.join(sorted(names))}: {commit}" for commit, names in works.items())
 
     def write(self, page, data):
         """Puts the table into the page and everything into the JSON file."""
@@ -44,5 +63,5 @@ class Report:
         with open(page, "w", encoding="utf-8") as out:
             out.write(text)
         with open(data, "w", encoding="utf-8") as out:
-            json.dump({"commit": self.commit, "machine": self.facts, "peers": self.peers, "figures": self.figures}, out, indent=1)
+            json.dump({"commit": self.commit, "commits": self.commits, "machine": self.facts, "peers": self.peers, "figures": self.figures}, out, indent=1)
             out.write("\n")

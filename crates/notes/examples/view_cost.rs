@@ -5,7 +5,7 @@
 //! Makes a database with so many documents (1,000,000) of some ten items each, and one with 1,000, and measures on one thread:
 //!
 //! - the build of a view with three sorted columns, in documents a second;
-//! - opening such a view and reading the first 50 entries, and 50 entries at a random position;
+//! - opening such a view and reading the first 50 entries, 50 entries at a random position, and 50 entries from a known key on;
 //! - saving a document while five views of the database are kept up to date, in the large database and in the small one;
 //! - the build of the same view again in a database with 4 KB a document, sorted on the disk and in a memory file system (`--ram FOLDER`, `/dev/shm`), in turns;
 //! - all collapsed categories with their totals, of 1,000 categories;
@@ -22,7 +22,7 @@ use base::sim::SeededRandom;
 use base::{Clock, Name, NoteId, Random, Timestamp};
 use notes::view::build::{BuildOptions, Built};
 use notes::view::design::{Column, Total, ViewDesign};
-use notes::view::entries::{EntryReader, Mask, Request, Start};
+use notes::view::entries::{EntryReader, EntryRow, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewNote;
 use notes::view::sort_key::Order;
@@ -202,13 +202,18 @@ impl Bench {
 
     fn read(&mut self, place: &Place) {
         let reader = place.access.lower::<level::Reader>();
-        let mut open = Samples::default();
-        let mut page = Samples::default();
+        let last = u64::from(place.count) - 50;
+        let read = |start| rows_of(&reader, place.views[0], &first_page(start));
+        let keys: Vec<Vec<u8>> =
+            (0..LOOKS).map(|_| read(Start::Position(self.random.below(last))).swap_remove(0).key).collect();
+        let mut samples = [Samples::default(), Samples::default(), Samples::default()];
         for number in 0..LOOKS + LOOKS / 10 {
-            let position = self.random.below(u64::from(place.count) - 50);
-            for (samples, start) in [(&mut open, Start::Beginning), (&mut page, Start::Position(position))] {
+            let key = keys[self.random.below(LOOKS as u64) as usize].clone();
+            let behind_key = Request { mask: Mask::default(), ..first_page(Start::Key(key)) };
+            let position = first_page(Start::Position(self.random.below(last)));
+            for (samples, request) in samples.iter_mut().zip([first_page(Start::Beginning), position, behind_key]) {
                 let started = Instant::now();
-                assert_eq!(rows_of(&reader, place.views[0], &first_page(start)), 50);
+                assert_eq!(rows_of(&reader, place.views[0], &request).len(), 50);
                 // The first look at each page is the engine's, not the view's.
                 if number >= LOOKS / 10 {
                     samples.add(started);
@@ -216,7 +221,8 @@ impl Bench {
             }
         }
         let size = place.count;
-        for (name, samples) in [("open and first 50 entries", open), ("50 entries at a random position", page)] {
+        let names = ["open and first 50 entries", "50 entries at a random position", "50 entries from a known key on"];
+        for (name, samples) in names.iter().zip(samples) {
             self.tell(&format!("{name}, of {size}: median"), samples.percentile(50), "ms");
             self.tell(&format!("{name}, of {size}: 99th percentile"), samples.percentile(99), "ms");
         }
@@ -236,7 +242,7 @@ impl Bench {
                 expansion: Arc::clone(&expansion),
                 mask: Mask::default(),
             };
-            assert_eq!(rows_of(&reader, place.views[1], &request) as u64, CATEGORIES);
+            assert_eq!(rows_of(&reader, place.views[1], &request).len() as u64, CATEGORIES);
             samples.add(started);
         }
         self.tell("1,000 collapsed categories with totals: median", samples.percentile(50), "ms");
@@ -265,7 +271,7 @@ impl Bench {
         let mut samples = Samples::default();
         for number in 0..UPDATES {
             let (started, _) = self.save_one(place, number as u64);
-            assert_eq!(rows_of(&place.access.lower(), place.views[0], &first_page(Start::Beginning)), 50);
+            assert_eq!(rows_of(&place.access.lower(), place.views[0], &first_page(Start::Beginning)).len(), 50);
             samples.add(started);
         }
         self.tell("a document saved and the first 50 entries read: median", samples.percentile(50), "ms");
@@ -322,7 +328,7 @@ impl Bench {
         for number in 0..LOOKS / 10 {
             let (started, _) = self.save_one(&place, number as u64);
             let position = self.random.below(u64::from(count) * 9 / 10);
-            assert_eq!(rows_of(&bob, place.views[1], &first_page(Start::Position(position))), 50);
+            assert_eq!(rows_of(&bob, place.views[1], &first_page(Start::Position(position))).len(), 50);
             samples.add(started);
         }
         let name = format!("a document saved and 50 entries read, {} of {count} hidden", count / 20);
@@ -358,14 +364,14 @@ impl Bench {
     }
 }
 
-/// Brings a view up to date and reads entries of it; gives how many.
-fn rows_of(access: &Access<level::Reader>, view: NoteId, request: &Request) -> usize {
+/// Brings a view up to date and reads entries of it.
+fn rows_of(access: &Access<level::Reader>, view: NoteId, request: &Request) -> Vec<EntryRow> {
     let progress = access.view_refresh(view, 100).expect("refreshed");
     assert!(progress.complete, "little changes meanwhile");
     let reading = access.read().expect("a snapshot");
     let view = reading.view(view).expect("a view");
     let entries = EntryReader::open(&reading, &view, 0).expect("rows");
-    entries.read(request).expect("sound").rows.len()
+    entries.read(request).expect("sound").rows
 }
 
 /// Asks for fifty entries with their places.
