@@ -333,8 +333,7 @@ impl Engine for Rocks {
     fn compact(&self, table: Table, range: &KeyRange) -> Result<()> {
         let mut how = CompactOptions::default();
         how.set_exclusive_manual_compaction(false);
-        // Each file once: those that this very compaction has written are not written again.
-        how.set_bottommost_level_compaction(BottommostLevelCompaction::ForceOptimized);
+        how.set_bottommost_level_compaction(BottommostLevelCompaction::Force);
         let family = self.family(table);
         self.db.flush_cf(family).map_err(|error| failure("flush before compacting", &error))?;
         self.db.compact_range_cf_opt(family, Some(&range.start), range.end.as_ref(), &how);
