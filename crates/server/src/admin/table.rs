@@ -221,9 +221,10 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>
         Import { core, request, access, mappings, waiting, waiting_bytes: 0, mark, under_way: None, durable, refusals };
     while let Some((row, length)) = rows.next().map_err(|failure| work.broken_off(failure))? {
         work.take(row, length)?;
-        if work.mark.rows.is_multiple_of(ROWS_PER_TRANSACTION as u64) {
+        // What is told would be there after a crash.
+        let done = if request.dry_run { work.mark.rows } else { work.durable.rows };
+        if done > 0 && work.mark.rows.is_multiple_of(ROWS_PER_TRANSACTION as u64) {
             let what = format!("{} into {}", if request.dry_run { "reading" } else { "importing" }, request.path);
-            let done = work.mark.rows;
             let ended = step(report, Progress { what, done, total: None, unit: Unit::Notes });
             ended.map_err(|failure| work.broken_off(failure))?;
         }
