@@ -89,7 +89,7 @@ fn a_mapping_that_cannot_be_is_refused() {
     }
 }
 
-/// Imports into a database that is there, and is broken off at the first step that is reported if `stop` says so.
+/// Imports into a database that is there, and is broken off at the first step that is reported if `stop` says so: when the transaction behind that step is under way.
 fn import_again(sample: &Sample, request: &TableImport, stop: bool) -> Result<u64, String> {
     let mut report = |_| if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     let answer = import(&sample.core, request, &mut report).map_err(|failure| failure.to_string())?;
@@ -113,24 +113,24 @@ fn an_import_that_was_broken_off_goes_on_behind_what_it_has_taken() {
     sample.core.notes.database_create(&new).expect("made");
     let file = sample.folder.path().join("in.csv");
     let rows = |count: usize| (0..count).map(|row| format!("{row},x\n")).collect::<String>();
-    std::fs::write(&file, format!("N,M\n{}", rows(1_234))).expect("written");
+    std::fs::write(&file, format!("N,M\n{}", rows(2_234))).expect("written");
     let request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
     let resume = TableImport { resume: true, ..request.clone() };
     let restart = TableImport { restart: true, ..request.clone() };
     let told = import_again(&sample, &request, true).expect_err("it is broken off");
-    assert!(told.contains("500 documents were made before; the same command with --resume"), "{told}");
-    assert_eq!(numbers(&sample), (0..500).collect::<Vec<_>>());
+    assert!(told.contains("1000 documents were made before; the same command with --resume"), "{told}");
+    assert_eq!(numbers(&sample), (0..1_000).collect::<Vec<_>>());
     let told = import_again(&sample, &request, false).expect_err("it was not said what to do");
-    assert!(told.contains("broken off after row 500, when 500 documents were made"), "{told}");
+    assert!(told.contains("broken off after row 1000, when 1000 documents were made"), "{told}");
     let dry = TableImport { dry_run: true, ..request.clone() };
-    assert_eq!(import_again(&sample, &dry, false), Ok(1_234), "a dry run reads everything");
+    assert_eq!(import_again(&sample, &dry, false), Ok(2_234), "a dry run reads everything");
     import_again(&sample, &resume, true).expect_err("it is broken off again");
-    assert_eq!(import_again(&sample, &resume, false), Ok(1_234));
-    assert_eq!(numbers(&sample), (0..1_234).collect::<Vec<_>>(), "every row once");
+    assert_eq!(import_again(&sample, &resume, false), Ok(2_234));
+    assert_eq!(numbers(&sample), (0..2_234).collect::<Vec<_>>(), "every row once");
     let told = import_again(&sample, &resume, true).expect_err("it is broken off");
-    assert!(told.contains("500 documents were made before"), "from the first row: {told}");
-    assert_eq!(import_again(&sample, &restart, false), Ok(1_234));
-    assert_eq!(numbers(&sample).len(), 1_234 + 500 + 1_234, "nothing is taken back");
+    assert!(told.contains("1000 documents were made before"), "from the first row: {told}");
+    assert_eq!(import_again(&sample, &restart, false), Ok(2_234));
+    assert_eq!(numbers(&sample).len(), 2_234 + 1_000 + 2_234, "nothing is taken back");
     import_again(&sample, &request, true).expect_err("it is broken off");
     std::fs::write(&request.file, format!("N,M\n{}", rows(9_999))).expect("written");
     let told = import_again(&sample, &resume, false).expect_err("it has changed");
