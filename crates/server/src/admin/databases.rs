@@ -250,9 +250,11 @@ fn compact(core: &Core, request: &CompactRequest, report: &mut Report<'_>) -> Ou
         None => core.notes.database_list()?.into_iter().map(|facts| facts.path).collect(),
     };
     let total = paths.len() as u64;
-    let mut rows = Vec::new();
-    let mut found = Vec::new();
-    core.store.flush()?;
+    if !request.dry_run {
+        // What is in memory has no size on disk.
+        core.store.flush()?;
+    }
+    let mut found = Vec::with_capacity(paths.len());
     for (done, path) in (0..).zip(&paths) {
         step(report, Progress { what: "looking at".to_owned(), done, total: Some(total), unit: Unit::Databases })?;
         let access = open(core, path)?;
@@ -264,24 +266,23 @@ fn compact(core: &Core, request: &CompactRequest, report: &mut Report<'_>) -> Ou
         if !request.dry_run {
             fields.push(("before_bytes", json!(disk_bytes(core, &facts)?)));
         }
-        rows.push(fields);
-        found.push(facts);
+        found.push((facts, fields));
     }
     if !request.dry_run {
-        match found.as_slice() {
-            [facts] if request.path.is_some() => {
+        match (&request.path, found.as_slice()) {
+            (Some(_), [(facts, _)]) => {
                 compact_tables(core, own_tables(), &KeyRange::prefix(&facts.number.to_key()), report)?;
             }
             // A file holds parts of many databases: one database after the other would write each file anew for each of them.
             _ => compact_tables(core, own_tables().chain(BLOB_TABLES), &KeyRange::all(), report)?,
         }
-        for (fields, facts) in rows.iter_mut().zip(&found) {
+        for (facts, fields) in &mut found {
             fields.push(("after_bytes", json!(disk_bytes(core, facts)?)));
         }
     }
     let told =
         if request.dry_run { "databases were looked at; nothing was changed" } else { "databases were compacted" };
-    let rows = rows.into_iter().map(record).collect();
+    let rows = found.into_iter().map(|(_, fields)| record(fields)).collect();
     Ok(Answer { says: vec![format!("{total} {told}.")], ..Answer::list(rows) })
 }
 
