@@ -5,6 +5,7 @@ use notes::{AclLevel, Reading, level};
 use proto::v1;
 
 use super::Desk;
+use super::edit::check_expected;
 use crate::convert::{acl_in, acl_out};
 use crate::error::{Error, Result};
 use crate::service::Done;
@@ -30,14 +31,11 @@ pub(crate) fn set(desk: &Desk, request: v1::SetAclRequest) -> Result<Done<v1::Ac
         return Err(Error::invalid("somebody must keep Manager access"));
     }
     desk.write(&access, |writer| {
-        let (unid, found) = writer.note(ACL_NOTE)?.map(|note| (note.header.unid, note.header.sequence)).unzip();
-        if let (Some(unid), Some(found)) = (unid, found)
-            && request.expected_sequence != 0
-            && request.expected_sequence != found
-        {
-            return Err(notes::Error::Conflict { unid, expected: request.expected_sequence, found }.into());
+        let found = writer.note(ACL_NOTE)?.map(|note| note.header);
+        if let Some(found) = &found {
+            check_expected(request.expected_sequence, found.sequence, found.unid)?;
         }
-        let reply = acl_out(&acl, found.unwrap_or(0).saturating_add(1));
+        let reply = acl_out(&acl, found.map_or(0, |found| found.sequence).saturating_add(1));
         writer.acl_set(acl)?;
         Ok(reply)
     })

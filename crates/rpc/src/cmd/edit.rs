@@ -3,7 +3,7 @@
 //! A change reads the note and writes it within one transaction, so nothing comes between. What a client does not name stays. Content in the blob
 //! store is never named by a client that has not got it from the same note: otherwise whoever knows an identifier could read what it names.
 
-use base::{NoteId, ViewId};
+use base::{NoteId, Unid, ViewId};
 use notes::{
     Access, Database, DatabaseKind, Header, Item, NewNote, Note, NoteClass, SaveOptions, Saved, Value, Writer, level,
 };
@@ -135,9 +135,7 @@ pub(crate) fn change(
         check_class(writer, note)?;
         let mut found = writer.note(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
         let sequence = found.header.sequence;
-        if expected != 0 && expected != sequence {
-            return Err(notes::Error::Conflict { unid: found.header.unid, expected, found: sequence }.into());
-        }
+        check_expected(expected, sequence, found.header.unid)?;
         edit(&mut found, writer)?;
         let tracks_editors = tracks_editors(access.database(), found.header.class);
         let options = SaveOptions { tracks_editors, ..SaveOptions::default() };
@@ -169,12 +167,15 @@ fn check_class(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<()> {
 
 /// Refuses a change of what somebody else has saved since the caller read it.
 pub(crate) fn check_sequence(writer: &mut Writer<'_, '_>, note: NoteId, expected: u32) -> Result<()> {
-    match writer.header(note)? {
-        Some(header) if expected != 0 && header.sequence != expected => {
-            Err(notes::Error::Conflict { unid: header.unid, expected, found: header.sequence }.into())
-        }
-        _ => Ok(()),
+    writer.header(note)?.map_or(Ok(()), |header| check_expected(expected, header.sequence, header.unid))
+}
+
+/// Refuses another sequence number than the one that the caller expects, if any.
+pub(crate) fn check_expected(expected: u32, found: u32, unid: Unid) -> Result<()> {
+    if expected != 0 && expected != found {
+        return Err(notes::Error::Conflict { unid, expected, found }.into());
     }
+    Ok(())
 }
 
 /// Refuses what makes the database larger than it may be.

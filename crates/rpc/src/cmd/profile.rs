@@ -5,7 +5,7 @@ use notes::profile::unid_of;
 use notes::{Grant, Item, NoteClass, level};
 use proto::v1;
 
-use super::edit::{check_quota, replace, saved};
+use super::edit::{check_expected, check_quota, replace, saved};
 use super::note::{ENVELOPE_BYTES, Wanted, gather};
 use super::{Desk, at_most, header_of};
 use crate::convert::{NoteName, item_in};
@@ -36,11 +36,7 @@ pub(crate) fn update(desk: &Desk, request: v1::UpdateProfileRequest) -> Result<D
             Some(note) => (note.items, note.blobs, note.header.sequence),
             None => (Vec::new(), Vec::new(), 0),
         };
-        let expected = request.expected_sequence;
-        if expected != 0 && expected != sequence {
-            let unid = unid_of(&profile, user.as_ref());
-            return Err(notes::Error::Conflict { unid, expected, found: sequence }.into());
-        }
+        check_expected(request.expected_sequence, sequence, unid_of(&profile, user.as_ref()))?;
         replace((&mut items, &mut blobs), said, &request.remove, false)?;
         let note = writer.profile_set(&profile, user.as_ref(), &items, &blobs)?;
         check_quota(writer)?;
