@@ -93,8 +93,8 @@ struct ViewColumn {
     case: bool,
     #[serde(skip_serializing_if = "is_default")]
     accents: bool,
-    #[serde(skip_serializing_if = "is_default")]
-    total: TotalWord,
+    #[serde(with = "TotalWord", skip_serializing_if = "is_default")]
+    total: Total,
     /// What clients keep there, in base64.
     #[serde(skip_serializing_if = "is_default")]
     format: String,
@@ -115,10 +115,10 @@ enum ClickWord {
     Both,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+/// The words for what a column sums up.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Total", rename_all = "kebab-case")]
 enum TotalWord {
-    #[default]
     None,
     Sum,
     Average,
@@ -267,14 +267,7 @@ impl ViewColumn {
             responses_only: column.for_responses,
             case: column.differences.case,
             accents: column.differences.accents,
-            total: match column.total {
-                Total::None => TotalWord::None,
-                Total::Sum => TotalWord::Sum,
-                Total::Average => TotalWord::Average,
-                Total::PercentOfParent => TotalWord::PercentOfParent,
-                Total::PercentOfAll => TotalWord::PercentOfAll,
-                Total::AveragePerChild => TotalWord::AveragePerChild,
-            },
+            total: column.total,
             format: BASE64.encode(&column.format),
         }
     }
@@ -296,14 +289,7 @@ impl ViewColumn {
             for_responses: self.responses_only,
             differences: Differences { case: self.case, accents: self.accents },
             clicks: Clicks { ascending: clicks(ClickWord::Ascending), descending: clicks(ClickWord::Descending) },
-            total: match self.total {
-                TotalWord::None => Total::None,
-                TotalWord::Sum => Total::Sum,
-                TotalWord::Average => Total::Average,
-                TotalWord::PercentOfParent => Total::PercentOfParent,
-                TotalWord::PercentOfAll => Total::PercentOfAll,
-                TotalWord::AveragePerChild => Total::AveragePerChild,
-            },
+            total: self.total,
             format: format.map_err(|error| ViewTextError(format!("format of column {:?}: {error}", self.title)))?,
         })
     }

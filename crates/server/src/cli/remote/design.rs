@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::database::key;
 use super::item::hex;
+use super::note::saved_as;
 use super::view::{named, refused_name, refused_new};
 use crate::admin::Answer;
 use crate::cli::Failure;
@@ -42,7 +43,7 @@ pub(super) async fn create(client: &Client, database: String, file: &Path, perso
     let request = v1::CreateViewRequest { database: Some(key(database.clone())), design: Some(design) };
     let made = client.views().create_view(request).await;
     let made = made.map_err(|status| refused_new(status, &database, personal))?.into_inner();
-    Ok(saved(&made).and(format!("The view was made; `doublet view entries {database} '{title}'` shows it.")))
+    Ok(saved_as("view", &made).and(format!("The view was made; `doublet view entries {database} '{title}'` shows it.")))
 }
 
 /// Replaces the design of a view by that of a file.
@@ -56,7 +57,7 @@ pub(super) async fn change(
     let (key, design) = (Some(key(database.clone())), Some(read(file)?));
     let request = v1::UpdateViewRequest { database: key, view: Some(named(view.clone())), design, expected_sequence };
     let outcome = client.views().update_view(request).await;
-    Ok(saved(&outcome.map_err(|status| missing(status, &database, &view))?.into_inner()))
+    Ok(saved_as("view", &outcome.map_err(|status| missing(status, &database, &view))?.into_inner()))
 }
 
 /// Deletes a view.
@@ -94,15 +95,6 @@ fn read(file: &Path) -> Result<v1::ViewDesign, Failure> {
     let text = String::from_utf8(bytes).map_err(|error| wrong(&error))?;
     let view = View::read(&text).and_then(|view| view.note()).map_err(|error| wrong(&error))?;
     Ok(view_out(&view))
-}
-
-fn saved(note: &v1::SavedNote) -> Answer {
-    Answer::record(vec![
-        ("view", json!(note.note_id)),
-        ("unid", json!(hex(&note.unid))),
-        ("sequence", json!(note.sequence)),
-        ("modseq", json!(note.modseq)),
-    ])
 }
 
 /// Says where the names of views are when there is none of that name, and what to do when somebody else was faster, or one's own view would become everybody's.

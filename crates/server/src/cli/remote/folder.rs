@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use client::{Client, v1};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::database::key;
 use super::view::{named, refused_name, refused_new};
@@ -127,12 +127,9 @@ async fn list(client: &Client, database: String, personal: bool) -> Result<Answe
     let reply = client.views().list_views(request).await.map_err(refused)?.into_inner();
     let meant = reply.views.iter().filter(|folder| !personal || is_personal(folder));
     let rows = meant.map(|folder| {
-        record(vec![
-            ("folder", json!(folder.view_id)),
-            ("name", json!(folder.name)),
-            ("personal", json!(is_personal(folder))),
-            ("columns", folder.columns.iter().map(|column| json!(column.title)).collect()),
-        ])
+        let mut fields = fields(folder);
+        fields.push(("columns", folder.columns.iter().map(|column| json!(column.title)).collect()));
+        record(fields)
     });
     Ok(Answer::list(rows.collect()).and(format!("`doublet view entries {database} FOLDER` shows what lies in one.")))
 }
@@ -143,11 +140,11 @@ fn is_personal(folder: &v1::View) -> bool {
 }
 
 fn told(folder: &v1::View) -> Answer {
-    Answer::record(vec![
-        ("folder", json!(folder.view_id)),
-        ("name", json!(folder.name)),
-        ("personal", json!(is_personal(folder))),
-    ])
+    Answer::record(fields(folder))
+}
+
+fn fields(folder: &v1::View) -> Vec<(&'static str, Value)> {
+    vec![("folder", json!(folder.view_id)), ("name", json!(folder.name)), ("personal", json!(is_personal(folder)))]
 }
 
 async fn delete(client: &Client, which: Which) -> Result<Answer, Failure> {

@@ -412,13 +412,17 @@ async fn fetch(
 
 /// Tells what a note is after it was saved.
 pub(super) fn saved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, Failure> {
-    let saved = outcome.map_err(refused)?.into_inner();
-    Ok(Answer::record(vec![
-        ("note", json!(saved.note_id)),
+    Ok(saved_as("note", &outcome.map_err(refused)?.into_inner()))
+}
+
+/// Tells what a note is after it was saved, and by which name people know it.
+pub(super) fn saved_as(what: &str, saved: &v1::SavedNote) -> Answer {
+    Answer::record(vec![
+        (what, json!(saved.note_id)),
         ("unid", json!(hex(&saved.unid))),
         ("sequence", json!(saved.sequence)),
         ("modseq", json!(saved.modseq)),
-    ]))
+    ])
 }
 
 /// Gives the items that a list shows.
