@@ -36,6 +36,12 @@ impl Analysis {
         self.attributes.has(Attributes::TIME)
     }
 
+    /// Tells whether it asks the host: who the user is, what the database is called, what other documents say.
+    #[must_use]
+    pub fn asks_host(&self) -> bool {
+        self.attributes.has(Attributes::HOST)
+    }
+
     /// Tells whether it asks how many entries stand beside the document.
     #[must_use]
     pub fn uses_siblings(&self) -> bool {

@@ -6,7 +6,7 @@
 //!
 //! An open database stays in memory until it is deleted or [`Notes::close_idle`] finds it unused.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -26,9 +26,9 @@ use crate::follow::{Follower, Followers};
 use crate::item::{Item, Value};
 use crate::keys;
 use crate::keyword::Keywords;
-use crate::limits::RECENT_CHANGES_MAX;
 use crate::note::{NewNote, NoteClass};
 use crate::reading::{self, Reading};
+use crate::recent::{RecentChange, RecentChanges};
 use crate::structure::{self, Structure};
 use crate::transaction::Transaction;
 use crate::view::served::Views;
@@ -344,40 +344,6 @@ pub(crate) fn damaged(table: Table, key: &[u8]) -> Error {
     Error::Store(store::Error::Damaged { table, key: key.to_vec(), why: "not in the expected format".into() })
 }
 
-/// The last changes of a database, in their order.
-struct RecentChanges {
-    /// Those after this one are here.
-    since: Modseq,
-    notes: VecDeque<(Modseq, NoteId)>,
-}
-
-impl RecentChanges {
-    fn add(&mut self, modseq: Modseq, notes: &[NoteId]) {
-        self.notes.extend(notes.iter().map(|note| (modseq, *note)));
-        while self.notes.len() > RECENT_CHANGES_MAX
-            && let Some((oldest, _)) = self.notes.pop_front()
-        {
-            // What is left of that transaction is not all of it.
-            self.since = oldest;
-        }
-    }
-
-    fn after(&self, since: Modseq, limit: usize) -> Option<Vec<(Modseq, NoteId)>> {
-        if since < self.since {
-            return None;
-        }
-        let first = self.notes.partition_point(|(modseq, _)| *modseq <= since);
-        let mut found: Vec<(Modseq, NoteId)> = Vec::new();
-        for change in self.notes.range(first..) {
-            if found.len() >= limit && found.last().is_some_and(|last| last.0 != change.0) {
-                break;
-            }
-            found.push(*change);
-        }
-        Some(found)
-    }
-}
-
 /// One open database.
 pub struct Database {
     pub(crate) store: Arc<Store>,
@@ -430,7 +396,7 @@ impl Database {
             keywords: RwLock::default(),
             designs: Mutex::default(),
             views: Views::default(),
-            recent: Mutex::new(RecentChanges { since: counters.modseq, notes: VecDeque::new() }),
+            recent: Mutex::new(RecentChanges::since(counters.modseq)),
             writer: Mutex::new(counters),
             last: Mutex::new((counters.modseq, Ticket::NONE)),
             changed: Event::new(),
@@ -543,19 +509,25 @@ impl Database {
         self.followers.tell(self.number);
     }
 
-    /// Notes which notes a transaction changed, before it is published.
-    pub(crate) fn remember_changes(&self, modseq: Modseq, notes: &[NoteId]) {
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner).add(modseq, notes);
+    /// Notes what a transaction changed, before it is published.
+    pub(crate) fn remember_changes(&self, changes: Vec<RecentChange>) {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner).add(changes);
+    }
+
+    /// Forgets how notes were before changes that all open views have followed.
+    pub(crate) fn forget_versions(&self) {
+        let followed = self.views.followed();
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner).forget_versions(followed);
     }
 
     /// Forgets the last changes: the order of changes was written anew, up to a modseq.
     pub(crate) fn forget_changes(&self, modseq: Modseq) {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        *recent = RecentChanges { since: modseq, notes: VecDeque::new() };
+        *recent = RecentChanges::since(modseq);
     }
 
     /// Gives about `limit` notes that were changed after a modseq, in the order of the changes: all of a transaction or none. Nothing when that is too long ago.
-    pub(crate) fn recent_changes(&self, since: Modseq, limit: usize) -> Option<Vec<(Modseq, NoteId)>> {
+    pub(crate) fn recent_changes(&self, since: Modseq, limit: usize) -> Option<Vec<RecentChange>> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner).after(since, limit)
     }
 

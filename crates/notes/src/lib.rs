@@ -58,6 +58,7 @@ mod folder_image;
 mod hidden;
 mod keys;
 mod personal;
+mod recent;
 
 pub use access::{Access, AtLeast, Grant, Level, level};
 pub use acl::{Acl, AclEntry, AclFlags, AclKind, AclLevel, Authentication, Identity};

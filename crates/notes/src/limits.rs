@@ -152,6 +152,9 @@ pub const VIEW_READERS_KEPT_MAX: usize = 65_536;
 /// Changes of a database that are kept in memory for the indexes that follow it.
 pub const RECENT_CHANGES_MAX: usize = 512;
 
+/// Bytes of versions before changes that are kept with those of a database whose views are open.
+pub const RECENT_VERSIONS_BYTES_MAX: usize = 64 << 10;
+
 /// How long the answers of a view hold whose formulas ask for the time, at least.
 pub const TIME_REFRESH_MIN: Duration = Duration::from_secs(60);
 

@@ -25,11 +25,13 @@ use crate::database::{Database, Notes};
 use crate::error::{Error, Result};
 use crate::folder::{self, Entry, FolderState, FolderWeigh};
 use crate::folder_image::FolderChange;
+use crate::item::Item;
 use crate::keys::{self, Part as Record};
 use crate::keyword::Keywords;
 use crate::limits::{DATABASES_PER_TRANSACTION_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
-use crate::note::{Header, Membership, NoteFlags, Summary};
+use crate::note::{Header, Membership, NoteClass, NoteFlags, Summary};
 use crate::reading;
+use crate::recent::{Before, RecentChange};
 use crate::writer::Writer;
 
 /// Changes under way.
@@ -117,8 +119,11 @@ pub(crate) struct Part<'t> {
     pub(crate) modseq: Modseq,
     pub(crate) pending: HashMap<NoteId, Pending>,
     pub(crate) folders: HashMap<ViewId, OpenFolder<'t>>,
-    /// The notes that change, once they are in the batch.
-    changed: Vec<NoteId>,
+    /// The changes of notes, once they are in the batch.
+    changed: Vec<RecentChange>,
+    /// The notes whose contents this transaction replaces, as they were before it. Nothing is kept while no view is open.
+    replaced: HashMap<NoteId, Before>,
+    keeps_versions: bool,
     /// What happened to the folders, once it is in the batch.
     folder_changes: Vec<(ViewId, FolderChange)>,
     /// The keywords, when this transaction added some.
@@ -190,6 +195,8 @@ impl<'t> Part<'t> {
             pending: HashMap::new(),
             folders: HashMap::new(),
             changed: Vec::new(),
+            replaced: HashMap::new(),
+            keeps_versions: database.views.is_any_open(),
             folder_changes: Vec::new(),
             keywords: None,
             acl: None,
@@ -249,6 +256,14 @@ impl<'t> Part<'t> {
         }
     }
 
+    /// Keeps a note as it was before this transaction, whose contents are to be replaced.
+    pub(crate) fn keep_version(&mut self, note: NoteId, items: &[Item]) {
+        let stored = self.pending.get(&note).and_then(|pending| pending.before.as_ref());
+        if let Some(header) = stored.filter(|header| self.keeps_versions && header.class == NoteClass::DOCUMENT) {
+            self.replaced.entry(note).or_insert_with(|| Before::version(header.clone(), items));
+        }
+    }
+
     fn flush(&mut self, batch: &mut Batch) -> Result<()> {
         if !self.is_changed() {
             return Ok(());
@@ -261,7 +276,9 @@ impl<'t> Part<'t> {
             pending.after.modseq = self.modseq;
             pending.after.modified = self.now;
             self.flush_note(batch, &pending)?;
-            self.changed.push(note);
+            let replaced = self.replaced.remove(&note);
+            let before = if pending.before.is_none() { Some(Before::New) } else { replaced };
+            self.changed.push(RecentChange { modseq: self.modseq, note, before: before.map(Arc::new) });
         }
         for (view, mut folder) in self.folders.drain() {
             folder.state.highest_modseq = self.modseq;
@@ -356,7 +373,7 @@ impl<'t> Part<'t> {
         for (view, change) in self.folder_changes {
             self.database.folder_images.advance(view, self.counters.modseq, change);
         }
-        self.database.remember_changes(self.counters.modseq, &self.changed);
+        self.database.remember_changes(self.changed);
         self.database.publish(self.counters.modseq, ticket);
     }
 }

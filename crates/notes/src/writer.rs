@@ -590,6 +590,7 @@ impl Writer<'_, '_> {
     /// Removes what body items take, and what the blobs were used for that are not kept; of what this transaction has written, too.
     pub(crate) fn remove_contents(&mut self, note: NoteId, summary: &Summary, kept: &[BlobId]) {
         let kept: HashSet<&BlobId> = kept.iter().collect();
+        self.part.keep_version(note, &summary.items);
         let written = self.part.written.remove(&note);
         for contents in [Some(summary), written.as_ref()].into_iter().flatten() {
             self.delete_body(note, contents);

@@ -190,6 +190,18 @@ impl<'r> Writer<'r> {
         Ok(())
     }
 
+    /// Gives an entry another value that the caller knows to be there and to weigh so much, which saves a look-up.
+    pub fn put_known(&mut self, key: &[u8], value: &[u8], weight: Weight) -> Result<()> {
+        if self.entries.contains_key(key) {
+            return self.put(key, value).map(|_| ());
+        }
+        let after = self.weigh.weigh(key, value);
+        assert!(after.is_some(), "a caller understands the values that it stores");
+        self.change_weight(key, Some(weight), after)?;
+        self.remember(key, true, Some(value.to_vec()));
+        Ok(())
+    }
+
     /// Removes an entry that the caller knows to be there and to weigh so much, which saves a look-up.
     pub fn remove_known(&mut self, key: &[u8], weight: Weight) -> Result<()> {
         if self.entries.contains_key(key) {

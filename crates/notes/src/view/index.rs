@@ -11,6 +11,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use base::codec::{Decoder, Encoder, Truncated};
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
@@ -28,6 +29,7 @@ use crate::keys;
 use crate::limits::{RESPONSE_LEVELS_MAX, VIEW_ENTRIES_PER_NOTE_MAX};
 use crate::note::{Header, NoteClass, NoteFlags};
 use crate::reading;
+use crate::recent::{Before, RecentChange};
 use crate::view::category::Tally;
 use crate::view::cell::Cell;
 use crate::view::design::{Column, Total, ViewDesign};
@@ -45,6 +47,8 @@ pub struct Index {
     collations: Vec<Keys>,
     /// The columns that sum up.
     summing: Vec<usize>,
+    /// See [`Index::followed`].
+    followed: AtomicU64,
 }
 
 /// How far an index has come.
@@ -79,6 +83,17 @@ impl Weigh for RowWeigh {
     }
 }
 
+impl Content {
+    /// Gives what the row weighs.
+    fn weight(&self) -> Weight {
+        match self {
+            Self::Category => Weight::ZERO,
+            Self::Document(row) => weight_of(usize::from(row.response_level), row.readers.is_some()),
+            Self::Counted { response_level, restricted } => weight_of(usize::from(*response_level), *restricted),
+        }
+    }
+}
+
 /// Gives what the row of a document weighs.
 fn weight_of(level: usize, is_restricted: bool) -> Weight {
     let mut values = [0; COUNTED_LEVELS + 1];
@@ -96,13 +111,19 @@ impl Index {
         let collations = design.collations().iter().map(|collation| Keys::new(&design, collation)).collect();
         let summing = |(index, column): (usize, &Column)| (column.total != Total::None).then_some(index);
         let summing = design.columns.iter().enumerate().filter_map(summing).collect();
-        Self { database, view, design, collations, summing }
+        Self { database, view, design, collations, summing, followed: AtomicU64::new(0) }
     }
 
     /// Gives the number under which the rows lie.
     #[must_use]
     pub fn id(&self) -> ViewId {
         self.view
+    }
+
+    /// Tells as of which change the rows are those of the documents, exactly: 0 where that is not known. An index that has applied some changes of many may be
+    /// ahead in some documents.
+    pub(crate) fn followed(&self) -> Modseq {
+        Modseq(self.followed.load(Ordering::SeqCst))
     }
 
     /// Gives the design.
@@ -181,17 +202,18 @@ impl Index {
         let mut update = Update::open(self, database, question, watched.is_some())?;
         let changes = changes_since(database, update.applied, limit)?;
         let complete = changes.len() < limit;
-        let last = changes.last().map_or(update.applied, |(last, _)| *last);
+        let last = changes.last().map_or(update.applied, |last| last.modseq);
         let applied = if complete { lock.modseq } else { last };
         // The step that passes the purge looks for what it forgot; those before it need not.
         let passes_purge = update.applied < lock.purged_modseq && lock.purged_modseq <= applied;
         let vanished = if passes_purge { update.vanished(limit)? } else { Vec::new() };
+        update.knows_rows =
+            !passes_purge && self.followed() == update.applied && self.rows_follow_from_documents(question);
+        vanished.iter().try_for_each(|note| update.apply(*note))?;
         let progress = if vanished.len() >= limit {
-            vanished.iter().try_for_each(|note| update.apply(*note))?;
             Progress { applied: update.applied, complete: false, changes: vanished.len() }
         } else {
-            let changed = changes.iter().map(|(_, note)| *note);
-            vanished.into_iter().chain(changed).try_for_each(|note| update.apply(note))?;
+            changes.iter().try_for_each(|change| update.follow(change))?;
             Progress { applied, complete, changes: changes.len() }
         };
         let (from, to) = (update.applied, progress.applied);
@@ -206,22 +228,30 @@ impl Index {
                 None => {}
             }
         }
+        self.followed.store(if progress.complete { to.0 } else { 0 }, Ordering::SeqCst);
+        if progress.complete {
+            database.forget_versions();
+        }
         drop(lock);
         Ok(Some(progress))
     }
 }
 
-/// Gives about `limit` changed notes after a modseq, in the order of their changes: from memory, where they are recent.
-fn changes_since(database: &Database, since: Modseq, limit: usize) -> Result<Vec<(Modseq, NoteId)>> {
+/// Gives about `limit` changes after a modseq, in their order: from memory, where they are recent.
+fn changes_since(database: &Database, since: Modseq, limit: usize) -> Result<Vec<RecentChange>> {
     if let Some(recent) = database.recent_changes(since, limit) {
         return Ok(recent);
     }
     let changes = change::scan_some(database.store.as_ref(), database.number(), since, limit)?;
-    Ok(changes.into_iter().map(|change| (change.modseq, change.note)).collect())
+    let told = |change: change::ChangeEntry| RecentChange { modseq: change.modseq, note: change.note, before: None };
+    Ok(changes.into_iter().map(told).collect())
 }
 
 /// What is added to the number of an order to name the collection of its categories.
 const CATEGORIES: u8 = 128;
+
+/// One note of so many has the rows that were found from its last version compared with those that are stored.
+const KNOWN_ROWS_CHECKED: u32 = 16;
 
 /// The version of the records in `viewback` and of the state.
 const VERSION: u8 = 1;
@@ -295,6 +325,8 @@ struct Update<'u> {
     backs: HashMap<NoteId, (Back, bool)>,
     /// What was applied before.
     applied: Modseq,
+    /// The rows that are there are those of the documents as of `applied`, and can be found from these.
+    knows_rows: bool,
 }
 
 impl<'u> Update<'u> {
@@ -303,7 +335,7 @@ impl<'u> Update<'u> {
         let open = |collation| OrderUpdate::open(index, collation, store, is_watched);
         let orders = (0..index.collations.len()).map(open).collect::<Result<Vec<_>>>()?;
         let applied = index.applied(orders[0].rows.state())?;
-        Ok(Self { index, database, store, question, orders, backs: HashMap::new(), applied })
+        Ok(Self { index, database, store, question, orders, backs: HashMap::new(), applied, knows_rows: false })
     }
 
     /// Finds up to `limit` notes that have rows and are gone: their stubs were purged before the index had followed.
@@ -321,6 +353,50 @@ impl<'u> Update<'u> {
             }
         }
         Ok(found)
+    }
+
+    /// Applies a change. Of several changes of a note the first says how it was when its rows were made, and with it all are applied.
+    fn follow(&mut self, change: &RecentChange) -> Result<()> {
+        match &change.before {
+            _ if !self.knows_rows => self.apply(change.note),
+            _ if self.backs.contains_key(&change.note) => Ok(()),
+            None => self.apply(change.note),
+            Some(before) => self.apply_known(change.note, before),
+        }
+    }
+
+    /// Brings the rows of a note up to date that are those of a version.
+    fn apply_known(&mut self, note: NoteId, before: &Before) -> Result<()> {
+        let had = match before {
+            Before::New => self.index.nowhere(),
+            Before::Version(version) => self.index.place(self.question, &version.subject(), None),
+        };
+        let back = had.back();
+        if note.0.is_multiple_of(KNOWN_ROWS_CHECKED) {
+            self.check_known(note, &had)?;
+        }
+        let header = reading::load_header(self.store, self.database, note)?;
+        let has = self.placed(header.as_ref())?;
+        let after = has.back();
+        let is_changed = back != after;
+        self.backs.insert(note, (after, is_changed));
+        for ((order, had), has) in self.orders.iter_mut().zip(had.rows).zip(has.rows) {
+            let had = had.into_iter().map(|(key, row)| (key, Content::Document(row))).collect();
+            order.replace(had, has)?;
+        }
+        Ok(())
+    }
+
+    /// Compares the rows that were found from a version of a note with those that are stored of it.
+    fn check_known(&mut self, note: NoteId, had: &Placed) -> Result<()> {
+        let mut is_known = self.back(note)? == had.back();
+        for (order, rows) in self.orders.iter_mut().zip(&had.rows) {
+            for (key, row) in rows {
+                is_known = is_known && order.rows.find(key)? == Some(row.encode());
+            }
+        }
+        let key = keys::view_back_of(self.index.database, self.index.view, note);
+        if is_known { Ok(()) } else { Err(damaged(Table::ViewBack, &key)) }
     }
 
     /// Brings the rows of a note up to date, and those of its responses when it moved.
@@ -359,16 +435,21 @@ impl<'u> Update<'u> {
 
     /// Writes the rows that a note has now; gives where it stands.
     fn place(&mut self, header: Option<&Header>, before: &Back) -> Result<Back> {
-        let document = header.filter(|header| !header.is_stub() && header.class == NoteClass::DOCUMENT);
-        let placed = match document {
-            Some(header) => self.ask(header)?,
-            None => self.index.nowhere(),
-        };
-        let back = placed.back();
-        for ((order, rows), old) in self.orders.iter_mut().zip(placed.rows).zip(&before.keys) {
-            order.replace(old, before.restricted, rows)?;
+        let has = self.placed(header)?;
+        let back = has.back();
+        for ((order, has), had) in self.orders.iter_mut().zip(has.rows).zip(&before.keys) {
+            let had = order.stored(had, before.restricted, &has)?;
+            order.replace(had, has)?;
         }
         Ok(back)
+    }
+
+    /// Finds where a note belongs.
+    fn placed(&mut self, header: Option<&Header>) -> Result<Placed> {
+        match header.filter(|header| !header.is_stub() && header.class == NoteClass::DOCUMENT) {
+            Some(header) => self.ask(header),
+            None => Ok(self.index.nowhere()),
+        }
     }
 
     /// Asks the question of a document: whether the selection takes it, and for each order its rows.
@@ -463,6 +544,11 @@ impl Index {
     /// Tells whether the rows of a response depend on those of its parent.
     pub(crate) fn follows_parents(&self, question: &dyn Question) -> bool {
         self.design.responses || question.responses() != Responses::None
+    }
+
+    /// Tells whether the rows of a document follow from the document alone, whenever it is asked.
+    fn rows_follow_from_documents(&self, question: &dyn Question) -> bool {
+        question.is_steady() && !self.follows_parents(question)
     }
 
     fn nowhere(&self) -> Placed {
@@ -560,48 +646,64 @@ impl<'u> OrderUpdate<'u> {
         }
     }
 
-    /// Puts the rows of a note in the place of those that it had, with or without Readers items. Keys end with the number of the note: those that it did not have are new.
-    fn replace(&mut self, old: &[Vec<u8>], was_restricted: bool, new: Vec<KeyAndRow>) -> Result<()> {
-        let has: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
-        for key in old.iter().filter(|key| !has.contains(&key[..])) {
-            self.remove(key, was_restricted)?;
+    /// Finds what is stored of the rows of a note that gets new ones. Of those that go it is read only where something depends on what they show.
+    fn stored(&mut self, keys: &[Vec<u8>], restricted: bool, new: &[KeyAndRow]) -> Result<Vec<(Vec<u8>, Content)>> {
+        let is_shown = self.keys.has_categories() || !self.summing.is_empty();
+        let stays: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
+        let mut found = Vec::with_capacity(keys.len());
+        for key in keys {
+            let content = if is_shown || stays.contains(&key[..]) {
+                let value = self.rows.find(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
+                Content::Document(Arc::new(document(key, &value)?))
+            } else {
+                let documents = self.keys.documents_in(key).ok_or_else(|| damaged(Table::ViewBack, key))?;
+                Content::Counted { response_level: (documents.len() - 1) as u8, restricted }
+            };
+            found.push((key.clone(), content));
         }
-        let had: HashSet<&[u8]> = old.iter().map(Vec::as_slice).collect();
-        for (key, row) in &new {
+        Ok(found)
+    }
+
+    /// Puts the rows of a note in the place of those that it had. Keys end with the number of the note: those that it did not have are new.
+    fn replace(&mut self, old: Vec<(Vec<u8>, Content)>, new: Vec<KeyAndRow>) -> Result<()> {
+        let mut had: HashMap<Vec<u8>, Content> = old.into_iter().collect();
+        let stays: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
+        for (key, content) in had.extract_if(|key, _| !stays.contains(&key[..])) {
+            self.rows.remove_known(&key, content.weight())?;
+            self.take_out(&key, &content)?;
+            self.note_change(&key, Some(content), None);
+        }
+        for (key, row) in new {
             let value = row.encode();
-            let after = Some(Content::Document(Arc::clone(row)));
-            if !had.contains(&key[..]) {
-                self.rows.insert(key, &value)?;
-                self.count(key, row, Tally::add)?;
-                self.note_change(key, None, after);
-                continue;
-            }
-            let before = self.rows.put(key, &value)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
-            if before != value {
-                let before = document(key, &before)?;
-                self.count(key, &before, Tally::remove)?;
-                self.count(key, row, Tally::add)?;
-                self.note_change(key, Some(Content::Document(Arc::new(before))), after);
+            match had.remove(&key) {
+                None => {
+                    self.rows.insert(&key, &value)?;
+                    self.count(&key, &row, Tally::add)?;
+                    self.note_change(&key, None, Some(Content::Document(row)));
+                }
+                Some(Content::Document(before)) if before.encode() == value => {}
+                Some(before) => {
+                    self.rows.put_known(&key, &value, before.weight())?;
+                    self.take_out(&key, &before)?;
+                    self.count(&key, &row, Tally::add)?;
+                    self.note_change(&key, Some(before), Some(Content::Document(row)));
+                }
             }
         }
         Ok(())
     }
 
-    fn remove(&mut self, key: &[u8], was_restricted: bool) -> Result<()> {
-        if self.keys.has_categories() || !self.summing.is_empty() {
-            let value = self.rows.remove(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
-            let before = document(key, &value)?;
-            self.count(key, &before, Tally::remove)?;
-            self.note_change(key, Some(Content::Document(Arc::new(before))), None);
-            return Ok(());
+    /// Takes a row out of its categories and the whole.
+    fn take_out(&mut self, key: &[u8], content: &Content) -> Result<()> {
+        match content {
+            Content::Document(row) => self.count(key, row, Tally::remove),
+            // Nothing but the number of documents depends on what the row showed.
+            Content::Counted { .. } => {
+                self.tally(vec![0])?.remove(None, &[]);
+                Ok(())
+            }
+            Content::Category => unreachable!("rows of notes are no categories"),
         }
-        // Nothing but the number of documents depends on what the row showed.
-        let level = self.keys.documents_in(key).ok_or_else(|| damaged(Table::ViewBack, key))?.len() - 1;
-        self.rows.remove_known(key, weight_of(level, was_restricted))?;
-        self.tally(vec![0])?.remove(None, &[]);
-        let before = Content::Counted { response_level: level as u8, restricted: was_restricted };
-        self.note_change(key, Some(before), None);
-        Ok(())
     }
 
     /// Counts a row in its categories and in the whole, or takes it out.
@@ -684,3 +786,6 @@ fn decode_state(state: &[u8], index: &Index) -> Result<Modseq> {
     let decoded = input.u8().and_then(|version| if version == VERSION { input.u64() } else { Err(Truncated) });
     decoded.map(Modseq).map_err(|_| damaged(Table::Tree, &index.rows(0).prefix()))
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,6 +25,9 @@ pub trait Question {
 
     /// Tells which responses come with the documents that are taken.
     fn responses(&self) -> Responses;
+
+    /// Tells whether the same document always gets the same answer: the answer depends on nothing that can change without the document.
+    fn is_steady(&self) -> bool;
 }
 
 /// What a document says to the question.
@@ -133,6 +136,11 @@ impl Question for Compiled {
             Selection::Folder(_) => Responses::None,
             Selection::Formula(formula) => formula.analysis().responses,
         }
+    }
+
+    fn is_steady(&self) -> bool {
+        // The moment is that of the index; what the database is called may change.
+        !self.formulas().any(|formula| formula.analysis().asks_host())
     }
 }
 

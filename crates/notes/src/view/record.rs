@@ -15,8 +15,12 @@ use crate::error::Result;
 use crate::keys;
 use crate::view::note::ViewNote;
 
-/// The version of the stored form.
-const VERSION: u8 = 1;
+/// The version of the stored form. Version 1 did not say the rules.
+const VERSION: u8 = 2;
+
+/// By which rules documents become rows: how formulas are evaluated and keys made. It rises when a document may get other rows than before, so that indexes of
+/// older programs are built anew: an index finds the rows to take away from what a document was. `rows_follow_the_rules` notices most of such changes.
+pub(crate) const ROW_RULES: u32 = 1;
 
 /// The bit that numbers of indexes have and numbers of notes have not.
 pub(crate) const INDEX_BIT: u32 = 1 << 31;
@@ -34,32 +38,36 @@ pub struct IndexRecord {
     pub evaluated: Timestamp,
     /// The number of an index that is being built to take its place.
     pub building: Option<ViewId>,
+    /// The rules by which its rows were made.
+    rules: u32,
 }
 
 impl IndexRecord {
     /// Makes the record of a new index.
     #[must_use]
     pub fn new(index: ViewId, view: &ViewNote, now: Timestamp) -> Self {
-        Self { index, selection: view.selection.clone(), format: view.design.encode(), evaluated: now, building: None }
+        let (selection, format) = (view.selection.clone(), view.design.encode());
+        Self { index, selection, format, evaluated: now, building: None, rules: ROW_RULES }
     }
 
-    /// Tells whether the index follows this design.
+    /// Tells whether the index follows this design, by the rules of this program.
     #[must_use]
     pub fn follows(&self, view: &ViewNote) -> bool {
-        self.selection == view.selection && self.format == view.design.encode()
+        self.rules == ROW_RULES && self.selection == view.selection && self.format == view.design.encode()
     }
 
     fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(32 + self.selection.len() + self.format.len());
         out.u8(VERSION).u32(self.index.0).i64(self.evaluated.0).u32(self.building.map_or(0, |building| building.0));
-        out.text(&self.selection).bytes(&self.format);
+        out.text(&self.selection).bytes(&self.format).u32(self.rules);
         out.finish()
     }
 
     /// Reads the stored form.
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
-        if input.u8()? != VERSION {
+        let version = input.u8()?;
+        if !(1..=VERSION).contains(&version) {
             return Err(Truncated);
         }
         let index = ViewId(input.u32()?);
@@ -69,7 +77,9 @@ impl IndexRecord {
         if !is_index(index) || building.is_some_and(|building| !is_index(building) || building == index) {
             return Err(Truncated);
         }
-        Ok(Self { index, selection: input.text()?.to_owned(), format: input.bytes()?.to_vec(), evaluated, building })
+        let (selection, format) = (input.text()?.to_owned(), input.bytes()?.to_vec());
+        let rules = if version == 1 { 0 } else { input.u32()? };
+        Ok(Self { index, selection, format, evaluated, building, rules })
     }
 
     pub(crate) fn load(reader: &dyn Read, database: DbNumber, view: NoteId) -> Result<Option<Self>> {
@@ -138,5 +148,17 @@ mod tests {
             }
         }
         assert!(IndexRecord::decode(&IndexRecord::new(ViewId(3), &view, Timestamp(0)).encode()).is_err());
+    }
+
+    #[test]
+    fn an_index_by_older_rules_serves_no_more() {
+        let view = ViewNote { selection: "SELECT @All".into(), ..ViewNote::default() };
+        let record = IndexRecord::new(ViewId(INDEX_BIT + 3), &view, Timestamp(7));
+        let mut first = record.encode();
+        first[0] = 1;
+        first.truncate(first.len() - 4);
+        let old = IndexRecord::decode(&first).expect("the first version is still read");
+        assert_eq!((old.index, old.rules), (record.index, 0));
+        assert!(!old.follows(&view) && record.follows(&view));
     }
 }

@@ -199,6 +199,17 @@ impl Views {
             || self.current.lock().unwrap_or_else(PoisonError::into_inner).values().any(|view| view.index.id() == index)
     }
 
+    /// Tells whether any view was opened, so that its index follows the documents.
+    pub(crate) fn is_any_open(&self) -> bool {
+        !self.current.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// Tells up to which change all indexes that serve have followed the documents exactly.
+    pub(crate) fn followed(&self) -> Modseq {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.values().map(|view| view.index.followed()).min().unwrap_or(Modseq(u64::MAX))
+    }
+
     fn list(&self, design: Modseq, load: impl FnOnce() -> Result<Vec<Arc<ViewInfo>>>) -> Result<Arc<[Arc<ViewInfo>]>> {
         let known = self.list.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(known) = known.filter(|known| known.design == design) {

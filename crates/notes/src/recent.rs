@@ -1,0 +1,237 @@
+//! The last changes of a database, kept in memory for the indexes that follow them.
+//!
+//! Besides which notes changed it says how they were before, as far as there is room: from that an index finds the rows to take away without reading where
+//! they are. Only open views profit, so nothing is kept where there are none.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use base::codec::{Decoder, Encoder};
+use base::{Modseq, NoteId};
+
+use crate::evaluate::Subject;
+use crate::item::{self, Item};
+use crate::limits::{RECENT_CHANGES_MAX, RECENT_VERSIONS_BYTES_MAX};
+use crate::note::Header;
+
+/// A change of a note.
+#[derive(Clone, Debug)]
+pub(crate) struct RecentChange {
+    /// The transaction.
+    pub(crate) modseq: Modseq,
+    pub(crate) note: NoteId,
+    /// How the note was before; nothing where that is not kept.
+    pub(crate) before: Option<Arc<Before>>,
+}
+
+/// How a note was before a change.
+#[derive(Debug)]
+pub(crate) enum Before {
+    /// There was none of that number.
+    New,
+    /// This was its version.
+    Version(Version),
+}
+
+/// A version of a note.
+#[derive(Debug)]
+pub(crate) struct Version {
+    header: Header,
+    /// The summary items in their stored form.
+    items: Vec<u8>,
+}
+
+impl Before {
+    /// Keeps a version.
+    pub(crate) fn version(header: Header, items: &[Item]) -> Self {
+        let mut out = Encoder::with_capacity(512);
+        item::encode_items(&mut out, items.iter());
+        Self::Version(Version { header, items: out.finish() })
+    }
+
+    /// Gives the bytes that it takes, about.
+    fn byte_count(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::New => 0,
+                Self::Version(version) => version.items.len(),
+            }
+    }
+}
+
+impl Version {
+    /// Gives the version as formulas see it.
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        let items = item::decode_item_refs(&mut Decoder::new(&self.items));
+        Subject::new(&self.header, items.expect("what was encoded here can be decoded"))
+    }
+}
+
+/// The last changes of a database, in their order: at most [`RECENT_CHANGES_MAX`], with versions of at most [`RECENT_VERSIONS_BYTES_MAX`].
+#[derive(Debug)]
+pub(crate) struct RecentChanges {
+    /// Those after this one are here.
+    since: Modseq,
+    changes: VecDeque<RecentChange>,
+    /// So many of the oldest have lost their versions.
+    bare: usize,
+    /// What the versions of the others take.
+    version_bytes: usize,
+}
+
+impl RecentChanges {
+    /// Begins behind a transaction.
+    pub(crate) fn since(modseq: Modseq) -> Self {
+        Self { since: modseq, changes: VecDeque::new(), bare: 0, version_bytes: 0 }
+    }
+
+    /// Adds the changes of one transaction.
+    pub(crate) fn add(&mut self, changes: Vec<RecentChange>) {
+        for change in changes {
+            assert!(self.changes.back().is_none_or(|last| last.modseq <= change.modseq), "changes come in their order");
+            self.version_bytes += bytes_of(&change);
+            self.changes.push_back(change);
+        }
+        while self.version_bytes > RECENT_VERSIONS_BYTES_MAX {
+            self.strip_oldest();
+        }
+        while self.changes.len() > RECENT_CHANGES_MAX {
+            if self.bare == 0 {
+                self.strip_oldest();
+            }
+            let oldest = self.changes.pop_front().expect("there are too many");
+            self.bare -= 1;
+            // What is left of that transaction is not all of it.
+            self.since = oldest.modseq;
+        }
+    }
+
+    /// Gives about `limit` changes after a modseq: all of a transaction or none. Nothing when that is too long ago.
+    pub(crate) fn after(&self, since: Modseq, limit: usize) -> Option<Vec<RecentChange>> {
+        if since < self.since {
+            return None;
+        }
+        let first = self.changes.partition_point(|change| change.modseq <= since);
+        let mut found: Vec<RecentChange> = Vec::new();
+        for change in self.changes.range(first..) {
+            if found.len() >= limit && found.last().is_some_and(|last| last.modseq != change.modseq) {
+                break;
+            }
+            found.push(change.clone());
+        }
+        Some(found)
+    }
+
+    /// Forgets the versions before changes up to a modseq.
+    pub(crate) fn forget_versions(&mut self, until: Modseq) {
+        while self.changes.get(self.bare).is_some_and(|change| change.modseq <= until) {
+            self.strip_oldest();
+        }
+    }
+
+    fn strip_oldest(&mut self) {
+        let oldest = &mut self.changes[self.bare];
+        self.version_bytes -= bytes_of(oldest);
+        oldest.before = None;
+        self.bare += 1;
+    }
+}
+
+fn bytes_of(change: &RecentChange) -> usize {
+    change.before.as_ref().map_or(0, |before| before.byte_count())
+}
+
+#[cfg(test)]
+mod tests {
+    use base::{Timestamp, Unid};
+
+    use super::*;
+    use crate::note::{Marks, NoteClass, NoteFlags};
+
+    fn change(modseq: u64, note: u32, before: Option<Before>) -> RecentChange {
+        RecentChange { modseq: Modseq(modseq), note: NoteId(note), before: before.map(Arc::new) }
+    }
+
+    fn told(changes: Option<Vec<RecentChange>>) -> Option<Vec<(u64, u32, bool)>> {
+        let tell = |change: &RecentChange| (change.modseq.0, change.note.0, change.before.is_some());
+        changes.map(|changes| changes.iter().map(tell).collect())
+    }
+
+    fn header() -> Header {
+        Header {
+            note: NoteId(3),
+            unid: Unid([7; 16]),
+            class: NoteClass::DOCUMENT,
+            flags: NoteFlags::default(),
+            sequence: 1,
+            sequence_time: Timestamp(0),
+            created: Timestamp(0),
+            modified: Timestamp(0),
+            modseq: Modseq(1),
+            parent: None,
+            received: Timestamp(0),
+            size: 0,
+            crlf_growth: 0,
+            marks: Marks::NONE,
+            keywords: Vec::new(),
+            folders: Vec::new(),
+        }
+    }
+
+    fn version(bytes: usize) -> Before {
+        Before::version(header(), &[Item::text("Subject", "x".repeat(bytes))])
+    }
+
+    #[test]
+    fn a_transaction_is_told_whole_or_not_at_all() {
+        let mut recent = RecentChanges::since(Modseq(5));
+        recent.add(vec![change(6, 1, None), change(6, 2, Some(Before::New))]);
+        recent.add(vec![change(9, 1, None)]);
+        assert_eq!(told(recent.after(Modseq(4), 10)), None);
+        assert_eq!(told(recent.after(Modseq(5), 1)), Some(vec![(6, 1, false), (6, 2, true)]));
+        assert_eq!(told(recent.after(Modseq(5), 3)), Some(vec![(6, 1, false), (6, 2, true), (9, 1, false)]));
+        assert_eq!(told(recent.after(Modseq(6), 1)), Some(vec![(9, 1, false)]));
+        assert_eq!(told(recent.after(Modseq(9), 1)), Some(vec![]));
+    }
+
+    #[test]
+    fn there_are_at_most_so_many() {
+        let mut recent = RecentChanges::since(Modseq(0));
+        for number in 1..=RECENT_CHANGES_MAX as u64 + 3 {
+            recent.add(vec![change(number, 7, Some(Before::New))]);
+        }
+        assert_eq!(recent.changes.len(), RECENT_CHANGES_MAX);
+        assert_eq!(told(recent.after(Modseq(2), 10)), None);
+        assert_eq!(recent.after(Modseq(3), usize::MAX).map(|found| found.len()), Some(RECENT_CHANGES_MAX));
+        let kept: usize = recent.changes.iter().map(bytes_of).sum();
+        assert_eq!(recent.version_bytes, kept);
+    }
+
+    #[test]
+    fn the_oldest_versions_make_room() {
+        let mut recent = RecentChanges::since(Modseq(0));
+        let third = RECENT_VERSIONS_BYTES_MAX / 3;
+        for number in 1..=4 {
+            recent.add(vec![change(number, 7, Some(version(third)))]);
+            assert!(recent.version_bytes <= RECENT_VERSIONS_BYTES_MAX, "{}", recent.version_bytes);
+        }
+        let expected = vec![(1, 7, false), (2, 7, false), (3, 7, true), (4, 7, true)];
+        assert_eq!(told(recent.after(Modseq(0), 10)), Some(expected));
+        recent.forget_versions(Modseq(3));
+        assert_eq!(told(recent.after(Modseq(2), 10)), Some(vec![(3, 7, false), (4, 7, true)]));
+        recent.forget_versions(Modseq(9));
+        assert_eq!((recent.version_bytes, recent.bare), (0, 4));
+        // One alone may be too large.
+        recent.add(vec![change(5, 7, Some(version(RECENT_VERSIONS_BYTES_MAX))), change(5, 8, None)]);
+        assert_eq!(told(recent.after(Modseq(4), 10)), Some(vec![(5, 7, false), (5, 8, false)]));
+    }
+
+    #[test]
+    fn a_version_says_what_the_note_said() {
+        let items = [Item::text("Subject", "Plan"), Item::text("Form", "Memo")];
+        let Before::Version(version) = Before::version(header(), &items) else { panic!("a version") };
+        let subject = version.subject();
+        assert_eq!((subject.header.note, subject.items.len()), (NoteId(3), 2));
+        assert_eq!(subject.items[0].to_item(), items[0]);
+    }
+}
