@@ -1,3 +1,5 @@
+//! What rows documents get, as a digest: it changes when the rules do by which documents become rows.
+
 use base::Timestamp;
 
 use super::*;
