@@ -2,6 +2,7 @@
 
 use std::io;
 
+use proto::v1::error_detail::{Detail, FormulaPlace};
 use tonic::Status;
 
 /// Why something did not work.
@@ -37,6 +38,15 @@ pub enum Error {
 impl From<Status> for Error {
     fn from(status: Status) -> Self {
         Self::Call(Box::new(status))
+    }
+}
+
+/// Gives where a formula or a query is wrong, when that is why a call failed.
+#[must_use]
+pub fn formula_place(status: &Status) -> Option<FormulaPlace> {
+    match proto::details::detail(status)?.detail? {
+        Detail::Formula(place) => Some(place),
+        _ => None,
     }
 }
 

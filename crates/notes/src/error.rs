@@ -1,6 +1,7 @@
 //! What can go wrong with databases and notes, sorted by who must act.
 
 use base::{NoteId, Unid};
+use formula::source::Place;
 
 use crate::acl::AclLevel;
 use crate::structure::Structure;
@@ -35,9 +36,9 @@ pub enum Error {
     /// The caller gave something that cannot be.
     #[error("{what}: {why}")]
     Invalid { what: String, why: String },
-    /// A formula is wrong; `why` says where, with the line and carets under what is meant. Its author mends it.
+    /// A formula is wrong; `why` says where, too, with the line and carets under what is meant. Its author mends it.
     #[error("{what}: {why}")]
-    Formula { what: String, why: String },
+    Formula { what: String, why: String, place: Place },
     /// A named limit would be passed.
     #[error("too many or too much: at most {max} {what}")]
     Limit { what: &'static str, max: usize },

@@ -2,10 +2,12 @@
 //!
 //! What really happened in the store is logged here and not told. The words are listed in `docs/native-protocol.md`.
 
+use formula::source::Place;
 use notes::AclLevel;
 use proto::details;
-use proto::v1::error_detail::{AccessDenied, Conflict, Detail, LimitExceeded, Purged, Retry};
+use proto::v1::error_detail::{AccessDenied, Conflict, Detail, FormulaPlace, LimitExceeded, Purged, Retry};
 use proto::v1::{AccessLevel, ErrorDetail};
+use search::QueryError;
 use tonic::{Code, Status};
 
 use crate::backend::LoginError;
@@ -31,9 +33,16 @@ pub enum Error {
     /// The client said something that cannot be.
     #[error("{0}")]
     Invalid(String),
-    /// The formula is wrong.
-    #[error("{0}")]
-    Formula(String),
+    /// A formula or query is wrong.
+    #[error("{text}")]
+    Formula {
+        /// What it is called.
+        what: &'static str,
+        /// Where it is wrong.
+        place: Place,
+        /// For people.
+        text: String,
+    },
     /// Too much of something.
     #[error("too many or too much: at most {max} {what}")]
     Limit {
@@ -75,6 +84,13 @@ pub enum Error {
     Unavailable,
 }
 
+impl From<QueryError> for Error {
+    fn from(error: QueryError) -> Self {
+        let place = Place { line: 1, column: error.position.saturating_add(1) };
+        Self::Formula { what: "query", place, text: error.to_string() }
+    }
+}
+
 impl Error {
     /// Makes an [`Error::Invalid`].
     pub fn invalid(text: impl Into<String>) -> Self {
@@ -94,7 +110,7 @@ impl Error {
             Self::Login(LoginError::Unavailable) => (Code::Unavailable, "unavailable", retry(0)),
             Self::NoSession => (Code::Unauthenticated, "session", None),
             Self::Invalid(_) => (Code::InvalidArgument, "invalid", None),
-            Self::Formula(_) => (Code::InvalidArgument, "formula", None),
+            Self::Formula { what, place, .. } => (Code::InvalidArgument, "formula", formula_place(what, *place)),
             Self::Limit { what, max } => (Code::ResourceExhausted, "limit", limit(what, *max)),
             Self::Full(_) => (Code::ResourceExhausted, "full", retry(0)),
             Self::State(_) => (Code::FailedPrecondition, "state", None),
@@ -135,7 +151,7 @@ fn of_notes(error: &notes::Error) -> (Code, &'static str, Option<Detail>) {
             (Code::Aborted, "conflict", Some(Detail::Conflict(Conflict { unid, expected_sequence, found_sequence })))
         }
         E::Invalid { .. } => (Code::InvalidArgument, "invalid", None),
-        E::Formula { .. } => (Code::InvalidArgument, "formula", None),
+        E::Formula { what, place, .. } => (Code::InvalidArgument, "formula", formula_place(what, *place)),
         E::Limit { what, max } => (Code::ResourceExhausted, "limit", limit(what, *max as u64)),
         E::Damaged { .. } | E::Store(store::Error::Damaged { .. }) => (Code::DataLoss, "damaged", None),
         _ => (Code::Unavailable, "unavailable", Some(Detail::Retry(Retry { after_ms: 0 }))),
@@ -144,6 +160,12 @@ fn of_notes(error: &notes::Error) -> (Code, &'static str, Option<Detail>) {
 
 fn limit(what: &str, max: u64) -> Option<Detail> {
     Some(Detail::Limit(LimitExceeded { what: what.to_owned(), max }))
+}
+
+fn formula_place(what: &str, place: Place) -> Option<Detail> {
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let (line, column) = (count(place.line), count(place.column));
+    Some(Detail::Formula(FormulaPlace { what: what.to_owned(), line, column }))
 }
 
 /// Puts a level into the protocol's words.
@@ -190,6 +212,10 @@ mod tests {
         check(conflict.into(), Code::Aborted, "conflict", "sequence number 2, not 1");
         let secret = store::Error::Failed { what: "write", why: "the path of a file".to_owned() };
         check(notes::Error::from(secret).into(), Code::Unavailable, "unavailable", "try again later");
+        let query = QueryError { position: 4, what: "a quote is missing".to_owned() };
+        let place = formula_place("query", Place { line: 1, column: 5 });
+        assert_eq!(Error::from(query.clone()).facts(), (Code::InvalidArgument, "formula", place));
+        check(query.into(), Code::InvalidArgument, "formula", "character 5: a quote is missing");
         check(Error::Login(LoginError::Disabled), Code::Unauthenticated, "login", "wrong name or password");
         check(Error::Login(LoginError::Wrong), Code::Unauthenticated, "login", "wrong name or password");
         check(

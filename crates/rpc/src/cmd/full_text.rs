@@ -15,7 +15,7 @@ pub(crate) fn search(desk: &Desk, request: v1::SearchFullTextRequest) -> Result<
     at_most(request.query.len(), "bytes of a query", QUERY_BYTES_MAX)?;
     at_most(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
     let access = desk.access::<level::Reader>(request.database)?;
-    let query = Query::parse(&request.query).map_err(|error| Error::Formula(error.to_string()))?;
+    let query = Query::parse(&request.query)?;
     let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
     let limit = if request.limit == 0 { HITS_DEFAULT } else { count(request.limit).min(search::limits::HITS_MAX) };
     let page = Page { sort: Sort::Relevance, offset: count(request.offset), limit };
@@ -45,7 +45,7 @@ pub(crate) fn search(desk: &Desk, request: v1::SearchFullTextRequest) -> Result<
 
 fn refused(error: SearchError, path: &str) -> Error {
     match error {
-        SearchError::Query(error) => Error::Formula(error.to_string()),
+        SearchError::Query(error) => error.into(),
         SearchError::NotIndexed { .. } => Error::NoIndex(path.to_owned()),
         SearchError::TooLong => Error::Limit { what: "seconds of a query", max: QUERY_TIME_MAX.as_secs() },
         SearchError::Notes(error) => error.into(),

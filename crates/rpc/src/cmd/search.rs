@@ -66,7 +66,11 @@ impl Search {
         let end = |moment| if moment == 0 { Timestamp(i64::MAX) } else { Timestamp(moment) };
         Ok(Self {
             database: request.database,
-            selection: selection.map_err(|error| Error::Formula(error.to_string()))?,
+            selection: selection.map_err(|error| Error::Formula {
+                what: "formula",
+                place: error.place,
+                text: error.to_string(),
+            })?,
             classes,
             since: Timestamp(request.since_us),
             until: end(request.until_us),

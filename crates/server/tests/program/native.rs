@@ -211,7 +211,10 @@ fn what_is_not_the_protocol_ends_the_connection_and_nothing_else() {
         };
         assert_eq!(reason_of(client.notes().open_note(broken).await), (Code::InvalidArgument, "invalid".to_owned()));
         let formula = v1::SearchNotesRequest { database: mail(), formula: "SELECT (".to_owned(), ..Default::default() };
-        assert_eq!(reason_of(client.notes().search_notes(formula).await).1, "formula");
+        let status = client.notes().search_notes(formula).await.expect_err("refused");
+        assert_eq!((client::reason(&status).as_str(), status.code()), ("formula", Code::InvalidArgument));
+        let place = client::formula_place(&status).expect("programs can show it");
+        assert_eq!((place.what.as_str(), place.line, place.column), ("formula", 1, 9));
         // More calls at a time than one connection may have wait for each other, and all are answered.
         let calls: Vec<_> = (0..200)
             .map(|_| {

@@ -553,7 +553,10 @@ fn what_cannot_be_designed_is_refused_with_its_place() {
         let selection = v1::ViewDesign { selection: "SELECT Form =".to_owned(), ..by_title() };
         refused(selection, invalid, "formula", "selection: line 1, column 14").await;
         let formula = v1::ColumnDesign { formula: "1 +\n@Zork(2)".to_owned(), ..column("Sum", "$Sum") };
-        refused(with_column(formula), invalid, "formula", "column \"Sum\": line 2, column 1").await;
+        refused(with_column(formula.clone()), invalid, "formula", "column \"Sum\": line 2, column 1").await;
+        let status = create_view(&client, with_column(formula)).await.expect_err("refused");
+        let place = client::formula_place(&status).expect("programs can show it");
+        assert_eq!((place.what.as_str(), place.line, place.column), ("column \"Sum\"", 2, 1));
         let many = v1::ViewDesign { columns: vec![column("a", "a"); 257], ..by_title() };
         refused(many, limit, "limit", "at most 256 columns of a view").await;
         let clicked = v1::ColumnDesign { click_ascending: true, click_descending: true, ..column("a", "a") };
