@@ -15,6 +15,7 @@
 //! Left out: what the choices mean for speed and restart (see [`Options`]); where the log of a store lies (see `placement`).
 
 mod figures;
+mod gaps;
 mod log;
 mod manifest;
 mod mend;
@@ -36,9 +37,10 @@ pub(crate) use placement::{CHECKPOINT_FOLDER, CURRENT_FILE, RESTORING_FOLDER, ma
 use crate::batch::{Batch, Operation};
 use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Read, SortedFile, Table, next_key};
 use crate::error::{Error, Result};
+use gaps::Gaps;
 use options::Tuning;
 use placement::{LastLog, Origin};
-use read::{KeyCursor, Reader};
+use read::{KeyCursor, Moment, Reader};
 use space::Space;
 
 /// The format that this program writes. Version 1: `docs/store-format.md`.
@@ -61,6 +63,8 @@ pub struct Rocks {
     was_torn: bool,
     /// Held by the one who makes a sorted file; there is one name for it.
     ingestion: Mutex<()>,
+    /// Where scans of views find nothing.
+    gaps: Gaps,
     /// What tells the next start that a log is missing.
     last_log: Mutex<LastLog>,
 }
@@ -86,6 +90,7 @@ impl Rocks {
             synced: AtomicU64::new(0),
             was_torn,
             ingestion: Mutex::new(()),
+            gaps: Gaps::new(),
             last_log: Mutex::new(last_log),
         };
         rocks.check_format()?;
@@ -279,7 +284,10 @@ impl Engine for Rocks {
                 }
             }
         }
-        self.db.write_opt(changes, &self.write).map_err(|error| failure("write", &error))
+        let turn = self.gaps.begin(batch);
+        let outcome = self.db.write_opt(changes, &self.write);
+        self.gaps.end(batch, turn, outcome.is_ok());
+        outcome.map_err(|error| failure("write", &error))
     }
 
     fn room(&self, bytes: u64) -> Result<()> {
@@ -298,7 +306,8 @@ impl Engine for Rocks {
     }
 
     fn snapshot(&self) -> Result<Box<dyn Read + Send + Sync + '_>> {
-        Ok(Box::new(Reader::new(self, Some(self.db.snapshot()))))
+        let at = self.gaps.last_written();
+        Ok(Box::new(Reader::new(self, Some(Moment { snapshot: self.db.snapshot(), at }))))
     }
 
     fn ingest(&self, table: Table, pairs: &mut dyn Cursor) -> Result<()> {
@@ -320,7 +329,8 @@ impl Engine for Rocks {
         self.sync()?;
         let mut how = rocksdb::IngestExternalFileOptions::default();
         how.set_move_files(true);
-        let outcome = self.db.ingest_external_file_cf_opts(self.family(table), &how, vec![&file]);
+        let take_in = || self.db.ingest_external_file_cf_opts(self.family(table), &how, vec![&file]);
+        let outcome = if table == gaps::TABLE { self.gaps.sweep(take_in) } else { take_in() };
         outcome.map_err(|error| failure("take in a sorted file", &error))
     }
 
@@ -359,7 +369,7 @@ impl Engine for Rocks {
     }
 
     fn mend(&self, table: Table, known: &[Error]) -> Result<Vec<SortedFile>> {
-        mend::mend(self, table, known)
+        self.gaps.sweep(|| mend::mend(self, table, known))
     }
 
     fn size(&self, table: Table, range: &KeyRange) -> Result<u64> {

@@ -1,29 +1,40 @@
 //! Reading from RocksDB: the present state, or a snapshot of it.
 //!
 //! A cursor carries its range as the iterator's bounds, so that the engine skips files and blocks outside; it seeks on the first step. Keys and values
-//! are handed out where they lie in the engine's block, without a copy.
+//! are handed out where they lie in the engine's block, without a copy. Scans of views through a snapshot jump over the gaps that others have met
+//! ([`super::gaps`]).
 
+use rocksdb::perf::{PerfContext, PerfMetric};
 use rocksdb::{DB, DBRawIteratorWithThreadMode, ReadOptions};
 
 use super::Rocks;
-use crate::engine::{Cursor, Direction, KeyRange, Read, Table};
+use super::gaps::{self, Gaps};
+use crate::engine::{Cursor, Direction, KeyRange, Read, Table, next_key};
 use crate::error::Result;
+use crate::limits::GAP_REMOVALS_MIN;
 
-/// Reads the present state (`snapshot` is `None`) or that of a snapshot.
+/// Reads the present state (`moment` is `None`) or that of a snapshot.
 pub(super) struct Reader<'rocks> {
     rocks: &'rocks Rocks,
-    snapshot: Option<rocksdb::Snapshot<'rocks>>,
+    moment: Option<Moment<'rocks>>,
+}
+
+/// A snapshot.
+pub(super) struct Moment<'rocks> {
+    pub(super) snapshot: rocksdb::Snapshot<'rocks>,
+    /// It shows at least the batches up to this number of [`Gaps`].
+    pub(super) at: u64,
 }
 
 impl<'rocks> Reader<'rocks> {
-    pub(super) fn new(rocks: &'rocks Rocks, snapshot: Option<rocksdb::Snapshot<'rocks>>) -> Self {
-        Self { rocks, snapshot }
+    pub(super) fn new(rocks: &'rocks Rocks, moment: Option<Moment<'rocks>>) -> Self {
+        Self { rocks, moment }
     }
 
     fn options(&self) -> ReadOptions {
         let mut options = ReadOptions::default();
-        if let Some(snapshot) = &self.snapshot {
-            options.set_snapshot(snapshot);
+        if let Some(moment) = &self.moment {
+            options.set_snapshot(&moment.snapshot);
         }
         options
     }
@@ -46,7 +57,7 @@ impl Read for Reader<'_> {
     }
 
     fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
-        Ok(Box::new(KeyCursor::start(self.rocks, self.snapshot.as_ref(), table, range, direction)))
+        Ok(Box::new(KeyCursor::start(self.rocks, self.moment.as_ref(), table, range, direction)))
     }
 }
 
@@ -59,6 +70,8 @@ pub(super) struct KeyCursor<'rocks> {
     state: State,
     /// Where the scan began, for the error message when a block cannot be read.
     start: Vec<u8>,
+    /// What it knows of gaps, and tells of them.
+    way: Option<Way<'rocks>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,14 +85,14 @@ impl<'rocks> KeyCursor<'rocks> {
     /// Starts a scan over a range.
     pub(super) fn start(
         rocks: &'rocks Rocks,
-        snapshot: Option<&rocksdb::Snapshot<'rocks>>,
+        moment: Option<&Moment<'rocks>>,
         table: Table,
         range: &KeyRange,
         direction: Direction,
     ) -> Self {
         let mut options = ReadOptions::default();
-        if let Some(snapshot) = snapshot {
-            options.set_snapshot(snapshot);
+        if let Some(moment) = moment {
+            options.set_snapshot(&moment.snapshot);
         }
         if !range.start.is_empty() {
             options.set_iterate_lower_bound(range.start.as_slice());
@@ -90,7 +103,9 @@ impl<'rocks> KeyCursor<'rocks> {
         let is_empty = range.end.as_ref().is_some_and(|end| *end <= range.start);
         let state = if is_empty { State::Ended } else { State::Fresh };
         let iterator = rocks.db.raw_iterator_cf_opt(rocks.family(table), options);
-        Self { rocks, iterator, table, direction, state, start: range.start.clone() }
+        let at = moment.filter(|_| table == gaps::TABLE && !is_empty).map(|moment| moment.at);
+        let way = at.and_then(|at| Way::begin(&rocks.gaps, range, direction, at));
+        Self { rocks, iterator, table, direction, state, start: range.start.clone(), way }
     }
 
     /// Starts a scan over a whole table, from a key on, that reads everything once and leaves the cache alone.
@@ -102,18 +117,25 @@ impl<'rocks> KeyCursor<'rocks> {
         options.fill_cache(false);
         options.set_readahead_size(2 << 20);
         let iterator = rocks.db.raw_iterator_cf_opt(rocks.family(table), options);
-        Self { rocks, iterator, table, direction: Direction::Forward, state: State::Fresh, start: start.to_vec() }
+        let (direction, state) = (Direction::Forward, State::Fresh);
+        Self { rocks, iterator, table, direction, state, start: start.to_vec(), way: None }
     }
 
     fn step(&mut self) {
-        match (self.state, self.direction) {
-            (State::Fresh, Direction::Forward) => self.iterator.seek_to_first(),
-            (State::Fresh, Direction::Backward) => self.iterator.seek_to_last(),
-            (State::Running, Direction::Forward) => self.iterator.next(),
-            (State::Running, Direction::Backward) => self.iterator.prev(),
-            (State::Ended, _) => return,
+        let jump = self.way.as_mut().and_then(|way| way.jump());
+        match (self.state, self.direction, jump) {
+            (State::Ended, ..) => return,
+            (_, Direction::Forward, Some(gap)) => self.iterator.seek(gap.end.as_deref().unwrap_or_default()),
+            (_, Direction::Backward, Some(gap)) => self.iterator.seek_for_prev(&gap.start),
+            (State::Fresh, Direction::Forward, None) => self.iterator.seek_to_first(),
+            (State::Fresh, Direction::Backward, None) => self.iterator.seek_to_last(),
+            (State::Running, Direction::Forward, None) => self.iterator.next(),
+            (State::Running, Direction::Backward, None) => self.iterator.prev(),
         }
         self.state = if self.iterator.valid() { State::Running } else { State::Ended };
+        if let Some(way) = &mut self.way {
+            way.arrive(self.iterator.key(), self.iterator.status().is_ok());
+        }
     }
 }
 
@@ -132,4 +154,93 @@ impl Cursor for KeyCursor<'_> {
                 .map_err(|error| self.rocks.read_failure(self.table, &self.start, &error)),
         }
     }
+}
+
+/// How a scan goes through the gaps.
+struct Way<'rocks> {
+    gaps: &'rocks Gaps,
+    slot: usize,
+    at: u64,
+    direction: Direction,
+    /// What is still to be read: from behind the last key to the end of the range, or from the start of the range to before the last key.
+    rest: KeyRange,
+    /// The next gap, which may lie at the place that was reached.
+    ahead: Option<KeyRange>,
+    /// How many removals this thread had passed over before the last step.
+    passed: u64,
+}
+
+impl<'rocks> Way<'rocks> {
+    /// Begins a scan of a range, when gaps in it can be remembered.
+    fn begin(gaps: &'rocks Gaps, range: &KeyRange, direction: Direction, at: u64) -> Option<Self> {
+        let slot = Gaps::home(range)?;
+        let mut way = Self { gaps, slot, at, direction, rest: range.clone(), ahead: None, passed: 0 };
+        way.look();
+        Some(way)
+    }
+
+    /// Gives the gap that lies at the place that was reached, to be jumped over.
+    fn jump(&mut self) -> Option<KeyRange> {
+        self.passed = passed_removals();
+        if self.ahead.as_ref().is_some_and(|gap| self.is_past(gap)) {
+            self.look();
+        }
+        let gap = self.ahead.take_if(|gap| match self.direction {
+            Direction::Forward => gap.start <= self.rest.start,
+            Direction::Backward => gap.end >= self.rest.end,
+        })?;
+        match self.direction {
+            Direction::Forward => self.rest.start = gap.end.clone().unwrap_or_default(),
+            Direction::Backward => self.rest.end = Some(gap.start.clone()),
+        }
+        self.look();
+        Some(gap)
+    }
+
+    /// Tells whether a gap lies in what was read.
+    fn is_past(&self, gap: &KeyRange) -> bool {
+        match self.direction {
+            Direction::Forward => gap.end.as_ref().is_none_or(|end| *end <= self.rest.start),
+            Direction::Backward => Some(&gap.start) >= self.rest.end.as_ref(),
+        }
+    }
+
+    /// Notes the key to which a step led, and tells of the removals over which it passed. `None` is the end of the range, or an error.
+    fn arrive(&mut self, key: Option<&[u8]>, is_sound: bool) {
+        let Some(end) = &self.rest.end else { return };
+        let is_gap = passed_removals().saturating_sub(self.passed) >= GAP_REMOVALS_MIN;
+        if is_gap && is_sound {
+            match (self.direction, key) {
+                (Direction::Forward, to) => self.gaps.learn(&self.rest.start, to.unwrap_or(end), self.at),
+                (Direction::Backward, Some(to)) => self.gaps.learn(&next_key(to), end, self.at),
+                (Direction::Backward, None) => self.gaps.learn(&self.rest.start, end, self.at),
+            }
+        }
+        let Some(key) = key else { return };
+        match self.direction {
+            Direction::Forward => {
+                self.rest.start.clear();
+                self.rest.start.extend_from_slice(key);
+                self.rest.start.push(0);
+            }
+            Direction::Backward => self.rest.end = Some(key.to_vec()),
+        }
+    }
+
+    /// Looks for the next gap.
+    fn look(&mut self) {
+        let position = match self.direction {
+            Direction::Forward => Some(&self.rest.start),
+            Direction::Backward => self.rest.end.as_ref(),
+        };
+        self.ahead = position.and_then(|position| self.gaps.ahead(self.slot, position, self.direction, self.at));
+    }
+}
+
+/// Gives how many removals the scans of this thread have passed over.
+pub(super) fn passed_removals() -> u64 {
+    thread_local! {
+        static COUNTS: PerfContext = PerfContext::default();
+    }
+    COUNTS.with(|counts| counts.metric(PerfMetric::InternalDeleteSkippedCount))
 }

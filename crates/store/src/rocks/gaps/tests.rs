@@ -1,0 +1,333 @@
+//! Scans that jump over gaps find what scans find that do not.
+
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use base::Random;
+use base::sim::SeededRandom;
+
+use super::super::Rocks;
+use super::super::read::passed_removals;
+use super::*;
+use crate::engine::tests::{scan_all, small};
+use crate::engine::{Cursor, Engine, Read};
+use crate::error::Result;
+use crate::limits::GAP_REMOVALS_MIN;
+
+/// Databases of the tests; their keys meet at the ends.
+const HOMES: [u32; 2] = [7, 8];
+
+/// Keys of a database.
+const KEYS: u64 = 400;
+
+const FEW: u64 = GAP_REMOVALS_MIN - 1;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn open() -> (tempfile::TempDir, Rocks) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let rocks = Rocks::open(folder.path(), &small()).expect("a new store");
+    (folder, rocks)
+}
+
+fn key(home: u32, number: u64) -> Vec<u8> {
+    [&home.to_be_bytes()[..], &u16::try_from(number).expect("few keys").to_be_bytes()].concat()
+}
+
+fn write(rocks: &Rocks, fill: impl FnOnce(&mut Batch)) {
+    let mut batch = Batch::new();
+    fill(&mut batch);
+    rocks.write(&batch).expect("written");
+}
+
+fn put(rocks: &Rocks, number: u64) {
+    write(rocks, |batch| batch.put(TABLE, &key(7, number), b"v"));
+}
+
+fn delete(rocks: &Rocks, number: u64) {
+    write(rocks, |batch| batch.delete(TABLE, &key(7, number)));
+}
+
+/// Reads a database through a snapshot; gives the numbers of its keys and how many removals were passed over.
+fn read(reader: &dyn Read, direction: Direction) -> (Vec<u64>, u64) {
+    let before = passed_removals();
+    let found = scan_all(reader, TABLE, &KeyRange::prefix(&7_u32.to_be_bytes()), direction);
+    let number = |key: &[u8]| u64::from(u16::from_be_bytes([key[4], key[5]]));
+    (found.iter().map(|(key, _)| number(key)).collect(), passed_removals() - before)
+}
+
+fn read_now(rocks: &Rocks, direction: Direction) -> (Vec<u64>, u64) {
+    read(rocks.snapshot().expect("a snapshot").as_ref(), direction)
+}
+
+/// Makes a store in which only the keys 0, 200 and 399 of database 7 are left.
+fn three_left() -> (tempfile::TempDir, Rocks) {
+    let (folder, rocks) = open();
+    (0..KEYS).for_each(|number| put(&rocks, number));
+    (0..KEYS).filter(|number| ![0, 200, 399].contains(number)).for_each(|number| delete(&rocks, number));
+    (folder, rocks)
+}
+
+#[test]
+fn the_second_scan_jumps_over_what_the_first_passed() {
+    for direction in [Direction::Forward, Direction::Backward] {
+        let (_folder, rocks) = three_left();
+        let (found, passed) = read_now(&rocks, direction);
+        assert!(found.len() == 3 && passed >= 397, "the first passes over all: {found:?}, {passed}");
+        for again in [Direction::Forward, Direction::Backward] {
+            let (found, passed) = read_now(&rocks, again);
+            assert!(found.len() == 3 && passed <= FEW, "{direction:?} {again:?}: {found:?}, {passed}");
+        }
+    }
+}
+
+#[test]
+fn what_is_set_in_a_gap_is_found_and_what_is_removed_beside_one_widens_it() {
+    let (_folder, rocks) = three_left();
+    let before = rocks.snapshot().expect("a snapshot");
+    read_now(&rocks, Direction::Forward);
+    put(&rocks, 100);
+    assert_eq!(read_now(&rocks, Direction::Forward).0, [0, 100, 200, 399]);
+    assert_eq!(read_now(&rocks, Direction::Backward).0, [399, 200, 100, 0]);
+    let between = rocks.snapshot().expect("a snapshot");
+    delete(&rocks, 100);
+    delete(&rocks, 200);
+    let (found, passed) = read_now(&rocks, Direction::Forward);
+    assert!(found == [0, 399] && passed <= FEW, "{found:?}, {passed}");
+    assert_eq!(read(between.as_ref(), Direction::Forward).0, [0, 100, 200, 399], "a snapshot sees what it saw");
+    assert_eq!(read(before.as_ref(), Direction::Forward).0, [0, 200, 399]);
+}
+
+#[test]
+fn keys_that_come_unnamed_are_found() {
+    struct One(bool);
+    impl Cursor for One {
+        fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
+            let is_first = std::mem::take(&mut self.0);
+            Ok(is_first.then_some((&[0, 0, 0, 7, 0, 50], &[1])))
+        }
+    }
+    let (_folder, rocks) = three_left();
+    read_now(&rocks, Direction::Forward);
+    rocks.ingest(TABLE, &mut One(true)).expect("taken in");
+    assert_eq!(read_now(&rocks, Direction::Forward).0, [0, 50, 200, 399]);
+}
+
+fn batch(fill: impl FnOnce(&mut Batch)) -> Batch {
+    let mut batch = Batch::new();
+    fill(&mut batch);
+    batch
+}
+
+fn setting(number: u64) -> Batch {
+    batch(|batch| batch.put(TABLE, &key(7, number), b"v"))
+}
+
+fn removing(number: u64) -> Batch {
+    batch(|batch| batch.delete(TABLE, &key(7, number)))
+}
+
+/// Gives the gap in which a key of database 7 lies, or that comes next.
+fn gap_from(gaps: &Gaps, number: u64) -> Option<KeyRange> {
+    gaps.ahead(slot_of(&key(7, 0)), &key(7, number), Direction::Forward, u64::MAX)
+}
+
+fn learn(gaps: &Gaps, start: u64, end: u64, at: u64) -> bool {
+    gaps.learn(&key(7, start), &key(7, end), at);
+    gap_from(gaps, start).is_some_and(|gap| gap.contains(&key(7, start)))
+}
+
+#[test]
+fn a_key_leaves_its_gap_before_it_is_set() {
+    let gaps = Gaps::new();
+    assert!(learn(&gaps, 10, 20, 0));
+    let batch = setting(15);
+    let turn = gaps.begin(&batch);
+    let [before, after] = [10, 15].map(|number| gap_from(&gaps, number).expect("two gaps"));
+    assert_eq!((before.end, after.start), (Some(key(7, 15)), next_key(&key(7, 15))));
+    gaps.end(&batch, turn, true);
+}
+
+#[test]
+fn nothing_is_learnt_of_what_is_changing_or_has_changed() {
+    let range = batch(|batch| batch.delete_range(TABLE, &key(3, 0), &key(9, 0)));
+    for batch in [setting(300), removing(300), range] {
+        let gaps = Gaps::new();
+        let before = gaps.last_written();
+        let turn = gaps.begin(&batch);
+        assert!(!learn(&gaps, 10, 20, gaps.last_written()), "what is under way may be in the snapshot, or not");
+        gaps.end(&batch, turn, true);
+        assert!(!learn(&gaps, 10, 20, before), "the snapshot may be of before");
+        assert!(learn(&gaps, 10, 20, gaps.last_written()));
+    }
+}
+
+#[test]
+fn a_gap_is_not_widened_by_who_was_not_alone() {
+    let (setting, removing) = (setting(20), removing(20));
+    for is_setting_first in [true, false] {
+        let gaps = Gaps::new();
+        assert!(learn(&gaps, 10, 20, 0));
+        let (of_setting, of_removing) = if is_setting_first {
+            (gaps.begin(&setting), gaps.begin(&removing))
+        } else {
+            let of_removing = gaps.begin(&removing);
+            (gaps.begin(&setting), of_removing)
+        };
+        // The engine may have had them in another order than the one in which they end.
+        gaps.end(&setting, of_setting, true);
+        gaps.end(&removing, of_removing, true);
+        assert_eq!(gap_from(&gaps, 10).expect("a gap").end, Some(key(7, 20)));
+    }
+    let gaps = Gaps::new();
+    assert!(learn(&gaps, 10, 20, 0));
+    let turn = gaps.begin(&removing);
+    gaps.end(&removing, turn, false);
+    assert_eq!(gap_from(&gaps, 10).expect("a gap").end, Some(key(7, 20)), "what was not written removes nothing");
+    let turn = gaps.begin(&removing);
+    gaps.end(&removing, turn, true);
+    assert_eq!(gap_from(&gaps, 10).expect("a gap").end, Some(next_key(&key(7, 20))));
+}
+
+#[test]
+fn more_gaps_than_may_be_are_learnt_anew() {
+    let gaps = Gaps::new();
+    let many = u64::try_from(GAPS_PER_SLOT_MAX).expect("few") + 1;
+    (0..many).for_each(|number| assert!(learn(&gaps, number * 3, number * 3 + 1, 0)));
+    assert_eq!(gaps.lock(slot_of(&key(7, 0))).gaps.len(), 1);
+    gaps.learn(&[7; GAP_KEY_BYTES_MAX + 1], &[8; 4], 0);
+    gaps.learn(&[0, 0, 0, 7], &[0, 0, 0, 9], 0);
+    assert_eq!(gaps.lock(slot_of(&[7; 4])).gaps.len(), 0, "long keys are not remembered");
+    assert_eq!(gaps.lock(slot_of(&key(7, 0))).gaps.len(), 1, "nor what reaches over databases");
+}
+
+#[test]
+fn random_histories_look_as_they_would_without_gaps() {
+    for seed in 0..6 {
+        let mut dice = SeededRandom::new(seed);
+        let (_folder, rocks) = open();
+        let mut model = Model::new();
+        let mut held: Vec<(Box<dyn Read + Send + Sync>, Model)> = Vec::new();
+        let mut jumped = 0;
+        for _ in 0..1_500 {
+            change(&rocks, &mut model, &mut dice);
+            if dice.below(12) == 0 {
+                held.truncate(3);
+                held.insert(0, (rocks.snapshot().expect("a snapshot"), model.clone()));
+            }
+            if let Some((reader, seen)) = held.get(usize::try_from(dice.below(5)).expect("few")) {
+                let (range, direction) = way(&mut dice);
+                let mut expected: Vec<_> = seen
+                    .iter()
+                    .filter(|(key, _)| range.contains(key))
+                    .map(|(key, value)| (key.clone(), value.clone()))
+                    .collect();
+                if direction == Direction::Backward {
+                    expected.reverse();
+                }
+                let found = scan_all(reader.as_ref(), TABLE, &range, direction);
+                assert_eq!(found, expected, "seed {seed}: {range:?} {direction:?}");
+            }
+            jumped += rocks.gaps.slots.iter().map(|slot| slot.lock().expect("sound").gaps.len()).sum::<usize>();
+        }
+        assert!(jumped > 1_000, "seed {seed}: there were gaps to be jumped over");
+    }
+}
+
+/// Changes a store and its model: mostly, runs of keys come and go.
+fn change(rocks: &Rocks, model: &mut Model, dice: &mut SeededRandom) {
+    let home = HOMES[usize::try_from(dice.below(2)).expect("few")];
+    let first = dice.below(KEYS);
+    let count = if dice.below(3) == 0 { 1 + dice.below(150) } else { 1 };
+    let keys: Vec<_> = (first..KEYS.min(first + count)).map(|number| key(home, number)).collect();
+    let mut batch = Batch::new();
+    match dice.below(10) {
+        0 => {
+            let end = key(home, KEYS.min(first + count));
+            batch.delete_range(TABLE, &keys[0], &end);
+            keys.iter().for_each(|key| drop(model.remove(key)));
+        }
+        1..=4 => {
+            let value = dice.below(1 << 20).to_be_bytes();
+            for key in keys {
+                batch.put(TABLE, &key, &value);
+                model.insert(key, value.to_vec());
+            }
+        }
+        _ => {
+            for key in keys {
+                batch.delete(TABLE, &key);
+                model.remove(&key);
+            }
+        }
+    }
+    rocks.write(&batch).expect("written");
+    if dice.below(400) == 0 {
+        rocks.flush().expect("flushed");
+    }
+}
+
+/// Chooses what a scan reads.
+fn way(dice: &mut SeededRandom) -> (KeyRange, Direction) {
+    let direction = if dice.below(2) == 0 { Direction::Forward } else { Direction::Backward };
+    let home = HOMES[usize::try_from(dice.below(2)).expect("few")];
+    let range = match dice.below(4) {
+        0 => KeyRange::all(),
+        1 => KeyRange::prefix(&home.to_be_bytes()),
+        _ => {
+            let (first, count) = (dice.below(KEYS), dice.below(KEYS));
+            KeyRange::between(key(home, first), key(home, first + count))
+        }
+    };
+    (range, direction)
+}
+
+#[test]
+fn who_reads_while_others_write_misses_nothing() {
+    let (_folder, rocks) = open();
+    let is_over = AtomicBool::new(false);
+    // Two keys of each writer are there at any time, whoever looks; the writers' keys lie beside each other.
+    (0..4).for_each(|number| put(&rocks, number));
+    let scans = thread::scope(|scope| {
+        let writers = [0, 1].map(|writer| {
+            scope.spawn({
+                let rocks = &rocks;
+                move || wander(rocks, writer)
+            })
+        });
+        let readers = [Direction::Forward, Direction::Backward].map(|direction| {
+            let (rocks, is_over) = (&rocks, &is_over);
+            scope.spawn(move || {
+                let mut scans = 0_u64;
+                while !is_over.load(Ordering::SeqCst) || scans == 0 {
+                    let (found, _) = read_now(rocks, direction);
+                    let evens = found.iter().filter(|number| *number % 2 == 0).count();
+                    assert_eq!((evens, found.len()), (2, 4), "{found:?}");
+                    scans += 1;
+                }
+                scans
+            })
+        });
+        writers.into_iter().for_each(|writer| writer.join().expect("a writer"));
+        is_over.store(true, Ordering::SeqCst);
+        readers.map(|reader| reader.join().expect("a reader"))
+    });
+    assert!(scans.iter().all(|scans| *scans > 0), "{scans:?}");
+}
+
+/// Moves the two keys of a writer, over and over.
+fn wander(rocks: &Rocks, writer: u64) {
+    let dice = SeededRandom::new(writer);
+    let mut places = [writer, writer + 2];
+    for _ in 0..6_000 {
+        let to = dice.below(KEYS / 2) * 2 + writer;
+        if places.contains(&to) {
+            continue;
+        }
+        let from = std::mem::replace(&mut places[usize::try_from(dice.below(2)).expect("few")], to);
+        write(rocks, |batch| {
+            batch.delete(TABLE, &key(7, from));
+            batch.put(TABLE, &key(7, to), b"v");
+        });
+    }
+}
