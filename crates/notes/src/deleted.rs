@@ -174,8 +174,7 @@ impl Writer<'_, '_> {
         let number = self.part.database.number;
         let stored = self.part.stored(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
         let unid = stored.after.unid;
-        let is_taken = self.part.pending.values().any(|other| other.after.unid == unid && other.after.note != note);
-        if is_taken || reading::find(self.store, number, unid)? != Some(note) {
+        if self.part.made(unid).is_some_and(|made| made.note != note) || reading::find(self.store, number, unid)? != Some(note) {
             return Err(Error::Exists { what: format!("note {unid}, which has its place,") });
         }
         let key = keys::deletion(number, note);

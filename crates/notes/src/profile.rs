@@ -111,9 +111,8 @@ impl Writer<'_, '_> {
     /// Finds a profile that is there, also one that this transaction has made.
     fn profile_find(&mut self, name: &str, user: Option<&Name>) -> Result<Option<NoteId>> {
         let unid = unid_of(name, user);
-        let is_it = |header: &crate::note::Header| header.unid == unid && !header.is_stub();
-        if let Some(made) = self.part.pending.values().find(|pending| is_it(&pending.after)) {
-            return Ok(Some(made.after.note));
+        if let Some(made) = self.part.made(unid).filter(|made| !made.is_stub()) {
+            return Ok(Some(made.note));
         }
         let Some(note) = reading::find(self.store, self.part.database.number, unid)? else { return Ok(None) };
         let is_there = self.part.pending(note)?.is_some_and(|pending| pending.after.class == NoteClass::PROFILE);

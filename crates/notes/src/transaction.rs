@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
 use std::sync::{Arc, MutexGuard};
 
-use base::{Modseq, NoteId, Timestamp, ViewId};
+use base::{Modseq, NoteId, Timestamp, Unid, ViewId};
 use store::blob::BlobWriter;
 use store::{Batch, Table, Ticket};
 
@@ -118,6 +118,8 @@ pub(crate) struct Part<'t> {
     pub(crate) now: Timestamp,
     pub(crate) modseq: Modseq,
     pub(crate) pending: HashMap<NoteId, Pending>,
+    /// The notes that this transaction makes, by their UNIDs.
+    made: HashMap<Unid, NoteId>,
     pub(crate) folders: HashMap<ViewId, OpenFolder<'t>>,
     /// The changes of notes, once they are in the batch.
     changed: Vec<RecentChange>,
@@ -193,6 +195,7 @@ impl<'t> Part<'t> {
             now: database.clock.now(),
             modseq: counters.modseq.next(),
             pending: HashMap::new(),
+            made: HashMap::new(),
             folders: HashMap::new(),
             changed: Vec::new(),
             replaced: HashMap::new(),
@@ -206,6 +209,17 @@ impl<'t> Part<'t> {
             unread: HashMap::new(),
             is_spoiled: false,
         }
+    }
+
+    /// Takes in a note that this transaction makes.
+    pub(crate) fn add(&mut self, made: Header) {
+        self.made.insert(made.unid, made.note);
+        self.pending.insert(made.note, Pending { before: None, after: made });
+    }
+
+    /// Gives the header of the note of that UNID if this transaction makes it.
+    pub(crate) fn made(&self, unid: Unid) -> Option<&Header> {
+        self.pending.get(self.made.get(&unid)?).map(|pending| &pending.after)
     }
 
     /// Tells whether there is something to commit.

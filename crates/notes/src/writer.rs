@@ -122,7 +122,7 @@ impl Writer<'_, '_> {
         if note.0 & INDEX_BIT != 0 {
             return Err(Error::Limit { what: "notes that a database ever had", max: INDEX_BIT as usize });
         }
-        if let Some(unid) = new.unid.filter(|unid| self.made_here(*unid).is_some()) {
+        if let Some(unid) = new.unid.filter(|unid| self.part.made(*unid).is_some()) {
             return Err(Error::Exists { what: format!("note {unid}") });
         }
         let unid = new.unid.unwrap_or_else(|| Unid::generate(self.part.database.random.as_ref()));
@@ -165,7 +165,7 @@ impl Writer<'_, '_> {
         counters.next_note = note.next();
         counters.notes += 1;
         counters.bytes += header.size;
-        self.part.pending.insert(note, Pending { before: None, after: header });
+        self.part.add(header);
         Ok(note)
     }
 
@@ -453,16 +453,10 @@ impl Writer<'_, '_> {
                 Some(note) => {
                     reading::load_header(self.store, self.part.database, note)?.and_then(|header| header.parent)
                 }
-                None => self.made_here(unid).and_then(|header| header.parent),
+                None => self.part.made(unid).and_then(|header| header.parent),
             };
         }
         Err(Error::Limit { what: "levels of responses", max: RESPONSE_DEPTH_MAX })
-    }
-
-    /// Gives the header of the note of that UNID if this transaction makes it.
-    fn made_here(&self, unid: Unid) -> Option<&Header> {
-        let made = self.part.pending.values().filter(|pending| pending.before.is_none());
-        made.map(|pending| &pending.after).find(|header| header.unid == unid)
     }
 
     /// A note that comes back under the UNID of a stub continues its sequence numbers.
