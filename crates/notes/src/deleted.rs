@@ -174,7 +174,9 @@ impl Writer<'_, '_> {
         let number = self.part.database.number;
         let stored = self.part.stored(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
         let unid = stored.after.unid;
-        if self.part.made(unid).is_some_and(|made| made.note != note) || reading::find(self.store, number, unid)? != Some(note) {
+        if self.part.made(unid).is_some_and(|made| made.note != note)
+            || reading::find(self.store, number, unid)? != Some(note)
+        {
             return Err(Error::Exists { what: format!("note {unid}, which has its place,") });
         }
         let key = keys::deletion(number, note);
