@@ -3,6 +3,9 @@
 //! The first group holds for the text of a formula and is checked by the compiler. The second holds for one evaluation; a host may
 //! set the budgets of [`Limits`] lower or higher for each.
 
+/// Most characters of a line of a formula that an error shows.
+pub const EXCERPT_CHARS_MAX: usize = 160;
+
 /// Longest formula, in bytes.
 pub const SOURCE_BYTES_MAX: usize = 64 * 1024;
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::limits::EXCERPT_CHARS_MAX;
+
 /// A piece of a formula, in bytes from its beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Span {
@@ -43,18 +45,27 @@ pub fn place(source: &str, span: Span) -> Place {
     Place { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
 }
 
-/// Shows the line where a span begins, with carets under the span.
+/// Shows the line where a span begins, with carets under the span; of a long line what lies around it.
 #[must_use]
 pub fn excerpt(source: &str, span: Span) -> String {
     let before = before(source, span);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = source[line_start..].lines().next().unwrap_or_default();
-    let indent: String = before[line_start..].chars().map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-    let rest_chars = line.chars().count().saturating_sub(indent.chars().count());
+    let column = before[line_start..].chars().count();
+    let hidden =
+        if line.chars().nth(EXCERPT_CHARS_MAX).is_some() { column.saturating_sub(EXCERPT_CHARS_MAX / 2) } else { 0 };
+    let mut rest = line.chars().skip(hidden);
+    let mut shown = String::from(if hidden > 0 { "…" } else { "" });
+    shown.extend(rest.by_ref().take(EXCERPT_CHARS_MAX));
+    let shown_chars = shown.chars().count();
+    if rest.next().is_some() {
+        shown.push('…');
+    }
+    let indent = column - hidden + usize::from(hidden > 0);
+    let blanks: String = shown.chars().take(indent).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
     let end = floor(source, span.end as usize).max(before.len());
-    let width = source[before.len()..end].chars().count().min(rest_chars).max(1);
-    let mut shown = String::with_capacity(2 * line.len() + width + 2);
-    let _ = write!(shown, "{line}\n{indent}{}", "^".repeat(width));
+    let width = source[before.len()..end].chars().count().min(shown_chars.saturating_sub(indent)).max(1);
+    let _ = write!(shown, "\n{blanks}{}", "^".repeat(width));
     shown
 }
 
@@ -69,4 +80,30 @@ fn floor(source: &str, position: usize) -> usize {
         position -= 1;
     }
     position
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn carets_stand_under_what_is_meant() {
+        assert_eq!(excerpt("SELECT (", Span::new(8, 8)), "SELECT (\n        ^");
+        assert_eq!(excerpt("a := 1;\n\tzörk + b;", Span::new(9, 14)), "\tzörk + b;\n\t^^^^");
+        assert_eq!(excerpt("a +\nb", Span::new(0, 5)), "a +\n^^^", "of the first line only");
+        assert_eq!(excerpt("", Span::default()), "\n^");
+    }
+
+    #[test]
+    fn of_a_long_line_its_surroundings_are_shown() {
+        let long = format!("{}zörk{}", "é".repeat(30_000), "ü".repeat(30_000));
+        let shown = excerpt(&long, Span::new(60_000, 60_005));
+        let half = EXCERPT_CHARS_MAX / 2;
+        let expected = format!("…{}zörk{}…\n {}^^^^", "é".repeat(half), "ü".repeat(half - 4), " ".repeat(half));
+        assert_eq!(shown, expected);
+        let at_the_end = excerpt(&long, Span::new(long.len(), long.len()));
+        assert_eq!(at_the_end, format!("…{}\n {}^", "ü".repeat(half), " ".repeat(half)));
+        let whole = excerpt(&long, Span::new(0, long.len()));
+        assert_eq!(whole, format!("{}…\n{}", "é".repeat(EXCERPT_CHARS_MAX), "^".repeat(EXCERPT_CHARS_MAX)));
+    }
 }

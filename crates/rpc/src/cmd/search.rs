@@ -69,7 +69,7 @@ impl Search {
             selection: selection.map_err(|error| Error::Formula {
                 what: "formula",
                 place: error.place,
-                text: error.to_string(),
+                text: error.render(&request.formula),
             })?,
             classes,
             since: Timestamp(request.since_us),

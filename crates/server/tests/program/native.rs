@@ -213,8 +213,13 @@ fn what_is_not_the_protocol_ends_the_connection_and_nothing_else() {
         let formula = v1::SearchNotesRequest { database: mail(), formula: "SELECT (".to_owned(), ..Default::default() };
         let status = client.notes().search_notes(formula).await.expect_err("refused");
         assert_eq!((client::reason(&status).as_str(), status.code()), ("formula", Code::InvalidArgument));
+        assert!(status.message().ends_with("SELECT (\n        ^"), "people see it: {}", status.message());
         let place = client::formula_place(&status).expect("programs can show it");
         assert_eq!((place.what.as_str(), place.line, place.column), ("formula", 1, 9));
+        let formula = format!("SELECT \"{}\" (", "é".repeat(30_000));
+        let long = v1::SearchNotesRequest { database: mail(), formula, ..Default::default() };
+        let status = client.notes().search_notes(long).await.expect_err("refused");
+        assert_eq!(client::formula_place(&status).expect("the answer fits its header").column, 30_011, "{status:?}");
         // More calls at a time than one connection may have wait for each other, and all are answered.
         let calls: Vec<_> = (0..200)
             .map(|_| {
