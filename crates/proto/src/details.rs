@@ -1,6 +1,8 @@
 //! Error details as gRPC carries them: a `google.rpc.Status` in the trailer `grpc-status-details-bin`, with one
 //! [`ErrorDetail`] in it. The two foreign messages are small and frozen, so they are written down here.
 
+use std::borrow::Cow;
+
 use prost::Message;
 use tonic::{Code, Status};
 
@@ -8,6 +10,9 @@ use crate::v1::ErrorDetail;
 
 /// The type of [`ErrorDetail`] within the envelope.
 const TYPE_URL: &str = "type.googleapis.com/doublet.v1.ErrorDetail";
+
+/// Longest message of a failed call. It travels twice in the trailers, once with three bytes for each that is not ASCII, and clients take 16 KiB of these.
+const MESSAGE_BYTES_MAX: usize = 2 << 10;
 
 /// `google.rpc.Status`.
 #[derive(Clone, PartialEq, Message)]
@@ -29,12 +34,21 @@ struct Any {
     value: Vec<u8>,
 }
 
-/// Makes the status of a failed call.
+/// Makes the status of a failed call. A message that would be too long for the trailers is cut.
 #[must_use]
 pub fn status(code: Code, message: &str, detail: &ErrorDetail) -> Status {
+    let message = &shortened(message);
     let details = vec![Any { type_url: TYPE_URL.to_owned(), value: detail.encode_to_vec() }];
-    let envelope = Envelope { code: code as i32, message: message.to_owned(), details };
-    Status::with_details(code, message, envelope.encode_to_vec().into())
+    let envelope = Envelope { code: code as i32, message: message.clone().into_owned(), details };
+    Status::with_details(code, message.as_ref(), envelope.encode_to_vec().into())
+}
+
+fn shortened(message: &str) -> Cow<'_, str> {
+    if message.len() <= MESSAGE_BYTES_MAX {
+        return Cow::Borrowed(message);
+    }
+    let end = (0..=MESSAGE_BYTES_MAX - '…'.len_utf8()).rev().find(|at| message.is_char_boundary(*at));
+    Cow::Owned(format!("{}…", &message[..end.unwrap_or(0)]))
 }
 
 /// Reads the detail of a failed call; none where there is none or it cannot be read.
@@ -54,6 +68,13 @@ mod tests {
         let sent = ErrorDetail { reason: "not-found".to_owned(), detail: None };
         let failed = status(Code::NotFound, "there is none", &sent);
         assert_eq!(detail(&failed), Some(sent));
+        let long = status(Code::NotFound, &"é".repeat(40_000), &ErrorDetail::default());
+        assert!(
+            (MESSAGE_BYTES_MAX - 3..=MESSAGE_BYTES_MAX).contains(&long.message().len()),
+            "{}",
+            long.message().len()
+        );
+        assert!(long.message().ends_with("é…"));
         assert_eq!(detail(&Status::not_found("bare")), None);
         assert_eq!(detail(&Status::with_details(Code::Internal, "broken", vec![0xff; 9].into())), None);
     }
