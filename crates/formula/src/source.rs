@@ -63,23 +63,14 @@ pub fn excerpt(source: &str, span: Span) -> String {
     }
     let indent = column - hidden + usize::from(hidden > 0);
     let blanks: String = shown.chars().take(indent).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
-    let end = floor(source, span.end as usize).max(before.len());
+    let end = source.floor_char_boundary(span.end as usize).max(before.len());
     let width = source[before.len()..end].chars().count().min(shown_chars.saturating_sub(indent)).max(1);
     let _ = write!(shown, "\n{blanks}{}", "^".repeat(width));
     shown
 }
 
 fn before(source: &str, span: Span) -> &str {
-    &source[..floor(source, span.start as usize)]
-}
-
-/// Gives the last character boundary at or before a position.
-fn floor(source: &str, position: usize) -> usize {
-    let mut position = position.min(source.len());
-    while !source.is_char_boundary(position) {
-        position -= 1;
-    }
-    position
+    &source[..source.floor_char_boundary(span.start as usize)]
 }
 
 #[cfg(test)]

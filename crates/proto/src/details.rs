@@ -47,8 +47,8 @@ fn shortened(message: &str) -> Cow<'_, str> {
     if message.len() <= MESSAGE_BYTES_MAX {
         return Cow::Borrowed(message);
     }
-    let end = (0..=MESSAGE_BYTES_MAX - '…'.len_utf8()).rev().find(|at| message.is_char_boundary(*at));
-    Cow::Owned(format!("{}…", &message[..end.unwrap_or(0)]))
+    let end = message.floor_char_boundary(MESSAGE_BYTES_MAX - '…'.len_utf8());
+    Cow::Owned(format!("{}…", &message[..end]))
 }
 
 /// Reads the detail of a failed call; none where there is none or it cannot be read.

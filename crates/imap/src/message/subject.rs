@@ -25,11 +25,7 @@ impl BaseSubject {
         let decoded = header::decoded(value);
         let words: Vec<&str> = decoded.split([' ', '\t', '\r', '\n']).filter(|word| !word.is_empty()).collect();
         let mut text = words.join(" ");
-        let mut end = text.len().min(SUBJECT_BYTES_MAX);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
+        text.truncate(text.floor_char_boundary(SUBJECT_BYTES_MAX));
         let (base, is_reply) = reduce(&text);
         Self { text: fold(base), is_reply }
     }

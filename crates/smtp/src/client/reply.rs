@@ -85,8 +85,7 @@ impl fmt::Display for Reply {
     /// Writes the reply in one line, shortened, for reports and logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.lines.join(" ");
-        let end = (0..=REPLY_TEXT_BYTES_MAX.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
-        write!(f, "{} {}", self.code, text.get(..end).unwrap_or_default())
+        write!(f, "{} {}", self.code, &text[..text.floor_char_boundary(REPLY_TEXT_BYTES_MAX)])
     }
 }
 
