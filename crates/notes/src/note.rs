@@ -178,6 +178,31 @@ const HEADER_VERSION: u8 = 1;
 /// In the flags of a stored header: the growth follows the size. No flag of the header that is read.
 const GROWTH_BIT: u16 = 0x0010;
 
+#[cfg(test)]
+impl Header {
+    /// Makes a header for tests: of a document of that number, whose UNID repeats it, with nothing else to say.
+    pub(crate) fn of_test_document(number: u32) -> Self {
+        Self {
+            note: NoteId(number),
+            unid: Unid([number as u8; 16]),
+            class: NoteClass::DOCUMENT,
+            flags: NoteFlags::default(),
+            sequence: 1,
+            sequence_time: Timestamp(0),
+            created: Timestamp(0),
+            modified: Timestamp(0),
+            modseq: Modseq(1),
+            parent: None,
+            received: Timestamp(0),
+            size: 0,
+            crlf_growth: 0,
+            marks: Marks::NONE,
+            keywords: Vec::new(),
+            folders: Vec::new(),
+        }
+    }
+}
+
 impl Header {
     /// Tells whether this is a deletion stub, also one that has kept its contents.
     #[must_use]

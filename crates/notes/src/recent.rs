@@ -143,10 +143,7 @@ fn bytes_of(change: &RecentChange) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use base::{Timestamp, Unid};
-
     use super::*;
-    use crate::note::{Marks, NoteClass, NoteFlags};
 
     fn change(modseq: u64, note: u32, before: Option<Before>) -> RecentChange {
         RecentChange { modseq: Modseq(modseq), note: NoteId(note), before: before.map(Arc::new) }
@@ -157,29 +154,8 @@ mod tests {
         changes.map(|changes| changes.iter().map(tell).collect())
     }
 
-    fn header() -> Header {
-        Header {
-            note: NoteId(3),
-            unid: Unid([7; 16]),
-            class: NoteClass::DOCUMENT,
-            flags: NoteFlags::default(),
-            sequence: 1,
-            sequence_time: Timestamp(0),
-            created: Timestamp(0),
-            modified: Timestamp(0),
-            modseq: Modseq(1),
-            parent: None,
-            received: Timestamp(0),
-            size: 0,
-            crlf_growth: 0,
-            marks: Marks::NONE,
-            keywords: Vec::new(),
-            folders: Vec::new(),
-        }
-    }
-
     fn version(bytes: usize) -> Before {
-        Before::version(header(), &[Item::text("Subject", "x".repeat(bytes))])
+        Before::version(Header::of_test_document(3), &[Item::text("Subject", "x".repeat(bytes))])
     }
 
     #[test]
@@ -229,7 +205,9 @@ mod tests {
     #[test]
     fn a_version_says_what_the_note_said() {
         let items = [Item::text("Subject", "Plan"), Item::text("Form", "Memo")];
-        let Before::Version(version) = Before::version(header(), &items) else { panic!("a version") };
+        let Before::Version(version) = Before::version(Header::of_test_document(3), &items) else {
+            panic!("a version")
+        };
         let subject = version.subject();
         assert_eq!((subject.header.note, subject.items.len()), (NoteId(3), 2));
         assert_eq!(subject.items[0].to_item(), items[0]);

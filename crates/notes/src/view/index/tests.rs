@@ -4,7 +4,6 @@ use base::Timestamp;
 
 use super::*;
 use crate::item::{Item, Value};
-use crate::note::Marks;
 use crate::view::question::Compiled;
 use crate::view::record::ROW_RULES;
 use crate::view::sort_key::Order;
@@ -14,22 +13,11 @@ const TEXTS: [&str; 12] =
 
 fn header(number: u32) -> Header {
     Header {
-        note: NoteId(number),
-        unid: Unid([number as u8; 16]),
-        class: NoteClass::DOCUMENT,
-        flags: NoteFlags::default(),
         sequence: number,
         sequence_time: Timestamp::from_seconds(1_600_000_000),
         created: Timestamp::from_seconds(1_500_000_000),
-        modified: Timestamp(0),
-        modseq: Modseq(1),
-        parent: None,
-        received: Timestamp(0),
         size: 1_000,
-        crlf_growth: 0,
-        marks: Marks::NONE,
-        keywords: Vec::new(),
-        folders: Vec::new(),
+        ..Header::of_test_document(number)
     }
 }
 
