@@ -11,6 +11,7 @@
 //!
 //! Design notes, the access control list and profile documents are always deleted for good.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use base::codec::{Decoder, Encoder, Truncated};
@@ -205,7 +206,7 @@ impl Writer<'_, '_> {
     }
 
     /// Gives the summary of a note that the caller may delete.
-    fn deletable(&mut self, note: NoteId) -> Result<Option<Summary>> {
+    fn deletable(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let Some(summary) = self.visible(note)? else { return Ok(None) };
         let class = self.require(note)?.after.class;
         if class == NoteClass::VIEW && self.is_own(&summary.items) {
@@ -219,15 +220,14 @@ impl Writer<'_, '_> {
     }
 
     /// Gives the summary of a document that is deleted and that the caller might see.
-    fn deleted(&mut self, note: NoteId) -> Result<Option<Summary>> {
-        let database = self.part.database;
+    fn deleted(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
+        let summary = self.part.stored_summary(note)?;
         let found = self.part.stored(note)?.map(|pending| &pending.after);
         let Some(flags) = found.filter(|header| header.is_soft_deleted()).map(|header| header.flags) else {
             self.forget_untouched(note);
             return Ok(None);
         };
-        let summary = reading::load_summary(self.store, database, note)?;
-        let summary = summary.ok_or_else(|| reading::damaged_note(database, note, "summary"))?;
+        let summary = summary.ok_or_else(|| reading::damaged_note(self.part.database, note, "summary"))?;
         let is_seen = self.part.grant.may_see(flags, &summary.items);
         if !is_seen {
             self.forget_untouched(note);

@@ -58,7 +58,7 @@ impl Reading<'_> {
 
 impl Writer<'_, '_> {
     /// Gives a profile as it was before this transaction.
-    pub fn profile(&self, name: &str, user: Option<&Name>) -> Result<Option<Note>> {
+    pub fn profile(&mut self, name: &str, user: Option<&Name>) -> Result<Option<Note>> {
         let found = reading::find(self.store, self.part.database.number, unid_of(name, user))?;
         let Some(note) = found else { return Ok(None) };
         Ok(self.note(note)?.filter(|note| note.header.class == NoteClass::PROFILE))

@@ -48,12 +48,11 @@ pub struct Reading<'d> {
     last: Mutex<Option<Looked>>,
 }
 
-/// What a look at a note's header has shown.
-#[derive(Clone, Copy)]
+/// What a look at a note has shown. Most replies ask several times for the same one.
+#[derive(Clone)]
 struct Looked {
-    note: NoteId,
+    header: Arc<Header>,
     is_hidden: bool,
-    is_stub: bool,
 }
 
 impl<'d> Reading<'d> {
@@ -97,19 +96,13 @@ impl<'d> Reading<'d> {
 
     /// Gives a note's header, also that of a stub; nothing when the note is hidden from the reader.
     pub fn header(&self, note: NoteId) -> Result<Option<Header>> {
-        let header = load_header(&self.snapshot, self.database, note)?;
-        match header {
-            Some(header) if self.hides(&header)? => Ok(None),
-            other => Ok(other),
-        }
+        let looked = self.look(note)?.filter(|looked| !looked.is_hidden);
+        Ok(looked.map(|looked| Header::clone(&looked.header)))
     }
 
     /// Gives a note's summary record.
     pub fn summary(&self, note: NoteId) -> Result<Option<Summary>> {
-        match self.header(note)? {
-            Some(header) if !header.is_stub() => self.load_summary(note).map(Some),
-            _ => Ok(None),
-        }
+        if self.shows_contents(note)? { self.load_summary(note).map(Some) } else { Ok(None) }
     }
 
     /// Gives a whole note.
@@ -275,10 +268,7 @@ impl<'d> Reading<'d> {
 
     /// Tells whether Readers items hide the note with this header.
     fn hides(&self, header: &Header) -> Result<bool> {
-        let is_hidden = is_hidden(&self.snapshot, self.database, &self.grant, header)?;
-        let looked = Looked { note: header.note, is_hidden, is_stub: header.is_stub() };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(looked);
-        Ok(is_hidden)
+        is_hidden(&self.snapshot, self.database, &self.grant, header)
     }
 
     fn is_hidden(&self, note: NoteId) -> Result<bool> {
@@ -290,17 +280,18 @@ impl<'d> Reading<'d> {
 
     /// Tells whether the contents of a note are there for the reader: those of a deleted one are not, though they may be kept.
     pub(crate) fn shows_contents(&self, note: NoteId) -> Result<bool> {
-        Ok(self.look(note)?.is_some_and(|looked| !looked.is_hidden && !looked.is_stub))
+        Ok(self.look(note)?.is_some_and(|looked| !looked.is_hidden && !looked.header.is_stub()))
     }
 
     fn look(&self, note: NoteId) -> Result<Option<Looked>> {
-        let known = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.is_some_and(|last| last.note == note) {
-            return Ok(known);
+        let known = self.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(known) = known.filter(|last| last.header.note == note) {
+            return Ok(Some(known));
         }
         let Some(header) = load_header(&self.snapshot, self.database, note)? else { return Ok(None) };
-        let is_hidden = self.hides(&header)?;
-        Ok(Some(Looked { note, is_hidden, is_stub: header.is_stub() }))
+        let looked = Looked { is_hidden: self.hides(&header)?, header: Arc::new(header) };
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(looked.clone());
+        Ok(Some(looked))
     }
 
     /// Tells whether a note refers to a blob. The table of references knows that without a look at the note, but the note is right.
@@ -403,6 +394,21 @@ pub(crate) fn load_header(reader: &dyn Read, database: &Database, note: NoteId) 
 pub(crate) fn load_summary(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Summary>> {
     let Some(value) = load_summary_bytes(reader, database, note)? else { return Ok(None) };
     Summary::decode(&value).map(Some).map_err(|_| damaged_note(database, note, "summary"))
+}
+
+/// Gives header and summary of a note, which lie side by side, with one look-up.
+pub(crate) fn load_header_and_summary(
+    reader: &dyn Read,
+    database: &Database,
+    note: NoteId,
+) -> Result<(Option<Header>, Option<Summary>)> {
+    let [header, summary] = [Part::Header, Part::Summary].map(|part| keys::summary(database.number, note, part));
+    let found = reader.multi_get(Table::Summary, &[&header, &summary])?;
+    let [header, summary] = <[_; 2]>::try_from(found).expect("a value for each key");
+    let header = header.map(|value| Header::decode(note, &value)).transpose();
+    let summary = summary.map(|value| Summary::decode(&value)).transpose();
+    let header = header.map_err(|_| damaged_note(database, note, "header"))?;
+    Ok((header, summary.map_err(|_| damaged_note(database, note, "summary"))?))
 }
 
 /// Gives a summary record as it is stored, for those who read it without copying its texts.

@@ -14,7 +14,7 @@ use std::sync::{Arc, MutexGuard};
 
 use base::{Modseq, NoteId, Timestamp, Unid, ViewId};
 use store::blob::BlobWriter;
-use store::{Batch, Table, Ticket};
+use store::{Batch, Read, Table, Ticket};
 
 use crate::access::{Access, Grant, level};
 use crate::acl::Acl;
@@ -138,10 +138,20 @@ pub(crate) struct Part<'t> {
     pub(crate) rewrites: bool,
     /// Of the notes whose contents this transaction has written, where these lie: the store does not know yet. Without the items.
     pub(crate) written: HashMap<NoteId, Summary>,
+    /// The note that was asked for last, as it is stored: who saves a note asks for it several times.
+    looked: Option<Looked>,
     /// Blocks of unread marks that this transaction has written.
     pub(crate) unread: HashMap<Vec<u8>, Vec<u8>>,
     /// A change failed half-way: what it has written until then must not be stored.
     pub(crate) is_spoiled: bool,
+}
+
+/// A note as it is stored.
+struct Looked {
+    note: NoteId,
+    header: Option<Header>,
+    /// The outer `None`: nobody has asked for it.
+    summary: Option<Option<Arc<Summary>>>,
 }
 
 /// A note whose header changes.
@@ -206,6 +216,7 @@ impl<'t> Part<'t> {
             touched: false,
             rewrites: false,
             written: HashMap::new(),
+            looked: None,
             unread: HashMap::new(),
             is_spoiled: false,
         }
@@ -234,26 +245,48 @@ impl<'t> Part<'t> {
 
     /// Gives a note's header for changing; nothing when there is no such note or only a stub.
     pub(crate) fn pending(&mut self, note: NoteId) -> Result<Option<&mut Pending>> {
-        match self.pending.entry(note) {
-            MapEntry::Occupied(known) => Ok(Some(known.into_mut()).filter(|pending| !pending.after.is_stub())),
-            MapEntry::Vacant(vacant) => {
-                let header = reading::load_header(self.database.store.as_ref(), self.database, note)?;
-                let Some(header) = header.filter(|header| !header.is_stub()) else { return Ok(None) };
-                Ok(Some(vacant.insert(Pending { before: Some(header.clone()), after: header })))
-            }
+        if !self.pending.contains_key(&note) {
+            let header = self.stored_header(note)?.filter(|header| !header.is_stub());
+            let Some(header) = header else { return Ok(None) };
+            self.pending.insert(note, Pending { before: Some(header.clone()), after: header });
         }
+        Ok(self.pending.get_mut(&note).filter(|pending| !pending.after.is_stub()))
     }
 
     /// Gives a note's header for changing, also that of a stub.
     pub(crate) fn stored(&mut self, note: NoteId) -> Result<Option<&mut Pending>> {
-        match self.pending.entry(note) {
-            MapEntry::Occupied(known) => Ok(Some(known.into_mut())),
-            MapEntry::Vacant(vacant) => {
-                let header = reading::load_header(self.database.store.as_ref(), self.database, note)?;
-                let Some(header) = header else { return Ok(None) };
-                Ok(Some(vacant.insert(Pending { before: Some(header.clone()), after: header })))
-            }
+        if !self.pending.contains_key(&note) {
+            let Some(header) = self.stored_header(note)? else { return Ok(None) };
+            self.pending.insert(note, Pending { before: Some(header.clone()), after: header });
         }
+        Ok(self.pending.get_mut(&note))
+    }
+
+    /// Gives the header of a note as the last transaction left it.
+    pub(crate) fn stored_header(&mut self, note: NoteId) -> Result<Option<Header>> {
+        if let Some(looked) = self.looked.as_ref().filter(|looked| looked.note == note) {
+            return Ok(looked.header.clone());
+        }
+        let header = reading::load_header(self.database.store.as_ref(), self.database, note)?;
+        self.looked = Some(Looked { note, header: header.clone(), summary: None });
+        Ok(header)
+    }
+
+    /// Gives the summary of a note as the last transaction left it. Header and summary are read at once, where neither was asked for.
+    pub(crate) fn stored_summary(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
+        let store: &dyn Read = self.database.store.as_ref();
+        let (header, summary) = match self.looked.take_if(|looked| looked.note == note) {
+            Some(Looked { header, summary: Some(summary), .. }) => (header, summary),
+            Some(Looked { header, summary: None, .. }) => {
+                (header, reading::load_summary(store, self.database, note)?.map(Arc::new))
+            }
+            None => {
+                let (header, summary) = reading::load_header_and_summary(store, self.database, note)?;
+                (header, summary.map(Arc::new))
+            }
+        };
+        self.looked = Some(Looked { note, header, summary: Some(summary.clone()) });
+        Ok(summary)
     }
 
     /// Gives a folder's index for changing.

@@ -170,22 +170,22 @@ impl Writer<'_, '_> {
     }
 
     /// Reads a note as the last transaction left it.
-    pub fn note(&self, note: NoteId) -> Result<Option<Note>> {
+    pub fn note(&mut self, note: NoteId) -> Result<Option<Note>> {
         if !self.part.grant.flags().has(AclFlags::PUBLIC_READER) {
             self.require_level(AclLevel::Reader)?;
         }
         let (reader, database) = (self.store, self.part.database);
-        let header = reading::load_header(reader, database, note)?;
-        let Some(header) = header.filter(|header| !header.is_stub()) else { return Ok(None) };
-        let Some(summary) = reading::load_summary(reader, database, note)? else { return Ok(None) };
+        let summary = self.part.stored_summary(note)?;
+        let header = self.part.stored_header(note)?.filter(|header| !header.is_stub());
+        let (Some(header), Some(summary)) = (header, summary) else { return Ok(None) };
         if !self.part.grant.may_see(header.flags, &summary.items) {
             return Ok(None);
         }
-        let mut items = summary.items;
+        let mut items = summary.items.clone();
         for body in &summary.body {
             items.extend(reading::load_body(reader, database, note, body.ordinal)?);
         }
-        Ok(Some(Note { header, items, blobs: summary.blobs }))
+        Ok(Some(Note { header, items, blobs: summary.blobs.clone() }))
     }
 
     /// Replaces the items of a note, unless somebody saved it since the caller read sequence number `expected`.
@@ -254,7 +254,8 @@ impl Writer<'_, '_> {
     pub fn folder_add(&mut self, note: NoteId, folder: ViewId) -> Result<Uid> {
         self.require_filing(folder)?;
         self.require_known(folder)?;
-        if self.visible(note)?.is_none() {
+        if !self.is_visible(note)? {
+            self.forget_untouched(note);
             return Err(Error::not_found(format!("note {note}")));
         }
         if let Some(uid) = self.require(note)?.after.uid_in(folder) {
@@ -270,7 +271,8 @@ impl Writer<'_, '_> {
     /// Takes a note out of a folder; the note lives on. Tells whether it was there.
     pub fn folder_remove(&mut self, note: NoteId, folder: ViewId) -> Result<bool> {
         self.require_filing(folder)?;
-        if self.visible(note)?.is_none() || self.is_unknown(folder)? {
+        if !self.is_visible(note)? || self.is_unknown(folder)? {
+            self.forget_untouched(note);
             return Ok(false);
         }
         let header = &mut self.require(note)?.after;
@@ -356,17 +358,14 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Gives the summary of a note that the caller may see. Only notes with Readers items need it read; others come empty
-    /// of items unless `with_items`.
-    pub(crate) fn visible(&mut self, note: NoteId) -> Result<Option<Summary>> {
-        let Some(pending) = self.part.pending(note)? else { return Ok(None) };
-        if pending.before.is_none() {
-            return Ok(Some(Summary::default()));
+    /// Gives the stored summary of a note that the caller may see; that of a new one is empty.
+    pub(crate) fn visible(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
+        let is_new = self.part.pending.get(&note).is_some_and(|pending| pending.before.is_none());
+        let summary = if is_new { Some(Arc::default()) } else { self.part.stored_summary(note)? };
+        if self.part.pending(note)?.is_none() {
+            return Ok(None);
         }
-        let database = self.part.database;
-        let Some(summary) = reading::load_summary(self.store, database, note)? else {
-            return Err(reading::damaged_note(database, note, "summary"));
-        };
+        let summary = summary.ok_or_else(|| reading::damaged_note(self.part.database, note, "summary"))?;
         let flags = self.require(note)?.after.flags;
         Ok(Some(summary).filter(|summary| self.part.grant.may_see(flags, &summary.items)))
     }
@@ -380,7 +379,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    pub(crate) fn editable(&mut self, note: NoteId) -> Result<Summary> {
+    pub(crate) fn editable(&mut self, note: NoteId) -> Result<Arc<Summary>> {
         let summary = self.visible(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
         let (class, flags) = (self.require(note)?.after.class, self.require(note)?.after.flags);
         if class == NoteClass::VIEW && self.is_own(&summary.items) {

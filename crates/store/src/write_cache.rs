@@ -109,6 +109,16 @@ impl WriteCache {
         Some(value)
     }
 
+    /// Gives the values of several keys, right for one who sees at least the batches up to `at`: those that are not remembered from the engine.
+    fn recall_all(&self, inner: &dyn Read, table: Table, keys: &[&[u8]], at: u64) -> Result<Vec<Option<Vec<u8>>>> {
+        let told: Vec<Option<Option<Vec<u8>>>> = keys.iter().map(|key| self.recall(table, key, at)).collect();
+        let unknown = keys.iter().zip(&told).filter(|(_, told)| told.is_none());
+        let unknown: Vec<&[u8]> = unknown.map(|(key, _)| *key).collect();
+        let found = if unknown.is_empty() { Vec::new() } else { inner.multi_get(table, &unknown)? };
+        let mut found = found.into_iter();
+        Ok(told.into_iter().map(|told| told.unwrap_or_else(|| found.next().expect("a value for each key"))).collect())
+    }
+
     /// Notes that the keys of a batch are about to change.
     fn begin(&self, batch: &Batch, write: u64) {
         self.each_key(batch, |shard, full, _| match shard.find(full) {
@@ -301,7 +311,7 @@ impl Read for WriteCache {
     }
 
     fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.inner.multi_get(table, keys)
+        self.recall_all(self.inner.as_ref(), table, keys, u64::MAX)
     }
 
     fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>> {
@@ -322,7 +332,7 @@ impl Read for Frozen<'_> {
     }
 
     fn multi_get(&self, table: Table, keys: &[&[u8]]) -> Result<Vec<Option<Vec<u8>>>> {
-        self.inner.multi_get(table, keys)
+        self.cache.recall_all(self.inner.as_ref(), table, keys, self.at)
     }
 
     fn scan(&self, table: Table, range: &KeyRange, direction: Direction) -> Result<Box<dyn Cursor + '_>> {

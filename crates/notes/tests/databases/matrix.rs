@@ -537,7 +537,7 @@ const WRITING: &[Row] = &[
 ];
 
 /// The items of the note with another subject; who may change it but not read it there would be wrong.
-fn changed(writer: &Writer<'_, '_>, case: &Case) -> notes::Result<Vec<Item>> {
+fn changed(writer: &mut Writer<'_, '_>, case: &Case) -> notes::Result<Vec<Item>> {
     let note = writer.note(case.note)?.ok_or_else(|| notes::Error::not_found("note"))?;
     let others = note.items.into_iter().filter(|item| !item.is_named("Subject"));
     Ok(others.chain([Item::text("Subject", "y")]).collect())

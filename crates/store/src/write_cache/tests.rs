@@ -7,6 +7,7 @@ use base::Random;
 use base::sim::SeededRandom;
 
 use super::*;
+use crate::engine::tests::scan_all;
 use crate::memory::Memory;
 
 fn cache() -> (Arc<Memory>, WriteCache) {
@@ -174,22 +175,28 @@ fn answers_are_those_of_the_engine() {
                 }
                 _ => put(&cache, Table::Summary, &key(), &step.to_be_bytes()),
             }
-            for number in 0..20 {
-                let key = [b'k', number];
-                assert_eq!(get(&cache, &key), get(cache.inner.as_ref(), &key), "seed {seed}");
-                for snapshot in &snapshots {
-                    let scanned = crate::engine::tests::scan_all(
-                        snapshot.as_ref(),
-                        Table::Summary,
-                        &KeyRange::prefix(&key),
-                        Direction::Forward,
-                    );
-                    let scanned = scanned.into_iter().next().map(|(_, value)| value);
-                    assert_eq!(get(snapshot.as_ref(), &key), scanned, "seed {seed}");
-                }
+            let keys: Vec<[u8; 2]> = (0..20).map(|number| [b'k', number]).collect();
+            let stored = |key: &[u8; 2]| get(cache.inner.as_ref(), key);
+            check_answers(&cache, &keys, stored, seed);
+            for snapshot in &snapshots {
+                let scan = |key: &[u8; 2]| {
+                    let range = KeyRange::prefix(key);
+                    let scanned = scan_all(snapshot.as_ref(), Table::Summary, &range, Direction::Forward);
+                    scanned.into_iter().next().map(|(_, value)| value)
+                };
+                check_answers(snapshot.as_ref(), &keys, scan, seed);
             }
         }
     }
+}
+
+/// Asks for the keys one by one and all at once.
+fn check_answers(reader: &dyn Read, keys: &[[u8; 2]], expected: impl Fn(&[u8; 2]) -> Option<Vec<u8>>, seed: u64) {
+    let expected: Vec<_> = keys.iter().map(expected).collect();
+    let single: Vec<_> = keys.iter().map(|key| get(reader, key)).collect();
+    assert_eq!(single, expected, "seed {seed}");
+    let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
+    assert_eq!(reader.multi_get(Table::Summary, &keys).expect("sound"), expected, "seed {seed}");
 }
 
 /// Each writer gives its two keys the same rising value; whoever reads sees them equal, and never one that is older than what was written
