@@ -622,21 +622,59 @@ fn main_rows(design: &ViewDesign, keys: &Keys, note: NoteId, row: &Arc<DocumentR
 struct OrderUpdate<'u> {
     keys: &'u Keys,
     summing: &'u [usize],
+    store: &'u dyn Read,
     rows: collection::Writer<'u>,
-    categories: collection::Writer<'u>,
-    /// Records of categories by their keys, and whether they were there before.
-    tallies: HashMap<Vec<u8>, (Tally, bool)>,
+    /// The records of categories. Most documents that change stay in their categories, and these are not looked at.
+    categories: Option<collection::Writer<'u>>,
+    categories_id: CollectionId,
+    /// Records of categories by their keys.
+    tallies: HashMap<Vec<u8>, TallyChange>,
     /// How the rows changed, for those who watch.
     changes: Option<Vec<RowChange>>,
+}
+
+/// How a record of a category changes.
+#[derive(Default)]
+struct TallyChange {
+    /// The record, and whether it was there before; nothing while nobody needed it.
+    loaded: Option<(Tally, bool)>,
+    /// The last change, which the next one may undo: a document that stays in its category is taken out and put back.
+    last: Option<Counted>,
+}
+
+/// A row that is counted in a category, or was.
+#[derive(PartialEq)]
+struct Counted {
+    /// It is counted from now on, and not any more otherwise.
+    comes: bool,
+    spelling: Option<String>,
+    cells: Vec<Cell>,
+}
+
+impl Counted {
+    fn undoes(&self, other: &Self) -> bool {
+        self.comes != other.comes && self.spelling == other.spelling && self.cells == other.cells
+    }
+
+    fn apply(&self, tally: &mut Tally) {
+        let (spelling, cells) = (self.spelling.as_deref(), self.cells.iter().collect::<Vec<_>>());
+        if self.comes { tally.add(spelling, &cells) } else { tally.remove(spelling, &cells) }
+    }
 }
 
 impl<'u> OrderUpdate<'u> {
     fn open(index: &'u Index, collation: usize, store: &'u dyn Read, is_watched: bool) -> Result<Self> {
         let rows = collection::Writer::open(store, index.rows(collation), &RowWeigh)?;
-        let categories = collection::Writer::open(store, index.categories(collation), &CountOnly)?;
-        let keys = &index.collations[collation];
-        let changes = is_watched.then(Vec::new);
-        Ok(Self { keys, summing: &index.summing, rows, categories, tallies: HashMap::new(), changes })
+        Ok(Self {
+            keys: &index.collations[collation],
+            summing: &index.summing,
+            store,
+            rows,
+            categories: None,
+            categories_id: index.categories(collation),
+            tallies: HashMap::new(),
+            changes: is_watched.then(Vec::new),
+        })
     }
 
     /// Writes down how a row changes.
@@ -678,14 +716,14 @@ impl<'u> OrderUpdate<'u> {
             match had.remove(&key) {
                 None => {
                     self.rows.insert(&key, &value)?;
-                    self.count(&key, &row, Tally::add)?;
+                    self.count(&key, &row, true)?;
                     self.note_change(&key, None, Some(Content::Document(row)));
                 }
                 Some(Content::Document(before)) if before.encode() == value => {}
                 Some(before) => {
                     self.rows.put_known(&key, &value, before.weight())?;
                     self.take_out(&key, &before)?;
-                    self.count(&key, &row, Tally::add)?;
+                    self.count(&key, &row, true)?;
                     self.note_change(&key, Some(before), Some(Content::Document(row)));
                 }
             }
@@ -696,57 +734,84 @@ impl<'u> OrderUpdate<'u> {
     /// Takes a row out of its categories and the whole.
     fn take_out(&mut self, key: &[u8], content: &Content) -> Result<()> {
         match content {
-            Content::Document(row) => self.count(key, row, Tally::remove),
+            Content::Document(row) => self.count(key, row, false),
             // Nothing but the number of documents depends on what the row showed.
-            Content::Counted { .. } => {
-                self.tally(vec![0])?.remove(None, &[]);
-                Ok(())
-            }
+            Content::Counted { .. } => self.tally(vec![0], Counted { comes: false, spelling: None, cells: Vec::new() }),
             Content::Category => unreachable!("rows of notes are no categories"),
         }
     }
 
     /// Counts a row in its categories and in the whole, or takes it out.
-    fn count(&mut self, key: &[u8], row: &DocumentRow, change: fn(&mut Tally, Option<&str>, &[&Cell])) -> Result<()> {
+    fn count(&mut self, key: &[u8], row: &DocumentRow, comes: bool) -> Result<()> {
         let (keys, summing) = (self.keys, self.summing);
         each_count(keys, summing, key, row, &mut |record, spelling, cells| {
-            change(self.tally(record)?, spelling, cells);
-            Ok(())
+            let cells = cells.iter().map(|cell| (*cell).clone()).collect();
+            self.tally(record, Counted { comes, spelling: spelling.map(str::to_owned), cells })
         })
     }
 
-    fn tally(&mut self, key: Vec<u8>) -> Result<&mut Tally> {
-        if !self.tallies.contains_key(&key) {
-            let stored = self.categories.find(&key)?;
+    /// Changes a record of a category.
+    fn tally(&mut self, key: Vec<u8>, change: Counted) -> Result<()> {
+        let mut entry = self.tallies.remove(&key).unwrap_or_default();
+        entry.last = match entry.last.take() {
+            Some(last) if change.undoes(&last) => None,
+            Some(last) => {
+                self.apply(&key, &mut entry, &last)?;
+                Some(change)
+            }
+            None => Some(change),
+        };
+        self.tallies.insert(key, entry);
+        Ok(())
+    }
+
+    fn apply(&mut self, key: &[u8], entry: &mut TallyChange, change: &Counted) -> Result<()> {
+        if entry.loaded.is_none() {
+            let stored = self.categories()?.find(key)?;
             let tally = match &stored {
-                Some(value) => Tally::decode(value).map_err(|_| damaged(Table::View, &key))?,
+                Some(value) => Tally::decode(value).map_err(|_| damaged(Table::View, key))?,
                 None => Tally::new(self.summing.len()),
             };
-            self.tallies.insert(key.clone(), (tally, stored.is_some()));
+            entry.loaded = Some((tally, stored.is_some()));
         }
-        Ok(&mut self.tallies.get_mut(&key).expect("it was just put there").0)
+        entry.loaded.iter_mut().for_each(|(tally, _)| change.apply(tally));
+        Ok(())
+    }
+
+    fn categories(&mut self) -> Result<&mut collection::Writer<'u>> {
+        let opened = match self.categories.take() {
+            Some(opened) => opened,
+            None => collection::Writer::open(self.store, self.categories_id, &CountOnly)?,
+        };
+        Ok(self.categories.insert(opened))
     }
 
     /// Writes the records of categories, makes and removes their rows, and puts all of it into the batch; gives how the rows changed.
     fn finish(mut self, batch: &mut Batch) -> Result<Vec<RowChange>> {
-        for (key, (tally, existed)) in std::mem::take(&mut self.tallies) {
+        for (key, mut entry) in std::mem::take(&mut self.tallies) {
+            if let Some(last) = entry.last.take() {
+                self.apply(&key, &mut entry, &last)?;
+            }
+            let Some((tally, existed)) = entry.loaded else { continue };
             let row_key = (key.len() > 1).then(|| [&key[1..], &[0]].concat());
             if tally.is_empty() {
-                self.categories.remove(&key)?;
+                self.categories()?.remove(&key)?;
                 if let Some(row_key) = row_key {
                     self.rows.remove(&row_key)?;
                     self.note_change(&row_key, Some(Content::Category).filter(|_| existed), None);
                 }
                 continue;
             }
-            self.categories.put(&key, &tally.encode())?;
+            self.categories()?.put(&key, &tally.encode())?;
             if let Some(row_key) = row_key.filter(|_| !existed) {
                 self.rows.put(&row_key, &Row::Category.encode())?;
                 self.note_change(&row_key, None, Some(Content::Category));
             }
         }
         self.rows.finish(batch)?;
-        self.categories.finish(batch)?;
+        if let Some(categories) = self.categories {
+            categories.finish(batch)?;
+        }
         Ok(self.changes.unwrap_or_default())
     }
 }
