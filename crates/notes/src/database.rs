@@ -6,7 +6,7 @@
 //!
 //! An open database stays in memory until it is deleted or [`Notes::close_idle`] finds it unused.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -529,6 +529,11 @@ impl Database {
     /// Gives about `limit` notes that were changed after a modseq, in the order of the changes: all of a transaction or none. Nothing when that is too long ago.
     pub(crate) fn recent_changes(&self, since: Modseq, limit: usize) -> Option<Vec<RecentChange>> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner).after(since, limit)
+    }
+
+    /// Gives the notes that were changed after a modseq. Nothing when that is too long ago.
+    pub(crate) fn changed_notes(&self, since: Modseq) -> Option<HashSet<NoteId>> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner).notes_after(since)
     }
 
     /// Gives the folders as of `design_modseq`, from memory or through `load`.

@@ -3,7 +3,7 @@
 //! Besides which notes changed it says how they were before, as far as there is room: from that an index finds the rows to take away without reading where
 //! they are. Only open views profit, so nothing is kept where there are none.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
 use base::codec::{Decoder, Encoder};
@@ -108,18 +108,24 @@ impl RecentChanges {
 
     /// Gives about `limit` changes after a modseq: all of a transaction or none. Nothing when that is too long ago.
     pub(crate) fn after(&self, since: Modseq, limit: usize) -> Option<Vec<RecentChange>> {
-        if since < self.since {
-            return None;
-        }
-        let first = self.changes.partition_point(|change| change.modseq <= since);
         let mut found: Vec<RecentChange> = Vec::new();
-        for change in self.changes.range(first..) {
+        for change in self.all_after(since)? {
             if found.len() >= limit && found.last().is_some_and(|last| last.modseq != change.modseq) {
                 break;
             }
             found.push(change.clone());
         }
         Some(found)
+    }
+
+    /// Gives the notes that were changed after a modseq. Nothing when that is too long ago.
+    pub(crate) fn notes_after(&self, since: Modseq) -> Option<HashSet<NoteId>> {
+        Some(self.all_after(since)?.map(|change| change.note).collect())
+    }
+
+    fn all_after(&self, since: Modseq) -> Option<impl Iterator<Item = &RecentChange>> {
+        let first = self.changes.partition_point(|change| change.modseq <= since);
+        (since >= self.since).then(|| self.changes.range(first..))
     }
 
     /// Forgets the versions before changes up to a modseq.
@@ -168,6 +174,9 @@ mod tests {
         assert_eq!(told(recent.after(Modseq(5), 3)), Some(vec![(6, 1, false), (6, 2, true), (9, 1, false)]));
         assert_eq!(told(recent.after(Modseq(6), 1)), Some(vec![(9, 1, false)]));
         assert_eq!(told(recent.after(Modseq(9), 1)), Some(vec![]));
+        let notes = |since| recent.notes_after(Modseq(since));
+        assert_eq!((notes(4), notes(5)), (None, Some(HashSet::from([NoteId(1), NoteId(2)]))));
+        assert_eq!((notes(6), notes(9)), (Some(HashSet::from([NoteId(1)])), Some(HashSet::new())));
     }
 
     #[test]

@@ -3,8 +3,10 @@
 //! A [`Request`] says where to start, how to get from there to the first row that is wanted, how to go on, and what to tell of each row. The answer
 //! is bounded by rows and by bytes, and says where to go on.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use base::{Modseq, NoteId};
 use store::engine::next_key;
 use store::{Direction, KeyRange};
 
@@ -113,16 +115,38 @@ pub struct EntryReader<'r> {
     reading: &'r Reading<'r>,
     view: &'r View,
     rows: ViewReader<'r>,
-    /// Documents changed since the index followed: rows are shown only when the reader may still read them.
-    is_late: bool,
+    changed: Changed,
+}
+
+/// Documents that changed since the index followed: their rows are shown only when the reader may still read them.
+enum Changed {
+    Some(HashSet<NoteId>),
+    /// Too many to be known.
+    Any,
+}
+
+impl Changed {
+    fn since(applied: Modseq, reading: &Reading<'_>) -> Self {
+        if applied >= reading.modseq() || reading.grant().is_server_itself() {
+            return Self::Some(HashSet::new());
+        }
+        reading.database().changed_notes(applied).map_or(Self::Any, Self::Some)
+    }
+
+    fn may_be(&self, note: NoteId) -> bool {
+        match self {
+            Self::Some(notes) => notes.contains(&note),
+            Self::Any => true,
+        }
+    }
 }
 
 impl<'r> EntryReader<'r> {
     /// Opens an order of a view.
     pub fn open(reading: &'r Reading<'r>, view: &'r View, collation: usize) -> Result<Self> {
         let rows = reading.view_rows(view, collation)?;
-        let is_late = rows.applied()? < reading.modseq() && !reading.grant().is_server_itself();
-        Ok(Self { reading, view, rows, is_late })
+        let changed = Changed::since(rows.applied()?, reading);
+        Ok(Self { reading, view, rows, changed })
     }
 
     /// Gives the rows themselves.
@@ -284,7 +308,7 @@ impl<'r> EntryReader<'r> {
 
     fn may_show(&self, row: &ViewRow) -> Result<bool> {
         match &row.shown {
-            Shown::Document { note, .. } if self.is_late => Ok(self.reading.header(*note)?.is_some()),
+            Shown::Document { note, .. } if self.changed.may_be(*note) => Ok(self.reading.header(*note)?.is_some()),
             _ => Ok(true),
         }
     }
