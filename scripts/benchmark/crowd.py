@@ -14,10 +14,13 @@ import time
 USERS = 250
 DATABASES = 25
 VIEW = "All Documents"
+# The views of the template, and those that are made beside them: one whose order no change moves a document in, four in which it moves.
+VIEWS = (VIEW, "By Category", "By Author", "By Topic", "By Price")
+MADE_VIEWS = {"By Topic": ("Subject", "ascending"), "By Price": ("Price", "descending")}
 WORDS = ("minutes", "offer", "order", "contract", "invoice", "complaint", "plan", "review", "budget", "travel")
 
 
-def make(server, count, databases=DATABASES, name="shared{}.nsf"):
+def make(server, count, databases=DATABASES, name="shared{}.nsf", level="editor"):
     """Makes databases with so many documents each from a template; everybody may write in them."""
     table = f"{server.folder}/documents.jsonl"
     dice = random.Random(count)
@@ -29,7 +32,7 @@ def make(server, count, databases=DATABASES, name="shared{}.nsf"):
     for number in range(1, databases + 1):
         path = name.format(number)
         server.command("db", "create", path, "--template", "discussion")
-        server.command("db", "acl", path, "set", "-Default-", "--level", "editor")
+        server.command("db", "acl", path, "set", "-Default-", "--level", level)
         server.command("db", "import", path, table)
     seconds = time.monotonic() - start
     server.command("updall")
@@ -37,12 +40,29 @@ def make(server, count, databases=DATABASES, name="shared{}.nsf"):
     return {"documents": count * databases, "per_second": count * databases / seconds}
 
 
+def make_viewed(server, count, name):
+    """Makes one database with so many documents and five views."""
+    made = make(server, count, 1, name, "designer")
+    design = f"{server.folder}/view.toml"
+    for title, (item, order) in MADE_VIEWS.items():
+        with open(design, "w", encoding="utf-8") as out:
+            out.write(f'[[view]]\ntitle = "{title}"\nselection = \'SELECT Form = "Topic"\'\n')
+            out.write(f'columns = [{{ title = "{item}", item = "{item}", sort = "{order}" }}, {{ title = "Topic", item = "Subject" }}]\n')
+        server.command("view", "create", name, design, "--user", "1bench@bench.test", "--password-file", "-", text=server.password)
+    server.command("updall")
+    server.settle()
+    return made
+
+
+def change(server, driver, count, name, rounds):
+    """Lets one user change any of the documents and read the first screen of five views after each; gives the times."""
+    told = _told(server, driver, "--users", "1", "--databases", "1", "--files", name, "--views", "|".join(VIEWS), "--changes", str(count), "--rounds", str(rounds))
+    return {"p50_us": told["times_us"]["CHANGE_AND_SCREENS"]["p50"], "save_p50_us": told["times_us"]["UPDATE_NOTE"]["p50"]}
+
+
 def work(server, driver, rounds, users=USERS, databases=DATABASES):
     """Lets the users work; gives throughput and response times."""
-    told = json.loads(subprocess.run([*_drive(server, driver), "--users", str(users), "--databases", str(databases), "--rounds", str(rounds)],
-                                     stdout=subprocess.PIPE, check=True).stdout)
-    if told["failures"]:
-        raise RuntimeError(f"native: {told['failures']} failures, the first: {told['first_failure']}")
+    told = _told(server, driver, "--users", str(users), "--databases", str(databases), "--rounds", str(rounds), "--views", VIEW)
     mean = sum(times["mean"] * times["count"] for times in told["times_us"].values()) / told["count"]
     return {"calls": told["count"], "per_second": told["count"] / told["seconds"], "mean_us": mean,
             "p50_us": {name: times["p50"] for name, times in told["times_us"].items()},
@@ -52,7 +72,7 @@ def work(server, driver, rounds, users=USERS, databases=DATABASES):
 @contextlib.contextmanager
 def two_in(server, driver, name, users=USERS):
     """Lets two more users work in one database meanwhile."""
-    worker = subprocess.Popen([*_drive(server, driver), "--users", "2", "--first", str(users + 1), "--databases", "1", "--files", name, "--rounds", "1000000"],
+    worker = subprocess.Popen([*_drive(server, driver), "--users", "2", "--first", str(users + 1), "--databases", "1", "--files", name, "--views", VIEW, "--rounds", "1000000"],
                               stdout=subprocess.DEVNULL)
     try:
         yield
@@ -63,8 +83,16 @@ def two_in(server, driver, name, users=USERS):
         worker.wait()
 
 
+def _told(server, driver, *options):
+    """Runs the driver and gives what it tells."""
+    told = json.loads(subprocess.run([*_drive(server, driver), *options], stdout=subprocess.PIPE, check=True).stdout)
+    if told["failures"]:
+        raise RuntimeError(f"native: {told['failures']} failures, the first: {told['first_failure']}")
+    return told
+
+
 def _drive(server, driver):
     """Gives the command of the driver."""
     certificate = os.path.join(server.data, "tls", "certificate.pem")
     host, port = server.address("native")
-    return [driver, "native", "--address", f"{host}:{port}", "--password", server.password, "--certificate", certificate, "--view", VIEW]
+    return [driver, "native", "--address", f"{host}:{port}", "--password", server.password, "--certificate", certificate]

@@ -3,6 +3,9 @@
 //! A round is what a mail program of the original does in a quarter of an hour: bring a view up to date and read its first screen, read five documents, add two, change one,
 //! delete two. Users share databases, several in each; the view is kept at the size that it had, so a round costs the same however many there were. There are
 //! no pauses: each user begins the next call when the last one was answered.
+//!
+//! With `--changes`, which says how many documents there are, a round is what one who has several views open waits for instead: any of the documents is
+//! changed, and the first screen of each view is read again.
 
 use client::v1;
 use client::{Client, Options, Trust};
@@ -25,8 +28,11 @@ struct Plan {
     /// The path of a database, with `{}` for its number.
     files: String,
     databases: usize,
-    view: String,
+    /// The views; a crowd works in the first.
+    views: Vec<String>,
     rounds: usize,
+    /// How many documents there are, if only changes are made.
+    changes: Option<usize>,
 }
 
 /// Runs all users, prints the times of their calls.
@@ -37,8 +43,9 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
         password: arguments.text("password")?.to_owned(),
         files: arguments.or("files", "shared{}.nsf".to_owned())?,
         databases: arguments.or("databases", 25)?,
-        view: arguments.or("view", "All Documents".to_owned())?,
+        views: arguments.or("views", "All Documents".to_owned())?.split('|').map(str::to_owned).collect(),
         rounds: arguments.or("rounds", 10)?,
+        changes: Some(arguments.or("changes", 0)?).filter(|documents| *documents > 0),
     };
     let first: usize = arguments.or("first", 1)?;
     let users = first..first + arguments.or("users", 250)?;
@@ -57,10 +64,13 @@ async fn crowd(plan: Plan, users: std::ops::Range<usize>) -> Outcome<(Figures, f
     let watch = Stopwatch::start();
     let mut working = tokio::task::JoinSet::new();
     for mut user in ready {
-        let rounds = plan.rounds;
+        let (rounds, changes) = (plan.rounds, plan.changes);
         working.spawn(async move {
             for _ in 0..rounds {
-                user.round().await?;
+                match changes {
+                    Some(documents) => user.change(documents).await?,
+                    None => user.round().await?,
+                }
             }
             Ok::<Figures, Box<dyn std::error::Error + Send + Sync>>(user.figures)
         });
@@ -76,7 +86,7 @@ async fn crowd(plan: Plan, users: std::ops::Range<usize>) -> Outcome<(Figures, f
 struct User {
     client: Client,
     database: v1::DatabaseKey,
-    view: v1::ViewKey,
+    views: Vec<v1::ViewKey>,
     numbers: Numbers,
     figures: Figures,
 }
@@ -89,14 +99,14 @@ impl User {
         Ok(Self {
             client,
             database: v1::DatabaseKey { key: Some(v1::database_key::Key::Path(path)) },
-            view: v1::ViewKey { key: Some(v1::view_key::Key::Name(plan.view.clone())) },
+            views: plan.views.iter().map(|name| view_key(name)).collect(),
             numbers: Numbers::new(number as u64),
             figures: Figures::default(),
         })
     }
 
     async fn round(&mut self) -> Outcome<()> {
-        let rows = self.screen().await?;
+        let rows = self.screen(0).await?;
         for _ in 0..5 {
             let note = *self.numbers.pick(&rows);
             self.open(note).await?;
@@ -109,25 +119,45 @@ impl User {
         Ok(())
     }
 
-    /// Brings the view up to date and reads its first rows; gives their notes.
-    async fn screen(&mut self) -> Outcome<Vec<u32>> {
+    /// Changes any of so many documents, and reads the first screen of all views.
+    async fn change(&mut self, documents: usize) -> Outcome<()> {
+        let row = 1 + self.numbers.below(documents) as u64;
+        let note = self.entries(0, row, 1).await?.first().map(|entry| entry.note_id);
+        let note_id = note.ok_or("the view has fewer rows than there are documents")?;
         let watch = Stopwatch::start();
-        let request = v1::OpenCollectionRequest { database: self.database(), view: Some(self.view.clone()) };
+        self.update(&v1::SavedNote { note_id, ..v1::SavedNote::default() }).await?;
+        for view in 0..self.views.len() {
+            self.screen(view).await?;
+        }
+        self.figures.add("CHANGE_AND_SCREENS", watch.elapsed());
+        Ok(())
+    }
+
+    /// Brings a view up to date and reads its first rows; gives their notes.
+    async fn screen(&mut self, view: usize) -> Outcome<Vec<u32>> {
+        let watch = Stopwatch::start();
+        let request = v1::OpenCollectionRequest { database: self.database(), view: Some(self.views[view].clone()) };
         self.client.views().open_collection(request).await?;
         self.figures.add("OPEN_COLLECTION", watch.elapsed());
         let watch = Stopwatch::start();
+        let entries = self.entries(view, 0, SCREEN).await?;
+        self.figures.add("READ_ENTRIES", watch.elapsed());
+        let notes: Vec<u32> = entries.iter().map(|entry| entry.note_id).filter(|note| *note > 0).collect();
+        if notes.is_empty() { Err("the view shows no documents".into()) } else { Ok(notes) }
+    }
+
+    /// Reads rows of a view from one on, counted from 1; 0 is the beginning.
+    async fn entries(&self, view: usize, start_row: u64, count: u32) -> Outcome<Vec<v1::Entry>> {
         let request = v1::ReadEntriesRequest {
             database: self.database(),
-            view: Some(self.view.clone()),
+            view: Some(self.views[view].clone()),
+            start_row,
             navigator: v1::Navigator::Next.into(),
-            count: SCREEN,
+            count,
             mask: Some(v1::ReadMask { unid: true, position: true, values: true, ..v1::ReadMask::default() }),
             ..v1::ReadEntriesRequest::default()
         };
-        let reply = self.client.views().read_entries(request).await?.into_inner();
-        self.figures.add("READ_ENTRIES", watch.elapsed());
-        let notes: Vec<u32> = reply.entries.iter().map(|entry| entry.note_id).filter(|note| *note > 0).collect();
-        if notes.is_empty() { Err("the view shows no documents".into()) } else { Ok(notes) }
+        Ok(self.client.views().read_entries(request).await?.into_inner().entries)
     }
 
     /// Reads a document; another user may have deleted it.
@@ -205,6 +235,10 @@ impl User {
 fn item(name: &str, kind: v1::value::Kind) -> v1::Item {
     let flags = Some(v1::ItemFlags { summary: true, ..v1::ItemFlags::default() });
     v1::Item { name: name.to_owned(), flags, value: Some(v1::Value { kind: Some(kind) }) }
+}
+
+fn view_key(name: &str) -> v1::ViewKey {
+    v1::ViewKey { key: Some(v1::view_key::Key::Name(name.to_owned())) }
 }
 
 fn key(note: u32) -> Option<v1::NoteKey> {
