@@ -4,7 +4,6 @@ The original's study of large databases found response times that grow exponenti
 that cost the others less than 5 %.
 """
 
-import contextlib
 import json
 import os
 import random
@@ -60,27 +59,14 @@ def change(server, driver, count, name, rounds):
     return {"p50_us": told["times_us"]["CHANGE_AND_SCREENS"]["p50"], "save_p50_us": told["times_us"]["UPDATE_NOTE"]["p50"]}
 
 
-def work(server, driver, rounds, users=USERS, databases=DATABASES):
-    """Lets the users work; gives throughput and response times."""
-    told = _told(server, driver, "--users", str(users), "--databases", str(databases), "--rounds", str(rounds), "--views", VIEW)
+def work(server, driver, rounds, users=USERS, databases=DATABASES, beside=None):
+    """Lets the users work, and two more in another database if one is named; gives throughput and response times of the former."""
+    guests = ["--guests", "2", "--guest-file", beside] if beside else []
+    told = _told(server, driver, "--users", str(users), "--databases", str(databases), "--rounds", str(rounds), "--views", VIEW, *guests)
     mean = sum(times["mean"] * times["count"] for times in told["times_us"].values()) / told["count"]
     return {"calls": told["count"], "per_second": told["count"] / told["seconds"], "mean_us": mean,
             "p50_us": {name: times["p50"] for name, times in told["times_us"].items()},
             "p99_us": {name: times["p99"] for name, times in told["times_us"].items()}}
-
-
-@contextlib.contextmanager
-def two_in(server, driver, name, users=USERS):
-    """Lets two more users work in one database meanwhile."""
-    worker = subprocess.Popen([*_drive(server, driver), "--users", "2", "--first", str(users + 1), "--databases", "1", "--files", name, "--views", VIEW, "--rounds", "1000000"],
-                              stdout=subprocess.DEVNULL)
-    try:
-        yield
-        if worker.poll() is not None:
-            raise RuntimeError(f"native: the two users stopped with {worker.returncode}")
-    finally:
-        worker.terminate()
-        worker.wait()
 
 
 def _told(server, driver, *options):

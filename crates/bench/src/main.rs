@@ -10,7 +10,8 @@
 //! doublet-bench mix    --address HOST:PORT --password P [--clients 50] [--rounds 20] [--messages 100] [--login once|always]
 //! doublet-bench idle   --address HOST:PORT --password P [--connections 5000]     waits for a line on standard input
 //! doublet-bench append --address HOST:PORT --password P --user NUMBER [--count 1000] [--size 10240]
-//! doublet-bench native --address HOST:PORT --password P --certificate FILE [--users 250] [--first 1] [--databases 25] [--files shared{}.nsf] [--views NAME|NAME] [--rounds 10] [--changes DOCUMENTS]
+//! doublet-bench native --address HOST:PORT --password P --certificate FILE [--users 250] [--databases 25] [--files shared{}.nsf] [--views NAME|NAME] [--rounds 10]
+//!                      [--guests 0] [--guest-file NAME] [--changes DOCUMENTS]
 //! doublet-bench corpus --messages N [--seed 1] [--user NUMBER]                        writes an mbox to standard output
 //! ```
 

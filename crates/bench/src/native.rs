@@ -4,6 +4,8 @@
 //! delete two. Users share databases, several in each; the view is kept at the size that it had, so a round costs the same however many there were. There are
 //! no pauses: each user begins the next call when the last one was answered.
 //!
+//! `--guests` more users work in `--guest-file` meanwhile, as long as the others do; they are not counted.
+//!
 //! With `--changes`, which says how many documents there are, a round is what one who has several views open waits for instead: any of the documents is
 //! changed, and the first screen of each view is read again.
 
@@ -47,21 +49,38 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
         rounds: arguments.or("rounds", 10)?,
         changes: Some(arguments.or("changes", 0)?).filter(|documents| *documents > 0),
     };
-    let first: usize = arguments.or("first", 1)?;
-    let users = first..first + arguments.or("users", 250)?;
+    let users: usize = arguments.or("users", 250)?;
+    let guests: usize = arguments.or("guests", 0)?;
+    let elsewhere = Plan { files: arguments.or("guest-file", plan.files.clone())?, ..plan.clone() };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let (figures, seconds) = runtime.block_on(crowd(plan, users))?;
+    let (figures, seconds) = runtime.block_on(async {
+        let mut ready = Vec::with_capacity(guests);
+        for guest in users + 1..=users + guests {
+            ready.push(User::log_in(&elsewhere, guest).await?);
+        }
+        crowd(plan, 1..=users, ready).await
+    })?;
     println!("{}", figures.json(seconds));
     Ok(())
 }
 
-/// Lets all users log in, then work at once; gives how long the work took.
-async fn crowd(plan: Plan, users: std::ops::Range<usize>) -> Outcome<(Figures, f64)> {
-    let mut ready = Vec::with_capacity(users.len());
+/// Lets all users log in, then work at once, and the guests as long as they do; gives how long the work took.
+async fn crowd(plan: Plan, users: std::ops::RangeInclusive<usize>, guests: Vec<User>) -> Outcome<(Figures, f64)> {
+    let mut ready = Vec::new();
     for user in users {
         ready.push(User::log_in(&plan, user).await?);
     }
     let watch = Stopwatch::start();
+    let mut visiting = tokio::task::JoinSet::new();
+    for mut guest in guests {
+        visiting.spawn(async move {
+            loop {
+                if let Err(error) = guest.round().await {
+                    return error;
+                }
+            }
+        });
+    }
     let mut working = tokio::task::JoinSet::new();
     for mut user in ready {
         let (rounds, changes) = (plan.rounds, plan.changes);
@@ -79,7 +98,11 @@ async fn crowd(plan: Plan, users: std::ops::Range<usize>) -> Outcome<(Figures, f
     while let Some(done) = working.join_next().await {
         figures.merge(done??);
     }
-    Ok((figures, watch.elapsed().as_secs_f64()))
+    let seconds = watch.elapsed().as_secs_f64();
+    match visiting.try_join_next() {
+        Some(stopped) => Err(format!("a guest stopped: {}", stopped?).into()),
+        None => Ok((figures, seconds)),
+    }
 }
 
 /// One user with a connection.
