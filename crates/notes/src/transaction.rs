@@ -139,7 +139,7 @@ pub(crate) struct Part<'t> {
     /// Of the notes whose contents this transaction has written, where these lie: the store does not know yet. Without the items.
     pub(crate) written: HashMap<NoteId, Summary>,
     /// The note that was asked for last, as it is stored: who saves a note asks for it several times.
-    looked: Option<Looked>,
+    looked: Option<Stored>,
     /// Blocks of unread marks that this transaction has written.
     pub(crate) unread: HashMap<Vec<u8>, Vec<u8>>,
     /// A change failed half-way: what it has written until then must not be stored.
@@ -147,7 +147,7 @@ pub(crate) struct Part<'t> {
 }
 
 /// A note as it is stored.
-struct Looked {
+struct Stored {
     note: NoteId,
     header: Option<Header>,
     /// The outer `None`: nobody has asked for it.
@@ -268,7 +268,7 @@ impl<'t> Part<'t> {
             return Ok(looked.header.clone());
         }
         let header = reading::load_header(self.database.store.as_ref(), self.database, note)?;
-        self.looked = Some(Looked { note, header: header.clone(), summary: None });
+        self.looked = Some(Stored { note, header: header.clone(), summary: None });
         Ok(header)
     }
 
@@ -276,8 +276,8 @@ impl<'t> Part<'t> {
     pub(crate) fn stored_summary(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let store: &dyn Read = self.database.store.as_ref();
         let (header, summary) = match self.looked.take_if(|looked| looked.note == note) {
-            Some(Looked { header, summary: Some(summary), .. }) => (header, summary),
-            Some(Looked { header, summary: None, .. }) => {
+            Some(Stored { header, summary: Some(summary), .. }) => (header, summary),
+            Some(Stored { header, summary: None, .. }) => {
                 (header, reading::load_summary(store, self.database, note)?.map(Arc::new))
             }
             None => {
@@ -285,7 +285,7 @@ impl<'t> Part<'t> {
                 (header, summary.map(Arc::new))
             }
         };
-        self.looked = Some(Looked { note, header, summary: Some(summary.clone()) });
+        self.looked = Some(Stored { note, header, summary: Some(summary.clone()) });
         Ok(summary)
     }
 
