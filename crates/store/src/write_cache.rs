@@ -16,11 +16,12 @@
 //! - keys that are changing are never evicted; everything else may be at any time.
 
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use foldhash::fast::RandomState;
 
 use crate::batch::{Batch, Operation};
 use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Read, SortedFile, Table};
@@ -49,11 +50,15 @@ pub(crate) struct WriteCache {
 /// A table's number and a key.
 type FullKey = Box<[u8]>;
 
+/// What was written within some time. The hash is quick, and seeded anew in each process; who finds keys that share a place all the same has a shard of some
+/// thousand entries searched.
+type Generation = HashMap<FullKey, State, RandomState>;
+
 /// A part of the memory: two generations, of which the older goes when the younger is full.
 #[derive(Default)]
 struct Shard {
-    young: HashMap<FullKey, State>,
-    old: HashMap<FullKey, State>,
+    young: Generation,
+    old: Generation,
     /// What the younger generation takes.
     young_bytes: usize,
     /// How often it was asked for a key, and how often it could tell.
@@ -89,7 +94,7 @@ impl WriteCache {
     pub(crate) fn new(inner: Arc<dyn Engine>) -> Self {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         let (written, writes, sweeping) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Self { inner, shards, hasher: RandomState::new(), written, writes, sweeping }
+        Self { inner, shards, hasher: RandomState::default(), written, writes, sweeping }
     }
 
     /// Gives what is remembered of a key, right for one who sees at least the batches up to `at`. The outer `None` means: ask the engine.
@@ -221,7 +226,7 @@ impl Shard {
     /// Forgets every value, and those to come of writes under way.
     fn forget(&mut self) {
         self.age();
-        self.old = HashMap::new();
+        self.old = Generation::default();
         for state in self.young.values_mut() {
             if let State::Changing(changing) = state {
                 changing.unsure = true;

@@ -145,7 +145,7 @@ fn memory_is_bounded_and_what_is_asked_for_stays() {
         put(&cache, Table::Body, &number.to_be_bytes(), &[1; 1_000]);
         assert!(recalled(&cache, b"asked for").is_some(), "after {number}");
     }
-    let bytes = |map: &HashMap<FullKey, State>| map.iter().map(|(key, state)| byte_count(key, state)).sum::<usize>();
+    let bytes = |map: &Generation| map.iter().map(|(key, state)| byte_count(key, state)).sum::<usize>();
     let mut sum = 0;
     for shard in &cache.shards {
         let shard = lock(shard);
