@@ -9,7 +9,9 @@
 //! Invariants: rows, records of categories and `viewback` change together; a category has a row and a record exactly while there are
 //! documents beneath it; what stands in `viewback` are the keys of the note's rows, no more and no fewer.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod order;
+
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,10 +20,11 @@ use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
 use formula::outcome::Responses;
 use store::{Batch, Direction, Read, Table};
 
+use self::order::{EachCount, OrderUpdate};
 use crate::access::ReadersId;
 use crate::change;
 use crate::collection::limits::KEY_BYTES_MAX;
-use crate::collection::{self, CollectionId, CountOnly, Weigh, Weight};
+use crate::collection::{self, CollectionId, Weigh, Weight};
 use crate::database::{Database, damaged};
 use crate::error::Result;
 use crate::evaluate::{Subject, subject};
@@ -30,8 +33,6 @@ use crate::limits::{RESPONSE_LEVELS_MAX, VIEW_ENTRIES_PER_NOTE_MAX};
 use crate::note::{Header, NoteClass, NoteFlags};
 use crate::reading;
 use crate::recent::{Before, RecentChange};
-use crate::view::category::Tally;
-use crate::view::cell::Cell;
 use crate::view::design::{Column, Total, ViewDesign};
 use crate::view::entry;
 use crate::view::hidden::cache::{HiddenCache, Step};
@@ -176,7 +177,7 @@ impl Index {
         row: &DocumentRow,
         each: &mut EachCount<'_>,
     ) -> Result<()> {
-        each_count(&self.collations[collation], &self.summing, key, row, each)
+        order::each_count(&self.collations[collation], &self.summing, key, row, each)
     }
 
     /// Reads up to which modseq documents are in the index as it is stored now.
@@ -616,220 +617,6 @@ fn main_rows(design: &ViewDesign, keys: &Keys, note: NoteId, row: &Arc<DocumentR
         (key, Arc::new(DocumentRow { unid, response_level: 0, readers, conflict, cells }))
     });
     numbered.filter(|(key, _)| key.len() <= KEY_BYTES_MAX).collect()
-}
-
-/// The changes to the rows and categories of one order.
-struct OrderUpdate<'u> {
-    keys: &'u Keys,
-    summing: &'u [usize],
-    store: &'u dyn Read,
-    rows: collection::Writer<'u>,
-    /// The records of categories. Most documents that change stay in their categories, and these are not looked at.
-    categories: Option<collection::Writer<'u>>,
-    categories_id: CollectionId,
-    /// Records of categories by their keys.
-    tallies: HashMap<Vec<u8>, TallyChange>,
-    /// How the rows changed, for those who watch.
-    changes: Option<Vec<RowChange>>,
-}
-
-/// How a record of a category changes.
-#[derive(Default)]
-struct TallyChange {
-    /// The record, and whether it was there before; nothing while nobody needed it.
-    loaded: Option<(Tally, bool)>,
-    /// The last change, which the next one may undo: a document that stays in its category is taken out and put back.
-    last: Option<Counted>,
-}
-
-/// A row that is counted in a category, or was.
-#[derive(PartialEq)]
-struct Counted {
-    /// It is counted from now on, and not any more otherwise.
-    comes: bool,
-    spelling: Option<String>,
-    cells: Vec<Cell>,
-}
-
-impl Counted {
-    fn undoes(&self, other: &Self) -> bool {
-        self.comes != other.comes && self.spelling == other.spelling && self.cells == other.cells
-    }
-
-    fn apply(&self, tally: &mut Tally) {
-        let (spelling, cells) = (self.spelling.as_deref(), self.cells.iter().collect::<Vec<_>>());
-        if self.comes { tally.add(spelling, &cells) } else { tally.remove(spelling, &cells) }
-    }
-}
-
-impl<'u> OrderUpdate<'u> {
-    fn open(index: &'u Index, collation: usize, store: &'u dyn Read, is_watched: bool) -> Result<Self> {
-        let rows = collection::Writer::open(store, index.rows(collation), &RowWeigh)?;
-        Ok(Self {
-            keys: &index.collations[collation],
-            summing: &index.summing,
-            store,
-            rows,
-            categories: None,
-            categories_id: index.categories(collation),
-            tallies: HashMap::new(),
-            changes: is_watched.then(Vec::new),
-        })
-    }
-
-    /// Writes down how a row changes.
-    fn note_change(&mut self, key: &[u8], before: Option<Content>, after: Option<Content>) {
-        if let Some(changes) = &mut self.changes {
-            changes.push(RowChange { key: key.to_vec(), before, after });
-        }
-    }
-
-    /// Finds what is stored of the rows of a note that gets new ones. Of those that go it is read only where something depends on what they show.
-    fn stored(&mut self, keys: &[Vec<u8>], restricted: bool, new: &[KeyAndRow]) -> Result<Vec<(Vec<u8>, Content)>> {
-        let is_shown = self.keys.has_categories() || !self.summing.is_empty();
-        let stays: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
-        let mut found = Vec::with_capacity(keys.len());
-        for key in keys {
-            let content = if is_shown || stays.contains(&key[..]) {
-                let value = self.rows.find(key)?.ok_or_else(|| damaged(Table::ViewBack, key))?;
-                Content::Document(Arc::new(document(key, &value)?))
-            } else {
-                let documents = self.keys.documents_in(key).ok_or_else(|| damaged(Table::ViewBack, key))?;
-                Content::Counted { response_level: (documents.len() - 1) as u8, restricted }
-            };
-            found.push((key.clone(), content));
-        }
-        Ok(found)
-    }
-
-    /// Puts the rows of a note in the place of those that it had. Keys end with the number of the note: those that it did not have are new.
-    fn replace(&mut self, old: Vec<(Vec<u8>, Content)>, new: Vec<KeyAndRow>) -> Result<()> {
-        let mut had: HashMap<Vec<u8>, Content> = old.into_iter().collect();
-        let stays: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
-        for (key, content) in had.extract_if(|key, _| !stays.contains(&key[..])) {
-            self.rows.remove_known(&key, content.weight())?;
-            self.take_out(&key, &content)?;
-            self.note_change(&key, Some(content), None);
-        }
-        for (key, row) in new {
-            let value = row.encode();
-            match had.remove(&key) {
-                None => {
-                    self.rows.insert(&key, &value)?;
-                    self.count(&key, &row, true)?;
-                    self.note_change(&key, None, Some(Content::Document(row)));
-                }
-                Some(Content::Document(before)) if before.encode() == value => {}
-                Some(before) => {
-                    self.rows.put_known(&key, &value, before.weight())?;
-                    self.take_out(&key, &before)?;
-                    self.count(&key, &row, true)?;
-                    self.note_change(&key, Some(before), Some(Content::Document(row)));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes a row out of its categories and the whole.
-    fn take_out(&mut self, key: &[u8], content: &Content) -> Result<()> {
-        match content {
-            Content::Document(row) => self.count(key, row, false),
-            // Nothing but the number of documents depends on what the row showed.
-            Content::Counted { .. } => self.tally(vec![0], Counted { comes: false, spelling: None, cells: Vec::new() }),
-            Content::Category => unreachable!("rows of notes are no categories"),
-        }
-    }
-
-    /// Counts a row in its categories and in the whole, or takes it out.
-    fn count(&mut self, key: &[u8], row: &DocumentRow, comes: bool) -> Result<()> {
-        let (keys, summing) = (self.keys, self.summing);
-        each_count(keys, summing, key, row, &mut |record, spelling, cells| {
-            let cells = cells.iter().map(|cell| (*cell).clone()).collect();
-            self.tally(record, Counted { comes, spelling: spelling.map(str::to_owned), cells })
-        })
-    }
-
-    /// Changes a record of a category.
-    fn tally(&mut self, key: Vec<u8>, change: Counted) -> Result<()> {
-        let mut entry = self.tallies.remove(&key).unwrap_or_default();
-        entry.last = match entry.last.take() {
-            Some(last) if change.undoes(&last) => None,
-            Some(last) => {
-                self.apply(&key, &mut entry, &last)?;
-                Some(change)
-            }
-            None => Some(change),
-        };
-        self.tallies.insert(key, entry);
-        Ok(())
-    }
-
-    fn apply(&mut self, key: &[u8], entry: &mut TallyChange, change: &Counted) -> Result<()> {
-        if entry.loaded.is_none() {
-            let stored = self.categories()?.find(key)?;
-            let tally = match &stored {
-                Some(value) => Tally::decode(value).map_err(|_| damaged(Table::View, key))?,
-                None => Tally::new(self.summing.len()),
-            };
-            entry.loaded = Some((tally, stored.is_some()));
-        }
-        entry.loaded.iter_mut().for_each(|(tally, _)| change.apply(tally));
-        Ok(())
-    }
-
-    fn categories(&mut self) -> Result<&mut collection::Writer<'u>> {
-        let opened = match self.categories.take() {
-            Some(opened) => opened,
-            None => collection::Writer::open(self.store, self.categories_id, &CountOnly)?,
-        };
-        Ok(self.categories.insert(opened))
-    }
-
-    /// Writes the records of categories, makes and removes their rows, and puts all of it into the batch; gives how the rows changed.
-    fn finish(mut self, batch: &mut Batch) -> Result<Vec<RowChange>> {
-        for (key, mut entry) in std::mem::take(&mut self.tallies) {
-            if let Some(last) = entry.last.take() {
-                self.apply(&key, &mut entry, &last)?;
-            }
-            let Some((tally, existed)) = entry.loaded else { continue };
-            let row_key = (key.len() > 1).then(|| [&key[1..], &[0]].concat());
-            if tally.is_empty() {
-                self.categories()?.remove(&key)?;
-                if let Some(row_key) = row_key {
-                    self.rows.remove(&row_key)?;
-                    self.note_change(&row_key, Some(Content::Category).filter(|_| existed), None);
-                }
-                continue;
-            }
-            self.categories()?.put(&key, &tally.encode())?;
-            if let Some(row_key) = row_key.filter(|_| !existed) {
-                self.rows.put(&row_key, &Row::Category.encode())?;
-                self.note_change(&row_key, None, Some(Content::Category));
-            }
-        }
-        self.rows.finish(batch)?;
-        if let Some(categories) = self.categories {
-            categories.finish(batch)?;
-        }
-        Ok(self.changes.unwrap_or_default())
-    }
-}
-
-/// Hears of a record in which a row counts: its key, what the row calls the category, and the cells that sum up.
-pub(crate) type EachCount<'f> = dyn FnMut(Vec<u8>, Option<&str>, &[&Cell]) -> Result<()> + 'f;
-
-fn each_count(keys: &Keys, summing: &[usize], key: &[u8], row: &DocumentRow, each: &mut EachCount<'_>) -> Result<()> {
-    let paths = keys.paths_above(key).ok_or_else(|| damaged(Table::View, key))?;
-    let is_main = row.response_level == 0;
-    let names = if is_main { keys.spellings(&row.cells) } else { Vec::new() };
-    let cells: Vec<&Cell> = summing.iter().map(|column| &row.cells[*column]).collect();
-    each(vec![0], None, &cells)?;
-    for (index, path) in paths.into_iter().enumerate() {
-        let spelling = names.get(index).map(String::as_str);
-        each([&[index as u8 + 1], path].concat(), spelling, &cells)?;
-    }
-    Ok(())
 }
 
 /// Reads the row of a document.
