@@ -384,6 +384,22 @@ pub fn find<'a>(items: &'a [Item], name: &str) -> Option<&'a Item> {
     items.iter().find(|item| item.is_named(name))
 }
 
+/// Gives the contents that the attachments among items name.
+#[must_use]
+pub fn blobs_of(items: &[Item]) -> Vec<BlobId> {
+    let blobs = items.iter().filter_map(|item| match &item.value {
+        Value::Object { blob, .. } => Some(*blob),
+        _ => None,
+    });
+    blobs.collect()
+}
+
+/// Drops contents that attachments named before and none of the items names now. What other parts of the note use stays.
+pub fn keep_used(blobs: &mut Vec<BlobId>, before: &[BlobId], items: &[Item]) {
+    let now = blobs_of(items);
+    blobs.retain(|blob| !before.contains(blob) || now.contains(blob));
+}
+
 /// Appends a count and the items.
 pub fn encode_items<'a>(out: &mut Encoder, items: impl ExactSizeIterator<Item = &'a Item>) {
     out.varint(items.len() as u64);

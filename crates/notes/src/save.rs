@@ -17,9 +17,9 @@ use base::{Name, NoteId, Timestamp};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result};
-use crate::item::{self, Item, ItemFlags, Value};
+use crate::item::{self, Item, ItemFlags, Value, keep_used};
 use crate::limits::{CONFLICTS_PER_NOTE_MAX, REVISIONS_MAX, UPDATED_BY_MAX};
-use crate::note::{NewNote, NoteFlags};
+use crate::note::{Header, NewNote, NoteFlags};
 use crate::reading;
 use crate::writer::Writer;
 
@@ -49,7 +49,7 @@ pub enum OnConflict {
     /// The caller is told.
     #[default]
     Refuse,
-    /// What the document says: it is put together, kept as a response, or refused.
+    /// What the document says: it is put together, kept as a response, or refused. What is no document is refused.
     Resolve,
 }
 
@@ -97,7 +97,7 @@ impl Writer<'_, '_> {
             true => tracked(&summary.items, items, writer.part.grant.name(), writer.part.now),
             false => items.to_vec(),
         };
-        let (unid, found) = (self.require(note)?.after.unid, self.require(note)?.after.sequence);
+        let Header { unid, sequence: found, class, .. } = self.require(note)?.after;
         if found == expected {
             let items = tracked(self, items);
             let sequence = self.replace_items(note, expected, &summary, (&items, blobs))?;
@@ -105,7 +105,7 @@ impl Writer<'_, '_> {
         }
         let refused = Error::Conflict { unid, expected, found };
         let is_stored = self.require(note)?.before.as_ref().is_some_and(|before| before.sequence == found);
-        if options.on_conflict == OnConflict::Refuse || !is_stored {
+        if options.on_conflict == OnConflict::Refuse || !is_stored || !class.is_document() {
             return Err(refused);
         }
         let current = self.note(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
@@ -115,6 +115,7 @@ impl Writer<'_, '_> {
             let items = tracked(self, &merged);
             let mut both = current.blobs.clone();
             both.extend(blobs.iter().filter(|blob| !current.blobs.contains(blob)));
+            keep_used(&mut both, &[item::blobs_of(&current.items), item::blobs_of(contents.0)].concat(), &items);
             let sequence = self.replace_items(note, found, &summary, (&items, &both))?;
             return Ok(Saved::Merged { sequence });
         }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use base::NoteId;
+use notes::item::blobs_of;
 use notes::{
-    AclLevel, Database, Error, Item, ItemFlags, NewNote, Note, NoteFlags, OnConflict, SaveOptions, Saved, Value,
+    AclLevel, Database, Error, Item, ItemFlags, NewNote, Note, NoteClass, NoteFlags, OnConflict, SaveOptions, Saved,
+    Value, Writer,
 };
 
 use crate::world::{World, assert_sound, reader};
@@ -106,6 +108,51 @@ fn losers_are_kept_in_bounds_and_only_for_those_who_may_change_the_document() {
     let refused = world.write(&database, BOB, |writer| writer.note_save(note, 1, (&first, &[]), &refuse));
     assert!(matches!(refused, Err(Error::Conflict { expected: 1, found: 2, .. })));
     assert_sound(&database);
+}
+
+#[test]
+fn what_is_put_together_keeps_no_content_that_nothing_names() {
+    let world = World::new();
+    let database = world.database(&[(BOB, AclLevel::Editor)]);
+    let file = |writer: &mut Writer<'_, '_>, name: &str, note| {
+        let blob = writer.blob_put_for(note, name.as_bytes()).unwrap();
+        let (file_name, media_type, length) = (name.to_owned(), String::new(), name.len() as u64);
+        Item::summary("$FILE", Value::Object { file_name, media_type, length, blob })
+    };
+    let first = items("$ConflictAction=1 a=1");
+    let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(first))).unwrap();
+    let save = |items: &[Item]| {
+        let blobs = blobs_of(items);
+        world.write(&database, ANN, |writer| {
+            writer.note_update(note, read(&database, note).header.sequence, items, &blobs)
+        })
+    };
+    let (old, kept) =
+        world.write(&database, ANN, |writer| Ok((file(writer, "old", note), file(writer, "kept", note)))).unwrap();
+    let with =
+        |text: &str, files: &[&Item]| items(text).into_iter().chain(files.iter().copied().cloned()).collect::<Vec<_>>();
+    let base = with("$ConflictAction=1 a=1", &[&old, &kept]);
+    save(&base).unwrap();
+    save(&with("$ConflictAction=1 a=2", &[&old, &kept])).unwrap();
+    let options = SaveOptions { on_conflict: OnConflict::Resolve, base: Some(&base), ..SaveOptions::default() };
+    let ours = with("$ConflictAction=1 a=1", &[&kept]);
+    let saved = world.write(&database, BOB, |writer| writer.note_save(note, 2, (&ours, &blobs_of(&ours)), &options));
+    assert!(matches!(saved, Ok(Saved::Merged { sequence: 4 })), "{saved:?}");
+    let found = read(&database, note);
+    assert_eq!((found.items.len(), &found.blobs), (3, &blobs_of(&[kept])));
+    assert_sound(&database);
+}
+
+#[test]
+fn only_documents_have_losers() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let form = NewNote::of_class(NoteClass::FORM, items("a=1"));
+    let note = world.write(&database, ANN, |writer| writer.note_create(form)).unwrap();
+    let options = SaveOptions { on_conflict: OnConflict::Resolve, ..SaveOptions::default() };
+    let save = |text| world.write(&database, ANN, |writer| writer.note_save(note, 1, (&items(text), &[]), &options));
+    assert!(matches!(save("a=2"), Ok(Saved::Plain { sequence: 2 })));
+    assert!(matches!(save("a=3"), Err(Error::Conflict { expected: 1, found: 2, .. })));
 }
 
 #[test]

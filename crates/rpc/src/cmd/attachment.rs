@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use notes::item::{blobs_of, keep_used};
 use notes::{Item, ItemFlags, Reading, Value, level};
 use proto::v1;
 use store::blob::BlobId;
@@ -164,8 +165,8 @@ pub(crate) fn attach(
     content: &[u8],
 ) -> Result<Done<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(header.database)?;
-    edit::change(desk, &access, header.note, header.expected_sequence, |note, writer| {
-        let before = edit::blobs_of(&note.items);
+    edit::change(desk, &access, header.note, edit::Read::at(header.expected_sequence), |note, writer| {
+        let before = blobs_of(&note.items);
         note.items.retain(|item| file_of(item, &header.file_name).is_none());
         let blob = writer.blob_put_for(note.header.note, content)?;
         let (file_name, media_type, length) = (header.file_name, header.media_type, content.len() as u64);
@@ -175,26 +176,20 @@ pub(crate) fn attach(
         if !note.blobs.contains(&blob) {
             note.blobs.push(blob);
         }
-        Ok(())
+        Ok(None)
     })
 }
 
 /// Takes a file off a note.
 pub(crate) fn detach(desk: &Desk, request: v1::DetachFileRequest) -> Result<Done<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
-    edit::change(desk, &access, request.note, request.expected_sequence, |note, _| {
-        let (before, count) = (edit::blobs_of(&note.items), note.items.len());
+    edit::change(desk, &access, request.note, edit::Read::at(request.expected_sequence), |note, _| {
+        let (before, count) = (blobs_of(&note.items), note.items.len());
         note.items.retain(|item| file_of(item, &request.file_name).is_none());
         if note.items.len() == count {
             return Err(notes::Error::not_found(format!("the attachment {:?}", request.file_name)).into());
         }
         keep_used(&mut note.blobs, &before, &note.items);
-        Ok(())
+        Ok(None)
     })
-}
-
-/// Drops contents that items named before and none names now. What other parts of the note use stays.
-pub(crate) fn keep_used(blobs: &mut Vec<BlobId>, before: &[BlobId], items: &[Item]) {
-    let now = edit::blobs_of(items);
-    blobs.retain(|blob| !before.contains(blob) || now.contains(blob));
 }

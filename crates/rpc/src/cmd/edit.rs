@@ -4,13 +4,15 @@
 //! store is never named by a client that has not got it from the same note: otherwise whoever knows an identifier could read what it names.
 
 use base::{NoteId, Unid, ViewId};
+use notes::item::{blobs_of, keep_used};
 use notes::{
-    Access, Database, DatabaseKind, Header, Item, NewNote, Note, NoteClass, SaveOptions, Saved, Value, Writer, level,
+    Access, Database, DatabaseKind, Header, Item, NewNote, Note, NoteClass, OnConflict, SaveOptions, Saved, Value,
+    Writer, level,
 };
 use proto::v1;
+use proto::v1::saved_note::Outcome;
 use store::blob::BlobId;
 
-use super::attachment::keep_used;
 use super::{Desk, at_most, find, header_of};
 use crate::convert::{class_in, item_in, note_name, unid_in_or_none};
 use crate::error::{Error, Result};
@@ -24,7 +26,7 @@ pub(crate) fn create(desk: &Desk, request: v1::CreateNoteRequest) -> Result<Done
     if class == NoteClass::ACL || class == NoteClass::VIEW {
         return Err(Error::invalid("access lists, views and folders are made through their own calls"));
     }
-    let items: Vec<Item> = request.items.into_iter().map(item_in).collect::<Result<_>>()?;
+    let items = items_in(request.items)?;
     if items.iter().any(|item| matches!(item.value, Value::Object { .. })) {
         return Err(Error::invalid("attachments come through AttachFile, when the note is there"));
     }
@@ -46,40 +48,85 @@ pub(crate) fn create(desk: &Desk, request: v1::CreateNoteRequest) -> Result<Done
 pub(crate) fn saved(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<v1::SavedNote> {
     let header = writer.header(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
     let (unid, modseq) = (header.unid.0.to_vec(), writer.modseq().0);
-    Ok(v1::SavedNote { note_id: note.0, unid, sequence: header.sequence, modseq })
+    Ok(v1::SavedNote { note_id: note.0, unid, sequence: header.sequence, modseq, ..v1::SavedNote::default() })
 }
 
 /// Changes items of a note.
 pub(crate) fn update(desk: &Desk, request: v1::UpdateNoteRequest) -> Result<Done<v1::SavedNote>> {
-    let access = desk.access_to_change::<level::Author>(request.database.clone())?;
-    at_most(request.remove.len(), "items of a call", NAMES_PER_CALL_MAX)?;
-    let items: Vec<Item> = request.items.into_iter().map(item_in).collect::<Result<_>>()?;
-    let (remove, replace_all) = (request.remove, request.replace_all);
-    change(desk, &access, request.note, request.expected_sequence, |note, _| {
-        replace((&mut note.items, &mut note.blobs), items, &remove, replace_all)
+    let access = desk.access_to_change::<level::Author>(request.database)?;
+    let resolves = match v1::update_note_request::OnConflict::try_from(request.on_conflict) {
+        Ok(wish) => wish == v1::update_note_request::OnConflict::Resolve,
+        Err(_) => return Err(Error::invalid("there is no such way to resolve conflicts")),
+    };
+    let base = request.base.map(|base| items_in(base.items)).transpose()?;
+    let edit = Edit::new(request.items, request.remove, request.replace_all)?;
+    let read = Read { sequence: request.expected_sequence, resolves };
+    change(desk, &access, request.note, read, |note, _| {
+        let base = base.map(|base| edit.unmade(&note.items, base));
+        edit.make(&mut note.items, &mut note.blobs)?;
+        Ok(base)
     })
 }
 
-/// Replaces items by those that are said, takes out the ones of these names, and all others where that is asked for; then the blobs that only they used.
-pub(crate) fn replace(
-    (items, blobs): (&mut Vec<Item>, &mut Vec<BlobId>),
+fn items_in(items: Vec<v1::Item>) -> Result<Vec<Item>> {
+    items.into_iter().map(item_in).collect()
+}
+
+/// A change of a note's items.
+pub(crate) struct Edit {
+    /// Each name that occurs replaces all items of that name.
     said: Vec<Item>,
-    remove: &[String],
+    /// Names of items that are taken out.
+    remove: Vec<String>,
+    /// All other items are taken out.
     replace_all: bool,
-) -> Result<()> {
-    let before = blobs_of(items);
-    if blobs_of(&said).iter().any(|blob| !before.contains(blob)) {
-        return Err(Error::invalid("attachments come through AttachFile"));
+}
+
+impl Edit {
+    /// Reads what a client says.
+    pub(crate) fn new(said: Vec<v1::Item>, remove: Vec<String>, replace_all: bool) -> Result<Self> {
+        at_most(remove.len(), "items of a call", NAMES_PER_CALL_MAX)?;
+        Ok(Self { said: items_in(said)?, remove, replace_all })
     }
-    let is_said = |item: &Item| {
-        replace_all
-            || said.iter().any(|other| other.is_named(&item.name))
-            || remove.iter().any(|name| item.is_named(name))
-    };
-    items.retain(|item| !is_said(item));
-    items.extend(said);
-    keep_used(blobs, &before, items);
-    Ok(())
+
+    /// Makes the change, and drops the contents that nothing uses behind it.
+    pub(crate) fn make(self, items: &mut Vec<Item>, blobs: &mut Vec<BlobId>) -> Result<()> {
+        let before = blobs_of(items);
+        if blobs_of(&self.said).iter().any(|blob| !before.contains(blob)) {
+            return Err(Error::invalid("attachments come through AttachFile"));
+        }
+        items.retain(|item| !self.touches(item));
+        items.extend(self.said);
+        keep_used(blobs, &before, items);
+        Ok(())
+    }
+
+    /// Gives the items without the change: those that it touches are as they were in the version that the client began with.
+    fn unmade(&self, items: &[Item], base: Vec<Item>) -> Vec<Item> {
+        let untouched = items.iter().filter(|item| !self.touches(item)).cloned();
+        untouched.chain(base.into_iter().filter(|item| self.touches(item))).collect()
+    }
+
+    fn touches(&self, item: &Item) -> bool {
+        self.replace_all
+            || self.said.iter().any(|other| other.is_named(&item.name))
+            || self.remove.iter().any(|name| item.is_named(name))
+    }
+}
+
+/// The version of a note that a client has read before it changed it.
+pub(crate) struct Read {
+    /// Its sequence number; 0 is whatever is there.
+    sequence: u32,
+    /// When somebody else has saved the note since, what the document wants is done. Otherwise the client is told.
+    resolves: bool,
+}
+
+impl Read {
+    /// The client is told of conflicts.
+    pub(crate) fn at(sequence: u32) -> Self {
+        Self { sequence, resolves: false }
+    }
 }
 
 /// Deletes a note.
@@ -118,13 +165,14 @@ pub(crate) fn delete(desk: &Desk, request: v1::DeleteNoteRequest) -> Result<Done
     Ok(Done::after(reply, transaction.commit()?))
 }
 
-/// Reads a note, lets it be changed, and saves it, all in one transaction.
+/// Reads a note, lets it be changed, and saves it, all in one transaction. What changes it gives the items of the version that the client began with, if it
+/// knows them.
 pub(crate) fn change(
     desk: &Desk,
     access: &Access<level::Author>,
     key: Option<v1::NoteKey>,
-    expected: u32,
-    edit: impl FnOnce(&mut Note, &mut Writer<'_, '_>) -> Result<()>,
+    read: Read,
+    edit: impl FnOnce(&mut Note, &mut Writer<'_, '_>) -> Result<Option<Vec<Item>>>,
 ) -> Result<Done<v1::SavedNote>> {
     let note = {
         let reader = access.lower::<level::Reader>();
@@ -135,16 +183,22 @@ pub(crate) fn change(
         check_class(writer, note)?;
         let mut found = writer.note(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
         let sequence = found.header.sequence;
-        check_expected(expected, sequence, found.header.unid)?;
-        edit(&mut found, writer)?;
-        let tracks_editors = tracks_editors(access.database(), found.header.class);
-        let options = SaveOptions { tracks_editors, ..SaveOptions::default() };
-        let outcome = writer.note_save(note, sequence, (&found.items, &found.blobs), &options)?;
-        let Saved::Plain { .. } = outcome else {
-            return Err(Error::State("the note was saved by another call meanwhile".to_owned()));
-        };
+        let is_shared = tracks_editors(access.database(), found.header.class);
+        let on_conflict = if read.resolves && is_shared { OnConflict::Resolve } else { OnConflict::Refuse };
+        if on_conflict == OnConflict::Refuse {
+            check_expected(read.sequence, sequence, found.header.unid)?;
+        }
+        let base = edit(&mut found, writer)?;
+        let options = SaveOptions { tracks_editors: is_shared, on_conflict, base: base.as_deref() };
+        let expected = if read.sequence == 0 { sequence } else { read.sequence };
+        let outcome = writer.note_save(note, expected, (&found.items, &found.blobs), &options)?;
         check_quota(writer)?;
-        saved(writer, note)
+        let (note, outcome) = match outcome {
+            Saved::Plain { .. } => (note, Outcome::Plain),
+            Saved::Merged { .. } => (note, Outcome::Merged),
+            Saved::Conflict { note: loser } => (loser, Outcome::Kept),
+        };
+        Ok(v1::SavedNote { outcome: outcome.into(), ..saved(writer, note)? })
     })
 }
 
@@ -184,13 +238,4 @@ pub(crate) fn check_quota(writer: &Writer<'_, '_>) -> Result<()> {
         Some(quota) if writer.bytes_used() > quota => Err(Error::Full("the database has reached its quota")),
         _ => Ok(()),
     }
-}
-
-/// Gives the contents that the attachments among items name.
-pub(crate) fn blobs_of(items: &[Item]) -> Vec<BlobId> {
-    let blobs = items.iter().filter_map(|item| match &item.value {
-        Value::Object { blob, .. } => Some(*blob),
-        _ => None,
-    });
-    blobs.collect()
 }

@@ -2,15 +2,15 @@
 
 use base::Name;
 use notes::profile::unid_of;
-use notes::{Grant, Item, NoteClass, level};
+use notes::{Grant, NoteClass, level};
 use proto::v1;
 
-use super::edit::{check_expected, check_quota, replace, saved};
+use super::edit::{Edit, check_expected, check_quota, saved};
 use super::note::{ENVELOPE_BYTES, Wanted, gather};
-use super::{Desk, at_most, header_of};
-use crate::convert::{NoteName, item_in};
+use super::{Desk, header_of};
+use crate::convert::NoteName;
 use crate::error::Result;
-use crate::limits::{MESSAGE_BYTES_MAX, NAMES_PER_CALL_MAX};
+use crate::limits::MESSAGE_BYTES_MAX;
 use crate::service::Done;
 
 /// Opens a profile document.
@@ -28,8 +28,7 @@ pub(crate) fn open(desk: &Desk, request: v1::OpenProfileRequest) -> Result<Done<
 /// Changes items of a profile document, or makes it.
 pub(crate) fn update(desk: &Desk, request: v1::UpdateProfileRequest) -> Result<Done<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
-    at_most(request.remove.len(), "items of a call", NAMES_PER_CALL_MAX)?;
-    let said: Vec<Item> = request.items.into_iter().map(item_in).collect::<Result<_>>()?;
+    let edit = Edit::new(request.items, request.remove, false)?;
     let (profile, user) = (request.profile, owner(desk, &*access.grant()?, &request.user)?);
     desk.write(&access, |writer| {
         let (mut items, mut blobs, sequence) = match writer.profile(&profile, user.as_ref())? {
@@ -37,7 +36,7 @@ pub(crate) fn update(desk: &Desk, request: v1::UpdateProfileRequest) -> Result<D
             None => (Vec::new(), Vec::new(), 0),
         };
         check_expected(request.expected_sequence, sequence, unid_of(&profile, user.as_ref()))?;
-        replace((&mut items, &mut blobs), said, &request.remove, false)?;
+        edit.make(&mut items, &mut blobs)?;
         let note = writer.profile_set(&profile, user.as_ref(), &items, &blobs)?;
         check_quota(writer)?;
         saved(writer, note)

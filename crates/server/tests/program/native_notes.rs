@@ -6,10 +6,10 @@ use serde_json::json;
 use crate::native::{PASSWORD, database, note, reason_of, text, with_client};
 use crate::{Place, Server};
 
-const PLAN: &str = "plan.nsf";
+pub const PLAN: &str = "plan.nsf";
 
 /// Makes a database in which these people have these levels.
-fn plan(people: &[(&str, &str)]) -> (Place, Server) {
+pub fn plan(people: &[(&str, &str)]) -> (Place, Server) {
     let addresses: Vec<String> = people.iter().map(|(name, _)| format!("{name}@acme.test")).collect();
     let place = Place::with_people(&addresses.iter().map(String::as_str).collect::<Vec<_>>());
     place.check(&["db", "create", PLAN], "was made");

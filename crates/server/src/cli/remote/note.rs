@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use client::v1::item_selection::Extent;
+use client::v1::saved_note::Outcome;
 use client::{Client, v1};
 use serde_json::{Map, Value, json};
 
@@ -74,6 +75,14 @@ pub enum NoteCommand {
         note: String,
         #[command(flatten)]
         edit: Edit,
+        /// When somebody else saved the document since the sequence number of --expect: `refuse` says so and changes nothing; `resolve` does what the document's item
+        /// `$ConflictAction` says, and keeps the change as a response of the document where it says nothing.
+        #[arg(long, value_name = "WHAT", value_enum, default_value_t, requires = "expect")]
+        on_conflict: OnConflict,
+        /// What an item was at the sequence number of --expect, as with `doublet note create`. May be given several times. With it a document that wants that
+        /// gets changes of several people put together, item by item.
+        #[arg(long, value_name = "NAME[:TYPE]=VALUE", requires = "expect")]
+        was: Vec<String>,
     },
     /// Deletes a note. Where the database keeps what is deleted (`doublet db set --keep-deleted`), a document can be restored for that time.
     Delete {
@@ -147,6 +156,23 @@ pub enum NoteCommand {
     },
 }
 
+/// What is done when somebody else saved a document meanwhile.
+#[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
+pub enum OnConflict {
+    #[default]
+    Refuse,
+    Resolve,
+}
+
+impl From<OnConflict> for v1::update_note_request::OnConflict {
+    fn from(wish: OnConflict) -> Self {
+        match wish {
+            OnConflict::Refuse => Self::Refuse,
+            OnConflict::Resolve => Self::Resolve,
+        }
+    }
+}
+
 /// What to change of a document.
 #[derive(Debug, Clone, Args)]
 pub struct Edit {
@@ -191,7 +217,8 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
             get(&client, database, &note, selection(extent, items)).await
         }
         NoteCommand::Create { database, items, response_to } => create(&client, database, &items, response_to).await,
-        NoteCommand::Set { database, note, edit } => {
+        NoteCommand::Set { database, note, edit, on_conflict, was } => {
+            let base = if was.is_empty() { None } else { Some(v1::update_note_request::Base { items: read(&was)? }) };
             let request = v1::UpdateNoteRequest {
                 database: Some(key(database)),
                 note: Some(name(&note)?),
@@ -199,8 +226,10 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
                 remove: edit.remove,
                 replace_all: false,
                 expected_sequence: edit.expect,
+                on_conflict: v1::update_note_request::OnConflict::from(on_conflict).into(),
+                base,
             };
-            saved(client.notes().update_note(request).await)
+            resolved(client.notes().update_note(request).await)
         }
         NoteCommand::Delete { database, note, expect: expected_sequence, soft, for_good } => {
             let (database, note) = (Some(key(database)), Some(name(&note)?));
@@ -415,14 +444,32 @@ pub(super) fn saved(outcome: Result<client::Response<v1::SavedNote>, client::Sta
     Ok(saved_as("note", &outcome.map_err(refused)?.into_inner()))
 }
 
+/// Tells what a document is after a change of it was saved, and what became of a conflict.
+fn resolved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, Failure> {
+    let saved = outcome.map_err(refused)?.into_inner();
+    let (word, says) = match saved.outcome() {
+        Outcome::Plain => ("plain", None),
+        Outcome::Merged => ("merged", Some("Somebody else had changed other items: the document has both changes.")),
+        Outcome::Kept => ("kept", Some("Somebody else had saved the document: this change is a response of it.")),
+    };
+    let mut fields = saved_fields("note", &saved);
+    fields.push(("outcome", json!(word)));
+    let answer = Answer::record(fields);
+    Ok(says.into_iter().fold(answer, Answer::and))
+}
+
 /// Tells what a note is after it was saved, and by which name people know it.
 pub(super) fn saved_as(what: &str, saved: &v1::SavedNote) -> Answer {
-    Answer::record(vec![
+    Answer::record(saved_fields(what, saved))
+}
+
+fn saved_fields<'w>(what: &'w str, saved: &v1::SavedNote) -> Vec<(&'w str, Value)> {
+    vec![
         (what, json!(saved.note_id)),
         ("unid", json!(hex(&saved.unid))),
         ("sequence", json!(saved.sequence)),
         ("modseq", json!(saved.modseq)),
-    ])
+    ]
 }
 
 /// Gives the items that a list shows.

@@ -1,0 +1,175 @@
+//! Conflicts over the native protocol: two people change a document that both have read.
+
+use client::v1::saved_note::Outcome;
+use client::v1::update_note_request::{Base, OnConflict};
+use client::{Client, Code, v1};
+use serde_json::json;
+
+use crate::native::{PASSWORD, database, note, reason_of, text};
+use crate::native_notes::{PLAN, plan};
+use crate::{Place, Server};
+
+/// Two people with rights, and what they do.
+struct Two {
+    ann: Client,
+    bob: Client,
+}
+
+/// Runs something that two people do.
+fn with_two<F: Future<Output = ()>>(work: impl FnOnce(Two) -> F) -> (Place, Server) {
+    let (place, server) = plan(&[("ann", "editor"), ("bob", "editor")]);
+    let options = place.options(&server);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let log_in = |name| {
+            let options = &options;
+            async move {
+                let client = Client::connect(options).await.expect("the server is there");
+                client.login(name, PASSWORD).await.expect("the password is right");
+                client
+            }
+        };
+        work(Two { ann: log_in("ann").await, bob: log_in("bob").await }).await;
+    });
+    (place, server)
+}
+
+fn texts(said: &str) -> Vec<v1::Item> {
+    let pair = |pair: &str| pair.split_once('=').map(|(name, value)| text(name, value));
+    said.split_whitespace().filter_map(pair).collect()
+}
+
+fn update(path: &str, number: u32, said: &str) -> v1::UpdateNoteRequest {
+    let (database, note) = (database(path), note(number));
+    v1::UpdateNoteRequest { database, note, items: texts(said), ..Default::default() }
+}
+
+/// What a note's items are, but those that the server writes; a file by its name.
+async fn told(client: &Client, number: u32) -> String {
+    let items = Some(v1::ItemSelection { extent: 2, names: Vec::new() });
+    let open = v1::OpenNoteRequest { database: database(PLAN), note: note(number), items, mark_read: false };
+    let found = client.notes().open_note(open).await.expect("they may read it").into_inner();
+    let shown = |item: &v1::Item| match item.value.as_ref()?.kind.as_ref()? {
+        v1::value::Kind::Text(value) => Some(format!("{}={value}", item.name)),
+        v1::value::Kind::Attachment(file) => Some(file.file_name.clone()),
+        _ => None,
+    };
+    let mut items: Vec<String> =
+        found.items.iter().filter(|item| item.name != "$UpdatedBy").filter_map(shown).collect();
+    items.sort();
+    items.join(" ")
+}
+
+impl Two {
+    /// Ann makes a document and changes it, then Bob changes the version that she had made. Gives what became of that, and the document's number.
+    async fn meet(&self, action: &str, change: v1::UpdateNoteRequest) -> (Result<v1::SavedNote, client::Status>, u32) {
+        let items = texts(&format!("A=1 B=1 {action}"));
+        let create = v1::CreateNoteRequest { database: database(PLAN), items, ..Default::default() };
+        let made = self.ann.notes().create_note(create).await.expect("she may").into_inner();
+        let header = v1::attach_file_request::Header {
+            database: database(PLAN),
+            note: note(made.note_id),
+            file_name: "plan.bin".to_owned(),
+            length_bytes: 3,
+            ..Default::default()
+        };
+        let parts = [v1::attach_file_request::Part::Header(header), v1::attach_file_request::Part::Content(vec![7; 3])];
+        let parts = parts.map(|part| v1::AttachFileRequest { part: Some(part) });
+        self.ann.notes().attach_file(client::saying(parts)).await.expect("she may");
+        self.ann.notes().update_note(update(PLAN, made.note_id, "A=2")).await.expect("she may");
+        let change = v1::UpdateNoteRequest { note: note(made.note_id), expected_sequence: 2, ..change };
+        (self.bob.notes().update_note(change).await.map(client::Response::into_inner), made.note_id)
+    }
+}
+
+/// A change that asks for a conflict to be resolved, with the items as they were.
+fn resolving(said: &str, was: Option<&str>) -> v1::UpdateNoteRequest {
+    let base = was.map(|was| Base { items: texts(was) });
+    v1::UpdateNoteRequest { on_conflict: OnConflict::Resolve.into(), base, ..update(PLAN, 0, said) }
+}
+
+#[test]
+fn a_conflict_is_resolved_as_the_document_wants() {
+    let (_place, server) = with_two(|two| async move {
+        // Without a word of the document, the one who came later gets a response of it, with its file.
+        let (kept, winner) = two.meet("", resolving("B=2", Some("B=1"))).await;
+        let kept = kept.expect("it is kept");
+        assert_eq!((kept.outcome(), kept.note_id == winner, kept.sequence), (Outcome::Kept, false, 1));
+        assert_eq!(told(&two.bob, winner).await, "A=2 B=1 plan.bin");
+        assert_eq!(told(&two.ann, kept.note_id).await, "A=2 B=2 plan.bin");
+        let open = |number| v1::OpenNoteRequest { database: database(PLAN), note: note(number), ..Default::default() };
+        let header = async |number| two.ann.notes().open_note(open(number)).await.expect("hers").into_inner().header;
+        let (loser, winner) = (header(kept.note_id).await.expect("told"), header(winner).await.expect("told"));
+        assert!(loser.conflict && !winner.conflict && loser.parent_unid == winner.unid, "{loser:?}");
+        // Its file is its own: it stays when the winner is gone.
+        let delete =
+            v1::DeleteNoteRequest { database: database(PLAN), note: note(winner.note_id), ..Default::default() };
+        two.ann.notes().delete_note(delete).await.expect("she may");
+        let file_name = "plan.bin".to_owned();
+        let read = v1::ReadAttachmentRequest {
+            database: database(PLAN),
+            note: note(loser.note_id),
+            file_name,
+            offset_bytes: 0,
+        };
+        let mut chunks = two.bob.notes().read_attachment(read).await.expect("it is there").into_inner();
+        assert_eq!(chunks.message().await.expect("it is there").expect("a piece").content, [7; 3]);
+
+        for (action, said, was, expected) in [
+            ("$ConflictAction=1", "B=2", Some("B=1"), Ok((Outcome::Merged, "$ConflictAction=1 A=2 B=2 plan.bin"))),
+            ("$ConflictAction=1", "C=2", Some(""), Ok((Outcome::Merged, "$ConflictAction=1 A=2 B=1 C=2 plan.bin"))),
+            ("$ConflictAction=1", "A=2", Some("A=1"), Ok((Outcome::Merged, "$ConflictAction=1 A=2 B=1 plan.bin"))),
+            ("$ConflictAction=1", "A=3", Some("A=1"), Ok((Outcome::Kept, "$ConflictAction=1 A=3 B=1 plan.bin"))),
+            ("$ConflictAction=1", "B=2", None, Ok((Outcome::Kept, "$ConflictAction=1 A=2 B=2 plan.bin"))),
+            ("$ConflictAction=2", "B=2", Some("B=1"), Err(())),
+            ("$ConflictAction=3", "B=2", Some("B=1"), Ok((Outcome::Merged, "$ConflictAction=3 A=2 B=2 plan.bin"))),
+            ("$ConflictAction=3", "A=3", Some("A=1"), Err(())),
+        ] {
+            let (outcome, winner) = two.meet(action, resolving(said, was)).await;
+            match expected {
+                Ok((expected, items)) => {
+                    let saved = outcome.unwrap_or_else(|status| panic!("{action} {said} {was:?}: {status}"));
+                    assert_eq!(saved.outcome(), expected, "{action} {said} {was:?}");
+                    assert_eq!(saved.note_id == winner, expected == Outcome::Merged);
+                    assert_eq!(told(&two.ann, saved.note_id).await, items, "{action} {said} {was:?}");
+                }
+                Err(()) => assert_eq!(reason_of(outcome), (Code::Aborted, "conflict".to_owned()), "{action} {said}"),
+            }
+        }
+    });
+    server.stop();
+}
+
+#[test]
+fn a_conflict_is_refused_where_nobody_asks_for_more_or_nothing_else_can_be() {
+    let (place, server) = with_two(|two| async move {
+        let refused = || (Code::Aborted, "conflict".to_owned());
+        let (outcome, winner) = two.meet("$ConflictAction=1", update(PLAN, 0, "B=2")).await;
+        assert_eq!(reason_of(outcome), refused());
+        assert_eq!(told(&two.ann, winner).await, "$ConflictAction=1 A=2 B=1 plan.bin");
+        let odd = v1::UpdateNoteRequest { on_conflict: 9, ..update(PLAN, 0, "B=2") };
+        assert_eq!(reason_of(two.meet("", odd).await.0).1, "invalid");
+        // Mail is not kept twice.
+        let items = texts("A=1");
+        let create = v1::CreateNoteRequest { database: database("mail/ann.nsf"), items, ..Default::default() };
+        let made = two.ann.notes().create_note(create).await.expect("it is hers").into_inner();
+        let change = v1::UpdateNoteRequest { expected_sequence: 1, ..resolving("A=2", Some("A=1")) };
+        let change = v1::UpdateNoteRequest { database: database("mail/ann.nsf"), note: note(made.note_id), ..change };
+        two.ann.notes().update_note(change.clone()).await.expect("nobody else has saved it");
+        assert_eq!(reason_of(two.ann.notes().update_note(change).await), refused());
+    });
+    let ann = |words: &[&str]| place.as_user("ann", words);
+    let unid = ann(&["note", "create", PLAN, "A=1", "B=1", "$ConflictAction=1"])["unid"].clone();
+    let unid = unid.as_str().expect("a text");
+    assert_eq!(ann(&["note", "set", PLAN, unid, "A=2"])["outcome"], json!("plain"));
+    let resolve = ["--expect", "1", "--on-conflict", "resolve"];
+    let set = |words: &[&str]| ann(&[&["note", "set", PLAN, unid], words, &resolve].concat());
+    let merged = set(&["B=2", "--was", "B=1"]);
+    assert_eq!((&merged["outcome"], &merged["sequence"], &merged["unid"]), (&json!("merged"), &json!(3), &json!(unid)));
+    let kept = set(&["A=5", "--was", "A=1"]);
+    assert_eq!((&kept["outcome"], &kept["sequence"]), (&json!("kept"), &json!(1)));
+    assert_eq!(ann(&["note", "get", PLAN, kept["unid"].as_str().expect("a text")])["response_to"], json!(unid));
+    place.fails_as_user("ann", &["note", "set", PLAN, unid, "A=5", "--expect", "1"], "save conflict");
+    place.fails_as_user("ann", &["note", "set", PLAN, unid, "A=5", "--on-conflict", "resolve"], "--expect");
+    server.stop();
+}
