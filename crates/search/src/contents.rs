@@ -3,10 +3,8 @@
 //! Items of types that people read are taken here: texts, rich text, numbers, times, attachments. What an item holds in a form of its own, such as
 //! the pieces of a message, only the room that wrote it can read; it says so by [`Contents`].
 
-use base::NoteId;
 use notes::item::ItemFlags;
 use notes::{Header, Item, Reading, Summary, Value};
-use store::blob::BlobId;
 
 use crate::error::{Error, Result};
 use crate::extract::Elsewhere;
@@ -57,31 +55,34 @@ pub(crate) fn read(note: &Opened<'_>, readers: &[Box<dyn Contents>]) -> Result<R
     }
 }
 
-/// Takes the body items one by one, so that no more than one of them is in memory.
+/// Takes the body items one by one, so that no more than one of them is in memory; then what the attachments say, so that large ones do not leave what the
+/// document itself says without room.
 fn read_body(note: &Opened<'_>, text: &mut NoteText) -> Result<()> {
-    let mut attachments = 0;
+    let mut files: Vec<Value> =
+        note.summary.items.iter().filter(|item| is_file(item)).map(|item| item.value.clone()).collect();
     for body in &note.summary.body {
         let Some(item) = note.reading.body_item(note.header.note, body.ordinal)? else {
             return Err(Error::Contents(format!("note {} lacks an item", note.header.note)));
         };
-        match &item.value {
-            Value::Object { file_name, media_type, length, blob } => {
-                text.item(FILE_ITEM, file_name);
-                attachments += 1;
-                if attachments <= ATTACHMENTS_MAX && *length <= ATTACHMENT_BYTES_MAX as u64 && !text.is_full() {
-                    read_attachment(note, (file_name, media_type, blob), text)?;
-                }
-            }
-            _ => take_item(&item, text),
+        take_item(&item, text);
+        if is_file(&item) {
+            files.push(item.value);
         }
     }
-    Ok(())
+    files.iter().take(ATTACHMENTS_MAX).try_for_each(|file| read_attachment(note, file, text))
 }
 
-fn read_attachment(note: &Opened<'_>, file: (&str, &str, &BlobId), text: &mut NoteText) -> Result<()> {
-    let (name, media_type, blob) = file;
-    let Some(kind) = extract::Kind::of(media_type, name) else { return Ok(()) };
-    let bytes = note.reading.blob(NoteId(note.header.note.0), blob)?;
+fn is_file(item: &Item) -> bool {
+    matches!(item.value, Value::Object { .. })
+}
+
+fn read_attachment(note: &Opened<'_>, file: &Value, text: &mut NoteText) -> Result<()> {
+    let Value::Object { file_name, media_type, length, blob } = file else { return Ok(()) };
+    let Some(kind) = extract::Kind::of(media_type, file_name) else { return Ok(()) };
+    if *length > ATTACHMENT_BYTES_MAX as u64 || text.is_full() {
+        return Ok(());
+    }
+    let bytes = note.reading.blob(note.header.note, blob)?;
     if let Some(found) = extract::text(kind, &bytes, note.elsewhere) {
         text.attachment(&found);
     }

@@ -27,3 +27,32 @@ fn what_is_delivered_is_found() {
     place.check_fails(&["db", "search", "mail/ann.nsf", "figures"], "has no full-text index");
     server.stop();
 }
+
+#[test]
+fn what_attachments_of_documents_say_is_found() {
+    let mut place = Place::with_people(&["ann@acme.test"]);
+    for assignment in ["full_text.delay=0s", "log.filter=full_text=debug"] {
+        place.options.extend(["--set".to_owned(), assignment.to_owned()]);
+    }
+    place.check(&["db", "create", "plan.nsf"], "was made");
+    place.check(&["db", "acl", "plan.nsf", "set", "ann@acme.test", "--level", "editor"], "");
+    place.check(&["db", "index", "plan.nsf", "--full-text", "immediate"], "0 documents");
+    let mut server = place.serve();
+    let made = place.as_user("ann", &["note", "create", "plan.nsf", "Subject=animals"]);
+    let unid = made["unid"].as_str().expect("a text");
+    server.wait_for_log("indexed=1");
+    for (name, media_type, content) in [
+        ("stripes.txt", "text/plain", "zebra crossing"),
+        ("spots.html", "application/octet-stream", "<p>leo<b>pard</b> &amp; hyena"),
+        ("noise.bin", "application/octet-stream", "wildebeest"),
+    ] {
+        std::fs::write(place.path(name), content).expect("there is room");
+        place.as_user("ann", &["note", "attach", "plan.nsf", unid, name, "--media-type", media_type]);
+        server.wait_for_log("indexed=1");
+    }
+    for (query, expected) in [("zebra", 1), ("leopard AND hyena", 1), ("noise", 1), ("pard", 0), ("wildebeest", 0)] {
+        let found = place.json(&["db", "search", "plan.nsf", query]);
+        assert_eq!(found.as_array().map(Vec::len), Some(expected), "{query}");
+    }
+    server.stop();
+}
