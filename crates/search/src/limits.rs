@@ -12,6 +12,9 @@ pub const ATTACHMENT_BYTES_MAX: usize = 16 << 20;
 /// Most attachments of one note that are looked into; the names of all are indexed.
 pub const ATTACHMENTS_MAX: usize = 50;
 
+/// Most PDFs of one note that are read. Each may take seconds, and nothing else is indexed meanwhile.
+pub const PDFS_MAX: usize = 8;
+
 /// Most bytes that are unpacked of one office document.
 pub const UNPACKED_BYTES_MAX: usize = 32 << 20;
 

@@ -5,7 +5,8 @@
 
 use base::{DbNumber, Timestamp};
 
-use crate::limits::{ATTACHMENT_TEXT_BYTES_MAX, TEXT_BYTES_MAX, VALUES_MAX};
+use crate::extract::Kind;
+use crate::limits::{ATTACHMENT_TEXT_BYTES_MAX, PDFS_MAX, TEXT_BYTES_MAX, VALUES_MAX};
 use crate::marked::{NAME_BEGIN, NAME_END, NOTE_GAP, push_clean};
 use crate::schema::{self, Scalar};
 use crate::substring::{Place, Searched};
@@ -25,6 +26,7 @@ pub struct NoteText {
     searched: Searched,
     database: String,
     left_bytes: usize,
+    left_pdfs: usize,
 }
 
 impl NoteText {
@@ -33,7 +35,7 @@ impl NoteText {
         let empty = || database.clone();
         let (values, vouched, searched) = (Vec::new(), None, Searched::default());
         let (main, body, named) = (empty(), empty(), empty());
-        Self { main, body, named, values, vouched, searched, left_bytes: TEXT_BYTES_MAX, database }
+        Self { main, body, named, values, vouched, searched, left_bytes: TEXT_BYTES_MAX, left_pdfs: PDFS_MAX, database }
     }
 
     /// Takes a text that is found by itself and under the name of its item; what an internal item (`$…`) holds is no text of
@@ -48,6 +50,16 @@ impl NoteText {
         push_clean(&name.to_ascii_lowercase(), &mut self.named);
         self.named.push(NAME_END);
         push_clean(text, &mut self.named);
+    }
+
+    /// Tells whether a file of a kind may still be read: of those that take long, a note has only so many.
+    pub fn has_time_for(&mut self, kind: Kind) -> bool {
+        if kind != Kind::Pdf {
+            return true;
+        }
+        let has_time = self.left_pdfs > 0;
+        self.left_pdfs = self.left_pdfs.saturating_sub(1);
+        has_time
     }
 
     /// Takes a text of the body.
