@@ -133,6 +133,10 @@ pub struct Indexer {
     done: HashMap<DbNumber, Timestamp>,
     /// Databases that changed since.
     changed: HashSet<DbNumber>,
+    /// Databases that were brought up to date, and not committed yet: a failure takes all of that back.
+    uncommitted: HashSet<DbNumber>,
+    /// Those of which it was taken back.
+    again: HashSet<DbNumber>,
 }
 
 impl Indexer {
@@ -140,7 +144,17 @@ impl Indexer {
     #[must_use]
     pub fn new(full_text: Arc<FullText>, notes: Arc<Notes>, clock: Arc<dyn Clock>) -> Self {
         let follower = notes.follow();
-        Self { full_text, notes, clock, follower, done: HashMap::new(), changed: HashSet::new() }
+        let empty = HashSet::new;
+        Self {
+            full_text,
+            notes,
+            clock,
+            follower,
+            done: HashMap::new(),
+            changed: empty(),
+            uncommitted: empty(),
+            again: empty(),
+        }
     }
 
     /// Lists the databases that are due, and drops from the index what is to be there no more.
@@ -163,7 +177,7 @@ impl Indexer {
 
     fn is_due(&self, record: &DatabaseRecord, search: &Search, now: Timestamp) -> bool {
         let Some(done) = self.done.get(&record.number) else {
-            let is_missing = search.applied(record.number).is_none();
+            let is_missing = search.applied(record.number).is_none() || self.again.contains(&record.number);
             return is_missing
                 || !matches!(record.options.full_text, notes::FullText::Daily(hour) if hour != hour_of(now));
         };
@@ -177,6 +191,15 @@ impl Indexer {
 
     /// Brings one database up to date; nothing is committed yet. Gives how many documents were indexed.
     pub fn update(&mut self, record: &DatabaseRecord, stop: &dyn Fn() -> bool) -> search::Result<usize> {
+        self.uncommitted.insert(record.number);
+        let outcome = self.update_whole(record, stop);
+        if outcome.is_err() {
+            self.take_back();
+        }
+        outcome
+    }
+
+    fn update_whole(&mut self, record: &DatabaseRecord, stop: &dyn Fn() -> bool) -> search::Result<usize> {
         let search = self.full_text.search()?;
         // Before the update: what changes during it is looked at again.
         self.changed.remove(&record.number);
@@ -202,8 +225,25 @@ impl Indexer {
     }
 
     /// Makes what was applied durable and visible.
-    pub fn commit(&self) -> search::Result<()> {
-        self.full_text.search()?.commit()
+    pub fn commit(&mut self) -> search::Result<()> {
+        let outcome = self.full_text.search().and_then(|search| search.commit());
+        match outcome {
+            Ok(()) => {
+                self.again.retain(|number| !self.uncommitted.contains(number));
+                self.uncommitted.clear();
+            }
+            Err(_) => self.take_back(),
+        }
+        outcome
+    }
+
+    /// Looks again at what was brought up to date since the last commit, whatever its hour.
+    fn take_back(&mut self) {
+        for number in self.uncommitted.drain() {
+            self.changed.insert(number);
+            self.done.remove(&number);
+            self.again.insert(number);
+        }
     }
 }
 
@@ -318,6 +358,24 @@ mod tests {
         }
         indexer.commit().expect("it is committed");
         due.into_iter().map(|record| record.path).collect()
+    }
+
+    #[test]
+    fn what_was_not_committed_is_due_again_at_once() {
+        let sample = Sample::new();
+        let clock = Arc::new(SimClock::new());
+        let full_text = Arc::clone(&sample.core.full_text);
+        let mut indexer = Indexer::new(full_text, Arc::clone(&sample.core.notes), clock.clone());
+        let database = set(&sample, notes::FullText::Daily(0));
+        assert_eq!(pass(&mut indexer), ["mail/ann.nsf"]);
+        clock.advance(24 * HOUR);
+        write(&sample, &database);
+        let due = indexer.due().expect("it is known");
+        assert_eq!(indexer.update(&due[0], &|| false).expect("it is indexed"), 1);
+        clock.advance(HOUR);
+        std::fs::remove_dir_all(sample.core.data.full_text()).expect("it is there");
+        indexer.commit().expect_err("there is no place for it any more");
+        assert_eq!(indexer.due().expect("it is known").len(), 1, "though it is past its hour");
     }
 
     #[test]
