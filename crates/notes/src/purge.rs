@@ -6,13 +6,14 @@
 
 use std::time::Duration;
 
-use base::Modseq;
-use store::{Batch, Table};
+use base::{Modseq, Timestamp};
+use store::{Batch, Read, Table};
 
-use crate::change::{self, Change};
+use crate::change::{self, Change, ChangeEntry};
 use crate::database::Database;
 use crate::error::Result;
 use crate::keys::{self, Part};
+use crate::note::Header;
 use crate::reading;
 
 /// Most records that one call removes, so that the database's lock is held briefly.
@@ -23,26 +24,31 @@ const RECORDS_MAX: usize = 10_000;
 pub fn purge(database: &Database) -> Result<usize> {
     let days = u64::from(database.record().options.purge_interval_days);
     let limit = database.clock.now().before(Duration::from_secs(days * 86_400));
-    let mut counters = database.lock();
     database.refuse_when_dropped()?;
-    if counters.stubs == 0 {
+    if database.lock().stubs == 0 {
         return Ok(0);
     }
+    // All changes are passed on the way, with nobody waiting; what changes meanwhile is no record that was found.
+    let old = older_than(&database.store.snapshot()?, database, limit)?;
+    let mut counters = database.lock();
+    database.refuse_when_dropped()?;
     let store = database.store.as_ref();
     let mut batch = Batch::new();
     let (mut removed, mut last) = (0, Modseq(0));
-    change::scan(store, database.number, Modseq(0), &mut |entry| {
-        let (Change::Deleted { at, .. } | Change::Left { at, .. }) = &entry.change else { return Ok(()) };
-        if *at >= limit || removed >= RECORDS_MAX {
-            return Ok(());
+    for entry in old {
+        if !change::is_there(store, database.number, &entry)? {
+            continue;
         }
         if matches!(entry.change, Change::Deleted { .. }) {
+            let header = reading::load_header(store, database, entry.note)?;
             // What can still be restored goes first (`crate::deleted`).
-            if reading::load_header(store, database, entry.note)?.is_some_and(|header| header.is_soft_deleted()) {
-                return Ok(());
+            if header.as_ref().is_some_and(Header::is_soft_deleted) {
+                continue;
             }
-            batch.delete(Table::Summary, &keys::summary(database.number, entry.note, Part::Header));
-            if let Some(header) = reading::load_header(store, database, entry.note)?
+            for part in [Part::Header, Part::Summary] {
+                batch.delete(Table::Summary, &keys::summary(database.number, entry.note, part));
+            }
+            if let Some(header) = header
                 && reading::find(store, database.number, header.unid)? == Some(entry.note)
             {
                 batch.delete(Table::Unid, &keys::unid(database.number, header.unid));
@@ -51,8 +57,7 @@ pub fn purge(database: &Database) -> Result<usize> {
         change::delete_entry(&mut batch, database.number, &entry);
         removed += 1;
         last = entry.modseq;
-        Ok(())
-    })?;
+    }
     if removed == 0 {
         return Ok(0);
     }
@@ -68,4 +73,22 @@ pub fn purge(database: &Database) -> Result<usize> {
     drop(counters);
     store.durable(ticket).wait()?;
     Ok(removed)
+}
+
+/// Finds the first [`RECORDS_MAX`] records of deletions and of notes that left folders before a moment.
+fn older_than(reader: &dyn Read, database: &Database, limit: Timestamp) -> Result<Vec<ChangeEntry>> {
+    let mut found = Vec::new();
+    change::scan_while(reader, database.number, Modseq(0), &mut |entry| {
+        let is_soft = || -> Result<bool> {
+            let header = reading::load_header(reader, database, entry.note)?;
+            Ok(header.is_some_and(|header| header.is_soft_deleted()))
+        };
+        match &entry.change {
+            Change::Deleted { at, .. } if *at < limit && !is_soft()? => found.push(entry),
+            Change::Left { at, .. } if *at < limit => found.push(entry),
+            _ => {}
+        }
+        Ok(found.len() < RECORDS_MAX)
+    })?;
+    Ok(found)
 }

@@ -67,23 +67,37 @@ fn collect_blobs(core: &Core, report: &mut Report<'_>) -> Result<Option<String>,
 fn purge_stubs(core: &Core, report: &mut Report<'_>) -> Result<Option<String>, Failure> {
     let databases = core.notes.database_list()?;
     let total = Some(databases.len() as u64);
-    let mut removed = 0;
+    let (mut removed, mut failed) = (0, None);
     for (done, facts) in (0..).zip(databases) {
         step(report, Progress { what: "purging stubs".to_owned(), done, total, unit: Unit::Databases })?;
-        let database = match core.notes.database_open(&facts.path) {
+        match purge_database(core, &facts.path) {
+            Ok(count) => removed += count,
             // It was deleted or renamed since, or is left alone.
-            Err(notes::Error::NotFound { .. } | notes::Error::Newer { .. }) => continue,
-            other => other?,
-        };
-        loop {
-            let count = notes::deleted::purge_deleted(&database)? + notes::purge::purge(&database)?;
-            removed += count;
-            if count == 0 {
-                break;
+            Err(notes::Error::NotFound { .. } | notes::Error::Newer { .. }) => {}
+            // The others behind it have deletions to forget, too.
+            Err(error) => {
+                tracing::error!(target: "tasks", database = facts.path, %error, "its deletion stubs were not purged");
+                failed = Some(error);
             }
         }
     }
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
     Ok((removed > 0).then(|| format!("purged {removed} deletion stubs")))
+}
+
+/// Forgets the old deletions of one database; tells how many.
+fn purge_database(core: &Core, path: &str) -> notes::Result<usize> {
+    let database = core.notes.database_open(path)?;
+    let mut removed = 0;
+    loop {
+        let count = notes::deleted::purge_deleted(&database)? + notes::purge::purge(&database)?;
+        if count == 0 {
+            return Ok(removed);
+        }
+        removed += count;
+    }
 }
 
 fn close_idle(core: &Core, _report: &mut Report<'_>) -> Result<Option<String>, Failure> {
