@@ -32,6 +32,9 @@ pub const HEAD_ORDINAL: u16 = 0;
 /// The number of the body item with the skeleton.
 pub const SKELETON_ORDINAL: u16 = 1;
 
+/// The items that every message has in its body, by their ordinals.
+pub const BODY_ITEMS: [&str; 2] = ["$Head", "$MIME"];
+
 /// A message taken apart once, to be put into any number of mailboxes.
 pub struct Prepared<'a> {
     structure: Structure,
@@ -88,8 +91,9 @@ impl<'a> Prepared<'a> {
             next.next().map(|blob| ContentId(blob.0)).ok_or(Error::Damaged("message under way"))
         })?;
         let mut items = self.items.clone();
-        items.push(Item::body("$Head", Value::MimePart(self.head.clone())));
-        items.push(Item::body("$MIME", Value::MimePart(skeleton.encode())));
+        let [head, rest] = BODY_ITEMS;
+        items.push(Item::body(head, Value::MimePart(self.head.clone())));
+        items.push(Item::body(rest, Value::MimePart(skeleton.encode())));
         let mut note = NewNote::document(items);
         note.size = Some(self.length);
         note.crlf_growth = self.crlf_growth;

@@ -27,6 +27,50 @@ pub enum Change {
     Left { at: Timestamp, from: Membership },
 }
 
+/// How far somebody has read the order of changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ChangePlace {
+    /// Everything up to here was read.
+    pub modseq: Modseq,
+    /// The last record that was read of the transaction behind, of which more is left.
+    within: Option<(Modseq, NoteId, u8)>,
+}
+
+impl ChangePlace {
+    /// Behind a transaction.
+    #[must_use]
+    pub fn behind(modseq: Modseq) -> Self {
+        Self { modseq, within: None }
+    }
+
+    /// Behind an entry of a transaction of which more is left.
+    #[must_use]
+    pub fn within(entry: &ChangeEntry) -> Self {
+        let before = Modseq(entry.modseq.0.saturating_sub(1));
+        Self { modseq: before, within: Some((entry.modseq, entry.note, entry.kind)) }
+    }
+
+    /// Tells whether some of that transaction was read, and some is left.
+    #[must_use]
+    pub fn is_within(&self, modseq: Modseq) -> bool {
+        self.within.is_some_and(|(begun, ..)| begun == modseq)
+    }
+
+    /// Tells whether no transaction is begun.
+    #[must_use]
+    pub fn is_between(&self) -> bool {
+        self.within.is_none()
+    }
+
+    /// Gives the key of the first record behind.
+    fn start(&self, database: DbNumber) -> Vec<u8> {
+        match self.within {
+            Some((modseq, note, kind)) => [&keys::bymod(database, modseq, note, kind)[..], &[0]].concat(),
+            None => keys::bymod(database, self.modseq.next(), NoteId(0), 0).to_vec(),
+        }
+    }
+}
+
 const CHANGED: u8 = 0;
 const DELETED: u8 = 1;
 const LEFT: u8 = 2;
@@ -82,6 +126,12 @@ pub(crate) fn delete_entry(batch: &mut Batch, database: DbNumber, entry: &Change
     batch.delete(Table::Bymod, &key);
 }
 
+/// Tells whether a record is there as it was found.
+pub(crate) fn is_there(reader: &dyn Read, database: DbNumber, entry: &ChangeEntry) -> Result<bool> {
+    let key = keys::bymod(database, entry.modseq, entry.note, entry.kind);
+    Ok(reader.get(Table::Bymod, &key)?.is_some())
+}
+
 /// Several folders left in one transaction share the record's key; so each has its own kind number, from [`LEFT`] up.
 pub(crate) fn put_left(
     batch: &mut Batch,
@@ -125,6 +175,27 @@ pub(crate) fn scan_some(
     Ok(found)
 }
 
+/// Gives up to `limit` changes behind a place, in order, and the place behind them; none when nothing is left.
+pub(crate) fn scan_page(
+    reader: &dyn Read,
+    database: DbNumber,
+    place: ChangePlace,
+    limit: usize,
+) -> Result<(Vec<ChangeEntry>, Option<ChangePlace>)> {
+    let mut found: Vec<ChangeEntry> = Vec::new();
+    let mut next = None;
+    scan_from(reader, database, place, &mut |entry| {
+        if let Some(last) = found.last().filter(|_| found.len() >= limit) {
+            let is_same = last.modseq == entry.modseq;
+            next = Some(if is_same { ChangePlace::within(last) } else { ChangePlace::behind(last.modseq) });
+            return Ok(false);
+        }
+        found.push(entry);
+        Ok(true)
+    })?;
+    Ok((found, next))
+}
+
 /// Calls `each` for every change after `since`, in order, until it says to stop.
 pub(crate) fn scan_while(
     reader: &dyn Read,
@@ -132,8 +203,16 @@ pub(crate) fn scan_while(
     since: Modseq,
     each: &mut dyn FnMut(ChangeEntry) -> Result<bool>,
 ) -> Result<()> {
-    let start = keys::bymod(database, since.next(), NoteId(0), 0);
-    let range = KeyRange { start: start.to_vec(), end: store::engine::prefix_end(&database.to_key()) };
+    scan_from(reader, database, ChangePlace::behind(since), each)
+}
+
+fn scan_from(
+    reader: &dyn Read,
+    database: DbNumber,
+    place: ChangePlace,
+    each: &mut dyn FnMut(ChangeEntry) -> Result<bool>,
+) -> Result<()> {
+    let range = KeyRange { start: place.start(database), end: store::engine::prefix_end(&database.to_key()) };
     let mut cursor = reader.scan(Table::Bymod, &range, Direction::Forward)?;
     while let Some((key, value)) = cursor.next()? {
         if !each(decode(key, value).map_err(|_| damaged(Table::Bymod, key))?)? {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::codec::{Decoder, Encoder, Truncated};
-use base::{NoteId, Timestamp, ViewId};
+use base::{DbNumber, NoteId, Timestamp, ViewId};
 use store::blob::BlobOwner;
 use store::{Batch, Direction, KeyRange, Read, Table};
 
@@ -23,10 +23,10 @@ use crate::database::{Database, damaged};
 use crate::error::{Error, Result};
 use crate::keys::{self, Part as Record};
 use crate::limits::{BODY_CHUNK_BYTES, DELETED_PURGED_MAX, FOLDERS_PER_NOTE_MAX};
-use crate::note::{Header, Marks, Note, NoteClass, NoteFlags, Summary};
+use crate::note::{BodyItem, Header, Marks, Note, NoteClass, NoteFlags, Summary};
 use crate::reading::{self, Reading};
 use crate::view::record::IndexRecord;
-use crate::writer::Writer;
+use crate::writer::{self, Writer};
 
 /// What is remembered of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -114,11 +114,11 @@ impl Reading<'_> {
         Ok(page)
     }
 
-    /// Gives a document that is deleted and that the reader may restore, as it was.
-    pub fn deleted_note(&self, note: NoteId) -> Result<Option<Note>> {
+    /// Gives a document that is deleted and that the reader may restore, as it was, with the body items that are wanted.
+    pub fn deleted_note(&self, note: NoteId, wants: &mut dyn FnMut(&BodyItem) -> bool) -> Result<Option<Note>> {
         let Some((header, summary)) = self.restorable(note)? else { return Ok(None) };
         let mut items = summary.items;
-        for body in &summary.body {
+        for body in summary.body.iter().filter(|body| wants(body)) {
             let item = reading::load_body(&self.snapshot, self.database(), note, body.ordinal)?;
             items.push(item.ok_or_else(|| reading::damaged_note(self.database(), note, "body"))?);
         }
@@ -156,8 +156,9 @@ impl Writer<'_, '_> {
         if !self.part.grant.may_delete(&summary.items) {
             return Err(self.not_author(note));
         }
-        self.delete_records(note, &summary);
         let number = self.part.database.number;
+        let flags = self.part.stored_header(note)?.map_or(NoteFlags::default(), |header| header.flags);
+        self.delete_records(note, flags, &summary);
         self.batch.delete(Table::Meta, &keys::deletion(number, note));
         let pending = self.part.stored(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))?;
         let size = pending.after.size;
@@ -254,7 +255,8 @@ impl Writer<'_, '_> {
     }
 
     pub(crate) fn delete_contents(&mut self, note: NoteId, summary: &Summary) -> Result<()> {
-        self.delete_records(note, summary);
+        let flags = self.require(note)?.after.flags;
+        self.delete_records(note, flags, summary);
         let (number, now) = (self.part.database.number, self.part.now);
         let header = &mut self.require(note)?.after;
         let (size, parent, class) = (header.size, header.parent, header.class);
@@ -278,9 +280,9 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    fn delete_records(&mut self, note: NoteId, summary: &Summary) {
+    fn delete_records(&mut self, note: NoteId, flags: NoteFlags, summary: &Summary) {
         self.remove_contents(note, summary, &[]);
-        self.batch.delete(Table::Summary, &keys::summary(self.part.database.number, note, Record::Summary));
+        replace_summary(self.batch, (self.part.database.number, note), flags, summary);
     }
 
     fn count_deleted(&mut self) {
@@ -290,9 +292,21 @@ impl Writer<'_, '_> {
     }
 }
 
+/// Removes the summary record of a note that is deleted for good. Where Readers items hid the note, they stay: its stub is for the same people.
+fn replace_summary(batch: &mut Batch, of: (DbNumber, NoteId), flags: NoteFlags, summary: &Summary) {
+    let key = keys::summary(of.0, of.1, Record::Summary);
+    if flags.has(NoteFlags::HAS_READERS) {
+        let items = writer::deciding(&summary.items).cloned().collect();
+        batch.put(Table::Summary, &key, &Summary { items, ..Summary::default() }.encode());
+    } else {
+        batch.delete(Table::Summary, &key);
+    }
+}
+
 /// Makes the header that of a stub without contents.
 fn forget_contents(header: &mut Header) {
-    header.flags = NoteFlags::STUB;
+    let is_restricted = header.flags.has(NoteFlags::HAS_READERS);
+    header.flags = if is_restricted { NoteFlags::STUB.with(NoteFlags::HAS_READERS) } else { NoteFlags::STUB };
     (header.size, header.crlf_growth) = (0, 0);
     header.marks = Marks::NONE;
     header.keywords.clear();
@@ -312,8 +326,11 @@ pub fn purge_deleted(database: &Database) -> Result<usize> {
     while let Some((key, value)) = cursor.next()? {
         let note = keys::split_deletion(key).ok_or_else(|| damaged(Table::Meta, key))?;
         let deletion = Deletion::decode(value).map_err(|_| damaged(Table::Meta, key))?;
-        if deletion.at > limit || removed >= DELETED_PURGED_MAX {
+        if deletion.at > limit {
             continue;
+        }
+        if removed >= DELETED_PURGED_MAX {
+            break;
         }
         batch.delete(Table::Meta, key);
         removed += 1;
@@ -328,7 +345,7 @@ pub fn purge_deleted(database: &Database) -> Result<usize> {
                 batch.delete(Table::Body, &keys::body(database.number, note, body.ordinal, chunk));
             });
         }
-        batch.delete(Table::Summary, &keys::summary(database.number, note, Record::Summary));
+        replace_summary(&mut batch, (database.number, note), header.flags, &summary);
         after.bytes = after.bytes.saturating_sub(header.size);
         forget_contents(&mut header);
         batch.put(Table::Summary, &keys::summary(database.number, note, Record::Header), &header.encode());

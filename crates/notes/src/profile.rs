@@ -24,6 +24,15 @@ pub const NAME_ITEM: &str = "$ProfileName";
 /// The item with the user whose profile it is.
 pub const USER_ITEM: &str = "$ProfileUser";
 
+/// How the UNIDs of profiles begin, and no others: so nobody can take the place of a profile that is not there yet.
+const UNID_PREFIX: [u8; 6] = *b"\0prof\0";
+
+/// Tells whether a UNID is one that profiles have.
+#[must_use]
+pub fn is_profile(unid: Unid) -> bool {
+    unid.0.starts_with(&UNID_PREFIX)
+}
+
 /// Gives the UNID of the profile of that name, of a user or shared by all.
 #[must_use]
 pub fn unid_of(name: &str, user: Option<&Name>) -> Unid {
@@ -35,7 +44,9 @@ pub fn unid_of(name: &str, user: Option<&Name>) -> Unid {
         hasher.update(user.canonical().to_lowercase().as_bytes());
     }
     let mut unid = [0; 16];
-    hasher.finalize_xof().fill(&mut unid);
+    let (prefix, rest) = unid.split_at_mut(UNID_PREFIX.len());
+    prefix.copy_from_slice(&UNID_PREFIX);
+    hasher.finalize_xof().fill(rest);
     Unid(unid)
 }
 

@@ -15,7 +15,7 @@ use store::{Cursor, Direction, Read, Snapshot, Table, Ticket};
 
 use crate::access::Grant;
 use crate::acl::Acl;
-use crate::change::{self, ChangeEntry};
+use crate::change::{self, ChangeEntry, ChangePlace};
 use crate::counters::Counters;
 use crate::database::{ACL_ITEM, ACL_NOTE, Database, damaged};
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ pub struct ChangePage {
     /// The changes, those of hidden notes left out.
     pub entries: Vec<ChangeEntry>,
     /// Up to here nothing is missing.
-    pub up_to: Modseq,
+    pub next: ChangePlace,
 }
 
 /// The state of a database at one moment, as one identity may see it.
@@ -142,21 +142,33 @@ impl<'d> Reading<'d> {
 
     /// Calls `each` for every note after `after`, in the order of note ids, until it says to stop.
     pub fn each_note(&self, after: NoteId, each: &mut dyn FnMut(Header) -> Result<bool>) -> Result<()> {
+        self.some_notes(after, usize::MAX, each).map(drop)
+    }
+
+    /// The same, and looks at most at `looks_max`, those that are hidden among them. Gives the last one that was looked at; nothing when there are no more.
+    pub fn some_notes(
+        &self,
+        after: NoteId,
+        looks_max: usize,
+        each: &mut dyn FnMut(Header) -> Result<bool>,
+    ) -> Result<Option<NoteId>> {
         let start = keys::summary(self.database.number, after.next(), Part::Header);
         let range =
             store::KeyRange { start: start.to_vec(), end: store::engine::prefix_end(&self.database.number.to_key()) };
         let mut cursor = self.snapshot.scan(Table::Summary, &range, Direction::Forward)?;
+        let mut looks = 0;
         while let Some((key, value)) = cursor.next()? {
             let (note, part) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
             if part != Part::Header as u8 {
                 continue;
             }
             let header = Header::decode(note, value).map_err(|_| self.damaged(note, "header"))?;
-            if !self.hides(&header)? && !each(header)? {
-                break;
+            looks += 1;
+            if (!self.hides(&header)? && !each(header)?) || looks >= looks_max {
+                return Ok(Some(note));
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     /// Calls `each` for every change after `since`. Changes before [`Counters::purged_modseq`] may be missing.
@@ -173,12 +185,11 @@ impl<'d> Reading<'d> {
         change::scan_some(&self.snapshot, self.database.number, since, limit)
     }
 
-    /// Gives about `limit` changes after `since`: all of a transaction or none. Who goes on from `up_to` misses nothing; nothing is left when it is
-    /// [`Reading::modseq`].
-    pub fn changes_page(&self, since: Modseq, limit: usize) -> Result<ChangePage> {
-        let mut entries = change::scan_some(&self.snapshot, self.database.number, since, limit)?;
-        let is_all = entries.len() < limit;
-        let up_to = entries.last().filter(|_| !is_all).map_or(self.modseq().max(since), |last| last.modseq);
+    /// Gives up to `limit` changes behind a place. Who goes on from the place behind them misses nothing, in a later snapshot too: a note that changed
+    /// again comes again. Nothing is left when it is behind [`Reading::modseq`].
+    pub fn changes_page(&self, from: ChangePlace, limit: usize) -> Result<ChangePage> {
+        let (mut entries, next) = change::scan_page(&self.snapshot, self.database.number, from, limit)?;
+        let next = next.unwrap_or(ChangePlace::behind(self.modseq().max(from.modseq)));
         let mut is_shown = Ok(());
         entries.retain(|entry| match self.is_hidden(entry.note) {
             Ok(is_hidden) => !is_hidden,
@@ -187,7 +198,7 @@ impl<'d> Reading<'d> {
                 false
             }
         });
-        is_shown.map(|()| ChangePage { entries, up_to })
+        is_shown.map(|()| ChangePage { entries, next })
     }
 
     /// Lists the design notes: views, folders, forms, the icon note and others, but not the ACL.
@@ -322,8 +333,12 @@ pub(crate) fn is_hidden(reader: &dyn Read, database: &Database, grant: &Grant, h
         return Ok(false);
     }
     let summary = load_summary(reader, database, header.note)?;
-    let summary = summary.ok_or_else(|| damaged_note(database, header.note, "summary"))?;
-    Ok(!grant.may_read(&summary.items))
+    match summary {
+        Some(summary) => Ok(!grant.may_read(&summary.items)),
+        // Who was to read it is lost with it, and so nobody learns that it was there.
+        None if header.is_stub() => Ok(true),
+        None => Err(damaged_note(database, header.note, "summary")),
+    }
 }
 
 pub(crate) fn require_server_itself(database: &Database, grant: &Grant) -> Result<()> {

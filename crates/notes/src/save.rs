@@ -41,6 +41,8 @@ pub struct SaveOptions<'s> {
     pub base: Option<&'s [Item]>,
     /// Notes down who saves, and when.
     pub tracks_editors: bool,
+    /// The size that is told of the note stays: that of a message of which the change leaves everything as it is.
+    pub keeps_size: bool,
 }
 
 /// What is done when somebody else saved a document meanwhile.
@@ -100,7 +102,15 @@ impl Writer<'_, '_> {
         let Header { unid, sequence: found, class, .. } = self.require(note)?.after;
         if found == expected {
             let items = tracked(self, items);
+            let Header { size, crlf_growth, .. } = self.require(note)?.after;
             let sequence = self.replace_items(note, expected, &summary, (&items, blobs))?;
+            if options.keeps_size {
+                let header = &mut self.require(note)?.after;
+                let stored = std::mem::replace(&mut header.size, size);
+                header.crlf_growth = crlf_growth;
+                let counters = &mut self.part.counters;
+                counters.bytes = (counters.bytes + size).saturating_sub(stored);
+            }
             return Ok(Saved::Plain { sequence });
         }
         let refused = Error::Conflict { unid, expected, found };

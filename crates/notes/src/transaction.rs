@@ -303,10 +303,11 @@ impl<'t> Part<'t> {
         }
     }
 
-    /// Keeps a note as it was before this transaction, whose contents are to be replaced.
+    /// Keeps a note as it was before this transaction, whose contents are to be replaced. What was deleted and could have been restored was in no view.
     pub(crate) fn keep_version(&mut self, note: NoteId, items: &[Item]) {
         let stored = self.pending.get(&note).and_then(|pending| pending.before.as_ref());
-        if let Some(header) = stored.filter(|header| self.keeps_versions && header.class == NoteClass::DOCUMENT) {
+        let is_shown = |header: &&Header| header.class == NoteClass::DOCUMENT && !header.is_stub();
+        if let Some(header) = stored.filter(|header| self.keeps_versions && is_shown(header)) {
             self.replaced.entry(note).or_insert_with(|| Before::version(header.clone(), items));
         }
     }

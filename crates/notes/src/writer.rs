@@ -25,6 +25,7 @@ use crate::limits::{
     KEYWORDS_PER_NOTE_MAX,
 };
 use crate::note::{BodyItem, Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};
+use crate::profile::is_profile;
 use crate::public;
 use crate::reading;
 use crate::save;
@@ -126,6 +127,9 @@ impl Writer<'_, '_> {
             return Err(Error::Exists { what: format!("note {unid}") });
         }
         let unid = new.unid.unwrap_or_else(|| Unid::generate(self.part.database.random.as_ref()));
+        if is_profile(unid) && new.class != NoteClass::PROFILE {
+            return Err(Error::invalid(format!("UNID {unid}"), "those that begin so are for profile documents"));
+        }
         let sequence = self.sequence_of_stub(unid)?.map_or(1, |old| old.saturating_add(1));
         let now = self.part.now;
         let mut header = Header {
@@ -156,7 +160,7 @@ impl Writer<'_, '_> {
             }
         }
         if let Some(parent) = new.parent {
-            self.check_depth(parent)?;
+            self.check_depth(unid, parent)?;
             self.batch.put(Table::Children, &keys::child(self.number(), parent, note), &[]);
         }
         self.batch.put(Table::Unid, &keys::unid(self.number(), unid), &note.to_key());
@@ -358,12 +362,15 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Gives the stored summary of a note that the caller may see; that of a new one is empty.
+    /// Gives the stored summary of a note that the caller may see; that of a new one is empty, and who made it knows of it.
     pub(crate) fn visible(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let is_new = self.part.pending.get(&note).is_some_and(|pending| pending.before.is_none());
-        let summary = if is_new { Some(Arc::default()) } else { self.part.stored_summary(note)? };
+        let summary = if is_new { None } else { self.part.stored_summary(note)? };
         if self.part.pending(note)?.is_none() {
             return Ok(None);
+        }
+        if is_new {
+            return Ok(Some(Arc::default()));
         }
         let summary = summary.ok_or_else(|| reading::damaged_note(self.part.database, note, "summary"))?;
         let flags = self.require(note)?.after.flags;
@@ -444,10 +451,17 @@ impl Writer<'_, '_> {
         if is_right { Ok(()) } else { Err(self.not_author(note)) }
     }
 
-    fn check_depth(&self, parent: Unid) -> Result<()> {
+    /// Looks upwards from the parent of a new note: too many levels, or the note itself among them, are refused. A client may say UNIDs of notes that come later.
+    fn check_depth(&self, new: Unid, parent: Unid) -> Result<()> {
         let mut above = Some(parent);
         for _ in 0..RESPONSE_DEPTH_MAX {
             let Some(unid) = above else { return Ok(()) };
+            if unid == new {
+                return Err(Error::invalid(
+                    format!("parent {parent}"),
+                    "it is the new note itself, or a response of it",
+                ));
+            }
             above = match reading::find(self.store, self.number(), unid)? {
                 Some(note) => {
                     reading::load_header(self.store, self.part.database, note)?.and_then(|header| header.parent)
@@ -620,7 +634,7 @@ fn check_room_for_folder(header: &Header) -> Result<()> {
 }
 
 /// Gives the items that say who may read and change a note.
-fn deciding(items: &[Item]) -> impl Iterator<Item = &Item> {
+pub(crate) fn deciding(items: &[Item]) -> impl Iterator<Item = &Item> {
     items.iter().filter(|item| item.flags.has(ItemFlags::READERS) || item.flags.has(ItemFlags::AUTHORS))
 }
 

@@ -79,6 +79,12 @@ pub trait Indexer: Send + Sync {
     /// Asks for the index of a view to be built next. Tells how far it is; the channel closes when it is over, however it went. Nothing when too much
     /// waits already.
     fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<BuildProgress>>;
+
+    /// Tells whether a view was brought up to date, by anybody, less than so many hours ago.
+    fn is_recent(&self, database: DbNumber, view: NoteId, hours: u16) -> bool;
+
+    /// Notes down that a view that is refreshed every so many hours was brought up to date.
+    fn refreshed(&self, database: DbNumber, view: NoteId);
 }
 
 /// A message on its way to the router.

@@ -185,18 +185,42 @@ impl Updater {
         let access = authorize(&database)?;
         let reading = access.read()?;
         let now = core.clock.now();
-        for info in reading.views()? {
+        let views = reading.views()?;
+        let is_there = |note| views.iter().any(|info| info.note == note);
+        self.queues().hourly.retain(|(database, note), _| *database != number || is_there(*note));
+        let mut later = None;
+        for info in &views {
             let is_due = match info.view.design.refresh {
                 Refresh::Automatic => true,
                 Refresh::AfterFirstUse => reading.view(info.note).is_ok(),
                 Refresh::Manual => false,
-                Refresh::Hours(hours) => self.is_hour((number, info.note), hours, now),
+                Refresh::Hours(hours) => match self.due_again((number, info.note), hours).filter(|due| *due > now) {
+                    Some(due) => {
+                        later = Some(later.map_or(due, |first: Timestamp| first.min(due)));
+                        false
+                    }
+                    None => true,
+                },
             };
             if is_due && !stop() {
-                self.bring_up_to_date(&access, &info, core, stop);
+                self.bring_up_to_date(&access, info, core, stop);
             }
         }
+        if let Some(due) = later {
+            self.look_again(number, due, core);
+        }
         Ok(())
+    }
+
+    /// Looks at a database again when a view of it is due, though nothing may change until then.
+    fn look_again(&self, database: DbNumber, due: Timestamp, core: &Core) {
+        let mut queues = self.queues();
+        let is_known = queues.deferred.iter().any(|((at, _), known)| *known == database && *at <= due);
+        if !is_known && queues.len() < queue_max(core) {
+            let number = queues.next;
+            queues.next += 1;
+            queues.deferred.insert((due, number), database);
+        }
     }
 
     /// Brings one view up to date, whatever its design wants.
@@ -228,7 +252,9 @@ impl Updater {
             Ok(true) => {
                 self.counts.views.fetch_add(1, Ordering::Relaxed);
                 let mut queues = self.queues();
-                queues.hourly.insert(key, core.clock.now());
+                if matches!(info.view.design.refresh, Refresh::Hours(_)) {
+                    queues.hourly.insert(key, core.clock.now());
+                }
                 queues.awaited.remove(&key);
             }
             Ok(false) => {}
@@ -240,9 +266,10 @@ impl Updater {
         }
     }
 
-    fn is_hour(&self, key: (DbNumber, NoteId), hours: u16, now: Timestamp) -> bool {
-        let last = self.queues().hourly.get(&key).copied();
-        last.is_none_or(|last| now.since(last) >= Duration::from_secs(u64::from(hours) * 3_600))
+    /// Tells when a view that is refreshed every so many hours is due; nothing where it was not since the start.
+    fn due_again(&self, key: (DbNumber, NoteId), hours: u16) -> Option<Timestamp> {
+        let last = self.queues().hourly.get(&key).copied()?;
+        Some(last.after(Duration::from_secs(u64::from(hours) * 3_600)))
     }
 
     fn queues(&self) -> MutexGuard<'_, Queues> {
@@ -279,6 +306,14 @@ pub struct Requests {
 impl Indexer for Requests {
     fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<BuildProgress>> {
         self.updater.request_view(database, view, &self.core)
+    }
+
+    fn is_recent(&self, database: DbNumber, view: NoteId, hours: u16) -> bool {
+        self.updater.due_again((database, view), hours).is_some_and(|due| due > self.core.clock.now())
+    }
+
+    fn refreshed(&self, database: DbNumber, view: NoteId) {
+        self.updater.queues().hourly.insert((database, view), self.core.clock.now());
     }
 }
 
@@ -402,6 +437,35 @@ pub(crate) mod tests {
         check(Refresh::Manual, options, None);
         check(Refresh::AfterFirstUse, options, None);
         check(Refresh::Automatic, DatabaseOptions { no_view_updates: true, ..options }, None);
+    }
+
+    #[test]
+    fn a_view_of_some_hours_is_due_when_they_have_gone_though_nothing_changes_any_more() {
+        let clock = Arc::new(base::sim::SimClock::new());
+        let mut sample = Sample::with(&["views.suppression_time=0s"]);
+        sample.core.clock = clock.clone();
+        let core = &sample.core;
+        let updater = Arc::new(Updater::new(core));
+        let database = make(core, Refresh::Hours(2), DatabaseOptions::default());
+        work_off(&updater, core);
+        let access = authorize(&database).expect("itself").lower::<level::Depositor>();
+        let accesses = [&access];
+        let mut transaction = core.notes.transaction(&accesses).expect("a transaction");
+        transaction.on(0).note_create(NewNote::document(Vec::new())).expect("a document");
+        transaction.commit().expect("committed");
+        clock.advance(Duration::from_secs(3_600));
+        work_off(&updater, core);
+        assert_eq!((rows(&database), updater.waiting()), (Some(1), 1), "it waits for its hour");
+        clock.advance(Duration::from_secs(3_600));
+        work_off(&updater, core);
+        assert_eq!((rows(&database), updater.waiting()), (Some(2), 0));
+        let requests = Requests { updater: Arc::clone(&updater), core: Arc::new(sample.core) };
+        let view = authorize(&database).and_then(|access| Ok(access.read()?.view_find("All")?.note)).expect("there");
+        assert!(requests.is_recent(database.number(), view, 2) && !requests.is_recent(database.number(), view, 0));
+        clock.advance(Duration::from_secs(7_200));
+        assert!(!requests.is_recent(database.number(), view, 2));
+        requests.refreshed(database.number(), view);
+        assert!(requests.is_recent(database.number(), view, 2));
     }
 
     #[test]

@@ -230,6 +230,10 @@ impl<'r> EntryReader<'r> {
         if is_outermost && self.rows.is_category(&first.key) {
             return Ok(Some(Path::Categories(self.rows.outermost_behind(&first.key)?)));
         }
+        // From a row that is not shown it goes on behind what hides it, by a step.
+        if skips && self.rows.outermost_collapsed(&first.key, &request.expansion)? != first.key {
+            return Ok(None);
+        }
         let walk = self.rows.walk(KeyRange { start: next_key(&first.key), end: None }, Direction::Forward)?;
         Ok(Some(Path::Rows { rows: &self.rows, walk, skips }))
     }
@@ -360,6 +364,26 @@ impl<'r> EntryReader<'r> {
             totals.push((*column, total));
         }
         Ok(totals)
+    }
+
+    /// Gives the totals of the whole view for the columns that have some: sums, and means where the column shows those. What is shown of it in percent is 100.
+    pub fn grand_totals(&self) -> Result<Vec<(usize, f64)>> {
+        if self.view.index.summing().is_empty() {
+            return Ok(Vec::new());
+        }
+        let grand = self.rows.total()?;
+        let columns = &self.view.index.design().columns;
+        let total = |(number, column): (usize, &usize)| {
+            let sum = grand.totals[number].sum.value();
+            let total = match columns[*column].total {
+                Total::None | Total::Sum => Some(sum),
+                Total::Average => (grand.documents > 0).then(|| sum / grand.documents as f64),
+                Total::PercentOfAll | Total::PercentOfParent => Some(100.0),
+                Total::AveragePerChild => None,
+            };
+            total.map(|total| (*column, total))
+        };
+        Ok(self.view.index.summing().iter().enumerate().filter_map(total).collect())
     }
 
     fn sum_above(&self, key: &[u8], number: usize, grand: &Tally) -> Result<f64> {

@@ -253,7 +253,7 @@ impl Hidden {
                 places.end = middle;
             }
         }
-        number + places.start as u64
+        number.saturating_add(places.start as u64)
     }
 
     /// Gives the range that holds a key.
@@ -270,7 +270,8 @@ impl Hidden {
     /// Gives the number that a row has among all, which has a number among those that are seen.
     fn among_all(&self, number: u64, measure: Measure) -> u64 {
         let is_before = |range: &Range| range.before.by(measure) - range.hidden_before.by(measure) <= number;
-        number + hidden_up_to(&self.ranges[..self.ranges.partition_point(is_before)], measure)
+        // A client may ask for any number.
+        number.saturating_add(hidden_up_to(&self.ranges[..self.ranges.partition_point(is_before)], measure))
     }
 
     fn total(&self, measure: Measure) -> u64 {

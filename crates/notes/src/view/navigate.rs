@@ -99,8 +99,10 @@ impl ViewReader<'_> {
             Navigator::Current => self.find(key),
             Navigator::Next => self.first_from(&next_key(key)),
             Navigator::Previous => self.last_before(Some(key)),
-            Navigator::NextExpanded if expansion.is_collapsed(key) => self.first_behind(key),
-            Navigator::NextExpanded => self.first_from(&next_key(key)),
+            Navigator::NextExpanded => {
+                let shown = self.outermost_collapsed(key, expansion)?;
+                if expansion.is_collapsed(&shown) { self.first_behind(&shown) } else { self.first_from(&next_key(key)) }
+            }
             Navigator::PreviousExpanded => self.shown_before(key, expansion),
             Navigator::NextPeer => {
                 let next = self.first_behind(key)?;
@@ -137,7 +139,7 @@ impl ViewReader<'_> {
     /// Gives the last row that is shown.
     pub fn last(&self, expansion: &Expansion) -> Result<Option<ViewRow>> {
         let Some(last) = self.last_before(None)? else { return Ok(None) };
-        self.outermost_collapsed(last, expansion).map(Some)
+        self.shown(last, expansion).map(Some)
     }
 
     /// Gives the key of the row above; nothing of an outermost row.
@@ -195,20 +197,26 @@ impl ViewReader<'_> {
 
     fn shown_before(&self, key: &[u8], expansion: &Expansion) -> Result<Option<ViewRow>> {
         let Some(row) = self.last_before(Some(key))? else { return Ok(None) };
-        self.outermost_collapsed(row, expansion).map(Some)
+        self.shown(row, expansion).map(Some)
     }
 
-    /// Gives the outermost collapsed row above a row, or the row itself.
-    fn outermost_collapsed(&self, row: ViewRow, expansion: &Expansion) -> Result<ViewRow> {
-        let mut shown = row.key.clone();
-        let mut above = self.parent_of(&row.key)?;
+    /// Gives what is shown of a row: itself, or the outermost collapsed row above it.
+    fn shown(&self, row: ViewRow, expansion: &Expansion) -> Result<ViewRow> {
+        let shown = self.outermost_collapsed(&row.key, expansion)?;
+        if shown == row.key { Ok(row) } else { Ok(self.find(&shown)?.unwrap_or(row)) }
+    }
+
+    /// Gives the key of the outermost collapsed row above a row, or of the row itself.
+    pub(crate) fn outermost_collapsed(&self, key: &[u8], expansion: &Expansion) -> Result<Vec<u8>> {
+        let mut shown = key.to_vec();
+        let mut above = self.parent_of(key)?;
         while let Some(key) = above {
             above = self.parent_of(&key)?;
             if expansion.is_collapsed(&key) {
                 shown = key;
             }
         }
-        if shown == row.key { Ok(row) } else { Ok(self.find(&shown)?.unwrap_or(row)) }
+        Ok(shown)
     }
 
     fn previous_peer(&self, key: &[u8]) -> Result<Option<ViewRow>> {

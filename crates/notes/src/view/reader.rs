@@ -161,7 +161,7 @@ impl<'r> ViewReader<'r> {
 
     /// Gives up to `limit` of the outermost categories from a position on, counted from 0: what is shown while all are collapsed.
     pub fn outermost(&self, position: u64, limit: usize) -> Result<Vec<ViewRow>> {
-        let first = self.rows.hidden.category_among_all(self.category_rank(&[1])? + position);
+        let first = self.rows.hidden.category_among_all(self.category_rank(&[1])?.saturating_add(position));
         let mut outermost = Outermost { reader: self, scan: self.categories.scan_at(first, Direction::Forward)? };
         let mut rows = Vec::new();
         while rows.len() < limit
@@ -383,7 +383,7 @@ impl<'r> ViewReader<'r> {
 
     fn category_at(&self, level: u8, above: &[u8], number: u64) -> Result<Option<Vec<u8>>> {
         let first = self.category_rank(&first_category(level, above))?;
-        let entry = self.categories.entry_at(self.rows.hidden.category_among_all(first + number))?;
+        let entry = self.categories.entry_at(self.rows.hidden.category_among_all(first.saturating_add(number)))?;
         let is_below = |key: &Vec<u8>| key.first() == Some(&level) && key[1..].starts_with(above);
         Ok(entry.map(|entry| entry.key).filter(is_below).map(|key| key[1..].to_vec()))
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Modseq, NoteId, Uid, Unid, ViewId};
-use notes::change::Change;
+use notes::change::{Change, ChangePlace};
 use notes::deleted::purge_deleted;
 use notes::{Access, AclLevel, Database, DatabaseOptions, Item, Marks, NewNote, Value, level};
 
@@ -82,7 +82,7 @@ impl Case {
             after = page.next;
         }
         assert_eq!(paged, found);
-        assert!(found.iter().all(|found| reading.deleted_note(found.header.note).unwrap().is_some()));
+        assert!(found.iter().all(|found| reading.deleted_note(found.header.note, &mut |_| true).unwrap().is_some()));
         found.into_iter().map(|found| found.header.note).collect()
     }
 
@@ -208,6 +208,46 @@ fn design_is_always_deleted_for_good_and_so_is_all_where_nothing_is_kept() {
     keep(&case.world, &case.database, None);
     case.delete();
     assert_eq!(case.listed(ANN), []);
+}
+
+/// Tells whether somebody learns from anything that there was a note.
+fn is_known_to(case: &Case, who: &str, unid: Unid) -> bool {
+    let access = reader(&case.database, who).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    let page = reading.changes_page(ChangePlace::default(), 1_000).expect("sound");
+    let is_told = page.entries.iter().any(|entry| entry.note == case.note);
+    let by_unid = reading.find(unid).expect("sound").is_some();
+    let has_header = reading.header(case.note).expect("sound").is_some();
+    assert!(is_told == by_unid && by_unid == has_header, "{who}: {is_told} {by_unid} {has_header}");
+    is_told
+}
+
+#[test]
+fn what_readers_items_hid_stays_hidden_when_it_is_gone() {
+    for (keeps, way) in [(false, "at once"), (true, "for good, later"), (true, "when its time was over")] {
+        let case = case(AclLevel::Reader, vec![Item::readers("Readers", vec![ANN.into()])]);
+        let unid = reader(&case.database, ANN).expect("a reader").read().expect("a snapshot").header(case.note);
+        let unid = unid.expect("sound").expect("hers").unid;
+        keep(&case.world, &case.database, keeps.then_some(2));
+        case.delete();
+        match way {
+            "for good, later" => drop(case.write(ANN, |writer| writer.note_delete_for_good(case.note)).expect("hers")),
+            "when its time was over" => {
+                case.world.clock.advance(3 * HOUR);
+                assert_eq!(purge_deleted(&case.database).expect("sound"), 1);
+                assert_sound(&case.database);
+            }
+            _ => {}
+        }
+        assert!(is_known_to(&case, ANN, unid), "{way}: who might read it learns that it is gone");
+        assert!(!is_known_to(&case, BOB, unid), "{way}");
+        let stub = reader(&case.database, ANN).expect("a reader").read().expect("a snapshot").header(case.note);
+        assert!(stub.expect("sound").is_some_and(|header| header.is_stub() && !header.has_contents()), "{way}");
+        case.world.clock.advance(91 * 24 * HOUR);
+        assert_eq!(notes::purge::purge(&case.database).expect("sound"), 1);
+        assert!(!is_known_to(&case, ANN, unid), "{way}");
+        assert_sound(&case.database);
+    }
 }
 
 #[test]

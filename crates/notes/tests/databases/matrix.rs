@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use base::{Modseq, Name, NoteId, Uid, Unid, ViewId};
+use notes::change::ChangePlace;
 use notes::view::build::BuildOptions;
 use notes::view::design::{Column, ViewDesign};
 use notes::view::note::{ViewKind, ViewNote};
@@ -340,10 +341,13 @@ const READING: &[Row] = &[
     ("Reading::find", Note(Reader), |c| c.read(|r| Ok(r.find(UNID)?.is_some()))),
     ("Reading::children", Note(Reader), |c| c.read(|r| Ok(r.children(PARENT)?.contains(&c.note)))),
     ("Reading::each_note", Note(Reader), Case::listed),
+    ("Reading::some_notes", Note(Reader), |c| {
+        c.read(|r| c.is_among(|each| r.some_notes(NoteId(0), 1_000, each).map(drop)))
+    }),
     ("Reading::search", Note(Reader), Case::found_by_formula),
     ("Reading::changes", Note(Reader), Case::changed),
     ("Reading::changes_page", Note(Reader), |c| {
-        c.read(|r| Ok(r.changes_page(Modseq(0), 99)?.entries.iter().any(|entry| entry.note == c.note)))
+        c.read(|r| Ok(r.changes_page(ChangePlace::default(), 99)?.entries.iter().any(|entry| entry.note == c.note)))
     }),
     ("Reading::selects", Note(Reader), |c| {
         let selection = formula::Formula::compile("Subject = \"x\"", &formula::Options::default()).expect("a formula");
@@ -396,7 +400,7 @@ const READING: &[Row] = &[
     }),
     ("Reading::deleted_note", Delete, |c| {
         c.delete_softly();
-        c.read(|r| Ok(r.deleted_note(c.note)?.is_some()))
+        c.read(|r| Ok(r.deleted_note(c.note, &mut |_| true)?.is_some()))
     }),
     ("Reading::note of what is deleted", Server, |c| {
         c.delete_softly();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use base::{Modseq, Name, NoteId, Timestamp, Unid};
-use notes::change::Change;
+use notes::change::{Change, ChangePlace};
 use notes::{AclLevel, Item, ItemFlags, Marks, NewNote, Value, purge};
 
 use crate::world::{World, assert_sound, reader, server, subject};
@@ -268,4 +268,93 @@ fn names_and_flags_of_items_are_checked() {
         let made = world.write(&database, ANN, |writer| writer.note_create(new));
         assert!(matches!(made, Err(notes::Error::Invalid { .. })));
     }
+}
+
+#[test]
+fn pages_of_changes_end_anywhere_and_miss_nothing() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let make = |count: u32| {
+        let made = world.write(&database, ANN, |writer| {
+            (0..count).map(|_| writer.note_create(NewNote::document(Vec::new()))).collect::<notes::Result<Vec<_>>>()
+        });
+        made.expect("made")
+    };
+    let made: Vec<NoteId> = [1, 20, 3, 1, 7].into_iter().flat_map(make).collect();
+    let access = reader(&database, ANN).unwrap();
+    for limit in 1..40 {
+        let (mut place, mut found) = (ChangePlace::default(), Vec::new());
+        loop {
+            let reading = access.read().unwrap();
+            let page = reading.changes_page(place, limit).unwrap();
+            assert!(page.entries.len() <= limit, "{limit}");
+            // Who comes back with what was read whole sees no note of it again, and everything else.
+            let whole = reading.changes_page(ChangePlace::behind(page.next.modseq), 1_000).unwrap();
+            found.extend(page.entries.iter().map(|entry| entry.note));
+            let rest = whole.entries.iter().filter(|entry| !found.contains(&entry.note)).count();
+            assert_eq!(found.iter().filter(|note| made.contains(note)).count() + rest, made.len(), "{limit}");
+            place = page.next;
+            if place.is_between() && place.modseq >= reading.modseq() {
+                break;
+            }
+        }
+        found.retain(|note| made.contains(note));
+        assert_eq!(found, made, "{limit}");
+    }
+    // What changed again while somebody is within its transaction comes once more, at its new place.
+    let reading = access.read().unwrap();
+    let page = reading.changes_page(ChangePlace::default(), 5).unwrap();
+    let first = page.entries[3].note;
+    drop(reading);
+    world.write(&database, ANN, |writer| writer.note_update(first, 1, &[], &[])).unwrap();
+    let rest = access.read().unwrap().changes_page(page.next, 1_000).unwrap();
+    assert_eq!(rest.entries.iter().filter(|entry| entry.note == first).count(), 1);
+    assert_eq!(rest.next, ChangePlace::behind(database.modseq()));
+}
+
+#[test]
+fn no_note_responds_to_itself() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let unid = |number| Some(Unid([number; 16]));
+    let make = |number, parent| {
+        let new = NewNote { unid: unid(number), parent: unid(parent), ..NewNote::document(Vec::new()) };
+        world.write(&database, ANN, |writer| writer.note_create(new)).map(drop)
+    };
+    assert!(make(1, 1).is_err());
+    make(1, 2).unwrap();
+    make(2, 3).unwrap();
+    for parent in [1, 2, 3] {
+        let refused = make(3, parent);
+        assert!(matches!(refused, Err(notes::Error::Invalid { .. })), "{parent}: {refused:?}");
+    }
+    make(3, 4).unwrap();
+    assert_sound(&database);
+}
+
+#[test]
+fn who_deposits_may_say_who_reads_it() {
+    let world = World::new();
+    let database = world.database(&[("Bob/Acme", AclLevel::Depositor)]);
+    let items = vec![Item::text("Subject", "x"), Item::readers("Readers", vec![ANN.into()])];
+    let seen = world.write(&database, "Bob/Acme", |writer| {
+        let note = writer.note_create(NewNote::document(items.clone()))?;
+        Ok((note, writer.header(note)?.map(|header| header.sequence)))
+    });
+    let (note, sequence) = seen.unwrap();
+    assert_eq!(sequence, Some(1), "who makes a note is told what it is");
+    assert_eq!(subject(&database, ANN, note), Some("x".into()));
+    let later = world.write(&database, "Bob/Acme", |writer| Ok(writer.header(note)?.is_some()));
+    assert!(matches!(later, Err(notes::Error::AccessDenied { .. })), "and learns no more of it: {later:?}");
+}
+
+#[test]
+fn nobody_takes_the_place_of_a_profile() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let unid = Some(notes::profile::unid_of("Settings", None));
+    let new = NewNote { unid, ..NewNote::document(Vec::new()) };
+    let refused = world.write(&database, ANN, |writer| writer.note_create(new));
+    assert!(matches!(refused, Err(notes::Error::Invalid { .. })), "{refused:?}");
+    world.write(&database, ANN, |writer| writer.profile_set("Settings", None, &[], &[])).unwrap();
 }

@@ -12,11 +12,11 @@ use notes::view::design::{Clicks, Column, Total, ViewDesign};
 use notes::view::entries::{Entries, EntryReader, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::{ViewKind, ViewNote};
-use notes::view::reader::Shown;
+use notes::view::reader::{Shown, Tumbler};
 use notes::view::sort_key::Order;
-use notes::{AclLevel, Database, Error, Item, NewNote, NoteClass, Value};
+use notes::{AclLevel, Database, DatabaseOptions, Error, Item, NewNote, NoteClass, Value};
 
-use crate::world::{World, assert_sound, reader};
+use crate::world::{World, assert_sound, identity, reader};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
@@ -391,6 +391,48 @@ fn deletions_that_were_forgotten_are_found() {
     world.clock.advance(Duration::from_secs(91 * 86_400));
     assert!(notes::purge::purge(&database).expect("purged") > 0);
     assert_eq!(lines(&read(&database, BOB, "By Customer", &whole).expect("a view")), ALL[..2]);
+}
+
+#[test]
+fn what_is_deleted_for_good_behind_a_soft_deletion_was_in_no_view() {
+    let (world, database) = world();
+    let access = database.authorize(&identity(ANN)).expect("Ann manages it");
+    let options = DatabaseOptions { keep_deleted_hours: Some(2), ..DatabaseOptions::default() };
+    world.notes.database_set(&access, "Documents", options).expect("she may");
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    let whole = request(Start::Beginning, Navigator::Next, 100);
+    let entries = read(&database, BOB, "By Customer", &whole).expect("a view");
+    let mut deleted = Vec::new();
+    for row in &entries.rows[2..] {
+        if let Shown::Document { note, .. } = row.shown {
+            world.write(&database, ANN, |writer| writer.note_delete(note)).expect("deleted");
+            refresh(&database, BOB, "By Customer").expect("a view");
+            deleted.push(note);
+        }
+    }
+    assert_eq!(lines(&read(&database, BOB, "By Customer", &whole).expect("a view")), ALL[..2]);
+    for note in deleted.into_iter().skip(1) {
+        assert!(world.write(&database, ANN, |writer| writer.note_delete_for_good(note)).expect("she may"));
+        assert_eq!(lines(&read(&database, BOB, "By Customer", &whole).expect("a view")), ALL[..2], "without {note}");
+    }
+    assert_sound(&database);
+}
+
+#[test]
+fn no_position_is_too_great_to_be_asked_for() {
+    let (world, database) = world();
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    let closed = [order("Zed\\West", "zebra", 1.0), vec![Item::readers("Readers", vec![ANN.into()])]].concat();
+    for _ in 0..3 {
+        let new = NewNote::document(closed.clone());
+        world.write(&database, ANN, |writer| writer.note_create(new)).expect("made");
+    }
+    for behind in 0..6 {
+        for start in [Start::Position(u64::MAX - behind), Start::Tumbler(Tumbler(vec![3, u64::MAX - behind, 1]))] {
+            let found = read(&database, BOB, "By Customer", &request(start, Navigator::Next, 10)).expect("sound");
+            assert_eq!(lines(&found), [""; 0]);
+        }
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 
 use base::Modseq;
-use notes::change::{Change, ChangeEntry};
+use notes::change::{Change, ChangeEntry, ChangePlace};
 use notes::{FolderDesign, Reading, level};
 use proto::v1;
 
@@ -18,7 +18,7 @@ pub(crate) type Changed = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A change stream: what it is about, and how far it is.
 pub(crate) struct Watch {
     request: v1::WatchChangesRequest,
-    at: Modseq,
+    at: ChangePlace,
 }
 
 /// What a look has brought.
@@ -34,7 +34,7 @@ pub(crate) struct Look {
 impl Watch {
     /// Begins where the client is.
     pub(crate) fn begin(request: v1::WatchChangesRequest) -> Self {
-        Self { at: Modseq(request.since_modseq), request }
+        Self { at: ChangePlace::behind(Modseq(request.since_modseq)), request }
     }
 
     /// Tells whether the stream ends when there is nothing more.
@@ -48,19 +48,28 @@ impl Watch {
         // Before the look, so that a change between the two is heard.
         let changed = access.database().listen();
         let reading = access.read()?;
-        if self.at > Modseq(0) && !reading.is_complete_since(self.at) {
-            return Err(Error::Purged { modseq: reading.modseq().0 });
+        if self.at.modseq > Modseq(0) {
+            check_known(&reading, self.at.modseq)?;
         }
         let page = reading.changes_page(self.at, STEP_CHANGES)?;
-        let mut batch = v1::ChangeBatch { changes: Vec::new(), modseq: page.up_to.0 };
+        let mut batch = v1::ChangeBatch { changes: Vec::new(), modseq: page.next.modseq.0 };
         for entry in &page.entries {
             batch.changes.extend(told(&reading, entry, self.request.documents_only)?);
         }
-        self.at = page.up_to;
-        let more = self.at < reading.modseq();
+        self.at = page.next;
+        let more = self.at.modseq < reading.modseq();
         let ticket = reading.ticket();
         Ok(Done::after((Look { batch, more, changed: Box::pin(changed) }, self), ticket))
     }
+}
+
+/// Refuses a modseq behind which changes were forgotten, or that this database has not reached: it is then another than the client knew, such as an older
+/// backup, and what it does next would be missed.
+pub(crate) fn check_known(reading: &Reading<'_>, since: Modseq) -> Result<()> {
+    if reading.is_complete_since(since) && since <= reading.modseq() {
+        return Ok(());
+    }
+    Err(Error::Purged { modseq: reading.modseq().0 })
 }
 
 fn told(reading: &Reading<'_>, entry: &ChangeEntry, documents_only: bool) -> Result<Option<v1::Change>> {

@@ -53,7 +53,11 @@ pub(crate) fn open(desk: &Desk, request: v1::OpenDatabaseRequest) -> Result<Done
     let reader = access.database().authorize::<level::Reader>(&desk.identity()?)?;
     let reading = reader.read()?;
     let counters = reading.counters();
-    (reply.modseq, reply.notes, reply.size_bytes) = (counters.modseq.0, counters.notes, counters.bytes);
+    reply.modseq = counters.modseq.0;
+    // They count what Readers items hide, too.
+    if grant.level() >= AclLevel::Manager {
+        (reply.notes, reply.size_bytes) = (counters.notes, counters.bytes);
+    }
     Ok(Done::after(reply, reading.ticket()))
 }
 

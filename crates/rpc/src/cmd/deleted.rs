@@ -6,7 +6,7 @@ use prost::Message;
 use proto::v1;
 
 use super::edit::saved;
-use super::note::{ENVELOPE_BYTES, Wanted, pick};
+use super::note::{ENVELOPE_BYTES, Wanted, pick, too_much};
 use super::{Desk, header_of};
 use crate::convert::{NoteName, note_name};
 use crate::error::{Error, Result};
@@ -27,18 +27,20 @@ pub(crate) fn list(desk: &Desk, request: v1::ListDeletedNotesRequest) -> Result<
     let mut room = MESSAGE_BYTES_MAX - ENVELOPE_BYTES;
     let mut last = request.after;
     for found in page.notes {
-        let note = reading.deleted_note(found.header.note)?;
-        let note = note.ok_or_else(|| notes::Error::not_found("the note"))?;
-        let told = match pick(&note, &wanted, room) {
+        let (note, items_left_out) = match told(&reading, found.header.note, &wanted, room) {
+            Ok(note) => (note, false),
             // The next page has room for it.
             Err(Error::Limit { .. }) if !reply.notes.is_empty() => {
                 reply.next = last;
                 break;
             }
-            outcome => outcome?,
+            // No page has.
+            Err(Error::Limit { .. }) => (told(&reading, found.header.note, &Wanted::header(), room)?, true),
+            Err(error) => return Err(error),
         };
         let told = v1::DeletedNote {
-            note: Some(told),
+            note: Some(note),
+            items_left_out,
             deleted_us: found.deletion.at.0,
             deleted_by: found.deletion.by,
             folder_ids: found.deletion.folders.iter().map(|folder| folder.0).collect(),
@@ -48,6 +50,18 @@ pub(crate) fn list(desk: &Desk, request: v1::ListDeletedNotesRequest) -> Result<
         reply.notes.push(told);
     }
     Ok(Done::after(reply, reading.ticket()))
+}
+
+/// Gives what is wanted of a deleted document. Body items that alone take more than `bytes_max` are not read.
+fn told(reading: &Reading<'_>, note: NoteId, wanted: &Wanted, bytes_max: usize) -> Result<v1::Note> {
+    let mut bytes = 0_u64;
+    let note = reading.deleted_note(note, &mut |body| {
+        let is_wanted = wanted.takes_body(&body.name);
+        bytes = bytes.saturating_add(if is_wanted { body.length } else { 0 });
+        is_wanted && bytes <= bytes_max as u64
+    })?;
+    let note = note.ok_or_else(|| notes::Error::not_found("the note"))?;
+    if bytes > bytes_max as u64 { Err(too_much()) } else { pick(&note, wanted, bytes_max) }
 }
 
 /// Brings a document back.

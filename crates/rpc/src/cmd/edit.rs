@@ -6,8 +6,8 @@
 use base::{NoteId, Unid, ViewId};
 use notes::item::{blobs_of, keep_used};
 use notes::{
-    Access, Database, DatabaseKind, Header, Item, NewNote, Note, NoteClass, OnConflict, SaveOptions, Saved, Value,
-    Writer, level,
+    Access, Database, DatabaseKind, Header, Item, ItemFlags, NewNote, Note, NoteClass, OnConflict, SaveOptions, Saved,
+    Value, Writer, level,
 };
 use proto::v1;
 use proto::v1::saved_note::Outcome;
@@ -188,8 +188,13 @@ pub(crate) fn change(
         if on_conflict == OnConflict::Refuse {
             check_expected(read.sequence, sequence, found.header.unid)?;
         }
+        let message = message_of(&found.items);
         let base = edit(&mut found, writer)?;
-        let options = SaveOptions { tracks_editors: is_shared, on_conflict, base: base.as_deref() };
+        if message != message_of(&found.items) {
+            return Err(Error::invalid("a message stays as its sender has written it, and so do its attachments"));
+        }
+        let keeps_size = message.is_some();
+        let options = SaveOptions { tracks_editors: is_shared, on_conflict, base: base.as_deref(), keeps_size };
         let expected = if read.sequence == 0 { sequence } else { read.sequence };
         let outcome = writer.note_save(note, expected, (&found.items, &found.blobs), &options)?;
         check_quota(writer)?;
@@ -200,6 +205,14 @@ pub(crate) fn change(
         };
         Ok(v1::SavedNote { outcome: outcome.into(), ..saved(writer, note)? })
     })
+}
+
+/// Gives what makes a note a message: its head and skeleton with their numbers, and its files. Mail programs rely on it that they never change.
+fn message_of(items: &[Item]) -> Option<Vec<Item>> {
+    let is_part = |item: &&Item| matches!(item.value, Value::MimePart(_) | Value::Object { .. });
+    let has = |name: &str| items.iter().any(|item| item.is_named(name) && !item.flags.has(ItemFlags::SUMMARY));
+    let is_message = mail::message::BODY_ITEMS.iter().all(|name| has(name));
+    is_message.then(|| items.iter().filter(is_part).cloned().collect())
 }
 
 /// Tells whether it is noted down who saves a note. A message stays what its sender has written.

@@ -2,13 +2,14 @@
 
 use base::{NoteId, Uid, ViewId};
 use notes::{Entry, FolderDesign, FolderReader, Marks, Reading, level};
+use prost::Message;
 use proto::v1;
 
-use super::note::find_all;
+use super::note::{ENVELOPE_BYTES, find_all, too_much};
 use super::{Desk, at_most};
 use crate::convert;
 use crate::error::{Error, Result};
-use crate::limits::{ENTRIES_DEFAULT, ENTRIES_PER_REPLY_MAX, FOLDER_ITEMS_MAX};
+use crate::limits::{ENTRIES_DEFAULT, ENTRIES_PER_REPLY_MAX, FOLDER_ITEMS_MAX, MESSAGE_BYTES_MAX, STEP_BYTES};
 use crate::service::Done;
 
 /// Makes a folder.
@@ -131,6 +132,7 @@ pub(crate) fn open(reading: &Reading<'_>, folder: &FolderDesign) -> Result<v1::C
         late: false,
         unread: totals.unseen,
         build: None,
+        totals: Vec::new(),
     })
 }
 
@@ -152,15 +154,21 @@ pub(crate) fn read(
     let start = start(&reader, request, count)?;
     let (mut at, skipped) = skip(start, request, count)?;
     reply.skipped = skipped;
+    let mut bytes = 0;
     while let Some(position) = at.filter(|position| *position < count) {
-        if reply.entries.len() >= limit {
+        if reply.entries.len() >= limit || bytes > STEP_BYTES {
             reply.more = true;
             reply.next = reader.uid_at(position)?.map(|uid| uid.to_key().to_vec()).unwrap_or_default();
             break;
         }
         let Some(uid) = reader.uid_at(position)? else { break };
         if let Some(entry) = reader.entry(uid)? {
-            reply.entries.push(shown(reading, &entry, position, request)?);
+            let entry = shown(reading, &entry, position, request)?;
+            if entry.encoded_len() > MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES {
+                return Err(too_much());
+            }
+            bytes += entry.encoded_len();
+            reply.entries.push(entry);
         }
         at = match way {
             Way::Stay => None,

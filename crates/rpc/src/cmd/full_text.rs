@@ -1,24 +1,36 @@
 //! Full text: documents by their words.
 
 use notes::level;
+use prost::Message;
 use proto::v1;
 use search::{Error as SearchError, Page, Query, Sort};
 
+use super::note::{ENVELOPE_BYTES, too_much};
 use super::{Desk, at_most};
 use crate::convert::item_out;
 use crate::error::{Error, Result};
-use crate::limits::{FOLDER_ITEMS_MAX, HITS_DEFAULT, QUERY_BYTES_MAX, QUERY_TIME_MAX};
+use crate::limits::{FOLDER_ITEMS_MAX, HITS_DEFAULT, MESSAGE_BYTES_MAX, QUERY_BYTES_MAX, QUERY_TIME_MAX, STEP_BYTES};
 use crate::service::Done;
 
 /// Answers a query.
 pub(crate) fn search(desk: &Desk, request: v1::SearchFullTextRequest) -> Result<Done<v1::SearchFullTextReply>> {
     at_most(request.query.len(), "bytes of a query", QUERY_BYTES_MAX)?;
     at_most(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
-    let access = desk.access::<level::Reader>(request.database)?;
+    let access = desk.access::<level::Reader>(request.database.clone())?;
     let query = Query::parse(&request.query)?;
     let count = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
     let limit = if request.limit == 0 { HITS_DEFAULT } else { count(request.limit).min(search::limits::HITS_MAX) };
-    let page = Page { sort: Sort::Relevance, offset: count(request.offset), limit };
+    let sort = match request.sort() {
+        v1::search_full_text_request::Sort::Relevance => Sort::Relevance,
+        v1::search_full_text_request::Sort::Newest => Sort::Newest,
+        v1::search_full_text_request::Sort::Oldest => Sort::Oldest,
+    };
+    at_most(
+        count(request.offset).saturating_add(limit),
+        "hits that are gone through",
+        search::limits::HITS_WINDOW_MAX,
+    )?;
+    let page = Page { sort, offset: count(request.offset), limit };
     let path = access.database().path();
     let index = (desk.ground.full_text)().map_err(|error| refused(error, &path))?;
     let index = index.ok_or_else(|| refused(SearchError::NotIndexed { database: path.clone() }, &path))?;
@@ -27,19 +39,37 @@ pub(crate) fn search(desk: &Desk, request: v1::SearchFullTextRequest) -> Result<
     let is_too_long = || clock.monotonic().saturating_sub(began) > QUERY_TIME_MAX;
     let found = index.query(&access, &query, page, &is_too_long).map_err(|error| refused(error, &path))?;
     let reading = access.read()?;
-    let mut reply = v1::SearchFullTextReply { hits: Vec::new(), total: found.total, late: !found.is_current };
+    let mut reply = v1::SearchFullTextReply {
+        total: found.total,
+        late: !found.is_current,
+        total_is_least: !found.is_exact,
+        ..v1::SearchFullTextReply::default()
+    };
+    let (mut bytes, mut passed) = (0, 0);
     for hit in &found.hits {
+        if bytes > STEP_BYTES {
+            break;
+        }
+        passed += 1;
         // A document that went since is no hit any more.
         let Some(summary) = reading.summary(hit.note)? else { continue };
         let is_asked = |item: &&notes::Item| request.items.iter().any(|name| item.is_named(name));
-        reply.hits.push(v1::Hit {
+        let told = v1::Hit {
             database: path.clone(),
             note_id: hit.note.0,
             unid: hit.unid.0.to_vec(),
             score: u32::from(hit.relevance),
             items: summary.items.iter().filter(is_asked).map(item_out).collect(),
-        });
+        };
+        if told.encoded_len() > MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES {
+            return Err(too_much());
+        }
+        bytes += told.encoded_len();
+        reply.hits.push(told);
     }
+    let next = count(request.offset).saturating_add(passed);
+    let is_over = next as u64 >= found.total || passed == 0;
+    reply.next_offset = if is_over { 0 } else { u32::try_from(next).unwrap_or(0) };
     Ok(Done::after(reply, reading.ticket()))
 }
 

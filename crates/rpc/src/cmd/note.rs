@@ -42,7 +42,12 @@ impl Wanted {
         self.extent != Extent::Header || self.is_named(name)
     }
 
-    fn takes_body(&self, name: &str) -> bool {
+    /// The header alone.
+    pub(crate) fn header() -> Self {
+        Self { extent: Extent::Header, names: HashSet::new() }
+    }
+
+    pub(crate) fn takes_body(&self, name: &str) -> bool {
         self.extent == Extent::All || self.is_named(name)
     }
 
@@ -58,7 +63,10 @@ impl Wanted {
 
 /// Opens a note.
 pub(crate) fn open(desk: &Desk, request: v1::OpenNoteRequest) -> Result<Done<v1::Note>> {
-    let access = desk.access::<level::Reader>(request.database)?;
+    let access = match request.mark_read {
+        true => desk.access_to_change::<level::Reader>(request.database)?,
+        false => desk.access::<level::Reader>(request.database)?,
+    };
     let wanted = Wanted::read(request.items)?;
     let reading = access.read()?;
     let note = find(&reading, request.note)?;
@@ -140,7 +148,7 @@ fn bodies(summary: &Summary, wanted: &Wanted, bytes_max: usize) -> Result<Vec<u1
     Ok(taken.map(|body| body.ordinal).collect())
 }
 
-fn too_much() -> Error {
+pub(crate) fn too_much() -> Error {
     Error::Limit { what: "bytes of a reply", max: MESSAGE_BYTES_MAX as u64 }
 }
 

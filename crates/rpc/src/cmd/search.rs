@@ -5,13 +5,14 @@
 
 use base::{Modseq, Timestamp};
 use formula::Formula;
-use notes::change::Change;
+use notes::change::{Change, ChangePlace};
 use notes::evaluate::Surroundings;
 use notes::{Header, NoteClass, Reading, level};
 use prost::Message;
 use proto::v1;
 
 use super::Desk;
+use super::change::check_known;
 use super::note::{Wanted, gather};
 use crate::convert::class_in;
 use crate::error::{Error, Result};
@@ -33,7 +34,7 @@ pub(crate) struct Search {
     /// Notes that may still be told.
     left: u64,
     /// Everything up to here was looked at.
-    at: Modseq,
+    at: ChangePlace,
 }
 
 /// What a step has brought, and how the search goes on.
@@ -77,7 +78,7 @@ impl Search {
             wanted: Wanted::read(request.items)?,
             deletions: request.deletions && request.since_modseq > 0,
             left: if request.limit == 0 { u64::MAX } else { request.limit.into() },
-            at: Modseq(request.since_modseq),
+            at: ChangePlace::behind(Modseq(request.since_modseq)),
         })
     }
 
@@ -85,23 +86,26 @@ impl Search {
     pub(crate) fn step(mut self, desk: &Desk) -> Result<Done<Step>> {
         let access = desk.access::<level::Reader>(self.database.clone())?;
         let reading = access.read()?;
-        if self.deletions && !reading.is_complete_since(self.at) {
-            return Err(Error::Purged { modseq: reading.modseq().0 });
+        if self.deletions {
+            check_known(&reading, self.at.modseq)?;
         }
         let surroundings = reading.surroundings();
         let some = reading.changes_page(self.at, STEP_CHANGES)?;
         let mut reply = v1::SearchNotesReply::default();
         let mut bytes = 0;
-        let mut told_to = self.at;
-        let mut is_full = false;
+        let mut next = some.next;
         for (index, entry) in some.entries.iter().enumerate() {
-            let is_new_transaction = index == 0 || some.entries[index - 1].modseq != entry.modseq;
-            // A search is taken up again between two transactions, never within one.
-            if is_new_transaction && (self.left == 0 || bytes > STEP_BYTES) {
-                is_full = true;
+            let before = index.checked_sub(1).map(|before| &some.entries[before]);
+            let is_begun = before.map_or(self.at.is_within(entry.modseq), |before| before.modseq == entry.modseq);
+            // What a client asks for next begins between two transactions, so it gets the rest of one in any case.
+            if bytes > STEP_BYTES || (self.left == 0 && !is_begun) {
+                next = match before {
+                    Some(before) if is_begun => ChangePlace::within(before),
+                    Some(before) => ChangePlace::behind(before.modseq),
+                    None => self.at,
+                };
                 break;
             }
-            told_to = entry.modseq;
             match &entry.change {
                 Change::Deleted { .. } if self.deletions => reply.deleted.push(entry.note.0),
                 Change::Changed { .. } => {
@@ -114,10 +118,10 @@ impl Search {
                 _ => {}
             }
         }
-        self.at = if is_full { told_to } else { some.up_to };
-        reply.end = self.left == 0 || (!is_full && self.at >= reading.modseq());
+        self.at = next;
+        reply.end = self.at.is_between() && (self.left == 0 || self.at.modseq >= reading.modseq());
         if reply.end {
-            reply.modseq = self.at.0;
+            reply.modseq = self.at.modseq.0;
         }
         let ticket = reading.ticket();
         let rest = (!reply.end).then_some(self);

@@ -36,20 +36,12 @@ pub(crate) fn list(desk: &Desk, request: v1::ListUnreadRequest) -> Result<Done<v
     };
     let reading = access.read()?;
     let mut reply = v1::ListUnreadReply::default();
-    let mut looked_at = 0;
-    reading.each_note(NoteId(request.after), &mut |header| {
-        if reply.note_ids.len() >= limit || looked_at >= UNREAD_LOOKS_MAX {
-            return Ok(false);
-        }
-        looked_at += 1;
-        reply.next = header.note.0;
+    let next = reading.some_notes(NoteId(request.after), UNREAD_LOOKS_MAX, &mut |header| {
         if !header.is_stub() && header.class.is_document() && !reading.is_read(header.note)? {
             reply.note_ids.push(header.note.0);
         }
-        Ok(true)
+        Ok(reply.note_ids.len() < limit)
     })?;
-    if reply.note_ids.len() < limit && looked_at < UNREAD_LOOKS_MAX {
-        reply.next = 0;
-    }
+    reply.next = next.map_or(0, |next| next.0);
     Ok(Done::after(reply, reading.ticket()))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base::{NoteId, ViewId};
 use notes::view::cell::{Cell, One};
+use notes::view::design::Refresh as When;
 use notes::view::entries::{EntryReader, EntryRow, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewInfo;
@@ -63,19 +64,25 @@ impl Opening {
     /// Applies some changes to the index. Where it is to be built, asks for that, unless `asked` says that this was in vain.
     pub(crate) fn refresh(&self, desk: &Desk, asked: bool) -> Result<Done<Refresh>> {
         let access = desk.access::<level::Reader>(self.database.clone())?;
-        let (note, way) = {
+        let (database, indexer) = (access.database().number(), &desk.ground.indexer);
+        let (note, when, way) = {
             let reading = access.read()?;
             let Some(info) = find(&reading, self.view.as_ref())? else { return Ok(Done::at_once(Refresh::Done)) };
-            let is_manual = info.view.design.refresh == notes::view::design::Refresh::Manual;
-            if is_manual && !self.by_hand && reading.view(info.note).is_ok() {
+            let when = info.view.design.refresh;
+            let rests = match when {
+                When::Manual => true,
+                When::Hours(hours) => indexer.is_recent(database, info.note, hours),
+                When::Automatic | When::AfterFirstUse => false,
+            };
+            if rests && !self.by_hand && reading.view(info.note).is_ok() {
                 return Ok(Done::at_once(Refresh::Done));
             }
-            (info.note, reading.view_update_way(info.note)?)
+            (info.note, when, reading.view_update_way(info.note)?)
         };
         let build = match way {
             UpdateWay::Wait if asked => Some(Refresh::Build(None)),
             UpdateWay::Build | UpdateWay::Wait if !asked => {
-                let progress = desk.ground.indexer.build(access.database().number(), note);
+                let progress = indexer.build(database, note);
                 progress.map(|progress| Refresh::Build(Some(progress)))
             }
             _ => None,
@@ -85,6 +92,9 @@ impl Opening {
             return Ok(Done::at_once(build));
         }
         let is_complete = access.view_refresh(note, REFRESH_STEP_CHANGES)?.complete;
+        if is_complete && matches!(when, When::Hours(_)) {
+            indexer.refreshed(database, note);
+        }
         Ok(Done::at_once(if is_complete { Refresh::Done } else { Refresh::More }))
     }
 
@@ -102,7 +112,8 @@ impl Opening {
             return Ok(Done::after(folder::open(&reading, &folder)?, reading.ticket()));
         };
         let view = reading.view(info.note)?;
-        let rows = reading.view_rows(&view, 0)?;
+        let reader = EntryReader::open(&reading, &view, 0)?;
+        let rows = reader.rows();
         let collection = v1::Collection {
             view: Some(describe(&info)),
             documents: rows.total()?.documents,
@@ -111,8 +122,9 @@ impl Opening {
             late,
             unread: 0,
             build: progress.map(|BuildProgress { done, documents }| v1::BuildProgress { done, documents }),
+            totals: spread(reader.grand_totals()?, info.view.design.columns.len()),
         };
-        drop(rows);
+        drop(reader);
         Ok(Done::after(collection, reading.ticket()))
     }
 }
@@ -313,9 +325,7 @@ fn entry(row: EntryRow, mask: v1::ReadMask, columns: usize) -> v1::Entry {
             told.name = tally.name().to_owned();
             if mask.values {
                 told.values = vec![v1::Value::default(); columns];
-                for (column, total) in row.totals {
-                    told.values[column] = v1::Value { kind: Some(Kind::Number(total)) };
-                }
+                fill(&mut told.values, row.totals);
             }
         }
         Shown::Document { note, row } => {
@@ -329,6 +339,19 @@ fn entry(row: EntryRow, mask: v1::ReadMask, columns: usize) -> v1::Entry {
         }
     }
     told
+}
+
+/// Gives totals as one value a column; none at all where there are no totals.
+fn spread(totals: Vec<(usize, f64)>, columns: usize) -> Vec<v1::Value> {
+    let mut values = if totals.is_empty() { Vec::new() } else { vec![v1::Value::default(); columns] };
+    fill(&mut values, totals);
+    values
+}
+
+fn fill(values: &mut [v1::Value], totals: Vec<(usize, f64)>) {
+    for (column, total) in totals {
+        values[column] = v1::Value { kind: Some(Kind::Number(total)) };
+    }
 }
 
 fn cell(cell: &Cell) -> v1::Value {

@@ -30,7 +30,7 @@ fn list(core: &Core, path: &str, first: u32) -> Outcome {
     let reader: Access<level::Reader> = access.lower();
     let reading = reader.read()?;
     let row = |found: &DeletedNote| -> Result<Value, Failure> {
-        let note = reading.deleted_note(found.header.note)?;
+        let note = reading.deleted_note(found.header.note, &mut |_| false)?;
         let subject = note.as_ref().and_then(|note| note.text("Subject")).map(str::to_owned);
         Ok(record(vec![
             ("note", json!(found.header.note.0)),

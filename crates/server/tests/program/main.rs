@@ -10,6 +10,7 @@ mod designing;
 mod edges;
 mod exchangers;
 mod native;
+mod native_bounds;
 mod native_conflicts;
 mod native_matrix;
 mod native_notes;

@@ -263,7 +263,7 @@ async fn open_database(client: &Client) -> v1::Database {
 
 #[test]
 fn an_attachment_that_breaks_off_leaves_nothing() {
-    let (place, server) = plan(&[("ann", "editor")]);
+    let (place, server) = plan(&[("ann", "manager")]);
     let options = place.options(&server);
     with_client(&place, &server, "ann", |client| async move {
         let made = create(&client).await.note_id;
@@ -298,6 +298,7 @@ fn an_attachment_that_breaks_off_leaves_nothing() {
         assert!(found.items.iter().all(|item| item.name != "$FILE"));
         let after = open_database(&client).await;
         assert_eq!((after.modseq, after.size_bytes), (before.modseq, before.size_bytes));
+        assert!(before.size_bytes > 0 && before.notes > 0, "a manager is told");
         let whole = [header(made, 2 << 18), piece(), piece()];
         let saved = client.notes().attach_file(client::saying(whole)).await.expect("it is whole").into_inner();
         assert_eq!(saved.sequence, 2);

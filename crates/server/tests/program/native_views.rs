@@ -108,6 +108,10 @@ fn a_view_is_read_by_pages_with_totals_and_counts() {
         assert_eq!((opened.documents, opened.entries, opened.late, opened.build), (5, 7, false, None));
         let all = read(&client, by_category()).await;
         assert_eq!((lines(&all.entries), all.more), (ALL.map(str::to_owned).to_vec(), false));
+        let of_categories = all.entries.iter().filter(|entry| entry.category).map(|entry| number(&entry.values[2]));
+        assert_eq!(opened.totals.len(), 3);
+        assert_eq!(number(&opened.totals[2]), of_categories.sum::<f64>(), "the total of all documents");
+        assert!(opened.totals[..2].iter().all(|total| total.kind.is_none()));
         for category in all.entries.iter().filter(|entry| entry.category) {
             let within = |entry: &&v1::Entry| entry.level == 1 && place_of(entry).starts_with(&place_of(category));
             let documents: Vec<&v1::Entry> = all.entries.iter().filter(within).collect();
@@ -168,6 +172,14 @@ fn what_is_collapsed_is_the_clients_and_masks_say_what_is_told() {
         assert_eq!(shown(true, &[]).await, ["1 [Paint]", "2 [Tools]"]);
         assert_eq!(shown(true, &[&[1]]).await, ["1 [Paint]", "1.1 Brush", "1.2 Can", "2 [Tools]"]);
         assert_eq!(shown(false, &[&[2]]).await, ["1 [Paint]", "1.1 Brush", "1.2 Can", "2 [Tools]"]);
+        // From a row that is not shown it goes on behind what hides it.
+        let hidden = v1::ReadEntriesRequest {
+            start: Some(v1::Tumbler { levels: vec![1, 1] }),
+            navigator: v1::Navigator::NextExpanded.into(),
+            expansion: Some(v1::Expansion { collapsed: true, exceptions: Vec::new() }),
+            ..by_category()
+        };
+        assert_eq!(lines(&read(&client, hidden).await.entries), ["1.1 Brush", "2 [Tools]"]);
         // Without a mask an entry has its note and its key, and nothing that costs.
         let bare = read(&client, v1::ReadEntriesRequest { mask: None, start_row: 5, count: 1, ..by_category() }).await;
         let entry = &bare.entries[0];

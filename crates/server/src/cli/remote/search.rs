@@ -1,5 +1,6 @@
 //! `doublet db search` at a server.
 
+use client::v1::search_full_text_request::Sort;
 use client::{Client, v1};
 use serde_json::json;
 
@@ -7,21 +8,27 @@ use super::database::key;
 use super::item::{hex, shown};
 use super::refused;
 use crate::admin::answer::record;
-use crate::admin::request::SearchRequest;
+use crate::admin::request::{SearchOrder, SearchRequest};
 use crate::admin::{Answer, counted};
 use crate::cli::Failure;
 
 /// The item that is shown of each document.
 const TITLE_ITEM: &str = "Subject";
 
-/// Answers a query; the best first.
+/// Answers a query.
 pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Answer, Failure> {
+    let sort = match request.sort {
+        None | Some(SearchOrder::Relevance) => Sort::Relevance,
+        Some(SearchOrder::Newest) => Sort::Newest,
+        Some(SearchOrder::Oldest) => Sort::Oldest,
+    };
     let asked = v1::SearchFullTextRequest {
         database: Some(key(request.path)),
         query: request.query,
         limit: request.limit,
         offset: request.offset,
         items: vec![TITLE_ITEM.to_owned()],
+        sort: sort.into(),
     };
     let reply = client.search().search_full_text(asked).await.map_err(refused)?.into_inner();
     let rows = reply.hits.iter().map(|hit| {
@@ -33,7 +40,9 @@ pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Ans
             ("unid", json!(hex(&hit.unid))),
         ])
     });
-    let mut answer = Answer::list(rows.collect()).and(format!("{}.", counted(reply.total, "document", "documents")));
+    let least = if reply.total_is_least { "at least " } else { "" };
+    let total = format!("{least}{}.", counted(reply.total, "document", "documents"));
+    let mut answer = Answer::list(rows.collect()).and(total);
     if reply.late {
         answer = answer.and("The index does not have the last changes yet.");
     }
