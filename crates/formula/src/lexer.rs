@@ -4,6 +4,7 @@
 
 use crate::error::{CompileError, Reason};
 use crate::limits::{NAME_BYTES_MAX, SOURCE_BYTES_MAX};
+use crate::number_text::exponent_length;
 use crate::source::Span;
 use crate::token::{Operator, Token, TokenKind, Word};
 
@@ -113,12 +114,9 @@ impl<'s> Lexer<'s> {
 
     fn number(&mut self) -> Result<TokenKind, CompileError> {
         let start = self.position;
-        let mut text = self.take_while(|c| c.is_ascii_digit() || c == '.');
-        if let Some(length) = exponent(self.rest()) {
-            self.position += length;
-            text = &self.source[start..self.position];
-        }
-        match text.parse() {
+        self.take_while(|c| c.is_ascii_digit() || c == '.');
+        self.position += exponent_length(self.rest());
+        match self.source[start..self.position].parse() {
             Ok(number) if f64::is_finite(number) => Ok(TokenKind::Number(number)),
             _ => Err(self.error(start, Reason::Number)),
         }
@@ -154,12 +152,4 @@ impl<'s> Lexer<'s> {
 
 fn is_letter(c: char) -> bool {
     c.is_alphabetic() || matches!(c, '$' | '_' | '~')
-}
-
-/// Gives the length of an exponent that a text begins with.
-fn exponent(text: &str) -> Option<usize> {
-    let after = text.strip_prefix(['e', 'E'])?;
-    let digits = after.strip_prefix(['+', '-']).unwrap_or(after);
-    let length = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-    (length > 0).then(|| text.len() - digits.len() + length)
 }

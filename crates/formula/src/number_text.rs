@@ -122,26 +122,59 @@ fn localized(plain: &str, grouped: bool, locale: &Locale) -> String {
     text
 }
 
-/// Reads a number: signs before or behind, parentheses for negative ones, thousands, currency, percent, exponent.
+/// Reads the number that a text begins with: a sign or the currency before it, thousands, decimals, exponent, percent. Parentheses around the whole text
+/// make it negative. What stands behind the number is left out (`12 pieces` is 12); a text that begins with something else is none.
 #[must_use]
 pub fn parse(text: &str, locale: &Locale) -> Option<f64> {
     let text = text.trim();
     let (text, parenthesised) = match text.strip_prefix('(').and_then(|text| text.strip_suffix(')')) {
-        Some(inside) => (inside.trim(), true),
+        Some(inside) => (inside, true),
         None => (text, false),
     };
-    let (text, percent) = match text.strip_suffix('%') {
-        Some(before) => (before.trim_end(), true),
-        None => (text, false),
-    };
-    let text = text.replacen(locale.currency, "", 1);
-    let text: String = text.chars().filter(|c| *c != locale.thousands && !c.is_whitespace()).collect();
-    let text = text.replace(locale.decimal, ".");
-    let text = text.strip_prefix('+').unwrap_or(&text);
-    if !text.starts_with(['-', '.', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) {
-        return None;
+    let (text, negative) = before_digits(text, locale);
+    let (digits, rest) = leading_number(text, locale);
+    let number: f64 = digits.parse().ok().filter(|number: &f64| number.is_finite())?;
+    let number = if rest.trim_start().starts_with('%') { number / 100.0 } else { number };
+    Some(if parenthesised != negative { -number } else { number })
+}
+
+/// Takes the currency and one sign, in either order, from the beginning; tells whether the sign was a minus.
+fn before_digits<'t>(text: &'t str, locale: &Locale) -> (&'t str, bool) {
+    let currency = |text: &'t str| text.strip_prefix(locale.currency).unwrap_or(text).trim_start();
+    let text = currency(text.trim_start());
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text).trim_start();
+    (currency(unsigned), text.starts_with('-'))
+}
+
+/// Gives the digits that a text begins with, as a float is written in Rust, and what stands behind them.
+fn leading_number<'t>(text: &'t str, locale: &Locale) -> (String, &'t str) {
+    let mut digits = String::new();
+    let mut end = 0;
+    let mut has_point = false;
+    let is_digit_at = |position: usize| text[position..].starts_with(|c: char| c.is_ascii_digit());
+    for (position, c) in text.char_indices() {
+        let next = position + c.len_utf8();
+        match c {
+            '0'..='9' => digits.push(c),
+            _ if c == locale.decimal && !has_point => {
+                has_point = true;
+                digits.push('.');
+            }
+            _ if c == locale.thousands && !has_point && position > 0 && is_digit_at(next) => {}
+            _ => break,
+        }
+        end = next;
     }
-    let number: f64 = text.parse().ok().filter(|number: &f64| number.is_finite())?;
-    let number = if percent { number / 100.0 } else { number };
-    Some(if parenthesised { -number } else { number })
+    let exponent = exponent_length(&text[end..]);
+    digits.push_str(&text[end..end + exponent]);
+    (digits, &text[end + exponent..])
+}
+
+/// Gives the length of the exponent that a text begins with, 0 where it begins with none.
+#[must_use]
+pub fn exponent_length(text: &str) -> usize {
+    let Some(behind) = text.strip_prefix(['e', 'E']) else { return 0 };
+    let unsigned = behind.strip_prefix(['+', '-']).unwrap_or(behind);
+    let digits = unsigned.len() - unsigned.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    if digits == 0 { 0 } else { text.len() - unsigned.len() + digits }
 }
