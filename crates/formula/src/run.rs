@@ -152,25 +152,29 @@ impl<'d> Run<'d> {
         item.map_or(Slot::Missing, |value| Slot::Item(value.normalized()))
     }
 
-    /// Tells whether there is an item; a temporary is none.
+    /// Tells whether there is an item, in the document or by `DEFAULT`; a temporary is none.
     pub fn is_available(&mut self, slot: usize) -> bool {
         if let Slot::Unread = self.slots[slot] {
             self.slots[slot] = self.read(slot);
         }
         match self.slots[slot] {
-            Slot::Item(_) => true,
-            Slot::Unread | Slot::Missing | Slot::StandIn(_) => false,
+            Slot::Item(_) | Slot::StandIn(_) => true,
+            Slot::Unread | Slot::Missing => false,
             Slot::Temporary(_) => self.field(&self.names[slot]).is_some(),
         }
     }
 
-    /// Gives the value of a field, by its name: as it shall be, or as it is.
+    /// Gives the value of a field, by its name: as it shall be, or as it is, or as `DEFAULT` says.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<Value<'d>> {
         if let Some(change) = self.changes.iter().rev().find(|change| change.name.eq_ignore_ascii_case(name)) {
             return change.value.clone();
         }
-        self.document.item(self.slot(name), name).map(Value::normalized)
+        let slot = self.slot(name);
+        match slot.map(|slot| &self.slots[slot]) {
+            Some(Slot::StandIn(value)) => Some(value.clone()),
+            _ => self.document.item(slot, name).map(Value::normalized),
+        }
     }
 
     /// Takes the steps of looking for a name that is computed.
@@ -199,7 +203,7 @@ impl<'d> Run<'d> {
         Taken(std::mem::replace(&mut self.slots[slot], Slot::Unread))
     }
 
-    /// Gives a name a value if the document has no such item.
+    /// Gives a name a value if the document has no such item. Of several for one name the first holds.
     pub fn store_default(&mut self, slot: usize, value: Value<'d>) {
         if !self.is_available(slot) {
             self.slots[slot] = Slot::StandIn(value);
