@@ -69,6 +69,9 @@ pub enum Reason {
     /// A number that cannot be read.
     #[error("The number cannot be read")]
     Number,
+    /// What stands in brackets begins as a date or time, and is none.
+    #[error("The date or time cannot be read")]
+    Time,
     /// Something else was needed.
     #[error("{expected} expected, {found} found")]
     Expected {

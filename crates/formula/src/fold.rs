@@ -12,6 +12,7 @@ use crate::host::{Document, Host};
 use crate::limits::{FOLDED_BYTES_MAX, FOLDING_STEPS_MAX, Limits};
 use crate::operators::{join_lists, negate, not, operate, subscript};
 use crate::run::Run;
+use crate::source::Span;
 use crate::time_text::{self, Literal};
 use crate::token::{Act, Operator};
 use crate::tree::{Expression, Kind};
@@ -22,20 +23,25 @@ use crate::value::Value;
 pub fn fold(expression: Expression, options: &Options) -> Expression {
     let Expression { kind, span } = expression;
     let kind = match kind {
-        Kind::Bracketed(text) => bracketed(text, options),
+        Kind::Bracketed(text) => bracketed(text, span, options),
         kind => compute(children(kind, options), options),
     };
     Expression { kind, span }
 }
 
-fn bracketed(text: String, options: &Options) -> Kind {
+/// Makes a value of what stands in brackets, or a call that gives it. What should be a time and is none stays as it is; the compiler refuses it.
+fn bracketed(text: String, span: Span, options: &Options) -> Kind {
     match time_text::literal(&text, options) {
-        Some(Literal::Time(time)) => Kind::Constant(Value::Time(time)),
-        Some(Literal::Relative(name)) => match functions::find(name) {
-            Some(function) => Kind::Call(function, Vec::new()),
-            None => Kind::Bracketed(text),
-        },
-        None => Kind::Constant(Value::from(format!("[{text}]"))),
+        Literal::Time(time) => Kind::Constant(Value::Time(time)),
+        Literal::Relative(name) => {
+            functions::find(name).map_or(Kind::Bracketed(text), |found| Kind::Call(found, Vec::new()))
+        }
+        Literal::Late => {
+            let text = Expression { kind: Kind::Constant(Value::from(text)), span };
+            Kind::Call(&functions::TIME_LITERAL, vec![text])
+        }
+        Literal::Wrong => Kind::Bracketed(text),
+        Literal::Keyword => Kind::Constant(Value::from(format!("[{text}]"))),
     }
 }
 

@@ -42,7 +42,78 @@ pub struct Offset {
     pub summer: bool,
 }
 
+/// Abbreviations of zones: minutes west of Greenwich in winter, whether it is the one of summer time. Those that stand for several zones are of the one that is
+/// written most. `ZE1` to `ZE12` and `ZW1` to `ZW12` are whole hours east and west.
+const ABBREVIATIONS: [(&str, i16, bool); 42] = [
+    ("Z", 0, false),
+    ("GMT", 0, false),
+    ("UTC", 0, false),
+    ("WET", 0, false),
+    ("WEST", 0, true),
+    ("BST", 0, true),
+    ("GDT", 0, true),
+    ("CET", -60, false),
+    ("CEST", -60, true),
+    ("CEDT", -60, true),
+    ("MET", -60, false),
+    ("MEST", -60, true),
+    ("EET", -120, false),
+    ("EEST", -120, true),
+    ("EEDT", -120, true),
+    ("MSK", -180, false),
+    ("SAST", -120, false),
+    ("IST", -330, false),
+    ("HKT", -480, false),
+    ("JST", -540, false),
+    ("KST", -540, false),
+    ("AWST", -480, false),
+    ("ACST", -570, false),
+    ("ACDT", -570, true),
+    ("AEST", -600, false),
+    ("AEDT", -600, true),
+    ("NZST", -720, false),
+    ("NZDT", -720, true),
+    ("NST", 210, false),
+    ("NDT", 210, true),
+    ("AST", 240, false),
+    ("ADT", 240, true),
+    ("EST", 300, false),
+    ("EDT", 300, true),
+    ("CST", 360, false),
+    ("CDT", 360, true),
+    ("MST", 420, false),
+    ("MDT", 420, true),
+    ("PST", 480, false),
+    ("PDT", 480, true),
+    ("AKST", 540, false),
+    ("AKDT", 540, true),
+];
+
 impl Offset {
+    /// Finds what the abbreviation of a zone says, in whatever case.
+    #[must_use]
+    pub fn abbreviated(word: &str) -> Option<Self> {
+        if let Some((_, minutes_west, summer)) = ABBREVIATIONS.iter().find(|(a, ..)| a.eq_ignore_ascii_case(word)) {
+            return Some(Self { minutes_west: *minutes_west, summer: *summer });
+        }
+        let (side, hours) = word.split_at_checked(2)?;
+        let hours = hours.parse().ok().filter(|hours: &i16| (1..=12).contains(hours))?;
+        let minutes_west = match side.to_ascii_uppercase().as_str() {
+            "ZE" => -60 * hours,
+            "ZW" => 60 * hours,
+            _ => return None,
+        };
+        Some(Self { minutes_west, summer: false })
+    }
+
+    /// Gives the instant of a date and time of day, in hundredths, there.
+    #[must_use]
+    pub fn instant(self, date: civil::Date, clock: u32) -> Option<Timestamp> {
+        let minutes = i64::from(self.minutes_west) - if self.summer { 60 } else { 0 };
+        let there = Zone::default().instant(date, clock)?;
+        Some(Timestamp(there.0.checked_add(minutes * 60_000_000)?))
+    }
+
     /// Gives the number that stands for it: hours, with minutes times hundred before them, and `.1` for summer.
     #[must_use]
     pub fn number(self) -> f64 {

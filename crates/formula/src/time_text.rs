@@ -5,50 +5,75 @@ use jiff::civil;
 
 use crate::formula::Options;
 use crate::locale::{DateOrder, Locale};
-use crate::time::{Moment, Zone, add_days, clock, date};
+use crate::time::{Moment, Offset, Zone, add_days, clock, date};
 
-/// What stands in brackets, if it is a time.
+/// What stands in brackets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Literal {
     /// A time.
     Time(Moment),
     /// A day relative to now: the name of the function that gives it.
     Relative(&'static str),
+    /// A time that depends on today's date, because it has no year for instance. It is read when the formula is evaluated.
+    Late,
+    /// Begins as a time does, and is none.
+    Wrong,
+    /// No time.
+    Keyword,
 }
 
-/// Reads what stands in brackets; a keyword gives nothing.
+/// A day of a leap year: what can be read on some day can be read on this one.
+const LEAP_DAY: civil::Date = civil::date(2024, 2, 29);
+
+/// Reads what stands in brackets. What begins with a digit must be a time.
 #[must_use]
-pub fn literal(text: &str, options: &Options) -> Option<Literal> {
+pub fn literal(text: &str, options: &Options) -> Literal {
     let relative = [("today", "@Today"), ("tomorrow", "@Tomorrow"), ("yesterday", "@Yesterday")];
     if let Some((_, function)) = relative.iter().find(|(word, _)| text.trim().eq_ignore_ascii_case(word)) {
-        return Some(Literal::Relative(function));
+        return Literal::Relative(function);
     }
-    if !text.contains(|c: char| c.is_ascii_digit()) || text.starts_with(char::is_alphabetic) {
-        return None;
+    let begins_with_digit = text.starts_with(|c: char| c.is_ascii_digit());
+    let first = text.split_whitespace().next().unwrap_or_default();
+    if !begins_with_digit && !relative.iter().any(|(word, _)| first.eq_ignore_ascii_case(word)) {
+        return Literal::Keyword;
     }
-    moment(text, options, None).map(Literal::Time)
+    if let Some(time) = moment(text, options, None) {
+        return Literal::Time(time);
+    }
+    match moment(text, options, Some(LEAP_DAY)) {
+        Some(_) => Literal::Late,
+        None if begins_with_digit => Literal::Wrong,
+        None => Literal::Keyword,
+    }
 }
 
 /// Reads a time: date, time of day, both, or a range of those.
 #[must_use]
 pub fn parse(text: &str, options: &Options, now: Timestamp) -> Option<Moment> {
-    moment(text, options, Some(now))
+    moment(text, options, Moment::at(now).date(&options.zone))
 }
 
-fn moment(text: &str, options: &Options, now: Option<Timestamp>) -> Option<Moment> {
+fn moment(text: &str, options: &Options, today: Option<civil::Date>) -> Option<Moment> {
     match text.split_once(" - ") {
-        Some((from, to)) => Moment::range(single(from, options, now)?, single(to, options, now)?),
-        None => single(text, options, now),
+        Some((from, to)) => Moment::range(single(from, options, today)?, single(to, options, today)?),
+        None => single(text, options, today),
     }
 }
 
-fn single(text: &str, options: &Options, now: Option<Timestamp>) -> Option<Moment> {
+fn single(text: &str, options: &Options, today: Option<civil::Date>) -> Option<Moment> {
     let mut parts = Parts::default();
-    let today = || Moment::at(now?).date(&options.zone);
     // ISO 8601 has a T between date and time.
-    let separated: String = split_iso(text.trim());
-    for word in separated.split_whitespace() {
-        parts.word(word, &options.locale, &today)?;
+    let separated = split_iso(text.trim());
+    let mut words = separated.split_whitespace().peekable();
+    while let Some(word) = words.next() {
+        // `5 PM`: the hour alone, which would otherwise be no time of day.
+        if words.peek().copied().and_then(half_of_day).is_some()
+            && let Some(hour) = number(word)
+        {
+            parts.clock = Some(clock(hour, 0, 0, 0)?);
+        } else {
+            parts.word(word, &options.locale, today)?;
+        }
     }
     parts.moment(&options.zone)
 }
@@ -70,45 +95,77 @@ fn split_iso(text: &str) -> String {
 struct Parts {
     date: Option<civil::Date>,
     clock: Option<u32>,
-    zone: Option<Zone>,
+    place: Option<Place>,
+}
+
+/// Where a time was written.
+enum Place {
+    Zone(Zone),
+    Offset(Offset),
+}
+
+impl Place {
+    fn named(word: &str) -> Option<Self> {
+        Offset::abbreviated(word).map(Self::Offset).or_else(|| Zone::named(word).map(Self::Zone))
+    }
+
+    fn moment(&self, date: civil::Date, clock: u32) -> Option<Moment> {
+        let (instant, offset) = match self {
+            Self::Zone(zone) => {
+                let instant = zone.instant(date, clock)?;
+                (instant, zone.offset(instant)?)
+            }
+            Self::Offset(offset) => (offset.instant(date, clock)?, *offset),
+        };
+        Some(Moment::Zoned(instant, offset))
+    }
 }
 
 const NOON: u32 = crate::time::DAY / 2;
 
+/// Tells what `AM` and `PM` add to an hour before noon.
+fn half_of_day(word: &str) -> Option<u32> {
+    let is = |spellings: [&str; 2]| spellings.iter().any(|spelling| word.eq_ignore_ascii_case(spelling));
+    match word {
+        _ if is(["am", "a.m."]) => Some(0),
+        _ if is(["pm", "p.m."]) => Some(NOON),
+        _ => None,
+    }
+}
+
 impl Parts {
-    fn word(&mut self, word: &str, locale: &Locale, today: &dyn Fn() -> Option<civil::Date>) -> Option<()> {
-        match word.to_ascii_lowercase().as_str() {
-            "am" => self.clock = Some(self.clock.filter(|clock| *clock < NOON + NOON / 12)? % NOON),
-            "pm" => self.clock = Some(self.clock.filter(|clock| *clock < NOON + NOON / 12)? % NOON + NOON),
-            "today" => self.date = Some(today()?),
-            "yesterday" => self.date = Some(add_days(today()?, -1)?),
-            "tomorrow" => self.date = Some(add_days(today()?, 1)?),
-            "z" | "gmt" | "utc" => self.zone = Some(Zone::default()),
-            lower if lower.ends_with("am") || lower.ends_with("pm") => {
-                let (time, half) = word.split_at_checked(word.len() - 2)?;
-                self.word(time, locale, today)?;
-                self.word(half, locale, today)?;
+    fn word(&mut self, word: &str, locale: &Locale, today: Option<civil::Date>) -> Option<()> {
+        let begins_with_digit = word.starts_with(|c: char| c.is_ascii_digit());
+        if let Some(half) = half_of_day(word) {
+            self.clock = Some(self.clock.filter(|clock| *clock < NOON + NOON / 12)? % NOON + half);
+        } else if begins_with_digit && word.ends_with(|c: char| c.is_ascii_alphabetic()) {
+            let (time, half) = word.split_at(word.find(|c: char| c.is_ascii_alphabetic())?);
+            self.clock = Some(if time.contains(':') { read_clock(time)? } else { clock(number(time)?, 0, 0, 0)? });
+            half_of_day(half)?;
+            self.word(half, locale, today)?;
+        } else if begins_with_digit && word.contains(':') {
+            self.clock = Some(read_clock(word)?);
+        } else if begins_with_digit {
+            self.date = Some(read_date(word, locale, today)?);
+        } else {
+            match word.to_ascii_lowercase().as_str() {
+                "today" => self.date = Some(today?),
+                "yesterday" => self.date = Some(add_days(today?, -1)?),
+                "tomorrow" => self.date = Some(add_days(today?, 1)?),
+                _ => self.place = Some(Place::named(word)?),
             }
-            _ if word.contains(':') => self.clock = Some(read_clock(word)?),
-            _ if self.date.is_none() => self.date = Some(read_date(word, locale, today)?),
-            _ => self.zone = Some(Zone::named(word)?),
         }
         Some(())
     }
 
+    /// Puts the parts together. A zone says nothing of a date or a time of day alone.
     fn moment(self, local: &Zone) -> Option<Moment> {
-        match (self.date, self.clock) {
-            (Some(date), Some(clock)) => {
-                let zone = self.zone.as_ref().unwrap_or(local);
-                let instant = zone.instant(date, clock)?;
-                Some(match &self.zone {
-                    Some(zone) => Moment::Zoned(instant, zone.offset(instant)?),
-                    None => Moment::At(instant),
-                })
-            }
-            (Some(date), None) => Some(Moment::Date(date)),
-            (None, Some(clock)) => Some(Moment::Clock(clock)),
-            (None, None) => None,
+        match (self.date, self.clock, self.place) {
+            (Some(date), Some(clock), Some(place)) => place.moment(date, clock),
+            (Some(date), Some(clock), None) => local.instant(date, clock).map(Moment::At),
+            (Some(date), None, _) => Some(Moment::Date(date)),
+            (None, Some(clock), _) => Some(Moment::Clock(clock)),
+            (None, None, _) => None,
         }
     }
 }
@@ -133,8 +190,8 @@ fn number(digits: &str) -> Option<i64> {
     if plausible { digits.parse().ok() } else { None }
 }
 
-/// Reads two or three numbers with `/`, `-` or `.` between them. A first one of four digits is the year.
-fn read_date(word: &str, locale: &Locale, today: &dyn Fn() -> Option<civil::Date>) -> Option<civil::Date> {
+/// Reads two or three numbers with `/`, `-` or `.` between them. A first one of four digits is the year; two are of this year.
+fn read_date(word: &str, locale: &Locale, today: Option<civil::Date>) -> Option<civil::Date> {
     let parts: Vec<&str> = word.split(['/', '-', '.', locale.date_separator]).collect();
     let numbers: Vec<i64> = parts.iter().map(|part| number(part)).collect::<Option<_>>()?;
     match (numbers[..].as_ref(), locale.date_order) {
@@ -142,8 +199,8 @@ fn read_date(word: &str, locale: &Locale, today: &dyn Fn() -> Option<civil::Date
         (&[year, month, day], DateOrder::YearMonthDay) => date(century(year, parts[0]), month, day),
         (&[month, day, year], DateOrder::MonthDayYear) => date(century(year, parts[2]), month, day),
         (&[day, month, year], DateOrder::DayMonthYear) => date(century(year, parts[2]), month, day),
-        (&[day, month], DateOrder::DayMonthYear) => date(i64::from(today()?.year()), month, day),
-        (&[month, day], _) => date(i64::from(today()?.year()), month, day),
+        (&[day, month], DateOrder::DayMonthYear) => date(i64::from(today?.year()), month, day),
+        (&[month, day], _) => date(i64::from(today?.year()), month, day),
         _ => None,
     }
 }

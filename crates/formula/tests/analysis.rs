@@ -25,6 +25,8 @@ fn attributes() {
         ("@DocDescendants", "constant descendants"),
         ("@Now", "time"),
         ("[Today]", "time"),
+        ("[12/25]", "time"),
+        ("[12/25/2024 10:00 EST]", "constant"),
         ("Form", ""),
         ("@Created", ""),
         ("@UserName", ""),

@@ -157,6 +157,44 @@ fn times_as_text_and_back() {
 }
 
 #[test]
+fn times_in_brackets() {
+    check(
+        "",
+        &[
+            ("[12/25]", "[12/25/2024]"),
+            ("[6/30 5:30 PM]", "[06/30/2024 05:30:00 PM]"),
+            ("[5:30 PM 6/15]", "[06/15/2024 05:30:00 PM]"),
+            ("@IsTime([12/25]) : @IsTime([6/30 5:30 PM]) : @IsTime([17:30 EST])", "1 : 1 : 1"),
+            ("[12/24 - 12/26]", "[12/24/2024 - 12/26/2024]"),
+            ("[2/29]", "[02/29/2024]"),
+            ("[Today 10:00]", "[06/02/2024 10:00:00 AM]"),
+            ("[10:00 tomorrow]", "[06/03/2024 10:00:00 AM]"),
+            ("[5 PM] : [12 a.m.] : [7pm]", "[05:00:00 PM] : [12:00:00 AM] : [07:00:00 PM]"),
+            ("[17:30 EST]", "[05:30:00 PM]"),
+            ("[1/15/2024 9:00 EST]", "[01/15/2024 03:00:00 PM]"),
+            ("[7/15/2024 9:00 AM EDT]", "[07/15/2024 03:00:00 PM]"),
+            ("@Zone([7/15/2024 9:00 AM EDT])", "5.1"),
+            ("[7/15/2024 9:00 ze9]", "[07/15/2024 02:00:00 AM]"),
+            ("[1/15/2024 9:00 America/New_York]", "[01/15/2024 03:00:00 PM]"),
+            ("[Today's] : [Role1]", "\"[Today's]\" : \"[Role1]\""),
+            ("@TextToTime(\"2024-01-05 10:00 Europe/Amsterdam\")", "[01/05/2024 10:00:00 AM]"),
+            ("@TextToTime(\"2024-01-05 10:00 Pacific/Guam\")", "[01/05/2024 01:00:00 AM]"),
+            ("@TextToTime(\"2024-01-05 10:00 CET\")", "[01/05/2024 10:00:00 AM]"),
+            ("@TextToTime(\"10:00 Nowhere\")", "error: The value cannot be converted to a Time/Date."),
+            ("@TextToTime(\"10:00xm\")", "error: The value cannot be converted to a Time/Date."),
+            ("@TextToTime(\"13 PM\")", "error: The value cannot be converted to a Time/Date."),
+        ],
+    );
+    let wrong = |source: &str| Formula::compile(source, &options()).err().map(|error| error.to_string());
+    for source in
+        ["[02/30/2024]", "[2/30]", "[25:00]", "[13/1]", "[1]", "[10:00 XYZ]", "[1/1/2024 - 25:00]", "[2/29/2023]"]
+    {
+        let expected = Some("line 1, column 7: The date or time cannot be read".to_owned());
+        assert_eq!(wrong(&format!("@Year({source})")), expected, "{source}");
+    }
+}
+
+#[test]
 fn other_customs() {
     let german = Options { locale: Locale::GERMAN, ..options() };
     let cases = [

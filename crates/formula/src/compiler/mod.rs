@@ -98,7 +98,7 @@ impl<'s> Compiler<'s> {
         let span = expression.span;
         match &expression.kind {
             Kind::Constant(value) => self.constant(value.clone(), span),
-            Kind::Bracketed(text) => self.constant(Value::from(format!("[{text}]")), span),
+            Kind::Bracketed(_) => return Err(self.error(span, Reason::Time)),
             Kind::Name(name) => {
                 let slot = self.slot(name, span)?;
                 self.read(slot);

@@ -86,6 +86,10 @@ pub const FUNCTIONS: &[Function] = &[
     row("@ToTime", 2, "value", "The value as time.", to_time).is(Attributes::LATE),
 ];
 
+/// What a time in brackets becomes that needs today's date, a date without a year for instance.
+pub const TIME_LITERAL: Function =
+    row("@TextToTime", 1, "text", "The text as time.", text_to_time).is(Attributes::TIME);
+
 fn select<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let last = arguments.len() as i64 - 1;
     let chosen = arguments[0].integer()?.clamp(1, last);

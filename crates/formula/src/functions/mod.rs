@@ -24,7 +24,7 @@ use crate::error::Reason;
 use crate::run::{Done, Run};
 use crate::value::Value;
 
-pub use control::text_of;
+pub use control::{TIME_LITERAL, text_of};
 
 /// Everything that is known of a function.
 #[derive(Clone, Copy)]
