@@ -26,12 +26,13 @@ enum Style {
 }
 
 impl Format {
-    /// Reads a format text: letters `G`, `F`, `S`, `C`, signs `,`, `%`, `(`, `)` and a number of decimals, in any order. What has no meaning is left out.
+    /// Reads format texts, which count as one: letters `G`, `F`, `S`, `C`, signs `,`, `%`, `(`, `)` and a number of decimals, in any order. What has no
+    /// meaning is left out.
     #[must_use]
-    pub fn read(text: &str) -> Self {
+    pub fn read<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
         let mut format = Self::default();
         let mut digits = String::new();
-        for c in text.chars() {
+        for c in texts.into_iter().flat_map(str::chars) {
             match c.to_ascii_uppercase() {
                 'G' => format.style = Style::General,
                 'F' => format.style = Style::Fixed,
@@ -40,7 +41,7 @@ impl Format {
                 ',' => format.thousands = true,
                 '%' => format.percent = true,
                 '(' | ')' => format.parentheses = true,
-                '0'..='9' => digits.push(c),
+                '0'..='9' if digits.len() < DIGITS => digits.push(c),
                 _ => {}
             }
         }

@@ -229,12 +229,11 @@ const PART_AS_IS: u8 = 2;
 const ZONE_ALWAYS: u8 = 2;
 
 impl Format {
-    /// Reads a format text, `D0T1S2` for instance. What has no meaning is left out.
+    /// Reads format texts, `D0T1S2` for instance, or its parts one by one. What has no meaning is left out.
     #[must_use]
-    pub fn read(text: &str) -> Self {
+    pub fn read<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
         let mut format = Self { date: 0, time: 0, zone: 0, part: PART_AS_IS };
-        let text = text.as_bytes();
-        for pair in text.windows(2) {
+        for pair in texts.into_iter().flat_map(|text| text.as_bytes().windows(2)) {
             let digit = pair[1].wrapping_sub(b'0');
             match (pair[0].to_ascii_uppercase(), digit) {
                 (b'D', 0..=3) => format.date = digit,

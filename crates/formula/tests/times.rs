@@ -103,6 +103,7 @@ fn zones() {
             ("@TimeZoneToText(@GetCurrentTimeZone)", "\"Europe/Berlin\""),
             ("@TimeZoneToText(\"Europe/Berlin\"; \"S\")", "\"CEST\""),
             ("@TimeToTextInZone([1/15/2024 15:00]; \"America/New_York\")", "\"01/15/2024 09:00:00 AM EST\""),
+            ("@TimeToTextInZone([1/15/2024 15:00]; \"Asia/Tokyo\"; \"T1\":\"S1\")", "\"11:00 PM\""),
             ("@TimeToTextInZone([1/15/2024 15:00]; \"Asia/Tokyo\"; \"T1S1\")", "\"11:00 PM\""),
             // In the hour that summer time leaves out, and in the one that it repeats.
             ("@Text([3/31/2024 2:30]; \"Z2\")", "\"03/31/2024 03:30:00 AM CEST\""),
@@ -126,6 +127,9 @@ fn times_as_text_and_back() {
             ("@Text(@Now; \"S1T1\")", "\"02:30 PM\""),
             ("@Text(@Now; \"D1S0\")", "\"06/02\""),
             ("@Text([1/2/2023]; \"D1S0\")", "\"01/02/2023\""),
+            ("@Text([12/31/2024 10:00]; \"D2\":\"S0\")", "\"12/31\""),
+            ("@Text([12/31/2024 10:00]; \"D0\":\"T1\":\"Z2\":\"S2\")", "\"12/31/2024 10:00 AM CET\""),
+            ("@Text(@Now; 1)", "error: Incorrect data type for operator or @Function: Text expected"),
             ("@Text(@Now; \"D2S0\")", "\"06/02\""),
             ("@Text(@Now; \"D3S0\")", "\"06/2024\""),
             ("@Text(@Now; \"S3T1\")", "\"Today 02:30 PM\""),

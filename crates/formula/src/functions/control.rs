@@ -6,6 +6,7 @@ use crate::formula::Formula;
 use crate::limits::EVAL_DEPTH_MAX;
 use crate::number_text;
 use crate::run::{Done, Run};
+use crate::text::Text;
 use crate::time_text;
 use crate::value::Value;
 
@@ -79,7 +80,8 @@ pub const FUNCTIONS: &[Function] = &[
         "1, or of a formula that does not compile: text, line, column, offset, length, the piece.",
         check_syntax,
     ),
-    row("@Text", 1, "value; format?", "The value as text.", text).is(Attributes::LATE),
+    row("@Text", 1, "value; format?", "The value as text, in a format or the parts of one as a list.", text)
+        .is(Attributes::LATE),
     row("@TextToNumber", 1, "text", "The text as number.", text_to_number),
     row("@ToNumber", 2, "value", "The value as number; 0 for the empty text.", to_number),
     row("@TextToTime", 1, "text", "The text as time.", text_to_time).is(Attributes::LATE),
@@ -176,21 +178,19 @@ pub fn text_of(run: &Run<'_>, value: &Value<'_>) -> String {
 
 fn text<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let value = &arguments[0];
-    let format = match arguments.get(1) {
-        Some(format) => format.text()?.as_str().to_owned(),
-        None => String::new(),
-    };
+    let format = arguments.get(1).map_or(Ok(&[][..]), Value::texts)?;
+    let format = || format.iter().map(Text::as_str);
     run.make_list(value.count())?;
     run.make(32 * value.count())?;
     let texts = match value {
         Value::Text(_) | Value::Texts(_) => return Ok(value.clone()),
         Value::Number(_) | Value::Numbers(_) => {
-            let format = number_text::Format::read(&format);
+            let format = number_text::Format::read(format());
             let numbers = value.numbers()?.iter();
             numbers.map(|number| number_text::format(*number, &format, &run.options.locale)).collect::<Vec<_>>()
         }
         Value::Time(_) | Value::Times(_) => {
-            let format = time_text::Format::read(&format);
+            let format = time_text::Format::read(format());
             let now = run.now();
             value.times()?.iter().map(|time| time_text::format(*time, &format, run.options, now)).collect()
         }

@@ -101,8 +101,8 @@ fn zone_to_text<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 fn time_in_zone<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let zone = named_zone(&arguments[1])?;
     let format = match arguments.get(2) {
-        Some(format) => time_text::Format::read(format.text()?),
-        None => time_text::Format::read("Z2"),
+        Some(format) => time_text::Format::read(format.texts()?.iter().map(Text::as_str)),
+        None => time_text::Format::read(["Z2"]),
     };
     let times = arguments[0].times()?;
     run.make_list(times.len())?;
