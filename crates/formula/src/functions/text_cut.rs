@@ -1,6 +1,7 @@
 //! Parts of texts: from the left, from the right, from the middle, words.
 //!
-//! Where a part is given by a text and that does not occur, the result is empty. Numbers count characters.
+//! Where a part is given by a text and that does not occur, the result is empty. Numbers count characters; where the original gives the whole text for
+//! a negative one, so do we.
 
 use std::ops::Range;
 
@@ -55,15 +56,13 @@ pub const FUNCTIONS: &[Function] = &[
 /// Where to cut: by a number of characters or by a text.
 enum Cut<'v> {
     Count(usize),
+    Negative,
     Text(&'v str),
 }
 
 fn cut<'v>(value: &'v Value<'_>) -> Result<Cut<'v>, FailureKind> {
     match value.number() {
-        Ok(_) => match usize::try_from(value.integer()?) {
-            Ok(count) => Ok(Cut::Count(count)),
-            Err(_) => Err(FailureKind::Argument("The number of characters must not be negative")),
-        },
+        Ok(_) => Ok(usize::try_from(value.integer()?).map_or(Cut::Negative, Cut::Count)),
         Err(_) => Ok(Cut::Text(value.text().map_err(|_| FailureKind::Type)?)),
     }
 }
@@ -96,6 +95,7 @@ fn sides<'d>(
     each(run, &arguments[0], |run, text| {
         let range = match cut {
             Cut::Count(count) => Some(by_count(text, count)),
+            Cut::Negative => Some((0, text.len())),
             Cut::Text(wanted) => by_text(text, wanted),
         };
         let Some((start, end)) = range else { return Ok(Text::EMPTY) };
@@ -147,6 +147,9 @@ fn between<'d>(
             Cut::Count(count) => {
                 let at = counted(text, count);
                 (at, at)
+            }
+            Cut::Negative => {
+                return Err(FailureKind::Argument("The number of characters to skip must not be negative").into());
             }
             Cut::Text(wanted) => match found(text, wanted) {
                 Some(at) => (at, at + wanted.len()),

@@ -17,7 +17,7 @@ pub const FUNCTIONS: &[Function] = &[
         "@Date",
         1,
         "time or year; month?; day?; hour?; minute?; second?",
-        "The date of a time, or that of three numbers, or the instant of six.",
+        "The date of a time, or that of three or six numbers, of which the latter three count for nothing.",
         make_date,
     ),
     row(
@@ -27,7 +27,7 @@ pub const FUNCTIONS: &[Function] = &[
         "The time of day of a time, or that of three numbers, or the instant of six, year first.",
         make_time,
     ),
-    row("@TimeMerge", 2, "date; time; zone?", "The instants of dates and times of day.", merge),
+    row("@TimeMerge", 2, "date; time; zone?", "The instants of dates and times of day, pair by pair.", merge),
     row(
         "@Adjust",
         1,
@@ -48,22 +48,16 @@ fn numbers(arguments: &[Value<'_>]) -> Result<Vec<i64>, FailureKind> {
     arguments.iter().map(Value::integer).collect()
 }
 
-/// Years of two digits are of the last century, as in the original.
-fn full_year(year: i64) -> i64 {
-    if (0..100).contains(&year) { year + 1900 } else { year }
-}
-
 fn from_parts(run: &Run<'_>, parts: &[i64]) -> Result<Moment, FailureKind> {
-    let date = date(full_year(parts[0]), parts[1], parts[2]).ok_or(FailureKind::ToTime)?;
+    let date = date(parts[0], parts[1], parts[2]).ok_or(FailureKind::ToTime)?;
     let clock = clock(parts[3], parts[4], parts[5], 0).ok_or(FailureKind::ToTime)?;
     run.options.zone.instant(date, clock).map(Moment::At).ok_or(FailureKind::ToTime)
 }
 
 fn make_date<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     match numbers(arguments).as_deref() {
-        Ok(parts @ [_, _, _, _, _, _]) => Ok(from_parts(run, parts)?.into()),
-        Ok([year, month, day]) => {
-            let date = date(full_year(*year), *month, *day).ok_or(FailureKind::ToTime)?;
+        Ok([year, month, day] | [year, month, day, _, _, _]) => {
+            let date = date(*year, *month, *day).ok_or(FailureKind::ToTime)?;
             Ok(Moment::Date(date).into())
         }
         _ if arguments.len() == 1 => only(run, &arguments[0], |time, zone| time.date(zone).map(Moment::Date)),
@@ -101,20 +95,18 @@ fn merge<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
         }
         None => None,
     };
-    run.make_list(dates.len())?;
+    let pairs = Pairs::new(dates.len(), times.len(), false);
+    run.make_list(pairs.count())?;
     let local = &run.options.zone;
-    let merged: Option<Vec<Moment>> = dates
-        .iter()
-        .enumerate()
-        .map(|(index, date)| {
-            let clock = times[index.min(times.len() - 1)].clock(local)?;
-            let instant = zone.as_ref().unwrap_or(local).instant(date.date(local)?, clock)?;
-            Some(match &zone {
-                Some(zone) => Moment::Zoned(instant, zone.offset(instant)?),
-                None => Moment::At(instant),
-            })
+    let merged = |(date, time): (usize, usize)| {
+        let (date, clock) = (dates[date].date(local)?, times[time].clock(local)?);
+        let instant = zone.as_ref().unwrap_or(local).instant(date, clock)?;
+        Some(match &zone {
+            Some(zone) => Moment::Zoned(instant, zone.offset(instant)?),
+            None => Moment::At(instant),
         })
-        .collect();
+    };
+    let merged: Option<Vec<Moment>> = pairs.iter().map(merged).collect();
     Ok(Value::from_times(merged.ok_or(FailureKind::TimeExpected)?))
 }
 
@@ -224,7 +216,7 @@ fn count_days(
     run.charge_product(usize::try_from(days).unwrap_or(0), 1 + weekdays.len())?;
     let counts = |day: &civil::Date| {
         let weekday = f64::from(day.weekday().to_sunday_one_offset());
-        !weekdays.contains(&weekday) && free.binary_search(day).is_err()
+        !weekdays.iter().any(|excluded| excluded.round() == weekday) && free.binary_search(day).is_err()
     };
     Ok((0..=days).filter_map(|day| add_days(from, day)).filter(counts).count() as f64)
 }
