@@ -36,7 +36,7 @@ impl<'s> Lexer<'s> {
         };
         let kind = match first {
             '"' => self.quoted()?,
-            '{' => TokenKind::Text(self.until('}')?.to_owned()),
+            '{' => self.braced()?,
             '[' if !self.tokens.last().is_some_and(|token| token.kind.ends_operand()) => {
                 TokenKind::Bracketed(self.until(']')?.trim().to_owned())
             }
@@ -77,6 +77,23 @@ impl<'s> Lexer<'s> {
                     return Ok(TokenKind::Text(text));
                 }
                 '\\' => text.extend(chars.next().map(|(_, escaped)| escaped)),
+                _ => text.push(c),
+            }
+        }
+        Err(self.error(self.position, Reason::Unterminated))
+    }
+
+    /// Takes a text in braces. A backslash before a right brace or a backslash takes that as it is; any other stands for itself, so that paths need none.
+    fn braced(&mut self) -> Result<TokenKind, CompileError> {
+        let mut text = String::new();
+        let mut chars = self.rest().char_indices().skip(1).peekable();
+        while let Some((offset, c)) = chars.next() {
+            match c {
+                '}' => {
+                    self.position += offset + 1;
+                    return Ok(TokenKind::Text(text));
+                }
+                '\\' => text.push(chars.next_if(|(_, next)| matches!(next, '}' | '\\')).map_or(c, |(_, next)| next)),
                 _ => text.push(c),
             }
         }

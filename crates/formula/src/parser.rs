@@ -63,8 +63,11 @@ impl Parser<'_> {
         }
     }
 
-    /// Takes the text of a remark, which may stand in parentheses.
+    /// Takes the text of a remark, which may stand in parentheses, or none.
     fn remark(&mut self) -> Parsed<Statement> {
+        if matches!(self.peek(), TokenKind::Semicolon | TokenKind::End) {
+            return Ok(Statement::Remark(String::new()));
+        }
         let mut opened = 0;
         while self.take(&TokenKind::Open) {
             opened += 1;
@@ -209,6 +212,9 @@ impl Parser<'_> {
             TokenKind::Number(number) => Kind::Constant(Value::Number(number)),
             TokenKind::Text(text) => Kind::Constant(Value::from(text)),
             TokenKind::Bracketed(text) => Kind::Bracketed(text),
+            // An assignment within an expression takes everything behind it that it can. It is as deep as if it stood in parentheses, as it is printed.
+            TokenKind::Name(_) if self.second() == Some(&TokenKind::Assign) => return self.nested(Self::statement),
+            TokenKind::Word(Word::Field) => return self.nested(Self::statement),
             TokenKind::Name(name) => Kind::Name(name),
             TokenKind::Function(name) => return self.call(&name),
             TokenKind::Open => {

@@ -52,6 +52,13 @@ fn what_is_wrong_and_where() {
             "FIELD 1 := 2",
             "line 1, column 7: FIELD must be followed by a variable name and :=; a name expected, the number 1 found",
         ),
+        ("1 + DEFAULT a := 2", "line 1, column 5: DEFAULT is allowed only as a statement of its own"),
+        (r"{a\}", "line 1, column 1: End of formula reached before end of quoted string, date/time or array accessor"),
+        (
+            "REM 1",
+            "line 1, column 5: REM must be followed by a quoted string containing the remark: a text expected, the number 1 found",
+        ),
+        ("1 := 2", "line 1, column 3: An operator or semicolon expected, := found"),
         ("FIELD a = 2", "line 1, column 9: := expected, = found"),
         (
             "@IsAvailable(1 + 1)",
@@ -146,7 +153,9 @@ fn nothing_runs_for_ever() {
 #[test]
 fn depth_and_length_are_limited() {
     let deep = |open: &str, close: &str, count: usize| format!("{}1{}", open.repeat(count), close.repeat(count));
-    for (open, close) in [("(", ")"), ("@Abs(", ")"), ("-", ""), ("!", ""), ("x := ", ""), ("a[", "]")] {
+    for (open, close) in
+        [("(", ")"), ("@Abs(", ")"), ("-", ""), ("!", ""), ("x := ", ""), ("a[", "]"), ("2 + x := ", "")]
+    {
         let shallow = format!("{}; 1", deep(open, close, 50));
         assert!(Formula::compile(&shallow, &Options::default()).is_ok(), "50 times {open}");
         assert!(refused(&deep(open, close, 101)).contains("nesting"), "101 times {open}");
@@ -173,6 +182,8 @@ fn the_deepest_formula_needs_little_stack() {
         deepest("@Transform(1; \"x\"; ", ")"),
         deepest("@Sort(1:2; [CUSTOMSORT]; ", ")"),
         deepest("x[1 + ", "]"),
+        // Each counts twice: as deep as its parentheses would be.
+        format!("{}1", "1 + x := ".repeat(49)),
     ];
     let run =
         move || nested.iter().for_each(|source| assert_ne!(stopped(source, Limits::default()), Some(Stop::Depth)));

@@ -17,7 +17,7 @@ fn formula() -> impl Strategy<Value = String> {
         Just("[CN]".to_owned()),
         Just("[1/2/2024]".to_owned()),
         Just("@Today".to_owned()),
-        Just("{brace}".to_owned()),
+        Just(r"{\} brace \\ \ }".to_owned()),
     ];
     leaf.prop_recursive(6, 60, 4, |inner| {
         let operator = prop::sample::select(vec!["+", "-", "*", "/", "*+", "**", "=", "<>", "<", "*=", "&", "|", ":"]);
@@ -30,6 +30,7 @@ fn formula() -> impl Strategy<Value = String> {
             (inner.clone(), inner.clone()).prop_map(|(list, index)| format!("({list})[{index}]")),
             (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("@If({a}; {b}; x := {a})")),
             inner.clone().prop_map(|inside| format!("@Text({inside})")),
+            (inner.clone(), inner.clone()).prop_map(|(left, right)| format!("{left} + y := {right}")),
             inner.prop_map(|inside| format!("(FIELD f := {inside})")),
         ]
     })
