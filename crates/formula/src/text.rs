@@ -100,25 +100,43 @@ pub struct Sensitivity {
     pub case: bool,
     /// Accents.
     pub accent: bool,
+    /// How texts are gone through.
+    pub manner: Manner,
+}
+
+/// How texts are gone through to compare them. The original describes one for `@Sort` and another for `@Compare`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Manner {
+    /// As words in a dictionary: accents and case decide only where nothing else does. Apostrophe and dash stand behind letters.
+    Words,
+    /// Character by character, a small letter before its capital and that before the next letter. Apostrophe and dash stand before digits.
+    Characters,
 }
 
 impl Sensitivity {
-    /// Heeds everything.
-    pub const FULL: Self = Self { case: true, accent: true };
+    /// What `@Sort` heeds.
+    pub const SORT: Self = Self { case: true, accent: true, manner: Manner::Words };
+    /// What `@Compare` heeds.
+    pub const COMPARE: Self = Self { case: true, accent: true, manner: Manner::Characters };
     /// What operators heed.
-    pub const OPERATOR: Self = Self { case: false, accent: true };
+    pub const OPERATOR: Self = Self { case: false, accent: true, manner: Manner::Words };
 }
 
-/// Compares two texts in the order that is used where a host has no collation of its own.
-///
-/// First without accents and case; blanks come before digits, then letters, apostrophe, dash, and the rest. Where that makes no difference, accents
-/// and then case do, if they are heeded: plain before accented, small before large.
+/// Compares two texts in the order that is used where a host has no collation of its own: blanks, digits, letters, the rest, and apostrophe and dash where
+/// [`Manner`] says.
 #[must_use]
 pub fn compare(one: &str, other: &str, sensitivity: Sensitivity) -> Ordering {
-    if one == other {
-        return Ordering::Equal;
+    match sensitivity.manner {
+        _ if one == other => Ordering::Equal,
+        Manner::Words => compare_words(one, other, sensitivity),
+        Manner::Characters => characters(one, sensitivity).cmp(characters(other, sensitivity)),
     }
-    let mut order = base_keys(one).cmp(base_keys(other));
+}
+
+/// Compares without accents and case. Where that makes no difference, accents and then case do, if they are heeded: plain before accented, small before
+/// large.
+fn compare_words(one: &str, other: &str, sensitivity: Sensitivity) -> Ordering {
+    let mut order = words(one).cmp(words(other));
     if order.is_eq() && sensitivity.accent {
         order = one.nfd().flat_map(char::to_lowercase).cmp(other.nfd().flat_map(char::to_lowercase));
     }
@@ -133,17 +151,29 @@ fn base_letters(text: &str) -> impl Iterator<Item = char> + '_ {
     text.nfd().filter(|c| !is_combining_mark(*c))
 }
 
-fn base_keys(text: &str) -> impl Iterator<Item = (u8, char)> + '_ {
-    base_letters(text).flat_map(char::to_lowercase).map(|c| (class(c), c))
+fn words(text: &str) -> impl Iterator<Item = (u8, char)> + '_ {
+    base_letters(text).flat_map(char::to_lowercase).map(|c| (class(c, Manner::Words), c))
 }
 
-fn class(c: char) -> u8 {
-    match c {
+/// Gives what each character is compared by: its class, its letter, its accent and its case.
+fn characters(text: &str, sensitivity: Sensitivity) -> impl Iterator<Item = (u8, char, char, bool)> + '_ {
+    text.nfc().map(move |c| {
+        let small = c.to_lowercase().next().unwrap_or(c);
+        let letter = std::iter::once(small).nfd().next().unwrap_or(small);
+        let accented = if sensitivity.accent { small } else { letter };
+        (class(letter, Manner::Characters), letter, accented, sensitivity.case && c.is_uppercase())
+    })
+}
+
+fn class(c: char, manner: Manner) -> u8 {
+    match (c, manner) {
         _ if c.is_whitespace() => 0,
-        _ if c.is_numeric() => 1,
-        _ if c.is_alphabetic() => 2,
-        '\'' => 3,
-        '-' => 4,
-        _ => 5,
+        ('\'', Manner::Characters) => 1,
+        ('-', Manner::Characters) => 2,
+        _ if c.is_numeric() => 3,
+        _ if c.is_alphabetic() => 4,
+        ('\'', Manner::Words) => 5,
+        ('-', Manner::Words) => 6,
+        _ => 7,
     }
 }

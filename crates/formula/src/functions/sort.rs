@@ -56,8 +56,9 @@ struct Options {
     sensitivity: Sensitivity,
 }
 
-fn options(keywords: Option<&Value<'_>>) -> Result<Options, FailureKind> {
-    let mut options = Options { descending: false, sensitivity: Sensitivity::FULL };
+/// Reads keywords; `sensitivity` is what holds without them.
+fn options(keywords: Option<&Value<'_>>, sensitivity: Sensitivity) -> Result<Options, FailureKind> {
+    let mut options = Options { descending: false, sensitivity };
     let Some(keywords) = keywords else { return Ok(options) };
     for keyword in keywords.texts()? {
         match keyword.to_ascii_uppercase().as_str() {
@@ -76,7 +77,7 @@ fn options(keywords: Option<&Value<'_>>) -> Result<Options, FailureKind> {
 
 /// Gives a list in an order that was found, or its reverse if the keywords say so.
 pub fn picked<'d>(run: &mut Run<'d>, list: &Value<'d>, mut order: Vec<usize>, keywords: &Value<'d>) -> Done<'d> {
-    if options(Some(keywords))?.descending {
+    if options(Some(keywords), Sensitivity::SORT)?.descending {
         order.reverse();
     }
     run.make_list(order.len())?;
@@ -85,7 +86,7 @@ pub fn picked<'d>(run: &mut Run<'d>, list: &Value<'d>, mut order: Vec<usize>, ke
 
 fn sort<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let list = &arguments[0];
-    let options = options(arguments.get(1))?;
+    let options = options(arguments.get(1), Sensitivity::SORT)?;
     run.make_list(2 * list.count())?;
     let order = merge(list.count(), &mut |one, other| {
         let order = compare_elements(run, list, [one, other], options.sensitivity)?;
@@ -114,7 +115,7 @@ fn compare_elements<'d>(
 
 fn compare<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let (left, right) = (arguments[0].texts()?, arguments[1].texts()?);
-    let options = options(arguments.get(2))?;
+    let options = options(arguments.get(2), Sensitivity::COMPARE)?;
     let pairs = Pairs::new(left.len(), right.len(), false);
     run.make_list(pairs.count())?;
     let mut orders = Vec::with_capacity(pairs.count());
