@@ -76,55 +76,96 @@ fn apply(action: &Action, text: &str) -> Option<String> {
         && text.starts_with("CN=")
         && !text.contains('<')
     {
-        let mut parts = text.split('/').filter_map(|part| part.split_once('='));
-        return parts.find(|(a, _)| a.trim().eq_ignore_ascii_case(attribute)).map(|(_, value)| value.trim().to_owned());
+        return component(text, attribute).map(str::to_owned);
     }
-    let name = Name::new(text);
     match action {
-        Action::Attribute("CN") => common(text, &name),
-        Action::Attribute(attribute) => {
-            components(&name).find(|(a, _)| a.eq_ignore_ascii_case(attribute)).map(|(_, v)| v.to_owned())
-        }
+        Action::Attribute("CN") => common(text),
+        Action::Attribute(attribute) => component(&canonical(text), attribute).map(str::to_owned),
         Action::OrganizationalUnit(number) => {
+            let name = canonical(text);
             let units: Vec<&str> =
                 components(&name).filter(|(a, _)| a.to_ascii_uppercase().starts_with("OU")).map(|(_, v)| v).collect();
             units.iter().rev().nth(number - 1).map(|unit| (*unit).to_owned())
         }
-        Action::Abbreviate => Some(name.abbreviated()),
-        Action::Canonicalize => Some(name.canonical().to_owned()),
-        Action::HierarchyOnly => {
-            name.canonical().split_once('/').map(|(_, hierarchy)| Name::new(hierarchy).abbreviated())
-        }
-        Action::ToKeyword => to_keyword(&name),
+        Action::Abbreviate => Some(abbreviated(&canonical(text))),
+        Action::Canonicalize => Some(canonical(text)),
+        Action::HierarchyOnly => Some(above_the_common_name(&canonical(text)).join("/")),
+        Action::ToKeyword => Some(to_keyword(canonical(text))),
         Action::Address821 => address(text).map(str::to_owned),
         Action::LocalPart => address(text)?.rsplit_once('@').map(|(local, _)| local.to_owned()),
         Action::Phrase => phrase(text),
     }
 }
 
-fn common(text: &str, name: &Name) -> Option<String> {
+/// The labels of X.400, which names of the original do not use but `@Name` knows: given name, initials, surname, generation, administrative and private domain.
+const X400_LABELS: [&str; 6] = ["G", "I", "S", "Q", "A", "P"];
+
+/// The labels of hierarchical names.
+const LABELS: [&str; 4] = ["CN", "OU", "O", "C"];
+
+fn is_label(label: &str, labels: &[&str]) -> bool {
+    labels.iter().any(|known| label.trim().eq_ignore_ascii_case(known))
+}
+
+/// Completes the labels of a name; one with labels of X.400 stays as it is.
+fn canonical(text: &str) -> String {
+    let mut labels = text.split('/').filter_map(|part| part.split_once('=')).map(|(label, _)| label);
+    if labels.any(|label| is_label(label, &X400_LABELS)) {
+        return text.trim().to_owned();
+    }
+    Name::new(text).canonical().to_owned()
+}
+
+/// Takes the labels from a canonical name.
+fn abbreviated(name: &str) -> String {
+    name.split('/').map(without_label).collect::<Vec<_>>().join("/")
+}
+
+fn without_label(part: &str) -> &str {
+    match part.split_once('=') {
+        Some((label, value)) if is_label(label, &LABELS) || is_label(label, &X400_LABELS) => value.trim(),
+        _ => part,
+    }
+}
+
+/// Gives the phrase of an Internet address or, where it has none, its local part; of other names the common name, or all of one without a hierarchy. What
+/// stands behind an `@` says where a name is at home and is not part of it.
+fn common(text: &str) -> Option<String> {
     if let Some(phrase) = phrase(text) {
         return Some(phrase);
     }
-    if !name.canonical().contains('=') {
-        return Some(name.canonical().to_owned());
+    let local = address(text).and_then(|address| address.rsplit_once('@')).map_or(text, |(local, _)| local);
+    let name = canonical(local);
+    if !name.contains('=') {
+        return Some(name);
     }
-    components(name).find(|(attribute, _)| attribute.eq_ignore_ascii_case("CN")).map(|(_, value)| value.to_owned())
+    component(&name, "CN").map(str::to_owned)
 }
 
-/// Goes through the parts of a hierarchical name: attribute and value.
-fn components(name: &Name) -> impl Iterator<Item = (&str, &str)> {
-    name.canonical().split('/').filter_map(|part| part.split_once('=')).map(|(a, v)| (a.trim(), v.trim()))
+/// Gives the first part with a label.
+fn component<'n>(name: &'n str, label: &str) -> Option<&'n str> {
+    components(name).find(|(own, _)| own.eq_ignore_ascii_case(label)).map(|(_, value)| value)
 }
 
-/// Turns a name around, country first, with backslashes, so that a view can be categorized by it; the common name is left out.
-fn to_keyword(name: &Name) -> Option<String> {
-    let parts: Vec<&str> = components(name)
-        .filter(|(attribute, _)| !attribute.eq_ignore_ascii_case("CN"))
-        .map(|(_, value)| value)
-        .collect();
-    let parts: Vec<&str> = parts.into_iter().rev().collect();
-    (!parts.is_empty()).then(|| parts.join("\\"))
+/// Goes through the parts of a hierarchical name: label and value.
+fn components(name: &str) -> impl Iterator<Item = (&str, &str)> {
+    name.split('/').filter_map(|part| part.split_once('=')).map(|(a, v)| (a.trim(), v.trim()))
+}
+
+/// Lists the parts of a name but for the common name.
+fn above_the_common_name(name: &str) -> Vec<&str> {
+    components(name).filter(|(label, _)| !label.eq_ignore_ascii_case("CN")).map(|(_, value)| value).collect()
+}
+
+/// Turns a name around, country first, with backslashes, so that a view can be categorized by it; the common name is left out. A name without a hierarchy
+/// and an Internet address stay as they are.
+fn to_keyword(name: String) -> String {
+    if !name.contains('=') {
+        return name;
+    }
+    let mut parts = above_the_common_name(&name);
+    parts.reverse();
+    parts.join("\\")
 }
 
 /// Gives the address within `"Ann" <ann@acme.test>`, `ann@acme.test (Ann)` or alone.
