@@ -15,8 +15,8 @@ pub const DEPTH_MAX: usize = 100;
 /// Most different names of items and temporaries in one formula.
 pub const SLOTS_MAX: usize = 1_000;
 
-/// Most arguments of one call.
-pub const ARGUMENTS_MAX: usize = 200;
+/// Most arguments of one call: as in the original, `@While` and its sisters take 254 statements and a condition.
+pub const ARGUMENTS_MAX: usize = 255;
 
 /// Longest name of a field or temporary, in bytes.
 pub const NAME_BYTES_MAX: usize = base::limits::ITEM_NAME_BYTES_MAX;

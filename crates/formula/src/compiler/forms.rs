@@ -2,7 +2,7 @@
 
 use super::{Compiled, Compiler, narrow};
 use crate::error::Reason;
-use crate::functions::{Form, Function, sort};
+use crate::functions::{Form, Function, list, sort};
 use crate::program::Instruction;
 use crate::source::Span;
 use crate::tree::Expression;
@@ -46,6 +46,14 @@ impl Compiler<'_> {
             }
             Form::Transform => self.transform(function, arguments, span),
             Form::Sort => self.sort(arguments, span),
+            Form::Nothing => {
+                if self.transforms > 0 {
+                    self.emit(Instruction::Call(&list::NOTHING, 0), span);
+                } else {
+                    self.constant(Value::EMPTY, span);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -155,7 +163,10 @@ impl Compiler<'_> {
         self.expression(&arguments[0])?;
         let slot = self.named(function, arguments, 1)?;
         let start = self.emit(Instruction::Transform(narrow(slot), 0), span);
-        self.block(&[slot], &arguments[2])?;
+        self.transforms += 1;
+        let result = self.block(&[slot], &arguments[2]);
+        self.transforms -= 1;
+        result?;
         self.code[start] = Instruction::Transform(narrow(slot), self.here());
         Ok(())
     }

@@ -48,6 +48,8 @@ struct Compiler<'s> {
     assigned: BTreeSet<usize>,
     /// How many branches and loops the compiler is within; what is assigned there may not have been.
     branches: usize,
+    /// How many formulas of `@Transform` the compiler is within.
+    transforms: usize,
 }
 
 impl<'s> Compiler<'s> {
@@ -63,6 +65,7 @@ impl<'s> Compiler<'s> {
             writes: BTreeSet::new(),
             assigned: BTreeSet::new(),
             branches: 0,
+            transforms: 0,
         }
     }
 

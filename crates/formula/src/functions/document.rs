@@ -51,10 +51,10 @@ pub const FUNCTIONS: &[Function] = &[
     row("@InheritedDocumentUniqueID", 3, "", "The UNID of the document that this one responds to.", parent_unid)
         .is(DOCUMENT),
     row("@NoteID", 1, "", "The document's number in the database, with NT before it.", note_id).is(DOCUMENT),
-    row("@Attachments", 1, "", "The number of attachments.", attachments).is(DOCUMENT),
-    row("@AttachmentNames", 1, "", "Their file names.", attachment_names).is(DOCUMENT),
-    row("@AttachmentLengths", 1, "", "Their sizes in bytes.", attachment_lengths).is(DOCUMENT),
-    row("@AttachmentModifiedTimes", 3, "", "When they were last changed.", attachment_times).is(DOCUMENT),
+    row("@Attachments", 1, "mime?", "The number of attachments; the argument, whether parts of the message's text count, is left out of account.", attachments).is(DOCUMENT),
+    row("@AttachmentNames", 1, "mime?", "Their file names.", attachment_names).is(DOCUMENT),
+    row("@AttachmentLengths", 1, "mime?", "Their sizes in bytes.", attachment_lengths).is(DOCUMENT),
+    row("@AttachmentModifiedTimes", 3, "mime?", "When they were last changed.", attachment_times).is(DOCUMENT),
     row("@IsNewDoc", 2, "", "Whether the document was never saved.", |run, _| {
         Ok(Value::from_bool(run.document.is_new()))
     })
@@ -91,12 +91,12 @@ pub const FUNCTIONS: &[Function] = &[
     row(
         "@DocChildren",
         1,
-        "many?; none?; one?",
-        "The number of entries directly below; texts say how it is shown, `%` in them stands for it.",
+        "none?; one?; many?",
+        "The number of entries directly below; texts say how it is shown, `%` in them stands for it. One text is for any number, two are for none and any other.",
         |run, a| worded(run, a, |p| p.children),
     )
     .is(DESCENDANTS),
-    row("@DocDescendants", 1, "many?; none?; one?", "The same of all entries below.", |run, a| {
+    row("@DocDescendants", 1, "none?; one?; many?", "The same of all entries below.", |run, a| {
         worded(run, a, |p| p.descendants)
     })
     .is(DESCENDANTS),
@@ -106,16 +106,16 @@ pub const FUNCTIONS: &[Function] = &[
         "@IsCategory",
         1,
         "yes?; no?",
-        "The first text in the row of a category, else the other; without them 1 and 0.",
-        |run, a| either(run, a, |p| p.is_category),
+        "The first text in the row of a category, else the other or nothing; without texts `*` and nothing.",
+        |run, a| either(run, a, ["*", ""], |p| p.is_category),
     )
     .is(PLACE),
     row(
         "@IsExpandable",
         1,
         "yes?; no?",
-        "The same of rows that can be opened; without texts `+` and nothing.",
-        is_expandable,
+        "The same of rows that can be opened; without texts `+` and `-`.",
+        |run, a| either(run, a, ["+", "-"], |p| p.is_expandable),
     )
     .is(PLACE),
     row("@DeleteDocument", 2, "", "Wishes the document deleted; 1.", |run, _| delete(run, Deletion::Delete))
@@ -217,32 +217,32 @@ fn doc_parent_number<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d>
     numbered(&path[..path.len().saturating_sub(1)], arguments)
 }
 
+/// Gives a number, or the text that is meant for it: the last one, or where there are more, the first for none and the second of three for one.
 fn worded<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], number: fn(&Position) -> u64) -> Done<'d> {
     let number = number(&position(run)?);
-    let wording = match number {
-        0 => arguments.get(1).or(arguments.first()),
-        1 => arguments.get(2).or(arguments.first()),
-        _ => arguments.first(),
+    let wording = match (arguments, number) {
+        ([], _) => return Ok(Value::Number(number as f64)),
+        ([none, _, ..], 0) => none,
+        ([_, one, _], 1) => one,
+        ([.., many], _) => many,
     };
-    match wording {
-        None => Ok(Value::Number(number as f64)),
-        Some(wording) => Ok(Value::from(wording.text()?.replacen('%', &number.to_string(), 1))),
-    }
+    Ok(Value::from(wording.text()?.replacen('%', &number.to_string(), 1)))
 }
 
-fn either<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], test: fn(&Position) -> bool) -> Done<'d> {
+/// Gives the first text when something holds of the row, and the second, or nothing, when not; without texts those of `missing`.
+fn either<'d>(
+    run: &mut Run<'d>,
+    arguments: &[Value<'d>],
+    missing: [&'static str; 2],
+    test: fn(&Position) -> bool,
+) -> Done<'d> {
     let holds = test(&position(run)?);
-    match (arguments, holds) {
-        ([], _) => Ok(Value::from_bool(holds)),
-        ([yes, ..], true) => Ok(yes.clone()),
-        ([_, no, ..], false) => Ok(no.clone()),
-        ([_], false) => Ok(Value::EMPTY),
-    }
-}
-
-fn is_expandable<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
-    let signs = [Value::from("+"), Value::EMPTY];
-    either(run, if arguments.is_empty() { &signs } else { arguments }, |position| position.is_expandable)
+    Ok(match (arguments, holds) {
+        ([], _) => Value::from(missing[usize::from(!holds)]),
+        ([yes, ..], true) => yes.clone(),
+        ([_, no, ..], false) => no.clone(),
+        ([_], false) => Value::EMPTY,
+    })
 }
 
 fn delete<'d>(run: &mut Run<'d>, deletion: Deletion) -> Done<'d> {

@@ -1,6 +1,6 @@
 //! Lists of whatever type: how many, which.
 
-use super::{Function, row};
+use super::{Form, Function, form, row};
 use crate::error::FailureKind;
 use crate::run::{Done, Run};
 use crate::value::Value;
@@ -10,8 +10,11 @@ pub const FUNCTIONS: &[Function] = &[
     row("@Elements", 1, "list", "The number of elements; 0 for the empty text.", elements),
     row("@Count", 1, "list", "The number of elements; 1 for the empty text.", count),
     row("@Subset", 1, "list; number", "The first elements, or with a negative number the last.", subset),
-    row("@Nothing", 3, "", "No element, in the formula of `@Transform`.", nothing),
+    form("@Nothing", 3, "", "No element, in the formula of `@Transform`; elsewhere the empty text.", Form::Nothing),
 ];
+
+/// `@Nothing` in the formula of `@Transform`.
+pub const NOTHING: Function = row("@Nothing", 3, "", "No element.", nothing);
 
 fn elements<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let list = &arguments[0];

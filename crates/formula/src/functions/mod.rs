@@ -6,7 +6,7 @@
 mod control;
 mod document;
 mod host;
-mod list;
+pub mod list;
 mod matching;
 mod name;
 mod number;
@@ -84,6 +84,8 @@ pub enum Form {
     Transform,
     /// `@Sort`
     Sort,
+    /// `@Nothing`
+    Nothing,
 }
 
 /// What functions have in common with the world. Functions without any give the same for the same arguments.

@@ -4,6 +4,7 @@ use super::{Attributes, Function, row};
 use crate::error::{FailureKind, Fault};
 use crate::operators::Pairs;
 use crate::run::{Done, Run};
+use crate::time::Moment;
 use crate::value::Value;
 
 /// This part of the table.
@@ -102,16 +103,31 @@ fn extreme<'d>(
     wanted: std::cmp::Ordering,
 ) -> Done<'d> {
     if let Ok(times) = arguments[0].times() {
-        let all = times.iter().chain(arguments.get(1).map_or(Ok(&[][..]), Value::times)?);
-        let zone = &run.options.zone;
-        let found = all.copied().reduce(|best, time| if time.compare(best, zone) == wanted { time } else { best });
-        return Ok(found.ok_or(FailureKind::TimeExpected)?.into());
+        return extreme_time(run, times, arguments.get(1), wanted);
     }
     if arguments.len() > 1 {
         return pairs(run, arguments, better);
     }
     let found = arguments[0].numbers()?.iter().copied().reduce(better);
     Ok(found.ok_or(FailureKind::NumberExpected)?.into())
+}
+
+/// Gives the earliest or latest of times, or of each pair of two lists.
+fn extreme_time<'d>(
+    run: &mut Run<'d>,
+    times: &[Moment],
+    others: Option<&Value<'d>>,
+    wanted: std::cmp::Ordering,
+) -> Done<'d> {
+    let zone = &run.options.zone;
+    let better = |best: Moment, time: Moment| if time.compare(best, zone) == wanted { time } else { best };
+    let Some(others) = others else {
+        return Ok(times.iter().copied().reduce(better).ok_or(FailureKind::TimeExpected)?.into());
+    };
+    let others = others.times()?;
+    let pairs = Pairs::new(times.len(), others.len(), false);
+    run.make_list(pairs.count())?;
+    Ok(Value::from_times(pairs.iter().map(|(one, other)| better(times[one], others[other])).collect()))
 }
 
 fn float_eq<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
