@@ -154,6 +154,8 @@ fn compare<'d>(run: &mut Run<'d>, operator: Operator, left: &Value<'d>, right: &
         _ => match act {
             Act::Equal => Ok(false),
             Act::Different => Ok(true),
+            // A field that is missing or was left empty is neither less nor greater than anything.
+            _ if left.is_empty() || right.is_empty() => Ok(false),
             _ => Err(FailureKind::Comparison.into()),
         },
     }
@@ -197,7 +199,7 @@ pub fn not<'d>(value: Value<'d>) -> Done<'d> {
     }
 }
 
-/// Gives an element by its index from 1.
+/// Gives an element by its index from 1, the nearest whole number.
 pub fn subscript<'d>(list: Value<'d>, index: &Value<'d>) -> Done<'d> {
     if let Value::Error(_) = list {
         return Ok(list);
@@ -205,7 +207,7 @@ pub fn subscript<'d>(list: Value<'d>, index: &Value<'d>) -> Done<'d> {
     if let Value::Error(_) = index {
         return Ok(index.clone());
     }
-    let index = usize::try_from(index.integer()?).ok().and_then(|index| index.checked_sub(1));
+    let index = usize::try_from(index.number()?.round() as i64).ok().and_then(|index| index.checked_sub(1));
     Ok(index.and_then(|index| list.element(index)).ok_or(FailureKind::Index)?)
 }
 

@@ -193,6 +193,16 @@ impl<'d> Run<'d> {
         self.slots[slot] = Slot::Temporary(value);
     }
 
+    /// Lists the temporaries among names, with their indexes there.
+    pub fn temporaries(&mut self, names: &[String]) -> Result<Vec<(usize, Value<'d>)>, Stop> {
+        self.charge_product(names.len(), self.names.len() / 8)?;
+        let value = |name| match &self.slots[self.slot(name)?] {
+            Slot::Temporary(value) => Some(value.clone()),
+            _ => None,
+        };
+        Ok(names.iter().enumerate().filter_map(|(index, name)| Some((index, value(name)?))).collect())
+    }
+
     /// Puts back what [`Run::take_slot`] took.
     pub fn restore(&mut self, slot: usize, taken: Taken<'d>) {
         self.slots[slot] = taken.0;

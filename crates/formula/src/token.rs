@@ -163,8 +163,9 @@ pub enum Act {
 }
 
 /// Spellings, longer ones before their beginnings.
-const SPELLINGS: [(&str, Act, bool); 25] = [
+const SPELLINGS: [(&str, Act, bool); 26] = [
     ("*<>", Act::Different, true),
+    ("*!=", Act::Different, true),
     ("*<=", Act::LessOrEqual, true),
     ("*>=", Act::GreaterOrEqual, true),
     ("**", Act::Multiply, true),

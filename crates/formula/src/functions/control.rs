@@ -15,11 +15,11 @@ pub const FUNCTIONS: &[Function] = &[
     form(
         "@If",
         1,
-        "condition; value; more...",
+        "condition; value?; more...",
         "The value behind the first true condition, or the last argument.",
         Form::If,
     ),
-    form("@V2If", 3, "condition; value; more...", "The same as `@If`.", Form::If),
+    form("@V2If", 3, "condition; value?; more...", "The same as `@If`.", Form::If),
     form(
         "@IfError",
         3,
@@ -71,13 +71,13 @@ pub const FUNCTIONS: &[Function] = &[
     row("@IsNumber", 1, "value", "Whether the value is a number or numbers.", is_number),
     row("@IsTime", 1, "value", "Whether the value is a time or times.", is_time),
     row("@IsNull", 2, "value", "Whether the value is the empty text.", is_null),
-    row("@Eval", 2, "formula", "The value of a formula that is given as text.", eval)
+    row("@Eval", 2, "formulas", "The value of a formula that is given as text, of several that of the last.", eval)
         .is(Attributes::READS_ANY.with(Attributes::DOCUMENT).with(Attributes::HOST).with(Attributes::TIME)),
     row(
         "@CheckFormulaSyntax",
         2,
         "formula",
-        "1, or of a formula that does not compile: text, line, column, offset, length, the piece.",
+        "1, or of a formula that does not compile: text, line, column, place, length, the piece.",
         check_syntax,
     ),
     row("@Text", 1, "value; format?", "The value as text, in a format or the parts of one as a list.", text)
@@ -134,19 +134,35 @@ fn is_null<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from_bool(arguments[0].is_empty()))
 }
 
-/// Compiles and evaluates a text, with what is left of the budgets. It sees the fields as they shall be, not the temporaries.
+/// Compiles and evaluates each text, with what is left of the budgets; gives the value of the last, or the first error. They see the fields as they
+/// shall be and the temporaries as they are, and set fields but no temporaries.
 fn eval<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     if run.depth >= EVAL_DEPTH_MAX {
         return Err(Stop::Depth.into());
     }
-    let source = arguments[0].text()?;
-    run.charge(source.len())?;
+    let mut last = Value::EMPTY;
+    for source in arguments[0].texts()? {
+        last = eval_one(run, source)?;
+        if last.error().is_some() {
+            break;
+        }
+    }
+    Ok(last)
+}
+
+fn eval_one<'d>(run: &mut Run<'d>, source: &str) -> Done<'d> {
+    run.charge(1 + source.len())?;
     let formula = Formula::compile(source, run.options).map_err(|error| FailureKind::Formula(error.to_string()))?;
-    let mut inner = Run::new(&formula.analysis().names, run.options, run.document, run.host, run.limits());
+    let names = &formula.analysis().names;
+    let temporaries = run.temporaries(names)?;
+    let mut inner = Run::new(names, run.options, run.document, run.host, run.limits());
     inner.depth = run.depth + 1;
     inner.deletion = run.deletion;
     inner.continue_changes(std::mem::take(&mut run.changes));
     inner.effects = std::mem::take(&mut run.effects);
+    for (slot, value) in temporaries {
+        inner.store_temporary(slot, value);
+    }
     let outcome = crate::machine::evaluate_within(&formula, &mut inner)?;
     let limits = inner.limits();
     let (value, deletion) = (outcome.value.into_owned(), outcome.deletion);
@@ -158,13 +174,15 @@ fn eval<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(value)
 }
 
+/// Gives what is wrong with a formula: the text, line, column, place from 1 and length in characters, the piece.
 fn check_syntax<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let source = arguments[0].text()?;
     run.charge(source.len())?;
     let Err(error) = Formula::compile(source, run.options) else { return Ok(Value::from("1")) };
     let (start, end) = (error.span.start as usize, error.span.end as usize);
     let piece = source.get(start..end).unwrap_or_default().to_owned();
-    let numbers = [error.place.line, error.place.column, start, end.saturating_sub(start), source.len()];
+    let offset = source.get(..start).map_or(0, |before| before.chars().count()) + 1;
+    let numbers = [error.place.line, error.place.column, offset, piece.chars().count()];
     let numbers = numbers.iter().map(ToString::to_string);
     let texts = [error.reason.to_string()].into_iter().chain(numbers).chain([piece]);
     Ok(Value::from_texts(texts.map(Into::into).collect()))
