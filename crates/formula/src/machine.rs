@@ -251,6 +251,7 @@ impl<'d> Machine<'_, 'd> {
             return Ok(self.fail(failure));
         }
         let name = self.program.analysis.names[slot].clone();
+        let value = value.element(0).unwrap_or(Value::EMPTY);
         let value = crate::functions::text_of(self.run, &value);
         self.run.make_text(value.len())?;
         self.run.wish(Effect::Environment { name, value })?;

@@ -67,7 +67,9 @@ fn other_effects() {
     let environment = |value: &str| Effect::Environment { name: "a".to_owned(), value: value.to_owned() };
     assert_eq!(effects("ENVIRONMENT a := \"1\"; 0"), [environment("1")]);
     assert_eq!(effects("@SetEnvironment(\"a\"; 5)"), [environment("5")]);
-    assert_eq!(effects("@Environment(\"a\"; \"x\":\"y\")"), [environment("x; y")]);
+    assert_eq!(effects("@Environment(\"a\"; \"x\":\"y\")"), [environment("x")]);
+    assert_eq!(effects("ENVIRONMENT a := 7:8; 0"), [environment("7")]);
+    assert_eq!(effects("@SetEnvironment(\"a\":\"a\"; 5)"), [environment("5"), environment("5")]);
     assert_eq!(
         effects("@AddToFolder(\"Done\"; \"Inbox\")"),
         [Effect::Folder { add: "Done".to_owned(), remove: "Inbox".to_owned() }]

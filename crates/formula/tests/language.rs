@@ -185,6 +185,7 @@ fn assignments() {
             ("DEFAULT Colour := \"x\"; @Eval(\"Colour\")", "\"\""),
             ("ENVIRONMENT Colour := \"red\"; @Environment(\"Colour\")", "\"red\""),
             ("@Environment(\"Colour\")", "\"green\""),
+            ("@Environment(\"Size\":\"Colour\")", "\"\" : \"green\""),
             ("REM \"a remark\"; 1", "1"),
             ("REM {another}; REM (\"in parentheses\"); 1", "1"),
             (r"REM {a \} b}; 1", "1"),

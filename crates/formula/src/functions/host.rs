@@ -2,6 +2,7 @@
 
 use base::Unid;
 
+use super::text::each;
 use super::{Attributes, Function, row, text_of};
 use crate::error::{FailureKind, Fault};
 use crate::host::{Access, Column, Fact, Lookup};
@@ -112,23 +113,24 @@ fn environment<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
         }
         return set_environment(run, arguments);
     }
-    let name = arguments[0].text()?;
-    let wished = run.effects.iter().rev().find_map(|effect| match effect {
-        Effect::Environment { name: wished, value } if wished.eq_ignore_ascii_case(name) => Some(value.clone()),
-        _ => None,
-    });
-    run.charge(run.effects.len())?;
-    match wished {
-        Some(value) => Ok(Value::from(value)),
-        None => Ok(Value::from(run.host.environment(name).unwrap_or_default())),
-    }
+    each(run, &arguments[0], |run, name| {
+        run.charge(1 + run.effects.len())?;
+        let wished = run.effects.iter().rev().find_map(|effect| match effect {
+            Effect::Environment { name: wished, value } if wished.eq_ignore_ascii_case(name) => Some(value.clone()),
+            _ => None,
+        });
+        Ok(wished.map_or_else(|| Text::from(run.host.environment(name).unwrap_or_default()), Text::from))
+    })
 }
 
+/// Wishes each of the settings named changed to the first element of a value.
 fn set_environment<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
-    let name = arguments[0].text()?.to_string();
-    let value = text_of(run, &arguments[1]);
-    run.make_text(name.len() + value.len())?;
-    run.wish(Effect::Environment { name, value })?;
+    let value = arguments[1].element(0).unwrap_or(Value::EMPTY);
+    let value = text_of(run, &value);
+    for name in arguments[0].texts()? {
+        run.make_text(name.len() + value.len())?;
+        run.wish(Effect::Environment { name: name.to_string(), value: value.clone() })?;
+    }
     Ok(Value::TRUE)
 }
 
