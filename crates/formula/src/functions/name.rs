@@ -144,7 +144,8 @@ fn common(text: &str) -> Option<String> {
 
 /// Gives the first part with a label.
 fn component<'n>(name: &'n str, label: &str) -> Option<&'n str> {
-    components(name).find(|(own, _)| own.eq_ignore_ascii_case(label)).map(|(_, value)| value)
+    let mut parts = name.split('/').filter_map(|part| part.split_once('='));
+    parts.find(|(own, _)| own.trim().eq_ignore_ascii_case(label)).map(|(_, value)| value.trim())
 }
 
 /// Goes through the parts of a hierarchical name: label and value.
