@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use notes::{Acl, AclLevel, DatabaseKind, NewDatabase};
 
+use super::super::request::TableExport;
 use super::*;
 use crate::sample::Sample;
 
