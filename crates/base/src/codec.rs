@@ -109,6 +109,19 @@ impl Encoder {
     }
 }
 
+/// Tells how many bytes [`Encoder::varint`] appends: 1 to 10.
+#[must_use]
+pub fn varint_len(value: u64) -> usize {
+    let bits = (u64::BITS - value.leading_zeros()).max(1);
+    bits.div_ceil(7) as usize
+}
+
+/// Tells how many bytes [`Encoder::bytes`] and [`Encoder::text`] append for so many.
+#[must_use]
+pub fn bytes_len(length: usize) -> usize {
+    varint_len(length as u64) + length
+}
+
 /// Takes a record apart.
 #[derive(Debug, Clone, Copy)]
 pub struct Decoder<'a> {

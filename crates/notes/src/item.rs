@@ -6,13 +6,14 @@
 //!
 //! Format of an item (`docs/note-format.md`): name (text), flags (u16), type (u8), value.
 
-use base::codec::{Decoder, Encoder, Truncated};
-use base::limits::{ITEM_NAME_BYTES_MAX, ITEMS_PER_NOTE_MAX};
+use base::codec::{Decoder, Encoder, Truncated, bytes_len, varint_len};
+use base::limits::{ITEM_NAME_BYTES_MAX, ITEMS_PER_NOTE_MAX, SUMMARY_BYTES_MAX};
 use base::{Timestamp, Unid};
 use store::blob::BlobId;
 
 use crate::error::{Error, Result};
-use crate::limits::LIST_VALUES_MAX;
+use crate::limits::{BODY_ITEM_BYTES_MAX, BODY_ITEMS_MAX, LIST_VALUES_MAX};
+use crate::note::Summary;
 
 /// What is said of an item beside its value (`domino.md` §2.1).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -163,6 +164,24 @@ impl Value {
             }
             Self::NoteReferences(unids) => encode_list(out, unids, |out, unid| out.raw(&unid.0)),
         }
+    }
+
+    /// Tells how many bytes [`Value::encode`] appends.
+    fn encoded_len(&self) -> usize {
+        let list = |count: usize, bytes: usize| varint_len(count as u64) + bytes;
+        let value = match self {
+            Self::Text(text) | Self::RichText(text) => bytes_len(text.len()),
+            Self::TextList(texts) => list(texts.len(), texts.iter().map(|text| bytes_len(text.len())).sum()),
+            Self::Number(_) | Self::Time(_) => 8,
+            Self::NumberList(numbers) => list(numbers.len(), 8 * numbers.len()),
+            Self::TimeList(times) => list(times.len(), 8 * times.len()),
+            Self::MimePart(bytes) => bytes_len(bytes.len()),
+            Self::Object { file_name, media_type, length, blob } => {
+                bytes_len(file_name.len()) + bytes_len(media_type.len()) + varint_len(*length) + blob.0.len()
+            }
+            Self::NoteReferences(unids) => list(unids.len(), 16 * unids.len()),
+        };
+        1 + value
     }
 
     /// Lends the value.
@@ -321,6 +340,18 @@ impl Item {
         self.name.eq_ignore_ascii_case(name)
     }
 
+    /// Tells whether the item lies in the summary record: who may read and change a note is decided from that alone.
+    #[must_use]
+    pub fn is_summary(&self) -> bool {
+        [ItemFlags::SUMMARY, ItemFlags::READERS, ItemFlags::AUTHORS].iter().any(|flag| self.flags.has(*flag))
+    }
+
+    /// Tells how many bytes the stored form has, without making it.
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
+        bytes_len(self.name.len()) + 2 + self.value.encoded_len()
+    }
+
     /// Appends the stored form.
     pub fn encode(&self, out: &mut Encoder) {
         out.text(&self.name).u16(self.flags.0);
@@ -376,6 +407,27 @@ impl Item {
     pub fn lend(&self) -> ItemRef<'_> {
         ItemRef { name: &self.name, flags: self.flags, value: self.value.lend() }
     }
+}
+
+/// Checks what the items of a note keep by themselves, whoever makes it wherever: how many they are and of how many bytes, their names, the values of lists. What
+/// else a note refers to counts beside them. An error is [`Error::Limit`] or [`Error::Invalid`].
+pub fn check_all(items: &[Item]) -> Result<()> {
+    if items.len() > ITEMS_PER_NOTE_MAX {
+        return Err(Error::Limit { what: "items of a note", max: ITEMS_PER_NOTE_MAX });
+    }
+    items.iter().try_for_each(Item::check)?;
+    let body = || items.iter().filter(|item| !item.is_summary());
+    let count = body().count();
+    if count > BODY_ITEMS_MAX {
+        return Err(Error::Limit { what: "body items of a note", max: BODY_ITEMS_MAX });
+    }
+    if body().any(|item| item.encoded_len() > BODY_ITEM_BYTES_MAX) {
+        return Err(Error::Limit { what: "bytes of an item", max: BODY_ITEM_BYTES_MAX });
+    }
+    if Summary::encoded_len(items) > SUMMARY_BYTES_MAX {
+        return Err(Error::Limit { what: "bytes of the summary items of a note", max: SUMMARY_BYTES_MAX });
+    }
+    Ok(())
 }
 
 /// Gives the first item of that name.

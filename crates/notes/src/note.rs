@@ -7,7 +7,7 @@
 //! A deleted note leaves a *stub*: a header with [`NoteFlags::STUB`] and nothing else, kept for the purge interval so
 //! that replicas and IMAP clients learn of the deletion.
 
-use base::codec::{Decoder, Encoder, Truncated};
+use base::codec::{Decoder, Encoder, Truncated, bytes_len, varint_len};
 use base::{Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
 use store::blob::BlobId;
 
@@ -347,6 +347,17 @@ impl Summary {
             out.raw(&blob.0);
         }
         out.finish()
+    }
+
+    /// Tells how many bytes the record of a note with these items has, if it uses no blobs.
+    #[must_use]
+    pub fn encoded_len(items: &[Item]) -> usize {
+        let (summary, body): (Vec<&Item>, Vec<&Item>) = items.iter().partition(|item| item.is_summary());
+        let of_summary: usize = summary.iter().map(|item| item.encoded_len()).sum();
+        let entry = |item: &&Item| 2 + bytes_len(item.name.len()) + varint_len(item.encoded_len() as u64);
+        let of_body: usize = body.iter().map(entry).sum();
+        let counts = varint_len(summary.len() as u64) + varint_len(body.len() as u64) + varint_len(0);
+        1 + counts + of_summary + of_body
     }
 
     /// Reads the stored form.

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use base::codec::Encoder;
-use base::limits::{ITEMS_PER_NOTE_MAX, RESPONSE_DEPTH_MAX, SUMMARY_BYTES_MAX};
+use base::limits::{RESPONSE_DEPTH_MAX, SUMMARY_BYTES_MAX};
 use base::{Modseq, NoteId, Timestamp, Uid, Unid, ViewId};
 use store::blob::{BlobId, BlobOwner, BlobWriter};
 use store::{Batch, Store, Table, Ticket};
@@ -20,10 +20,7 @@ use crate::folder::{self, Entry, FolderDesign, FolderState};
 use crate::folder_reader::FolderReader;
 use crate::item::{self, Item, ItemFlags};
 use crate::keys::{self, Part as Record};
-use crate::limits::{
-    BLOBS_PER_NOTE_MAX, BODY_CHUNK_BYTES, BODY_ITEM_BYTES_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX,
-    KEYWORDS_PER_NOTE_MAX,
-};
+use crate::limits::{BLOBS_PER_NOTE_MAX, BODY_CHUNK_BYTES, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 use crate::note::{BodyItem, Header, Keyword, Marks, Membership, NewNote, Note, NoteClass, NoteFlags, Summary};
 use crate::profile::is_profile;
 use crate::public;
@@ -119,6 +116,7 @@ impl Writer<'_, '_> {
         if new.tracks_editors {
             new.items = save::tracked(&[], &new.items, self.part.grant.name(), self.part.now);
         }
+        item::check_all(&new.items)?;
         let note = self.part.counters.next_note;
         if note.0 & INDEX_BIT != 0 {
             return Err(Error::Limit { what: "notes that a database ever had", max: INDEX_BIT as usize });
@@ -218,6 +216,7 @@ impl Writer<'_, '_> {
             return Err(Error::Conflict { unid, expected, found });
         }
         self.check_kept(note, &summary.items, items)?;
+        item::check_all(items)?;
         let stored = self.whole(|writer| {
             writer.remove_contents(note, summary, blobs);
             writer.put_items(note, items, blobs)
@@ -538,29 +537,20 @@ impl Writer<'_, '_> {
         Ok(found)
     }
 
-    /// Writes summary and body; gives the bytes that they take.
+    /// Writes summary and body; gives the bytes that they take. The items keep their limits ([`item::check_all`]).
     fn put_items(&mut self, note: NoteId, items: &[Item], blobs: &[BlobId]) -> Result<u64> {
-        if items.len() > ITEMS_PER_NOTE_MAX {
-            return Err(Error::Limit { what: "items of a note", max: ITEMS_PER_NOTE_MAX });
-        }
         if blobs.len() > BLOBS_PER_NOTE_MAX {
             return Err(Error::Limit { what: "blobs of a note", max: BLOBS_PER_NOTE_MAX });
         }
         let mut summary = Summary::default();
         let mut total = 0;
         for item in items {
-            item.check()?;
-            // Who may read and change a note is decided from its summary alone.
-            let decides = item.flags.has(ItemFlags::READERS) || item.flags.has(ItemFlags::AUTHORS);
-            if decides || item.flags.has(ItemFlags::SUMMARY) {
+            if item.is_summary() {
                 summary.items.push(item.clone());
                 continue;
             }
-            let ordinal = u16::try_from(summary.body.len()).unwrap_or(u16::MAX);
-            if usize::from(ordinal) >= BODY_ITEMS_MAX {
-                return Err(Error::Limit { what: "body items of a note", max: BODY_ITEMS_MAX });
-            }
-            let length = self.put_body(note, ordinal, item)?;
+            let ordinal = u16::try_from(summary.body.len()).expect("as many as were checked have a number each");
+            let length = self.put_body(note, ordinal, item);
             total += length;
             summary.body.push(BodyItem { ordinal, name: item.name.clone(), length });
         }
@@ -581,17 +571,15 @@ impl Writer<'_, '_> {
         Ok(total + record.len() as u64)
     }
 
-    fn put_body(&mut self, note: NoteId, ordinal: u16, item: &Item) -> Result<u64> {
+    fn put_body(&mut self, note: NoteId, ordinal: u16, item: &Item) -> u64 {
         let mut out = Encoder::new();
         item.encode(&mut out);
         let bytes = out.finish();
-        if bytes.len() > BODY_ITEM_BYTES_MAX {
-            return Err(Error::Limit { what: "bytes of an item", max: BODY_ITEM_BYTES_MAX });
-        }
+        assert_eq!(bytes.len(), item.encoded_len(), "what was checked is what is written");
         for (chunk, piece) in (0u32..).zip(bytes.chunks(BODY_CHUNK_BYTES)) {
             self.batch.put(Table::Body, &keys::body(self.number(), note, ordinal, chunk), piece);
         }
-        Ok(bytes.len() as u64)
+        bytes.len() as u64
     }
 
     /// Removes what body items take, and what the blobs were used for that are not kept; of what this transaction has written, too.

@@ -139,6 +139,8 @@ fn the_summary_of_a_note_is_so_large() {
     let most = (1 << 22) + SUMMARY_BYTES_MAX - (usize::try_from(stored).unwrap() - body);
     assert_eq!(kept(&world, &database, new(most)).header.size, (SUMMARY_BYTES_MAX + body) as u64);
     refused(&world, &database, SUMMARY_BYTES_MAX, |writer| writer.note_create(new(most + 1)));
+    let told = |length| notes::item::check_all(&new(length).items);
+    assert!(told(most).is_ok() && matches!(told(most + 1), Err(Error::Limit { max: SUMMARY_BYTES_MAX, .. })));
 }
 
 #[test]
@@ -222,21 +224,28 @@ fn what_failed_is_not_stored_in_part() {
     let too_large = Item::text("Summary", "x".repeat(SUMMARY_BYTES_MAX));
     let items = vec![large, too_large];
     let kept = |reading: &notes::Reading<'_>, note: NoteId| reading.note(note).expect("it is sound").is_some();
-    let first = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(Vec::new()))).unwrap();
+    let contents = vec![Item::body("Body", Value::RichText("x".into()))];
+    let first = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(contents))).unwrap();
+    let deep = |level: u8| NewNote {
+        unid: Some(Unid([level + 1; 16])),
+        parent: level.checked_sub(1).map(|above| Unid([above + 1; 16])),
+        ..NewNote::document(vec![Item::text("Subject", "x")])
+    };
     let outcome = world.write(&database, ANN, |writer| {
-        let failed = writer.note_create(NewNote::document(items.clone()));
+        (0..base::limits::RESPONSE_DEPTH_MAX as u8).try_for_each(|level| writer.note_create(deep(level)).map(drop))?;
+        let failed = writer.note_create(deep(base::limits::RESPONSE_DEPTH_MAX as u8));
         assert!(matches!(failed, Err(Error::Limit { .. })), "{failed:?}");
         Ok(())
     });
     assert!(outcome.is_err(), "a note without a header would be left");
-    let outcome = world.write(&database, ANN, |writer| {
-        let failed = writer.note_update(first, 1, &items, &[]);
-        assert!(matches!(failed, Err(Error::Limit { .. })), "{failed:?}");
-        Ok(())
-    });
-    assert!(outcome.is_err(), "a note without its contents would be left");
     // What is refused before anything is written leaves the others alone.
     let second = world.write(&database, ANN, |writer| {
+        for failed in [
+            writer.note_create(NewNote::document(items.clone())).map(drop),
+            writer.note_update(first, 1, &items, &[]).map(drop),
+        ] {
+            assert!(matches!(failed, Err(Error::Limit { .. })), "{failed:?}");
+        }
         assert!(matches!(writer.note_update(first, 9, &[], &[]), Err(Error::Conflict { .. })));
         assert!(matches!(writer.note_update(NoteId(99), 1, &[], &[]), Err(Error::NotFound { .. })));
         writer.note_create(NewNote::document(Vec::new()))
@@ -244,6 +253,7 @@ fn what_failed_is_not_stored_in_part() {
     let access = reader(&database, ANN).unwrap();
     let reading = access.read().unwrap();
     assert!(kept(&reading, first) && kept(&reading, second.expect("it goes on")));
+    assert!(reading.note(first).unwrap().unwrap().item("Body").is_some(), "it keeps its contents");
     assert_sound(&database);
 }
 

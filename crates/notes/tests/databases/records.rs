@@ -145,6 +145,26 @@ proptest! {
     }
 
     #[test]
+    fn lengths_are_told_without_writing(items in prop::collection::vec(item(), 0..6)) {
+        let length = |item: &Item| {
+            let mut out = Encoder::new();
+            item.encode(&mut out);
+            out.len()
+        };
+        let mut summary = Summary::default();
+        for item in &items {
+            prop_assert_eq!(item.encoded_len(), length(item));
+            if item.is_summary() {
+                summary.items.push(item.clone());
+            } else {
+                let ordinal = u16::try_from(summary.body.len()).expect("they are few");
+                summary.body.push(BodyItem { ordinal, name: item.name.clone(), length: length(item) as u64 });
+            }
+        }
+        prop_assert_eq!(Summary::encoded_len(&items), summary.encode().len());
+    }
+
+    #[test]
     fn entries_of_folders_read_back(header in header(), uid in any::<u32>(), saved in any::<i64>()) {
         // Of a mark's byte the two upper bits are taken in an entry.
         let header = Header { marks: Marks(header.marks.0 & 0x1F), ..header };
