@@ -13,7 +13,7 @@ use crate::change;
 use crate::database::Database;
 use crate::error::Result;
 use crate::item::{ItemRef, Value, ValueRef};
-use crate::note::{self, Header, NoteClass, NoteFlags};
+use crate::note::{self, BodyItem, Header, NoteClass, NoteFlags};
 use crate::reading::{self, Reading, load_summary_bytes};
 
 /// The item that names the parent of a response.
@@ -29,13 +29,15 @@ pub struct Subject<'n> {
     pub header: &'n Header,
     /// Its summary items.
     pub items: Vec<ItemRef<'n>>,
+    /// What stands behind them in the stored record; nothing where they come from elsewhere.
+    behind: &'n [u8],
 }
 
 impl<'n> Subject<'n> {
     /// Makes the subject of a header and the items that belong to it.
     #[must_use]
     pub fn new(header: &'n Header, items: Vec<ItemRef<'n>>) -> Self {
-        Self { header, items }
+        Self { header, items, behind: &[] }
     }
 
     /// Gives the value of an item.
@@ -247,6 +249,15 @@ impl Reading<'_> {
         Ok(selection.evaluate(&subject, surroundings).is_ok_and(|outcome| outcome.selected))
     }
 
+    /// Tells which body items a note has of which a search gave the subject; [`Reading::body_item`] reads them. One that is not stored has none.
+    pub fn body_of(&self, subject: &Subject<'_>) -> Result<Vec<BodyItem>> {
+        if subject.behind.is_empty() {
+            return Ok(Vec::new());
+        }
+        let damaged = |_| reading::damaged_note(self.database(), subject.header.note, "summary");
+        note::body_items(subject.behind).map_err(damaged)
+    }
+
     /// Calls `each` for the documents that changed after `since` and that the selection takes, in the order of their changes, until it says to stop.
     /// Documents that Readers items hide are left out.
     pub fn search(
@@ -293,6 +304,7 @@ pub struct Searched {
 
 /// Makes the subject of a header and a stored summary record.
 pub(crate) fn subject<'n>(header: &'n Header, bytes: &'n [u8], database: &Database) -> Result<Subject<'n>> {
-    let items = note::summary_items(bytes).map_err(|_| reading::damaged_note(database, header.note, "summary"))?;
-    Ok(Subject::new(header, items))
+    let damaged = |_| reading::damaged_note(database, header.note, "summary");
+    let (items, behind) = note::split_summary(bytes).map_err(damaged)?;
+    Ok(Subject { behind, ..Subject::new(header, items) })
 }

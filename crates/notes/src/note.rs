@@ -367,11 +367,7 @@ impl Summary {
             return Err(Truncated);
         }
         let items = item::decode_items(&mut input)?;
-        let count = input.count()?;
-        if count > BODY_ITEMS_MAX {
-            return Err(Truncated);
-        }
-        let body = (0..count).map(|_| decode_body_item(&mut input)).collect::<Result<_, _>>()?;
+        let body = decode_body_items(&mut input)?;
         let count = input.count()?;
         if count > BLOBS_PER_NOTE_MAX {
             return Err(Truncated);
@@ -383,11 +379,30 @@ impl Summary {
 
 /// Gives the summary items of a stored summary record, without copying them.
 pub fn summary_items(bytes: &[u8]) -> Result<Vec<ItemRef<'_>>, Truncated> {
+    split_summary(bytes).map(|(items, _)| items)
+}
+
+/// Gives the summary items of a stored summary record, without copying them, and what stands behind them ([`body_items`]).
+pub(crate) fn split_summary(bytes: &[u8]) -> Result<(Vec<ItemRef<'_>>, &[u8]), Truncated> {
     let mut input = Decoder::new(bytes);
     if input.u8()? != SUMMARY_VERSION {
         return Err(Truncated);
     }
-    item::decode_item_refs(&mut input)
+    let items = item::decode_item_refs(&mut input)?;
+    Ok((items, input.rest()))
+}
+
+/// Gives where the body items lie, from what stands behind the summary items.
+pub(crate) fn body_items(behind: &[u8]) -> Result<Vec<BodyItem>, Truncated> {
+    decode_body_items(&mut Decoder::new(behind))
+}
+
+fn decode_body_items(input: &mut Decoder<'_>) -> Result<Vec<BodyItem>, Truncated> {
+    let count = input.count()?;
+    if count > BODY_ITEMS_MAX {
+        return Err(Truncated);
+    }
+    (0..count).map(|_| decode_body_item(input)).collect()
 }
 
 fn decode_body_item(input: &mut Decoder<'_>) -> Result<BodyItem, Truncated> {

@@ -338,6 +338,17 @@ const READING: &[Row] = &[
     ("Reading::summary", Note(Reader), |c| c.read(|r| Ok(r.summary(c.note)?.is_some()))),
     ("Reading::note", Note(Reader), |c| c.read(|r| Ok(r.note(c.note)?.is_some()))),
     ("Reading::body_item", Note(Reader), |c| c.read(|r| Ok(r.body_item(c.note, 0)?.is_some()))),
+    ("Reading::body_of", Note(Reader), |c| {
+        let selection = formula::Formula::compile("SELECT @All", &formula::Options::default()).expect("a formula");
+        c.read(|r| {
+            let mut found = false;
+            r.search(&selection, Modseq(0), &mut |subject| {
+                found |= subject.header.note == c.note && !r.body_of(subject)?.is_empty();
+                Ok(true)
+            })?;
+            Ok(found)
+        })
+    }),
     ("Reading::find", Note(Reader), |c| c.read(|r| Ok(r.find(UNID)?.is_some()))),
     ("Reading::children", Note(Reader), |c| c.read(|r| Ok(r.children(PARENT)?.contains(&c.note)))),
     ("Reading::each_note", Note(Reader), Case::listed),
