@@ -727,6 +727,20 @@ pub struct TableImport {
     pub restart: bool,
 }
 
+impl TableImport {
+    /// Tells whether the rows come from standard input.
+    #[must_use]
+    pub fn is_input(&self) -> bool {
+        self.file == std::path::Path::new("-")
+    }
+
+    /// Gives the form of the file.
+    #[must_use]
+    pub fn table_form(&self) -> TableForm {
+        self.format.unwrap_or_else(|| TableForm::of(&self.file))
+    }
+}
+
 /// Documents to be written.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct TableExport {

@@ -13,12 +13,12 @@ use notes::{Access, Item, NewNote, Writer, level};
 use serde_json::{Value as Json, json};
 use store::Ticket;
 
-use self::columns::{Mapping, items, mappings};
+use self::columns::Columns;
 pub(super) use self::export::export;
 use self::mark::Mark;
 use self::rows::{Row, Rows};
 use super::answer::record;
-use super::request::{TableForm, TableImport};
+use super::request::TableImport;
 use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, databases, step};
 use crate::core::Core;
 use crate::limits::TABLE_REFUSALS_MAX;
@@ -32,17 +32,19 @@ const BYTES_PER_TRANSACTION: usize = 8 << 20;
 /// Brings the rows of a file into a database.
 pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>) -> Outcome {
     let access = open(core, &request.path)?;
-    let form = request.format.unwrap_or_else(|| TableForm::of(&request.file));
     let mark = Mark::begin(request, &access)?;
-    let mut rows = Rows::open(&request.file, form)?;
-    let mappings = mappings(request, &mut rows, &access)?;
-    for _ in 0..mark.rows {
-        rows.next()?;
+    let mut rows = Rows::open(&request.file, request.table_form())?;
+    let mut columns = Columns::find(request, &mut rows, &access)?;
+    for number in 1..=mark.rows {
+        if let Some((Ok(row), _)) = rows.next()? {
+            // A row that has too many was refused and told when it was taken.
+            let _ = columns.meet(&row, number);
+        }
     }
     let durable = mark.clone();
     let (waiting, refusals) = (Vec::new(), Vec::new());
     let mut work =
-        Import { core, request, access, mappings, waiting, waiting_bytes: 0, mark, under_way: None, durable, refusals };
+        Import { core, request, access, columns, waiting, waiting_bytes: 0, mark, under_way: None, durable, refusals };
     while let Some((row, length)) = rows.next().map_err(|failure| work.broken_off(failure))? {
         work.take(row, length)?;
         // What is told would be there after a crash.
@@ -66,7 +68,7 @@ struct Import<'i> {
     core: &'i Core,
     request: &'i TableImport,
     access: Access<level::Designer>,
-    mappings: Vec<Mapping>,
+    columns: Columns,
     waiting: Vec<Vec<Item>>,
     /// Bytes of the rows that they were.
     waiting_bytes: usize,
@@ -83,12 +85,8 @@ struct Import<'i> {
 impl Import<'_> {
     fn take(&mut self, row: Result<Row, String>, length: usize) -> Result<(), Failure> {
         self.mark.rows += 1;
-        match row.and_then(|row| items(&self.mappings, &row, self.request.list_separator)) {
-            Ok(mut items) => {
-                if let Some(form) = &self.request.form {
-                    items.retain(|item| !item.is_named("Form"));
-                    items.insert(0, Item::text("Form", form.clone()));
-                }
+        match row.and_then(|row| self.items(&row)) {
+            Ok(items) => {
                 self.waiting.push(items);
                 self.waiting_bytes += length;
             }
@@ -101,6 +99,18 @@ impl Import<'_> {
         }
         let is_enough = self.waiting.len() >= ROWS_PER_TRANSACTION || self.waiting_bytes >= BYTES_PER_TRANSACTION;
         if is_enough { self.flush(Mark::put) } else { Ok(()) }
+    }
+
+    /// Makes the items of the document that a row becomes. What no document may hold is the row's own fault, and is found before a transaction has it.
+    fn items(&mut self, row: &Row) -> Result<Vec<Item>, String> {
+        self.columns.meet(row, self.mark.rows)?;
+        let mut items = self.columns.items(row)?;
+        if let Some(form) = &self.request.form {
+            items.retain(|item| !item.is_named("Form"));
+            items.insert(0, Item::text("Form", form.clone()));
+        }
+        notes::item::check_all(&items).map_err(|error| error.to_string())?;
+        Ok(items)
     }
 
     /// Makes the documents of the rows that wait, and says with `note_down` how far that is. The transaction before is durable afterwards.
@@ -154,27 +164,19 @@ impl Import<'_> {
     }
 
     fn answer(self) -> Answer {
-        let column = |mapping: &Mapping| {
-            record(vec![
-                ("column", json!(mapping.column)),
-                ("item", json!(mapping.item)),
-                ("type", json!(mapping.item.as_ref().map(|_| mapping.kind.name()))),
-                ("said", json!(mapping.said)),
-            ])
-        };
-        let columns: Vec<Json> = self.mappings.iter().map(column).collect();
         let mut answer = Answer::record(vec![
-            ("columns", json!(columns)),
+            ("columns", json!(self.columns.records())),
             ("documents", json!(self.mark.documents)),
             ("refused", json!(self.mark.refused)),
             ("refusals", json!(self.refusals)),
         ]);
-        answer.says = vec![if self.request.dry_run {
+        answer.says = self.columns.late();
+        answer.says.push(if self.request.dry_run {
             format!("{} would be taken; nothing was changed.", counted(self.mark.documents, "row", "rows"))
         } else {
             let made = counted(self.mark.documents, "document was", "documents were");
             format!("{made} made in {}.", self.request.path)
-        }];
+        });
         if self.mark.refused > 0 {
             let refused = counted(self.mark.refused, "row was", "rows were");
             answer.complaint = Some(format!("{refused} not taken; what stands above says why"));

@@ -33,12 +33,11 @@ pub(super) struct Mark {
 impl Mark {
     /// Finds where the import has to begin: behind what one that was broken off has taken, if that was asked for.
     pub(super) fn begin(request: &TableImport, access: &Access<level::Designer>) -> Result<Self, Failure> {
-        let is_input = request.file == Path::new("-");
-        if is_input && request.resume {
+        if request.is_input() && request.resume {
             let why = "what comes from standard input may be something else this time: --resume wants a file";
             return Err(Failure::Refused(why.to_owned()));
         }
-        if request.dry_run || is_input {
+        if request.dry_run || request.is_input() {
             return Ok(Self::default());
         }
         let size = std::fs::metadata(&request.file).map_err(Failure::file(&request.file))?.len();

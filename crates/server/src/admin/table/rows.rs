@@ -1,7 +1,7 @@
 //! The rows of a file that is imported, one after the other: texts of CSV, or objects of JSON lines.
 //!
-//! No row takes more memory than [`TABLE_LINE_BYTES_MAX`] bytes of the file. A row that is none is an error of its own, behind which reading goes on; what
-//! the system cannot read, and a row of CSV that does not end, ends everything.
+//! No row takes more memory than [`TABLE_LINE_BYTES_MAX`] bytes of the file. A row that is none, or a line that is longer, is an error of its own, behind
+//! which reading goes on. What the system cannot read ends everything, and so does a longer row of CSV: where it ends nobody can tell.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -136,12 +136,13 @@ impl Source {
 
 fn next_object(input: &mut dyn BufRead) -> Result<Option<Found>, Failure> {
     let mut line = Vec::new();
-    let read = input.take(TABLE_LINE_BYTES_MAX + 1).read_until(b'\n', &mut line);
-    if read.map_err(|error| Failure::Refused(format!("cannot read on: {error}")))? == 0 {
+    let unread = |error: std::io::Error| Failure::Refused(format!("cannot read on: {error}"));
+    if input.take(TABLE_LINE_BYTES_MAX + 1).read_until(b'\n', &mut line).map_err(unread)? == 0 {
         return Ok(None);
     }
-    if line.len() as u64 > TABLE_LINE_BYTES_MAX {
-        return Err(Failure::Refused(format!("a line is longer than {TABLE_LINE_BYTES_MAX} bytes")));
+    if line.len() as u64 > TABLE_LINE_BYTES_MAX && !line.ends_with(b"\n") {
+        input.skip_until(b'\n').map_err(unread)?;
+        return Ok(Some((Err(format!("it is longer than {TABLE_LINE_BYTES_MAX} bytes")), 0)));
     }
     let row = match serde_json::from_slice::<Json>(&line) {
         Ok(Json::Object(object)) => Ok(Row::Object(object)),

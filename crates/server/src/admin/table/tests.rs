@@ -142,6 +142,31 @@ fn an_import_that_was_broken_off_goes_on_behind_what_it_has_taken() {
 }
 
 #[test]
+fn late_columns_have_one_type_whatever_broke_the_import_off() {
+    let sample = Sample::new();
+    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
+    sample.core.notes.database_create(&new).expect("made");
+    let file = sample.folder.path().join("in.jsonl");
+    let late = |number| match number {
+        1_100 => ",\"Late\":5",
+        1_700 => ",\"Late\":\"6\"",
+        _ => "",
+    };
+    let rows: String = (0..2_000).map(|row| format!("{{\"N\":{row}{}}}\n", late(row))).collect();
+    std::fs::write(&file, rows).expect("written");
+    let request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
+    let resume = TableImport { resume: true, ..request.clone() };
+    import_again(&sample, &request, true).expect_err("it is broken off before the first");
+    import_again(&sample, &resume, true).expect_err("it is broken off between both");
+    assert_eq!(numbers(&sample).len(), 1_500);
+    assert_eq!(import_again(&sample, &resume, false), Ok(2_000));
+    assert_eq!(numbers(&sample).len(), 2_000);
+    let text = std::fs::read_to_string(sample.folder.path().join("back.jsonl")).expect("it is there");
+    let found: Vec<&str> = text.lines().filter(|line| line.contains("Late")).collect();
+    assert!(found.len() == 2 && found[0].contains("\"Late\":5.0") && found[1].contains("\"Late\":6.0"), "{found:?}");
+}
+
+#[test]
 fn a_row_without_end_is_refused_and_those_before_it_are_kept() {
     let rows: String = (0..1_600).map(|row| format!("{row},x\n")).collect();
     let endless = "and so on ".repeat(2 << 20);
@@ -152,8 +177,112 @@ fn a_row_without_end_is_refused_and_those_before_it_are_kept() {
     let (why, count) = told("rows.csv", &format!("N,M\n{rows}1,\"{endless}"));
     assert!(why.contains("a row is longer than 16777216 bytes") && why.contains("--resume"), "{why}");
     assert_eq!(count, 1_500, "what was in a transaction by then");
-    let (why, count) = told("rows.jsonl", &format!("{{\"N\":1}}\n{{\"N\":\"{endless}\"}}\n"));
-    assert!(why.contains("longer than 16777216 bytes") && count == 0, "{why}");
+    let lines = format!("{{\"N\":1}}\n{{\"N\":\"{endless}\"}}\n{{\"N\":3}}\n");
+    let (answer, documents) = check("rows.jsonl", &lines, |_| {});
+    let refusals = answer.expect("where the next line begins is known").data["refusals"].clone();
+    assert_eq!(refusals, json!([{"row": 2, "why": "it is longer than 16777216 bytes"}]));
+    assert_eq!((documents.len(), &documents[1]["N"]), (2, &json!(3.0)));
+}
+
+/// Gives so many rows of JSON lines that no later one is looked at before the import begins.
+fn first_lines() -> String {
+    (1..=1_000).map(|number| format!("{{\"N\":{number}}}\n")).collect()
+}
+
+#[test]
+fn columns_that_first_occur_late_are_taken_and_told() {
+    let late = "{\"N\":1001,\"Born\":\"2024-05-06\",\"Later\":null}\n\
+                {\"Tags\":[\"a\",\"b\"],\"Sub\":{\"a\":1},\"Later\":7,\"$Own\":1}\n";
+    let content = first_lines() + late;
+    for is_dry in [false, true] {
+        let (answer, documents) = check("rows.jsonl", &content, |request| request.dry_run = is_dry);
+        let answer = answer.expect("taken");
+        let column = |column: &Json| {
+            let field = |name: &str| column[name].as_str().unwrap_or_default().to_owned();
+            (field("column"), field("type"), column["first_row"].as_u64())
+        };
+        let found: Vec<_> = answer.data["columns"].as_array().expect("columns").iter().map(column).collect();
+        let expected = [
+            ("N", "number", None),
+            ("Born", "time", Some(1_001)),
+            ("Tags", "text-list", Some(1_002)),
+            ("Sub", "text", Some(1_002)),
+            ("Later", "number", Some(1_002)),
+            ("$Own", "", Some(1_002)),
+        ];
+        assert_eq!(found, expected.map(|(name, kind, row)| (name.to_owned(), kind.to_owned(), row)));
+        assert_eq!(answer.says[0], "Column \"Born\" first occurs in row 1001; its type is time.");
+        assert_eq!(answer.says[4], "Column \"$Own\" first occurs in row 1002; it is left out.");
+        assert!(answer.says[5].starts_with("1002 ") && answer.data["refused"] == 0, "{:?}", answer.says);
+        if !is_dry {
+            assert_eq!(documents[1_000]["Born"], json!("2024-05-06T00:00:00Z"));
+            let last = &documents[1_001];
+            assert_eq!((&last["Tags"], &last["Sub"]), (&json!(["a", "b"]), &json!("{\"a\":1}")));
+            assert_eq!((&last["Later"], last.get("$Own")), (&json!(7.0), None));
+        }
+    }
+}
+
+#[test]
+fn what_is_said_of_columns_holds_for_late_ones() {
+    let content = first_lines() + "{\"Late\":1,\"Other\":2}\n{\"LATE\":3}\n";
+    let mapped = |map: &str| {
+        let map = map.split(' ').map(str::to_owned).collect();
+        let (answer, documents) = check("rows.jsonl", &content, |request| request.map = map);
+        answer.map(|_| documents[1_000].clone())
+    };
+    assert_eq!(mapped("late=Kept:text").expect("there is such a column")["Kept"], json!("1"));
+    let document = mapped("Late=").expect("there is such a column");
+    assert_eq!((document.get("Late"), &document["Other"]), (None, &json!(2.0)));
+    let document = mapped("Late=A Other=B").expect("both are in one row");
+    assert_eq!((&document["A"], &document["B"]), (&json!(1.0), &json!(2.0)));
+    assert_eq!(mapped("Zork=").expect_err("refused"), "the file has no column \"Zork\"");
+}
+
+#[test]
+fn columns_are_so_many_and_their_names_so_long() {
+    let fields =
+        |range: std::ops::Range<usize>| range.map(|number| format!("\"C{number}\":1")).collect::<Vec<_>>().join(",");
+    let (some, more, long) = (fields(0..990), fields(990..1_000), "x".repeat(256));
+    let late = format!("{{{some}}}\n{{{more}}}\n{{\"{long}\":1}}\n{{\"C990\":5}}\n");
+    let (answer, documents) = check("rows.jsonl", &(first_lines() + &late), |_| {});
+    let answer = answer.expect("the others are taken");
+    let whys: Vec<_> = answer.data["refusals"].as_array().expect("a list").iter().map(|one| one.to_string()).collect();
+    assert!(
+        whys[0].contains("1002") && whys[0].contains("\\\"C999\\\" would be one too many: at most 1000"),
+        "{whys:?}"
+    );
+    assert!(whys[1].contains("1003") && whys[1].contains("more than 255 bytes; --map gives it another"), "{whys:?}");
+    assert_eq!((whys.len(), documents.len(), &documents[1_001]["C990"]), (2, 1_002, &json!(5.0)));
+    assert_eq!(answer.says[10], "981 more occur behind the rows that were looked at.");
+}
+
+#[test]
+fn rows_that_no_document_can_hold_are_told_and_leave_the_others_alone() {
+    let list = "0,".repeat(1_000_000);
+    let text = "x".repeat((16 << 20) - 20);
+    let rows = [
+        "{\"N\":1}".to_owned(),
+        format!("{{\"{}\":1}}", "x".repeat(256)),
+        format!("{{\"L\":[{list}0]}}"),
+        format!("{{\"T\":\"{text}\"}}"),
+        "{\"N\":5}".to_owned(),
+    ];
+    for is_dry in [true, false] {
+        let (answer, documents) = check("rows.jsonl", &rows.join("\n"), |request| {
+            (request.form, request.dry_run) = (Some("A name of some length".to_owned()), is_dry);
+        });
+        let data = answer.expect("the others are taken").data;
+        let refusals = data["refusals"].as_array().expect("a list");
+        let told: Vec<_> = refusals.iter().map(|one| (one["row"].as_u64(), one["why"].as_str().unwrap())).collect();
+        assert!(told[0].1.starts_with("column \"xxx") && told[0].1.len() < 300, "{}", told[0].1);
+        let limit = |max: usize, what: &str| format!("too many or too much: at most {max} {what}");
+        let expected = [(3, limit(1_000_000, "values of an item"))];
+        assert_eq!(told[1..2], expected.each_ref().map(|(row, why)| (Some(*row), why.as_str())));
+        let expected = [(4, limit(16 << 20, "bytes of the summary items of a note"))];
+        assert_eq!(told[2..], expected.each_ref().map(|(row, why)| (Some(*row), why.as_str())));
+        assert_eq!((&data["documents"], documents.len()), (&json!(2), if is_dry { 0 } else { 2 }));
+    }
 }
 
 #[test]
