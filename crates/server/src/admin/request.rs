@@ -751,7 +751,7 @@ pub struct TableExport {
     /// Only documents that this formula selects, as in 'SELECT Form = \"Order\"'.
     #[arg(long)]
     pub formula: Option<String>,
-    /// Only these items, in this order. Default: all summary items.
+    /// Only these items, in this order. Default: all that the documents have.
     #[arg(long, value_delimiter = ',', value_name = "ITEM,…")]
     pub columns: Vec<String>,
     /// The form of the file. Default: what its name ends in.

@@ -153,3 +153,26 @@ fn a_table_is_taken_from_standard_input_whole() {
     place.check_fails(&["db", "import", PATH, "-", "--format", "csv"], "write the table to a file");
     server.stop();
 }
+
+#[test]
+fn a_table_tells_what_comes_late_and_comes_back_whole() {
+    let place = Place::new();
+    place.check(&["db", "create", PATH], "was made");
+    let file = place.path("rows.jsonl");
+    let lines: String = (1..=1_000).map(|number| format!("{{\"Number\":{number}}}\n")).collect();
+    let last = "{\"Number\":1001,\"Late\":\"x\",\"Body\":\"<b>rich</b>\"}\n";
+    fs::write(&file, lines + last).expect("the folder is writable");
+    let source = file.display().to_string();
+    let import = ["db", "import", PATH, &source, "--map", "Body=Body:rich-text"];
+    let server = place.serve();
+    place.check(&[&import[..], &["--dry-run"]].concat(), "Column \"Late\" first occurs in row 1001; its type is text.");
+    let columns = "columns\n  column  item    type       said  first row\n  Number  Number  number     no    -\n";
+    place.check(&import, columns);
+    for name in ["back.jsonl", "back.csv"] {
+        let target = place.path(name).display().to_string();
+        place.check(&["db", "export", PATH, &target, "--formula", "SELECT Number > 1000"], "1 document was written");
+        let text = fs::read_to_string(place.path(name)).expect("it is there");
+        assert!(text.contains("<b>rich</b>"), "{text}");
+    }
+    server.stop();
+}

@@ -1,10 +1,16 @@
 //! `doublet db export`: the documents of a database as a table, CSV or JSON lines.
+//!
+//! Documents are written whole: with the items of their bodies, as far as they are asked for, and several items of one name as a list. What has no form
+//! as text (parts of messages, numbers that are none) and documents over which the formula comes to a limit are counted and told. Of attachments there
+//! are the names.
 
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use notes::{Item, Value};
+use notes::evaluate::Subject;
+use notes::{Item, Reading, Value};
 use serde_json::{Map, Value as Json, json};
 
 use super::super::request::{TableExport, TableForm};
@@ -29,9 +35,9 @@ pub(in crate::admin) fn export(core: &Core, request: &TableExport, report: &mut 
     let mut done = 0;
     let mut ended = Ok(());
     let total = Some(reading.counters().notes);
-    reading.search(&formula, base::Modseq(0), &mut |subject| {
-        let items = subject.items.iter().map(notes::item::ItemRef::to_item).collect();
-        ended = out.write(subject.header, items);
+    let searched = reading.search(&formula, base::Modseq(0), &mut |subject| {
+        let items = items(&reading, subject, &out.columns)?;
+        ended = out.write(subject.header, &items);
         done += 1;
         if ended.is_ok() && done % 1_000 == 0 {
             let what = format!("exporting {}", request.path);
@@ -40,18 +46,53 @@ pub(in crate::admin) fn export(core: &Core, request: &TableExport, report: &mut 
         Ok(ended.is_ok())
     })?;
     ended?;
-    out.finish(&request.file)?;
-    Ok(Answer::record(vec![("documents", json!(done)), ("file", json!(request.file.display().to_string()))])
-        .and(format!("{} written.", counted(done, "document was", "documents were"))))
+    let values_left_out = out.finish(&request.file)?;
+    Ok(told(request, done, searched.stopped, values_left_out))
+}
+
+fn told(request: &TableExport, documents: u64, documents_left_out: u64, values_left_out: u64) -> Answer {
+    let mut answer = Answer::record(vec![
+        ("documents", json!(documents)),
+        ("documents_left_out", json!(documents_left_out)),
+        ("values_left_out", json!(values_left_out)),
+        ("file", json!(request.file.display().to_string())),
+    ])
+    .and(format!("{} written.", counted(documents, "document was", "documents were")));
+    if values_left_out > 0 {
+        let values = counted(values_left_out, "value has", "values have");
+        answer =
+            answer.and(format!("{values} no form as text and stayed out; `doublet export` writes messages whole."));
+    }
+    if documents_left_out > 0 {
+        let documents = counted(documents_left_out, "document was", "documents were");
+        answer.complaint =
+            Some(format!("{documents} left out: the formula came to a limit there, and does not say which it selects"));
+    }
+    answer
+}
+
+/// Gives the items of a document that the table has. Those of its body are read one by one, and only those.
+fn items(reading: &Reading<'_>, subject: &Subject<'_>, columns: &[String]) -> notes::Result<Vec<Item>> {
+    let is_wanted = |name: &str| columns.is_empty() || columns.iter().any(|column| column.eq_ignore_ascii_case(name));
+    let summary = subject.items.iter().filter(|item| is_wanted(item.name));
+    let mut items: Vec<Item> = summary.map(notes::item::ItemRef::to_item).collect();
+    for body in reading.body_of(subject)?.iter().filter(|body| is_wanted(&body.name)) {
+        let note = subject.header.note;
+        let damaged = || notes::Error::Damaged { database: reading.database().path(), note, record: "body" };
+        items.push(reading.body_item(note, body.ordinal)?.ok_or_else(damaged)?);
+    }
+    Ok(items)
 }
 
 /// Lists the names of all items that documents have.
-fn all_columns(reading: &notes::Reading<'_>, formula: &formula::Formula) -> Result<Vec<String>, Failure> {
+fn all_columns(reading: &Reading<'_>, formula: &formula::Formula) -> Result<Vec<String>, Failure> {
     let mut names: Vec<String> = Vec::new();
-    let mut known = std::collections::HashSet::new();
+    let mut known = HashSet::new();
     reading.search(formula, base::Modseq(0), &mut |subject| {
-        for item in subject.items.iter().filter(|item| known.insert(item.name.to_lowercase())) {
-            names.push(item.name.to_owned());
+        let body = reading.body_of(subject)?;
+        let all = subject.items.iter().map(|item| item.name).chain(body.iter().map(|body| body.name.as_str()));
+        for name in all.filter(|name| known.insert(name.to_ascii_lowercase())) {
+            names.push(name.to_owned());
         }
         Ok(names.len() <= TABLE_COLUMNS_MAX)
     })?;
@@ -63,55 +104,108 @@ fn all_columns(reading: &notes::Reading<'_>, formula: &formula::Formula) -> Resu
 }
 
 /// A file that is written.
-enum Table {
-    Csv(Box<csv::Writer<Box<dyn Write>>>, Vec<String>),
-    Lines(Box<dyn Write>, Vec<String>),
+struct Table {
+    writer: FormWriter,
+    /// The items that it has; all without any, which only JSON lines can.
+    columns: Vec<String>,
+    /// Values that have no form as text.
+    left_out: u64,
+}
+
+enum FormWriter {
+    Csv(Box<csv::Writer<Box<dyn Write>>>),
+    Lines(Box<dyn Write>),
 }
 
 impl Table {
     fn create(path: &Path, form: TableForm, columns: Vec<String>) -> Result<Self, Failure> {
         let out: Box<dyn Write> = Box::new(BufWriter::new(File::create(path).map_err(Failure::file(path))?));
-        match form {
-            TableForm::Jsonl => Ok(Self::Lines(out, columns)),
+        let writer = match form {
+            TableForm::Jsonl => FormWriter::Lines(out),
             TableForm::Csv => {
                 let mut writer = csv::Writer::from_writer(out);
-                writer
-                    .write_record(["$UNID"].into_iter().chain(columns.iter().map(String::as_str)))
-                    .map_err(written)?;
-                Ok(Self::Csv(Box::new(writer), columns))
+                let names = ["$UNID"].into_iter().chain(columns.iter().map(String::as_str));
+                writer.write_record(names).map_err(written)?;
+                FormWriter::Csv(Box::new(writer))
             }
-        }
+        };
+        Ok(Self { writer, columns, left_out: 0 })
     }
 
-    fn write(&mut self, header: &notes::Header, items: Vec<Item>) -> Result<(), Failure> {
-        let find = |name: &str| items.iter().find(|item| item.is_named(name)).map(|item| &item.value);
-        match self {
-            Self::Csv(out, columns) => {
-                let cell = |name: &String| find(name).map(text_of).unwrap_or_default();
-                let cells = std::iter::once(header.unid.to_string()).chain(columns.iter().map(cell));
-                out.write_record(cells).map_err(written)
+    fn write(&mut self, header: &notes::Header, items: &[Item]) -> Result<(), Failure> {
+        let groups = by_name(items);
+        match &mut self.writer {
+            FormWriter::Csv(out) => {
+                let place: HashMap<String, usize> =
+                    (0..).zip(&groups).map(|(index, group)| (group[0].name.to_ascii_lowercase(), index)).collect();
+                out.write_field(header.unid.to_string()).map_err(written)?;
+                for column in &self.columns {
+                    let group = place.get(&column.to_ascii_lowercase()).map(|index| groups[*index].as_slice());
+                    let value = joined(group.unwrap_or_default());
+                    self.left_out += count_nulls(&value);
+                    out.write_field(text_of(value)).map_err(written)?;
+                }
+                out.write_record(None::<&[u8]>).map_err(written)
             }
-            Self::Lines(out, columns) => {
+            FormWriter::Lines(out) => {
                 let mut object = Map::new();
                 object.insert("$UNID".to_owned(), json!(header.unid.to_string()));
                 if let Some(parent) = header.parent {
                     object.insert("$REF".to_owned(), json!(parent.to_string()));
                 }
-                for item in &items {
-                    if columns.is_empty() || columns.iter().any(|name| item.is_named(name)) {
-                        object.insert(item.name.clone(), json_of(&item.value));
-                    }
+                for group in groups {
+                    let value = joined(&group);
+                    self.left_out += count_nulls(&value);
+                    object.insert(group[0].name.clone(), value);
                 }
                 writeln!(out, "{}", Json::Object(object)).map_err(written)
             }
         }
     }
 
-    fn finish(self, path: &Path) -> Result<(), Failure> {
-        match self {
-            Self::Csv(mut out, _) => out.flush().map_err(Failure::file(path)),
-            Self::Lines(mut out, _) => out.flush().map_err(Failure::file(path)),
+    /// Ends the file; gives how many values stayed out.
+    fn finish(self, path: &Path) -> Result<u64, Failure> {
+        match self.writer {
+            FormWriter::Csv(mut out) => out.flush().map_err(Failure::file(path))?,
+            FormWriter::Lines(mut out) => out.flush().map_err(Failure::file(path))?,
         }
+        Ok(self.left_out)
+    }
+}
+
+/// Puts items of one name together, in the order in which the names occur first. No group is empty.
+fn by_name(items: &[Item]) -> Vec<Vec<&Item>> {
+    let mut groups: Vec<Vec<&Item>> = Vec::with_capacity(items.len());
+    let mut known = HashMap::with_capacity(items.len());
+    for item in items {
+        let index = *known.entry(item.name.to_ascii_lowercase()).or_insert(groups.len());
+        match groups.get_mut(index) {
+            Some(group) => group.push(item),
+            None => groups.push(vec![item]),
+        }
+    }
+    groups
+}
+
+/// Gives the value of the items of one name: that of one item as it is, those of several as one list.
+fn joined(items: &[&Item]) -> Json {
+    match items {
+        [] => json!(""),
+        [item] => json_of(&item.value),
+        several => {
+            let values = several.iter().map(|item| json_of(&item.value));
+            Json::Array(
+                values.flat_map(|value| if let Json::Array(values) = value { values } else { vec![value] }).collect(),
+            )
+        }
+    }
+}
+
+fn count_nulls(value: &Json) -> u64 {
+    match value {
+        Json::Null => 1,
+        Json::Array(values) => values.iter().filter(|value| value.is_null()).count() as u64,
+        _ => 0,
     }
 }
 
@@ -119,29 +213,32 @@ fn written(error: impl std::fmt::Display) -> Failure {
     Failure::Refused(format!("the file cannot be written: {error}"))
 }
 
-fn text_of(value: &Value) -> String {
-    match json_of(value) {
+/// Gives a value as a field of CSV has it; between the values of a list stands what an import takes for that unless it is told otherwise.
+fn text_of(value: Json) -> String {
+    match value {
         Json::String(text) => text,
-        Json::Array(values) => {
-            let part = |value: Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            values.into_iter().map(part).collect::<Vec<_>>().join(";")
-        }
+        Json::Array(values) => values.into_iter().map(text_of).collect::<Vec<_>>().join(";"),
         Json::Null => String::new(),
         other => other.to_string(),
     }
 }
 
 fn json_of(value: &Value) -> Json {
-    let moment = |time: &base::Timestamp| answer::moment(Some(*time));
     match value {
         Value::Text(text) | Value::RichText(text) => json!(text),
         Value::TextList(texts) => json!(texts),
         Value::Number(number) => json!(number),
         Value::NumberList(numbers) => json!(numbers),
-        Value::Time(time) => moment(time),
-        Value::TimeList(times) => Json::Array(times.iter().map(moment).collect()),
+        Value::Time(time) => moment(*time),
+        Value::TimeList(times) => Json::Array(times.iter().copied().map(moment).collect()),
         Value::Object { file_name, .. } => json!(file_name),
         Value::NoteReferences(unids) => json!(unids.iter().map(ToString::to_string).collect::<Vec<_>>()),
         Value::MimePart(_) => Json::Null,
     }
+}
+
+/// Gives a moment in the form of RFC 3339, in UTC, with the parts of its second if it has some.
+fn moment(at: base::Timestamp) -> Json {
+    let (whole, part) = (answer::rfc3339(at), at.0.rem_euclid(1_000_000));
+    json!(if part == 0 { whole } else { format!("{}.{part:06}Z", whole.trim_end_matches('Z')) })
 }

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use notes::{Acl, AclLevel, DatabaseKind, NewDatabase};
+use notes::{Acl, AclLevel, DatabaseKind, NewDatabase, Value};
 
 use super::super::request::TableExport;
 use super::*;
@@ -303,4 +303,94 @@ fn tables_of_commas_come_back() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "$UNID,Name,Height");
     assert!(lines.len() == 2 && lines[1].ends_with(",Bob,1.8"), "{text}");
+}
+
+/// Makes a database of these documents and exports it to a file of that name; gives the answer and what was written.
+fn exported(documents: Vec<Vec<Item>>, name: &str, change: impl FnOnce(&mut TableExport)) -> (Answer, String) {
+    let sample = Sample::new();
+    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
+    sample.core.notes.database_create(&new).expect("made");
+    let access: Access<level::Depositor> = open(&sample.core, PATH).expect("itself").lower();
+    let accesses = [&access];
+    let mut transaction = sample.core.notes.transaction(&accesses).expect("it begins");
+    for items in documents {
+        transaction.on(0).note_create(NewNote::document(items)).expect("made");
+    }
+    transaction.commit().expect("committed");
+    let file = sample.folder.path().join(name);
+    let mut request = TableExport { path: PATH.to_owned(), file: file.clone(), ..TableExport::default() };
+    change(&mut request);
+    let answer = export(&sample.core, &request, &mut |_| ControlFlow::Continue(())).expect("written");
+    (answer, std::fs::read_to_string(file).expect("it is there"))
+}
+
+fn line(text: &str) -> Json {
+    serde_json::from_str(text.lines().next().expect("a line")).expect("JSON")
+}
+
+#[test]
+fn rich_text_comes_back() {
+    let large = format!("<p>{}</p>", "rich ".repeat(500_000));
+    let content = format!("{{\"Name\":\"Ann\",\"Body\":\"{large}\"}}\n{{\"Name\":\"Bob\"}}\n");
+    let (answer, documents) =
+        check("rows.jsonl", &content, |request| request.map = vec!["Body=Body:rich-text".to_owned()]);
+    assert!(answer.is_ok() && documents[0]["Body"] == json!(large), "longer than a piece of what is stored");
+    assert_eq!(documents[1].get("Body"), None);
+    let documents =
+        || vec![vec![Item::text("Name", "Ann"), Item::body("Body", Value::RichText("<b>a, \"b\"</b>".to_owned()))]];
+    let columns = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    for (asked, expected) in [
+        (columns(&["body"]), "$UNID,body\n_,\"<b>a, \"\"b\"\"</b>\"\n"),
+        (columns(&["Name"]), "$UNID,Name\n_,Ann\n"),
+        (Vec::new(), "$UNID,Name,Body\n_,Ann,\"<b>a, \"\"b\"\"</b>\"\n"),
+    ] {
+        let (_, text) = exported(documents(), "out.csv", |request| request.columns = asked);
+        let unid = text.lines().nth(1).and_then(|line| line.split(',').next()).expect("a row").to_owned();
+        assert_eq!(text.replace(&unid, "_"), expected);
+    }
+    let (_, text) = exported(documents(), "out.jsonl", |request| request.columns = columns(&["Name"]));
+    assert_eq!((&line(&text)["Name"], line(&text).get("Body")), (&json!("Ann"), None), "only what was asked for");
+}
+
+#[test]
+fn several_items_of_one_name_are_a_list() {
+    let documents = || {
+        let rich = |text: &str| Item::body("Body", Value::RichText(text.to_owned()));
+        let number = |name: &str, value: Value| Item::summary(name, value);
+        vec![vec![
+            number("N", Value::Number(1.0)),
+            Item::text("Name", "Ann"),
+            number("n", Value::NumberList(vec![2.0, 3.0])),
+            rich("<b>a</b>"),
+            rich("<b>c</b>"),
+        ]]
+    };
+    let (_, text) = exported(documents(), "out.jsonl", |_| {});
+    let object = line(&text);
+    assert_eq!((&object["N"], &object["Body"]), (&json!([1.0, 2.0, 3.0]), &json!(["<b>a</b>", "<b>c</b>"])));
+    assert_eq!(object.get("n"), None);
+    let (_, text) = exported(documents(), "out.csv", |_| {});
+    let rest = text.lines().nth(1).and_then(|line| line.split_once(',')).expect("a row").1;
+    assert_eq!(rest, "1.0;2.0;3.0,Ann,<b>a</b>;<b>c</b>");
+}
+
+#[test]
+fn what_an_export_leaves_out_is_told() {
+    let documents = || {
+        let part = Item::body("Part", Value::MimePart(vec![0xFF]));
+        let at = Item::summary("At", Value::Time(base::Timestamp(1_500_000)));
+        let number = |number: f64| Item::summary("N", Value::Number(number));
+        vec![vec![number(1.0), part, at], vec![number(2.0)], vec![number(f64::NAN)]]
+    };
+    let (answer, text) = exported(documents(), "out.jsonl", |_| {});
+    assert_eq!((&answer.data["documents"], &answer.data["values_left_out"]), (&json!(3), &json!(2)));
+    assert!(answer.says[1].starts_with("2 values have no form as text"), "{:?}", answer.says);
+    assert_eq!((&line(&text)["Part"], &line(&text)["At"]), (&Json::Null, &json!("1970-01-01T00:00:01.500000Z")));
+    let (answer, text) = exported(documents(), "out.jsonl", |request| {
+        request.formula = Some("SELECT @If(N = 2; @While(1; 1); N = 1)".to_owned());
+        request.columns = vec!["N".to_owned()];
+    });
+    assert_eq!((text.lines().count(), &answer.data["documents_left_out"]), (1, &json!(1)));
+    assert_eq!(answer.data["values_left_out"], json!(0), "nobody asked for the part");
+    assert!(answer.complaint.is_some_and(|why| why.contains("1 document was left out")));
 }
