@@ -5,6 +5,9 @@ use std::error::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use prost_types::field_descriptor_proto::Type;
+use prost_types::{DescriptorProto, FieldDescriptorProto, FileDescriptorSet};
+
 const ROOT: &str = "../../proto";
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -22,6 +25,62 @@ fn main() -> Result<(), Box<dyn Error>> {
     methods.push(']');
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("methods.rs"), methods)?;
+    std::fs::write(out.join("shapes.rs"), shapes(&set)?)?;
     tonic_prost_build::configure().build_transport(false).compile_fds(set)?;
     Ok(())
+}
+
+/// Writes down what `src/shape.rs` needs to know of each message, and which message each call takes.
+fn shapes(set: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
+    let mut messages = Vec::new();
+    for file in &set.file {
+        for message in &file.message_type {
+            gather(&format!(".{}", file.package()), message, &mut messages);
+        }
+    }
+    let index_of = |name: &str| {
+        let found = messages.iter().position(|(other, _)| other == name);
+        found.ok_or_else(|| format!("{name} is used and not described"))
+    };
+    let mut text = String::from("const SHAPES: &[&[(u32, Kind)]] = &[\n");
+    for (name, message) in &messages {
+        write!(text, "    // {name}\n    &[")?;
+        for field in &message.field {
+            write!(text, "({}, {}), ", field.number(), kind(field, index_of)?)?;
+        }
+        text.push_str("],\n");
+    }
+    text.push_str("];\n\nconst REQUESTS: &[(&str, usize)] = &[\n");
+    for service in set.file.iter().flat_map(|file| &file.service) {
+        for method in &service.method {
+            let index = index_of(method.input_type())?;
+            writeln!(text, "    (\"/doublet.v1.{}/{}\", {index}),", service.name(), method.name())?;
+        }
+    }
+    text.push_str("];\n");
+    Ok(text)
+}
+
+/// Collects a message and those that are described within it, by their full names.
+fn gather<'a>(scope: &str, message: &'a DescriptorProto, into: &mut Vec<(String, &'a DescriptorProto)>) {
+    let name = format!("{scope}.{}", message.name());
+    for inner in &message.nested_type {
+        gather(&name, inner, into);
+    }
+    into.push((name, message));
+}
+
+/// Says how a field lies on the wire, in the words of `src/shape.rs`.
+fn kind(
+    field: &FieldDescriptorProto,
+    index_of: impl Fn(&str) -> Result<usize, String>,
+) -> Result<String, Box<dyn Error>> {
+    Ok(match field.r#type() {
+        Type::Message => format!("Kind::Message({})", index_of(field.type_name())?),
+        Type::Group => return Err("groups are not for us".into()),
+        Type::String | Type::Bytes => "Kind::Bytes".to_owned(),
+        Type::Double | Type::Fixed64 | Type::Sfixed64 => "Kind::Fixed(8)".to_owned(),
+        Type::Float | Type::Fixed32 | Type::Sfixed32 => "Kind::Fixed(4)".to_owned(),
+        _ => "Kind::Varint".to_owned(),
+    })
 }

@@ -1,9 +1,10 @@
 //! The native protocol as Rust sees it: messages and stubs, made from the files in `proto/`, which are the public description.
 //!
-//! Nothing is written by hand here but [`details`], the small envelope of error details that gRPC uses everywhere. The server
-//! (`rpc`) and the client (`client`) share this room and nothing else.
+//! Little is written by hand here: [`details`], the small envelope of error details that gRPC uses everywhere, and [`shape`], which tells from a
+//! message's bytes what memory it will take. The server (`rpc`) and the client (`client`) share this room and nothing else.
 
 pub mod details;
+pub mod shape;
 
 /// Version 1 of the protocol.
 #[allow(

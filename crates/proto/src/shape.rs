@@ -1,0 +1,179 @@
+//! What memory a message will take when it is decoded, told from its bytes before that.
+//!
+//! A few bytes of a message can become hundreds in memory: an empty element of a list has two bytes on the wire, and is a record with room for all its
+//! fields once it is decoded. So whoever takes messages from strangers asks [`heap_bytes`] first: it walks the fields by the descriptions in
+//! `proto/`, allocates nothing, and ends where the sum gets too large.
+//!
+//! Promises: the sum is not less than what the decoder asks of the allocator, the texts themselves included; whatever this room takes for
+//! well-formed is framed for the decoder in the same way, since both read keys and lengths with the same functions.
+//!
+//! Left out: groups, which nothing in `proto/` uses; a message with one is refused.
+
+use prost::encoding::{WireType, decode_key, decode_varint};
+
+/// Bytes that a message within a message is counted with, at the least: the record, twice because lists grow by doubling.
+pub const MESSAGE_COST_BYTES: usize = 768;
+
+/// Bytes that a text is counted with beside its content: where it lies, twice as lists grow by doubling, and the least that an allocator gives.
+pub const TEXT_COST_BYTES: usize = 80;
+
+/// Bytes that a number is counted with: eight, twice as lists grow by doubling.
+pub const NUMBER_COST_BYTES: usize = 16;
+
+/// Most levels of messages within messages; what is described in `proto/` has fewer.
+const DEPTH_MAX: usize = 16;
+
+/// Why a message is not decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfit {
+    /// It would take more memory than it may.
+    TooLarge,
+    /// It is no message of that kind.
+    Malformed,
+}
+
+/// How a field lies on the wire.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A number in as few bytes as it needs; in lists one behind the other.
+    Varint,
+    /// A number of so many bytes; in lists one behind the other.
+    Fixed(usize),
+    /// A text or bytes.
+    Bytes,
+    /// A message: its place in `SHAPES`.
+    Message(usize),
+}
+
+include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
+
+/// Gives the bytes of memory that the request of a call takes when it is decoded; fails if they are more than `bytes_max`. `path` is the call's, as in
+/// [`crate::METHODS`]; `message` is what was said, unpacked.
+pub fn heap_bytes(path: &str, message: &[u8], bytes_max: usize) -> Result<usize, Unfit> {
+    let (_, shape) = REQUESTS.iter().find(|(name, _)| *name == path).ok_or(Unfit::Malformed)?;
+    let mut walk = Walk { left: bytes_max };
+    walk.message(*shape, message, DEPTH_MAX)?;
+    Ok(bytes_max - walk.left)
+}
+
+/// A walk over a message: what may still come.
+struct Walk {
+    left: usize,
+}
+
+impl Walk {
+    fn count(&mut self, bytes: usize) -> Result<(), Unfit> {
+        self.left = self.left.checked_sub(bytes).ok_or(Unfit::TooLarge)?;
+        Ok(())
+    }
+
+    fn message(&mut self, shape: usize, mut rest: &[u8], depth_max: usize) -> Result<(), Unfit> {
+        let depth_max = depth_max.checked_sub(1).ok_or(Unfit::Malformed)?;
+        while !rest.is_empty() {
+            let (number, wire) = decode_key(&mut rest).map_err(|_| Unfit::Malformed)?;
+            let known = SHAPES[shape].iter().find(|(other, _)| *other == number).map(|(_, kind)| *kind);
+            match wire {
+                WireType::Varint => {
+                    decode_varint(&mut rest).map_err(|_| Unfit::Malformed)?;
+                    self.count(NUMBER_COST_BYTES)?;
+                }
+                WireType::SixtyFourBit => self.fixed(&mut rest, 8)?,
+                WireType::ThirtyTwoBit => self.fixed(&mut rest, 4)?,
+                WireType::LengthDelimited => {
+                    let content = take(&mut rest)?;
+                    self.content(known, content, depth_max)?;
+                }
+                WireType::StartGroup | WireType::EndGroup => return Err(Unfit::Malformed),
+            }
+        }
+        Ok(())
+    }
+
+    fn fixed(&mut self, rest: &mut &[u8], length: usize) -> Result<(), Unfit> {
+        *rest = rest.get(length..).ok_or(Unfit::Malformed)?;
+        self.count(NUMBER_COST_BYTES)
+    }
+
+    /// Counts a field whose length is said. One that is not described is passed over by the decoder.
+    fn content(&mut self, known: Option<Kind>, content: &[u8], depth_max: usize) -> Result<(), Unfit> {
+        let numbers = |count: usize| count.saturating_mul(NUMBER_COST_BYTES);
+        match known {
+            None => Ok(()),
+            Some(Kind::Bytes) => self.count(content.len().saturating_add(TEXT_COST_BYTES)),
+            Some(Kind::Fixed(length)) => self.count(numbers(content.len().div_ceil(length))),
+            Some(Kind::Varint) => self.count(numbers(content.iter().filter(|byte| **byte < 0x80).count())),
+            Some(Kind::Message(shape)) => {
+                self.count(MESSAGE_COST_BYTES)?;
+                self.message(shape, content, depth_max)
+            }
+        }
+    }
+}
+
+/// Takes what is behind a length.
+fn take<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Unfit> {
+    let length = decode_varint(rest).ok().and_then(|length| usize::try_from(length).ok());
+    let (content, behind) = length.and_then(|length| rest.split_at_checked(length)).ok_or(Unfit::Malformed)?;
+    *rest = behind;
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use prost::Message as _;
+
+    use super::*;
+    use crate::v1;
+
+    const CREATE: &str = "/doublet.v1.Notes/CreateNote";
+
+    fn check(path: &str, message: &[u8], bytes_max: usize, expected: Result<usize, Unfit>) {
+        assert_eq!(heap_bytes(path, message, bytes_max), expected, "{path} {:?}", &message[..message.len().min(20)]);
+    }
+
+    #[test]
+    fn every_call_has_a_shape() {
+        for path in crate::METHODS {
+            check(path, &[], 0, Ok(0));
+        }
+        check("/doublet.v1.Notes/Nothing", &[], 9, Err(Unfit::Malformed));
+    }
+
+    #[test]
+    fn elements_count_for_what_they_become() {
+        let empty = [0x1a, 0];
+        check(CREATE, &empty.repeat(3), 3 * MESSAGE_COST_BYTES, Ok(3 * MESSAGE_COST_BYTES));
+        check(CREATE, &empty.repeat(3), 3 * MESSAGE_COST_BYTES - 1, Err(Unfit::TooLarge));
+        check(CREATE, &empty.repeat(4_000_000), 96 << 20, Err(Unfit::TooLarge));
+        let names = v1::LookupNamesRequest { names: vec![String::new(), "ann".to_owned()] };
+        check("/doublet.v1.Directory/LookupNames", &names.encode_to_vec(), 999, Ok(2 * TEXT_COST_BYTES + 3));
+        let folders = v1::CreateNoteRequest { folder_ids: vec![1, 300, 70_000], ..Default::default() };
+        check(CREATE, &folders.encode_to_vec(), 999, Ok(3 * NUMBER_COST_BYTES));
+        let kind = v1::value::Kind::NumberList(v1::NumberList { values: vec![1.0, 2.0] });
+        let item = v1::Item { value: Some(v1::Value { kind: Some(kind) }), ..Default::default() };
+        let numbers = v1::CreateNoteRequest { items: vec![item], ..Default::default() };
+        let within = 3 * MESSAGE_COST_BYTES + 2 * NUMBER_COST_BYTES;
+        check(CREATE, &numbers.encode_to_vec(), 9_999, Ok(within));
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused_and_what_is_not_known_passed_over() {
+        check(CREATE, &[0xfa, 0x7f, 3, 1, 2, 3], 0, Ok(0));
+        for broken in [&[0x1a][..], &[0x1a, 5, 1], &[0x80; 11], &[0x09, 1], &[0x0d, 1], &[0x0b, 0x0c], &[0x00, 0x00]] {
+            check(CREATE, broken, 999, Err(Unfit::Malformed));
+        }
+    }
+
+    #[test]
+    fn no_record_is_larger_than_it_is_counted_with() {
+        let lists = [
+            size_of::<v1::Item>(),
+            size_of::<v1::NoteKey>(),
+            size_of::<v1::Value>(),
+            size_of::<v1::ColumnDesign>(),
+            size_of::<v1::Tumbler>(),
+            size_of::<v1::AclEntry>(),
+        ];
+        assert!(lists.iter().all(|size| size * 2 <= MESSAGE_COST_BYTES), "{lists:?}");
+    }
+}
