@@ -12,8 +12,10 @@ use tonic::Status;
 use wire::Peer;
 
 use crate::error::{Error, Result};
-use crate::limits::{EXCHANGE_TIME_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
-use crate::memory::{Body, Budget, Incoming, Reading};
+use crate::incoming::{Incoming, Terms};
+use crate::limits::{EXCHANGE_STEPS_MAX, EXCHANGE_TIME_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
+use crate::memory::{Budget, Held};
+use crate::outgoing::{Body, Reading};
 use crate::service::Service;
 use crate::session::Session;
 
@@ -21,9 +23,13 @@ use crate::session::Session;
 const OPEN: &[&str] =
     &["/doublet.v1.Sessions/Login", "/doublet.v1.Sessions/Authenticate", "/doublet.v1.Sessions/GetServer"];
 
-/// Calls whose requests stream, so that their content is not held as a whole.
-const STREAMED: &[&str] =
-    &["/doublet.v1.Sessions/Authenticate", "/doublet.v1.Notes/AttachFile", "/doublet.v1.Mail/DepositMail"];
+/// Calls whose requests stream, and how many messages they may have.
+const STREAMED: &[(&str, usize)] = &[
+    // The exchange refuses the one too many by its name.
+    ("/doublet.v1.Sessions/Authenticate", EXCHANGE_STEPS_MAX + 1),
+    ("/doublet.v1.Notes/AttachFile", usize::MAX),
+    ("/doublet.v1.Mail/DepositMail", usize::MAX),
+];
 
 /// The call that ends its own session, and is answered all the same.
 const LOGOUT: &str = "/doublet.v1.Sessions/Logout";
@@ -40,6 +46,8 @@ pub struct Caller {
     pub session: Option<Arc<Session>>,
     /// When the call has to have ended; none if it lasts.
     pub deadline: Option<Instant>,
+    /// What the request holds of the memory, until the last clone of this is gone: a job that runs on for nobody holds it, too.
+    pub held: Held,
 }
 
 impl Caller {
@@ -86,9 +94,9 @@ pub async fn answer(line: &Line, request: Request<hyper::body::Incoming>, held: 
     let budget = line.service.budget.clone();
     let mut is_known = false;
     let outcome = match admit(line, &request) {
-        Ok(caller) => {
+        Ok((path, caller)) => {
             is_known = caller.session.is_some();
-            serve(line, caller, request).await
+            serve(line, (path, caller), request).await
         }
         Err(Refused::Http(status)) => bare(status),
         Err(Refused::Call(error)) => Status::from(error).into_http(),
@@ -110,7 +118,11 @@ enum Refused {
     Call(Error),
 }
 
-fn admit(line: &Line, request: &Request<hyper::body::Incoming>) -> std::result::Result<Caller, Refused> {
+/// Tells which call it is, and whose.
+fn admit(
+    line: &Line,
+    request: &Request<hyper::body::Incoming>,
+) -> std::result::Result<(&'static str, Caller), Refused> {
     if request.method() != Method::POST {
         return Err(Refused::Http(StatusCode::METHOD_NOT_ALLOWED));
     }
@@ -119,13 +131,11 @@ fn admit(line: &Line, request: &Request<hyper::body::Incoming>) -> std::result::
         return Err(Refused::Http(StatusCode::UNSUPPORTED_MEDIA_TYPE));
     }
     let path = request.uri().path();
-    if !proto::METHODS.contains(&path) {
-        return Err(Refused::Unknown);
-    }
+    let path = *proto::METHODS.iter().find(|known| **known == path).ok_or(Refused::Unknown)?;
     let session = if OPEN.contains(&path) { None } else { Some(find(line, request.headers()).map_err(Refused::Call)?) };
     let time_max = time_max(line, path, request.headers());
     let deadline = time_max.and_then(|time_max| Instant::now().checked_add(time_max));
-    Ok(Caller { peer: line.peer, session, deadline })
+    Ok((path, Caller { peer: line.peer, session, deadline, held: Held::default() }))
 }
 
 fn find(line: &Line, headers: &HeaderMap) -> Result<Arc<Session>> {
@@ -168,12 +178,16 @@ fn timeout(text: &str) -> Option<Duration> {
     })
 }
 
-async fn serve(line: &Line, caller: Caller, request: Request<hyper::body::Incoming>) -> Response<tonic::body::Body> {
+async fn serve(
+    line: &Line,
+    (path, caller): (&'static str, Caller),
+    request: Request<hyper::body::Incoming>,
+) -> Response<tonic::body::Body> {
     let (mut parts, body) = request.into_parts();
-    let body = incoming(&line.service.budget, parts.uri.path(), body);
+    let body = Incoming::new(body, terms(path, line.service.budget.clone(), &caller));
     parts.extensions.insert(caller.clone());
     let request = Request::from_parts(parts, body);
-    let is_logout = request.uri().path() == LOGOUT;
+    let is_logout = path == LOGOUT;
     tokio::select! {
         biased;
         response = crate::service::route(&line.service, request) => response,
@@ -182,12 +196,13 @@ async fn serve(line: &Line, caller: Caller, request: Request<hyper::body::Incomi
     }
 }
 
-fn incoming(budget: &Budget, path: &str, body: hyper::body::Incoming) -> Incoming {
-    if STREAMED.contains(&path) {
-        return Incoming::streamed(body, budget.clone());
-    }
+/// Gives what the request of a call may be.
+fn terms(path: &'static str, budget: Budget, caller: &Caller) -> Terms {
     let bytes_max = if OPEN.contains(&path) { LOGIN_MESSAGE_BYTES_MAX } else { MESSAGE_BYTES_MAX };
-    Incoming::whole(body, budget.clone(), bytes_max)
+    match STREAMED.iter().find(|(streamed, _)| *streamed == path) {
+        Some((_, messages_max)) => Terms { path, budget, bytes_max, messages_max: *messages_max, held: None },
+        None => Terms { path, budget, bytes_max, messages_max: 1, held: Some(caller.held.clone()) },
+    }
 }
 
 fn bare(status: StatusCode) -> Response<tonic::body::Body> {
@@ -215,8 +230,20 @@ mod tests {
 
     #[test]
     fn the_lists_name_calls_that_exist() {
-        for path in OPEN.iter().chain(STREAMED).chain(LASTING) {
+        for path in OPEN.iter().chain(STREAMED.iter().map(|(path, _)| path)).chain(LASTING) {
             assert!(proto::METHODS.contains(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn strangers_are_held_to_small_messages_and_few() {
+        let caller = Caller { peer: Peer::local(), session: None, deadline: None, held: Held::default() };
+        for path in proto::METHODS {
+            let terms = terms(path, Budget::new(1), &caller);
+            let is_stream = STREAMED.iter().any(|(streamed, _)| streamed == path);
+            assert_eq!((terms.messages_max == 1, terms.held.is_some()), (!is_stream, !is_stream), "{path}");
+            let is_small = terms.bytes_max <= LOGIN_MESSAGE_BYTES_MAX && terms.messages_max <= 9;
+            assert!(is_small || !OPEN.contains(path), "{path}");
         }
     }
 }

@@ -9,6 +9,9 @@
 //! |---|---|
 //! | [`conn`] | one connection: HTTP/2, its bounds, its end; the only sockets |
 //! | [`gate`] | what every call passes: who calls, for how long, with how much memory |
+//! | [`memory`] | the budget for the bytes of all calls |
+//! | [`incoming`] | request bodies: what is measured before it is decoded |
+//! | [`outgoing`] | reply bodies: what waits for a peer to read |
 //! | [`session`] | tokens and what they stand for |
 //! | [`service`] | the tables of calls, and how one is handed to a worker |
 //! | `cmd` | what the calls do, a file for each theme; blocking code over `notes` and `directory` |
@@ -26,8 +29,10 @@ pub mod convert;
 pub mod design;
 pub mod error;
 pub mod gate;
+pub mod incoming;
 pub mod limits;
 pub mod memory;
+pub mod outgoing;
 pub mod service;
 pub mod session;
 

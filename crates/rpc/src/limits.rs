@@ -5,8 +5,17 @@ use std::time::Duration;
 /// Most bytes of one message in either direction.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
 
-/// Most bytes of a message from somebody who has not logged in.
+/// Most bytes of a message from somebody who has not logged in, unpacked.
 pub const LOGIN_MESSAGE_BYTES_MAX: usize = 8 << 10;
+
+/// Most bytes that a request takes in memory when it is decoded, as [`proto::shape`] counts them.
+pub const DECODED_BYTES_MAX: usize = 96 << 20;
+
+/// Most bytes of memory that are made ready ahead of content that comes in.
+pub const GROWTH_BYTES_MAX: usize = 1 << 20;
+
+/// How long nothing may come of a request that has begun.
+pub const READ_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Most bytes of the messages that all calls hold at one time.
 pub const MEMORY_BYTES_MAX: usize = 512 << 20;

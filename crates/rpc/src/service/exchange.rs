@@ -1,12 +1,12 @@
 //! Logging in through SASL: the client's messages and the server's take turns over one stream. And what the server says of itself.
 
 use proto::v1;
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Code, Request, Response, Status, Streaming};
 
 use super::{Done, Replies, Service, replies, take};
 use crate::cmd::session::Dialogue;
 use crate::error::{Error, Result};
-use crate::limits::{EXCHANGE_STEPS_MAX, MESSAGE_BYTES_MAX};
+use crate::limits::{EXCHANGE_STEPS_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
 
 /// An exchange between two messages of the client.
 struct Exchange {
@@ -37,7 +37,7 @@ async fn step(
     caller: &crate::gate::Caller,
     mut exchange: Exchange,
 ) -> Result<Option<(v1::AuthenticateReply, Exchange)>> {
-    let message = exchange.messages.message().await.map_err(|_| Error::invalid("the exchange broke off"))?;
+    let message = exchange.messages.message().await.map_err(|status| broken_off(&status))?;
     let Some(message) = message else { return Ok(None) };
     exchange.steps += 1;
     if exchange.steps > EXCHANGE_STEPS_MAX {
@@ -59,6 +59,14 @@ async fn step(
     exchange.is_over = dialogue.is_none();
     exchange.dialogue = dialogue;
     Ok(Some((reply, exchange)))
+}
+
+/// Tells a message that was too long from one that did not come.
+fn broken_off(status: &Status) -> Error {
+    match status.code() {
+        Code::ResourceExhausted => Error::Limit { what: "bytes of a message", max: LOGIN_MESSAGE_BYTES_MAX as u64 },
+        _ => Error::invalid("the exchange broke off"),
+    }
 }
 
 /// Serves `GetServer`.

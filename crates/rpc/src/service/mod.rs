@@ -23,8 +23,9 @@ use crate::backend::{Credentials, Depositor, Indexer};
 use crate::cmd::Desk;
 use crate::error::{Error, Result};
 use crate::gate::Caller;
+use crate::incoming::Incoming;
 use crate::limits::{MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX};
-use crate::memory::{Budget, Incoming};
+use crate::memory::Budget;
 use crate::session::{Bounds, Sessions};
 
 mod calls;

@@ -1,0 +1,453 @@
+//! A request's body: takes the frames of gRPC apart, so that each message is measured before it is decoded.
+//!
+//! A message is held back until it is whole. Then it is unpacked, if it was compressed, and its fields are counted ([`proto::shape`]); what lies there and
+//! what it will be when it is decoded are taken from the budget. Only then it goes on, never compressed. Where a call takes one message, it
+//! goes on when the request has ended, and its memory is kept by whoever serves the call ([`Held`]); where a call takes several, the memory of one is kept until
+//! the next.
+//!
+//! Promises: no message is larger, unpacked, than its call allows, and none goes on that was not counted; a body on which nothing comes for
+//! [`READ_TIME_MAX`] ends; a request that breaks off is never taken for one that has ended.
+
+use std::io::Read;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use flate2::read::GzDecoder;
+use http_body::Frame;
+use proto::shape::{self, Unfit};
+use tokio::time::Sleep;
+use tonic::Status;
+
+use crate::error::Error;
+use crate::limits::{DECODED_BYTES_MAX, READ_TIME_MAX};
+use crate::memory::{Budget, Gathered, Held, Memory};
+
+/// Bytes in front of a message: whether it is compressed, and its length.
+const HEAD_BYTES: usize = 5;
+
+/// What the request of a call may be.
+pub struct Terms {
+    /// The call, as in [`proto::METHODS`].
+    pub path: &'static str,
+    /// What memory there is.
+    pub budget: Budget,
+    /// How large a message may be, unpacked.
+    pub bytes_max: usize,
+    /// How many messages may come.
+    pub messages_max: usize,
+    /// Keeps the memory of the message, where the call takes one.
+    pub held: Option<Held>,
+}
+
+/// A request's body.
+pub struct Incoming<B = hyper::body::Incoming> {
+    inner: B,
+    terms: Terms,
+    /// What has come and was not looked at yet.
+    data: Bytes,
+    /// What has come of the bytes in front of the message under way.
+    head: Vec<u8>,
+    is_packed: bool,
+    /// How long the message under way is said to be.
+    length: usize,
+    content: Option<Gathered>,
+    /// The message of a call that takes one, until the request has ended.
+    ready: Option<Bytes>,
+    /// What the message before holds, where a call takes several.
+    passing: Option<Memory>,
+    count: usize,
+    /// Runs while nothing comes.
+    silence: Option<Pin<Box<Sleep>>>,
+    is_over: bool,
+}
+
+impl<B> Incoming<B> {
+    /// Makes it.
+    #[must_use]
+    pub fn new(inner: B, terms: Terms) -> Self {
+        Self {
+            inner,
+            terms,
+            data: Bytes::new(),
+            head: Vec::with_capacity(HEAD_BYTES),
+            is_packed: false,
+            length: 0,
+            content: None,
+            ready: None,
+            passing: None,
+            count: 0,
+            silence: None,
+            is_over: false,
+        }
+    }
+
+    /// Takes what has come into the message under way; gives that, with its head, when it is whole.
+    fn advance(&mut self) -> Result<Option<Bytes>, Error> {
+        if self.data.is_empty() {
+            return Ok(None);
+        }
+        if self.head.len() < HEAD_BYTES {
+            let missing = HEAD_BYTES - self.head.len();
+            let piece = self.data.split_to(missing.min(self.data.len()));
+            self.head.extend_from_slice(&piece);
+            if self.head.len() < HEAD_BYTES {
+                return Ok(None);
+            }
+            self.begin()?;
+        }
+        let Some(content) = &mut self.content else { return Ok(None) };
+        let missing = HEAD_BYTES + self.length - content.bytes().len();
+        let piece = self.data.split_to(missing.min(self.data.len()));
+        content.append(&piece, HEAD_BYTES + self.length)?;
+        if piece.len() < missing {
+            return Ok(None);
+        }
+        self.head.clear();
+        self.content.take().map(|content| self.finish(content)).transpose()
+    }
+
+    /// Looks at the head of a message.
+    fn begin(&mut self) -> Result<(), Error> {
+        let [flag, ref length @ ..] = self.head[..] else { return Ok(()) };
+        let length = length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
+        self.count += 1;
+        if self.count > self.terms.messages_max {
+            return Err(Error::invalid("more messages came than the call takes"));
+        }
+        if flag > 1 {
+            return Err(Error::invalid("a message is compressed or it is not"));
+        }
+        if length > self.terms.bytes_max {
+            return Err(too_long(self.terms.bytes_max));
+        }
+        (self.is_packed, self.length) = (flag == 1, length);
+        let mut content = Gathered::new(&self.terms.budget)?;
+        content.append(&head_of(length), HEAD_BYTES)?;
+        self.content = Some(content);
+        Ok(())
+    }
+
+    /// Measures a message that is whole, and takes the memory that it will need.
+    fn finish(&mut self, content: Gathered) -> Result<Bytes, Error> {
+        let terms = &self.terms;
+        let content = if self.is_packed {
+            unpack(&content.bytes()[HEAD_BYTES..], &terms.budget, terms.bytes_max)?
+        } else {
+            content
+        };
+        let heap = shape::heap_bytes(terms.path, &content.bytes()[HEAD_BYTES..], DECODED_BYTES_MAX);
+        let heap = heap.map_err(|unfit| match unfit {
+            Unfit::TooLarge => Error::Limit { what: "bytes of a decoded message", max: DECODED_BYTES_MAX as u64 },
+            Unfit::Malformed => Error::invalid("this is no message of the call"),
+        })?;
+        let (mut bytes, mut memory) = content.into_parts();
+        memory.merge(terms.budget.take(heap)?);
+        let length = bytes.len() - HEAD_BYTES;
+        bytes[..HEAD_BYTES].copy_from_slice(&head_of(length));
+        match &terms.held {
+            Some(held) => held.keep(memory),
+            None => self.passing = Some(memory),
+        }
+        Ok(bytes.into())
+    }
+}
+
+fn too_long(bytes_max: usize) -> Error {
+    Error::Limit { what: "bytes of a message", max: bytes_max as u64 }
+}
+
+/// Gives the bytes in front of a message that is not compressed.
+fn head_of(length: usize) -> [u8; HEAD_BYTES] {
+    let [a, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
+    [0, a, b, c, d]
+}
+
+/// Unpacks a message; gives it behind room for its head.
+fn unpack(packed: &[u8], budget: &Budget, bytes_max: usize) -> Result<Gathered, Error> {
+    let mut unpacked = Gathered::new(budget)?;
+    unpacked.append(&head_of(0), HEAD_BYTES)?;
+    let mut decoder = GzDecoder::new(packed);
+    let mut piece = [0; 4_096];
+    loop {
+        let length = decoder.read(&mut piece).map_err(|_| Error::invalid("a message is not compressed with gzip"))?;
+        if length == 0 {
+            return Ok(unpacked);
+        }
+        if unpacked.bytes().len() + length > HEAD_BYTES + bytes_max {
+            return Err(too_long(bytes_max));
+        }
+        unpacked.append(&piece[..length], HEAD_BYTES + bytes_max)?;
+    }
+}
+
+impl<B> Incoming<B>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+{
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Status>> {
+        loop {
+            match self.advance()? {
+                Some(message) if self.terms.held.is_none() => return Poll::Ready(Ok(Some(message))),
+                Some(message) => self.ready = Some(message),
+                None => {}
+            }
+            if !self.data.is_empty() {
+                continue;
+            }
+            match Pin::new(&mut self.inner).poll_frame(context) {
+                Poll::Pending => return self.wait(context),
+                Poll::Ready(None) => return Poll::Ready(self.end()),
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(broken_off())),
+                Poll::Ready(Some(Ok(frame))) => {
+                    self.silence = None;
+                    // What a client says behind its messages is not asked for.
+                    self.data = frame.into_data().unwrap_or_default();
+                }
+            }
+        }
+    }
+
+    /// Nothing has come; that must not last.
+    fn wait(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Status>> {
+        let silence = self.silence.get_or_insert_with(|| Box::pin(tokio::time::sleep(READ_TIME_MAX)));
+        silence.as_mut().poll(context).map(|()| Err(Status::deadline_exceeded("nothing came for too long")))
+    }
+
+    fn end(&mut self) -> Result<Option<Bytes>, Status> {
+        self.is_over = true;
+        // A stream that the client gave up "without an error" ends here, too.
+        if !self.inner.is_end_stream() {
+            return Err(broken_off());
+        }
+        if !self.head.is_empty() {
+            return Err(Error::invalid("the request ends within a message").into());
+        }
+        Ok(self.ready.take())
+    }
+}
+
+/// Not `CANCELLED`: tonic takes that for the regular end of a request.
+fn broken_off() -> Status {
+    Status::aborted("the request broke off")
+}
+
+impl<B> http_body::Body for Incoming<B>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+{
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        let outcome = std::task::ready!(self.poll(context));
+        self.is_over |= outcome.is_err();
+        Poll::Ready(outcome.transpose().map(|message| message.map(Frame::data)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::io::Write;
+    use std::task::Waker;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use http_body::Body as _;
+    use tonic::Code;
+
+    use super::*;
+    use crate::limits::LOGIN_MESSAGE_BYTES_MAX;
+
+    const LOGIN: &str = "/doublet.v1.Sessions/Login";
+    const ATTACH: &str = "/doublet.v1.Notes/AttachFile";
+    const CREATE: &str = "/doublet.v1.Notes/CreateNote";
+    const BUDGET_BYTES: usize = 256 << 20;
+
+    /// What comes over the net, piece by piece, and how it ends.
+    struct Pieces {
+        pieces: VecDeque<Vec<u8>>,
+        end: End,
+    }
+
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum End {
+        Regular,
+        GivenUp,
+        Broken,
+        Never,
+    }
+
+    impl http_body::Body for Pieces {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            match (self.pieces.pop_front(), self.end) {
+                (Some(piece), _) => Poll::Ready(Some(Ok(Frame::data(piece.into())))),
+                (None, End::Regular | End::GivenUp) => Poll::Ready(None),
+                (None, End::Broken) => Poll::Ready(Some(Err(Status::unknown("reset")))),
+                (None, End::Never) => Poll::Pending,
+            }
+        }
+
+        fn is_end_stream(&self) -> bool {
+            self.pieces.is_empty() && self.end == End::Regular
+        }
+    }
+
+    struct World {
+        budget: Budget,
+        held: Held,
+        body: Incoming<Pieces>,
+    }
+
+    impl World {
+        /// A body of these bytes in pieces of `size` bytes, for a call that takes one message or, at [`ATTACH`], several.
+        fn new(path: &'static str, bytes_max: usize, bytes: &[u8], (size, end): (usize, End)) -> Self {
+            let (budget, held) = (Budget::new(BUDGET_BYTES), Held::default());
+            let is_whole = path != ATTACH;
+            let terms = Terms {
+                path,
+                budget: budget.clone(),
+                bytes_max,
+                messages_max: if is_whole { 1 } else { 3 },
+                held: is_whole.then(|| held.clone()),
+            };
+            let pieces = bytes.chunks(size).map(<[u8]>::to_vec).collect();
+            Self { budget, held, body: Incoming::new(Pieces { pieces, end }, terms) }
+        }
+
+        /// Gives the next message without its head; none at the end.
+        fn next(&mut self) -> Option<Result<Vec<u8>, Code>> {
+            let frame = Pin::new(&mut self.body).poll_frame(&mut Context::from_waker(Waker::noop()));
+            let Poll::Ready(frame) = frame else { panic!("all has come") };
+            frame.map(|frame| match frame {
+                Ok(frame) => {
+                    let bytes = frame.into_data().unwrap_or_default();
+                    assert_eq!(bytes[..HEAD_BYTES], head_of(bytes.len() - HEAD_BYTES));
+                    Ok(bytes[HEAD_BYTES..].to_vec())
+                }
+                Err(status) => Err(status.code()),
+            })
+        }
+    }
+
+    fn framed(message: &[u8]) -> Vec<u8> {
+        [&head_of(message.len()), message].concat()
+    }
+
+    fn packed(message: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(message).expect("memory takes it");
+        let packed = encoder.finish().expect("memory takes it");
+        let mut framed = framed(&packed);
+        framed[0] = 1;
+        framed
+    }
+
+    /// A field of text with so many bytes, as the first one of a message.
+    fn text(length: usize) -> Vec<u8> {
+        let mut field = vec![0x0a];
+        prost::encoding::encode_varint(length as u64, &mut field);
+        field.resize(field.len() + length, b'x');
+        field
+    }
+
+    fn check(path: &'static str, bytes_max: usize, bytes: &[u8], expected: Result<&[u8], Code>) {
+        for size in [1_000_000, 7, 1] {
+            let size = size.max(bytes.len() / 1_000);
+            let mut world = World::new(path, bytes_max, bytes, (size, End::Regular));
+            let heard = world.next().expect("it is whole or refused");
+            assert_eq!(heard.as_deref().map_err(|code| *code), expected, "{path}, {size} bytes a piece");
+            assert_eq!(world.next(), None);
+            drop((world.body, world.held));
+            assert_eq!(world.budget.left(), BUDGET_BYTES);
+        }
+    }
+
+    #[test]
+    fn messages_of_strangers_are_small_even_when_they_are_unpacked() {
+        let (small, large) = (text(8_189), text(8_190));
+        assert_eq!((small.len(), large.len()), (LOGIN_MESSAGE_BYTES_MAX, LOGIN_MESSAGE_BYTES_MAX + 1));
+        let max = LOGIN_MESSAGE_BYTES_MAX;
+        check(LOGIN, max, &framed(&small), Ok(&small));
+        check(LOGIN, max, &packed(&small), Ok(&small));
+        check(LOGIN, max, &framed(&large), Err(Code::ResourceExhausted));
+        check(LOGIN, max, &packed(&large), Err(Code::ResourceExhausted));
+        check(LOGIN, max, &packed(&text(8_000_000)), Err(Code::ResourceExhausted));
+        check(LOGIN, max, &framed(&[]), Ok(&[]));
+        check(LOGIN, max, &packed(&[]), Ok(&[]));
+    }
+
+    #[test]
+    fn what_decoding_would_blow_up_is_refused() {
+        let empty_items = [0x1a, 0].repeat(4_000_000);
+        let max = 8 << 20;
+        check(CREATE, max, &framed(&empty_items), Err(Code::ResourceExhausted));
+        check(CREATE, max, &packed(&empty_items), Err(Code::ResourceExhausted));
+        check(CREATE, max, &framed(&[0x1a, 9, 1]), Err(Code::InvalidArgument));
+        check(CREATE, max, &[2, 0, 0, 0, 0], Err(Code::InvalidArgument));
+        check(CREATE, max, &[1, 0, 0, 0, 1, 7], Err(Code::InvalidArgument));
+        check(CREATE, max, &[framed(&[]), framed(&[])].concat(), Err(Code::InvalidArgument));
+    }
+
+    #[test]
+    fn a_request_holds_memory_until_its_call_has_ended() {
+        let message = text(1_000);
+        let mut world = World::new(LOGIN, 8_192, &packed(&message), (9, End::Regular));
+        assert_eq!(world.next(), Some(Ok(message.clone())));
+        drop(world.body);
+        let held = BUDGET_BYTES - world.budget.left();
+        assert!(held >= 2 * message.len(), "as it lies there and as it is decoded, not as it was packed: {held}");
+        drop(world.held);
+        assert_eq!(world.budget.left(), BUDGET_BYTES);
+    }
+
+    #[test]
+    fn streams_hold_memory_for_one_message() {
+        let message = [vec![0x12, 100], vec![7; 100]].concat();
+        let bytes = [framed(&message), packed(&message), framed(&message), framed(&message)].concat();
+        let mut world = World::new(ATTACH, 1_000, &bytes, (50, End::Regular));
+        for _ in 0..3 {
+            assert_eq!(world.next(), Some(Ok(message.clone())));
+            let held = BUDGET_BYTES - world.budget.left();
+            assert!((200..3_000).contains(&held), "{held}");
+        }
+        assert_eq!(world.next(), Some(Err(Code::InvalidArgument)), "one too many");
+        assert_eq!(world.next(), None);
+    }
+
+    #[test]
+    fn what_breaks_off_is_not_taken_for_the_end() {
+        let message = framed(&text(100));
+        for (path, end) in [(LOGIN, End::GivenUp), (LOGIN, End::Broken), (ATTACH, End::GivenUp), (ATTACH, End::Broken)]
+        {
+            let header = framed(&[0x12, 1, 7]);
+            let bytes = if path == ATTACH { &header } else { &message };
+            let mut world = World::new(path, 8_192, bytes, (64, end));
+            if path == ATTACH {
+                assert!(matches!(world.next(), Some(Ok(_))));
+            }
+            assert_eq!(world.next(), Some(Err(Code::Aborted)));
+        }
+        let mut world = World::new(LOGIN, 8_192, &message[..50], (64, End::Regular));
+        assert_eq!(world.next(), Some(Err(Code::InvalidArgument)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_says_nothing_for_too_long_is_not_waited_for() {
+        let mut world = World::new(ATTACH, 8_192, &framed(&[0x12, 1, 7])[..6], (64, End::Never));
+        let begun = tokio::time::Instant::now();
+        let frame = std::future::poll_fn(|context| Pin::new(&mut world.body).poll_frame(context)).await;
+        let code = frame.expect("an end").map(drop).map_err(|status| status.code());
+        assert_eq!((code, begun.elapsed()), (Err(Code::DeadlineExceeded), READ_TIME_MAX));
+    }
+}

@@ -1,0 +1,316 @@
+//! A reply's body: what waits for the peer holds memory until the connection has written it, and a peer that does not read is noticed.
+//!
+//! HTTP/2 takes a piece of a reply long before the peer does: one byte of the peer's window is enough for hyper to hand over the whole piece, and h2 keeps it
+//! until the window has let all of it through. So neither that the next piece is asked for nor that the body is dropped tells that
+//! something was read. What tells is the piece itself: a [`Piece`] holds its memory, and counts as waiting, until h2 has written its last byte or has
+//! thrown it away with its stream.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use http::HeaderMap;
+use http_body::{Frame, SizeHint};
+use tokio::time::Instant;
+use tonic::Status;
+
+use crate::memory::{Budget, Memory};
+
+/// Whether the peer of a connection reads what it is sent.
+pub struct Reading {
+    /// Pieces of which something was not written yet.
+    waiting: AtomicUsize,
+    begun: Instant,
+    /// Milliseconds after `begun` at which something was written last, or began to wait when nothing did.
+    progress_ms: AtomicUsize,
+}
+
+impl Reading {
+    /// Begins now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { waiting: AtomicUsize::new(0), begun: Instant::now(), progress_ms: AtomicUsize::new(0) }
+    }
+
+    /// Tells for how long the peer has not read anything of what waits for it.
+    #[must_use]
+    pub fn stalled(&self) -> Duration {
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return Duration::ZERO;
+        }
+        let progress = Duration::from_millis(self.progress_ms.load(Ordering::Acquire) as u64);
+        self.begun.elapsed().saturating_sub(progress)
+    }
+
+    fn begin_to_wait(&self) {
+        // More that waits does not excuse what waits already.
+        if self.waiting.fetch_add(1, Ordering::AcqRel) == 0 {
+            self.advance();
+        }
+    }
+
+    fn advance(&self) {
+        let now = usize::try_from(self.begun.elapsed().as_millis()).unwrap_or(usize::MAX);
+        self.progress_ms.store(now, Ordering::Release);
+    }
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Bytes of a reply on their way, and the memory that they take.
+pub struct Piece {
+    bytes: Bytes,
+    reading: Arc<Reading>,
+    _memory: Memory,
+}
+
+impl Piece {
+    fn new(bytes: Bytes, reading: Arc<Reading>, memory: Memory) -> Self {
+        reading.begin_to_wait();
+        Self { bytes, reading, _memory: memory }
+    }
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+        self.reading.advance();
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        self.reading.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A reply's body.
+pub struct Body {
+    inner: tonic::body::Body,
+    budget: Budget,
+    reading: Arc<Reading>,
+    /// What the call holds for as long as its reply is made.
+    _held: Box<dyn Send>,
+    is_over: bool,
+}
+
+impl Body {
+    /// Makes it; `held` is dropped with it.
+    #[must_use]
+    pub fn new(inner: tonic::body::Body, budget: Budget, reading: Arc<Reading>, held: Box<dyn Send>) -> Self {
+        Self { inner, budget, reading, _held: held, is_over: false }
+    }
+
+    /// Takes memory for what goes out. Without any the reply ends, and its trailers say why.
+    fn count(&mut self, frame: Frame<Bytes>) -> Frame<Piece> {
+        let bytes = match frame.into_data() {
+            Ok(bytes) => bytes,
+            Err(other) => return Frame::trailers(other.into_trailers().unwrap_or_default()),
+        };
+        match self.budget.take(bytes.len()) {
+            Ok(memory) => Frame::data(Piece::new(bytes, Arc::clone(&self.reading), memory)),
+            Err(error) => {
+                self.is_over = true;
+                Frame::trailers(trailers(&error.into()))
+            }
+        }
+    }
+}
+
+fn trailers(status: &Status) -> HeaderMap {
+    let mut trailers = HeaderMap::new();
+    if let Err(other) = status.add_header(&mut trailers) {
+        tracing::error!(target: "rpc", %other, "a failure could not be told");
+    }
+    trailers
+}
+
+impl http_body::Body for Body {
+    type Data = Piece;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        let frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
+        Poll::Ready(frame.map(|frame| frame.map(|frame| self.count(frame))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_over || self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+    use std::task::Waker;
+
+    use http_body::Body as _;
+    use hyper_util::rt::TokioIo;
+
+    use super::*;
+
+    /// A body of these pieces.
+    struct Pieces(VecDeque<Bytes>);
+
+    impl http_body::Body for Pieces {
+        type Data = Bytes;
+        type Error = Status;
+
+        fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+            Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+        }
+    }
+
+    struct World {
+        budget: Budget,
+        reading: Arc<Reading>,
+    }
+
+    impl World {
+        fn new(bytes: usize) -> Self {
+            Self { budget: Budget::new(bytes), reading: Arc::default() }
+        }
+
+        fn body(&self, lengths: &[usize], held: Box<dyn Send>) -> Body {
+            let pieces = lengths.iter().map(|length| Bytes::from(vec![0; *length])).collect();
+            Body::new(tonic::body::Body::new(Pieces(pieces)), self.budget.clone(), Arc::clone(&self.reading), held)
+        }
+
+        /// Gives what is left of the budget, and how many pieces wait.
+        fn state(&self) -> (usize, usize) {
+            (self.budget.left(), self.reading.waiting.load(Ordering::Acquire))
+        }
+    }
+
+    /// Takes the next frame.
+    fn next(body: &mut Body) -> Option<Frame<Piece>> {
+        let frame = Pin::new(body).poll_frame(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(frame) = frame else { panic!("a body in memory is never late") };
+        frame.map(|frame| frame.expect("failures are told in trailers"))
+    }
+
+    fn next_piece(body: &mut Body) -> Piece {
+        next(body).and_then(|frame| frame.into_data().ok()).expect("a piece")
+    }
+
+    #[test]
+    fn a_piece_holds_memory_until_it_is_gone() {
+        let (world, held) = (World::new(100), Arc::new(()));
+        let mut body = world.body(&[40, 50, 11], Box::new(Arc::clone(&held)));
+        assert_eq!(world.state(), (100, 0));
+        let mut first = next_piece(&mut body);
+        let second = next_piece(&mut body);
+        assert_eq!(world.state(), (10, 2), "that the next is asked for does not tell that the last was read");
+        first.advance(39);
+        assert_eq!(world.state(), (10, 2));
+        let trailers = next(&mut body).and_then(|frame| frame.into_trailers().ok()).expect("there is no memory");
+        assert_eq!(trailers.get("grpc-status").map(|value| value.as_bytes()), Some(&b"8"[..]));
+        assert!(trailers.contains_key("grpc-status-details-bin") && next(&mut body).is_none() && body.is_end_stream());
+        drop(first);
+        assert_eq!((world.state(), Arc::strong_count(&held)), ((50, 1), 2));
+        drop(body);
+        assert_eq!((world.state(), Arc::strong_count(&held)), ((50, 1), 1), "pieces outlive the body");
+        drop(second);
+        assert_eq!(world.state(), (100, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_nothing_is_late_however_much_is_asked_for() {
+        let world = World::new(100);
+        let second = Duration::from_secs(1);
+        tokio::time::advance(second).await;
+        assert_eq!(world.reading.stalled(), Duration::ZERO, "nothing waits");
+        let mut body = world.body(&[10, 10], Box::new(()));
+        let mut first = next_piece(&mut body);
+        tokio::time::advance(second).await;
+        let other = next_piece(&mut body);
+        assert_eq!(world.reading.stalled(), second);
+        first.advance(1);
+        assert_eq!(world.reading.stalled(), Duration::ZERO, "it has just read");
+        tokio::time::advance(second).await;
+        drop(first);
+        assert_eq!(world.reading.stalled(), second, "what is thrown away was not read");
+        drop(other);
+        assert_eq!(world.reading.stalled(), Duration::ZERO);
+    }
+
+    /// Lets hyper serve a reply of so many bytes to a client with windows of `window` bytes; gives the client's end of it, and what runs both.
+    async fn serve(world: &World, length: usize, window: u32) -> (h2::RecvStream, tokio::task::JoinSet<()>) {
+        let (server, client) = wire::Stream::duplex(1 << 20);
+        let body = std::sync::Mutex::new(Some(world.body(&[length], Box::new(()))));
+        let answer = hyper::service::service_fn(move |_| {
+            let body = body.lock().ok().and_then(|mut body| body.take()).expect("one call");
+            std::future::ready(Ok::<_, Infallible>(http::Response::new(body)))
+        });
+        let mut tasks = tokio::task::JoinSet::new();
+        let builder = hyper::server::conn::http2::Builder::new(hyper_util::rt::TokioExecutor::new());
+        tasks.spawn(async move {
+            // It ends with the test.
+            let _ = builder.serve_connection(TokioIo::new(server), answer).await;
+        });
+        let mut handshake = h2::client::Builder::new();
+        let handshake = handshake.initial_window_size(window).handshake::<_, Bytes>(client);
+        let (sender, connection) = handshake.await.expect("it listens");
+        tasks.spawn(async move {
+            let _ = connection.await;
+        });
+        let request = http::Request::post("https://localhost/").body(()).expect("it is one");
+        let mut sender = sender.ready().await.expect("it listens");
+        let (response, _) = sender.send_request(request, true).expect("it is taken");
+        (response.await.expect("it answers").into_body(), tasks)
+    }
+
+    #[tokio::test]
+    async fn what_a_small_window_keeps_back_is_held() {
+        let world = World::new(10 << 20);
+        let (mut reply, _tasks) = serve(&world, 8 << 20, 1).await;
+        let piece = reply.data().await.expect("it comes").expect("it comes");
+        assert_eq!((piece.len(), world.state()), (1, (2 << 20, 1)), "all but one byte waits in the connection");
+        drop(reply);
+        while world.state() != (10 << 20, 0) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_read_holds_nothing() {
+        let world = World::new(10 << 20);
+        let (mut reply, _tasks) = serve(&world, 1 << 20, 65_535).await;
+        let mut length = 0;
+        while let Some(piece) = reply.data().await {
+            let piece = piece.expect("it comes");
+            length += piece.len();
+            reply.flow_control().release_capacity(piece.len()).expect("it came");
+        }
+        assert_eq!(length, 1 << 20);
+        while world.state() != (10 << 20, 0) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
