@@ -53,7 +53,7 @@ async fn run(
     let shutdown = service.shutdown.clone();
     let silence_max = service.sessions.bounds().idle;
     let is_known = server.is_some();
-    let server = server.map(|name| Session::of_server(name, dismissal));
+    let server = server.map(|name| Session::of_server(name, dismissal, service.sessions.share()));
     let line = Arc::new(Line { service, peer, server, reading: Arc::default() });
     let use_of =
         Arc::new(Use { running: AtomicUsize::new(0), known: AtomicBool::new(is_known), touched: AtomicUsize::new(0) });

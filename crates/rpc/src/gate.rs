@@ -56,6 +56,12 @@ impl Caller {
         self.session.as_ref().ok_or(Error::NoSession)
     }
 
+    /// Gives the budget for what the call holds: within the account's share, where it is known whose it is.
+    #[must_use]
+    pub fn budget(&self, all: &Budget) -> Budget {
+        self.session.as_ref().map_or_else(|| all.clone(), |session| all.within(&session.share))
+    }
+
     /// Waits until the session is ended; without one, for good.
     pub async fn ended(&self) {
         match &self.session {
@@ -91,11 +97,12 @@ pub struct Known;
 
 /// Answers one call; `held` is kept until the reply is on its way.
 pub async fn answer(line: &Line, request: Request<hyper::body::Incoming>, held: Box<dyn Send>) -> Response<Body> {
-    let budget = line.service.budget.clone();
+    let mut budget = line.service.budget.clone();
     let mut is_known = false;
     let outcome = match admit(line, &request) {
         Ok((path, caller)) => {
             is_known = caller.session.is_some();
+            budget = caller.budget(&budget);
             serve(line, (path, caller), request).await
         }
         Err(Refused::Http(status)) => bare(status),
@@ -184,7 +191,7 @@ async fn serve(
     request: Request<hyper::body::Incoming>,
 ) -> Response<tonic::body::Body> {
     let (mut parts, body) = request.into_parts();
-    let body = Incoming::new(body, terms(path, line.service.budget.clone(), &caller));
+    let body = Incoming::new(body, terms(path, caller.budget(&line.service.budget), &caller));
     parts.extensions.insert(caller.clone());
     let request = Request::from_parts(parts, body);
     let is_logout = path == LOGOUT;

@@ -20,6 +20,9 @@ pub const READ_TIME_MAX: Duration = Duration::from_secs(60);
 /// Most bytes of the messages that all calls hold at one time.
 pub const MEMORY_BYTES_MAX: usize = 512 << 20;
 
+/// Most bytes of those that the calls of one account hold; more only where one attachment may be larger.
+pub const ACCOUNT_MEMORY_BYTES_MAX: usize = 128 << 20;
+
 /// Most bytes of the header fields of one call.
 pub const HEADER_BYTES_MAX: u32 = 16 << 10;
 

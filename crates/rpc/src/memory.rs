@@ -1,7 +1,8 @@
 //! The memory that calls may hold together: one budget for the bytes of requests and replies that are on their way.
 //!
 //! Whoever keeps bytes of a peer takes as many from the budget first ([`Budget::take`]) and holds the [`Memory`] for as long as the bytes. When the budget
-//! is empty the call fails; others go on. What comes in pieces is put together in a [`Gathered`], which takes memory as the pieces come and not as
+//! is empty the call fails; others go on. An account has a [`Share`] of it and gets no more, however many sessions and connections it has, so that
+//! nobody keeps the others out. What comes in pieces is put together in a [`Gathered`], which takes memory as the pieces come and not as
 //! they were announced.
 //!
 //! [`crate::incoming`] counts requests, [`crate::outgoing`] replies.
@@ -15,44 +16,81 @@ use crate::limits::GROWTH_BYTES_MAX;
 
 /// What is left of the memory for messages. Cheap to clone.
 #[derive(Clone)]
-pub struct Budget(Arc<Semaphore>);
+pub struct Budget {
+    all: Arc<Semaphore>,
+    /// Whose calls it is for, where that is known.
+    share: Option<Share>,
+}
 
 impl Budget {
     /// Makes a budget of so many bytes.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
+        Self { all: semaphore(bytes), share: None }
+    }
+
+    /// Gives the same budget for the calls of one account.
+    #[must_use]
+    pub fn within(&self, share: &Share) -> Self {
+        Self { all: Arc::clone(&self.all), share: Some(share.clone()) }
     }
 
     /// Tells how many bytes are left.
     #[must_use]
     pub fn left(&self) -> usize {
-        self.0.available_permits()
+        self.all.available_permits()
     }
 
     /// Takes so many bytes.
     pub fn take(&self, bytes: usize) -> Result<Memory, Error> {
-        let count = u32::try_from(bytes).map_err(|_| Error::Full(FULL))?;
-        let permit = Arc::clone(&self.0).try_acquire_many_owned(count).map_err(|_| Error::Full(FULL))?;
-        Ok(Memory(permit))
+        let share = self.share.as_ref().map(|share| take(&share.0, bytes, SHARE_FULL)).transpose()?;
+        Ok(Memory { all: take(&self.all, bytes, FULL)?, share })
     }
 }
 
+/// What the calls of one account may hold together. Clones are the same share.
+#[derive(Clone)]
+pub struct Share(Arc<Semaphore>);
+
+impl Share {
+    /// Makes a share of so many bytes.
+    #[must_use]
+    pub fn new(bytes: usize) -> Self {
+        Self(semaphore(bytes))
+    }
+}
+
+fn semaphore(bytes: usize) -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS)))
+}
+
+fn take(from: &Arc<Semaphore>, bytes: usize, full: &'static str) -> Result<OwnedSemaphorePermit, Error> {
+    let count = u32::try_from(bytes).map_err(|_| Error::Full(full))?;
+    Arc::clone(from).try_acquire_many_owned(count).map_err(|_| Error::Full(full))
+}
+
 const FULL: &str = "the server has no memory for this call now, try again later";
+const SHARE_FULL: &str = "the calls of this account hold as much memory as one account may, wait for some of them";
 
 /// Bytes that were taken from a budget; they go back when it is dropped.
-pub struct Memory(OwnedSemaphorePermit);
+pub struct Memory {
+    all: OwnedSemaphorePermit,
+    share: Option<OwnedSemaphorePermit>,
+}
 
 impl Memory {
     /// Tells how many bytes it stands for.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.0.num_permits()
+        self.all.num_permits()
     }
 
     /// Adds what was taken from the same budget.
     pub fn merge(&mut self, other: Self) {
-        self.0.merge(other.0);
+        self.all.merge(other.all);
+        if let (Some(share), Some(others)) = (&mut self.share, other.share) {
+            share.merge(others);
+        }
     }
 }
 
@@ -127,6 +165,22 @@ mod tests {
         assert_eq!(budget.left(), 100);
         assert!(matches!(budget.take(usize::MAX), Err(Error::Full(_))), "more than can be counted");
         assert!(Budget::new(usize::MAX).take(1 << 30).is_ok());
+    }
+
+    #[test]
+    fn one_account_gets_no_more_than_its_share() {
+        let budget = Budget::new(100);
+        let (share, other) = (Share::new(60), Share::new(60));
+        let (ann, again, bob) = (budget.within(&share), budget.within(&share), budget.within(&other));
+        let mut first = ann.take(30).expect("there is room");
+        first.merge(again.take(30).expect("there is room"));
+        assert!(matches!(again.take(1), Err(Error::Full(SHARE_FULL))));
+        assert!(matches!(bob.take(41), Err(Error::Full(FULL))), "nor more than there is");
+        let second = bob.take(40).expect("others go on");
+        assert_eq!((budget.left(), ann.left()), (0, 0));
+        drop((first, second));
+        assert_eq!(budget.left(), 100);
+        assert!(bob.take(60).is_ok() && ann.take(60).is_ok(), "what was refused took nothing of the share");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use wire::Dismissal;
 
 use crate::backend::Seat;
 use crate::error::{Error, Result};
+use crate::memory::Share;
 
 const ID_BYTES: usize = 16;
 const SECRET_BYTES: usize = 32;
@@ -64,6 +65,8 @@ pub struct Session {
     pub who: Who,
     /// When it ends however much it is used; none for a server.
     pub ends: Option<Timestamp>,
+    /// What its calls may hold, together with those of the account's other sessions.
+    pub share: Share,
     id: [u8; ID_BYTES],
     secret: [u8; SECRET_BYTES],
     /// Milliseconds of the monotonic clock at which it began, and was used last.
@@ -78,10 +81,11 @@ pub struct Session {
 impl Session {
     /// Makes the session of a server that has shown its certificate. It ends with its connection.
     #[must_use]
-    pub fn of_server(name: Name, dismissal: Dismissal) -> Arc<Self> {
+    pub fn of_server(name: Name, dismissal: Dismissal, share: Share) -> Arc<Self> {
         Arc::new(Self {
             who: Who::Server(name),
             ends: None,
+            share,
             id: [0; ID_BYTES],
             secret: [0; SECRET_BYTES],
             begun_ms: 0,
@@ -106,6 +110,8 @@ impl Session {
 /// All sessions.
 pub struct Sessions {
     bounds: Bounds,
+    /// What the calls of one account may hold.
+    share_bytes: usize,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     open: Mutex<Table>,
@@ -134,6 +140,12 @@ impl Table {
         }
     }
 
+    /// Gives the share of an account that has a session.
+    fn share_of(&self, who: &Who) -> Option<Share> {
+        let id = self.accounts.get(who)?.first()?;
+        self.sessions.get(id).map(|session| session.share.clone())
+    }
+
     /// Gives the session of an account that was silent longest, when the account has so many or more.
     fn most_silent(&self, who: &Who, count: usize) -> Option<Arc<Session>> {
         let ids = self.accounts.get(who).filter(|ids| ids.len() >= count)?;
@@ -143,10 +155,16 @@ impl Table {
 }
 
 impl Sessions {
-    /// Makes an empty table.
+    /// Makes an empty table; the calls of one account may hold `share_bytes` of memory.
     #[must_use]
-    pub fn new(bounds: Bounds, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
-        Self { bounds, clock, random, open: Mutex::default() }
+    pub fn new(bounds: Bounds, share_bytes: usize, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
+        Self { bounds, share_bytes, clock, random, open: Mutex::default() }
+    }
+
+    /// Makes the share of somebody who has none yet.
+    #[must_use]
+    pub fn share(&self) -> Share {
+        Share::new(self.share_bytes)
     }
 
     /// Gives the bounds.
@@ -161,9 +179,13 @@ impl Sessions {
         self.random.fill(&mut id);
         self.random.fill(&mut secret);
         let now_ms = self.now_ms();
+        let who = Who::Person(login);
+        let mut open = self.lock();
+        let share = open.share_of(&who).unwrap_or_else(|| self.share());
         let session = Arc::new(Session {
-            who: Who::Person(login),
+            who,
             ends: Some(self.clock.now().after(self.bounds.age)),
+            share,
             id,
             secret,
             begun_ms: now_ms,
@@ -171,7 +193,6 @@ impl Sessions {
             dismissal: seat.dismissal().clone(),
             _seat: Some(seat),
         });
-        let mut open = self.lock();
         self.make_room(&mut open, &session.who, now_ms)?;
         open.insert(Arc::clone(&session));
         drop(open);
@@ -290,7 +311,8 @@ mod tests {
     fn world(per_account: usize, total: usize) -> World {
         let clock = Arc::new(SimClock::new());
         let bounds = Bounds { per_account, total, ..Bounds::default() };
-        let sessions = Sessions::new(bounds, Arc::clone(&clock) as Arc<dyn Clock>, Arc::new(SeededRandom::new(1)));
+        let random = Arc::new(SeededRandom::new(1));
+        let sessions = Sessions::new(bounds, 100, Arc::clone(&clock) as Arc<dyn Clock>, random);
         World { clock, sessions }
     }
 
@@ -321,6 +343,20 @@ mod tests {
         assert!(!world.stands("") && !world.stands(&token[1..]) && !world.stands(&"é".repeat(32)));
         world.sessions.end(&session);
         assert!(!world.stands(&token) && session.is_ended());
+    }
+
+    #[test]
+    fn the_sessions_of_an_account_have_one_share() {
+        let world = world(3, 9);
+        let budget = crate::memory::Budget::new(1_000);
+        let budgets = ["ann", "ann", "bob"].map(|who| {
+            let token = world.log_in(who).expect("there is room");
+            budget.within(&world.sessions.find(&token).expect("it is there").share)
+        });
+        let held = budgets[0].take(60).expect("there is room");
+        assert!(budgets[1].take(41).is_err() && budgets[2].take(100).is_ok());
+        drop(held);
+        assert!(budgets[1].take(100).is_ok());
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use notes::item::{blobs_of, keep_used};
-use notes::{Item, ItemFlags, Reading, Value, level};
+use notes::{Item, ItemFlags, NoteClass, NoteFlags, Reading, Value, level};
 use proto::v1;
 use store::blob::BlobId;
 
-use super::{Desk, edit, find};
+use super::{Desk, edit, find, header_of};
+use crate::convert;
 use crate::error::{Error, Result};
-use crate::limits::{CHUNK_BYTES, LOGIN_BYTES_MAX};
+use crate::limits::{CHUNK_BYTES, EDITED_NOTE_BYTES_MAX, LOGIN_BYTES_MAX};
 use crate::service::Done;
 
 /// Pieces that one step of a stream brings.
@@ -149,12 +150,29 @@ pub(crate) fn check(header: &v1::attach_file_request::Header, bytes_max: u64) ->
     Ok(())
 }
 
-/// Refuses before content comes what would be refused behind it: no note, no right.
+/// Refuses before content comes most of what would be refused behind it: no note, one of another class or too large, somebody else's, another version than the
+/// caller has read. All of it is looked at again with the content, and so is the quota: what is left of that depends on the file that goes.
 pub(crate) fn prepare(desk: &Desk, header: v1::attach_file_request::Header) -> Result<Done<()>> {
     let access = desk.access_to_change::<level::Author>(header.database)?;
     let reader = access.lower::<level::Reader>();
     let reading = reader.read()?;
-    find(&reading, header.note)?;
+    let name = convert::note_name(header.note)?;
+    let found = header_of(&reading, name)?.filter(|found| !found.is_stub());
+    let found = found.ok_or_else(|| notes::Error::not_found("the note"))?;
+    if found.class == NoteClass::ACL || found.class == NoteClass::VIEW {
+        return Err(Error::invalid("access lists, views and folders are changed through their own calls"));
+    }
+    if found.size > EDITED_NOTE_BYTES_MAX {
+        return Err(Error::Limit { what: "bytes of a note that is changed", max: EDITED_NOTE_BYTES_MAX });
+    }
+    let grant = reading.grant();
+    let is_public = found.flags.has(NoteFlags::PUBLIC) && grant.may_write_public();
+    let items = reading.summary(found.note)?.map(|summary| summary.items).unwrap_or_default();
+    if !is_public && !grant.may_edit(&items) {
+        let (database, who) = (access.database().path(), grant.who().to_owned());
+        return Err(notes::Error::NotAuthor { database, who, note: found.note }.into());
+    }
+    edit::check_expected(header.expected_sequence, found.sequence, found.unid)?;
     Ok(Done::at_once(()))
 }
 

@@ -24,7 +24,7 @@ use crate::cmd::Desk;
 use crate::error::{Error, Result};
 use crate::gate::Caller;
 use crate::incoming::Incoming;
-use crate::limits::{MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX};
+use crate::limits::{ACCOUNT_MEMORY_BYTES_MAX, MEMORY_BYTES_MAX, MESSAGE_BYTES_MAX};
 use crate::memory::Budget;
 use crate::session::{Bounds, Sessions};
 
@@ -91,7 +91,10 @@ impl Service {
     /// Makes it.
     #[must_use]
     pub fn new(ground: Ground, options: Options) -> Arc<Self> {
-        let sessions = Sessions::new(options.sessions.clone(), Arc::clone(&ground.clock), Arc::clone(&ground.random));
+        let largest = usize::try_from(ground.depositor.message_bytes_max()).unwrap_or(usize::MAX);
+        let share_bytes = ACCOUNT_MEMORY_BYTES_MAX.max(largest.saturating_add(2 * MESSAGE_BYTES_MAX));
+        let (clock, random) = (Arc::clone(&ground.clock), Arc::clone(&ground.random));
+        let sessions = Sessions::new(options.sessions.clone(), share_bytes, clock, random);
         let shutdown = ground.shutdown.clone();
         Arc::new(Self {
             ground: Arc::new(ground),

@@ -12,6 +12,7 @@ use crate::cmd::deposit;
 use crate::cmd::search::Search;
 use crate::error::{Error, Result};
 use crate::limits::CHUNK_BYTES;
+use crate::memory::Gathered;
 
 type Outcome<R> = std::result::Result<Response<R>, Status>;
 
@@ -82,21 +83,19 @@ pub(super) async fn attach_file(
     let checked = header.clone();
     service.work(&caller, move |desk| attachment::prepare(desk, checked)).await?;
     let length = usize::try_from(header.length_bytes).map_err(|_| Error::Unavailable)?;
-    // The store takes content as a whole; the budget says how much of it may wait for the disk.
-    let room = service.budget.take(length)?;
-    let mut content = Vec::new();
+    // The store takes content as a whole; the budget says how much of it may wait for the rest and for the disk.
+    let mut content = Gathered::new(&caller.budget(&service.budget))?;
     while let Some(message) = messages.message().await? {
         let Some(Part::Content(piece)) = message.part else {
             return Err(Error::invalid("the other messages have content").into());
         };
         append(&mut content, &piece, length)?;
     }
-    if content.len() != length {
-        return Err(Error::invalid(format!("{} bytes came, {length} were announced", content.len())).into());
-    }
+    let (content, memory) = content.into_parts();
+    check_announced(content.len(), length)?;
     let saved = service
         .work(&caller, move |desk| {
-            let _room = room;
+            let _memory = memory;
             attachment::attach(desk, header, &content)
         })
         .await?;
@@ -104,14 +103,20 @@ pub(super) async fn attach_file(
 }
 
 /// Appends a piece of content that streams in.
-pub(super) fn append(content: &mut Vec<u8>, piece: &[u8], length_max: usize) -> Result<()> {
+fn append(content: &mut Gathered, piece: &[u8], length_max: usize) -> Result<()> {
     if piece.len() > CHUNK_BYTES {
         return Err(Error::Limit { what: "bytes of a piece", max: CHUNK_BYTES as u64 });
     }
-    if content.len().saturating_add(piece.len()) > length_max {
+    if content.bytes().len().saturating_add(piece.len()) > length_max {
         return Err(Error::invalid("more bytes came than were announced"));
     }
-    content.extend_from_slice(piece);
+    content.append(piece, length_max)
+}
+
+fn check_announced(length: usize, announced: usize) -> Result<()> {
+    if length != announced {
+        return Err(Error::invalid(format!("{length} bytes came, {announced} were announced")));
+    }
     Ok(())
 }
 
@@ -127,19 +132,20 @@ pub(super) async fn deposit_mail(
     };
     let depositor = &service.ground.depositor;
     deposit::check(&envelope, depositor.recipients_max(), depositor.message_bytes_max())?;
-    let bytes_max = usize::try_from(depositor.message_bytes_max()).unwrap_or(usize::MAX);
-    let mut rooms = Vec::new();
-    let mut content = Vec::new();
+    let announced = usize::try_from(envelope.length_bytes).ok().filter(|length| *length > 0);
+    let bytes_max = announced.unwrap_or(usize::try_from(depositor.message_bytes_max()).unwrap_or(usize::MAX));
+    let mut content = Gathered::new(&caller.budget(&service.budget))?;
     while let Some(message) = messages.message().await? {
         let Some(Part::Content(piece)) = message.part else {
             return Err(Error::invalid("the other messages have content").into());
         };
-        rooms.push(service.budget.take(piece.len())?);
         append(&mut content, &piece, bytes_max)?;
     }
+    let (content, memory) = content.into_parts();
+    check_announced(content.len(), announced.unwrap_or(content.len()))?;
     let deposited = service
         .work(&caller, move |desk| {
-            let _rooms = rooms;
+            let _memory = memory;
             deposit::deposit(desk, envelope, content)
         })
         .await?;

@@ -13,6 +13,7 @@ mod native;
 mod native_bounds;
 mod native_conflicts;
 mod native_matrix;
+mod native_memory;
 mod native_notes;
 mod native_servers;
 mod native_views;

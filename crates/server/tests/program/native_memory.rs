@@ -1,0 +1,141 @@
+//! What peers of the native protocol can make the server hold: messages of strangers, messages that grow when they are decoded, uploads that stand still,
+//! and requests that break off.
+
+use client::{Client, Code, v1};
+
+use crate::native::{PASSWORD, database, note, reason_of, text, with_client};
+use crate::native_notes::{PLAN, plan};
+use crate::{Place, collect};
+
+/// Pieces of 256 KiB that do not fit into what a client may send ahead: when the last is taken, the server has read the first.
+const PIECES: usize = 8;
+
+fn limit() -> (Code, String) {
+    (Code::ResourceExhausted, "limit".to_owned())
+}
+
+#[test]
+fn strangers_are_held_to_small_messages_however_they_are_packed() {
+    let place = Place::with_people(&["ann@acme.test"]);
+    let server = place.serve();
+    let options = place.options(&server);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        for compression in [false, true] {
+            let stranger = client::Options { compression, ..options.clone() };
+            let stranger = Client::connect(&stranger).await.expect("the server is there");
+            for (length, expected) in [(3_000, (Code::Unauthenticated, "login".to_owned())), (9_000, limit())] {
+                let request = v1::LoginRequest { login: "ann".to_owned(), password: "x".repeat(length) };
+                let refused = reason_of(stranger.sessions().login(request).await);
+                assert_eq!(refused, expected, "a password of {length} bytes, packed: {compression}");
+            }
+            let response = vec![b'x'; 9_000];
+            let first = v1::AuthenticateRequest { mechanism: "SCRAM-SHA-256".to_owned(), response };
+            let replies = stranger.sessions().authenticate(client::saying([first])).await.expect("it begins");
+            assert_eq!(reason_of(replies.into_inner().message().await), limit(), "packed: {compression}");
+        }
+    });
+    server.stop();
+}
+
+#[test]
+fn what_grows_when_it_is_decoded_is_refused() {
+    let (place, server) = plan(&[("ann", "editor")]);
+    with_client(&place, &server, "ann", |client| async move {
+        let create = |items| v1::CreateNoteRequest { database: database(PLAN), items, ..Default::default() };
+        let empty = create(vec![v1::Item::default(); 2_000_000]);
+        assert_eq!(reason_of(client.notes().create_note(empty).await), limit());
+        let many = (0..9_000).map(|number| text(&format!("Item{number}"), "x")).collect();
+        client.notes().create_note(create(many)).await.expect("a note may have as many items");
+    });
+    server.stop();
+}
+
+fn header(number: u32, length_bytes: u64) -> v1::AttachFileRequest {
+    let header = v1::attach_file_request::Header {
+        database: database(PLAN),
+        note: note(number),
+        file_name: "large.bin".to_owned(),
+        length_bytes,
+        ..Default::default()
+    };
+    v1::AttachFileRequest { part: Some(v1::attach_file_request::Part::Header(header)) }
+}
+
+#[test]
+fn uploads_that_stand_still_keep_nobody_out() {
+    let (place, server) = plan(&[("ann", "editor"), ("bob", "author")]);
+    let options = place.options(&server);
+    with_client(&place, &server, "ann", |ann| async move {
+        let create = || v1::CreateNoteRequest { database: database(PLAN), ..Default::default() };
+        let made = ann.notes().create_note(create()).await.expect("an editor may").into_inner().note_id;
+        let mut uploads = Vec::new();
+        for _ in 0..8 {
+            let (pieces, said) = client::outgoing(1);
+            let mut notes = ann.notes();
+            let call = tokio::spawn(async move { notes.attach_file(said).await });
+            assert!(pieces.send(header(made, 64 << 20)).await);
+            for _ in 0..PIECES {
+                let part = v1::attach_file_request::Part::Content(vec![7; 256 << 10]);
+                assert!(pieces.send(v1::AttachFileRequest { part: Some(part) }).await, "it is taken");
+            }
+            uploads.push((pieces, call));
+        }
+        let bob = Client::connect(&options).await.expect("the server is there");
+        bob.login("bob", PASSWORD).await.expect("there is memory for others");
+        bob.notes().create_note(create()).await.expect("there is memory for others");
+        for (_, call) in &uploads {
+            call.abort();
+        }
+        // Somebody else's note is refused before any content has come.
+        let (pieces, said) = client::outgoing(1);
+        assert!(pieces.send(header(made, 64 << 20)).await);
+        let refused = reason_of(bob.notes().attach_file(said).await);
+        assert_eq!(refused, (Code::PermissionDenied, "author".to_owned()));
+    });
+    server.stop();
+}
+
+#[test]
+fn mail_that_breaks_off_is_not_sent() {
+    use v1::deposit_mail_request::{Envelope, Part};
+    let place = Place::with_people(&["ann@acme.test"]);
+    let server = place.serve();
+    let say = |part| v1::DepositMailRequest { part: Some(part) };
+    let envelope = move |length_bytes| {
+        let recipients = vec!["ann@acme.test".to_owned()];
+        say(Part::Envelope(Envelope { recipients, length_bytes, ..Envelope::default() }))
+    };
+    with_client(&place, &server, "ann", |client| async move {
+        let poll = |state, wait_ms| v1::PollNewMailRequest { state, wait_ms };
+        let mut told = client.changes().poll_new_mail(poll(Vec::new(), 0)).await.expect("it is hers").into_inner();
+        let (pieces, said) = client::outgoing(1);
+        let mut mail = client.mail();
+        let call = tokio::spawn(async move { mail.deposit_mail(said).await });
+        assert!(pieces.send(envelope(0)).await);
+        assert!(pieces.send(say(Part::Content(b"Subject: half\r\n\r\n".to_vec()))).await);
+        for _ in 0..PIECES {
+            let lines = b"half a message\r\n".repeat(16 << 10);
+            assert!(pieces.send(say(Part::Content(lines))).await, "it is taken");
+        }
+        call.abort();
+        assert!(call.await.expect_err("it was cut off").is_cancelled());
+        let content = b"Subject: whole\r\n\r\nx\r\n".to_vec();
+        let announced = content.len() as u64;
+        let short = [envelope(announced + 1), say(Part::Content(content.clone()))];
+        let refused = reason_of(client.mail().deposit_mail(client::saying(short)).await);
+        assert_eq!(refused, (Code::InvalidArgument, "invalid".to_owned()), "less came than was announced");
+        let whole = [envelope(announced), say(Part::Content(content))];
+        client.mail().deposit_mail(client::saying(whole)).await.expect("it is whole");
+        loop {
+            let next = poll(told.state.clone(), 10_000);
+            told = client.changes().poll_new_mail(next).await.expect("it is hers").into_inner();
+            if told.new_mail {
+                break;
+            }
+        }
+    });
+    let letters = collect(&server, "ann");
+    assert!(letters.len() == 1 && letters[0].contains("Subject: whole"), "{} letters", letters.len());
+    server.stop();
+}
