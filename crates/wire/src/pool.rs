@@ -1,13 +1,14 @@
 //! The pool of worker threads on which all blocking work runs.
 //!
 //! A fixed number of threads takes jobs from one bounded queue, first come first served. [`Pool::run`] is for tasks:
-//! it waits, without blocking, for a place in the queue and then for the outcome. [`Pool::spawn`] is for code that
-//! does not wait; a full queue is an error there.
+//! it waits, without blocking, for a place in the queue and then for the outcome; [`Pool::run_awaited`] is the same for work that is not worth
+//! doing when its task is gone. [`Pool::spawn`] is for code that does not wait; a full queue is an error there.
 //!
 //! Invariants:
 //! - at most `queue_max` jobs wait; a place is given back when a worker takes the job;
 //! - a panic in a job becomes [`PoolError::Panicked`] for its caller, and the worker goes on;
-//! - a job that was queued runs, even if the task that waits for it is dropped, unless the pool closes before.
+//! - a job that was queued runs, even if the task that waits for it is dropped, unless the pool closes before; only one of
+//!   [`Pool::run_awaited`] is thrown away then, if no worker has begun with it. What has begun is always ended.
 //!
 //! The queue is a mutex and a condition variable. Workers are woken only when one of them sleeps, so that a busy pool
 //! makes no system call for a job; spinning was left out on purpose, processor time is what we are measured by.
@@ -74,6 +75,8 @@ pub struct PoolReport {
     pub completed: u64,
     /// Jobs that panicked.
     pub panicked: u64,
+    /// Jobs that were thrown away because nobody waited for them any more; they are not among those that ended.
+    pub skipped: u64,
     /// Time that ended jobs waited in the queue, all together.
     pub waited: Duration,
     /// Longest time that a job waited.
@@ -123,6 +126,14 @@ struct Job {
 enum Outcome {
     Ended,
     Panicked,
+    Skipped,
+}
+
+/// What becomes of a queued job whose caller is gone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Orphan {
+    Runs,
+    IsSkipped,
 }
 
 impl Pool {
@@ -153,10 +164,33 @@ impl Pool {
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
+        self.queue(job, Orphan::Runs).await
+    }
+
+    /// Runs a job on a worker and gives its outcome, for as long as somebody waits for it.
+    ///
+    /// The same as [`Pool::run`], but when the returned future is dropped before a worker has begun with the job, the worker throws the job away when its turn
+    /// comes. So nobody can keep the workers busy with what they have given up.
+    pub async fn run_awaited<T, F>(&self, job: F) -> Result<T, PoolError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
+        self.queue(job, Orphan::IsSkipped).await
+    }
+
+    async fn queue<T, F>(&self, job: F, orphan: Orphan) -> Result<T, PoolError>
+    where
+        T: Send + 'static,
+        F: FnOnce() -> T + Send + 'static,
+    {
         let shared = &self.owner.shared;
         let place = shared.places.acquire().await.map_err(|_| PoolError::Closed)?;
         let (sender, receiver) = oneshot::channel();
         let queued = shared.push(Box::new(move || {
+            if orphan == Orphan::IsSkipped && sender.is_closed() {
+                return Outcome::Skipped;
+            }
             let result = catch_unwind(AssertUnwindSafe(job)).map_err(|panic| PoolError::Panicked(panic_text(&*panic)));
             let outcome = if result.is_ok() { Outcome::Ended } else { Outcome::Panicked };
             let _ = sender.send(result);
@@ -276,6 +310,10 @@ impl Shared {
 impl PoolReport {
     fn ended(&mut self, outcome: Outcome, waited: Duration, ran: Duration) {
         self.busy = self.busy.saturating_sub(1);
+        if outcome == Outcome::Skipped {
+            self.skipped = self.skipped.saturating_add(1);
+            return;
+        }
         self.completed = self.completed.saturating_add(1);
         self.panicked = self.panicked.saturating_add(u64::from(outcome == Outcome::Panicked));
         self.waited = self.waited.saturating_add(waited);

@@ -111,14 +111,14 @@ impl Service {
         &self.sessions
     }
 
-    /// Runs blocking work for a caller on a worker, and waits until what it tells is durable.
+    /// Runs blocking work for a caller on a worker, and waits until what it tells is durable. Work of a caller that is gone before its turn comes is not done.
     pub(crate) async fn work<R, F>(&self, caller: &Caller, work: F) -> Result<R>
     where
         R: Send + 'static,
         F: FnOnce(&Desk) -> Result<Done<R>> + Send + 'static,
     {
         let desk = Desk::new(Arc::clone(&self.ground), Arc::clone(&self.sessions), caller.clone());
-        let ran = self.ground.pool.run(move || work(&desk)).await;
+        let ran = self.ground.pool.run_awaited(move || work(&desk)).await;
         let done = ran.map_err(|error| {
             tracing::error!(target: "rpc", %error, "a call was not run to its end");
             Error::Unavailable

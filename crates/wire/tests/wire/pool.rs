@@ -72,6 +72,32 @@ async fn a_full_queue_refuses_spawn_and_delays_run() {
 }
 
 #[tokio::test]
+async fn what_nobody_waits_for_is_skipped_where_that_was_asked_for() {
+    let pool = pool(1, 8);
+    let ran = Arc::new(AtomicUsize::new(0));
+    let release = hold_worker(&pool);
+    for depth in 1..=6 {
+        let (pool_of, ran) = (pool.clone(), Arc::clone(&ran));
+        let count = move || ran.fetch_add(1, Ordering::Relaxed);
+        let caller = if depth <= 5 {
+            tokio::spawn(async move { pool_of.run_awaited(count).await })
+        } else {
+            tokio::spawn(async move { pool_of.run(count).await })
+        };
+        while pool.report().depth < depth {
+            tokio::task::yield_now().await;
+        }
+        caller.abort();
+        assert!(caller.await.expect_err("it was given up").is_cancelled());
+    }
+    drop(release);
+    assert_eq!(pool.run_awaited(|| 7).await, Ok(7));
+    pool.close();
+    let report = pool.report();
+    assert_eq!((ran.load(Ordering::Relaxed), report.skipped, report.completed), (1, 5, 3), "{report:?}");
+}
+
+#[tokio::test]
 async fn closing_runs_what_is_queued_and_refuses_the_rest() {
     let pool = pool(1, 8);
     let ran = Arc::new(AtomicUsize::new(0));
