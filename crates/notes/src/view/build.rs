@@ -5,7 +5,7 @@
 //! the place of the old one in one batch. Until then the old one serves; a crash leaves it as it was, and what was built is removed by the next who builds.
 //!
 //! A response needs the rows of its parent: those of all documents that have responses are kept in memory. Where a response was made before its parent, it waits until
-//! the others are placed.
+//! the others are placed, and then follows its parent; each is looked at once more, however long the threads are.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -23,10 +23,11 @@ use crate::error::{Error, Result};
 use crate::evaluate::subject;
 use crate::keys::{self, Part};
 use crate::limits::{VIEW_BUILD_REPORT_NOTES, VIEW_REFRESH_CHANGES};
-use crate::note::{Header, NoteClass};
+use crate::note::Header;
 use crate::reading;
 use crate::view::category::Tally;
-use crate::view::index::{Back, Index, Placed, RowWeigh, encode_state};
+use crate::view::cycle::Cycles;
+use crate::view::index::{Above, Back, Index, Placed, RowWeigh, encode_state, is_document};
 use crate::view::question::Question;
 use crate::view::record::{self, IndexRecord};
 use crate::view::row::{CATEGORY_ROW, Keys, Row, mark};
@@ -200,8 +201,16 @@ struct Survey<'s> {
     parents: HashSet<Unid>,
     placed: HashMap<Unid, Back>,
     /// Responses whose parents were not placed yet.
-    waiting: Vec<(NoteId, Unid)>,
+    waiting: Vec<Late>,
     built: Built,
+}
+
+/// A response that waits for its parent.
+#[derive(Clone, Copy)]
+struct Late {
+    note: NoteId,
+    unid: Unid,
+    parent: Unid,
 }
 
 impl<'s> Survey<'s> {
@@ -239,7 +248,7 @@ impl<'s> Survey<'s> {
             if part == Part::Header as u8 {
                 let read = Header::decode(note, value);
                 let read = read.map_err(|_| reading::damaged_note(self.database, note, "header"))?;
-                header = Some(read).filter(|header| !header.is_stub() && header.class == NoteClass::DOCUMENT);
+                header = Some(read).filter(is_document);
                 continue;
             }
             let Some(header) = header.take().filter(|header| header.note == note) else { continue };
@@ -256,17 +265,17 @@ impl<'s> Survey<'s> {
 
     /// Places a document, or lets it wait for its parent.
     fn document(&mut self, header: &Header, summary: &[u8]) -> Result<()> {
-        let parent = match header.parent.filter(|parent| self.parents.contains(parent)) {
+        let above = match header.parent.filter(|parent| self.parents.contains(parent)) {
             Some(parent) => match self.placed.get(&parent) {
-                Some(back) => Some(back),
+                Some(back) => Above::Document(back),
                 None => {
-                    self.waiting.push((header.note, parent));
+                    self.waiting.push(Late { note: header.note, unid: header.unid, parent });
                     return Ok(());
                 }
             },
-            None => None,
+            None => Above::Nothing,
         };
-        let placed = self.index.place(self.question, &subject(header, summary, self.database)?, parent);
+        let placed = self.index.place(self.question, &subject(header, summary, self.database)?, above);
         self.keep(header, placed)
     }
 
@@ -277,7 +286,7 @@ impl<'s> Survey<'s> {
                 self.built.rows += 1;
             }
         }
-        if placed.is_in() {
+        if placed.says_something() {
             self.backs.push(&header.note.to_key(), &placed.encode_back())?;
         }
         if self.parents.contains(&header.unid) {
@@ -286,32 +295,43 @@ impl<'s> Survey<'s> {
         Ok(())
     }
 
-    /// Places the responses that were made before their parents, or whose parents are no documents.
+    /// Places the responses that were made before their parents, or whose parents are no documents: each behind its parent, if that waits, too. Members of cycles
+    /// wait for nobody.
     fn late_responses(&mut self) -> Result<()> {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        loop {
-            let count = waiting.len();
-            for (note, parent) in std::mem::take(&mut waiting) {
-                if self.placed.contains_key(&parent) { self.one(note)? } else { waiting.push((note, parent)) }
-            }
-            if waiting.len() == count {
-                break;
+        let waiting = std::mem::take(&mut self.waiting);
+        let parents: HashMap<Unid, Unid> = waiting.iter().map(|late| (late.unid, late.parent)).collect();
+        let mut cycles = Cycles::default();
+        let mut ready = Vec::new();
+        let mut behind: HashMap<Unid, Vec<Late>> = HashMap::new();
+        for late in waiting {
+            if cycles.has(late.unid, late.parent, &mut |unid| Ok(parents.get(&unid).copied()))?
+                || !parents.contains_key(&late.parent)
+            {
+                ready.push(late);
+            } else {
+                behind.entry(late.parent).or_default().push(late);
             }
         }
-        // The parents of what is left are not there, or they answer each other.
-        for (_, parent) in &waiting {
-            self.placed.entry(*parent).or_insert_with(|| Back::nowhere(self.index.orders()));
+        while let Some(late) = ready.pop() {
+            self.late(late, cycles.known(late.unid) == Some(true))?;
+            ready.extend(behind.remove(&late.unid).unwrap_or_default());
         }
-        waiting.into_iter().try_for_each(|(note, _)| self.one(note))
+        assert!(behind.is_empty(), "what is no member of a cycle stands beneath one, or beneath what was placed");
+        Ok(())
     }
 
-    fn one(&mut self, note: NoteId) -> Result<()> {
-        let header = reading::load_header(self.reader, self.database, note)?;
-        let summary = reading::load_summary_bytes(self.reader, self.database, note)?;
-        match header.zip(summary) {
-            Some((header, summary)) => self.document(&header, &summary),
-            None => Ok(()),
-        }
+    /// Places a response whose parent was placed, if it is there.
+    fn late(&mut self, late: Late, is_in_cycle: bool) -> Result<()> {
+        let header = reading::load_header(self.reader, self.database, late.note)?;
+        let summary = reading::load_summary_bytes(self.reader, self.database, late.note)?;
+        let Some((header, summary)) = header.zip(summary) else { return Ok(()) };
+        let above = match self.placed.get(&late.parent) {
+            _ if is_in_cycle => Above::Itself,
+            Some(back) => Above::Document(back),
+            None => Above::Nothing,
+        };
+        let placed = self.index.place(self.question, &subject(&header, &summary, self.database)?, above);
+        self.keep(&header, placed)
     }
 
     /// Writes everything; up to `applied` documents are in it.

@@ -33,6 +33,7 @@ use crate::limits::{RESPONSE_LEVELS_MAX, VIEW_ENTRIES_PER_NOTE_MAX};
 use crate::note::{Header, NoteClass, NoteFlags};
 use crate::reading;
 use crate::recent::{Before, RecentChange};
+use crate::view::cycle::Cycles;
 use crate::view::design::{Column, Total, ViewDesign};
 use crate::view::entry;
 use crate::view::hidden::cache::{HiddenCache, Step};
@@ -238,6 +239,17 @@ impl Index {
     }
 }
 
+/// Tells whether a note is a document that was not deleted.
+pub(crate) fn is_document(header: &Header) -> bool {
+    !header.is_stub() && header.class == NoteClass::DOCUMENT
+}
+
+/// Tells whether anything answers a document.
+fn has_responses(reader: &dyn Read, database: DbNumber, unid: Unid) -> Result<bool> {
+    let mut cursor = reader.scan(Table::Children, &keys::children_of(database, unid), Direction::Forward)?;
+    Ok(cursor.next()?.is_some())
+}
+
 /// Gives about `limit` changes after a modseq, in their order: from memory, where they are recent.
 fn changes_since(database: &Database, since: Modseq, limit: usize) -> Result<Vec<RecentChange>> {
     if let Some(recent) = database.recent_changes(since, limit) {
@@ -257,6 +269,11 @@ const KNOWN_ROWS_CHECKED: u32 = 16;
 /// The version of the records in `viewback` and of the state.
 const VERSION: u8 = 1;
 
+/// Flags of the records in `viewback`.
+const SELECTED: u8 = 1;
+const HAS_READERS: u8 = 2;
+const CYCLE: u8 = 4;
+
 /// Where a note stands in the view.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub(crate) struct Back {
@@ -264,6 +281,8 @@ pub(crate) struct Back {
     selected: bool,
     /// It has Readers items.
     restricted: bool,
+    /// It answers itself or one of its own responses; then this is its UNID.
+    cycle: Option<Unid>,
     /// For each order, the keys of its rows.
     pub(crate) keys: Vec<Vec<Vec<u8>>>,
 }
@@ -271,15 +290,21 @@ pub(crate) struct Back {
 impl Back {
     /// Says that a note has no rows.
     pub(crate) fn nowhere(orders: usize) -> Self {
-        Self { selected: false, restricted: false, keys: vec![Vec::new(); orders] }
+        Self { selected: false, restricted: false, cycle: None, keys: vec![Vec::new(); orders] }
     }
 
     pub(crate) fn is_in(&self) -> bool {
         self.keys.iter().any(|keys| !keys.is_empty())
     }
 
+    /// Tells whether something is to be kept of it.
+    fn says_something(&self) -> bool {
+        self.is_in() || self.cycle.is_some()
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
-        encode_back((self.selected, self.restricted), self.keys.iter().map(|keys| keys.iter().map(Vec::as_slice)))
+        let head = BackHead { selected: self.selected, restricted: self.restricted, cycle: self.cycle };
+        head.encode(self.keys.iter().map(|keys| keys.iter().map(Vec::as_slice)))
     }
 
     pub(crate) fn decode(bytes: &[u8], orders: usize) -> std::result::Result<Self, Truncated> {
@@ -288,6 +313,7 @@ impl Back {
             return Err(Truncated);
         }
         let flags = input.u8()?;
+        let cycle = if flags & CYCLE == 0 { None } else { Some(Unid(input.array()?)) };
         if input.count()? != orders {
             return Err(Truncated);
         }
@@ -296,23 +322,37 @@ impl Back {
             let count = Some(input.count()?).filter(|count| *count <= VIEW_ENTRIES_PER_NOTE_MAX).ok_or(Truncated)?;
             keys.push((0..count).map(|_| input.bytes().map(<[u8]>::to_vec)).collect::<std::result::Result<_, _>>()?);
         }
-        Ok(Self { selected: flags & 1 != 0, restricted: flags & 2 != 0, keys })
+        Ok(Self { selected: flags & SELECTED != 0, restricted: flags & HAS_READERS != 0, cycle, keys })
     }
 }
 
-fn encode_back<'k, K>((selected, restricted): (bool, bool), orders: impl ExactSizeIterator<Item = K>) -> Vec<u8>
-where
-    K: ExactSizeIterator<Item = &'k [u8]>,
-{
-    let mut out = Encoder::with_capacity(128);
-    out.u8(VERSION).u8(u8::from(selected) | u8::from(restricted) << 1).varint(orders.len() as u64);
-    for keys in orders {
-        out.varint(keys.len() as u64);
-        for key in keys {
-            out.bytes(key);
+/// What is kept of a note beside the keys of its rows.
+struct BackHead {
+    selected: bool,
+    restricted: bool,
+    cycle: Option<Unid>,
+}
+
+impl BackHead {
+    fn encode<'k, K>(&self, orders: impl ExactSizeIterator<Item = K>) -> Vec<u8>
+    where
+        K: ExactSizeIterator<Item = &'k [u8]>,
+    {
+        let mut out = Encoder::with_capacity(128);
+        let flags = [(self.selected, SELECTED), (self.restricted, HAS_READERS), (self.cycle.is_some(), CYCLE)];
+        out.u8(VERSION).u8(flags.iter().filter_map(|(is_set, flag)| is_set.then_some(flag)).sum());
+        if let Some(unid) = self.cycle {
+            out.raw(&unid.0);
         }
+        out.varint(orders.len() as u64);
+        for keys in orders {
+            out.varint(keys.len() as u64);
+            for key in keys {
+                out.bytes(key);
+            }
+        }
+        out.finish()
     }
-    out.finish()
 }
 
 /// A batch of changes to the index.
@@ -324,6 +364,8 @@ struct Update<'u> {
     orders: Vec<OrderUpdate<'u>>,
     /// Where the notes stand that were looked at, and whether that changed.
     backs: HashMap<NoteId, (Back, bool)>,
+    /// Which documents answer their own responses.
+    cycles: Cycles,
     /// What was applied before.
     applied: Modseq,
     /// The rows that are there are those of the documents as of `applied`, and can be found from these.
@@ -336,7 +378,8 @@ impl<'u> Update<'u> {
         let open = |collation| OrderUpdate::open(index, collation, store, is_watched);
         let orders = (0..index.collations.len()).map(open).collect::<Result<Vec<_>>>()?;
         let applied = index.applied(orders[0].rows.state())?;
-        Ok(Self { index, database, store, question, orders, backs: HashMap::new(), applied, knows_rows: false })
+        let (backs, cycles) = (HashMap::new(), Cycles::default());
+        Ok(Self { index, database, store, question, orders, backs, cycles, applied, knows_rows: false })
     }
 
     /// Finds up to `limit` notes that have rows and are gone: their stubs were purged before the index had followed.
@@ -370,7 +413,7 @@ impl<'u> Update<'u> {
     fn apply_known(&mut self, note: NoteId, before: &Before) -> Result<()> {
         let had = match before {
             Before::New => self.index.nowhere(),
-            Before::Version(version) => self.index.place(self.question, &version.subject(), None),
+            Before::Version(version) => self.index.place(self.question, &version.subject(), Above::Nothing),
         };
         let back = had.back();
         if note.0.is_multiple_of(KNOWN_ROWS_CHECKED) {
@@ -424,8 +467,11 @@ impl<'u> Update<'u> {
         Ok(())
     }
 
-    /// Finds the UNID of a note whose stub was purged before the index had followed: its rows still tell it.
+    /// Finds the UNID of a note whose stub was purged before the index had followed: what is kept of it still tells it.
     fn unid_in_rows(&mut self, back: &Back) -> Result<Option<Unid>> {
+        if back.cycle.is_some() {
+            return Ok(back.cycle);
+        }
         let Some((order, key)) = back.keys.iter().enumerate().find_map(|(order, keys)| Some((order, keys.first()?)))
         else {
             return Ok(None);
@@ -447,7 +493,7 @@ impl<'u> Update<'u> {
 
     /// Finds where a note belongs.
     fn placed(&mut self, header: Option<&Header>) -> Result<Placed> {
-        match header.filter(|header| !header.is_stub() && header.class == NoteClass::DOCUMENT) {
+        match header.filter(|header| is_document(header)) {
             Some(header) => self.ask(header),
             None => Ok(self.index.nowhere()),
         }
@@ -458,11 +504,34 @@ impl<'u> Update<'u> {
         let Some(bytes) = reading::load_summary_bytes(self.store, self.database, header.note)? else {
             return Ok(self.index.nowhere());
         };
-        let parent = match header.parent.filter(|_| self.index.follows_parents(self.question)) {
-            Some(unid) => self.parent(unid)?,
-            None => None,
+        let subject = subject(header, &bytes, self.database)?;
+        let parent = header.parent.filter(|_| self.index.follows_parents(self.question));
+        let placed = match parent {
+            None => self.index.place(self.question, &subject, Above::Nothing),
+            Some(parent) if self.is_in_cycle(header.unid, parent)? => {
+                self.index.place(self.question, &subject, Above::Itself)
+            }
+            Some(parent) => {
+                let back = self.parent(parent)?;
+                self.index.place(self.question, &subject, back.as_ref().map_or(Above::Nothing, Above::Document))
+            }
         };
-        Ok(self.index.place(self.question, &subject(header, &bytes, self.database)?, parent.as_ref()))
+        Ok(placed)
+    }
+
+    /// Tells whether a document that answers `parent` is a member of a cycle.
+    fn is_in_cycle(&mut self, unid: Unid, parent: Unid) -> Result<bool> {
+        let (store, database) = (self.store, self.database);
+        // Most responses answer what was just looked at, or are answered by nobody: then their way up need not be walked.
+        let is_new = self.cycles.known(unid).is_none() && self.cycles.known(parent).is_none();
+        if is_new && !has_responses(store, self.index.database, unid)? {
+            return Ok(false);
+        }
+        self.cycles.has(unid, parent, &mut |above| {
+            let Some(note) = reading::find(store, database.number(), above)? else { return Ok(None) };
+            let header = reading::load_header(store, database, note)?.filter(is_document);
+            Ok(header.and_then(|header| header.parent))
+        })
     }
 
     fn parent(&mut self, unid: Unid) -> Result<Option<Back>> {
@@ -489,7 +558,7 @@ impl<'u> Update<'u> {
         assert!(applied >= self.applied, "an index follows the order of changes");
         for (note, (back, _)) in self.backs.iter().filter(|(_, (_, changed))| *changed) {
             let key = keys::view_back_of(self.index.database, self.index.view, *note);
-            if back.is_in() {
+            if back.says_something() {
                 batch.put(Table::ViewBack, &key, &back.encode());
             } else {
                 batch.delete(Table::ViewBack, &key);
@@ -507,18 +576,31 @@ impl<'u> Update<'u> {
 /// The key of a row and what it shows.
 type KeyAndRow = (Vec<u8>, Arc<DocumentRow>);
 
+/// What stands above a document.
+#[derive(Clone, Copy)]
+pub(crate) enum Above<'b> {
+    /// It answers nothing, or what it answers is not there.
+    Nothing,
+    /// What it answers stands there.
+    Document(&'b Back),
+    /// It answers itself or one of its own responses, and counts as if it answered nothing.
+    Itself,
+}
+
 /// Where a document stands.
 pub(crate) struct Placed {
     /// The selection takes it by itself.
     pub(crate) selected: bool,
+    /// It answers itself or one of its own responses; then this is its UNID.
+    cycle: Option<Unid>,
     /// For each order, its rows.
     pub(crate) rows: Vec<Vec<KeyAndRow>>,
 }
 
 impl Placed {
-    /// Tells whether it has rows.
-    pub(crate) fn is_in(&self) -> bool {
-        self.rows.iter().any(|rows| !rows.is_empty())
+    /// Tells whether something is to be kept of it.
+    pub(crate) fn says_something(&self) -> bool {
+        self.cycle.is_some() || self.rows.iter().any(|rows| !rows.is_empty())
     }
 
     fn is_restricted(&self) -> bool {
@@ -527,17 +609,15 @@ impl Placed {
 
     /// Gives the stored form of what is kept of it.
     pub(crate) fn encode_back(&self) -> Vec<u8> {
-        encode_back(
-            (self.selected, self.is_restricted()),
-            self.rows.iter().map(|rows| rows.iter().map(|(key, _)| key.as_slice())),
-        )
+        let head = BackHead { selected: self.selected, restricted: self.is_restricted(), cycle: self.cycle };
+        head.encode(self.rows.iter().map(|rows| rows.iter().map(|(key, _)| key.as_slice())))
     }
 
     /// Gives what is kept of it.
     pub(crate) fn back(&self) -> Back {
         let keys_of = |rows: &Vec<KeyAndRow>| rows.iter().map(|(key, _)| key.clone()).collect();
         let (selected, restricted) = (self.selected, self.is_restricted());
-        Back { selected, restricted, keys: self.rows.iter().map(keys_of).collect() }
+        Back { selected, restricted, cycle: self.cycle, keys: self.rows.iter().map(keys_of).collect() }
     }
 }
 
@@ -553,14 +633,19 @@ impl Index {
     }
 
     fn nowhere(&self) -> Placed {
-        Placed { selected: false, rows: vec![Vec::new(); self.collations.len()] }
+        Placed { selected: false, cycle: None, rows: vec![Vec::new(); self.collations.len()] }
     }
 
-    /// Finds where a document stands whose parent, if it has one, stands there.
-    pub(crate) fn place(&self, question: &dyn Question, subject: &Subject<'_>, parent: Option<&Back>) -> Placed {
+    /// Finds where a document stands, by what stands above it.
+    pub(crate) fn place(&self, question: &dyn Question, subject: &Subject<'_>, above: Above<'_>) -> Placed {
         let header = subject.header;
+        let cycle = matches!(above, Above::Itself).then_some(header.unid);
+        let parent = match above {
+            Above::Document(back) => Some(back),
+            Above::Nothing | Above::Itself => None,
+        };
         if self.design.no_conflicts && header.flags.has(NoteFlags::CONFLICT) {
-            return self.nowhere();
+            return Placed { cycle, ..self.nowhere() };
         }
         let Answer { selected, cells } = question.answer(subject);
         let comes_along = parent.is_some_and(|parent| match question.responses() {
@@ -569,7 +654,7 @@ impl Index {
             Responses::Descendants => parent.is_in(),
         });
         if !selected && !comes_along {
-            return self.nowhere();
+            return Placed { cycle, ..self.nowhere() };
         }
         assert_eq!(cells.len(), self.design.columns.len(), "each column has a cell");
         let row = Arc::new(DocumentRow {
@@ -587,7 +672,7 @@ impl Index {
             _ => main_rows(&self.design, keys, header.note, &row),
         };
         let rows = self.collations.iter().enumerate().map(|(order, keys)| rows_in(order, keys)).collect();
-        Placed { selected, rows }
+        Placed { selected, cycle, rows }
     }
 }
 

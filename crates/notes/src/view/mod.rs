@@ -10,6 +10,7 @@
 //! | [`row`] | rows and their keys |
 //! | [`category`] | what a category counts and sums up |
 //! | [`index`] | how the rows follow the documents |
+//! | `cycle` | documents that answer each other |
 //! | [`build`] | a new index over many documents at once |
 //! | [`reader`] | rows, and where they stand |
 //! | [`navigate`], [`find`], [`entries`] | from row to row; rows by their values; what a client asks for |
@@ -21,6 +22,7 @@ pub mod build;
 pub mod category;
 pub mod cell;
 pub(crate) mod check;
+mod cycle;
 pub mod design;
 pub mod entries;
 mod entry;

@@ -20,7 +20,7 @@ const VERSION: u8 = 2;
 
 /// By which rules documents become rows: how formulas are evaluated and keys made. It rises when a document may get other rows than before, so that indexes of
 /// older programs are built anew: an index finds the rows to take away from what a document was. `rows_follow_the_rules` notices most of such changes.
-pub(crate) const ROW_RULES: u32 = 1;
+pub(crate) const ROW_RULES: u32 = 2;
 
 /// The bit that numbers of indexes have and numbers of notes have not.
 pub(crate) const INDEX_BIT: u32 = 1 << 31;

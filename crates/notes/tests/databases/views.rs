@@ -16,7 +16,7 @@ use notes::view::note::ViewNote;
 use notes::view::reader::{Shown, Tumbler, ViewReader, ViewRow};
 use notes::view::served::View;
 use notes::view::sort_key::Order;
-use notes::{Access, Acl, AclLevel, Database, Item, NewNote, Reading, Value, level};
+use notes::{Access, Acl, AclLevel, Database, Error, Item, NewNote, Reading, Value, level};
 
 use crate::world::{World, identity, reader, server};
 
@@ -85,6 +85,8 @@ struct Bench {
     responses: bool,
     inclusion: Responses,
     documents: BTreeMap<NoteId, Document>,
+    /// UNIDs that documents may get which are answered already: nothing has them, or what had them was deleted.
+    answered: Vec<Unid>,
     /// Bob has the role.
     is_staff: bool,
     random: SeededRandom,
@@ -96,9 +98,10 @@ impl Bench {
         let database = world.database(&[(BOB, AclLevel::Editor)]);
         let design = design(responses, order, inclusion);
         let view = world.write(&database, ANN, |writer| writer.view_create(&design)).expect("the view is made");
-        let random = SeededRandom::new(seed);
-        let documents = BTreeMap::new();
-        Self { world, database, view, responses, inclusion, documents, is_staff: false, random }
+        // The world draws from seeds of its own, the first ones: nothing gets the same UNID twice.
+        let random = SeededRandom::new(seed + (1 << 40));
+        let (documents, answered) = (BTreeMap::new(), Vec::new());
+        Self { world, database, view, responses, inclusion, documents, answered, is_staff: false, random }
     }
 
     /// Shows the view to somebody, or to the server itself.
@@ -154,12 +157,16 @@ impl Bench {
 
     /// Changes the database as the server itself, from which nothing is hidden.
     fn write<T>(&self, change: impl FnOnce(&mut notes::Writer<'_, '_>) -> notes::Result<T>) -> T {
+        self.try_write(change).expect("it may")
+    }
+
+    fn try_write<T>(&self, change: impl FnOnce(&mut notes::Writer<'_, '_>) -> notes::Result<T>) -> notes::Result<T> {
         let access: Access<level::Depositor> = self.database.authorize(&server()).expect("itself");
         let accesses = [&access];
         let mut transaction = self.world.notes.transaction(&accesses).expect("a transaction");
-        let outcome = change(&mut transaction.on(0)).expect("it may");
+        let outcome = change(&mut transaction.on(0))?;
         transaction.commit().expect("committed");
-        outcome
+        Ok(outcome)
     }
 
     /// Gives Bob the role or takes it away, and another level.
@@ -177,13 +184,35 @@ impl Bench {
 
     fn delete(&mut self, note: NoteId) {
         self.write(|writer| writer.note_delete(note));
-        self.documents.remove(&note);
+        let document = self.documents.remove(&note).expect("it was there");
+        self.answered.push(document.unid);
+    }
+
+    /// Draws a UNID and what the document answers: a document, one that is not made yet or was deleted, or itself.
+    fn draw_thread(&mut self) -> (Unid, Option<Unid>) {
+        let new = Unid::generate(&self.random);
+        let unid = match self.random.below(3) {
+            0 if !self.answered.is_empty() => {
+                let index = self.random.below(self.answered.len() as u64) as usize;
+                self.answered.swap_remove(index)
+            }
+            _ => new,
+        };
+        let parent = match (self.random.below(16), self.any_document()) {
+            (0, _) => Some(unid),
+            (1, _) => {
+                self.answered.push(Unid::generate(&self.random));
+                self.answered.last().copied()
+            }
+            (2..=3, _) if !self.answered.is_empty() => Some(self.pick(&self.answered)),
+            (4..=8, note) => note.map(|note| self.documents[&note].unid),
+            _ => None,
+        };
+        (unid, parent)
     }
 
     fn create(&mut self) {
-        let parent = (self.random.below(2) == 0).then(|| self.any_document()).flatten();
-        let parent = parent.map(|note| self.documents[&note].unid);
-        let unid = Unid::generate(&self.random);
+        let (unid, parent) = self.draw_thread();
         let mut document = Document {
             note: NoteId(0),
             unid,
@@ -196,8 +225,20 @@ impl Bench {
             sequence: 1,
         };
         self.draw(&mut document);
-        let new = NewNote { unid: Some(unid), parent, ..NewNote::document(document.items()) };
-        document.note = self.write(|writer| writer.note_create(new));
+        let items = document.items();
+        let new = |parent| NewNote { unid: Some(unid), parent, ..NewNote::document(items.clone()) };
+        let made = self.try_write(|writer| writer.note_create(new(parent)));
+        document.note = match made {
+            Err(Error::Limit { .. }) => {
+                document.parent = None;
+                self.write(|writer| writer.note_create(new(None)))
+            }
+            made => made.expect("it may"),
+        };
+        // What comes back under the UNID of something deleted continues its sequence.
+        let access: Access<level::Reader> = self.database.authorize(&server()).expect("itself");
+        let header = access.read().and_then(|reading| reading.header(document.note)).expect("sound");
+        document.sequence = header.expect("it was just made").sequence;
         self.documents.insert(document.note, document);
     }
 
@@ -376,7 +417,7 @@ impl<'b> Naive<'b> {
     }
 
     fn is_taken(&self, document: &Document) -> bool {
-        let parent = || self.bench.documents.values().find(|other| Some(other.unid) == document.parent);
+        let parent = || self.parent(document);
         let with_parent = || match self.bench.inclusion {
             Responses::None => false,
             Responses::Children => parent().is_some_and(|parent| parent.take && self.is_shown(parent)),
@@ -387,10 +428,17 @@ impl<'b> Naive<'b> {
 
     /// Whether it has a row: a response has none where its parent has none.
     fn is_shown(&self, document: &Document) -> bool {
-        let parent = || self.bench.documents.values().find(|other| Some(other.unid) == document.parent);
-        let has_place =
-            !self.bench.responses || document.parent.is_none() || parent().is_some_and(|parent| self.is_shown(parent));
+        let is_beneath = || self.parent(document).is_some_and(|parent| self.is_shown(parent));
+        let has_place = !self.bench.responses || document.parent.is_none() || is_beneath();
         has_place && self.is_taken(document)
+    }
+
+    /// What a document answers; nothing where that is not there, nor where the way up leads back to it.
+    fn parent(&self, document: &Document) -> Option<&'b Document> {
+        let above = |unid: Option<Unid>| self.bench.documents.values().find(|other| Some(other.unid) == unid);
+        let ancestors = std::iter::successors(above(document.parent), |other| above(other.parent));
+        let is_in_cycle = ancestors.take(self.bench.documents.len()).any(|other| other.unid == document.unid);
+        above(document.parent).filter(|_| !is_in_cycle)
     }
 
     /// Adds as the reals do: the prices are tenths.
@@ -429,6 +477,84 @@ fn rows_that_follow_from_the_document_alone_are_no_others() {
     for seed in seeds(1_000_000) {
         live_through(seed, false, Responses::None);
     }
+}
+
+/// A view of a database in which documents are made by hand: the first of each pair is its UNID, the other what it answers.
+fn bench_of(inclusion: Responses, answers: &[(u8, Option<u8>, bool)]) -> Bench {
+    let mut bench = Bench::new(1, false, Order::Ascending, inclusion);
+    for (number, parent, take) in answers {
+        let (unid, parent) = (Unid([*number; 16]), parent.map(|parent| Unid([parent; 16])));
+        let (kinds, name) = (Vec::new(), NAMES[usize::from(*number) % NAMES.len()]);
+        let mut document =
+            Document { note: NoteId(0), unid, parent, take: *take, kinds, name, price: None, readers: None, sequence: 1 };
+        let new = NewNote { unid: Some(unid), parent, ..NewNote::document(document.items()) };
+        document.note = bench.write(|writer| writer.note_create(new));
+        bench.documents.insert(document.note, document);
+    }
+    bench
+}
+
+/// Compares the rows with a naive evaluation while the index follows, and when it was built anew.
+fn check_both_ways(bench: &Bench, when: &str) {
+    bench.catch_up();
+    check_rows(bench, None, false, &format!("{when}: followed"));
+    let access: Access<level::Designer> = bench.database.authorize(&server()).expect("itself");
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = BuildOptions { folder: folder.path().to_owned(), memory: 1 << 16 };
+    access.view_rebuild(bench.view, &options, &mut |_, _| ControlFlow::Continue(())).expect("built").expect("whole");
+    check_rows(bench, None, false, &format!("{when}: built"));
+}
+
+#[test]
+fn responses_made_before_what_they_answer_come_with_it() {
+    for inclusion in [Responses::Children, Responses::Descendants] {
+        for takes in 0..8 {
+            let take = |bit: u8| takes >> bit & 1 == 1;
+            let chain = [(1, Some(2), take(0)), (2, Some(3), take(1)), (3, Some(9), take(2))];
+            check_both_ways(&bench_of(inclusion, &chain), &format!("a chain without its end, {takes:03b}"));
+            let ring = [(4, Some(3), false), (1, Some(2), take(0)), (2, Some(3), take(1)), (3, Some(1), take(2))];
+            check_both_ways(&bench_of(inclusion, &ring), &format!("a ring with one beneath, {takes:03b}"));
+            let itself = [(2, Some(1), take(0)), (3, Some(2), take(1)), (1, Some(1), take(2))];
+            check_both_ways(&bench_of(inclusion, &itself), &format!("what answers itself, {takes:03b}"));
+        }
+    }
+}
+
+#[test]
+fn a_cycle_that_closes_and_opens_is_no_ancestor_meanwhile() {
+    let mut bench = bench_of(Responses::Descendants, &[(1, Some(2), false), (3, Some(1), false), (2, Some(9), true)]);
+    check_both_ways(&bench, "open");
+    let at = |bench: &Bench, number: u8| {
+        let found = bench.documents.values().find(|document| document.unid == Unid([number; 16])).cloned();
+        found.expect("it is there")
+    };
+    for (step, parent) in [Some(3), Some(9), Some(3), None].into_iter().enumerate() {
+        let document = at(&bench, 2);
+        bench.delete(document.note);
+        if step == 1 {
+            bench.purge();
+        }
+        let parent = parent.map(|parent| Unid([parent; 16]));
+        let new = NewNote { unid: Some(document.unid), parent, ..NewNote::document(document.items()) };
+        let note = bench.write(|writer| writer.note_create(new));
+        bench.documents.insert(note, Document { note, parent, ..document });
+        check_both_ways(&bench, &format!("step {step}"));
+    }
+    let document = at(&bench, 2);
+    bench.delete(document.note);
+    check_both_ways(&bench, "without what was above all");
+}
+
+#[test]
+fn a_member_of_a_cycle_that_is_taken_no_more_is_held_by_nobody() {
+    let mut bench = bench_of(Responses::Descendants, &[(3, Some(2), false), (1, Some(2), true), (2, Some(1), false)]);
+    check_both_ways(&bench, "one is taken");
+    let note = *bench.documents.iter().find(|(_, document)| document.take).expect("one is taken").0;
+    let document = Document { take: false, ..bench.documents[&note].clone() };
+    bench.write(|writer| writer.note_update(note, document.sequence, &document.items(), &[]));
+    bench.documents.insert(note, document);
+    check_both_ways(&bench, "none is taken");
+    assert_eq!(bench.rows(None, 0), ["0 0"]);
 }
 
 /// The seeds of a test, from one on: 300, or 5,000 with `DOUBLET_SOAK`, or the one in `DOUBLET_SEED`.

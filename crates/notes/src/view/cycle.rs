@@ -1,0 +1,94 @@
+//! Documents that answer themselves, or one of their own responses.
+//!
+//! Each document names the one that it answers, and nothing keeps these names from leading round: two documents that are made with UNIDs of one's own may answer each
+//! other. A *member* of such a cycle is treated as if it answered nothing (`docs/views.md`, "What a document gives"), so that what is above what never depends on who
+//! was looked at first. What stands beneath a member is no member, and has it for a parent.
+
+use std::collections::HashMap;
+
+use base::Unid;
+
+use crate::error::Result;
+
+/// Gives the UNID of what a document answers; nothing where that is not there, or answers nothing.
+pub(crate) type ParentOf<'f> = dyn FnMut(Unid) -> Result<Option<Unid>> + 'f;
+
+/// Tells members of cycles, as long as nobody changes what answers what; each document is looked at once.
+#[derive(Default)]
+pub(crate) struct Cycles {
+    /// Documents that were looked at, and whether they are members.
+    known: HashMap<Unid, bool>,
+}
+
+impl Cycles {
+    /// Tells whether it is already known that a document is no member: then neither is what answers it, if it was not looked at before.
+    pub(crate) fn known(&self, unid: Unid) -> Option<bool> {
+        self.known.get(&unid).copied()
+    }
+
+    /// Tells whether a document that answers `parent` is a member of a cycle.
+    pub(crate) fn has(&mut self, unid: Unid, parent: Unid, parent_of: &mut ParentOf<'_>) -> Result<bool> {
+        if let Some(is_member) = self.known(unid) {
+            return Ok(is_member);
+        }
+        let mut path = vec![unid];
+        let mut places = HashMap::from([(unid, 0)]);
+        // Where the way leads back into itself. It never leads from a member of a cycle to what was looked at before: with it the member would have been.
+        let mut first_member = usize::MAX;
+        let mut above = Some(parent);
+        while let Some(next) = above.filter(|next| !self.known.contains_key(next)) {
+            if let Some(place) = places.get(&next) {
+                first_member = *place;
+                break;
+            }
+            places.insert(next, path.len());
+            path.push(next);
+            above = parent_of(next)?;
+        }
+        self.known.extend(path.into_iter().enumerate().map(|(place, unid)| (unid, place >= first_member)));
+        Ok(first_member == 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unid(number: u8) -> Unid {
+        Unid([number; 16])
+    }
+
+    /// Lists the members among documents that answer each other so.
+    fn members(answers: &[(u8, u8)]) -> Vec<u8> {
+        let parents: HashMap<Unid, Unid> = answers.iter().map(|(one, parent)| (unid(*one), unid(*parent))).collect();
+        let mut cycles = Cycles::default();
+        let mut is_member = |one: u8, parent: u8| {
+            let found = cycles.has(unid(one), unid(parent), &mut |above| Ok(parents.get(&above).copied()));
+            found.expect("nothing is read")
+        };
+        answers.iter().filter(|(one, parent)| is_member(*one, *parent)).map(|(one, _)| *one).collect()
+    }
+
+    #[test]
+    fn each_document_is_looked_at_once() {
+        let mut looked_at = 0;
+        let mut cycles = Cycles::default();
+        for number in 0..200 {
+            let mut parent_of = |above: Unid| {
+                looked_at += 1;
+                Ok(Some(unid(above.0[0] + 1)).filter(|next| next.0[0] <= 200))
+            };
+            assert!(!cycles.has(unid(number), unid(number + 1), &mut parent_of).expect("nothing is read"));
+        }
+        assert_eq!(looked_at, 200);
+    }
+
+    #[test]
+    fn members_are_those_that_the_way_up_leads_back_to() {
+        assert_eq!(members(&[(1, 2), (2, 3), (3, 9)]), [0; 0]);
+        assert_eq!(members(&[(1, 1)]), [1]);
+        assert_eq!(members(&[(1, 2), (2, 1)]), [1, 2]);
+        assert_eq!(members(&[(7, 1), (1, 2), (2, 3), (3, 1), (8, 7), (9, 8)]), [1, 2, 3]);
+        assert_eq!(members(&[(1, 2), (2, 1), (7, 1), (8, 7), (5, 6), (6, 5)]), [1, 2, 5, 6]);
+    }
+}
