@@ -10,6 +10,10 @@ use formula::Zone;
 use crate::evaluate;
 use crate::item::{ValueRef, decode_list, encode_list};
 use crate::limits::CELL_VALUES_MAX;
+use crate::view::limits::CELL_BYTES_MAX;
+
+/// Bytes by which a text counts more than it is long.
+const TEXT_HEAD_BYTES: usize = 2;
 
 /// The value of a column.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -43,20 +47,28 @@ pub enum One<'c> {
 }
 
 impl Cell {
-    /// Makes the cell that shows an item.
+    /// Makes the cell that shows an item: its first values, up to [`CELL_VALUES_MAX`] and [`CELL_BYTES_MAX`].
     #[must_use]
     pub fn of_item(value: &ValueRef<'_>) -> Self {
         let cell = match value {
-            ValueRef::Text(text) | ValueRef::RichText(text) => Self::Texts(vec![(*text).to_owned()]),
-            ValueRef::TextList(texts) => Self::Texts(texts.iter().map(|text| (*text).to_owned()).collect()),
+            ValueRef::Text(text) | ValueRef::RichText(text) => texts_within(std::iter::once(*text), CELL_BYTES_MAX),
+            ValueRef::TextList(texts) => texts_within(texts.iter().copied(), CELL_BYTES_MAX),
             ValueRef::Number(number) => Self::Numbers(vec![*number]),
-            ValueRef::NumberList(numbers) => Self::Numbers(numbers.clone()),
+            ValueRef::NumberList(numbers) => Self::Numbers(first_of(numbers, CELL_VALUES_MAX)),
             ValueRef::Time(time) => Self::Times(vec![*time]),
-            ValueRef::TimeList(times) => Self::Times(times.clone()),
-            ValueRef::Object { file_name, .. } => Self::Texts(vec![(*file_name).to_owned()]),
+            ValueRef::TimeList(times) => Self::Times(first_of(times, CELL_VALUES_MAX)),
+            ValueRef::Object { file_name, .. } => texts_within(std::iter::once(*file_name), CELL_BYTES_MAX),
             ValueRef::MimePart(_) | ValueRef::NoteReferences(_) => Self::None,
         };
-        cell.cut()
+        let shows_nothing =
+            cell.is_empty() || matches!(&cell, Self::Texts(texts) if texts.len() == 1 && texts[0].is_empty());
+        if shows_nothing { Self::None } else { cell }
+    }
+
+    /// Makes the cell that shows why there is no value.
+    #[must_use]
+    pub fn of_failure(failure: &str) -> Self {
+        Self::Error(beginning(failure, CELL_BYTES_MAX).to_owned())
     }
 
     /// Makes the cell that shows what a formula computed.
@@ -64,7 +76,7 @@ impl Cell {
     pub fn of_operand(value: &formula::Value<'_>, zone: &Zone) -> Self {
         match evaluate::as_item_value(value, zone) {
             Ok(value) => Self::of_item(&value.lend()),
-            Err(failure) => Self::Error(failure),
+            Err(failure) => Self::of_failure(&failure),
         }
     }
 
@@ -99,15 +111,41 @@ impl Cell {
         found.unwrap_or(One::None)
     }
 
-    /// Gives a cell with the value at an index alone.
+    /// Gives a cell with the value at an index alone, cut to so many bytes if it is a text.
     #[must_use]
-    pub fn only(&self, index: usize) -> Self {
+    pub fn only(&self, index: usize, bytes_max: usize) -> Self {
         match (self.one(index), self) {
             (One::None, _) => Self::None,
-            (One::Text(text), _) => Self::Texts(vec![text.to_owned()]),
+            (One::Text(text), _) => texts_within(std::iter::once(text), bytes_max),
             (One::Number(number), _) => Self::Numbers(vec![number]),
             (One::Time(time), _) => Self::Times(vec![time]),
-            (One::Error, cell) => cell.clone(),
+            (One::Error, cell) => cell.cut_to(bytes_max),
+        }
+    }
+
+    /// Gives the first values that fit into so many bytes: at least one number or time, the last text up to a character's end.
+    #[must_use]
+    pub fn cut_to(&self, bytes_max: usize) -> Self {
+        if self.byte_count() <= bytes_max {
+            return self.clone();
+        }
+        let count_max = (bytes_max / size_of::<u64>()).max(1);
+        match self {
+            Self::None => Self::None,
+            Self::Texts(texts) => texts_within(texts.iter().map(String::as_str), bytes_max),
+            Self::Numbers(numbers) => Self::Numbers(first_of(numbers, count_max)),
+            Self::Times(times) => Self::Times(first_of(times, count_max)),
+            Self::Error(failure) => Self::Error(beginning(failure, bytes_max).to_owned()),
+        }
+    }
+
+    /// Gives the bytes of its values, about as they are stored.
+    #[must_use]
+    pub fn byte_count(&self) -> usize {
+        match self {
+            Self::Texts(texts) => texts.iter().map(|text| text.len() + TEXT_HEAD_BYTES).sum(),
+            Self::Error(failure) => failure.len(),
+            other => other.len() * size_of::<u64>(),
         }
     }
 
@@ -135,19 +173,46 @@ impl Cell {
             _ => Err(Truncated),
         }
     }
+}
 
-    /// Leaves out what is more than a row holds, and says *nothing* of an empty list or text.
-    fn cut(mut self) -> Self {
-        match &mut self {
-            Self::Texts(texts) => texts.truncate(CELL_VALUES_MAX),
-            Self::Numbers(numbers) => numbers.truncate(CELL_VALUES_MAX),
-            Self::Times(times) => times.truncate(CELL_VALUES_MAX),
-            Self::None | Self::Error(_) => {}
+impl One<'_> {
+    /// Gives the bytes of the value, as [`Cell::byte_count`] counts them.
+    #[must_use]
+    pub fn byte_count(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len() + TEXT_HEAD_BYTES,
+            Self::Number(_) | Self::Time(_) => size_of::<u64>(),
+            Self::None | Self::Error => 0,
         }
-        let shows_nothing =
-            self.is_empty() || matches!(&self, Self::Texts(texts) if texts.len() == 1 && texts[0].is_empty());
-        if shows_nothing { Self::None } else { self }
     }
+}
+
+/// Gives the first texts that fit into so many bytes, the last of them up to a character's end; *nothing* if none does.
+fn texts_within<'t>(texts: impl Iterator<Item = &'t str>, bytes_max: usize) -> Cell {
+    let mut left = bytes_max;
+    let mut found = Vec::new();
+    for text in texts.take(CELL_VALUES_MAX) {
+        let Some(room) = left.checked_sub(TEXT_HEAD_BYTES) else { break };
+        let part = beginning(text, room);
+        if part.is_empty() && !text.is_empty() {
+            break;
+        }
+        found.push(part.to_owned());
+        if part.len() < text.len() {
+            break;
+        }
+        left = room - part.len();
+    }
+    if found.is_empty() { Cell::None } else { Cell::Texts(found) }
+}
+
+/// Gives the beginning of a text, as much as fits into so many bytes, up to a character's end.
+pub(super) fn beginning(text: &str, bytes_max: usize) -> &str {
+    &text[..text.floor_char_boundary(bytes_max)]
+}
+
+fn first_of<T: Copy>(values: &[T], count_max: usize) -> Vec<T> {
+    values[..values.len().min(count_max)].to_vec()
 }
 
 /// Refuses lists that no cell holds.
@@ -189,8 +254,8 @@ mod tests {
     fn a_list_is_taken_apart() {
         let cell = Cell::Texts(vec!["one".into(), "two".into()]);
         assert_eq!((cell.len(), cell.one(1), cell.one(2)), (2, One::Text("two"), One::None));
-        assert_eq!(cell.only(1), Cell::Texts(vec!["two".into()]));
-        assert_eq!((cell.only(2), Cell::None.only(0)), (Cell::None, Cell::None));
+        assert_eq!(cell.only(1, CELL_BYTES_MAX), Cell::Texts(vec!["two".into()]));
+        assert_eq!((cell.only(2, CELL_BYTES_MAX), Cell::None.only(0, CELL_BYTES_MAX)), (Cell::None, Cell::None));
     }
 
     #[test]
@@ -200,5 +265,24 @@ mod tests {
         assert_eq!(Cell::of_item(&ValueRef::Number(2.0)), Cell::Numbers(vec![2.0]));
         let many = ValueRef::NumberList(vec![0.0; CELL_VALUES_MAX + 1]);
         assert_eq!(Cell::of_item(&many).len(), CELL_VALUES_MAX);
+    }
+
+    #[test]
+    fn texts_are_cut_to_bytes_at_the_end_of_a_character() {
+        let long = "é".repeat(CELL_BYTES_MAX);
+        for item in [ValueRef::Text(&long), ValueRef::TextList(vec!["one", &long, "two"])] {
+            let cell = Cell::of_item(&item);
+            assert!((CELL_BYTES_MAX - 1..=CELL_BYTES_MAX).contains(&cell.byte_count()), "{}", cell.byte_count());
+            assert_eq!(Cell::of_item(&item), cell);
+        }
+        let cell = Cell::Texts(vec!["ab".into(), "éé".into(), "x".into()]);
+        let cut = |bytes_max| match cell.cut_to(bytes_max) {
+            Cell::Texts(texts) => texts.join("|"),
+            other => format!("{other:?}"),
+        };
+        let expected = [(13, "ab|éé|x"), (12, "ab|éé"), (9, "ab|é"), (7, "ab"), (3, "a"), (2, "None")];
+        assert_eq!(expected.map(|(bytes_max, _)| cut(bytes_max)), expected.map(|(_, text)| text));
+        assert_eq!(Cell::Numbers(vec![1.0, 2.0, 3.0]).cut_to(17), Cell::Numbers(vec![1.0, 2.0]));
+        assert_eq!(Cell::Error("é".into()).cut_to(1), Cell::Error(String::new()));
     }
 }

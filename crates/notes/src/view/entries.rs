@@ -448,15 +448,7 @@ fn place_behind(before: &Tumbler, depth: usize) -> Tumbler {
 fn size_of(row: &ViewRow) -> usize {
     let cells = match &row.shown {
         Shown::Category { .. } => 64,
-        Shown::Document { row, .. } => row.cells.iter().map(cell_size).sum(),
+        Shown::Document { row, .. } => row.cells.iter().map(Cell::byte_count).sum(),
     };
     row.key.len() + cells
-}
-
-fn cell_size(cell: &Cell) -> usize {
-    match cell {
-        Cell::Texts(texts) => texts.iter().map(|text| text.len() + 2).sum(),
-        Cell::Error(text) => text.len(),
-        other => other.len() * 9,
-    }
 }

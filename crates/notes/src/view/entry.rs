@@ -2,12 +2,17 @@
 //!
 //! A column whose values are entries of their own multiplies a document by them. In a calendar view a document stands at its beginning and at the
 //! beginning of each later day that it reaches into, so that whoever reads the rows of some days finds all that happens in them.
+//!
+//! An [`Entry`] lends the cells of its document and says which value of a column is its own, so that a thousand entries of a long document hold no more than the
+//! document. Only what is written is copied, and that is cut ([`cells_within`]).
 
 use base::Timestamp;
 
 use crate::limits::VIEW_ENTRIES_PER_NOTE_MAX;
 use crate::view::cell::{Cell, One};
 use crate::view::design::ViewDesign;
+use crate::view::limits::{NOTE_ROWS_BYTES_MAX, ROW_BYTES_MAX};
+use crate::view::row::FirstValues;
 
 /// Microseconds of a day (UTC).
 const DAY: i64 = 86_400_000_000;
@@ -15,8 +20,111 @@ const DAY: i64 = 86_400_000_000;
 /// Microseconds of a minute.
 const MINUTE: f64 = 60_000_000.0;
 
-/// Gives the values of the columns for each entry of a document, up to [`VIEW_ENTRIES_PER_NOTE_MAX`]; nothing when its values are its one entry.
-pub(super) fn entries(design: &ViewDesign, cells: &[Cell]) -> Option<Vec<Vec<Cell>>> {
+/// An entry of a document.
+#[derive(Clone, Debug)]
+pub(super) struct Entry<'c> {
+    cells: &'c [Cell],
+    /// The columns of which it has one value, and which.
+    own: Vec<(usize, Own)>,
+}
+
+/// The one value of a column that an entry has.
+#[derive(Clone, Copy, Debug)]
+enum Own {
+    /// This one of the document's.
+    Value(usize),
+    /// The beginning of a day.
+    Day(Timestamp),
+}
+
+impl<'c> Entry<'c> {
+    /// Gives the entry that has all values of a document.
+    pub(super) fn whole(cells: &'c [Cell]) -> Self {
+        Self { cells, own: Vec::new() }
+    }
+
+    fn own(&self, column: usize) -> Option<Own> {
+        self.own.iter().find(|(own, _)| *own == column).map(|(_, own)| *own)
+    }
+
+    fn set_own(&mut self, column: usize, value: Own) {
+        self.own.retain(|(own, _)| *own != column);
+        self.own.push((column, value));
+    }
+
+    /// Tells how many values a column has.
+    fn count(&self, column: usize) -> usize {
+        if self.own(column).is_some() { 1 } else { self.cells[column].len() }
+    }
+
+    /// Gives the bytes of a column's values.
+    fn byte_count(&self, column: usize) -> usize {
+        match self.own(column) {
+            None => self.cells[column].byte_count(),
+            Some(_) => self.first(column).byte_count(),
+        }
+    }
+
+    /// Gives the values of a column, as many as fit into so many bytes.
+    fn cell(&self, column: usize, bytes_max: usize) -> Cell {
+        match self.own(column) {
+            None => self.cells[column].cut_to(bytes_max),
+            Some(Own::Day(day)) => Cell::Times(vec![day]),
+            Some(Own::Value(value)) => self.cells[column].only(value, bytes_max),
+        }
+    }
+
+    /// Gives the entries that have one value each of a column's. The ends of a calendar entry belong to its beginnings, one to one.
+    fn each_value(self, design: &ViewDesign, column: usize) -> impl Iterator<Item = Self> {
+        let end = design.range.filter(|(begin, _)| usize::from(*begin) == column).map(|(_, end)| usize::from(end));
+        let count = self.count(column);
+        let end = end.filter(|end| self.own(*end).is_none() && self.count(*end) == count);
+        let is_one = self.own(column).is_some();
+        (0..count).map(move |value| {
+            let mut entry = self.clone();
+            if !is_one {
+                entry.set_own(column, Own::Value(value));
+                end.into_iter().for_each(|end| entry.set_own(end, Own::Value(value)));
+            }
+            entry
+        })
+    }
+
+    /// Gives the entries of a calendar entry: as it is, and one for each later day.
+    fn each_day(self, design: &ViewDesign) -> impl Iterator<Item = Self> {
+        let (begin, end) = design.range.map_or((0, 0), |(begin, end)| (usize::from(begin), usize::from(end)));
+        let span = match (self.first(begin), self.first(end)) {
+            (One::Time(from), One::Time(to)) => Some((from.0, to.0)),
+            (One::Time(from), One::Number(minutes)) => {
+                Some((from.0, from.0.saturating_add((minutes * MINUTE) as i64)))
+            }
+            _ => None,
+        };
+        let later = span.map_or(0..0, |(from, to)| from.div_euclid(DAY) + 1..to.saturating_sub(1).div_euclid(DAY) + 1);
+        let of_day = {
+            let entry = self.clone();
+            move |day: i64| {
+                let mut entry = entry.clone();
+                entry.set_own(begin, Own::Day(Timestamp(day.saturating_mul(DAY))));
+                entry
+            }
+        };
+        std::iter::once(self).chain(later.map(of_day))
+    }
+}
+
+impl FirstValues for Entry<'_> {
+    fn first(&self, column: usize) -> One<'_> {
+        match self.own(column) {
+            None => self.cells[column].one(0),
+            Some(Own::Value(value)) => self.cells[column].one(value),
+            Some(Own::Day(day)) => One::Time(day),
+        }
+    }
+}
+
+/// Gives the entries of a document, up to [`VIEW_ENTRIES_PER_NOTE_MAX`]; nothing when its values are its one entry.
+pub(super) fn entries<'c>(design: &ViewDesign, cells: &'c [Cell]) -> Option<Vec<Entry<'c>>> {
     let is_multiplied = |index: usize| {
         let column = &design.columns[index];
         column.separate && column.sort.is_some() && cells[index].len() > 1
@@ -25,50 +133,54 @@ pub(super) fn entries(design: &ViewDesign, cells: &[Cell]) -> Option<Vec<Vec<Cel
     if multiplied.is_empty() && design.range.is_none() {
         return None;
     }
-    let mut entries = vec![cells.to_vec()];
-    for index in multiplied {
-        let each = |cells: Vec<Cell>| (0..cells[index].len()).map(move |value| with_only(design, &cells, index, value));
-        entries = entries.into_iter().flat_map(each).take(VIEW_ENTRIES_PER_NOTE_MAX).collect();
+    let mut entries = vec![Entry::whole(cells)];
+    for column in multiplied {
+        let each = entries.into_iter().flat_map(|entry| entry.each_value(design, column));
+        entries = each.take(VIEW_ENTRIES_PER_NOTE_MAX).collect();
     }
     if design.range.is_some() {
-        entries = entries.into_iter().flat_map(|cells| days(design, cells)).take(VIEW_ENTRIES_PER_NOTE_MAX).collect();
+        let each = entries.into_iter().flat_map(|entry| entry.each_day(design));
+        entries = each.take(VIEW_ENTRIES_PER_NOTE_MAX).collect();
     }
     assert!((1..=VIEW_ENTRIES_PER_NOTE_MAX).contains(&entries.len()), "a document has an entry, and not too many");
     Some(entries)
 }
 
-/// Gives the values of an entry that has one of a column's values. The ends of a calendar entry belong to its beginnings, one to one.
-fn with_only(design: &ViewDesign, cells: &[Cell], column: usize, value: usize) -> Vec<Cell> {
-    let mut only = cells.to_vec();
-    only[column] = cells[column].only(value);
-    if let Some((begin, end)) = design.range
-        && column == usize::from(begin)
-        && cells[usize::from(end)].len() == cells[column].len()
-    {
-        only[usize::from(end)] = cells[usize::from(end)].only(value);
-    }
-    only
+/// Gives how many bytes the cells of a row may have of a document that has so many rows in an order.
+pub(super) fn row_bytes_max(rows: usize) -> usize {
+    ROW_BYTES_MAX.min(NOTE_ROWS_BYTES_MAX / rows.max(1))
 }
 
-/// Gives the entries of a calendar entry: as it is, and one for each later day.
-fn days(design: &ViewDesign, cells: Vec<Cell>) -> impl Iterator<Item = Vec<Cell>> {
-    let (begin, end) = design.range.map_or((0, 0), |(begin, end)| (usize::from(begin), usize::from(end)));
-    let first = cells[begin].one(0);
-    let span = match (first, cells[end].one(0)) {
-        (One::Time(from), One::Time(to)) => Some((from.0, to.0)),
-        (One::Time(from), One::Number(minutes)) => Some((from.0, from.0.saturating_add((minutes * MINUTE) as i64))),
-        _ => None,
+/// Copies the cells of an entry for a row whose cells may have so many bytes. Where they have more, the longest are cut, all to the same length; categories are
+/// cut only where they alone take more than half of it.
+pub(super) fn cells_within(design: &ViewDesign, entry: &Entry<'_>, bytes_max: usize) -> Vec<Cell> {
+    let sizes: Vec<usize> = (0..entry.cells.len()).map(|column| entry.byte_count(column)).collect();
+    let is_category = |column: usize| design.columns.get(column).is_some_and(|column| column.categorised);
+    let of = |categories: bool| {
+        let of_kind = move |(column, _): &(usize, &usize)| is_category(*column) == categories;
+        sizes.iter().enumerate().filter(of_kind).map(|(_, size)| *size).collect::<Vec<_>>()
     };
-    let later = span.map_or(0..0, |(from, to)| from.div_euclid(DAY) + 1..to.saturating_sub(1).div_euclid(DAY) + 1);
-    let of_day = {
-        let cells = cells.clone();
-        move |day: i64| {
-            let mut cells = cells.clone();
-            cells[begin] = Cell::Times(vec![Timestamp(day.saturating_mul(DAY))]);
-            cells
+    let (categories, others) = (of(true), of(false));
+    let total: usize = sizes.iter().sum();
+    let category_max = if total <= bytes_max { usize::MAX } else { length_within(categories.clone(), bytes_max / 2) };
+    let taken: usize = categories.iter().map(|size| (*size).min(category_max)).sum();
+    let other_max = if total <= bytes_max { usize::MAX } else { length_within(others, bytes_max - taken) };
+    let length = |column: usize| if is_category(column) { category_max } else { other_max };
+    (0..entry.cells.len()).map(|column| entry.cell(column, length(column))).collect()
+}
+
+/// Finds the length to which the longest of some pieces are to be cut, so that all come to `sum_max` at most.
+fn length_within(mut sizes: Vec<usize>, sum_max: usize) -> usize {
+    sizes.sort_unstable();
+    let mut left = sum_max;
+    for (place, size) in sizes.iter().enumerate() {
+        let share = left / (sizes.len() - place);
+        if *size > share {
+            return share;
         }
-    };
-    std::iter::once(cells).chain(later.map(of_day))
+        left -= size;
+    }
+    usize::MAX
 }
 
 #[cfg(test)]
@@ -89,13 +201,19 @@ mod tests {
         Cell::Times(hours.iter().map(|hours| Timestamp(hours * HOUR)).collect())
     }
 
+    /// Gives the cells of each entry.
+    fn found(design: &ViewDesign, cells: &[Cell]) -> Option<Vec<Vec<Cell>>> {
+        let cells_of = |entry: &Entry<'_>| cells_within(design, entry, ROW_BYTES_MAX);
+        entries(design, cells).map(|entries| entries.iter().map(cells_of).collect())
+    }
+
     /// Gives begin and end of each entry, in hours.
     fn stand(begin: Cell, end: Cell) -> Vec<(i64, i64)> {
         let hours = |cell: &Cell| match cell.one(0) {
             One::Time(time) => time.0 / HOUR,
             other => panic!("{other:?} is no time"),
         };
-        let entries = entries(&calendar(), &[begin, end]).expect("a calendar view has entries of its own");
+        let entries = found(&calendar(), &[begin, end]).expect("a calendar view has entries of its own");
         entries.iter().map(|cells| (hours(&cells[0]), hours(&cells[1]))).collect()
     }
 
@@ -115,20 +233,38 @@ mod tests {
 
     #[test]
     fn the_end_may_be_a_duration_in_minutes() {
-        let found = entries(&calendar(), &[times(&[23]), Cell::Numbers(vec![120.0])]).expect("entries");
-        assert_eq!(found.iter().map(|cells| cells[0].clone()).collect::<Vec<_>>(), [times(&[23]), times(&[24])]);
-        let endless = entries(&calendar(), &[times(&[0]), Cell::Numbers(vec![f64::INFINITY])]).expect("entries");
+        let entries = found(&calendar(), &[times(&[23]), Cell::Numbers(vec![120.0])]).expect("entries");
+        assert_eq!(entries.iter().map(|cells| cells[0].clone()).collect::<Vec<_>>(), [times(&[23]), times(&[24])]);
+        let endless = found(&calendar(), &[times(&[0]), Cell::Numbers(vec![f64::INFINITY])]).expect("entries");
         assert_eq!(endless.len(), VIEW_ENTRIES_PER_NOTE_MAX);
-        let backwards = entries(&calendar(), &[times(&[0]), Cell::Numbers(vec![-1e300])]).expect("entries");
+        let backwards = found(&calendar(), &[times(&[0]), Cell::Numbers(vec![-1e300])]).expect("entries");
         assert_eq!(backwards.len(), 1);
     }
 
     #[test]
     fn what_has_no_times_has_one_entry() {
         let cells = vec![Cell::Texts(vec!["soon".into()]), Cell::None];
-        assert_eq!(entries(&calendar(), &cells), Some(vec![cells]));
+        assert_eq!(found(&calendar(), &cells), Some(vec![cells]));
         let plain = ViewDesign { range: None, ..calendar() };
-        assert_eq!(entries(&plain, &[times(&[1]), times(&[2])]), None);
-        assert_eq!(entries(&plain, &[times(&[1, 3]), times(&[2])]).map(|entries| entries.len()), Some(2));
+        assert_eq!(found(&plain, &[times(&[1]), times(&[2])]), None);
+        assert_eq!(found(&plain, &[times(&[1, 3]), times(&[2])]).map(|entries| entries.len()), Some(2));
+    }
+
+    #[test]
+    fn the_longest_cells_are_cut_and_categories_last() {
+        let text = |length: usize| Cell::Texts(vec!["x".repeat(length)]);
+        let category = Column { categorised: true, sort: Some(Order::Ascending), ..Column::default() };
+        let columns = vec![category, Column::default(), Column::default(), Column::default()];
+        let design = ViewDesign { columns, ..ViewDesign::default() };
+        let lengths = |sizes: [usize; 4], bytes_max: usize| {
+            let cells = sizes.map(text);
+            let cells = cells_within(&design, &Entry::whole(&cells), bytes_max);
+            assert!(cells.iter().map(Cell::byte_count).sum::<usize>() <= bytes_max, "{sizes:?}");
+            cells.iter().map(|cell| cell.byte_count() - 2).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths([10, 20, 30, 32], 100), [10, 20, 30, 32]);
+        assert_eq!(lengths([10, 20, 300, 400], 100), [10, 20, 31, 31]);
+        assert_eq!(lengths([400, 6, 300, 8], 100), [48, 6, 30, 8]);
+        assert_eq!((row_bytes_max(1), row_bytes_max(1_024)), (ROW_BYTES_MAX, 1_024));
     }
 }

@@ -23,7 +23,6 @@ use store::{Batch, Direction, Read, Table};
 use self::order::{EachCount, OrderUpdate};
 use crate::access::ReadersId;
 use crate::change;
-use crate::collection::limits::KEY_BYTES_MAX;
 use crate::collection::{self, CollectionId, Weigh, Weight};
 use crate::database::{Database, damaged};
 use crate::error::Result;
@@ -35,9 +34,11 @@ use crate::reading;
 use crate::recent::{Before, RecentChange};
 use crate::view::cycle::Cycles;
 use crate::view::design::{Column, Total, ViewDesign};
-use crate::view::entry;
+use crate::view::cell::Cell;
+use crate::view::entry::{self, Entry, cells_within, row_bytes_max};
 use crate::view::hidden::cache::{HiddenCache, Step};
 use crate::view::hidden::follow::{Content, RowChange};
+use crate::view::limits::REFRESH_BYTES_MAX;
 use crate::view::question::{Answer, Question};
 use crate::view::row::{DocumentRow, Keys, Row};
 
@@ -215,8 +216,11 @@ impl Index {
         let progress = if vanished.len() >= limit {
             Progress { applied: update.applied, complete: false, changes: vanished.len() }
         } else {
-            changes.iter().try_for_each(|change| update.follow(change))?;
-            Progress { applied, complete, changes: changes.len() }
+            let followed = update.follow_some(&changes)?;
+            match changes.get(followed) {
+                None => Progress { applied, complete, changes: followed },
+                Some(_) => Progress { applied: changes[followed - 1].modseq, complete: false, changes: followed },
+            }
         };
         let (from, to) = (update.applied, progress.applied);
         if to > from || progress.changes > 0 {
@@ -397,6 +401,18 @@ impl<'u> Update<'u> {
             }
         }
         Ok(found)
+    }
+
+    /// Applies changes, in their order, until their rows are many; tells how many it applied. Those of one transaction belong together.
+    fn follow_some(&mut self, changes: &[RecentChange]) -> Result<usize> {
+        for (number, change) in changes.iter().enumerate() {
+            let is_next = number > 0 && changes[number - 1].modseq < change.modseq;
+            if is_next && self.orders.iter().map(OrderUpdate::bytes).sum::<usize>() > REFRESH_BYTES_MAX {
+                return Ok(number);
+            }
+            self.follow(change)?;
+        }
+        Ok(changes.len())
     }
 
     /// Applies a change. Of several changes of a note the first says how it was when its rows were made, and with it all are applied.
@@ -657,51 +673,77 @@ impl Index {
             return Placed { cycle, ..self.nowhere() };
         }
         assert_eq!(cells.len(), self.design.columns.len(), "each column has a cell");
-        let row = Arc::new(DocumentRow {
+        let head = DocumentRow {
             unid: header.unid,
             response_level: 0,
             readers: header.flags.has(NoteFlags::HAS_READERS).then(|| ReadersId::of(&subject.items)),
             conflict: header.flags.has(NoteFlags::CONFLICT),
-            cells,
-        });
+            cells: Vec::new(),
+        };
+        let shown = Shown::new(&self.design, head, cells);
         let rows_in = |order: usize, keys: &Keys| match (self.design.responses, header.parent) {
             (true, Some(_)) => {
                 let above = parent.and_then(|parent| parent.keys.get(order));
-                response_rows(keys, header.note, &row, above.map_or(&[], Vec::as_slice))
+                shown.response_rows(keys, header.note, above.map_or(&[], Vec::as_slice))
             }
-            _ => main_rows(&self.design, keys, header.note, &row),
+            _ => shown.main_rows(keys, header.note),
         };
         let rows = self.collations.iter().enumerate().map(|(order, keys)| rows_in(order, keys)).collect();
         Placed { selected, cycle, rows }
     }
 }
 
-/// Makes the rows of a response: one beneath each row of its parent. Without a parent in the view there is none.
-fn response_rows(keys: &Keys, note: NoteId, row: &DocumentRow, above: &[Vec<u8>]) -> Vec<KeyAndRow> {
-    let mut rows = Vec::with_capacity(above.len());
-    for parent in above {
-        // A key names the document of each level above.
-        let level = keys.documents_in(parent).map_or(usize::MAX, |documents| documents.len());
-        let key = keys.response(parent, &row.cells, note);
-        if level <= RESPONSE_LEVELS_MAX && key.len() <= KEY_BYTES_MAX {
-            rows.push((key, Arc::new(DocumentRow { response_level: level as u8, ..row.clone() })));
-        }
-    }
-    rows
+/// What a view shows of a document.
+struct Shown<'d> {
+    design: &'d ViewDesign,
+    /// The values of the columns, where they are more than a row has room for: the keys are made of them.
+    values: Option<Vec<Cell>>,
+    /// The row of a document that has but one.
+    row: Arc<DocumentRow>,
 }
 
-/// Makes the rows of a document that stands by itself: one for each of its entries.
-fn main_rows(design: &ViewDesign, keys: &Keys, note: NoteId, row: &Arc<DocumentRow>) -> Vec<KeyAndRow> {
-    let Some(entries) = entry::entries(design, &row.cells) else {
-        let key = keys.document(&row.cells, note, 0);
-        return if key.len() <= KEY_BYTES_MAX { vec![(key, Arc::clone(row))] } else { Vec::new() };
-    };
-    let numbered = entries.into_iter().enumerate().map(|(entry, cells)| {
-        let key = keys.document(&cells, note, entry as u16);
-        let (unid, readers, conflict) = (row.unid, row.readers, row.conflict);
-        (key, Arc::new(DocumentRow { unid, response_level: 0, readers, conflict, cells }))
-    });
-    numbered.filter(|(key, _)| key.len() <= KEY_BYTES_MAX).collect()
+impl<'d> Shown<'d> {
+    fn new(design: &'d ViewDesign, head: DocumentRow, cells: Vec<Cell>) -> Self {
+        if cells.iter().map(Cell::byte_count).sum::<usize>() <= row_bytes_max(1) {
+            return Self { design, values: None, row: Arc::new(DocumentRow { cells, ..head }) };
+        }
+        let cut = cells_within(design, &Entry::whole(&cells), row_bytes_max(1));
+        Self { design, values: Some(cells), row: Arc::new(DocumentRow { cells: cut, ..head }) }
+    }
+
+    fn values(&self) -> &[Cell] {
+        self.values.as_ref().unwrap_or(&self.row.cells)
+    }
+
+    fn row_of(&self, response_level: u8, cells: Vec<Cell>) -> Arc<DocumentRow> {
+        let DocumentRow { unid, readers, conflict, .. } = *self.row;
+        Arc::new(DocumentRow { unid, response_level, readers, conflict, cells })
+    }
+
+    /// Makes the rows of a response: one beneath each row of its parent. Without a parent in the view there is none.
+    fn response_rows(&self, keys: &Keys, note: NoteId, above: &[Vec<u8>]) -> Vec<KeyAndRow> {
+        // A key names the document of each level above; the rows of a document are all on the same.
+        let level = above.first().and_then(|parent| keys.documents_in(parent)).map_or(usize::MAX, |above| above.len());
+        if level > RESPONSE_LEVELS_MAX {
+            return Vec::new();
+        }
+        let cells = cells_within(self.design, &Entry::whole(self.values()), row_bytes_max(above.len()));
+        let row = self.row_of(level as u8, cells);
+        above.iter().map(|parent| (keys.response(parent, self.values(), note), Arc::clone(&row))).collect()
+    }
+
+    /// Makes the rows of a document that stands by itself: one for each of its entries.
+    fn main_rows(&self, keys: &Keys, note: NoteId) -> Vec<KeyAndRow> {
+        let Some(entries) = entry::entries(self.design, self.values()) else {
+            return vec![(keys.document(self.values(), note, 0), Arc::clone(&self.row))];
+        };
+        let bytes_max = row_bytes_max(entries.len());
+        let numbered = (0..).zip(&entries).map(|(number, entry)| {
+            let cells = cells_within(self.design, entry, bytes_max);
+            (keys.document(entry, note, number), self.row_of(0, cells))
+        });
+        numbered.collect()
+    }
 }
 
 /// Reads the row of a document.

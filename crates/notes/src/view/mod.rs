@@ -17,6 +17,7 @@
 //! | [`served`] | views as they are opened |
 //! | [`sort_key`] | bytes whose order is the order of values |
 //! | [`exact_sum`] | totals that do not drift |
+//! | [`limits`] | what rows are cut to |
 
 pub mod build;
 pub mod category;
@@ -30,6 +31,7 @@ pub mod exact_sum;
 pub mod find;
 mod hidden;
 pub mod index;
+pub mod limits;
 pub mod navigate;
 pub mod note;
 pub mod question;

@@ -116,7 +116,7 @@ impl Compiled {
             Source::Item(name) => subject.value(name).map_or(Cell::None, Cell::of_item),
             Source::Formula(formula) => match formula.evaluate(subject, &self.surroundings) {
                 Ok(outcome) => Cell::of_operand(&outcome.value, &formula.options().zone),
-                Err(stop) => Cell::Error(stop.to_string()),
+                Err(stop) => Cell::of_failure(&stop.to_string()),
             },
         }
     }

@@ -12,8 +12,9 @@ use base::{NoteId, Unid};
 use crate::access::ReadersId;
 use crate::database::damaged;
 use crate::limits::{CATEGORY_LEVELS_MAX, VIEW_COLUMNS_MAX};
-use crate::view::cell::{Cell, One};
+use crate::view::cell::{Cell, One, beginning};
 use crate::view::design::{Collation, ViewDesign};
+use crate::view::limits::SPELLING_BYTES_MAX;
 use crate::view::sort_key::{self, Order, TextOrder};
 
 /// The version of the stored form.
@@ -150,6 +151,24 @@ impl Category {
     }
 }
 
+/// What keys are made of: the first value of each column.
+pub trait FirstValues {
+    /// Gives the first value of a column.
+    fn first(&self, column: usize) -> One<'_>;
+}
+
+impl<const N: usize> FirstValues for [Cell; N] {
+    fn first(&self, column: usize) -> One<'_> {
+        self[column].one(0)
+    }
+}
+
+impl FirstValues for [Cell] {
+    fn first(&self, column: usize) -> One<'_> {
+        self[column].one(0)
+    }
+}
+
 /// Makes the keys of one collation.
 pub struct Keys {
     /// The columns that make categories, in their order.
@@ -182,9 +201,9 @@ impl Keys {
 
     /// Gives the categories of an entry, from the outermost inwards.
     #[must_use]
-    pub fn categories(&self, cells: &[Cell]) -> Vec<Category> {
+    pub fn categories(&self, values: &(impl FirstValues + ?Sized)) -> Vec<Category> {
         let mut found: Vec<Category> = Vec::new();
-        self.each_level(cells, &mut |column, depth, spelling| {
+        self.each_level(values, &mut |column, depth, spelling| {
             let mark = if depth == 0 { mark::NEXT } else { mark::FURTHER };
             let mut path = found.last().map_or_else(Vec::new, |above: &Category| [&above.path[..], &[mark]].concat());
             sort_key::write(spelling, column.order, &column.texts, &mut path);
@@ -202,12 +221,16 @@ impl Keys {
     }
 
     /// Calls `each` with the column of each level of an entry's categories, its depth within the column, and its value.
-    fn each_level<'c>(&self, cells: &'c [Cell], each: &mut dyn FnMut(&SortedColumn, usize, One<'c>)) {
+    fn each_level<'c>(
+        &self,
+        values: &'c (impl FirstValues + ?Sized),
+        each: &mut dyn FnMut(&SortedColumn, usize, One<'c>),
+    ) {
         let mut count = 0;
         for column in &self.categories {
             // Each column has a level at least, and what is too deep for the others stays in the last of this one.
             let room = CATEGORY_LEVELS_MAX.saturating_sub(count + self.categories.len()) + 1;
-            for (depth, spelling) in levels(cells[column.index].one(0)).into_iter().take(room).enumerate() {
+            for (depth, spelling) in levels(values.first(column.index)).into_iter().take(room).enumerate() {
                 each(column, depth, spelling);
                 count += 1;
             }
@@ -216,19 +239,19 @@ impl Keys {
 
     /// Gives the key of a main document's entry.
     #[must_use]
-    pub fn document(&self, cells: &[Cell], note: NoteId, entry: u16) -> Vec<u8> {
+    pub fn document(&self, values: &(impl FirstValues + ?Sized), note: NoteId, entry: u16) -> Vec<u8> {
         let mut key = Vec::with_capacity(64);
-        if let Some(innermost) = self.categories(cells).last() {
+        if let Some(innermost) = self.categories(values).last() {
             key.extend(&innermost.path);
             key.push(mark::LAST);
         }
-        self.finish(key, cells, note, entry)
+        self.finish(key, values, note, entry)
     }
 
     /// Gives the key of a response beneath a document's row.
     #[must_use]
-    pub fn response(&self, parent: &[u8], cells: &[Cell], note: NoteId) -> Vec<u8> {
-        self.finish(parent.to_vec(), cells, note, 0)
+    pub fn response(&self, parent: &[u8], values: &(impl FirstValues + ?Sized), note: NoteId) -> Vec<u8> {
+        self.finish(parent.to_vec(), values, note, 0)
     }
 
     /// Finds the paths of the categories above a row by its key, from the outermost inwards; `None` when this is no key of the collation.
@@ -326,9 +349,15 @@ impl Keys {
         }
     }
 
-    fn finish(&self, mut key: Vec<u8>, cells: &[Cell], note: NoteId, entry: u16) -> Vec<u8> {
+    fn finish(
+        &self,
+        mut key: Vec<u8>,
+        values: &(impl FirstValues + ?Sized),
+        note: NoteId,
+        entry: u16,
+    ) -> Vec<u8> {
         for column in &self.others {
-            sort_key::write(cells[column.index].one(0), column.order, &column.texts, &mut key);
+            sort_key::write(values.first(column.index), column.order, &column.texts, &mut key);
         }
         key.extend(note.to_key());
         key.extend(entry.to_be_bytes());
@@ -356,7 +385,7 @@ fn levels(value: One<'_>) -> Vec<One<'_>> {
 fn spelled(value: One<'_>) -> String {
     match value {
         One::None => String::new(),
-        One::Text(text) => text.to_owned(),
+        One::Text(text) => beginning(text, SPELLING_BYTES_MAX).to_owned(),
         One::Number(number) => number.to_string(),
         One::Time(time) => time.0.to_string(),
         One::Error => "@ERROR".to_owned(),
@@ -377,8 +406,8 @@ mod tests {
         Keys::new(&design, &design.collations()[0])
     }
 
-    fn cells(kind: &str, name: &str) -> Vec<Cell> {
-        vec![Cell::Texts(vec![kind.into()]), Cell::Texts(vec![name.into()])]
+    fn cells(kind: &str, name: &str) -> [Cell; 2] {
+        [Cell::Texts(vec![kind.into()]), Cell::Texts(vec![name.into()])]
     }
 
     #[test]

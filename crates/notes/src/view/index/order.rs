@@ -29,6 +29,8 @@ pub(super) struct OrderUpdate<'u> {
     tallies: HashMap<Vec<u8>, TallyChange>,
     /// How the rows changed, for those who watch.
     changes: Option<Vec<RowChange>>,
+    /// See [`OrderUpdate::bytes`].
+    bytes: usize,
 }
 
 /// How a record of a category changes.
@@ -72,7 +74,13 @@ impl<'u> OrderUpdate<'u> {
             categories_id: index.categories(collation),
             tallies: HashMap::new(),
             changes: is_watched.then(Vec::new),
+            bytes: 0,
         })
+    }
+
+    /// Gives the bytes of the rows that were written so far.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Writes down how a row changes.
@@ -116,6 +124,7 @@ impl<'u> OrderUpdate<'u> {
         }
         for (key, row) in new {
             let value = row.encode();
+            self.bytes += key.len() + value.len();
             match had.remove(&key) {
                 None => {
                     self.rows.insert(&key, &value)?;
