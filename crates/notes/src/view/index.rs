@@ -729,7 +729,7 @@ impl<'d> Shown<'d> {
         }
         let cells = cells_within(self.design, &Entry::whole(self.values()), row_bytes_max(above.len()));
         let row = self.row_of(level as u8, cells);
-        above.iter().map(|parent| (keys.response(parent, self.values(), note), Arc::clone(&row))).collect()
+        above.iter().map(|parent| (keys.response(parent, level, self.values(), note), Arc::clone(&row))).collect()
     }
 
     /// Makes the rows of a document that stands by itself: one for each of its entries.

@@ -3,6 +3,9 @@
 //! A key begins with the key of its parent, so that a subtree is one range of keys and lies right behind its top. [`Keys`] makes the keys of
 //! one collation; it knows nothing of documents but their cells.
 //!
+//! A key has at most [`KEY_BYTES_MAX`] bytes, however long the values are: each component gets a share of what is left when for all that may follow the least is kept
+//! free (`Keys::room`). Rows with the same key up to a component have the same share for it, so that the order of what is kept is right.
+//!
 //! Invariants: the key of a category row is smaller than all keys beneath it, and the keys beneath it are those that begin with its path
 //! ([`Category::path`]); two rows have different keys, because keys of documents end with the number of the note and of the entry.
 
@@ -10,12 +13,15 @@ use base::codec::{Decoder, Encoder, Truncated};
 use base::{NoteId, Unid};
 
 use crate::access::ReadersId;
+use crate::collection::limits::KEY_BYTES_MAX;
 use crate::database::damaged;
-use crate::limits::{CATEGORY_LEVELS_MAX, VIEW_COLUMNS_MAX};
+use crate::limits::{CATEGORY_LEVELS_MAX, RESPONSE_LEVELS_MAX, VIEW_COLUMNS_MAX};
 use crate::view::cell::{Cell, One, beginning};
 use crate::view::design::{Collation, ViewDesign};
-use crate::view::limits::SPELLING_BYTES_MAX;
-use crate::view::sort_key::{self, Order, TextOrder};
+use crate::view::limits::{
+    CATEGORY_BYTES_MIN, COMPONENT_BYTES_MIN, RESPONSE_SORTED_COLUMNS_MAX, SORTED_COLUMNS_MAX, SPELLING_BYTES_MAX,
+};
+use crate::view::sort_key::{self, Order, Room, TextOrder};
 
 /// The version of the stored form.
 const VERSION: u8 = 1;
@@ -28,6 +34,16 @@ const UNID_BYTES: usize = 16;
 
 /// Bytes of the numbers of note and entry at the end of a document's key.
 const NOTE_AND_ENTRY_BYTES: usize = 6;
+
+/// A component gets this part of the bytes that are left, beside the least that was kept free for it.
+const SHARE: usize = 4;
+
+/// What the least key of a row at the last level of responses comes to.
+const KEY_BYTES_MIN: usize = CATEGORY_LEVELS_MAX * (CATEGORY_BYTES_MIN + 1)
+    + SORTED_COLUMNS_MAX * COMPONENT_BYTES_MIN
+    + NOTE_AND_ENTRY_BYTES
+    + RESPONSE_LEVELS_MAX * (RESPONSE_SORTED_COLUMNS_MAX * COMPONENT_BYTES_MIN + NOTE_AND_ENTRY_BYTES);
+const _: () = assert!(KEY_BYTES_MIN <= KEY_BYTES_MAX, "whatever the values are, a row has a key");
 
 /// What stands behind the component of a category level.
 pub(crate) mod mark {
@@ -175,6 +191,10 @@ pub struct Keys {
     categories: Vec<SortedColumn>,
     /// The others that are sorted.
     others: Vec<SortedColumn>,
+    /// How many of these the key of a response has.
+    of_responses: usize,
+    /// How many levels of responses there may be.
+    response_levels: usize,
 }
 
 struct SortedColumn {
@@ -187,7 +207,7 @@ impl Keys {
     /// Prepares for one of [`ViewDesign::collations`]. It has categories when all categorised columns lead it.
     #[must_use]
     pub fn new(design: &ViewDesign, collation: &Collation) -> Self {
-        let count = design.category_columns();
+        let count = design.category_columns().min(CATEGORY_LEVELS_MAX);
         let leads = collation.iter().take(count).all(|(index, _)| design.columns[*index].categorised);
         let sorted = |(index, order): &(usize, Order)| SortedColumn {
             index: *index,
@@ -195,8 +215,34 @@ impl Keys {
             texts: TextOrder::of_locale(&design.locale, design.columns[*index].differences),
         };
         let mut categories: Vec<SortedColumn> = collation.iter().map(sorted).collect();
-        let others = categories.split_off(if leads { count } else { 0 });
-        Self { categories, others }
+        let mut others = categories.split_off(if leads { count } else { 0 });
+        others.truncate(SORTED_COLUMNS_MAX);
+        let of_responses = others.len().min(RESPONSE_SORTED_COLUMNS_MAX);
+        let response_levels = if design.responses { RESPONSE_LEVELS_MAX } else { 0 };
+        Self { categories, others, of_responses, response_levels }
+    }
+
+    /// Gives the columns that decide about a document's place within its category, or beneath its parent, by its level of responses.
+    fn columns(&self, level: usize) -> &[SortedColumn] {
+        if level == 0 { &self.others } else { &self.others[..self.of_responses] }
+    }
+
+    /// Gives the least bytes of what stands behind the first columns of a document.
+    fn least_behind(&self, level: usize, columns: usize) -> usize {
+        let own = (self.columns(level).len() - columns) * COMPONENT_BYTES_MIN + NOTE_AND_ENTRY_BYTES;
+        let response = self.of_responses * COMPONENT_BYTES_MIN + NOTE_AND_ENTRY_BYTES;
+        own + self.response_levels.saturating_sub(level) * response
+    }
+
+    /// Gives the room for a sorted column of a document behind what its key has so far.
+    fn room(&self, key: &[u8], level: usize, column: usize) -> Room {
+        Room::Beginning(COMPONENT_BYTES_MIN + share(key, self.least_behind(level, column)))
+    }
+
+    /// Gives the room for a level of categories behind what a key has so far. Texts that are cut are not taken for each other.
+    fn category_room(&self, path: &[u8], levels: usize) -> Room {
+        let least = (CATEGORY_LEVELS_MAX - levels) * (CATEGORY_BYTES_MIN + 1) + self.least_behind(0, 0);
+        Room::Digest(CATEGORY_BYTES_MIN + share(path, least))
     }
 
     /// Gives the categories of an entry, from the outermost inwards.
@@ -206,7 +252,8 @@ impl Keys {
         self.each_level(values, &mut |column, depth, spelling| {
             let mark = if depth == 0 { mark::NEXT } else { mark::FURTHER };
             let mut path = found.last().map_or_else(Vec::new, |above: &Category| [&above.path[..], &[mark]].concat());
-            sort_key::write(spelling, column.order, &column.texts, &mut path);
+            let room = self.category_room(&path, found.len());
+            sort_key::write(spelling, column.order, &column.texts, room, &mut path);
             found.push(Category { level: found.len() as u8 + 1, path, spelling: spelled(spelling) });
         });
         found
@@ -228,13 +275,18 @@ impl Keys {
     ) {
         let mut count = 0;
         for column in &self.categories {
-            // Each column has a level at least, and what is too deep for the others stays in the last of this one.
-            let room = CATEGORY_LEVELS_MAX.saturating_sub(count + self.categories.len()) + 1;
+            let room = self.levels_max(count);
             for (depth, spelling) in levels(values.first(column.index)).into_iter().take(room).enumerate() {
                 each(column, depth, spelling);
                 count += 1;
             }
         }
+    }
+
+    /// Gives how many levels a column of categories may have behind those of the columns before it: each has one at least, and what is too deep for the others
+    /// stays in the last of this one.
+    fn levels_max(&self, count: usize) -> usize {
+        CATEGORY_LEVELS_MAX.saturating_sub(count + self.categories.len()) + 1
     }
 
     /// Gives the key of a main document's entry.
@@ -245,13 +297,14 @@ impl Keys {
             key.extend(&innermost.path);
             key.push(mark::LAST);
         }
-        self.finish(key, values, note, entry)
+        self.finish(key, 0, values, (note, entry))
     }
 
-    /// Gives the key of a response beneath a document's row.
+    /// Gives the key of a response of some level, from 1 on, beneath a document's row.
     #[must_use]
-    pub fn response(&self, parent: &[u8], values: &(impl FirstValues + ?Sized), note: NoteId) -> Vec<u8> {
-        self.finish(parent.to_vec(), values, note, 0)
+    pub fn response(&self, parent: &[u8], level: usize, values: &(impl FirstValues + ?Sized), note: NoteId) -> Vec<u8> {
+        assert!((1..=self.response_levels).contains(&level), "levels of responses are bounded");
+        self.finish(parent.to_vec(), level, values, (note, 0))
     }
 
     /// Finds the paths of the categories above a row by its key, from the outermost inwards; `None` when this is no key of the collation.
@@ -275,28 +328,29 @@ impl Keys {
         if values.len() > columns {
             return None;
         }
+        let (categories, others) = values.split_at(values.len().min(self.categories.len()));
+        let is_last = |number: usize| partial && number + 1 == values.len();
         let mut prefix = Vec::new();
-        for (number, value) in values.iter().enumerate() {
-            let is_last = number + 1 == values.len();
-            let column = self.categories.iter().chain(&self.others).nth(number)?;
-            if (1..self.categories.len()).contains(&number) {
-                prefix.push(mark::NEXT);
-            } else if number > 0 && number == self.categories.len() {
+        let mut count = 0;
+        for (number, (value, column)) in categories.iter().zip(&self.categories).enumerate() {
+            let mut levels = levels(*value);
+            levels.truncate(self.levels_max(count));
+            for (depth, level) in levels.iter().enumerate() {
+                if count > 0 {
+                    prefix.push(if depth == 0 { mark::NEXT } else { mark::FURTHER });
+                }
+                let room = self.category_room(&prefix, count);
+                let is_beginning = is_last(number) && depth + 1 == levels.len();
+                write_value(*level, column, room, is_beginning, &mut prefix);
+                count += 1;
+            }
+        }
+        for (number, (value, column)) in others.iter().zip(&self.others).enumerate() {
+            if number == 0 && count > 0 {
                 prefix.push(mark::LAST);
             }
-            let levels = if number < self.categories.len() { levels(*value) } else { vec![*value] };
-            for (depth, level) in levels.iter().enumerate() {
-                if depth > 0 {
-                    prefix.push(mark::FURTHER);
-                }
-                let is_beginning = partial && is_last && depth + 1 == levels.len();
-                match level {
-                    One::Text(text) if is_beginning => {
-                        sort_key::write_beginning(text, column.order, &column.texts, &mut prefix);
-                    }
-                    level => sort_key::write(*level, column.order, &column.texts, &mut prefix),
-                }
-            }
+            let room = self.room(&prefix, 0, number);
+            write_value(*value, column, room, is_last(categories.len() + number), &mut prefix);
         }
         Some(prefix)
     }
@@ -323,7 +377,7 @@ impl Keys {
         };
         let mut ends = Vec::new();
         while end < key.len() {
-            for column in &self.others {
+            for column in self.columns(ends.len()) {
                 end += sort_key::length(&key[end..], column.order)?;
             }
             end += NOTE_AND_ENTRY_BYTES;
@@ -352,16 +406,33 @@ impl Keys {
     fn finish(
         &self,
         mut key: Vec<u8>,
+        level: usize,
         values: &(impl FirstValues + ?Sized),
-        note: NoteId,
-        entry: u16,
+        (note, entry): (NoteId, u16),
     ) -> Vec<u8> {
-        for column in &self.others {
-            sort_key::write(values.first(column.index), column.order, &column.texts, &mut key);
+        for (number, column) in self.columns(level).iter().enumerate() {
+            let room = self.room(&key, level, number);
+            sort_key::write(values.first(column.index), column.order, &column.texts, room, &mut key);
         }
         key.extend(note.to_key());
         key.extend(entry.to_be_bytes());
+        assert!(key.len() <= KEY_BYTES_MAX, "what follows has kept its least");
         key
+    }
+}
+
+/// Gives a component's share of the bytes that are left of a key when what stands behind it has its least.
+fn share(key: &[u8], least_behind: usize) -> usize {
+    KEY_BYTES_MAX.saturating_sub(key.len() + least_behind) / SHARE
+}
+
+/// Writes the component of a value that is looked for, or what those begin with that begin with this text.
+fn write_value(value: One<'_>, column: &SortedColumn, room: Room, is_beginning: bool, out: &mut Vec<u8>) {
+    match value {
+        One::Text(text) if is_beginning => {
+            sort_key::write_beginning(text, column.order, &column.texts, room, out);
+        }
+        value => sort_key::write(value, column.order, &column.texts, room, out),
     }
 }
 
@@ -402,7 +473,8 @@ mod tests {
     }
 
     fn keys() -> Keys {
-        let design = ViewDesign { columns: vec![sorted("Kind", true), sorted("Name", false)], ..ViewDesign::default() };
+        let columns = vec![sorted("Kind", true), sorted("Name", false)];
+        let design = ViewDesign { responses: true, columns, ..ViewDesign::default() };
         Keys::new(&design, &design.collations()[0])
     }
 
@@ -470,9 +542,9 @@ mod tests {
         let keys = keys();
         let parent = keys.document(&cells("A", "b"), NoteId(2), 0);
         let next = keys.document(&cells("A", "b"), NoteId(3), 0);
-        let response = keys.response(&parent, &cells("Z", "z"), NoteId(1));
-        let deeper = keys.response(&response, &cells("", "a"), NoteId(8));
-        let second = keys.response(&parent, &cells("", "zz"), NoteId(4));
+        let response = keys.response(&parent, 1, &cells("Z", "z"), NoteId(1));
+        let deeper = keys.response(&response, 2, &cells("", "a"), NoteId(8));
+        let second = keys.response(&parent, 1, &cells("", "zz"), NoteId(4));
         assert!([&parent, &response, &deeper, &second, &next].is_sorted_by(|one, other| one < other));
     }
 
@@ -486,6 +558,44 @@ mod tests {
         let keys = Keys::new(&design, &design.collations()[1]);
         assert!(keys.categories(&cells("A", "b")).is_empty());
         assert!(keys.document(&cells("Z", "a"), NoteId(1), 0) < keys.document(&cells("A", "b"), NoteId(1), 0));
+    }
+
+    #[test]
+    fn keys_have_room_for_whatever_may_follow() {
+        let long = |number: usize| format!("{}{number}", "long ".repeat(100));
+        let columns: Vec<Column> = (0..VIEW_COLUMNS_MAX).map(|number| sorted(&long(number), number < 2)).collect();
+        let design = ViewDesign { responses: true, columns, ..ViewDesign::default() };
+        let keys = Keys::new(&design, &design.collations()[0]);
+        let deep = (0..CATEGORY_LEVELS_MAX).map(long).collect::<Vec<_>>().join("\\");
+        let values: Vec<Cell> = (0..VIEW_COLUMNS_MAX)
+            .map(|number| Cell::Texts(vec![if number == 0 { deep.clone() } else { long(number) }]))
+            .collect();
+        let categories = keys.categories(&values[..]);
+        assert_eq!(categories.len(), CATEGORY_LEVELS_MAX);
+        let mut key = keys.document(&values[..], NoteId(1), 0);
+        for level in 1..=RESPONSE_LEVELS_MAX {
+            key = keys.response(&key, level, &values[..], NoteId(level as u32 + 1));
+            assert_eq!(keys.documents_in(&key).map(|ends| ends.len()), Some(level + 1));
+        }
+        let paths: Vec<&[u8]> = categories.iter().map(|category| &category.path[..]).collect();
+        assert_eq!(keys.paths_above(&key).expect("a key"), paths);
+        let value = |number: usize| values[number].one(0);
+        let wanted = keys.prefix(&[value(0), value(1), value(2)], false).expect("columns");
+        assert!(keys.document(&values[..], NoteId(1), 0).starts_with(&wanted));
+    }
+
+    #[test]
+    fn long_categories_that_differ_at_their_end_are_two() {
+        let columns = (0..31).map(|number| sorted(&number.to_string(), true)).collect();
+        let design = ViewDesign { responses: true, columns, ..ViewDesign::default() };
+        let keys = Keys::new(&design, &design.collations()[0]);
+        let values = |last: &str| [vec!["x".repeat(200); 30], vec![format!("{}{last}", "y".repeat(200))]].concat();
+        let path = |last: &str| {
+            let cells: Vec<Cell> = values(last).into_iter().map(|text| Cell::Texts(vec![text])).collect();
+            keys.categories(&cells[..]).last().expect("31").path.clone()
+        };
+        assert_ne!(path("1"), path("2"));
+        assert_eq!(path("a"), path("A"));
     }
 
     #[test]

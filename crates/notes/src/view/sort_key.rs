@@ -78,8 +78,58 @@ const TEXT_END: [u8; 2] = [0, 0];
 /// What stands in a collation key between the weights of letters, accents and case.
 const LEVEL_SEPARATOR: u8 = 1;
 
-/// Writes the component of a value.
-pub fn write(value: One<'_>, order: Order, texts: &TextOrder, out: &mut Vec<u8>) {
+/// How many bytes a component may have; a text that comes to more is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// Texts that agree in what is kept are equal.
+    Beginning(usize),
+    /// A digest stands for the rest, so that texts are equal only when they were so before.
+    Digest(usize),
+}
+
+/// Bytes of a digest.
+const DIGEST_BYTES: usize = 10;
+
+impl Room {
+    /// Gives how many bytes of a text's component are kept when it is cut: type byte and text, without what stands behind it.
+    fn kept(self) -> usize {
+        match self {
+            Self::Beginning(bytes) => bytes.saturating_sub(TEXT_END.len()),
+            Self::Digest(bytes) => bytes.saturating_sub(DIGEST_BYTES + TEXT_END.len()),
+        }
+    }
+
+    fn bytes(self) -> usize {
+        match self {
+            Self::Beginning(bytes) | Self::Digest(bytes) => bytes,
+        }
+    }
+
+    /// Cuts the component of a text that has more bytes than there is room for.
+    fn cut(self, start: usize, out: &mut Vec<u8>) {
+        if out.len() - start <= self.bytes() {
+            return;
+        }
+        let digest = blake3::hash(&out[start..]);
+        cut_to(start + self.kept(), out);
+        if matches!(self, Self::Digest(_)) {
+            // No byte of it is 0, which would be an end.
+            out.extend(digest.as_bytes()[..DIGEST_BYTES].iter().map(|byte| byte | 1));
+        }
+        out.extend(TEXT_END);
+    }
+}
+
+/// Cuts the component of a text without its end; the 0xFF behind a 0 is not left out alone.
+fn cut_to(length: usize, out: &mut Vec<u8>) {
+    out.truncate(length);
+    if out.last() == Some(&0) {
+        out.pop();
+    }
+}
+
+/// Writes the component of a value, which has no more bytes than there is room for: 9 at least.
+pub fn write(value: One<'_>, order: Order, texts: &TextOrder, room: Room, out: &mut Vec<u8>) {
     let start = out.len();
     match value {
         One::None => out.push(0x10),
@@ -94,6 +144,7 @@ pub fn write(value: One<'_>, order: Order, texts: &TextOrder, out: &mut Vec<u8>)
         One::Text(text) => {
             out.push(0x40);
             texts.write(text, out);
+            room.cut(start, out);
         }
         One::Error => out.push(0x70),
     }
@@ -103,7 +154,7 @@ pub fn write(value: One<'_>, order: Order, texts: &TextOrder, out: &mut Vec<u8>)
 }
 
 /// Writes what the components of all texts begin with that begin with this one. Of texts where case or accents count, only the letters are compared.
-pub fn write_beginning(text: &str, order: Order, texts: &TextOrder, out: &mut Vec<u8>) {
+pub fn write_beginning(text: &str, order: Order, texts: &TextOrder, room: Room, out: &mut Vec<u8>) {
     let start = out.len();
     out.push(0x40);
     texts.write(text, out);
@@ -111,6 +162,9 @@ pub fn write_beginning(text: &str, order: Order, texts: &TextOrder, out: &mut Ve
     // Behind the weights of the letters follow, after a separator, those of accents and case.
     if let Some(separator) = out[start..].iter().position(|byte| *byte == LEVEL_SEPARATOR) {
         out.truncate(start + separator);
+    }
+    if out.len() > start + room.kept() {
+        cut_to(start + room.kept(), out);
     }
     if order == Order::Descending {
         out[start..].iter_mut().for_each(|byte| *byte = !*byte);
@@ -169,10 +223,11 @@ mod tests {
     use super::*;
 
     const PLAIN: Differences = Differences { case: false, accents: false };
+    const ENOUGH: Room = Room::Beginning(usize::MAX);
 
     fn component(value: One<'_>, order: Order, differences: Differences) -> Vec<u8> {
         let mut out = Vec::new();
-        write(value, order, &TextOrder::of_locale("", differences), &mut out);
+        write(value, order, &TextOrder::of_locale("", differences), ENOUGH, &mut out);
         out
     }
 
@@ -180,7 +235,7 @@ mod tests {
         let order = TextOrder::of_locale(locale, differences);
         let key = |text: &str| {
             let mut out = Vec::new();
-            write(One::Text(text), Order::Ascending, &order, &mut out);
+            write(One::Text(text), Order::Ascending, &order, ENOUGH, &mut out);
             out
         };
         for pair in texts.windows(2) {
@@ -246,7 +301,43 @@ mod tests {
         assert!(component(One::Text(&long), Order::Ascending, PLAIN).len() <= 2 * SORTED_TEXT_BYTES_MAX + 3);
     }
 
+    #[test]
+    fn what_there_is_no_room_for_is_cut_in_order() {
+        let order = TextOrder::of_locale("", PLAIN);
+        let cut = |text: &str, room: Room, direction: Order| {
+            let mut out = Vec::new();
+            write(One::Text(text), direction, &order, room, &mut out);
+            assert!(out.len() <= room.bytes() && length(&out, direction) == Some(out.len()), "{text}");
+            out
+        };
+        let texts = ["a", "aaaaaa", "aaaaaaaaaaaab", "aaaaaaaaaaaabb", "aaaaaac", "b", "bbbbbbbbbbbbbbbbbbbbbbbbbb"];
+        for (room, equal) in [(Room::Beginning(9), 6), (Room::Digest(16), 0)] {
+            for direction in [Order::Ascending, Order::Descending] {
+                let keys: Vec<_> = texts.iter().map(|text| cut(text, room, direction)).collect();
+                let same = (0..texts.len()).map(|one| keys[one + 1..].iter().filter(|key| **key == keys[one]).count());
+                assert_eq!(same.sum::<usize>(), equal, "{room:?}");
+                assert_eq!(keys[0] < keys[5], direction == Order::Ascending);
+                assert_eq!(keys[2] < keys[6], direction == Order::Ascending);
+            }
+            for text in texts {
+                let mut beginning = Vec::new();
+                write_beginning(text, Order::Ascending, &order, room, &mut beginning);
+                assert!(cut(&format!("{text}a"), room, Order::Ascending).starts_with(&beginning), "{text}");
+            }
+        }
+    }
+
     proptest! {
+        #[test]
+        fn a_cut_component_is_one(text in "\\PC{0,12}", room in 9_usize..24, digest: bool, down: bool) {
+            let room = if digest { Room::Digest(room + 7) } else { Room::Beginning(room) };
+            let order = if down { Order::Descending } else { Order::Ascending };
+            let mut out = Vec::new();
+            write(One::Text(&text), order, &TextOrder::of_locale("", Differences { case: true, accents: true }), room, &mut out);
+            prop_assert!(out.len() <= room.bytes());
+            prop_assert_eq!(length(&out, order), Some(out.len()));
+        }
+
         #[test]
         fn no_component_is_the_beginning_of_another(one in ".{0,12}", other in ".{0,12}", down: bool) {
             let order = if down { Order::Descending } else { Order::Ascending };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::Timestamp;
 use notes::view::build::BuildOptions;
-use notes::view::cell::One;
+use notes::view::cell::{Cell, One};
 use notes::view::design::{Clicks, Column, Total, ViewDesign};
 use notes::view::entries::{Entries, EntryReader, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
@@ -391,6 +391,138 @@ fn deletions_that_were_forgotten_are_found() {
     world.clock.advance(Duration::from_secs(91 * 86_400));
     assert!(notes::purge::purge(&database).expect("purged") > 0);
     assert_eq!(lines(&read(&database, BOB, "By Customer", &whole).expect("a view")), ALL[..2]);
+}
+
+/// Gives the bytes of the rows of all views of a world.
+fn row_bytes(world: &World) -> usize {
+    use store::{Direction, KeyRange, Read, Table};
+    let store = world.notes.store();
+    let mut cursor = store.scan(Table::View, &KeyRange::all(), Direction::Forward).expect("a scan");
+    let mut bytes = 0;
+    while let Some((_, value)) = cursor.next().expect("sound") {
+        bytes += value.len();
+    }
+    bytes
+}
+
+/// Builds the index of a view anew; the rows are what they were.
+fn assert_built_alike(database: &Arc<Database>, name: &str) {
+    let rows = || {
+        refresh(database, ANN, name).expect("a view");
+        let access = reader(database, ANN).expect("a reader");
+        let reading = access.read().expect("a snapshot");
+        let view = reading.view(reading.view_find(name).expect("there").note).expect("a view");
+        let rows = reading.view_rows(&view, 0).expect("rows").page(0, 10_000).expect("sound");
+        let shown = |row: notes::view::reader::ViewRow| match row.shown {
+            Shown::Category { level, tally } => {
+                (row.key, format!("{level} {} {}", tally.name(), tally.documents), Vec::new())
+            }
+            Shown::Document { row: document, .. } => (row.key, document.unid.to_string(), document.cells),
+        };
+        rows.into_iter().map(shown).collect::<Vec<_>>()
+    };
+    let followed = rows();
+    assert_sound(database);
+    let access: notes::Access<notes::level::Designer> =
+        database.authorize(&crate::world::server()).expect("the server itself");
+    let note = reader(database, ANN).and_then(|access| Ok(access.read()?.view_find(name)?.note)).expect("there");
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = BuildOptions { folder: folder.path().to_owned(), memory: 1 << 20 };
+    let built = access.view_rebuild(note, &options, &mut |_, _| ControlFlow::Continue(())).expect("built");
+    assert!(built.is_some());
+    assert!(followed == rows(), "{name} is built as it was followed");
+    assert_sound(database);
+}
+
+#[test]
+fn a_document_with_many_entries_and_long_texts_has_rows_of_bounded_size() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let kinds: Vec<String> = (0..1_024).map(|number| format!("kind {number:04}")).collect();
+    let items = || {
+        let mut items = order("", &"long ".repeat(40_000), 2.5);
+        items.push(Item::summary("Kinds", Value::TextList(kinds.clone())));
+        items
+    };
+    let category = Column { categorised: true, separate: true, ..sorted("Kinds") };
+    let price = Column { total: Total::Sum, ..column("Price") };
+    world.write(&database, ANN, |writer| writer.view_create(&view("Kinds", vec![category, sorted("Article"), price])))
+        .expect("made");
+    for _ in 0..12 {
+        world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items()))).expect("made");
+    }
+    let access = reader(&database, ANN).expect("a reader");
+    let note = access.read().and_then(|reading| reading.view_find("Kinds")).expect("there").note;
+    assert!(!access.view_refresh(note, 200).expect("sound").complete, "a batch ends when its rows have 8 MiB");
+    assert_built_alike(&database, "Kinds");
+    assert!(row_bytes(&world) < 12 * (1_200 << 10), "{} bytes of rows", row_bytes(&world));
+    let reading = access.read().expect("a snapshot");
+    let view = reading.view(note).expect("a view");
+    let rows = reading.view_rows(&view, 0).expect("rows");
+    let total = rows.total().expect("sound");
+    assert_eq!((total.documents, total.totals[0].sum.value()), (12 * 1_024, 12.0 * 1_024.0 * 2.5));
+    let page = rows.page(0, 2).expect("sound");
+    let Shown::Document { row, .. } = &page[1].shown else { panic!("a document") };
+    assert_eq!((row.cells[0].clone(), row.cells[2].clone()), (Cell::Texts(vec![kinds[0].clone()]), Cell::Numbers(vec![2.5])));
+    assert!(matches!(&row.cells[1], Cell::Texts(texts) if texts[0].starts_with("long long") && texts[0].len() < 1_024));
+}
+
+#[test]
+fn threads_of_long_subjects_have_all_their_levels() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let date = Column { formula: Some("@Created".into()), ..sorted("Date") };
+    let mut threads = view("Threads", vec![date, sorted("Article")]);
+    threads.design.responses = true;
+    world.write(&database, ANN, |writer| writer.view_create(&threads)).expect("made");
+    let mut parent = None;
+    for level in 0..=31 {
+        let subject = format!("{} {level:02}", "A subject that is quite long, as people write them ".repeat(4));
+        let unid = base::Unid([level + 1; 16]);
+        let new = NewNote { unid: Some(unid), parent, ..NewNote::document(order("", &subject, 1.0)) };
+        let made = world.write(&database, ANN, |writer| writer.note_create(new));
+        assert_eq!(made.is_ok(), usize::from(level) < base::limits::RESPONSE_DEPTH_MAX, "level {level}");
+        parent = Some(unid);
+    }
+    assert_built_alike(&database, "Threads");
+    let access = reader(&database, ANN).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    let view = reading.view(reading.view_find("Threads").expect("there").note).expect("a view");
+    let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
+    let level = |row: &notes::view::reader::ViewRow| match &row.shown {
+        Shown::Document { row, .. } => usize::from(row.response_level),
+        Shown::Category { .. } => panic!("no categories"),
+    };
+    let levels: Vec<usize> = rows.iter().map(level).collect();
+    assert_eq!(levels, (0..base::limits::RESPONSE_DEPTH_MAX).collect::<Vec<_>>());
+}
+
+#[test]
+fn many_long_columns_hide_no_document() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let names: Vec<String> = (0..9).map(|number| format!("Text{number}")).collect();
+    let columns = names.iter().map(|name| sorted(name)).collect();
+    world.write(&database, ANN, |writer| writer.view_create(&view("Wide", columns))).expect("made");
+    for last in ["b", "a", "c"] {
+        let mut items = order("", last, 1.0);
+        let text = |number: usize| if number == 0 { format!("{last}{}", "語".repeat(300)) } else { "語".repeat(300) };
+        items.extend(names.iter().enumerate().map(|(number, name)| Item::text(name.clone(), text(number))));
+        world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items))).expect("made");
+    }
+    assert_built_alike(&database, "Wide");
+    let access = reader(&database, ANN).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    let view = reading.view(reading.view_find("Wide").expect("there").note).expect("a view");
+    let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
+    let first = |row: &notes::view::reader::ViewRow| match &row.shown {
+        Shown::Document { row, .. } => match row.cells[0].one(0) {
+            One::Text(text) => text[..1].to_owned(),
+            other => panic!("{other:?} is no text"),
+        },
+        Shown::Category { .. } => panic!("no categories"),
+    };
+    assert_eq!(rows.iter().map(first).collect::<Vec<_>>(), ["a", "b", "c"]);
 }
 
 #[test]
