@@ -2,6 +2,11 @@
 //!
 //! The record changes with each document beneath: [`Tally::add`] and [`Tally::remove`] undo each other exactly, so that what is left after years equals
 //! what counting everything anew would give.
+//!
+//! What the documents call the category is counted for its smallest spellings alone, exactly; all greater ones are counted as one. So the name, which is the smallest,
+//! does not depend on what happened before. When few of the small ones are left, they are found again among the rows ([`Tally::is_thin`]).
+//!
+//! Invariant: each spelling that is not told apart is greater than all that are.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +16,23 @@ use crate::limits::{CATEGORY_SPELLINGS_MAX, VIEW_COLUMNS_MAX};
 use crate::view::cell::Cell;
 use crate::view::exact_sum::ExactSum;
 
-/// The version of the stored form.
-const VERSION: u8 = 1;
+/// The version of the stored form. Version 1 did not count the other spellings.
+const VERSION: u8 = 2;
+
+/// Fewer spellings than this are too few, when there are others.
+const SPELLINGS_MIN: usize = CATEGORY_SPELLINGS_MAX / 4;
 
 /// What lies beneath a category, or in the whole view.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tally {
     /// Rows of documents.
     pub documents: u64,
-    /// What they call the category, and how many do.
+    /// What they call the category, and how many do: the smallest spellings.
     spellings: BTreeMap<String, u64>,
+    /// How many call it something greater.
+    others: u64,
+    /// All spellings are told apart, however many there are.
+    is_exact: bool,
     /// For each column that sums up: its total.
     pub totals: Vec<ColumnTotal>,
 }
@@ -41,6 +53,12 @@ impl Tally {
         Self { totals: vec![ColumnTotal::default(); columns], ..Self::default() }
     }
 
+    /// Starts with nothing, for those who count everything at once and tell all spellings apart.
+    #[must_use]
+    pub fn exact(columns: usize) -> Self {
+        Self { is_exact: true, ..Self::new(columns) }
+    }
+
     /// Gives the name: the smallest of the spellings.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -57,11 +75,7 @@ impl Tally {
     pub fn add(&mut self, spelling: Option<&str>, cells: &[&Cell]) {
         assert_eq!(cells.len(), self.totals.len(), "each column that sums up has a cell");
         self.documents += 1;
-        if let Some(spelling) = spelling
-            && (self.spellings.len() < CATEGORY_SPELLINGS_MAX || self.spellings.contains_key(spelling))
-        {
-            *self.spellings.entry(spelling.to_owned()).or_default() += 1;
-        }
+        spelling.into_iter().for_each(|spelling| self.learn(spelling, 1));
         for (total, cell) in self.totals.iter_mut().zip(cells) {
             for number in numbers(cell) {
                 total.values += 1;
@@ -75,7 +89,7 @@ impl Tally {
         assert_eq!(cells.len(), self.totals.len(), "each column that sums up has a cell");
         assert!(self.documents > 0, "only what was counted is taken away");
         self.documents -= 1;
-        self.forget(spelling);
+        spelling.into_iter().for_each(|spelling| self.forget(spelling));
         for (total, cell) in self.totals.iter_mut().zip(cells) {
             for number in numbers(cell) {
                 assert!(total.values > 0, "only what was summed up is taken away");
@@ -91,11 +105,10 @@ impl Tally {
         assert!(part.documents <= self.documents, "a part is not more than the whole");
         self.documents -= part.documents;
         for (spelling, count) in &part.spellings {
-            // Of spellings that there was no room for, nothing was counted.
-            if let Some(all) = self.spellings.get_mut(spelling) {
-                *all = all.saturating_sub(*count);
-            }
+            let all = self.spellings.get_mut(spelling).unwrap_or(&mut self.others);
+            *all = all.saturating_sub(*count);
         }
+        self.others = self.others.saturating_sub(part.others);
         self.spellings.retain(|_, count| *count > 0);
         for (total, part) in self.totals.iter_mut().zip(&part.totals) {
             total.values = total.values.saturating_sub(part.values);
@@ -104,9 +117,63 @@ impl Tally {
         self
     }
 
-    fn forget(&mut self, spelling: Option<&str>) {
-        let Some((spelling, count)) = spelling.and_then(|spelling| Some((spelling, self.spellings.get_mut(spelling)?)))
-        else {
+    /// Tells whether so few spellings are left beside the others that they are to be found again.
+    #[must_use]
+    pub fn is_thin(&self) -> bool {
+        self.others > 0 && self.spellings.len() < SPELLINGS_MIN
+    }
+
+    /// Tells whether none of the spellings is known.
+    #[must_use]
+    pub fn is_nameless(&self) -> bool {
+        self.others > 0 && self.spellings.is_empty()
+    }
+
+    /// Takes the spellings of another count of the same documents.
+    pub fn set_spellings(&mut self, counted: &Self) {
+        (self.spellings, self.others) = (BTreeMap::new(), 0);
+        counted.spellings.iter().for_each(|(spelling, count)| self.learn(spelling, *count));
+        self.others += counted.others;
+    }
+
+    /// Names a category of which no spelling is known by one of the others.
+    pub fn set_name(&mut self, spelling: String) {
+        assert!(self.is_nameless(), "it has no name yet");
+        self.others -= 1;
+        self.spellings.insert(spelling, 1);
+    }
+
+    /// Tells whether this is what counting everything gives ([`Tally::exact`]).
+    #[must_use]
+    pub fn agrees_with(&self, exact: &Self) -> bool {
+        let mut expected = exact.spellings.iter();
+        let is_beginning = self.spellings.iter().all(|spelling| expected.next() == Some(spelling));
+        let others = expected.map(|(_, count)| *count).sum::<u64>() + exact.others;
+        is_beginning && self.others == others && self.documents == exact.documents && self.totals == exact.totals
+    }
+
+    fn learn(&mut self, spelling: &str, count: u64) {
+        if let Some(known) = self.spellings.get_mut(spelling) {
+            *known += count;
+            return;
+        }
+        if self.others > 0 && self.spellings.last_key_value().is_none_or(|(last, _)| &last[..] < spelling) {
+            self.others += count;
+            return;
+        }
+        self.spellings.insert(spelling.to_owned(), count);
+        if self.spellings.len() > CATEGORY_SPELLINGS_MAX
+            && !self.is_exact
+            && let Some((_, greatest)) = self.spellings.pop_last()
+        {
+            self.others += greatest;
+        }
+    }
+
+    fn forget(&mut self, spelling: &str) {
+        let Some(count) = self.spellings.get_mut(spelling) else {
+            assert!(self.others > 0, "only what was counted is taken away");
+            self.others -= 1;
             return;
         };
         *count -= 1;
@@ -123,7 +190,7 @@ impl Tally {
         for (spelling, count) in &self.spellings {
             out.text(spelling).varint(*count);
         }
-        out.varint(self.totals.len() as u64);
+        out.varint(self.others).varint(self.totals.len() as u64);
         for total in &self.totals {
             out.varint(total.values);
             total.sum.encode(&mut out);
@@ -134,7 +201,8 @@ impl Tally {
     /// Reads the stored form.
     pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
-        if input.u8()? != VERSION {
+        let version = input.u8()?;
+        if !(1..=VERSION).contains(&version) {
             return Err(Truncated);
         }
         let documents = input.varint()?;
@@ -142,9 +210,10 @@ impl Tally {
         for _ in 0..bounded(input.count()?, CATEGORY_SPELLINGS_MAX)? {
             spellings.insert(input.text()?.to_owned(), input.varint()?);
         }
+        let others = if version == 1 { 0 } else { input.varint()? };
         let count = bounded(input.count()?, VIEW_COLUMNS_MAX)?;
         let totals = (0..count).map(|_| ColumnTotal::decode(&mut input)).collect::<Result<_, _>>()?;
-        Ok(Self { documents, spellings, totals })
+        Ok(Self { documents, spellings, others, is_exact: false, totals })
     }
 }
 
@@ -167,6 +236,9 @@ fn numbers(cell: &Cell) -> &[f64] {
 
 #[cfg(test)]
 mod tests {
+    use base::Random;
+    use base::sim::SeededRandom;
+
     use super::*;
 
     #[test]
@@ -204,5 +276,52 @@ mod tests {
         assert!(tally.spellings.len() == CATEGORY_SPELLINGS_MAX);
         (0..2 * CATEGORY_SPELLINGS_MAX).for_each(|number| tally.remove(Some(&number.to_string()), &[]));
         assert!(tally == Tally::new(0));
+    }
+
+    #[test]
+    fn what_was_counted_before_does_not_matter() {
+        for seed in 0..50 {
+            let random = SeededRandom::new(seed);
+            let (mut tally, mut there) = (Tally::new(0), Vec::new());
+            for step in 0..2_000 {
+                // At times more come than go, at times fewer.
+                if random.below(10) < if step / 400 % 2 == 0 { 7 } else { 3 } {
+                    there.push(format!("{:03}", random.below(300)));
+                    tally.add(there.last().map(String::as_str), &[]);
+                } else if !there.is_empty() {
+                    let gone = there.swap_remove(random.below(there.len() as u64) as usize);
+                    tally.remove(Some(&gone), &[]);
+                }
+                let count = || {
+                    let mut exact = Tally::exact(0);
+                    there.iter().for_each(|spelling| exact.add(Some(spelling), &[]));
+                    exact
+                };
+                if tally.is_thin() {
+                    tally.set_spellings(&count());
+                }
+                if step % 50 == 0 {
+                    assert!(tally.agrees_with(&count()), "seed {seed}, step {step}");
+                    assert_eq!(tally.name(), count().name(), "seed {seed}, step {step}");
+                    assert_eq!(Tally::decode(&tally.encode()), Ok(tally.clone()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_is_taken_from_what_it_was_counted_in() {
+        let (mut all, mut hidden) = (Tally::new(0), Tally::exact(0));
+        for number in 0..200 {
+            let spelling = format!("{number:03}");
+            all.add(Some(&spelling), &[]);
+            if number < 100 {
+                hidden.add(Some(&spelling), &[]);
+            }
+        }
+        let mut seen = all.without(&hidden);
+        assert!(seen.is_nameless() && seen.name().is_empty() && seen.documents == 100);
+        seen.set_name("100".into());
+        assert_eq!((seen.name(), seen.others), ("100", 99));
     }
 }

@@ -160,7 +160,7 @@ impl Hidden {
         change: fn(&mut Tally, Option<&str>, &[&Cell]),
     ) -> Result<()> {
         order.index.each_count(order.collation, key, row, &mut |record, spelling, cells| {
-            change(self.tallies.entry(record).or_insert_with(|| Tally::new(cells.len())), spelling, cells);
+            change(self.tallies.entry(record).or_insert_with(|| Tally::exact(cells.len())), spelling, cells);
             Ok(())
         })
     }

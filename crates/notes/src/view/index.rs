@@ -225,8 +225,9 @@ impl Index {
         let (from, to) = (update.applied, progress.applied);
         if to > from || progress.changes > 0 {
             let mut batch = Batch::new();
-            let orders = update.finish(to, &mut batch)?;
+            let (orders, thin) = update.finish(to, &mut batch)?.into_iter().unzip();
             database.store.commit(&batch)?;
+            self.find_spellings(database, &thin)?;
             match watched {
                 Some(watched) if to > from => watched.log(Step { from, to, orders }),
                 // What was hidden is found anew: the state has no number of its own.
@@ -240,6 +241,19 @@ impl Index {
         }
         drop(lock);
         Ok(Some(progress))
+    }
+}
+
+impl Index {
+    /// Finds spellings of categories again that few are left of, for each order; the lock of the database is held.
+    fn find_spellings(&self, database: &Database, thin: &Vec<Vec<Vec<u8>>>) -> Result<()> {
+        for (collation, records) in thin.iter().enumerate() {
+            for record in records {
+                let batch = order::find_spellings(self, collation, database.store.as_ref(), record)?;
+                database.store.commit(&batch)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -569,8 +583,8 @@ impl<'u> Update<'u> {
         Ok(back)
     }
 
-    /// Puts everything into the batch; gives how the rows of each order changed.
-    fn finish(self, applied: Modseq, batch: &mut Batch) -> Result<Vec<Vec<RowChange>>> {
+    /// Puts everything into the batch; gives how the rows of each order changed, and the records of categories that lack spellings.
+    fn finish(self, applied: Modseq, batch: &mut Batch) -> Result<Vec<(Vec<RowChange>, Vec<Vec<u8>>)>> {
         assert!(applied >= self.applied, "an index follows the order of changes");
         for (note, (back, _)) in self.backs.iter().filter(|(_, (_, changed))| *changed) {
             let key = keys::view_back_of(self.index.database, self.index.view, *note);

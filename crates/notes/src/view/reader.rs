@@ -391,15 +391,36 @@ impl<'r> ViewReader<'r> {
     fn tally(&self, level: u8, path: &[u8]) -> Result<Option<Tally>> {
         let record = [&[level], path].concat();
         let stored = self.categories.find(&record)?.map(|value| decode_tally(&record, &value)).transpose()?;
-        Ok(stored.map(|tally| self.seen_of(&record, tally)))
+        stored.map(|tally| self.seen_of(&record, tally)).transpose()
     }
 
-    /// Takes what is hidden off a record.
-    fn seen_of(&self, record: &[u8], tally: Tally) -> Tally {
-        match self.rows.hidden.tally(record) {
+    /// Takes what is hidden off a record. Where that leaves no spelling that is known, the first row beneath that is seen gives the name.
+    fn seen_of(&self, record: &[u8], tally: Tally) -> Result<Tally> {
+        let mut tally = match self.rows.hidden.tally(record) {
             Some(hidden) => tally.without(hidden),
             None => tally,
+        };
+        if tally.is_nameless()
+            && let Some(name) = self.first_spelling(record)?
+        {
+            tally.set_name(name);
         }
+        Ok(tally)
+    }
+
+    /// Gives what the first main document beneath a category calls it.
+    fn first_spelling(&self, record: &[u8]) -> Result<Option<String>> {
+        let Some((level, path)) = record.split_first() else { return Ok(None) };
+        let mut walk = self.walk(KeyRange::prefix(path), Direction::Forward)?;
+        while let Some(entry) = walk.next()? {
+            let Ok(Row::Document(row)) = Row::decode(&entry.value) else { continue };
+            if row.response_level == 0 {
+                let mut names = self.keys().spellings(&row.cells[..]);
+                let level = usize::from(*level).wrapping_sub(1);
+                return Ok((level < names.len()).then(|| names.swap_remove(level)));
+            }
+        }
+        Ok(None)
     }
 
     /// Reads a row as it is stored.
@@ -430,7 +451,7 @@ impl Outermost<'_, '_> {
         while let Some((record, value)) = scan.next()? {
             let (Some(1), path) = (record.first(), &record[1..]) else { break };
             if !self.reader.rows.hidden.hides_category(record) {
-                let tally = self.reader.seen_of(record, decode_tally(record, value)?);
+                let tally = self.reader.seen_of(record, decode_tally(record, value)?)?;
                 let key = [path, &[mark::ROW]].concat();
                 return Ok(Some(ViewRow { key, shown: Shown::Category { level: 1, tally } }));
             }

@@ -525,6 +525,48 @@ fn many_long_columns_hide_no_document() {
     assert_eq!(rows.iter().map(first).collect::<Vec<_>>(), ["a", "b", "c"]);
 }
 
+/// Writes a word in one of many ways: each bit says whether a letter is a capital.
+fn spelled(number: usize) -> String {
+    let letter = |(place, letter): (usize, char)| if number >> place & 1 == 1 { letter.to_ascii_uppercase() } else { letter };
+    "customers".chars().enumerate().map(letter).collect()
+}
+
+#[test]
+fn a_category_with_many_spellings_is_called_by_the_smallest() {
+    let world = World::new();
+    let database = world.database(&[(BOB, AclLevel::Reader)]);
+    world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
+    let mut there: Vec<(base::NoteId, String)> = Vec::new();
+    let name = || {
+        refresh(&database, BOB, "By Customer").expect("a view");
+        let access = reader(&database, BOB).expect("a reader");
+        let reading = access.read().expect("a snapshot");
+        let view = reading.view(reading.view_find("By Customer").expect("there").note).expect("a view");
+        let rows = reading.view_rows(&view, 0).expect("rows").page(0, 1).expect("sound");
+        match &rows[0].shown {
+            Shown::Category { tally, .. } => (tally.name().to_owned(), tally.documents),
+            Shown::Document { .. } => panic!("a category"),
+        }
+    };
+    // What is small comes last, and goes first.
+    for number in 0..300 {
+        let made = NewNote::document(order(&spelled(number), "boat", 1.0));
+        there.push((world.write(&database, ANN, |writer| writer.note_create(made)).expect("made"), spelled(number)));
+    }
+    assert_built_alike(&database, "By Customer");
+    there.sort_by(|one, other| other.1.cmp(&one.1));
+    while there.len() > 1 {
+        let (note, _) = there.pop().expect("some are left");
+        world.write(&database, ANN, |writer| writer.note_delete(note)).expect("deleted");
+        let smallest = there.last().expect("one is left").1.clone();
+        assert_eq!(name(), (smallest, there.len() as u64));
+        if there.len() % 50 == 0 {
+            assert_built_alike(&database, "By Customer");
+        }
+    }
+    assert_sound(&database);
+}
+
 #[test]
 fn what_is_deleted_for_good_behind_a_soft_deletion_was_in_no_view() {
     let (world, database) = world();

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use store::{Batch, Read, Table};
+use store::{Batch, Direction, KeyRange, Read, Table};
 
 use super::{Index, KeyAndRow, RowWeigh, document};
 use crate::collection::{self, CollectionId, CountOnly};
@@ -198,8 +198,9 @@ impl<'u> OrderUpdate<'u> {
         Ok(self.categories.insert(opened))
     }
 
-    /// Writes the records of categories, makes and removes their rows, and puts all of it into the batch; gives how the rows changed.
-    pub(super) fn finish(mut self, batch: &mut Batch) -> Result<Vec<RowChange>> {
+    /// Writes the records of categories, makes and removes their rows, and puts all of it into the batch; gives how the rows changed, and the records that lack spellings.
+    pub(super) fn finish(mut self, batch: &mut Batch) -> Result<(Vec<RowChange>, Vec<Vec<u8>>)> {
+        let mut thin = Vec::new();
         for (key, mut entry) in std::mem::take(&mut self.tallies) {
             if let Some(last) = entry.last.take() {
                 self.apply(&key, &mut entry, &last)?;
@@ -215,6 +216,9 @@ impl<'u> OrderUpdate<'u> {
                 continue;
             }
             self.categories()?.put(&key, &tally.encode())?;
+            if tally.is_thin() {
+                thin.push(key.clone());
+            }
             if let Some(row_key) = row_key.filter(|_| !existed) {
                 self.rows.put(&row_key, &Row::Category.encode())?;
                 self.note_change(&row_key, None, Some(Content::Category));
@@ -224,8 +228,31 @@ impl<'u> OrderUpdate<'u> {
         if let Some(categories) = self.categories {
             categories.finish(batch)?;
         }
-        Ok(self.changes.unwrap_or_default())
+        Ok((self.changes.unwrap_or_default(), thin))
     }
+}
+
+/// Finds the smallest spellings of a category again among the rows beneath it, which are all written.
+pub(super) fn find_spellings(index: &Index, collation: usize, store: &dyn Read, record: &[u8]) -> Result<Batch> {
+    let (level, path) = record.split_first().ok_or_else(|| damaged(Table::View, record))?;
+    let mut counted = Tally::exact(0);
+    let rows = collection::Reader::open(store, index.rows(collation))?;
+    let mut scan = rows.scan(&KeyRange::prefix(path), Direction::Forward)?;
+    while let Some((key, value)) = scan.next()? {
+        if Row::head(value).is_ok_and(|head| head.is_some_and(|(level, _)| level == 0)) {
+            let names = index.collations[collation].spellings(&document(key, value)?.cells[..]);
+            let name = usize::from(*level).checked_sub(1).and_then(|level| names.get(level));
+            counted.add(name.map(String::as_str), &[]);
+        }
+    }
+    let mut batch = Batch::new();
+    let mut categories = collection::Writer::open(store, index.categories(collation), &CountOnly)?;
+    let stored = categories.find(record)?.ok_or_else(|| damaged(Table::View, record))?;
+    let mut tally = Tally::decode(&stored).map_err(|_| damaged(Table::View, record))?;
+    tally.set_spellings(&counted);
+    categories.put(record, &tally.encode())?;
+    categories.finish(&mut batch)?;
+    Ok(batch)
 }
 
 /// Hears of a record in which a row counts: its key, what the row calls the category, and the cells that sum up.
