@@ -341,7 +341,9 @@ impl Keys {
                 }
                 let room = self.category_room(&prefix, count);
                 let is_beginning = is_last(number) && depth + 1 == levels.len();
-                write_value(*level, column, room, is_beginning, &mut prefix);
+                // Whatever stands beneath a category begins with nothing.
+                let level = if is_beginning && depth > 0 && *level == One::None { One::Text("") } else { *level };
+                write_value(level, column, room, is_beginning, &mut prefix);
                 count += 1;
             }
         }
@@ -443,11 +445,11 @@ pub(crate) fn note_of(key: &[u8]) -> crate::error::Result<NoteId> {
     bytes.map(NoteId::from_key).ok_or_else(|| damaged(store::Table::View, key))
 }
 
-/// Takes the value of a category apart at its backslashes.
+/// Takes the value of a category apart at its backslashes. A level without text is the same as no value.
 fn levels(value: One<'_>) -> Vec<One<'_>> {
+    let level = |text| if text == "" { One::None } else { One::Text(text) };
     match value {
-        One::Text("") => vec![One::None],
-        One::Text(text) => text.split('\\').map(One::Text).collect(),
+        One::Text(text) => text.split('\\').map(level).collect(),
         other => vec![other],
     }
 }
@@ -596,6 +598,16 @@ mod tests {
         };
         assert_ne!(path("1"), path("2"));
         assert_eq!(path("a"), path("A"));
+    }
+
+    #[test]
+    fn a_level_without_text_is_no_value() {
+        let path = |kind: &str, level: usize| keys().categories(&cells(kind, ""))[level - 1].path.clone();
+        assert_eq!(path("", 1), path("\\x", 1));
+        assert_eq!(keys().categories(&[Cell::None, Cell::None])[0].path, path("\\x", 1));
+        assert_eq!(keys().spellings(&cells("a\\\\b", "")[..]), ["a", "", "b"]);
+        let beneath = keys().prefix(&[One::Text("a\\")], true).expect("a column");
+        assert!(path("a\\b", 2).starts_with(&beneath));
     }
 
     #[test]

@@ -24,7 +24,7 @@ const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
 /// A role, which Bob has at times.
 const STAFF: &str = "[Staff]";
-const KINDS: [&str; 6] = ["", "a", "A", "a\\b", "a\\b\\c", "d"];
+const KINDS: [&str; 8] = ["", "a", "A", "a\\b", "a\\b\\c", "d", "\\b", "a\\"];
 const NAMES: [&str; 4] = ["x", "y", "Y", "z"];
 
 /// After this, deletions are forgotten.
