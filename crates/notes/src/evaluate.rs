@@ -126,23 +126,41 @@ pub fn as_operand<'v>(value: &ValueRef<'v>) -> Option<formula::Value<'v>> {
 }
 
 /// Gives what a formula computed as an item keeps it; the failure as text where there is no value. Dates without a time are kept as their midnight in the zone;
-/// ranges as their beginning; times of day as hundredths of a second.
+/// ranges as their beginning; times of day, for which items have no type, as texts that are in their order (`09:30:00`, `09:30:00.25`).
 pub fn as_item_value(value: &formula::Value<'_>, zone: &Zone) -> std::result::Result<Value, String> {
     Ok(match value {
         formula::Value::Text(text) => Value::Text(text.to_string()),
         formula::Value::Texts(texts) => Value::TextList(texts.iter().map(|text| text.to_string()).collect()),
         formula::Value::Number(number) => Value::Number(*number),
         formula::Value::Numbers(numbers) => Value::NumberList(numbers.to_vec()),
-        formula::Value::Time(moment) => match (zone.start(*moment), moment) {
-            (Some(time), _) => Value::Time(time),
-            (None, Moment::Clock(clock) | Moment::Clocks(clock, _)) => Value::Number(f64::from(*clock)),
-            (None, _) => return Err("the time cannot be told in this zone".to_owned()),
+        formula::Value::Time(moment) => match clock_of(*moment) {
+            Some(clock) => Value::Text(clock),
+            None => Value::Time(start_of(*moment, zone)?),
         },
         formula::Value::Times(moments) => {
-            Value::TimeList(moments.iter().filter_map(|moment| zone.start(*moment)).collect())
+            let clocks: Vec<String> = moments.iter().filter_map(|moment| clock_of(*moment)).collect();
+            match clocks.len() {
+                0 => {
+                    Value::TimeList(moments.iter().map(|moment| start_of(*moment, zone)).collect::<std::result::Result<_, _>>()?)
+                }
+                count if count == moments.len() => Value::TextList(clocks),
+                _ => return Err("times of day and times with a date cannot be kept in one list".to_owned()),
+            }
         }
         formula::Value::Error(failure) => return Err(failure.kind.to_string()),
     })
+}
+
+fn start_of(moment: Moment, zone: &Zone) -> std::result::Result<Timestamp, String> {
+    zone.start(moment).ok_or_else(|| "the time cannot be told in this zone".to_owned())
+}
+
+/// Writes a time of day, or the beginning of a range of them; nothing of what has a date.
+fn clock_of(moment: Moment) -> Option<String> {
+    let (Moment::Clock(hundredths) | Moment::Clocks(hundredths, _)) = moment else { return None };
+    let (seconds, hundredths) = (hundredths / 100, hundredths % 100);
+    let clock = format!("{:02}:{:02}:{:02}", seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    Some(if hundredths == 0 { clock } else { format!("{clock}.{hundredths:02}") })
 }
 
 /// What an evaluation may ask about besides the document.

@@ -112,6 +112,34 @@ fn a_view_asks_by_items_and_formulas() {
 }
 
 #[test]
+fn times_of_day_are_kept_as_texts_in_their_order() {
+    let world = world();
+    let database = world.notes.database_open("docs.nsf").expect("it is there");
+    let cell = |formula: &str| {
+        let column = Column { title: "Time".into(), formula: Some(formula.into()), ..Column::default() };
+        let design = ViewDesign { columns: vec![column], ..ViewDesign::default() };
+        let question = Compiled::of_view("SELECT @All", &design).expect("right");
+        let question = question.at(world.notes.clock().now(), &database, "Times");
+        let access = reader(&database, ANN).expect("a reader");
+        let reading = access.read().expect("a snapshot");
+        let mut cells = Vec::new();
+        let first = Formula::compile("SELECT Subject = \"one\"", &Options::default()).expect("a formula");
+        let mut take = |subject: &notes::evaluate::Subject<'_>| {
+            cells.extend(question.answer(subject).cells);
+            Ok(true)
+        };
+        reading.search(&first, Modseq(0), &mut take).expect("sound");
+        cells.remove(0)
+    };
+    let texts = |texts: &[&str]| Cell::Texts(texts.iter().map(|text| (*text).to_owned()).collect());
+    assert_eq!(cell("@Time(9; 5; 0)"), texts(&["09:05:00"]));
+    assert_eq!(cell("@Time(9; 5; 0) : @Time(18; 30; 7)"), texts(&["09:05:00", "18:30:07"]));
+    assert_eq!(cell("@Time([2024-12-31 10:15] : [2024-12-31 23:59])"), texts(&["10:15:00", "23:59:00"]));
+    assert!(matches!(cell("@Time(9; 5; 0) : [2024-12-31 10:00]"), Cell::Error(_)));
+    assert!(matches!(cell("[2024-12-31 10:00] : [2024-12-30]"), Cell::Times(times) if times.len() == 2));
+}
+
+#[test]
 fn what_is_wrong_in_a_design_is_told_with_its_place() {
     let check = |selection: &str, formula: &str, expected: &[&str]| {
         let column = Column { title: "Total".into(), formula: Some(formula.into()), ..Column::default() };
