@@ -138,7 +138,7 @@ fn finish(database: &Database, view: &View, index: &Index, now: base::Timestamp)
     let _lock = database.lock();
     database.refuse_when_dropped()?;
     let mut record = load_record(database.store.as_ref(), database, view.info.note)?;
-    if record.building != Some(index.id()) || !record.follows(&view.info.view) {
+    if record.building != Some(index.id()) || !record.follows(&view.info, database) {
         return Err(Error::invalid(
             format!("view {:?}", view.info.view.title),
             "its design changed while it was built",

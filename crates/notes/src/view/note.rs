@@ -6,12 +6,13 @@
 use base::limits::FOLDER_NAME_BYTES_MAX;
 use base::{NoteId, Unid, ViewId};
 
+use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::folder::{FLAGS_ITEM, TITLE_ITEM};
 use crate::item::{self, Item, Value};
 use crate::limits::{FORMULA_BYTES_MAX, VIEW_ALIASES_MAX, VIEW_READERS_MAX};
 use crate::view::design::ViewDesign;
-use crate::view::question::Compiled;
+use crate::view::question::{Asks, Compiled};
 
 /// The item with the selection, as it was written.
 pub const SELECTION_ITEM: &str = "$FORMULA";
@@ -99,6 +100,15 @@ impl ViewNote {
         self.question(view)
     }
 
+    /// Tells what selection and columns ask besides documents and time.
+    pub(crate) fn asks(&self, view: ViewId) -> Asks {
+        let formulas = self.design.columns.iter().filter_map(|column| column.formula.as_ref());
+        if !formulas.chain([&self.selection]).any(|text| Asks::may_be_in(text)) {
+            return Asks::default();
+        }
+        self.question(view).map_or_else(|_| Asks::default(), |question| question.asks())
+    }
+
     /// Compiles the question.
     pub fn question(&self, view: ViewId) -> Result<Compiled> {
         if self.kind.folder {
@@ -171,6 +181,8 @@ pub struct ViewInfo {
     pub restricted: bool,
     /// What the design says.
     pub view: ViewNote,
+    /// What selection and columns ask besides documents and time.
+    pub asks: Asks,
 }
 
 impl ViewInfo {
@@ -178,6 +190,11 @@ impl ViewInfo {
     #[must_use]
     pub fn id(&self) -> ViewId {
         ViewId(self.note.0)
+    }
+
+    /// Gives what the formulas are told of a database and the view, as bytes to compare ([`Asks`]).
+    pub(crate) fn told(&self, database: &Database) -> Vec<u8> {
+        self.asks.answers(database, &self.view.title)
     }
 }
 
@@ -241,5 +258,21 @@ mod tests {
         let columns = vec![Column { title: "Sum".into(), formula: Some("1 +".into()), ..Column::default() }];
         let view = ViewNote { design: ViewDesign { columns, ..ViewDesign::default() }, ..by_kind() };
         assert!(refused(view, "column \"Sum\": line 1, column 4"));
+    }
+
+    #[test]
+    fn what_is_asked_is_known_from_the_functions() {
+        let asks = |formula: &str| {
+            let columns = vec![Column { formula: Some(formula.into()), ..Column::default() }];
+            let design = ViewDesign { columns, ..ViewDesign::default() };
+            ViewNote { design, ..by_kind() }.asks(ViewId(1))
+        };
+        for formula in ["Subject", "\"@ViewTitle\"", "@UserName", "REM \"@DbTitle\"; 1"] {
+            assert_eq!(asks(formula), Asks::default(), "{formula}");
+        }
+        let different = ["@viewtitle", "@DbTitle", "@Left(@DbName; 3)", "@ReplicaID", "@Eval(Subject)"].map(asks);
+        for (number, one) in different.iter().enumerate() {
+            assert!(*one != Asks::default() && !different[..number].contains(one), "{one:?}");
+        }
     }
 }

@@ -8,8 +8,10 @@
 
 use std::sync::Arc;
 
+use base::codec::Encoder;
 use base::{Timestamp, ViewId};
 use formula::outcome::Responses;
+use formula::program::Instruction;
 use formula::{CompileError, Formula, Options, Permissions};
 
 use crate::database::Database;
@@ -37,6 +39,67 @@ pub struct Answer {
     pub selected: bool,
     /// The value of each column; of a document that is not taken they may be missing.
     pub cells: Vec<Cell>,
+}
+
+/// What a question asks that can change without any document: then all answers may be others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Asks {
+    view_title: bool,
+    title: bool,
+    path: bool,
+    replica_id: bool,
+}
+
+impl Asks {
+    const EVERYTHING: Self = Self { view_title: true, title: true, path: true, replica_id: true };
+
+    /// Gives what a function asks, by its name.
+    fn of_function(name: &str) -> Self {
+        let nothing = Self::default();
+        match name {
+            "@ViewTitle" => Self { view_title: true, ..nothing },
+            "@DbTitle" => Self { title: true, ..nothing },
+            "@DbName" | "@WebDbName" => Self { path: true, ..nothing },
+            "@ReplicaID" => Self { replica_id: true, ..nothing },
+            // What it evaluates is known then, and not before.
+            "@Eval" => Self::EVERYTHING,
+            _ => nothing,
+        }
+    }
+
+    /// Tells whether the text of a formula may ask anything of this, so that compiling it tells more.
+    pub(crate) fn may_be_in(text: &str) -> bool {
+        let text = text.to_ascii_lowercase();
+        ["@viewtitle", "@dbtitle", "@dbname", "@webdbname", "@replicaid", "@eval"]
+            .iter()
+            .any(|name| text.contains(name))
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            view_title: self.view_title || other.view_title,
+            title: self.title || other.title,
+            path: self.path || other.path,
+            replica_id: self.replica_id || other.replica_id,
+        }
+    }
+
+    /// Gives the answers of a database for a view of that title, as bytes to compare; none where nothing is asked.
+    pub(crate) fn answers(self, database: &Database, view: &str) -> Vec<u8> {
+        if self == Self::default() {
+            return Vec::new();
+        }
+        let record = database.record();
+        let mut out = Encoder::new();
+        let mut told = |is_asked: bool, answer: &str| {
+            out.u8(u8::from(is_asked)).text(if is_asked { answer } else { "" });
+        };
+        told(self.view_title, view);
+        told(self.title, &record.title);
+        told(self.path, &record.path);
+        told(self.replica_id, &record.replica_id.to_string());
+        out.finish()
+    }
 }
 
 /// The question of a design.
@@ -88,6 +151,13 @@ impl Compiled {
     #[must_use]
     pub fn is_time_relative(&self) -> bool {
         self.formulas().any(|formula| formula.analysis().is_time_variant())
+    }
+
+    /// Tells what the answers depend on besides documents and time.
+    #[must_use]
+    pub fn asks(&self) -> Asks {
+        let asks = |formula| functions(formula).map(Asks::of_function).fold(Asks::default(), Asks::and);
+        self.formulas().map(asks).fold(Asks::default(), Asks::and)
     }
 
     fn formulas(&self) -> impl Iterator<Item = &Formula> {
@@ -142,6 +212,14 @@ impl Question for Compiled {
         // The moment is that of the index; what the database is called may change.
         !self.formulas().any(|formula| formula.analysis().asks_host())
     }
+}
+
+/// Lists the functions that a formula calls, by their names.
+fn functions(formula: &Formula) -> impl Iterator<Item = &'static str> {
+    formula.program().code.iter().filter_map(|instruction| match instruction {
+        Instruction::Call(function, _) => Some(function.name),
+        _ => None,
+    })
 }
 
 fn source(column: &Column) -> Result<Source> {

@@ -10,13 +10,13 @@ use base::{DbNumber, NoteId, Timestamp, ViewId};
 use store::engine::prefix_end;
 use store::{Batch, KeyRange, Read, Table};
 
-use crate::database::damaged;
+use crate::database::{Database, damaged};
 use crate::error::Result;
 use crate::keys;
-use crate::view::note::ViewNote;
+use crate::view::note::{ViewInfo, ViewNote};
 
-/// The version of the stored form. Version 1 did not say the rules.
-const VERSION: u8 = 2;
+/// The version of the stored form. Version 1 did not say the rules, version 2 not what formulas were told.
+const VERSION: u8 = 3;
 
 /// By which rules documents become rows: how formulas are evaluated and keys made. It rises when a document may get other rows than before, so that indexes of
 /// older programs are built anew: an index finds the rows to take away from what a document was. `rows_follow_the_rules` notices most of such changes.
@@ -40,26 +40,32 @@ pub struct IndexRecord {
     pub building: Option<ViewId>,
     /// The rules by which its rows were made.
     rules: u32,
+    /// What its formulas were told of the database and the view, as far as they asked ([`ViewInfo::told`]).
+    pub(crate) told: Vec<u8>,
 }
 
 impl IndexRecord {
     /// Makes the record of a new index.
     #[must_use]
-    pub fn new(index: ViewId, view: &ViewNote, now: Timestamp) -> Self {
+    pub fn new(index: ViewId, view: &ViewNote, told: Vec<u8>, now: Timestamp) -> Self {
         let (selection, format) = (view.selection.clone(), view.design.encode());
-        Self { index, selection, format, evaluated: now, building: None, rules: ROW_RULES }
+        Self { index, selection, format, evaluated: now, building: None, rules: ROW_RULES, told }
     }
 
-    /// Tells whether the index follows this design, by the rules of this program.
+    /// Tells whether the index follows this design, by the rules of this program, and in a database that tells its formulas the same as ever.
     #[must_use]
-    pub fn follows(&self, view: &ViewNote) -> bool {
+    pub fn follows(&self, info: &ViewInfo, database: &Database) -> bool {
+        self.follows_design(&info.view) && self.told == info.told(database)
+    }
+
+    fn follows_design(&self, view: &ViewNote) -> bool {
         self.rules == ROW_RULES && self.selection == view.selection && self.format == view.design.encode()
     }
 
     fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(32 + self.selection.len() + self.format.len());
         out.u8(VERSION).u32(self.index.0).i64(self.evaluated.0).u32(self.building.map_or(0, |building| building.0));
-        out.text(&self.selection).bytes(&self.format).u32(self.rules);
+        out.text(&self.selection).bytes(&self.format).u32(self.rules).bytes(&self.told);
         out.finish()
     }
 
@@ -79,7 +85,8 @@ impl IndexRecord {
         }
         let (selection, format) = (input.text()?.to_owned(), input.bytes()?.to_vec());
         let rules = if version == 1 { 0 } else { input.u32()? };
-        Ok(Self { index, selection, format, evaluated, building, rules })
+        let told = if version < 3 { Vec::new() } else { input.bytes()?.to_vec() };
+        Ok(Self { index, selection, format, evaluated, building, rules, told })
     }
 
     pub(crate) fn load(reader: &dyn Read, database: DbNumber, view: NoteId) -> Result<Option<Self>> {
@@ -137,28 +144,28 @@ mod tests {
     #[test]
     fn the_stored_form_comes_back() {
         let view = ViewNote { selection: "SELECT @All".into(), ..ViewNote::default() };
-        let record = IndexRecord::new(ViewId(INDEX_BIT + 3), &view, Timestamp(7));
+        let record = IndexRecord::new(ViewId(INDEX_BIT + 3), &view, Vec::new(), Timestamp(7));
         let building = IndexRecord { building: Some(ViewId(INDEX_BIT + 4)), ..record.clone() };
         for record in [record, building] {
             let bytes = record.encode();
-            assert!(record.follows(&view));
+            assert!(record.follows_design(&view));
             assert_eq!(IndexRecord::decode(&bytes), Ok(record));
             for length in 0..bytes.len() {
                 assert!(IndexRecord::decode(&bytes[..length]).is_err());
             }
         }
-        assert!(IndexRecord::decode(&IndexRecord::new(ViewId(3), &view, Timestamp(0)).encode()).is_err());
+        assert!(IndexRecord::decode(&IndexRecord::new(ViewId(3), &view, vec![1, 2], Timestamp(0)).encode()).is_err());
     }
 
     #[test]
     fn an_index_by_older_rules_serves_no_more() {
         let view = ViewNote { selection: "SELECT @All".into(), ..ViewNote::default() };
-        let record = IndexRecord::new(ViewId(INDEX_BIT + 3), &view, Timestamp(7));
+        let record = IndexRecord::new(ViewId(INDEX_BIT + 3), &view, Vec::new(), Timestamp(7));
         let mut first = record.encode();
         first[0] = 1;
-        first.truncate(first.len() - 4);
+        first.truncate(first.len() - 5);
         let old = IndexRecord::decode(&first).expect("the first version is still read");
         assert_eq!((old.index, old.rules), (record.index, 0));
-        assert!(!old.follows(&view) && record.follows(&view));
+        assert!(!old.follows_design(&view) && record.follows_design(&view));
     }
 }

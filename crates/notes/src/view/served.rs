@@ -41,6 +41,8 @@ pub struct View {
     /// For which moment it was evaluated, when its formulas ask for the time.
     pub evaluated: Timestamp,
     question: Compiled,
+    /// What the question was told, as the record of the index says.
+    told: Vec<u8>,
     hidden: HiddenCache,
 }
 
@@ -48,7 +50,8 @@ impl View {
     fn new(database: &Database, info: Arc<ViewInfo>, record: &IndexRecord) -> Result<Self> {
         let question = info.view.question(info.id())?.at(record.evaluated, database, &info.view.title);
         let index = Index::new(database.number(), record.index, info.view.design.clone());
-        Ok(Self { info, index, evaluated: record.evaluated, question, hidden: HiddenCache::default() })
+        let (told, hidden) = (record.told.clone(), HiddenCache::default());
+        Ok(Self { info, index, evaluated: record.evaluated, question, told, hidden })
     }
 
     /// Tells whether what it shows changes as time goes by, so that it holds for [`View::evaluated`] alone.
@@ -173,9 +176,9 @@ impl Views {
     }
 
     /// Gives a view with the index that it has now; the lock of the database is held.
-    fn current(&self, info: &ViewInfo) -> Option<Arc<View>> {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        current.get(&info.note).filter(|view| view.info.sequence == info.sequence).cloned()
+    fn current(&self, info: &ViewInfo, database: &Database) -> Option<Arc<View>> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).get(&info.note).cloned();
+        current.filter(|view| view.info.sequence == info.sequence && view.told == info.told(database))
     }
 
     fn set_current(&self, view: &Arc<View>) {
@@ -270,7 +273,7 @@ impl Reading<'_> {
             return Err(not_found());
         }
         let record = IndexRecord::load(&self.snapshot, self.database().number(), note)?;
-        let record = record.filter(|record| record.follows(&info.view));
+        let record = record.filter(|record| record.follows(info, self.database()));
         let record = record.ok_or_else(|| Error::not_found(format!("index of view {:?}", info.view.title)))?;
         self.database().views.view(self.database(), info, &record)
     }
@@ -382,11 +385,11 @@ impl Database {
                 return Err(not_found());
             }
         }
-        if let Some(view) = self.views.current(info) {
+        if let Some(view) = self.views.current(info, self) {
             return Ok(view);
         }
         let stored = IndexRecord::load(reader, self.number, note)?;
-        if let Some(record) = stored.as_ref().filter(|record| record.follows(&info.view)) {
+        if let Some(record) = stored.as_ref().filter(|record| record.follows(info, self)) {
             let view = self.views.view(self, info, record)?;
             self.views.set_current(&view);
             return Ok(view);
@@ -396,7 +399,7 @@ impl Database {
             old.remove(self.number, note, &mut batch);
         }
         let index = record::next_index(reader, self.number, &mut batch)?;
-        let record = IndexRecord::new(index, &info.view, self.clock.now());
+        let record = IndexRecord::new(index, &info.view, info.told(self), self.clock.now());
         record.put(self.number, note, &mut batch);
         self.store.commit(&batch)?;
         let view = self.views.view(self, info, &record)?;
@@ -423,5 +426,6 @@ fn load_views(reader: &dyn Read, database: &Database) -> Result<Vec<Arc<ViewInfo
 fn view_info(header: &Header, items: &[Item]) -> Option<ViewInfo> {
     let view = ViewNote::of_items(items)?;
     let restricted = header.flags.has(NoteFlags::HAS_READERS);
-    Some(ViewInfo { note: header.note, unid: header.unid, sequence: header.sequence, restricted, view })
+    let asks = view.asks(ViewId(header.note.0));
+    Some(ViewInfo { note: header.note, unid: header.unid, sequence: header.sequence, restricted, view, asks })
 }

@@ -393,6 +393,44 @@ fn deletions_that_were_forgotten_are_found() {
     assert_eq!(lines(&read(&database, BOB, "By Customer", &whole).expect("a view")), ALL[..2]);
 }
 
+#[test]
+fn columns_that_tell_names_follow_them() {
+    let (world, database) = world();
+    let named = |title: &str, formula: &str| {
+        let told = Column { formula: Some(formula.into()), ..column("Told") };
+        view(title, vec![sorted("Customer"), told])
+    };
+    let make = |view: &ViewNote| world.write(&database, ANN, |writer| writer.view_create(view)).expect("made");
+    let notes =
+        [make(&named("Titles", "@ViewTitle + \" of \" + @DbTitle")), make(&named("Plain", "\"@ViewTitle @DbTitle\""))];
+    let shown = |note: base::NoteId| {
+        let access = reader(&database, BOB).expect("a reader");
+        while !access.view_refresh(note, 100).expect("sound").complete {}
+        let reading = access.read().expect("a snapshot");
+        let view = reading.view(note).expect("a view");
+        let rows = reading.view_rows(&view, 0).expect("rows").page(0, 100).expect("sound");
+        assert_eq!(rows.len(), ORDERS.len());
+        let Shown::Document { row, .. } = &rows[0].shown else { panic!("a document") };
+        let One::Text(told) = row.cells[1].one(0) else { panic!("a text") };
+        (told.to_owned(), view.index.id())
+    };
+    let [(told, first), (_, plain)] = notes.map(shown);
+    assert_eq!(told, "Titles of Documents");
+    let renamed = named("Names", "@ViewTitle + \" of \" + @DbTitle");
+    world.write(&database, ANN, |writer| writer.view_update(notes[0], 1, &renamed)).expect("renamed");
+    let other = named("Other", "\"@ViewTitle @DbTitle\"");
+    world.write(&database, ANN, |writer| writer.view_update(notes[1], 1, &other)).expect("renamed");
+    let [(told, second), (_, still)] = notes.map(shown);
+    assert_eq!((told.as_str(), still), ("Names of Documents", plain));
+    assert_ne!(first, second);
+    let manager: notes::Access<notes::level::Manager> = database.authorize(&crate::world::identity(ANN)).expect("she");
+    world.notes.database_set(&manager, "Papers", database.record().options).expect("renamed");
+    let [(told, third), (_, still)] = notes.map(shown);
+    assert_eq!((told.as_str(), still), ("Names of Papers", plain));
+    assert_eq!(notes.map(shown).map(|(_, index)| index), [third, plain], "nothing is made anew without need");
+    assert_sound(&database);
+}
+
 /// Gives the bytes of the rows of all views of a world.
 fn row_bytes(world: &World) -> usize {
     use store::{Direction, KeyRange, Read, Table};
@@ -446,7 +484,8 @@ fn a_document_with_many_entries_and_long_texts_has_rows_of_bounded_size() {
     };
     let category = Column { categorised: true, separate: true, ..sorted("Kinds") };
     let price = Column { total: Total::Sum, ..column("Price") };
-    world.write(&database, ANN, |writer| writer.view_create(&view("Kinds", vec![category, sorted("Article"), price])))
+    world
+        .write(&database, ANN, |writer| writer.view_create(&view("Kinds", vec![category, sorted("Article"), price])))
         .expect("made");
     for _ in 0..12 {
         world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items()))).expect("made");
@@ -463,7 +502,10 @@ fn a_document_with_many_entries_and_long_texts_has_rows_of_bounded_size() {
     assert_eq!((total.documents, total.totals[0].sum.value()), (12 * 1_024, 12.0 * 1_024.0 * 2.5));
     let page = rows.page(0, 2).expect("sound");
     let Shown::Document { row, .. } = &page[1].shown else { panic!("a document") };
-    assert_eq!((row.cells[0].clone(), row.cells[2].clone()), (Cell::Texts(vec![kinds[0].clone()]), Cell::Numbers(vec![2.5])));
+    assert_eq!(
+        (row.cells[0].clone(), row.cells[2].clone()),
+        (Cell::Texts(vec![kinds[0].clone()]), Cell::Numbers(vec![2.5]))
+    );
     assert!(matches!(&row.cells[1], Cell::Texts(texts) if texts[0].starts_with("long long") && texts[0].len() < 1_024));
 }
 
@@ -527,7 +569,8 @@ fn many_long_columns_hide_no_document() {
 
 /// Writes a word in one of many ways: each bit says whether a letter is a capital.
 fn spelled(number: usize) -> String {
-    let letter = |(place, letter): (usize, char)| if number >> place & 1 == 1 { letter.to_ascii_uppercase() } else { letter };
+    let letter =
+        |(place, letter): (usize, char)| if number >> place & 1 == 1 { letter.to_ascii_uppercase() } else { letter };
     "customers".chars().enumerate().map(letter).collect()
 }
 
@@ -560,7 +603,7 @@ fn a_category_with_many_spellings_is_called_by_the_smallest() {
         world.write(&database, ANN, |writer| writer.note_delete(note)).expect("deleted");
         let smallest = there.last().expect("one is left").1.clone();
         assert_eq!(name(), (smallest, there.len() as u64));
-        if there.len() % 50 == 0 {
+        if there.len().is_multiple_of(50) {
             assert_built_alike(&database, "By Customer");
         }
     }
