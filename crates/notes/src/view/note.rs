@@ -97,7 +97,9 @@ impl ViewNote {
             return Err(Error::Limit { what: "bytes of a selection", max: FORMULA_BYTES_MAX });
         }
         self.design.check()?;
-        self.question(view)
+        let question = self.question(view)?;
+        question.refuse_places(&self.design)?;
+        Ok(question)
     }
 
     /// Tells what selection and columns ask besides documents and time.
@@ -258,6 +260,35 @@ mod tests {
         let columns = vec![Column { title: "Sum".into(), formula: Some("1 +".into()), ..Column::default() }];
         let view = ViewNote { design: ViewDesign { columns, ..ViewDesign::default() }, ..by_kind() };
         assert!(refused(view, "column \"Sum\": line 1, column 4"));
+    }
+
+    #[test]
+    fn what_asks_for_a_place_is_refused_by_name() {
+        let of = |formula: &str| {
+            let columns = vec![Column { title: "No".into(), formula: Some(formula.into()), ..Column::default() }];
+            ViewNote { design: ViewDesign { columns, ..ViewDesign::default() }, ..by_kind() }
+        };
+        for formula in [
+            "@DocNumber",
+            "@docnumber(\".\")",
+            "@DocParentNumber",
+            "@DocLevel",
+            "@DocSiblings",
+            "@DocChildren(\"%\")",
+            "@DocDescendants",
+            "@Responses",
+            "@IsCategory",
+            "@If(@IsExpandable; 1; 2)",
+        ] {
+            let name =
+                formula.trim_start_matches("@If(").split(['(', ';']).next().expect("a name").to_ascii_lowercase();
+            let column = of(formula).check(ViewId(1)).expect_err("refused").to_string();
+            assert!(column.contains("column \"No\"") && column.to_ascii_lowercase().contains(&name), "{column}");
+            let selection = ViewNote { selection: format!("SELECT {formula} = 1"), ..by_kind() };
+            let selection = selection.check(ViewId(1)).expect_err("refused").to_string();
+            assert!(selection.contains("selection"), "{selection}");
+        }
+        of("\"@DocNumber\"").check(ViewId(1)).expect("a text is no function");
     }
 
     #[test]

@@ -102,6 +102,19 @@ impl Asks {
     }
 }
 
+/// Functions that ask where a document stands in a view: nothing knows that while an index is made.
+const PLACE_FUNCTIONS: [&str; 9] = [
+    "@DocLevel",
+    "@DocNumber",
+    "@DocParentNumber",
+    "@DocSiblings",
+    "@DocChildren",
+    "@DocDescendants",
+    "@Responses",
+    "@IsCategory",
+    "@IsExpandable",
+];
+
 /// The question of a design.
 #[derive(Clone, Debug)]
 pub struct Compiled {
@@ -158,6 +171,27 @@ impl Compiled {
     pub fn asks(&self) -> Asks {
         let asks = |formula| functions(formula).map(Asks::of_function).fold(Asks::default(), Asks::and);
         self.formulas().map(asks).fold(Asks::default(), Asks::and)
+    }
+
+    /// Refuses functions that ask where a document stands, for the design that this is the question of.
+    pub(crate) fn refuse_places(&self, design: &ViewDesign) -> Result<()> {
+        let refuse =
+            |what: String, formula: &Formula| match functions(formula).find(|name| PLACE_FUNCTIONS.contains(name)) {
+                None => Ok(()),
+                Some(name) => Err(Error::invalid(
+                    what,
+                    format!("{name} depends on where a document stands, which is not known when a view is indexed"),
+                )),
+            };
+        if let Selection::Formula(formula) = &self.selection {
+            refuse("selection".to_owned(), formula)?;
+        }
+        for (source, column) in self.columns.iter().zip(&design.columns) {
+            if let Source::Formula(formula) = source {
+                refuse(format!("column \"{}\"", column.title), formula)?;
+            }
+        }
+        Ok(())
     }
 
     fn formulas(&self) -> impl Iterator<Item = &Formula> {
