@@ -140,9 +140,9 @@ pub fn as_item_value(value: &formula::Value<'_>, zone: &Zone) -> std::result::Re
         formula::Value::Times(moments) => {
             let clocks: Vec<String> = moments.iter().filter_map(|moment| clock_of(*moment)).collect();
             match clocks.len() {
-                0 => {
-                    Value::TimeList(moments.iter().map(|moment| start_of(*moment, zone)).collect::<std::result::Result<_, _>>()?)
-                }
+                0 => Value::TimeList(
+                    moments.iter().map(|moment| start_of(*moment, zone)).collect::<std::result::Result<_, _>>()?,
+                ),
                 count if count == moments.len() => Value::TextList(clocks),
                 _ => return Err("times of day and times with a date cannot be kept in one list".to_owned()),
             }

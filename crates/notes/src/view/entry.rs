@@ -95,9 +95,7 @@ impl<'c> Entry<'c> {
         let (begin, end) = design.range.map_or((0, 0), |(begin, end)| (usize::from(begin), usize::from(end)));
         let span = match (self.first(begin), self.first(end)) {
             (One::Time(from), One::Time(to)) => Some((from.0, to.0)),
-            (One::Time(from), One::Number(minutes)) => {
-                Some((from.0, from.0.saturating_add((minutes * MINUTE) as i64)))
-            }
+            (One::Time(from), One::Number(minutes)) => Some((from.0, from.0.saturating_add((minutes * MINUTE) as i64))),
             _ => None,
         };
         let later = span.map_or(0..0, |(from, to)| from.div_euclid(DAY) + 1..to.saturating_sub(1).div_euclid(DAY) + 1);

@@ -20,7 +20,7 @@ use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
 use formula::outcome::Responses;
 use store::{Batch, Direction, Read, Table};
 
-use self::order::{EachCount, OrderUpdate};
+use self::order::{EachCount, OrderChanges, OrderUpdate};
 use crate::access::ReadersId;
 use crate::change;
 use crate::collection::{self, CollectionId, Weigh, Weight};
@@ -32,12 +32,12 @@ use crate::limits::{RESPONSE_LEVELS_MAX, VIEW_ENTRIES_PER_NOTE_MAX};
 use crate::note::{Header, NoteClass, NoteFlags};
 use crate::reading;
 use crate::recent::{Before, RecentChange};
+use crate::view::cell::Cell;
 use crate::view::cycle::Cycles;
 use crate::view::design::{Column, Total, ViewDesign};
-use crate::view::cell::Cell;
 use crate::view::entry::{self, Entry, cells_within, row_bytes_max};
 use crate::view::hidden::cache::{HiddenCache, Step};
-use crate::view::hidden::follow::{Content, RowChange};
+use crate::view::hidden::follow::Content;
 use crate::view::limits::REFRESH_BYTES_MAX;
 use crate::view::question::{Answer, Question};
 use crate::view::row::{DocumentRow, Keys, Row};
@@ -225,9 +225,10 @@ impl Index {
         let (from, to) = (update.applied, progress.applied);
         if to > from || progress.changes > 0 {
             let mut batch = Batch::new();
-            let (orders, thin) = update.finish(to, &mut batch)?.into_iter().unzip();
+            let changes = update.finish(to, &mut batch)?;
             database.store.commit(&batch)?;
-            self.find_spellings(database, &thin)?;
+            self.find_spellings(database, &changes)?;
+            let orders = changes.into_iter().map(|order| order.rows).collect();
             match watched {
                 Some(watched) if to > from => watched.log(Step { from, to, orders }),
                 // What was hidden is found anew: the state has no number of its own.
@@ -246,9 +247,9 @@ impl Index {
 
 impl Index {
     /// Finds spellings of categories again that few are left of, for each order; the lock of the database is held.
-    fn find_spellings(&self, database: &Database, thin: &Vec<Vec<Vec<u8>>>) -> Result<()> {
-        for (collation, records) in thin.iter().enumerate() {
-            for record in records {
+    fn find_spellings(&self, database: &Database, changes: &[OrderChanges]) -> Result<()> {
+        for (collation, changes) in changes.iter().enumerate() {
+            for record in &changes.thin {
                 let batch = order::find_spellings(self, collation, database.store.as_ref(), record)?;
                 database.store.commit(&batch)?;
             }
@@ -584,7 +585,7 @@ impl<'u> Update<'u> {
     }
 
     /// Puts everything into the batch; gives how the rows of each order changed, and the records of categories that lack spellings.
-    fn finish(self, applied: Modseq, batch: &mut Batch) -> Result<Vec<(Vec<RowChange>, Vec<Vec<u8>>)>> {
+    fn finish(self, applied: Modseq, batch: &mut Batch) -> Result<Vec<OrderChanges>> {
         assert!(applied >= self.applied, "an index follows the order of changes");
         for (note, (back, _)) in self.backs.iter().filter(|(_, (_, changed))| *changed) {
             let key = keys::view_back_of(self.index.database, self.index.view, *note);

@@ -447,11 +447,14 @@ pub(crate) fn note_of(key: &[u8]) -> crate::error::Result<NoteId> {
 
 /// Takes the value of a category apart at its backslashes. A level without text is the same as no value.
 fn levels(value: One<'_>) -> Vec<One<'_>> {
-    let level = |text| if text == "" { One::None } else { One::Text(text) };
     match value {
         One::Text(text) => text.split('\\').map(level).collect(),
         other => vec![other],
     }
+}
+
+fn level(text: &str) -> One<'_> {
+    if text.is_empty() { One::None } else { One::Text(text) }
 }
 
 /// Writes the name of a category whose value is no text for those who cannot format it themselves.

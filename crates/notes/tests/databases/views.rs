@@ -485,8 +485,17 @@ fn bench_of(inclusion: Responses, answers: &[(u8, Option<u8>, bool)]) -> Bench {
     for (number, parent, take) in answers {
         let (unid, parent) = (Unid([*number; 16]), parent.map(|parent| Unid([parent; 16])));
         let (kinds, name) = (Vec::new(), NAMES[usize::from(*number) % NAMES.len()]);
-        let mut document =
-            Document { note: NoteId(0), unid, parent, take: *take, kinds, name, price: None, readers: None, sequence: 1 };
+        let mut document = Document {
+            note: NoteId(0),
+            unid,
+            parent,
+            take: *take,
+            kinds,
+            name,
+            price: None,
+            readers: None,
+            sequence: 1,
+        };
         let new = NewNote { unid: Some(unid), parent, ..NewNote::document(document.items()) };
         document.note = bench.write(|writer| writer.note_create(new));
         bench.documents.insert(document.note, document);

@@ -33,6 +33,14 @@ pub(super) struct OrderUpdate<'u> {
     bytes: usize,
 }
 
+/// What an update did to an order.
+pub(super) struct OrderChanges {
+    /// How the rows changed, if somebody watches.
+    pub(super) rows: Vec<RowChange>,
+    /// The records of categories that lack spellings.
+    pub(super) thin: Vec<Vec<u8>>,
+}
+
 /// How a record of a category changes.
 #[derive(Default)]
 struct TallyChange {
@@ -198,8 +206,8 @@ impl<'u> OrderUpdate<'u> {
         Ok(self.categories.insert(opened))
     }
 
-    /// Writes the records of categories, makes and removes their rows, and puts all of it into the batch; gives how the rows changed, and the records that lack spellings.
-    pub(super) fn finish(mut self, batch: &mut Batch) -> Result<(Vec<RowChange>, Vec<Vec<u8>>)> {
+    /// Writes the records of categories, makes and removes their rows, and puts all of it into the batch.
+    pub(super) fn finish(mut self, batch: &mut Batch) -> Result<OrderChanges> {
         let mut thin = Vec::new();
         for (key, mut entry) in std::mem::take(&mut self.tallies) {
             if let Some(last) = entry.last.take() {
@@ -228,7 +236,7 @@ impl<'u> OrderUpdate<'u> {
         if let Some(categories) = self.categories {
             categories.finish(batch)?;
         }
-        Ok((self.changes.unwrap_or_default(), thin))
+        Ok(OrderChanges { rows: self.changes.unwrap_or_default(), thin })
     }
 }
 
