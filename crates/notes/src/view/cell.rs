@@ -189,9 +189,10 @@ impl One<'_> {
 
 /// Gives the first texts that fit into so many bytes, the last of them up to a character's end; *nothing* if none does.
 fn texts_within<'t>(texts: impl Iterator<Item = &'t str>, bytes_max: usize) -> Cell {
+    let texts = texts.take(CELL_VALUES_MAX);
     let mut left = bytes_max;
-    let mut found = Vec::new();
-    for text in texts.take(CELL_VALUES_MAX) {
+    let mut found = Vec::with_capacity(texts.size_hint().0);
+    for text in texts {
         let Some(room) = left.checked_sub(TEXT_HEAD_BYTES) else { break };
         let part = beginning(text, room);
         if part.is_empty() && !text.is_empty() {
