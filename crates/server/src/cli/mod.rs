@@ -17,6 +17,7 @@ mod admin_command;
 mod batch;
 mod config_command;
 mod demo_command;
+mod display_width;
 mod formula_command;
 pub mod remote;
 mod restore_command;
@@ -97,7 +98,7 @@ pub fn run() -> ExitCode {
     match dispatch(&line.place, line.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("doublet: {failure}");
+            eprintln!("doublet: {}", display_width::lines(&failure.0));
             ExitCode::FAILURE
         }
     }

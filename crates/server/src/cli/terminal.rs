@@ -1,7 +1,7 @@
 //! What answers and progress look like on a terminal.
 //!
-//! A list becomes a table whose columns are as wide as needed, a record becomes lines of name and value. Fields whose name
-//! ends in `_bytes` are shown as sizes. Progress is a bar on a terminal and one line every [`STEP`] elsewhere, always on
+//! A list becomes a table whose columns are as wide as needed, up to a limit from which cells are cut; a record becomes lines of name and value, which are whole. Fields whose name
+//! ends in `_bytes` are shown as sizes, other numbers as the formula language writes them. Nothing of it moves the cursor ([`super::display_width`]). Progress is a bar on a terminal and one line every [`STEP`] elsewhere, always on
 //! standard error.
 
 use std::fmt::Write;
@@ -10,9 +10,11 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use base::Clock;
+use formula::number_text::general;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::display_width::{cut, lines, one_line, padded, width};
 use crate::admin::{Answer, Progress, Unit, counted};
 use crate::system::SystemClock;
 
@@ -22,29 +24,27 @@ const STEP: Duration = Duration::from_secs(5);
 /// Characters from which a list of a record is shown with a line for each member.
 const LIST_WIDTH: usize = 80;
 
+/// Columns of the terminal that a cell of a table takes at most.
+const CELL_WIDTH_MAX: usize = 80;
+
+/// The same for the last cell of a row, behind which nothing is lined up: reasons stand there.
+const LAST_CELL_WIDTH_MAX: usize = 200;
+
+/// The name of the only field of a value that is no text, in JSON.
+pub const BINARY: &str = "base64";
+
 /// Gives an answer as people read it.
 #[must_use]
 pub fn human(answer: &Answer) -> String {
     let mut text = match (&answer.text, &answer.data) {
         (Some(text), _) => text.clone(),
         (None, Value::Array(records)) => table(records),
-        (None, Value::Object(fields)) => {
-            let width = fields.keys().map(|name| title(name).chars().count()).max().unwrap_or(0);
-            let mut lines = String::new();
-            for (name, value) in fields {
-                let (title, value) = (title(name), field(name, value));
-                let _ = match value.starts_with('\n') {
-                    true => writeln!(lines, "{title}{value}"),
-                    false => writeln!(lines, "{title:width$}  {value}"),
-                };
-            }
-            lines
-        }
+        (None, Value::Object(fields)) => record(fields),
         (None, Value::Null) => String::new(),
         (None, other) => format!("{other}\n"),
     };
     for sentence in &answer.says {
-        let _ = writeln!(text, "{sentence}");
+        let _ = writeln!(text, "{}", lines(sentence));
     }
     text
 }
@@ -56,64 +56,97 @@ pub fn json(answer: &Answer) -> String {
     format!("{value}\n")
 }
 
-/// Gives the value of a record's field; a list of records is a table below the name, a long list has a line for each member.
+/// Gives the fields of a record, one a line. Their values are whole.
+fn record(fields: &Map<String, Value>) -> String {
+    let columns = fields.keys().map(|name| width(&title(name))).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, value) in fields {
+        let (title, value) = (title(name), field(name, value));
+        let _ = match value.starts_with('\n') {
+            true => writeln!(text, "{title}{value}"),
+            false => writeln!(text, "{}  {value}", padded(&title, columns)),
+        };
+    }
+    text
+}
+
+/// Gives the value of a record's field; a list of records is a table below the name, a record has a line for each field, a long list one for each member.
 fn field(name: &str, value: &Value) -> String {
-    if let Value::Array(records) = value
-        && records.first().is_some_and(Value::is_object)
-    {
-        return table(records).lines().map(|line| format!("\n  {line}")).collect();
+    let below = |text: String| -> String { text.lines().map(|line| format!("\n  {line}")).collect() };
+    match value {
+        Value::Array(records) if records.first().is_some_and(Value::is_object) => return below(table(records)),
+        Value::Object(fields) if !fields.is_empty() && binary(fields).is_none() => {
+            let columns = fields.keys().map(|name| width(&title(name))).max().unwrap_or(0);
+            let line = |(name, value): (&String, &Value)| {
+                format!("{}  {}\n", padded(&title(name), columns), cell(name, value))
+            };
+            return below(fields.iter().map(line).collect());
+        }
+        _ => {}
     }
     let flat = cell(name, value);
     match value {
-        Value::Array(members) if members.len() > 1 && flat.chars().count() > LIST_WIDTH => {
+        Value::Array(members) if members.len() > 1 && width(&flat) > LIST_WIDTH => {
             members.iter().map(|member| format!("\n  {}", cell(name, member))).collect()
         }
         _ => flat,
     }
 }
 
+/// Gives records as a table. Cells that are too wide for one are cut.
 fn table(records: &[Value]) -> String {
     let Some(Value::Object(first)) = records.first() else {
         return "(none)\n".to_owned();
     };
     let names: Vec<&String> = first.keys().collect();
-    let mut rows = vec![names.iter().map(|name| title(name)).collect::<Vec<_>>()];
+    let width_max = |column| if column + 1 == names.len() { LAST_CELL_WIDTH_MAX } else { CELL_WIDTH_MAX };
+    let fitted = |(column, text)| cut(text, width_max(column));
+    let mut rows = vec![names.iter().map(|name| title(name)).enumerate().map(fitted).collect::<Vec<_>>()];
     for record in records {
-        rows.push(names.iter().map(|name| cell(name, record.get(name.as_str()).unwrap_or(&Value::Null))).collect());
+        let cells = names.iter().map(|name| cell(name, record.get(name.as_str()).unwrap_or(&Value::Null)));
+        rows.push(cells.enumerate().map(fitted).collect());
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..names.len()).map(width).collect();
+    let widest = |column: usize| rows.iter().map(|row| width(&row[column])).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..names.len()).map(widest).collect();
     let mut text = String::new();
     for row in &rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let cells = row.iter().zip(&widths).map(|(cell, columns)| padded(cell, *columns));
         let _ = writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end());
     }
     text
 }
 
 fn title(name: &str) -> String {
-    name.trim_end_matches("_bytes").replace('_', " ")
+    one_line(&name.trim_end_matches("_bytes").replace('_', " "))
 }
 
 fn cell(name: &str, value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) if text.is_empty() => "-".to_owned(),
-        Value::String(text) => text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect(),
+        Value::String(text) => one_line(text),
         Value::Number(number) => match number.as_u64() {
             Some(bytes) if name.ends_with("_bytes") => size(bytes),
-            _ => number.to_string().trim_end_matches(".0").to_owned(),
+            _ if number.is_f64() => number.as_f64().map_or_else(String::new, general),
+            _ => number.to_string(),
         },
         Value::Bool(true) => "yes".to_owned(),
         Value::Bool(false) => "no".to_owned(),
         Value::Array(members) if members.is_empty() => "-".to_owned(),
         Value::Array(members) => members.iter().map(|member| cell(name, member)).collect::<Vec<_>>().join(", "),
-        Value::Object(fields) => fields
-            .iter()
-            .map(|(name, value)| format!("{} {}", title(name), cell(name, value)))
-            .collect::<Vec<_>>()
-            .join(", "),
+        Value::Object(fields) if fields.is_empty() => "-".to_owned(),
+        Value::Object(fields) => binary(fields).unwrap_or_else(|| {
+            let field = |(name, value): (&String, &Value)| format!("{} {}", title(name), cell(name, value));
+            fields.iter().map(field).collect::<Vec<_>>().join(", ")
+        }),
     }
+}
+
+/// Gives what people see of a value that is no text; nothing where it is an ordinary record.
+fn binary(fields: &Map<String, Value>) -> Option<String> {
+    let encoded = fields.get(BINARY).filter(|_| fields.len() == 1)?.as_str()?;
+    let bytes = encoded.trim_end_matches('=').len() as u64 * 3 / 4;
+    Some(format!("(binary, {})", size(bytes)))
 }
 
 /// Gives a size with three significant digits.
@@ -276,6 +309,43 @@ mod tests {
             &answer.and("2 documents were made."),
             "columns\n  column    type\n  Name      text\n  Left out  -\ndocuments  2\nrefusals   -\n2 documents were made.\n",
         );
+    }
+
+    #[test]
+    fn long_cells_are_cut_and_records_are_whole() {
+        let long = "x".repeat(70_000);
+        let row = record(vec![("subject", json!(long)), ("note", json!(7)), ("why", json!(long))]);
+        let shown = human(&Answer::list(vec![row.clone()]));
+        let widths: Vec<usize> = shown.lines().map(|line| line.chars().count()).collect();
+        assert_eq!(widths, [CELL_WIDTH_MAX + 2 + 4 + 2 + 3, CELL_WIDTH_MAX + 2 + 4 + 2 + LAST_CELL_WIDTH_MAX]);
+        assert_eq!(shown.matches('…').count(), 2);
+        assert!(json(&Answer::list(vec![row])).len() > 140_000, "programs get all of it");
+        assert!(human(&Answer::record(vec![("subject", json!(long))])).contains(&long));
+    }
+
+    #[test]
+    fn what_documents_hold_stays_in_its_cell() {
+        let row = |subject: &str| record(vec![("subject", json!(subject)), ("note", json!(1))]);
+        check(
+            &Answer::list(vec![row("two\r\nlines\u{1b}[2J"), row("東京")]),
+            "subject         note\ntwo  lines [2J  1\n東京            1\n",
+        );
+        check(&Answer::list(vec![record(vec![("a\nb", json!(1))])]), "a b\n1\n");
+        check(&Answer::say("a\u{7}b\nc"), "a b\nc\n");
+    }
+
+    #[test]
+    fn numbers_have_the_digits_of_the_formula_language() {
+        let numbers = [json!(24_920.100_000_000_002), json!(0.1 + 0.2), json!(-2.0), json!(7), json!(-7), json!(1e20)];
+        let shown: Vec<String> = numbers.iter().map(|number| cell("amount", number)).collect();
+        assert_eq!(shown, ["24920.1", "0.3", "-2", "7", "-7", "1E+20"]);
+    }
+
+    #[test]
+    fn a_record_within_a_record_has_a_line_for_each_field() {
+        let items = json!({ "Form": "Task", "$ACL": { BINARY: "AP8B" }, "Tags": ["a", "b"] });
+        let answer = Answer::record(vec![("note", json!(1)), ("items", items), ("none", json!({}))]);
+        check(&answer, "note   1\nitems\n  Form  Task\n  $ACL  (binary, 3 B)\n  Tags  a, b\nnone   -\n");
     }
 
     #[test]
