@@ -2,11 +2,15 @@
 //!
 //! Results go to standard output, everything else to standard error; the exit code is 0, or 1 when something failed, or 2 when
 //! the command line itself was wrong. With `--json` results are JSON. A message about a failure says what to do next.
+//!
+//! The options of the native protocol are taken anywhere on the line, and shown and obeyed only where a command goes to a server as a person ([`AS_PERSON`]). Everywhere else
+//! they are refused before anything is done: whoever says `--user` means the rights of that person, and an operator has all.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::admin::Request;
 use crate::admin::request::DbRequest;
@@ -91,10 +95,22 @@ impl Failure {
     }
 }
 
+/// The commands that go to a server as the person that `--user` names.
+const AS_PERSON: [&[&str]; 6] =
+    [&["note"], &["view"], &["folder"], &["db", "list"], &["db", "open"], &["db", "search"]];
+
 /// Runs the program.
 #[must_use]
 pub fn run() -> ExitCode {
-    let line = CommandLine::parse();
+    let mut command = command();
+    let matches = command.clone().get_matches();
+    let line = match CommandLine::from_arg_matches(&matches) {
+        Ok(line) => line,
+        Err(error) => error.format(&mut command).exit(),
+    };
+    if let Err(why) = refuse_person(&line) {
+        command.error(ErrorKind::ArgumentConflict, why).exit();
+    }
     match dispatch(&line.place, line.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -104,25 +120,62 @@ pub fn run() -> ExitCode {
     }
 }
 
+/// Gives the command line as clap reads it.
+fn command() -> clap::Command {
+    let command = CommandLine::command();
+    let is_remote = |argument: &&clap::Arg| argument.get_help_heading() == Some(remote::HEADING);
+    let shown: Vec<clap::Arg> =
+        command.get_arguments().filter(is_remote).map(|argument| argument.clone().hide(false)).collect();
+    AS_PERSON.iter().fold(command, |command, path| show(command, path, &shown))
+}
+
+/// Shows arguments in the help of a command and of those below it.
+fn show(command: clap::Command, path: &[&str], arguments: &[clap::Arg]) -> clap::Command {
+    match path {
+        [] => command.args(arguments.to_vec()),
+        [first, rest @ ..] => command.mut_subcommand(first, |below| show(below, rest, arguments)),
+    }
+}
+
+/// Refuses options of the native protocol where a command does not obey them.
+fn refuse_person(line: &CommandLine) -> Result<(), String> {
+    let remote = &line.place.remote;
+    let said = match &line.command {
+        Command::Remote(_)
+        | Command::Admin(Request::Db(DbRequest::Open { .. } | DbRequest::List | DbRequest::Search(_))) => {
+            return Ok(());
+        }
+        // Whose mailbox it is; an option of their own.
+        Command::Admin(Request::Import(_) | Request::Export(_)) => remote.said().find(|option| *option != "--user"),
+        _ => remote.said().next(),
+    };
+    let Some(option) = said else { return Ok(()) };
+    let others = AS_PERSON.map(|path| format!("`doublet {}`", path.join(" "))).join(", ");
+    Err(format!(
+        "{option} means nothing here: this command works on the data folder, as its operator, from whom nothing is hidden. \
+         Those that go to a server with the rights of a person are {others}"
+    ))
+}
+
 fn dispatch(place: &Place, command: Command) -> Result<(), Failure> {
     match command {
-        Command::Serve => serve_command::run(place),
-        Command::Demo => demo_command::run(place),
-        Command::Config(command) => config_command::run(place, &command),
-        Command::Formula(command) => formula_command::run(place, &command),
-        Command::Restore(command) => restore_command::run(place, &command),
-        Command::ReadPdf => pdf::child::run().map_err(Failure::of),
-        Command::Remote(command) => remote::run(place, command),
-        Command::Admin(Request::Db(DbRequest::List)) if place.remote.is_meant() => remote::list_databases(place),
+        Command::Serve => serve_command::run(place)?,
+        Command::Demo => demo_command::run(place)?,
+        Command::Config(command) => config_command::run(place, &command)?,
+        Command::Formula(command) => formula_command::run(place, &command)?,
+        Command::Restore(command) => restore_command::run(place, &command)?,
+        Command::ReadPdf => pdf::child::run().map_err(Failure::of)?,
+        Command::Remote(command) => return remote::run(place, command),
+        Command::Admin(Request::Db(DbRequest::List)) if place.remote.is_meant() => {
+            return remote::list_databases(place);
+        }
         Command::Admin(Request::Db(DbRequest::Search(request))) if place.remote.is_meant() => {
-            remote::search(place, request)
+            return remote::search(place, request);
         }
-        Command::Admin(Request::Db(DbRequest::Open { path })) => remote::open_database(place, &path),
-        Command::Admin(_) if place.remote.server.is_some() => {
-            Err(Failure("this command works on a data folder: name it with --data, and leave --server out".to_owned()))
-        }
-        Command::Admin(request) => admin_command::run(place, request),
+        Command::Admin(Request::Db(DbRequest::Open { path })) => return remote::open_database(place, &path),
+        Command::Admin(request) => admin_command::run(place, request)?,
     }
+    Ok(())
 }
 
 impl Place {
@@ -142,4 +195,61 @@ impl Place {
 pub fn print(text: &str) {
     use std::io::Write;
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &str) -> CommandLine {
+        let matches = command().try_get_matches_from(words.split(' ')).expect(words);
+        CommandLine::from_arg_matches(&matches).expect(words)
+    }
+
+    #[test]
+    fn clap_finds_nothing_wrong() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn options_of_the_native_protocol_stand_where_they_are_obeyed() {
+        let check = |words: &str, expected: Option<&str>| {
+            let refused = refuse_person(&read(words)).err();
+            let option = refused.as_deref().and_then(|why| why.split(' ').next());
+            assert_eq!(option, expected, "{words}");
+        };
+        check("doublet db export a.nsf a.csv --user ann", Some("--user"));
+        check("doublet db import a.nsf a.csv --user ann --dry-run", Some("--user"));
+        check("doublet --user ann status", Some("--user"));
+        check("doublet user list --server hub", Some("--server"));
+        check("doublet fixup --password-file -", Some("--password-file"));
+        check("doublet config show --certificate a.pem", Some("--certificate"));
+        check("doublet import eml a.eml --user ann", None);
+        check("doublet export eml a --user ann --server hub", Some("--server"));
+        check("doublet note list a.nsf --user ann", None);
+        check("doublet --user ann note list a.nsf", None);
+        check("doublet db --user ann search a.nsf x", None);
+        check("doublet db open a.nsf --server hub", None);
+        check("doublet db list", None);
+        let user = |words: &str| read(words).place.remote.user;
+        assert_eq!(user("doublet --user ann note list a.nsf").as_deref(), Some("ann"));
+        assert_eq!(user("doublet db open a.nsf --user ann").as_deref(), Some("ann"));
+    }
+
+    #[test]
+    fn only_commands_that_obey_them_show_them_in_their_help() {
+        let check = |words: &str, expected: bool| {
+            let error = command().try_get_matches_from(words.split(' ')).expect_err("it is help");
+            assert_eq!(error.to_string().contains("--password-file"), expected, "{words}");
+        };
+        check("doublet --help", false);
+        check("doublet db --help", false);
+        check("doublet db export --help", false);
+        check("doublet import --help", false);
+        check("doublet note --help", true);
+        check("doublet note profile get --help", true);
+        check("doublet view entries --help", true);
+        check("doublet db list --help", true);
+        check("doublet db search --help", true);
+    }
 }

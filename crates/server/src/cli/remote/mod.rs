@@ -34,20 +34,23 @@ pub use folder::FolderCommand;
 pub use note::NoteCommand;
 pub use view::ViewCommand;
 
-/// Where a server is and who calls it; the same for every command that goes to one.
+/// Under which heading the help has the options of the native protocol.
+pub const HEADING: &str = "Native protocol";
+
+/// Where a server is and who calls it; the same for every command that goes to one. Commands that go to none refuse it.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Remote {
     /// Goes to this server over the native protocol. Without a port: 1352.
-    #[arg(long, global = true, value_name = "HOST[:PORT]", help_heading = "Native protocol")]
+    #[arg(long, global = true, value_name = "HOST[:PORT]", help_heading = HEADING, hide = true)]
     pub server: Option<String>,
     /// Who calls: a short name, full name or mail address.
-    #[arg(long, global = true, value_name = "NAME", help_heading = "Native protocol")]
+    #[arg(long, global = true, value_name = "NAME", help_heading = HEADING, hide = true)]
     pub user: Option<String>,
     /// The file with the password in its first line, - for standard input. Default: the variable DOUBLET_PASSWORD, else it is asked for.
-    #[arg(long, global = true, value_name = "FILE|-", help_heading = "Native protocol")]
+    #[arg(long, global = true, value_name = "FILE|-", help_heading = HEADING, hide = true)]
     pub password_file: Option<PathBuf>,
     /// The server's own certificate (PEM): no other is taken. Default: certificates that lead to the roots of the configuration (router.roots).
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Native protocol")]
+    #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide = true)]
     pub certificate: Option<PathBuf>,
 }
 
@@ -55,7 +58,18 @@ impl Remote {
     /// Tells whether a command that works on a data folder too is to go to a server.
     #[must_use]
     pub fn is_meant(&self) -> bool {
-        self.server.is_some() || self.user.is_some()
+        self.said().next().is_some()
+    }
+
+    /// Gives the options that were said, as they are written.
+    pub fn said(&self) -> impl Iterator<Item = &'static str> {
+        let options = [
+            ("--user", self.user.is_some()),
+            ("--server", self.server.is_some()),
+            ("--password-file", self.password_file.is_some()),
+            ("--certificate", self.certificate.is_some()),
+        ];
+        options.into_iter().filter(|(_, is_said)| *is_said).map(|(option, _)| option)
     }
 
     fn reads_input(&self) -> bool {
@@ -113,9 +127,9 @@ fn call<F>(place: &Place, work: impl FnOnce(Client) -> F) -> Result<(), Failure>
 where
     F: Future<Output = Result<Answer, Failure>>,
 {
+    let user = place.remote.user.clone().ok_or_else(|| Failure("who calls? Say it with --user".to_owned()))?;
     let config = place.load()?;
     let options = options(place, &config)?;
-    let user = place.remote.user.clone().ok_or_else(|| Failure("who calls? Say it with --user".to_owned()))?;
     let password = password(&place.remote)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::of)?;
     let answer = runtime.block_on(async {
