@@ -7,7 +7,7 @@ use std::io::BufRead;
 use std::sync::Arc;
 
 use super::terminal::{Meter, human, json};
-use super::{Failure, Place, print};
+use super::{Failure, Place, export_command, print};
 use crate::admin::request::{
     DbRequest, DomainRequest, FixupRequest, GroupRequest, PasswordArgument, Secret, UserRequest,
 };
@@ -29,6 +29,9 @@ pub fn run(place: &Place, mut request: Request) -> Result<(), Failure> {
     let mut meter = Meter::new();
     let mut report = |progress| meter.step(&progress);
     let answer = match request {
+        Request::Db(DbRequest::Export(export)) if export_command::is_to_output(&export) => {
+            return export_command::run(&config, export, &mut report);
+        }
         Request::Fixup(request) => fixup(&config, request, &mut report)?,
         request => Office::open(&config, makes_data(&request))?.ask(request, &mut report)?,
     };
@@ -153,7 +156,7 @@ fn make_paths_absolute(request: &mut Request) -> Result<(), Failure> {
         Request::Import(import) => import.files.iter_mut().collect(),
         Request::Export(export) => vec![&mut export.to],
         Request::Db(DbRequest::Import(import)) if import.file != std::path::Path::new("-") => vec![&mut import.file],
-        Request::Db(DbRequest::Export(export)) => vec![&mut export.file],
+        Request::Db(DbRequest::Export(export)) if !export_command::is_to_output(export) => vec![&mut export.file],
         _ => Vec::new(),
     };
     for path in paths {

@@ -22,6 +22,7 @@ mod batch;
 mod config_command;
 mod demo_command;
 mod display_width;
+mod export_command;
 mod formula_command;
 pub mod remote;
 mod restore_command;
@@ -126,7 +127,8 @@ fn command() -> clap::Command {
     let is_remote = |argument: &&clap::Arg| argument.get_help_heading() == Some(remote::HEADING);
     let shown: Vec<clap::Arg> =
         command.get_arguments().filter(is_remote).map(|argument| argument.clone().hide(false)).collect();
-    AS_PERSON.iter().fold(command, |command, path| show(command, path, &shown))
+    let command = AS_PERSON.iter().fold(command, |command, path| show(command, path, &shown));
+    command.mut_subcommand("db", |db| db.mut_subcommand("export", export_command::described))
 }
 
 /// Shows arguments in the help of a command and of those below it.
