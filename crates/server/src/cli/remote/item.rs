@@ -1,27 +1,32 @@
-//! Items as people write and read them: `Name=text`, `Name:number=5`, `Name:time=2026-01-31T12:00:00Z`; the same name several times makes a list.
+//! Items as people write and read them: `Name=text`, `Name:number=5`, `Name:time=2026-01-31`, `Who:readers=Ann/Acme`; the same name several times makes a list.
 
+use base::Name;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use client::v1;
 use client::v1::value::Kind;
 use serde_json::{Value, json};
 
 use crate::admin::answer::rfc3339;
 use crate::cli::Failure;
+use crate::cli::terminal::BINARY;
 
 /// Reads the assignments of a command line.
 pub(super) fn read(assignments: &[String]) -> Result<Vec<v1::Item>, Failure> {
     let mut items: Vec<v1::Item> = Vec::new();
     for assignment in assignments {
-        let (name, kind) = read_one(assignment)?;
+        let (name, flags, kind) = read_one(assignment)?;
         let known = items.iter_mut().find(|item| item.name.eq_ignore_ascii_case(name));
         match known {
             Some(item) => {
-                let joined = item.value.take().and_then(|value| value.kind).and_then(|first| join(first, kind));
+                let first = item.value.take().and_then(|value| value.kind).filter(|_| item.flags == Some(flags));
+                let joined = first.and_then(|first| join(first, kind));
                 let joined = joined.ok_or_else(|| Failure(format!("{name}: a list has values of one type")))?;
                 item.value = Some(v1::Value { kind: Some(joined) });
             }
             None => items.push(v1::Item {
                 name: name.to_owned(),
-                flags: Some(v1::ItemFlags { summary: true, ..v1::ItemFlags::default() }),
+                flags: Some(flags),
                 value: Some(v1::Value { kind: Some(kind) }),
             }),
         }
@@ -29,30 +34,53 @@ pub(super) fn read(assignments: &[String]) -> Result<Vec<v1::Item>, Failure> {
     Ok(items)
 }
 
-fn read_one(assignment: &str) -> Result<(&str, Kind), Failure> {
+/// Reads one assignment: the item's name, its flags and a value of it.
+fn read_one(assignment: &str) -> Result<(&str, v1::ItemFlags, Kind), Failure> {
     let broken = |why: &str| Failure(format!("{assignment:?}: {why}"));
     let (left, value) = assignment.split_once('=').ok_or_else(|| broken("write it as NAME=VALUE"))?;
     let (name, kind) = left.split_once(':').unwrap_or((left, "text"));
     if name.is_empty() {
         return Err(broken("the item has no name"));
     }
-    match kind {
-        "html" => Ok((name, Kind::RichText(value.to_owned()))),
+    let summary = v1::ItemFlags { summary: true, ..v1::ItemFlags::default() };
+    let names = v1::ItemFlags { names: true, ..summary };
+    // Who is meant is compared by canonical names, which people need not write.
+    let list = || Kind::TextList(v1::TextList { values: vec![Name::new(value).canonical().to_owned()] });
+    Ok(match kind {
+        "html" => (name, summary, Kind::RichText(value.to_owned())),
+        "names" => (name, names, list()),
+        "readers" => (name, v1::ItemFlags { readers: true, ..names }, list()),
+        "authors" => (name, v1::ItemFlags { authors: true, ..names }, list()),
         _ => match of_type(kind, value) {
-            Some(kind) => Ok((name, kind.map_err(broken)?)),
-            None => Err(broken("the types are text, number, time and html")),
+            Some(kind) => (name, summary, kind.map_err(broken)?),
+            None => return Err(broken("the types are text, number, time, html, names, readers and authors")),
         },
-    }
+    })
 }
 
 /// Reads a value of a type that views sort; nothing where the type is another.
 fn of_type(name: &str, value: &str) -> Option<Result<Kind, &'static str>> {
     Some(match name {
         "text" => Ok(Kind::Text(value.to_owned())),
-        "number" => value.parse().map(Kind::Number).map_err(|_| "this is not a number"),
-        "time" => time(value).map(Kind::TimeUs).ok_or("write times as 2026-01-31T12:00:00Z"),
+        "number" => number(value).map(Kind::Number).ok_or("this is not a number"),
+        "time" => time(value)
+            .map(Kind::TimeUs)
+            .ok_or("write times as 2026-01-31T12:00:00Z, or 2026-01-31 for midnight in UTC"),
         _ => return None,
     })
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|number: &f64| number.is_finite())
+}
+
+/// Reads a moment: RFC 3339, or a date alone, which is its midnight in UTC. Gives microseconds since 1970.
+fn time(text: &str) -> Option<i64> {
+    if let Ok(moment) = text.parse::<jiff::Timestamp>() {
+        return Some(moment.as_microsecond());
+    }
+    let date: jiff::civil::Date = (text.len() == "2026-01-31".len()).then(|| text.parse().ok()).flatten()?;
+    Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_microsecond())
 }
 
 /// Reads values that are looked for in a view: `text`, `number=5`, `time=2026-01-31T12:00:00Z`; `text=number=5` where a text looks like that.
@@ -73,6 +101,10 @@ fn join(first: Kind, next: Kind) -> Option<Kind> {
             list.values.push(next);
             Kind::TextList(list)
         }
+        (Kind::TextList(mut list), Kind::TextList(next)) => {
+            list.values.extend(next.values);
+            Kind::TextList(list)
+        }
         (Kind::Number(first), Kind::Number(next)) => Kind::NumberList(v1::NumberList { values: vec![first, next] }),
         (Kind::NumberList(mut list), Kind::Number(next)) => {
             list.values.push(next);
@@ -87,26 +119,7 @@ fn join(first: Kind, next: Kind) -> Option<Kind> {
     })
 }
 
-/// Reads `YYYY-MM-DDTHH:MM:SSZ`; gives microseconds since 1970.
-fn time(text: &str) -> Option<i64> {
-    let at = |range: std::ops::Range<usize>| text.get(range)?.parse::<i64>().ok();
-    let is_shaped = text.len() == 20 && text.is_ascii() && text.ends_with('Z');
-    let (year, month, day) = (at(0..4)?, at(5..7)?, at(8..10)?);
-    let (hour, minute, second) = (at(11..13)?, at(14..16)?, at(17..19)?);
-    if !is_shaped || !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    // Days since 1970 of a civil date (Howard Hinnant's algorithm).
-    let shifted = if month <= 2 { year - 1 } else { year };
-    let era = shifted.div_euclid(400);
-    let year_of_era = shifted.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let days = era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468;
-    let micros = (days * 86_400 + hour * 3_600 + minute * 60 + second) * 1_000_000;
-    (rfc3339(base::Timestamp(micros)) == *text || second == 60).then_some(micros)
-}
-
-/// Gives a value as JSON, as programs read it.
+/// Gives a value as JSON, as programs read it. Bytes that are no text are an object with them in base64.
 pub(super) fn shown(value: Option<&v1::Value>) -> Value {
     let moment = |at: &i64| json!(rfc3339(base::Timestamp(*at)));
     match value.and_then(|value| value.kind.as_ref()) {
@@ -117,7 +130,10 @@ pub(super) fn shown(value: Option<&v1::Value>) -> Value {
         Some(Kind::NumberList(list)) => json!(list.values),
         Some(Kind::TimeUs(at)) => moment(at),
         Some(Kind::TimeList(list)) => list.values_us.iter().map(moment).collect(),
-        Some(Kind::MimePart(bytes)) => json!(String::from_utf8_lossy(bytes)),
+        Some(Kind::MimePart(bytes)) => match std::str::from_utf8(bytes) {
+            Ok(text) if !text.contains('\0') => json!(text),
+            _ => json!({ BINARY: STANDARD.encode(bytes) }),
+        },
         Some(Kind::Attachment(file)) => json!({
             "file_name": file.file_name, "media_type": file.media_type, "length_bytes": file.length_bytes,
         }),
@@ -159,6 +175,41 @@ mod tests {
         check(&["plain"], "NAME=VALUE");
         check(&["=x"], "no name");
         check(&["A:list=x"], "the types are");
+        check(&["N:number=inf"], "not a number");
+        check(&["T:time=2026-01-01"], "T=\"2026-01-01T00:00:00Z\"");
+        check(&["T:time=2026-01-01T02:00:00+02:00"], "T=\"2026-01-01T00:00:00Z\"");
+        check(&["T:time=2026-13-01"], "write times");
+    }
+
+    #[test]
+    fn lists_of_names_have_their_flags() {
+        let items = ["Who:readers=Ann Smith/Acme", "Who:readers=[Crew]", "By:authors=*/Sales/Acme", "To:names=bob"];
+        let items = read(&items.map(str::to_owned)).expect("they are well written");
+        let told: Vec<String> = items
+            .iter()
+            .map(|item| {
+                let flags = item.flags.unwrap_or_default();
+                let flags = (flags.summary, flags.names, flags.readers, flags.authors);
+                format!("{} {flags:?} {}", item.name, shown(item.value.as_ref()))
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "Who (true, true, true, false) [\"CN=Ann Smith/O=Acme\",\"[Crew]\"]",
+                "By (true, true, false, true) [\"*/OU=Sales/O=Acme\"]",
+                "To (true, true, false, false) [\"bob\"]",
+            ]
+        );
+        check(&["Who:readers=a", "Who:authors=b"], "one type");
+        check(&["Who:readers=a", "Who=b"], "one type");
+    }
+
+    #[test]
+    fn what_is_no_text_is_told_as_bytes() {
+        let part = |bytes: &[u8]| shown(Some(&v1::Value { kind: Some(Kind::MimePart(bytes.to_vec())) }));
+        assert_eq!(part(b"Subject: x"), json!("Subject: x"));
+        assert_eq!(part(&[0, 255, 1]), json!({ "base64": "AP8B" }));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use client::{Client, Options, Trust};
+use client::{Client, Code, Options, Trust};
 
 use super::terminal::{human, json};
 use super::{Failure, Place, print};
@@ -25,7 +25,9 @@ mod database;
 mod design;
 mod folder;
 mod item;
+mod media_type;
 mod note;
+mod note_list;
 mod profile;
 mod search;
 mod view;
@@ -90,6 +92,9 @@ pub enum RemoteCommand {
     #[command(subcommand)]
     Folder(FolderCommand),
 }
+
+/// How people are told of the time that a call has.
+const CALL_TIME: &str = "the server lets a call take (native.call_timeout, a minute unless it was changed)";
 
 /// The port of the native protocol, the original's.
 const PORT: u16 = 1352;
@@ -248,15 +253,31 @@ fn unreachable(error: client::Error, remote: &Remote) -> Failure {
 
 /// Turns a failed call into words for the terminal.
 fn refused(status: client::Status) -> Failure {
-    match client::reason(&status).as_str() {
-        "" => Failure(format!("the call failed: {status}")),
-        _ => Failure(status.message().to_owned()),
-    }
+    let message = status.message();
+    Failure(match (client::reason(&status).as_str(), status.code()) {
+        ("", Code::DeadlineExceeded) => {
+            format!("this took longer than {CALL_TIME}; ask for less, or try again when the server has less to do")
+        }
+        ("", Code::Unavailable | Code::Cancelled) => format!("the connection to the server broke off: {message}"),
+        ("", code) => format!("the call failed: {message} ({code:?})"),
+        _ => message.to_owned(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn failures_are_told_in_words() {
+        let check = |code, expected: &str| {
+            let told = refused(client::Status::new(code, "what the library says")).to_string();
+            assert!(told.contains(expected) && !told.contains("code: '"), "{told}");
+        };
+        check(Code::DeadlineExceeded, "longer than the server lets a call take");
+        check(Code::Unavailable, "broke off: what the library says");
+        check(Code::Internal, "what the library says (Internal)");
+    }
 
     #[test]
     fn a_port_is_added_where_none_is_said() {

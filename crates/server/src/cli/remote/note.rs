@@ -11,14 +11,18 @@ use serde_json::{Map, Value, json};
 
 use super::database::key;
 use super::item::{hex, read, shown};
+use super::note_list::{self, Since};
 use super::profile::{self, ProfileCommand};
-use super::refused;
+use super::{media_type, refused};
+use crate::admin::Answer;
 use crate::admin::answer::{moment, record};
-use crate::admin::{Answer, counted};
 use crate::cli::Failure;
 
 /// Notes that a list shows unless more are asked for.
 const LIST_LIMIT: u32 = 100;
+
+/// Deleted notes that one call gives at most.
+const DELETED_PAGE: usize = 1_000;
 
 /// Bytes of a piece of an attachment.
 const PIECE_BYTES: usize = 256 << 10;
@@ -39,12 +43,13 @@ pub enum NoteCommand {
         /// An item to show. May be given several times. Default: Form and Subject.
         #[arg(long = "item", value_name = "NAME")]
         items: Vec<String>,
-        /// The most documents to show.
+        /// The most documents to show; 0 for all.
         #[arg(long, value_name = "COUNT", default_value_t = LIST_LIMIT)]
         limit: u32,
-        /// Only what changed after this one: the number that the list before ended with.
-        #[arg(long, value_name = "MODSEQ", default_value_t = 0)]
-        since: u64,
+        /// Only what comes after this: what the list before ended with. A number is that of a change of the database; one with a note behind it, as in 77/12, begins within a
+        /// change that a list could not show as a whole.
+        #[arg(long, value_name = "MODSEQ[/NOTE]", default_value = "0")]
+        since: Since,
     },
     /// Shows a note with its items.
     Get {
@@ -60,8 +65,9 @@ pub enum NoteCommand {
     Create {
         /// The database.
         database: String,
-        /// Items, as in Subject=Hello Count:number=5 Due:time=2026-01-31T12:00:00Z. The same name several times makes a list.
-        #[arg(value_name = "NAME[:TYPE]=VALUE")]
+        /// Items, as in Subject=Hello Count:number=5 Due:time=2026-01-31T12:00:00Z. The same name several times makes a list. Types: text, number, time (a date alone is its
+        /// midnight in UTC), html, and lists of names: names, readers (who alone may read the document), authors (who may change it as authors).
+        #[arg(value_name = "NAME[:TYPE]=VALUE", required = true)]
         items: Vec<String>,
         /// The note that it responds to, by its UNID.
         #[arg(long, value_name = "UNID")]
@@ -107,7 +113,7 @@ pub enum NoteCommand {
         /// An item to show. May be given several times. Default: Form and Subject.
         #[arg(long = "item", value_name = "NAME")]
         items: Vec<String>,
-        /// The most documents to show.
+        /// The most documents to show; 0 for all.
         #[arg(long, value_name = "COUNT", default_value_t = LIST_LIMIT)]
         limit: u32,
     },
@@ -129,9 +135,9 @@ pub enum NoteCommand {
         note: String,
         /// The file.
         file: PathBuf,
-        /// The media type.
-        #[arg(long, value_name = "TYPE", default_value = "application/octet-stream")]
-        media_type: String,
+        /// The media type. Default: what the ending of the file's name says.
+        #[arg(long, value_name = "TYPE")]
+        media_type: Option<String>,
     },
     /// Takes a file off a note.
     Detach {
@@ -205,12 +211,10 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
             let request = v1::SearchNotesRequest {
                 database: Some(key(database)),
                 formula: formula.unwrap_or_default(),
-                since_modseq: since,
                 items: Some(selection(Extent::Header, items.clone())),
-                limit,
                 ..v1::SearchNotesRequest::default()
             };
-            list(&client, request, &items).await
+            note_list::list(&client, request, &items, since, limit as usize).await
         }
         NoteCommand::Get { database, note, items } => {
             let extent = if items.is_empty() { Extent::All } else { Extent::Header };
@@ -251,31 +255,6 @@ pub(super) async fn run(client: Client, command: NoteCommand) -> Result<Answer, 
         }
         NoteCommand::Fetch { database, note, name, to } => fetch(&client, database, &note, name, to).await,
     }
-}
-
-async fn list(client: &Client, request: v1::SearchNotesRequest, items: &[String]) -> Result<Answer, Failure> {
-    let mut replies = client.notes().search_notes(request).await.map_err(refused)?.into_inner();
-    let mut rows = Vec::new();
-    let mut modseq = 0;
-    while let Some(reply) = replies.message().await.map_err(refused)? {
-        rows.extend(reply.notes.iter().map(|note| row(note, items)));
-        modseq = reply.modseq;
-    }
-    let documents = counted(rows.len(), "document", "documents");
-    Ok(Answer::list(rows).and(format!("{documents}; --since {modseq} shows what comes after them.")))
-}
-
-fn row(note: &v1::Note, items: &[String]) -> Value {
-    let header = note.header.clone().unwrap_or_default();
-    let mut fields = vec![
-        ("note", json!(header.note_id)),
-        ("unid", json!(hex(&header.unid))),
-        ("modified", moment(Some(base::Timestamp(header.modified_us)))),
-        ("size_bytes", json!(header.size_bytes)),
-        ("unread", json!(header.unread)),
-    ];
-    fields.extend(items.iter().map(|name| (name.as_str(), item_of(note, name))));
-    record(fields)
 }
 
 async fn get(client: &Client, database: String, note: &str, items: v1::ItemSelection) -> Result<Answer, Failure> {
@@ -333,11 +312,12 @@ async fn delete(client: &Client, request: v1::DeleteNoteRequest) -> Result<Answe
 }
 
 async fn deleted(client: &Client, database: String, items: Vec<String>, limit: u32) -> Result<Answer, Failure> {
-    let (mut rows, mut after, limit) = (Vec::new(), 0, limit as usize);
+    let limit = if limit == 0 { usize::MAX } else { limit as usize };
+    let (mut rows, mut after) = (Vec::new(), 0);
     loop {
         let request = v1::ListDeletedNotesRequest {
             database: Some(key(database.clone())),
-            limit: u32::try_from(limit.saturating_sub(rows.len())).unwrap_or(u32::MAX),
+            limit: u32::try_from(limit.saturating_sub(rows.len()).min(DELETED_PAGE)).unwrap_or(u32::MAX),
             after,
             items: Some(selection(Extent::Header, items.clone())),
         };
@@ -368,7 +348,7 @@ fn deleted_row(found: &v1::DeletedNote, items: &[String]) -> Value {
 }
 
 /// Gives the value of an item.
-fn item_of(note: &v1::Note, name: &str) -> Value {
+pub(super) fn item_of(note: &v1::Note, name: &str) -> Value {
     let item = note.items.iter().find(|item| item.name.eq_ignore_ascii_case(name));
     shown(item.and_then(|item| item.value.as_ref()))
 }
@@ -378,8 +358,9 @@ async fn attach(
     database: String,
     note: &str,
     path: PathBuf,
-    media_type: String,
+    media_type: Option<String>,
 ) -> Result<Answer, Failure> {
+    let media_type = media_type.unwrap_or_else(|| media_type::of(&path).to_owned());
     let cannot = |error: std::io::Error| Failure(format!("{}: {error}", path.display()));
     let mut file = std::fs::File::open(&path).map_err(cannot)?;
     let file_name = path.file_name().map(|name| name.to_string_lossy().into_owned());

@@ -1,0 +1,238 @@
+//! `doublet note list`: documents in the order of their changes, and where the next list goes on.
+//!
+//! A server ends a search between two transactions, so it may send more than was asked for: an import makes hundreds of documents in one. What is too much is cut here. A place
+//! between two documents of one transaction is the number of that and the last document shown (`77/12`): within a transaction documents come by rising number.
+
+use std::str::FromStr;
+
+use client::{Client, Code, v1};
+use serde_json::{Value, json};
+
+use super::item::hex;
+use super::note::item_of;
+use super::{CALL_TIME, refused};
+use crate::admin::answer::{moment, record};
+use crate::admin::{Answer, counted};
+use crate::cli::Failure;
+
+/// Where a list begins: behind a change of the database, or behind a document of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Since {
+    modseq: u64,
+    /// Absent where everything of that change was shown.
+    note: Option<u32>,
+}
+
+impl FromStr for Since {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is not what a list ends with, as 77 or 77/12");
+        let (modseq, note) = match text.split_once('/') {
+            Some((modseq, note)) => (modseq, Some(note.parse().map_err(|_| wrong())?)),
+            None => (text, None),
+        };
+        Ok(Self { modseq: modseq.parse().map_err(|_| wrong())?, note })
+    }
+}
+
+impl std::fmt::Display for Since {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.modseq)?;
+        self.note.map_or(Ok(()), |note| write!(f, "/{note}"))
+    }
+}
+
+impl Since {
+    /// Gives the change behind which the server is to begin.
+    fn asked(self) -> u64 {
+        if self.note.is_some() { self.modseq.saturating_sub(1) } else { self.modseq }
+    }
+
+    /// Tells whether a document comes after this.
+    fn is_before(self, found: Found) -> bool {
+        found.modseq > self.modseq || (found.modseq == self.modseq && self.note.is_some_and(|note| found.note > note))
+    }
+}
+
+/// A document's place in the order of changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Found {
+    modseq: u64,
+    note: u32,
+}
+
+/// What a list has so far.
+#[derive(Default)]
+struct List {
+    places: Vec<Found>,
+    rows: Vec<Value>,
+    /// In the end: everything up to this change was looked at.
+    reached: Option<u64>,
+}
+
+impl List {
+    /// Takes what comes after a place.
+    fn take(&mut self, reply: &v1::SearchNotesReply, since: Since, items: &[String]) {
+        for note in &reply.notes {
+            let header = note.header.clone().unwrap_or_default();
+            let found = Found { modseq: header.modseq, note: header.note_id };
+            if since.is_before(found) {
+                self.places.push(found);
+                self.rows.push(row(note, &header, items));
+            }
+        }
+        self.reached = reply.end.then_some(reply.modseq);
+    }
+
+    /// Cuts the list to `limit` documents, 0 for all. Gives where the next one begins, and whether there is more; nothing where that is not known.
+    fn cut(&mut self, limit: usize) -> (Option<Since>, bool) {
+        let next = self.places.get(limit).copied().filter(|_| limit > 0);
+        let Some(next) = next else {
+            let last = self.places.last().map(|last| last.modseq);
+            // A message of the server ends between two transactions.
+            return (self.reached.or(last).map(|modseq| Since { modseq, note: None }), false);
+        };
+        self.places.truncate(limit);
+        self.rows.truncate(limit);
+        let since = self
+            .places
+            .last()
+            .map(|last| Since { modseq: last.modseq, note: (last.modseq == next.modseq).then_some(last.note) });
+        (since, true)
+    }
+}
+
+/// Lists what a search finds behind a place, at most `limit` documents, 0 for all. A search that the server ends early tells what it has found and how to go on.
+pub(super) async fn list(
+    client: &Client,
+    request: v1::SearchNotesRequest,
+    items: &[String],
+    since: Since,
+    limit: usize,
+) -> Result<Answer, Failure> {
+    // One more than is shown tells that there are more. How many of a transaction were shown before, the server does not know.
+    let asked = if limit == 0 || since.note.is_some() { 0 } else { u32::try_from(limit + 1).unwrap_or(0) };
+    let request = v1::SearchNotesRequest { since_modseq: since.asked(), limit: asked, ..request };
+    let mut replies = client.notes().search_notes(request).await.map_err(refused)?.into_inner();
+    let mut list = List::default();
+    let mut is_overdue = false;
+    while limit == 0 || list.places.len() <= limit {
+        match replies.message().await {
+            Ok(Some(reply)) => list.take(&reply, since, items),
+            Ok(None) => break,
+            Err(status) if status.code() == Code::DeadlineExceeded => {
+                is_overdue = true;
+                break;
+            }
+            Err(status) => return Err(refused(status)),
+        }
+    }
+    let (next, has_more) = list.cut(limit);
+    if is_overdue && !has_more {
+        return overdue(list.rows, next);
+    }
+    let documents = counted(list.rows.len(), "document", "documents");
+    let next = next.unwrap_or(since);
+    let says = match has_more {
+        true => format!("{documents}, and there are more: --since {next} goes on behind them."),
+        false => format!("{documents}; --since {next} shows what comes after them."),
+    };
+    Ok(Answer::list(list.rows).and(says))
+}
+
+/// Tells what a search has found that the server ended, and how to go on.
+fn overdue(rows: Vec<Value>, next: Option<Since>) -> Result<Answer, Failure> {
+    let narrower = "--since MODSEQ begins later, and `doublet view find` and `doublet db search` answer from an index";
+    let Some(next) = next else {
+        return Err(Failure(format!(
+            "the search took longer than {CALL_TIME} and has found nothing so far; {narrower}"
+        )));
+    };
+    let documents = counted(rows.len(), "document was", "documents were");
+    let complaint = format!(
+        "the search took longer than {CALL_TIME}; {documents} found until then: --since {next} goes on behind them. \
+         Otherwise, {narrower}"
+    );
+    Ok(Answer { complaint: Some(complaint), ..Answer::list(rows) })
+}
+
+fn row(note: &v1::Note, header: &v1::NoteHeader, items: &[String]) -> Value {
+    let mut fields = vec![
+        ("note", json!(header.note_id)),
+        ("unid", json!(hex(&header.unid))),
+        ("modified", moment(Some(base::Timestamp(header.modified_us)))),
+        ("size_bytes", json!(header.size_bytes)),
+        ("unread", json!(header.unread)),
+    ];
+    fields.extend(items.iter().map(|name| (name.as_str(), item_of(note, name))));
+    record(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives a message with documents: change and number.
+    fn reply(documents: &[(u64, u32)], end: Option<u64>) -> v1::SearchNotesReply {
+        let header = |(modseq, note_id): &(u64, u32)| v1::NoteHeader {
+            modseq: *modseq,
+            note_id: *note_id,
+            ..v1::NoteHeader::default()
+        };
+        let notes = documents.iter().map(|place| v1::Note { header: Some(header(place)), items: Vec::new() });
+        let modseq = end.unwrap_or_default();
+        v1::SearchNotesReply { notes: notes.collect(), end: end.is_some(), modseq, ..Default::default() }
+    }
+
+    const DOCUMENTS: [(u64, u32); 5] = [(3, 1), (7, 2), (7, 4), (7, 9), (8, 3)];
+
+    fn listed(since: &str, limit: usize) -> (Vec<u32>, String, bool) {
+        let since: Since = since.parse().expect("a place");
+        let mut list = List::default();
+        let found: Vec<_> = DOCUMENTS.into_iter().filter(|(modseq, _)| *modseq > since.asked()).collect();
+        list.take(&reply(&found, Some(11)), since, &[]);
+        let (next, has_more) = list.cut(limit);
+        assert_eq!(list.rows.len(), list.places.len());
+        (list.places.iter().map(|found| found.note).collect(), next.expect("it ended").to_string(), has_more)
+    }
+
+    #[test]
+    fn a_list_is_cut_and_the_next_one_skips_nothing() {
+        let check = |since: &str, limit, notes: &[u32], next: &str, has_more| {
+            assert_eq!(listed(since, limit), (notes.to_vec(), next.to_owned(), has_more), "{since} {limit}");
+        };
+        check("0", 0, &[1, 2, 4, 9, 3], "11", false);
+        check("0", 5, &[1, 2, 4, 9, 3], "11", false);
+        check("0", 4, &[1, 2, 4, 9], "7", true);
+        check("0", 2, &[1, 2], "7/2", true);
+        check("7/2", 2, &[4, 9], "7", true);
+        check("7/4", 1, &[9], "7", true);
+        check("7", 1, &[3], "11", false);
+        check("7/9", 9, &[3], "11", false);
+    }
+
+    #[test]
+    fn a_search_that_the_server_ends_tells_how_to_go_on() {
+        let mut list = List::default();
+        let beginning = Since { modseq: 0, note: None };
+        list.take(&reply(&DOCUMENTS, None), beginning, &[]);
+        let (next, has_more) = list.cut(0);
+        assert!(!has_more);
+        let answer = overdue(list.rows, next).expect("it found some");
+        let complaint = answer.complaint.expect("it is not all");
+        assert!(complaint.contains("5 documents were found") && complaint.contains("--since 8 goes on"), "{complaint}");
+        let nothing = overdue(Vec::new(), None).expect_err("it found nothing").to_string();
+        assert!(nothing.contains("native.call_timeout") && nothing.contains("nothing so far"), "{nothing}");
+    }
+
+    #[test]
+    fn places_read_back() {
+        for text in ["0", "77", "77/12"] {
+            assert_eq!(text.parse::<Since>().map(|since| since.to_string()), Ok(text.to_owned()));
+        }
+        for wrong in ["", "x", "7/", "/7", "7/x", "7/8/9"] {
+            assert!(wrong.parse::<Since>().is_err(), "{wrong}");
+        }
+    }
+}
