@@ -1,7 +1,7 @@
 //! The command line.
 //!
 //! Results go to standard output, everything else to standard error; the exit code is 0, or 1 when something failed, or 2 when
-//! the command line itself was wrong. With `--json` results are JSON. A message about a failure says what to do next.
+//! the command line itself was wrong, or 3 when a view's index did not have everything yet. With `--json` results are JSON. A message about a failure says what to do next.
 //!
 //! The options of the native protocol are taken anywhere on the line, and shown and obeyed only where a command goes to a server as a person ([`AS_PERSON`]). Everywhere else
 //! they are refused before anything is done: whoever says `--user` means the rights of that person, and an operator has all.
@@ -96,6 +96,18 @@ impl Failure {
     }
 }
 
+/// How a command ended that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// As it should.
+    Done,
+    /// What it read was not up to date yet; standard error says so.
+    Late,
+}
+
+/// The exit code of what was not up to date yet.
+const LATE_CODE: u8 = 3;
+
 /// The commands that go to a server as the person that `--user` names.
 const AS_PERSON: [&[&str]; 6] =
     [&["note"], &["view"], &["folder"], &["db", "list"], &["db", "open"], &["db", "search"]];
@@ -113,7 +125,8 @@ pub fn run() -> ExitCode {
         command.error(ErrorKind::ArgumentConflict, why).exit();
     }
     match dispatch(&line.place, line.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(End::Done) => ExitCode::SUCCESS,
+        Ok(End::Late) => ExitCode::from(LATE_CODE),
         Err(failure) => {
             eprintln!("doublet: {}", display_width::lines(&failure.0));
             ExitCode::FAILURE
@@ -159,7 +172,7 @@ fn refuse_person(line: &CommandLine) -> Result<(), String> {
     ))
 }
 
-fn dispatch(place: &Place, command: Command) -> Result<(), Failure> {
+fn dispatch(place: &Place, command: Command) -> Result<End, Failure> {
     match command {
         Command::Serve => serve_command::run(place)?,
         Command::Demo => demo_command::run(place)?,
@@ -177,7 +190,7 @@ fn dispatch(place: &Place, command: Command) -> Result<(), Failure> {
         Command::Admin(Request::Db(DbRequest::Open { path })) => return remote::open_database(place, &path),
         Command::Admin(request) => admin_command::run(place, request)?,
     }
-    Ok(())
+    Ok(End::Done)
 }
 
 impl Place {

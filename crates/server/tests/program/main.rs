@@ -4,6 +4,7 @@
 //! server's log, for a reply, or for the end of a process.
 
 mod accounts;
+mod command_line;
 mod commands;
 mod damage;
 mod designing;

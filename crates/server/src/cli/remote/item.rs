@@ -83,15 +83,34 @@ fn time(text: &str) -> Option<i64> {
     Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_microsecond())
 }
 
+/// A value that is looked for in a view.
+#[derive(Debug, Clone)]
+pub(super) struct Key {
+    /// What it is as it was said.
+    pub said: v1::Value,
+    /// What it may be besides, where no type was said: a number or a time.
+    pub perhaps: Option<v1::Value>,
+}
+
 /// Reads values that are looked for in a view: `text`, `number=5`, `time=2026-01-31T12:00:00Z`; `text=number=5` where a text looks like that.
-pub(super) fn read_keys(keys: &[String]) -> Result<Vec<v1::Value>, Failure> {
+pub(super) fn read_keys(keys: &[String]) -> Result<Vec<Key>, Failure> {
+    let value = |kind| v1::Value { kind: Some(kind) };
     let read = |key: &String| {
-        let typed = key.split_once('=').and_then(|(name, value)| of_type(name, value));
-        let kind = typed.unwrap_or_else(|| Ok(Kind::Text(key.clone())));
-        let kind = kind.map_err(|why| Failure(format!("{key:?}: {why}")))?;
-        Ok(v1::Value { kind: Some(kind) })
+        if let Some(typed) = key.split_once('=').and_then(|(name, value)| of_type(name, value)) {
+            let kind = typed.map_err(|why| Failure(format!("{key:?}: {why}")))?;
+            return Ok(Key { said: value(kind), perhaps: None });
+        }
+        let perhaps = number(key).map(Kind::Number).or_else(|| time(key).map(Kind::TimeUs));
+        Ok(Key { said: value(Kind::Text(key.clone())), perhaps: perhaps.map(value) })
     };
     keys.iter().map(read).collect()
+}
+
+/// Reads a position in a view, as in `3.2.7`.
+pub(super) fn place(text: &str) -> Result<v1::Tumbler, String> {
+    let level = |number: &str| number.parse().ok().filter(|number| *number > 0);
+    let levels: Option<Vec<u32>> = text.split('.').map(level).collect();
+    levels.map(|levels| v1::Tumbler { levels }).ok_or_else(|| "write a place as 3.2.7, counted from 1".to_owned())
 }
 
 fn join(first: Kind, next: Kind) -> Option<Kind> {
@@ -213,19 +232,32 @@ mod tests {
     }
 
     #[test]
+    fn places_are_numbers_with_points() {
+        assert_eq!(place("3.2.7").map(|place| place.levels), Ok(vec![3, 2, 7]));
+        for wrong in ["", "0", "1.", "1.0", "a", "-1", "1,2"] {
+            assert!(place(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
     fn keys_are_texts_unless_they_say_otherwise() {
         let check = |key: &str, expected: &str| {
             let text = match read_keys(&[key.to_owned()]) {
-                Ok(values) => shown(values.first()).to_string(),
+                Ok(keys) => {
+                    let values = keys.iter().flat_map(|key| [Some(&key.said), key.perhaps.as_ref()]);
+                    values.flatten().map(|value| shown(Some(value)).to_string()).collect::<Vec<_>>().join(" or ")
+                }
                 Err(failure) => failure.to_string(),
             };
-            assert!(text.contains(expected), "{text}");
+            assert_eq!(text, expected);
         };
         check("Oslo", "\"Oslo\"");
+        check("2020", "\"2020\" or 2020.0");
+        check("2026-01-31", "\"2026-01-31\" or \"2026-01-31T00:00:00Z\"");
         check("number=2.5", "2.5");
         check("time=2024-02-29T00:00:00Z", "\"2024-02-29T00:00:00Z\"");
         check("text=number=5", "\"number=5\"");
         check("a=b", "\"a=b\"");
-        check("number=x", "not a number");
+        check("number=x", "\"number=x\": this is not a number");
     }
 }

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use client::{Client, Code, Options, Trust};
+use serde_json::Value;
 
 use super::terminal::{human, json};
-use super::{Failure, Place, print};
+use super::{End, Failure, Place, print};
 use crate::admin::Answer;
 use crate::admin::request::SearchRequest;
 use crate::certificate::CertificateFiles;
@@ -23,6 +24,7 @@ use crate::system::SystemRandom;
 
 mod database;
 mod design;
+mod entries;
 mod folder;
 mod item;
 mod media_type;
@@ -99,8 +101,23 @@ const CALL_TIME: &str = "the server lets a call take (native.call_timeout, a min
 /// The port of the native protocol, the original's.
 const PORT: u16 = 1352;
 
+/// What a command brings.
+struct Told {
+    answer: Answer,
+    /// What people see in the place of the answer's data, where that differs.
+    people: Option<Value>,
+    /// What the answer lacks: the index of a view is behind.
+    late: Option<String>,
+}
+
+impl From<Answer> for Told {
+    fn from(answer: Answer) -> Self {
+        Self { answer, people: None, late: None }
+    }
+}
+
 /// Runs a command and prints its answer.
-pub fn run(place: &Place, command: RemoteCommand) -> Result<(), Failure> {
+pub fn run(place: &Place, command: RemoteCommand) -> Result<End, Failure> {
     match command {
         RemoteCommand::Note(command) => call(place, |client| note::run(client, command)),
         RemoteCommand::View(command) if command.reads_input() && place.remote.reads_input() => Err(Failure(
@@ -112,32 +129,33 @@ pub fn run(place: &Place, command: RemoteCommand) -> Result<(), Failure> {
 }
 
 /// Lists databases as the caller sees them.
-pub fn list_databases(place: &Place) -> Result<(), Failure> {
+pub fn list_databases(place: &Place) -> Result<End, Failure> {
     call(place, database::list)
 }
 
 /// Searches a database by words.
-pub fn search(place: &Place, request: SearchRequest) -> Result<(), Failure> {
+pub fn search(place: &Place, request: SearchRequest) -> Result<End, Failure> {
     call(place, |client| search::search(client, request))
 }
 
 /// Opens a database.
-pub fn open_database(place: &Place, path: &str) -> Result<(), Failure> {
+pub fn open_database(place: &Place, path: &str) -> Result<End, Failure> {
     let path = path.to_owned();
     call(place, |client| database::open(client, path))
 }
 
 /// Connects, logs in, has something done, and prints what came of it.
-fn call<F>(place: &Place, work: impl FnOnce(Client) -> F) -> Result<(), Failure>
+fn call<F, T>(place: &Place, work: impl FnOnce(Client) -> F) -> Result<End, Failure>
 where
-    F: Future<Output = Result<Answer, Failure>>,
+    F: Future<Output = Result<T, Failure>>,
+    T: Into<Told>,
 {
     let user = place.remote.user.clone().ok_or_else(|| Failure("who calls? Say it with --user".to_owned()))?;
     let config = place.load()?;
     let options = options(place, &config)?;
     let password = password(&place.remote)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::of)?;
-    let answer = runtime.block_on(async {
+    let told = runtime.block_on(async {
         let client = Client::connect(&options).await.map_err(|error| unreachable(error, &place.remote))?;
         match client.login_scram(&user, &password, &SystemRandom).await {
             Err(client::Error::Call(status)) if status.code() == client::Code::Unimplemented => {
@@ -146,13 +164,29 @@ where
             outcome => outcome,
         }
         .map_err(Failure::of)?;
-        let answer = work(client.clone()).await;
+        let told = work(client.clone()).await;
         // The session would end by itself, later.
         let _ = client.logout().await;
-        answer
+        told
     })?;
-    print(&if place.json { json(&answer) } else { human(&answer) });
-    answer.complaint.map_or(Ok(()), |complaint| Err(Failure(complaint)))
+    say(told.into(), place.json)
+}
+
+/// Prints what a command brought.
+fn say(told: Told, is_json: bool) -> Result<End, Failure> {
+    let Told { mut answer, people, late } = told;
+    if is_json {
+        print(&json(&answer));
+    } else {
+        answer.data = people.unwrap_or(answer.data);
+        print(&human(&answer));
+    }
+    if let Some(complaint) = answer.complaint {
+        return Err(Failure(complaint));
+    }
+    let Some(late) = late else { return Ok(End::Done) };
+    eprintln!("doublet: {late}");
+    Ok(End::Late)
 }
 
 fn options(place: &Place, config: &Config) -> Result<Options, Failure> {

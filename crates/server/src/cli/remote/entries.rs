@@ -1,0 +1,467 @@
+//! `doublet view entries` and `doublet view find`: entries of a view page by page, once its index is up to date.
+//!
+//! Opening a view waits until its index has everything, for as long as `--wait` says; progress goes to standard error. What is read from an index that is behind is shown all
+//! the same, and the command ends with an exit code of its own. Programs get values as the server tells them; people get shares as percents.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use base::Clock;
+use clap::Args;
+use client::{Client, v1};
+use serde_json::{Value, json};
+
+use super::database::key;
+use super::item::{Key, place, read_keys, shown};
+use super::view::named;
+use super::{Told, refused};
+use crate::admin::answer::{moment, record};
+use crate::admin::{Answer, Progress, Unit, counted};
+use crate::cli::Failure;
+use crate::cli::terminal::Meter;
+use crate::system::SystemClock;
+
+/// Items that a folder without columns shows.
+const MAIL_ITEMS: [&str; 2] = ["From", "Subject"];
+
+/// Fields of an entry that are not columns.
+const OWN_FIELDS: [&str; 5] = ["place", "note", "category", "unread", "received"];
+
+/// Entries that one call gives at most.
+const PAGE: usize = 1_000;
+
+/// Pause before a view is opened again whose index is behind. The server itself waits two seconds where a build is under way.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Which view to read, and how much of it.
+#[derive(Debug, Clone, Args)]
+pub struct Reading {
+    /// The database.
+    database: String,
+    /// The view's name.
+    view: String,
+    /// The most entries to show; 0 for all.
+    #[arg(long, value_name = "COUNT", default_value_t = 50)]
+    limit: u32,
+    /// Sorts by this column, as a click on it does, in a view that is designed for that (`click` in its file).
+    #[arg(long, value_name = "COLUMN")]
+    sort: Option<String>,
+    /// With --sort: the last first.
+    #[arg(long, requires = "sort")]
+    descending: bool,
+    /// How long to wait for an index that is being built, 0 for not at all. When it does not have everything by then, the exit code is 3.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    wait: u32,
+}
+
+/// Where to begin, and which categories are open.
+#[derive(Debug, Clone, Args)]
+pub struct Part {
+    /// The number of the first entry, counted from 1.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    from: u64,
+    /// The place of the first entry, as in 3.2.7: the seventh entry of the second one of the third.
+    #[arg(long, value_name = "PLACE", value_parser = place, conflicts_with = "from")]
+    at: Option<v1::Tumbler>,
+    /// Shows categories alone.
+    #[arg(long)]
+    collapsed: bool,
+    /// With --collapsed: opens the category at this place, and those that it stands in. May be given several times.
+    #[arg(long, value_name = "PLACE", value_parser = place, requires = "collapsed")]
+    open: Vec<v1::Tumbler>,
+    /// Closes the category at this place. May be given several times.
+    #[arg(long, value_name = "PLACE", value_parser = place, conflicts_with = "collapsed")]
+    close: Vec<v1::Tumbler>,
+}
+
+impl Part {
+    /// Says what is open: of what is closed by default, what was named and all around it.
+    fn expansion(&self) -> v1::Expansion {
+        let mut exceptions = self.close.clone();
+        for place in &self.open {
+            for depth in 1..=place.levels.len() {
+                let above = v1::Tumbler { levels: place.levels.iter().take(depth).copied().collect() };
+                if !exceptions.contains(&above) {
+                    exceptions.push(above);
+                }
+            }
+        }
+        v1::Expansion { collapsed: self.collapsed, exceptions }
+    }
+}
+
+/// What to look for.
+#[derive(Debug, Clone, Args)]
+pub struct Wanted {
+    /// What the sorted columns have, as in Oslo, number=5 or time=2026-01-31T12:00:00Z. What has no type is a text, or else a number or a time when nothing has that text.
+    #[arg(value_name = "[TYPE=]VALUE", required = true)]
+    keys: Vec<String>,
+    /// Finds everything from there up to here, both included. Given once for each sorted column.
+    #[arg(long, value_name = "[TYPE=]VALUE")]
+    to: Vec<String>,
+    /// The last value is the beginning of a text.
+    #[arg(long, conflicts_with = "to")]
+    partial: bool,
+}
+
+/// Shows entries.
+pub(super) async fn entries(client: Client, reading: Reading, part: Part) -> Result<Told, Failure> {
+    let opened = Opened::open(&client, &reading).await?;
+    let request = v1::ReadEntriesRequest {
+        start_row: if part.at.is_none() { part.from.max(1) } else { 0 },
+        start: part.at.clone(),
+        expansion: Some(part.expansion()),
+        ..opened.request.clone()
+    };
+    let reply = pages(&client, request, limit_of(reading.limit)).await?;
+    if let (Some(place), []) = (&part.at, &reply.entries[..]) {
+        return Err(Failure(format!("there is no entry at {}", written(place))));
+    }
+    let all = counted(opened.collection.entries, "entry", "entries");
+    let mut answer = match reply.entries.len() as u64 {
+        shown if shown == opened.collection.entries => Answer::say(format!("{all}.")),
+        shown => Answer::say(format!("{all}, {shown} shown.")),
+    };
+    if reply.more {
+        answer = answer.and("There are more: --from and --limit show them.");
+    }
+    Ok(opened.told(&reply, answer))
+}
+
+/// Finds entries by the values of the sorted columns.
+pub(super) async fn find(client: Client, reading: Reading, wanted: Wanted) -> Result<Told, Failure> {
+    let (keys, to_keys) = (read_keys(&wanted.keys)?, read_keys(&wanted.to)?);
+    let opened = Opened::open(&client, &reading).await?;
+    let said = |keys: &[Key]| keys.iter().map(|key| key.said.clone()).collect();
+    let as_said = v1::FindByKeyRequest {
+        database: opened.request.database.clone(),
+        view: opened.request.view.clone(),
+        collation: opened.request.collation,
+        keys: said(&keys),
+        partial: wanted.partial,
+        to_keys: said(&to_keys),
+    };
+    let mut found = client.views().find_by_key(as_said.clone()).await.map_err(refused)?.into_inner();
+    let mut says = None;
+    if found.matches == 0 && keys.iter().chain(&to_keys).any(|key| key.perhaps.is_some()) {
+        let perhaps = |keys: Vec<Key>| keys.into_iter().map(|key| key.perhaps.unwrap_or(key.said)).collect();
+        // The beginning of a text is a text.
+        let partial = wanted.partial && keys.last().is_some_and(|last| last.perhaps.is_none());
+        let guessed = v1::FindByKeyRequest { keys: perhaps(keys), to_keys: perhaps(to_keys), partial, ..as_said };
+        found = client.views().find_by_key(guessed).await.map_err(refused)?.into_inner();
+        says = (found.matches > 0).then_some("Nothing has that text: these have that number or time (number=, time=).");
+    }
+    let mut reply = v1::ReadEntriesReply::default();
+    if found.matches > 0 {
+        let matches = usize::try_from(found.matches).unwrap_or(usize::MAX);
+        let request = v1::ReadEntriesRequest { start_key: found.key, ..opened.request.clone() };
+        reply = pages(&client, request, matches.min(limit_of(reading.limit))).await?;
+    }
+    let mut answer = match found.matches {
+        0 => Answer::default(),
+        matches => Answer::say(format!("{}, those of categories among them.", counted(matches, "entry", "entries"))),
+    };
+    if found.matches > reply.entries.len() as u64 {
+        answer = answer.and("There are more: --limit shows them.");
+    }
+    Ok(opened.told(&reply, says.into_iter().fold(answer, Answer::and)))
+}
+
+fn limit_of(said: u32) -> usize {
+    if said == 0 { usize::MAX } else { said as usize }
+}
+
+/// A view that is open.
+struct Opened {
+    collection: v1::Collection,
+    columns: Vec<Column>,
+    /// Asks for its entries, from the first one on.
+    request: v1::ReadEntriesRequest,
+    /// What its index lacks.
+    late: Option<String>,
+}
+
+/// A column as it is shown.
+struct Column {
+    /// No two are the same, nor those of an entry's own fields.
+    name: String,
+    /// Categories have shares in it.
+    is_share: bool,
+}
+
+impl Opened {
+    /// Opens a view, waits for its index, and finds the order that was asked for.
+    async fn open(client: &Client, reading: &Reading) -> Result<Self, Failure> {
+        let collection = patiently(client, reading).await?;
+        let columns = collection.view.as_ref().map_or(&[][..], |view| &view.columns);
+        let (database, view) = (Some(key(reading.database.clone())), Some(named(reading.view.clone())));
+        let collation = collation(columns, reading)?;
+        let mask = v1::ReadMask { position: true, values: true, unread: true, marks: true, ..Default::default() };
+        let request = v1::ReadEntriesRequest {
+            database,
+            view,
+            collation,
+            navigator: v1::Navigator::NextExpanded.into(),
+            mask: Some(mask),
+            items: MAIL_ITEMS.map(str::to_owned).to_vec(),
+            ..Default::default()
+        };
+        let is_share = shares(client, &request, columns.len()).await;
+        let names = match columns {
+            [] => MAIL_ITEMS.map(str::to_owned).to_vec(),
+            columns => names(columns),
+        };
+        let share = |index: usize| is_share.get(index).copied().unwrap_or(false);
+        let columns = names.into_iter().enumerate().map(|(index, name)| Column { name, is_share: share(index) });
+        Ok(Self { columns: columns.collect(), request, late: late(&collection), collection })
+    }
+
+    /// Puts what was read into an answer.
+    fn told(self, reply: &v1::ReadEntriesReply, answer: Answer) -> Told {
+        let rows = |for_people| reply.entries.iter().map(|entry| row(entry, &self.columns, for_people)).collect();
+        let has_shares = self.columns.iter().any(|column| column.is_share);
+        let people = has_shares.then(|| rows(true));
+        Told { answer: Answer { data: rows(false), ..answer }, people, late: self.late }
+    }
+}
+
+/// Opens a view again and again until its index has everything or the time is over; tells how far a build is.
+async fn patiently(client: &Client, reading: &Reading) -> Result<v1::Collection, Failure> {
+    let clock = SystemClock::new();
+    let began = clock.monotonic();
+    let wait = Duration::from_secs(reading.wait.into());
+    let mut meter = Meter::new();
+    loop {
+        let (database, view) = (Some(key(reading.database.clone())), Some(named(reading.view.clone())));
+        let request = v1::OpenCollectionRequest { database, view };
+        let opened = client.views().open_collection(request).await.map_err(refused)?.into_inner();
+        if !opened.late || clock.monotonic().saturating_sub(began) >= wait {
+            return Ok(opened);
+        }
+        if let Some(build) = opened.build {
+            let what = format!("building the index of {}", reading.view);
+            let total = (build.documents > 0).then_some(build.documents);
+            let _ = meter.step(&Progress { what, done: build.done, total, unit: Unit::Notes });
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Says what an index lacks.
+fn late(opened: &v1::Collection) -> Option<String> {
+    let further = "--wait SECONDS waits longer";
+    match opened.build {
+        Some(build) if build.documents > 0 => {
+            Some(format!("the index is being built, {} of {} documents so far; {further}", build.done, build.documents))
+        }
+        Some(_) => Some(format!("the index is about to be built; {further}")),
+        None => opened.late.then(|| format!("the index does not have the last changes yet; {further}")),
+    }
+}
+
+/// Finds the number of an order.
+fn collation(columns: &[v1::Column], reading: &Reading) -> Result<u32, Failure> {
+    let Some(wanted) = &reading.sort else { return Ok(0) };
+    let is_meant =
+        |column: &&v1::Column| [&column.title, &column.item].iter().any(|name| name.eq_ignore_ascii_case(wanted));
+    let meant: Vec<&v1::Column> = columns.iter().filter(is_meant).collect();
+    for column in &meant {
+        let click = if reading.descending { column.descending_collation } else { column.ascending_collation };
+        // An order that is the view's own has no other number.
+        if click > 0 || (column.sort == 1 && column.descending == reading.descending) {
+            return Ok(click);
+        }
+    }
+    let other = if reading.descending { "upwards: leave --descending out" } else { "downwards: say --descending" };
+    if meant.iter().any(|column| column.ascending_collation > 0 || column.descending_collation > 0) {
+        return Err(Failure(format!("the view is sorted by {wanted} only {other}")));
+    }
+    let sorted = columns.iter().filter(|column| column.ascending_collation > 0 || column.descending_collation > 0);
+    let names: Vec<String> = sorted.map(|column| column.title.clone()).collect();
+    let others = match names.is_empty() {
+        true => "it has one order alone".to_owned(),
+        false => format!("it can be by {}", names.join(", ")),
+    };
+    Err(Failure(format!("the view is not sorted by a click on {wanted}; {others}")))
+}
+
+/// Tells in which columns categories have shares. A folder without columns has no design; nor may a server know of it.
+async fn shares(client: &Client, request: &v1::ReadEntriesRequest, columns: usize) -> Vec<bool> {
+    if columns == 0 {
+        return Vec::new();
+    }
+    let request = v1::GetViewDesignRequest { database: request.database.clone(), view: request.view.clone() };
+    let design = client.views().get_view_design(request).await.ok().and_then(|reply| reply.into_inner().design);
+    let is_share =
+        |column: &v1::ColumnDesign| matches!(column.total(), v1::Total::PercentOfParent | v1::Total::PercentOfAll);
+    design.unwrap_or_default().columns.iter().map(is_share).collect()
+}
+
+/// Reads up to `limit` entries, as many calls as that takes.
+async fn pages(
+    client: &Client,
+    mut request: v1::ReadEntriesRequest,
+    limit: usize,
+) -> Result<v1::ReadEntriesReply, Failure> {
+    let mut all = v1::ReadEntriesReply::default();
+    loop {
+        let left = limit.saturating_sub(all.entries.len()).min(PAGE);
+        request.count = u32::try_from(left).unwrap_or(0);
+        let page = client.views().read_entries(request.clone()).await.map_err(refused)?.into_inner();
+        all.entries.extend(page.entries);
+        all.more = page.more;
+        if !page.more || all.entries.len() >= limit || page.next == request.start_key {
+            return Ok(all);
+        }
+        request.start_key = page.next;
+    }
+}
+
+/// Gives each column a name of its own: its title, or what its entries are called by, with a number where that is taken.
+fn names(columns: &[v1::Column]) -> Vec<String> {
+    let mut taken: HashSet<String> = OWN_FIELDS.map(str::to_owned).into();
+    let name = |(index, column): (usize, &v1::Column)| {
+        let plain = match [&column.title, &column.item].into_iter().find(|name| !name.is_empty()) {
+            Some(name) => name.clone(),
+            None => format!("column {}", index + 1),
+        };
+        let numbered = (2..).map(|number| format!("{plain} {number}"));
+        let free = std::iter::once(plain.clone()).chain(numbered).find(|name| !taken.contains(name));
+        let free = free.unwrap_or_default();
+        taken.insert(free.clone());
+        free
+    };
+    columns.iter().enumerate().map(name).collect()
+}
+
+fn written(place: &v1::Tumbler) -> String {
+    place.levels.iter().map(u32::to_string).collect::<Vec<_>>().join(".")
+}
+
+fn row(entry: &v1::Entry, columns: &[Column], for_people: bool) -> Value {
+    let mut fields = vec![
+        ("place", json!(entry.position.as_ref().map(written).unwrap_or_default())),
+        ("note", if entry.category { Value::Null } else { json!(entry.note_id) }),
+        ("category", json!(entry.name)),
+        // Only documents are read.
+        ("unread", if entry.category { Value::Null } else { json!(entry.unread) }),
+    ];
+    if let Some(marks) = &entry.marks {
+        fields.push(("received", moment(Some(base::Timestamp(marks.received_us)))));
+    }
+    fields.extend(columns.iter().zip(&entry.values).map(|(column, value)| {
+        let value = if for_people && column.is_share { share(entry, value) } else { shown(Some(value)) };
+        (column.name.as_str(), value)
+    }));
+    record(fields)
+}
+
+/// Gives what people see in a column of shares: those of categories. What documents have there is an amount, and no share of anything.
+fn share(entry: &v1::Entry, value: &v1::Value) -> Value {
+    match value.kind {
+        Some(v1::value::Kind::Number(percent)) if entry.category => json!(format!("{percent:.2}%")),
+        _ => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(title: &str, item: &str) -> v1::Column {
+        v1::Column { title: title.to_owned(), item: item.to_owned(), ..v1::Column::default() }
+    }
+
+    #[test]
+    fn only_documents_have_unread_marks() {
+        let entry = |category| v1::Entry { category, note_id: 7, ..v1::Entry::default() };
+        let told = |category| {
+            let row = row(&entry(category), &[], false);
+            (row["note"].clone(), row["unread"].clone())
+        };
+        assert_eq!(told(true), (Value::Null, Value::Null));
+        assert_eq!(told(false), (json!(7), json!(false)));
+    }
+
+    #[test]
+    fn columns_have_names_of_their_own() {
+        let columns = [
+            column("Amount", "Amount"),
+            column("Amount", "$1"),
+            column("", "Amount"),
+            column("", ""),
+            column("note", "Note"),
+            column("Amount 2", "x"),
+        ];
+        assert_eq!(names(&columns), ["Amount", "Amount 2", "Amount 3", "column 4", "note 2", "Amount 2 2"]);
+    }
+
+    #[test]
+    fn shares_are_percents_for_people() {
+        let columns = [Column { name: "Share".to_owned(), is_share: true }];
+        let values = vec![v1::Value { kind: Some(v1::value::Kind::Number(100.0 / 3.0)) }];
+        let entry = |category| v1::Entry { category, values: values.clone(), ..v1::Entry::default() };
+        let told = |category, for_people| row(&entry(category), &columns, for_people)["Share"].clone();
+        assert_eq!((told(true, true), told(false, true)), (json!("33.33%"), Value::Null));
+        assert_eq!((told(true, false), told(false, false)), (json!(100.0 / 3.0), json!(100.0 / 3.0)));
+    }
+
+    #[test]
+    fn orders_are_found_by_their_column() {
+        let columns = [
+            v1::Column { sort: 1, ..column("Room", "Room") },
+            v1::Column { ascending_collation: 1, ..column("Task", "Subject") },
+            v1::Column { descending_collation: 2, ..column("Cost", "Cost") },
+            column("Plain", "Plain"),
+        ];
+        let check = |columns: &[v1::Column], wanted: &str, descending, expected: &str| {
+            let reading = Reading {
+                database: String::new(),
+                view: String::new(),
+                limit: 0,
+                sort: Some(wanted.to_owned()),
+                descending,
+                wait: 0,
+            };
+            let found = collation(columns, &reading);
+            let found = found.map_or_else(|failure| failure.to_string(), |collation| collation.to_string());
+            assert!(found.contains(expected), "{found}");
+        };
+        check(&columns, "room", false, "0");
+        check(&columns, "subject", false, "1");
+        check(&columns, "Cost", true, "2");
+        check(&columns, "Cost", false, "only downwards: say --descending");
+        check(&columns, "Task", true, "only upwards: leave --descending out");
+        check(&columns, "Plain", false, "it can be by Task, Cost");
+        check(&columns, "Zork", false, "not sorted by a click on Zork");
+        check(&columns[3..], "Plain", false, "one order alone");
+    }
+
+    #[test]
+    fn what_is_opened_is_opened_with_what_is_around_it() {
+        let places = |texts: &[&str]| texts.iter().map(|text| place(text).expect("a place")).collect::<Vec<_>>();
+        let part = |collapsed, open: &[&str], close: &[&str]| {
+            let part = Part { from: 1, at: None, collapsed, open: places(open), close: places(close) };
+            let told = part.expansion();
+            (told.collapsed, told.exceptions.iter().map(written).collect::<Vec<_>>())
+        };
+        let of = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        assert_eq!(part(true, &["2.1", "2.3", "4"], &[]), (true, of(&["2", "2.1", "2.3", "4"])));
+        assert_eq!(part(false, &[], &["2.1"]), (false, of(&["2.1"])));
+    }
+
+    #[test]
+    fn an_index_that_is_behind_is_told() {
+        let check = |late_now, build, expected: Option<&str>| {
+            let told = late(&v1::Collection { late: late_now, build, ..v1::Collection::default() });
+            assert!(
+                expected.map_or(told.is_none(), |text| told.clone().is_some_and(|told| told.contains(text))),
+                "{told:?}"
+            );
+        };
+        check(false, None, None);
+        check(true, None, Some("the last changes yet; --wait SECONDS"));
+        check(true, Some(v1::BuildProgress { done: 0, documents: 0 }), Some("about to be built"));
+        check(true, Some(v1::BuildProgress { done: 3, documents: 5 }), Some("3 of 5 documents so far"));
+    }
+}
