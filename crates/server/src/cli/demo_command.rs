@@ -29,8 +29,10 @@ fn welcome(bound: &[Bound], logins: &[(String, String)], kept: &std::path::Path)
     for listener in bound {
         let _ = writeln!(text, "  {:16} {}", listener.protocol.name(), listener.address);
     }
-    let _ =
-        writeln!(text, "\nThe team discusses in {}: `doublet view entries {0} 'By Category'`.", demo::discussion::PATH);
+    if let (Some((login, _)), Some(data)) = (logins.first(), kept.parent()) {
+        let command = format!("doublet view entries {} 'By Category'", demo::discussion::PATH);
+        let _ = writeln!(text, "\nThe team's discussion: `{command} --user {login} --data {}`.", data.display());
+    }
     text.push_str(
         "\nThe certificate is signed by nobody; mail for other domains stays in the queue. Ctrl-C ends the server.\n\n",
     );

@@ -133,11 +133,15 @@ fn the_demo_serves_what_it_says() {
     pop3.ask(&format!("USER {login}"), "+OK");
     pop3.ask(&format!("PASS {password}"), "+OK 9 messages");
     assert_eq!(place.json(&["group", "show", "team@demo.test"])["members"].as_array().map(Vec::len), Some(3));
+    let look = ["view", "entries", "teamroom.nsf", "By Category", "--user", login];
+    place.check_input(&[&look[..], &["--password-file", "-"]].concat(), &format!("{password}\n"), " entries.");
     server.signal(Signal::INT);
     server.wait_for_log(" ended");
     let mut said = String::new();
     server.child.stdout.take().expect("it is piped").read_to_string(&mut said).expect("text");
     assert!(said.contains(password), "{said}");
+    let command = format!("`doublet view entries teamroom.nsf 'By Category' --user {login} --data ");
+    assert!(said.contains(&command), "{said}");
 }
 
 #[test]
