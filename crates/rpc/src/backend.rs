@@ -4,8 +4,10 @@
 //! are called on worker threads.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use base::{DbNumber, NoteId};
+use notes::{Database, Identity};
 use tokio::sync::watch;
 use wire::{Dismissal, Peer};
 
@@ -85,6 +87,39 @@ pub trait Indexer: Send + Sync {
 
     /// Notes down that a view that is refreshed every so many hours was brought up to date.
     fn refreshed(&self, database: DbNumber, view: NoteId);
+}
+
+/// A design that databases are made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    /// By which it is asked for.
+    pub name: String,
+    /// The title of databases that are made from it, unless another one is given.
+    pub title: String,
+    /// What it is for.
+    pub about: String,
+}
+
+/// Why a database is not made.
+#[derive(Debug)]
+pub enum MakeError {
+    /// The caller is none of those who may make some.
+    NotAllowed,
+    /// There is no such template.
+    NoTemplate,
+    /// It cannot be made so; what is told to people.
+    Refused(String),
+    /// The directory or the databases say no.
+    Directory(directory::Error),
+}
+
+/// Makes databases.
+pub trait Maker: Send + Sync {
+    /// Lists the templates there are.
+    fn templates(&self) -> Vec<Template>;
+
+    /// Makes a database that its maker manages, from a template if one is named. Durable on return.
+    fn create(&self, maker: &Identity, path: &str, title: &str, template: &str) -> Result<Arc<Database>, MakeError>;
 }
 
 /// A message on its way to the router.

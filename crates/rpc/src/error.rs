@@ -54,6 +54,9 @@ pub enum Error {
     /// Something that is kept for the client is as full as it may be.
     #[error("{0}")]
     Full(&'static str),
+    /// Only some make databases, and the caller is none of them.
+    #[error("you may not make databases here; the operator says who may (`native.database_makers`)")]
+    NoMaker,
     /// The database has no full-text index.
     #[error("{0} has no full-text index; a manager can turn it on")]
     NoIndex(String),
@@ -114,6 +117,7 @@ impl Error {
             Self::Limit { what, max } => (Code::ResourceExhausted, "limit", limit(what, *max)),
             Self::Full(_) => (Code::ResourceExhausted, "full", retry(0)),
             Self::State(_) => (Code::FailedPrecondition, "state", None),
+            Self::NoMaker => (Code::PermissionDenied, "server-only", None),
             Self::NoIndex(_) => (Code::FailedPrecondition, "no-index", None),
             Self::Purged { modseq } => (Code::OutOfRange, "purged", Some(Detail::Purged(Purged { modseq: *modseq }))),
             Self::Mail { reason, code, .. } => (*code, reason, None),

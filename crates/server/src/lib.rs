@@ -21,6 +21,7 @@ pub mod limits;
 pub mod listen;
 pub mod log;
 pub mod logins;
+pub mod making;
 pub mod metrics;
 pub mod pdf;
 pub mod reception;

@@ -6,7 +6,8 @@ use notes::{AclFlags, AclLevel, Database, DatabaseKind, Grant, level};
 use proto::v1;
 
 use super::Desk;
-use crate::error::{Result, access_level};
+use crate::backend::{MakeError, Template};
+use crate::error::{Error, Result, access_level};
 use crate::limits::{DATABASE_LOOKS_MAX, DATABASES_PER_PAGE_MAX};
 use crate::service::Done;
 
@@ -59,6 +60,28 @@ pub(crate) fn open(desk: &Desk, request: v1::OpenDatabaseRequest) -> Result<Done
         (reply.notes, reply.size_bytes) = (counters.notes, counters.bytes);
     }
     Ok(Done::after(reply, reading.ticket()))
+}
+
+/// Makes a database that the caller manages.
+pub(crate) fn create(desk: &Desk, request: v1::CreateDatabaseRequest) -> Result<Done<v1::Database>> {
+    let identity = desk.identity()?;
+    let made = desk.ground.maker.create(&identity, &request.path, &request.title, &request.template);
+    let database = made.map_err(|error| match error {
+        MakeError::NotAllowed => Error::NoMaker,
+        MakeError::NoTemplate => notes::Error::not_found(format!("the template {:?}", request.template)).into(),
+        MakeError::Refused(text) => Error::Invalid(text),
+        MakeError::Directory(error) => error.into(),
+    })?;
+    let access = database.authorize::<level::Depositor>(&identity)?;
+    Ok(Done::at_once(describe(&database, &*access.grant()?)))
+}
+
+/// Lists the templates.
+pub(crate) fn templates(desk: &Desk, _: v1::ListTemplatesRequest) -> Result<Done<v1::ListTemplatesReply>> {
+    desk.identity()?;
+    let told = |Template { name, title, about }| v1::Template { name, title, about };
+    let templates = desk.ground.maker.templates().into_iter().map(told).collect();
+    Ok(Done::at_once(v1::ListTemplatesReply { templates }))
 }
 
 fn describe(database: &Arc<Database>, grant: &Grant) -> v1::Database {

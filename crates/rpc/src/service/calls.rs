@@ -40,6 +40,8 @@ table! { Sessions {
 table! { Databases {
     list_databases: ListDatabasesRequest => ListDatabasesReply = database::list;
     open_database: OpenDatabaseRequest => Database = database::open;
+    create_database: CreateDatabaseRequest => Database = database::create;
+    list_templates: ListTemplatesRequest => ListTemplatesReply = database::templates;
     get_acl: GetAclRequest => Acl = acl::get;
     set_acl: SetAclRequest => Acl = acl::set;
 } }

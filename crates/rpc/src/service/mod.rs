@@ -19,7 +19,7 @@ use tonic::codec::CompressionEncoding;
 use tower_service::Service as _;
 use wire::{Pool, Shutdown};
 
-use crate::backend::{Credentials, Depositor, Indexer};
+use crate::backend::{Credentials, Depositor, Indexer, Maker};
 use crate::cmd::Desk;
 use crate::error::{Error, Result};
 use crate::gate::Caller;
@@ -65,6 +65,8 @@ pub struct Ground {
     pub full_text: FullText,
     /// Builds the indexes of views.
     pub indexer: Arc<dyn Indexer>,
+    /// Makes databases.
+    pub maker: Arc<dyn Maker>,
     /// Takes mail.
     pub depositor: Arc<dyn Depositor>,
     /// Runs the verbs.

@@ -167,7 +167,7 @@ fn address(person: &directory::Person) -> String {
     person.address().map_or_else(|| person.name.to_string(), ToString::to_string)
 }
 
-fn check_title(title: &str) -> Result<(), Failure> {
+pub(crate) fn check_title(title: &str) -> Result<(), Failure> {
     if title.len() > DATABASE_TITLE_BYTES_MAX || title.chars().any(char::is_control) {
         return Err(Failure::Refused(format!(
             "a title has at most {DATABASE_TITLE_BYTES_MAX} bytes and no control characters"

@@ -346,6 +346,8 @@ configuration! {
         sessions: u64 = "100000" in ["10", "10000000"];
         /// The longest time that one call takes. Clients may ask for less.
         call_timeout: Span = "1min" in ["1s", "1h"];
+        /// Who may make databases over it: addresses, names, groups and wildcards such as `*/Acme`, separated by commas. They manage what they make. Empty: nobody.
+        database_makers: String = "";
         /// Whether replies are compressed (gzip) for clients that take it.
         compression: bool = "true";
     }

@@ -19,6 +19,7 @@ use crate::deposits::Deposits;
 use crate::limits::{FILE_BYTES_MAX, GOOD_BYE_TIME_MAX};
 use crate::listen::{Protocol, Serve};
 use crate::logins::Logins;
+use crate::making::Making;
 use crate::reception::Reception;
 use crate::sessions::Sessions;
 use crate::transfer::Agent;
@@ -162,6 +163,7 @@ fn native_service(server: &Server, logins: &Arc<Logins>, reception: &Arc<Recepti
             Box::new(move || full_text.existing())
         },
         indexer: Arc::new(Requests { updater: Arc::clone(&server.updater), core: Arc::clone(core) }),
+        maker: Arc::new(Making::new(core)),
         depositor: Deposits::new(core, logins, reception),
         pool: server.pool.clone(),
         clock: Arc::clone(&core.clock),

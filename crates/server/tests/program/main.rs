@@ -13,6 +13,7 @@ mod exchangers;
 mod native;
 mod native_bounds;
 mod native_conflicts;
+mod native_making;
 mod native_matrix;
 mod native_memory;
 mod native_notes;

@@ -54,6 +54,8 @@ fn rows() -> Vec<(&'static str, Who, Call)> {
         "Sessions/GetSession" Who::Sessions, sessions.get_session |_n| p::GetSessionRequest {};
         "Databases/ListDatabases" Who::Sessions, databases.list_databases |_n| p::ListDatabasesRequest::default();
         "Databases/OpenDatabase" Who::Levels(&[1, 2, 3, 4, 5, 6]), databases.open_database |_n| p::OpenDatabaseRequest { database: database(PLAN) };
+        "Databases/CreateDatabase" Who::Levels(&[]), databases.create_database |_n| p::CreateDatabaseRequest { path: "new.nsf".into(), ..Default::default() };
+        "Databases/ListTemplates" Who::Sessions, databases.list_templates |_n| p::ListTemplatesRequest {};
         "Databases/GetAcl" FROM_READER, databases.get_acl |_n| p::GetAclRequest { database: database(PLAN) };
         "Databases/SetAcl" Who::Levels(&[6]), databases.set_acl |_n| p::SetAclRequest { database: database(PLAN), acl: None, expected_sequence: 0 };
         "Notes/OpenNote" FROM_READER, notes.open_note |n| p::OpenNoteRequest { database: database(PLAN), note: note(n), ..Default::default() };

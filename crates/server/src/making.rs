@@ -1,0 +1,104 @@
+//! Databases that are made over the native protocol: who may make some, and what they are like.
+
+use std::sync::Arc;
+
+use base::Name;
+use notes::{Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Identity, NewDatabase};
+use rpc::backend::{MakeError, Maker, Template as Told};
+
+use crate::admin::Failure;
+use crate::admin::databases::{check_title, own_acl};
+use crate::core::Core;
+use crate::template::Template;
+use crate::updater::authorize;
+
+/// Where mail files lie: they are made with their users.
+const MAIL_FOLDER: &str = "mail/";
+
+/// Makes databases for those whom the operator lets.
+pub struct Making {
+    core: Arc<Core>,
+}
+
+impl Making {
+    /// Makes them in the server's catalog.
+    #[must_use]
+    pub fn new(core: &Arc<Core>) -> Self {
+        Self { core: Arc::clone(core) }
+    }
+
+    /// Tells whether somebody is among those who may make databases: as access lists tell it, by name, group and wildcard.
+    fn may_make(&self, identity: &Identity) -> Result<bool, directory::Error> {
+        let mut acl = Acl::open_to_all(AclLevel::NoAccess);
+        let said = self.core.config.native.database_makers.split(',').map(str::trim);
+        for who in said.filter(|who| !who.is_empty()) {
+            acl.entries.push(AclEntry::new(self.name_of(who)?, AclLevel::Manager));
+        }
+        // What a password gives at most is a matter of each database.
+        acl.internet_max = AclLevel::Manager;
+        Ok(acl.evaluate(identity).level == AclLevel::Manager)
+    }
+
+    fn name_of(&self, who: &str) -> Result<Name, directory::Error> {
+        if let Some(person) = self.core.directory.person(who)? {
+            return Ok(person.name.clone());
+        }
+        let group = self.core.directory.group(who)?;
+        Ok(group.map_or_else(|| Name::new(who), |group| group.name.clone()))
+    }
+
+    fn acl_for(&self, maker: &Identity) -> Acl {
+        let mut acl = own_acl(&self.core);
+        let kind = if maker.server { AclKind::Server } else { AclKind::Person };
+        acl.entries.push(AclEntry { kind, ..AclEntry::new(maker.name.clone(), AclLevel::Manager) });
+        // They logged in with a password, and could let nobody in with less.
+        acl.internet_max = AclLevel::Manager;
+        acl
+    }
+}
+
+impl Maker for Making {
+    fn templates(&self) -> Vec<Told> {
+        let mut all = Template::all().unwrap_or_default();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        let told = |template: Template| Told { name: template.name, title: template.title, about: template.about };
+        all.into_iter().map(told).collect()
+    }
+
+    fn create(&self, maker: &Identity, path: &str, title: &str, template: &str) -> Result<Arc<Database>, MakeError> {
+        if !self.may_make(maker).map_err(MakeError::Directory)? {
+            return Err(MakeError::NotAllowed);
+        }
+        if path.to_lowercase().starts_with(MAIL_FOLDER) {
+            return Err(MakeError::Refused(format!(
+                "{MAIL_FOLDER} is for mail files, which are made with their users"
+            )));
+        }
+        check_title(title).map_err(|error| MakeError::Refused(error.to_string()))?;
+        let all = if template.is_empty() { Vec::new() } else { Template::all().unwrap_or_default() };
+        let template = match template {
+            "" => None,
+            name => Some(all.into_iter().find(|found| found.name == name).ok_or(MakeError::NoTemplate)?),
+        };
+        let own_title = template.as_ref().map_or(path, |template| template.title.as_str());
+        let title = if title.is_empty() { own_title } else { title };
+        let new = NewDatabase::new(path, title, DatabaseKind::Standard, self.acl_for(maker));
+        let directory = &self.core.directory;
+        let database = directory.database_create(&new).map_err(MakeError::Directory)?;
+        let Some(template) = template else { return Ok(database) };
+        let applied =
+            authorize(&database).map_err(Failure::from).and_then(|access| template.apply(&self.core.notes, &access));
+        match applied {
+            Ok(_) => Ok(database),
+            Err(error) => {
+                // Half of it is nobody's.
+                let itself = Arc::new(Identity::local_server(""));
+                let dropped = database.authorize(&itself).and_then(|access| self.core.notes.database_delete(&access));
+                if let Err(error) = dropped {
+                    tracing::error!(target: "rpc", database = path, %error, "a database stays without its design");
+                }
+                Err(MakeError::Refused(error.to_string()))
+            }
+        }
+    }
+}
