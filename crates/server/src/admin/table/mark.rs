@@ -46,6 +46,11 @@ impl Mark {
         let stored = reader.read()?.profile(&name, None)?;
         let fresh = Self { name: Some(name), size, ..Self::default() };
         match stored.map(|note| fresh.stored(&note)) {
+            None if request.resume => Err(Failure::Refused(format!(
+                "there is nothing to resume: no import of {} into {} was broken off; without --resume it begins with the first row",
+                request.file.display(),
+                request.path
+            ))),
             None => Ok(fresh),
             Some(_) if request.restart => Ok(Self { is_stored: true, ..fresh }),
             Some(stored) => stored.resumed(request, size),

@@ -128,7 +128,10 @@ fn an_import_that_was_broken_off_goes_on_behind_what_it_has_taken() {
     import_again(&sample, &resume, true).expect_err("it is broken off again");
     assert_eq!(import_again(&sample, &resume, false), Ok(2_234));
     assert_eq!(numbers(&sample), (0..2_234).collect::<Vec<_>>(), "every row once");
-    let told = import_again(&sample, &resume, true).expect_err("it is broken off");
+    let told = import_again(&sample, &resume, false).expect_err("it has ended");
+    assert!(told.contains("nothing to resume: no import of ") && told.contains("without --resume"), "{told}");
+    assert_eq!(numbers(&sample).len(), 2_234, "no row is a document twice");
+    let told = import_again(&sample, &request, true).expect_err("it is broken off");
     assert!(told.contains("1000 documents were made before"), "from the first row: {told}");
     assert_eq!(import_again(&sample, &restart, false), Ok(2_234));
     assert_eq!(numbers(&sample).len(), 2_234 + 1_000 + 2_234, "nothing is taken back");
