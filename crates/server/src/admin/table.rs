@@ -3,10 +3,12 @@
 //! An import looks at the first rows to find out what each column holds, says so, and with `--dry-run` stops after having read everything. Types can be
 //! said, and columns named otherwise or left out. Rows that cannot be taken are told with their numbers and reasons; all others are taken, some hundred
 //! in a transaction, which says how far it is ([`mark`]), so that an import that is broken off has taken a known part and can go on behind it.
+//! A row that has no end is where it stops: those before are taken, and the command fails.
 
 mod columns;
 mod export;
 mod mark;
+mod quotes;
 mod rows;
 
 use notes::{Access, Item, NewNote, Writer, level};
@@ -16,7 +18,7 @@ use store::Ticket;
 use self::columns::Columns;
 pub(super) use self::export::export;
 use self::mark::Mark;
-use self::rows::{Row, Rows};
+use self::rows::{Fault, Row, Rows};
 use super::answer::record;
 use super::request::TableImport;
 use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, databases, step};
@@ -42,9 +44,20 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>
         }
     }
     let durable = mark.clone();
-    let (waiting, refusals) = (Vec::new(), Vec::new());
-    let mut work =
-        Import { core, request, access, columns, waiting, waiting_bytes: 0, mark, under_way: None, durable, refusals };
+    let mut work = Import {
+        core,
+        request,
+        access,
+        columns,
+        delimiter: rows.delimiter(),
+        waiting: Vec::new(),
+        waiting_bytes: 0,
+        mark,
+        under_way: None,
+        durable,
+        refusals: Vec::new(),
+        unread: None,
+    };
     while let Some((row, length)) = rows.next().map_err(|failure| work.broken_off(failure))? {
         work.take(row, length)?;
         // What is told would be there after a crash.
@@ -55,7 +68,7 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>
             ended.map_err(|failure| work.broken_off(failure))?;
         }
     }
-    work.flush(Mark::end)?;
+    work.flush(if work.unread.is_some() { Mark::put_unread } else { Mark::end })?;
     work.settle()?;
     Ok(work.answer())
 }
@@ -69,6 +82,8 @@ struct Import<'i> {
     request: &'i TableImport,
     access: Access<level::Designer>,
     columns: Columns,
+    /// What separates the fields of CSV.
+    delimiter: Option<char>,
     waiting: Vec<Vec<Item>>,
     /// Bytes of the rows that they were.
     waiting_bytes: usize,
@@ -80,30 +95,42 @@ struct Import<'i> {
     durable: Mark,
     /// The first of the rows that were refused.
     refusals: Vec<Json>,
+    /// Why the row behind those that are counted, and all further ones, could not be read.
+    unread: Option<String>,
 }
 
 impl Import<'_> {
-    fn take(&mut self, row: Result<Row, String>, length: usize) -> Result<(), Failure> {
-        self.mark.rows += 1;
-        match row.and_then(|row| self.items(&row)) {
+    fn take(&mut self, row: Result<Row, Fault>, length: usize) -> Result<(), Failure> {
+        let number = self.mark.rows + 1;
+        match row.and_then(|row| self.items(&row, number).map_err(Fault::Row)) {
             Ok(items) => {
                 self.waiting.push(items);
                 self.waiting_bytes += length;
             }
-            Err(why) => {
+            Err(Fault::Row(why)) => {
                 self.mark.refused += 1;
-                if self.refusals.len() < TABLE_REFUSALS_MAX {
-                    self.refusals.push(record(vec![("row", json!(self.mark.rows)), ("why", json!(why))]));
-                }
+                self.refuse(number, &why);
+            }
+            Err(Fault::Rest(why)) => {
+                self.refuse(number, &format!("{why}; nothing from here on was read"));
+                self.unread = Some(why);
+                return Ok(());
             }
         }
+        self.mark.rows = number;
         let is_enough = self.waiting.len() >= ROWS_PER_TRANSACTION || self.waiting_bytes >= BYTES_PER_TRANSACTION;
         if is_enough { self.flush(Mark::put) } else { Ok(()) }
     }
 
+    fn refuse(&mut self, number: u64, why: &str) {
+        if self.refusals.len() < TABLE_REFUSALS_MAX {
+            self.refusals.push(record(vec![("row", json!(number)), ("why", json!(why))]));
+        }
+    }
+
     /// Makes the items of the document that a row becomes. What no document may hold is the row's own fault, and is found before a transaction has it.
-    fn items(&mut self, row: &Row) -> Result<Vec<Item>, String> {
-        self.columns.meet(row, self.mark.rows)?;
+    fn items(&mut self, row: &Row, number: u64) -> Result<Vec<Item>, String> {
+        self.columns.meet(row, number)?;
         let mut items = self.columns.items(row)?;
         if let Some(form) = &self.request.form {
             items.retain(|item| !item.is_named("Form"));
@@ -164,25 +191,46 @@ impl Import<'_> {
     }
 
     fn answer(self) -> Answer {
+        let refused = self.mark.refused + u64::from(self.unread.is_some());
+        let unread = self.unread.as_ref().map(|_| self.mark.rows + 1);
         let mut answer = Answer::record(vec![
             ("columns", json!(self.columns.records())),
             ("documents", json!(self.mark.documents)),
-            ("refused", json!(self.mark.refused)),
+            ("refused", json!(refused)),
             ("refusals", json!(self.refusals)),
+            ("unread_from_row", json!(unread)),
         ]);
         answer.says = self.columns.late();
+        answer.says.extend(self.delimiter.filter(|delimiter| *delimiter != ',').map(separated_by));
         answer.says.push(if self.request.dry_run {
             format!("{} would be taken; nothing was changed.", counted(self.mark.documents, "row", "rows"))
         } else {
             let made = counted(self.mark.documents, "document was", "documents were");
             format!("{made} made in {}.", self.request.path)
         });
-        if self.mark.refused > 0 {
-            let refused = counted(self.mark.refused, "row was", "rows were");
-            answer.complaint = Some(format!("{refused} not taken; what stands above says why"));
-        }
+        answer.complaint = self.complaint(refused);
         answer
     }
+
+    /// Says what was not taken, if something was not, and how to go on.
+    fn complaint(&self, refused: u64) -> Option<String> {
+        if let Some(why) = &self.unread {
+            let next = match self.mark.is_kept() && self.mark.rows > 0 {
+                true => "; once that row is mended, the same command with --resume goes on with it",
+                false => "",
+            };
+            let row = self.mark.rows + 1;
+            return Some(format!("row {row} and everything behind it was not read: {why}{next}"));
+        }
+        let rows = counted(refused, "row was", "rows were");
+        (refused > 0).then(|| format!("{rows} not taken; what stands above says why"))
+    }
+}
+
+/// Tells what separates the fields of a file.
+fn separated_by(delimiter: char) -> String {
+    let name = if delimiter == '\t' { "tabs".to_owned() } else { format!("{delimiter:?}") };
+    format!("The first line has {name} between its fields; so the file was read.")
 }
 
 fn open(core: &Core, path: &str) -> Result<Access<level::Designer>, Failure> {

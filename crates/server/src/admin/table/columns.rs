@@ -432,7 +432,7 @@ fn check_name(name: &str, column: &str) -> Result<(), String> {
 }
 
 /// Quotes what a file has, or its beginning: it is told, and kept, for many rows.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let end = text.floor_char_boundary(QUOTED_BYTES_MAX);
     let more = if end < text.len() { "…" } else { "" };
     format!("{:?}{more}", &text[..end])

@@ -18,7 +18,7 @@ const NAME_BYTES_MAX: usize = 200;
 pub(super) struct Mark {
     /// The name of the profile; nothing where no mark is kept.
     name: Option<String>,
-    /// Bytes of the file.
+    /// Bytes of the file; zero where another length is to be expected, because the row behind those has to be mended.
     size: u64,
     /// Rows that are documents or were refused.
     pub(super) rows: u64,
@@ -82,14 +82,14 @@ impl Mark {
                 counted(documents, "document was", "documents were")
             )));
         }
-        if size != self.size {
+        if size != self.size && self.size != 0 {
             return Err(Failure::Refused(format!(
                 "{file} has {size} bytes, and {} when the import was broken off: which of its rows are documents already cannot be \
                  told; --restart begins with the first one",
                 self.size
             )));
         }
-        Ok(self)
+        Ok(Self { size, ..self })
     }
 
     /// Says, in a transaction that makes documents, how far it comes.
@@ -105,6 +105,15 @@ impl Mark {
         writer.profile_set(name, None, &items, &[])?;
         self.is_stored = true;
         Ok(())
+    }
+
+    /// Says, in the last transaction, that the row behind those and all further ones could not be read. Once it is mended the file has another length.
+    pub(super) fn put_unread(&mut self, writer: &mut Writer<'_, '_>) -> Result<(), notes::Error> {
+        if self.rows == 0 {
+            return self.end(writer);
+        }
+        self.size = 0;
+        self.put(writer)
     }
 
     /// Takes the mark away, in the transaction with the last documents.

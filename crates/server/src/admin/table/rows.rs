@@ -1,17 +1,20 @@
 //! The rows of a file that is imported, one after the other: texts of CSV, or objects of JSON lines.
 //!
 //! No row takes more memory than [`TABLE_LINE_BYTES_MAX`] bytes of the file. A row that is none, or a line that is longer, is an error of its own, behind
-//! which reading goes on. What the system cannot read ends everything, and so does a longer row of CSV: where it ends nobody can tell.
+//! which reading goes on ([`Fault::Row`]). Behind a longer row of CSV, or a quote that is never closed, it does not: where the next row begins nobody can
+//! tell ([`Fault::Rest`]). What the system cannot read ends everything.
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 
-use super::super::Failure;
 use super::super::request::TableForm;
+use super::super::{Failure, counted};
+use super::columns::quoted;
+use super::quotes::{Quotes, delimiter_of};
 use crate::limits::{TABLE_COLUMNS_MAX, TABLE_LINE_BYTES_MAX};
 
 /// Rows that are looked at to find out what columns hold.
@@ -19,6 +22,9 @@ const SAMPLE_ROWS: usize = 1_000;
 
 /// Bytes of rows after which no more are looked at.
 const SAMPLE_BYTES_MAX: usize = 16 << 20;
+
+/// Bytes at the beginning of a CSV file that are looked at to find out what separates its fields.
+const BEGINNING_BYTES: u64 = 64 << 10;
 
 /// A row: the texts of its columns, or an object.
 pub(super) enum Row {
@@ -34,28 +40,70 @@ pub(super) struct Rows {
 }
 
 /// A row, or why it cannot be read, and its length in bytes.
-pub(super) type Found = (Result<Row, String>, usize);
+pub(super) type Found = (Result<Row, Fault>, usize);
+
+/// Why a row cannot be taken.
+pub(super) enum Fault {
+    /// For reasons of its own.
+    Row(String),
+    /// It has no end, so that nothing behind it can be read either.
+    Rest(String),
+}
 
 /// Where rows come from.
 enum Source {
-    Csv(Box<csv::Reader<Bounded>>, Vec<String>),
+    Csv(Box<CsvSource>),
     Lines(Box<dyn BufRead>),
 }
 
-/// What a CSV reader reads from. A quote that is never closed would make all the rest one row: so much, and no more, is read between two rows.
+struct CsvSource {
+    reader: csv::Reader<Bounded>,
+    /// The names of the columns.
+    names: Vec<String>,
+    delimiter: u8,
+    /// A row had no end.
+    has_ended: bool,
+}
+
+/// What a CSV reader reads from. A quote that is never closed would make all the rest one row: so much, and no more, is read between two rows, and it is
+/// known where quotes are open.
 struct Bounded {
     input: Box<dyn Read>,
     left: u64,
+    quotes: Quotes,
+    /// Everything was read.
+    is_at_end: bool,
+    /// A row is longer than it may be.
+    is_too_long: bool,
 }
 
 impl Read for Bounded {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         let count = self.input.read(into)?;
+        self.quotes.follow(&into[..count]);
+        self.is_at_end = count == 0;
         match self.left.checked_sub(count as u64) {
             Some(left) => self.left = left,
-            None => return Err(std::io::Error::other(format!("a row is longer than {TABLE_LINE_BYTES_MAX} bytes"))),
+            None => {
+                self.is_too_long = true;
+                return Err(std::io::Error::other(format!("a row is longer than {TABLE_LINE_BYTES_MAX} bytes")));
+            }
         }
         Ok(count)
+    }
+}
+
+impl Bounded {
+    /// Says why the row that was read last has no end, if it has none. The row before it never has: its end was seen before the file's was.
+    fn endless(&self) -> Option<String> {
+        match self.quotes.open() {
+            Some(line) if self.is_at_end => Some(format!("a quote opens in line {line} and is never closed")),
+            Some(line) if self.is_too_long => {
+                Some(format!("a quote opens in line {line} and is not closed within {TABLE_LINE_BYTES_MAX} bytes"))
+            }
+            None if self.is_too_long => Some(format!("it is longer than {TABLE_LINE_BYTES_MAX} bytes")),
+            _ => None,
+        }
     }
 }
 
@@ -67,18 +115,7 @@ impl Rows {
             Box::new(File::open(path).map_err(Failure::file(path))?)
         };
         let source = match form {
-            TableForm::Csv => {
-                let mut reader = csv::ReaderBuilder::new();
-                let reader = reader.flexible(true).trim(csv::Trim::Headers);
-                let mut reader = reader.from_reader(Bounded { input, left: TABLE_LINE_BYTES_MAX });
-                let names = reader.headers().map_err(|error| refused(path, &error))?;
-                let names: Vec<String> =
-                    names.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned()).collect();
-                if names.len() > TABLE_COLUMNS_MAX {
-                    return Err(refused(path, &format!("it has more than {TABLE_COLUMNS_MAX} columns")));
-                }
-                Source::Csv(Box::new(reader), names)
-            }
+            TableForm::Csv => Source::Csv(Box::new(CsvSource::open(path, input)?)),
             TableForm::Jsonl => Source::Lines(Box::new(BufReader::new(input))),
         };
         Ok(Self { source, ahead: VecDeque::new() })
@@ -87,8 +124,16 @@ impl Rows {
     /// Gives the names of the columns that the file begins with; of JSON lines, none.
     pub(super) fn names(&self) -> &[String] {
         match &self.source {
-            Source::Csv(_, names) => names,
+            Source::Csv(source) => &source.names,
             Source::Lines(_) => &[],
+        }
+    }
+
+    /// Gives what separates the fields of CSV.
+    pub(super) fn delimiter(&self) -> Option<char> {
+        match &self.source {
+            Source::Csv(source) => Some(char::from(source.delimiter)),
+            Source::Lines(_) => None,
         }
     }
 
@@ -113,25 +158,76 @@ impl Source {
     /// Gives the next row; nothing at the end.
     fn next(&mut self) -> Result<Option<Found>, Failure> {
         match self {
-            Self::Csv(reader, names) => {
-                reader.get_mut().left = TABLE_LINE_BYTES_MAX;
-                let mut row = csv::StringRecord::new();
-                let read = match reader.read_record(&mut row) {
-                    Ok(false) => return Ok(None),
-                    Ok(true) if row.len() > names.len() => {
-                        Err(format!("it has {} fields instead of {}", row.len(), names.len()))
-                    }
-                    Ok(true) => Ok(Row::Fields(row.iter().map(str::to_owned).collect())),
-                    Err(error) if error.is_io_error() => {
-                        return Err(Failure::Refused(format!("cannot read on: {error}")));
-                    }
-                    Err(error) => Err(error.to_string()),
-                };
-                Ok(Some((read, row.as_slice().len())))
-            }
+            Self::Csv(source) => source.next(),
             Self::Lines(input) => next_object(input.as_mut()),
         }
     }
+}
+
+impl CsvSource {
+    /// Reads the first row, which has the names of the columns.
+    fn open(path: &Path, mut input: Box<dyn Read>) -> Result<Self, Failure> {
+        let mut beginning = Vec::new();
+        input.by_ref().take(BEGINNING_BYTES).read_to_end(&mut beginning).map_err(Failure::file(path))?;
+        if beginning.starts_with("\u{feff}".as_bytes()) {
+            beginning.drain(.."\u{feff}".len());
+        }
+        let delimiter = delimiter_of(&beginning);
+        let input: Box<dyn Read> = Box::new(Cursor::new(beginning).chain(input));
+        let quotes = Quotes::new(delimiter);
+        let input = Bounded { input, left: TABLE_LINE_BYTES_MAX, quotes, is_at_end: false, is_too_long: false };
+        let mut reader = csv::ReaderBuilder::new();
+        let reader = reader.flexible(true).trim(csv::Trim::Headers).delimiter(delimiter);
+        let mut reader = reader.from_reader(input);
+        let read = reader.byte_headers().map(|names| texts_of(names, &[]));
+        if let Some(why) = reader.get_ref().endless() {
+            return Err(refused(path, &format!("the first row has no end: {why}")));
+        }
+        let names = read.map_err(|error| refused(path, &error))?;
+        let names = names.map_err(|why| refused(path, &format!("the first row cannot be read: {why}")))?;
+        if names.len() > TABLE_COLUMNS_MAX {
+            return Err(refused(path, &format!("it has more than {TABLE_COLUMNS_MAX} columns")));
+        }
+        Ok(Self { reader, names, delimiter, has_ended: false })
+    }
+
+    fn next(&mut self) -> Result<Option<Found>, Failure> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        self.reader.get_mut().left = TABLE_LINE_BYTES_MAX;
+        let mut row = csv::ByteRecord::new();
+        let read = self.reader.read_byte_record(&mut row);
+        if let Some(why) = self.reader.get_ref().endless() {
+            self.has_ended = true;
+            return Ok(Some((Err(Fault::Rest(why)), 0)));
+        }
+        if !read.map_err(|error| Failure::Refused(format!("cannot read on: {error}")))? {
+            return Ok(None);
+        }
+        let (found, wanted) = (row.len(), self.names.len());
+        let fields = match found == wanted {
+            true => texts_of(&row, &self.names),
+            false => Err(format!("it has {} instead of {wanted}", counted(found, "field", "fields"))),
+        };
+        Ok(Some((fields.map(Row::Fields).map_err(Fault::Row), row.as_slice().len())))
+    }
+}
+
+/// Gives the fields of a row as texts. An error names the first that is none by its column, or by its number in the row with the names.
+fn texts_of(row: &csv::ByteRecord, names: &[String]) -> Result<Vec<String>, String> {
+    let text = |(index, field): (usize, &[u8])| match str::from_utf8(field) {
+        Ok(text) => Ok(text.to_owned()),
+        Err(_) => {
+            let column = names.get(index).map_or_else(|| (index + 1).to_string(), |name| quoted(name));
+            let line = row.position().map_or(0, csv::Position::line);
+            Err(format!(
+                "column {column} (line {line}) is no text in UTF-8; is the file a table? one in another encoding has to be \
+                 saved as UTF-8"
+            ))
+        }
+    };
+    row.iter().enumerate().map(text).collect()
 }
 
 fn next_object(input: &mut dyn BufRead) -> Result<Option<Found>, Failure> {
@@ -142,14 +238,14 @@ fn next_object(input: &mut dyn BufRead) -> Result<Option<Found>, Failure> {
     }
     if line.len() as u64 > TABLE_LINE_BYTES_MAX && !line.ends_with(b"\n") {
         input.skip_until(b'\n').map_err(unread)?;
-        return Ok(Some((Err(format!("it is longer than {TABLE_LINE_BYTES_MAX} bytes")), 0)));
+        return Ok(Some((Err(Fault::Row(format!("it is longer than {TABLE_LINE_BYTES_MAX} bytes"))), 0)));
     }
     let row = match serde_json::from_slice::<Json>(&line) {
         Ok(Json::Object(object)) => Ok(Row::Object(object)),
         Ok(_) => Err("it is no JSON object".to_owned()),
         Err(error) => Err(error.to_string()),
     };
-    Ok(Some((row, line.len())))
+    Ok(Some((row.map_err(Fault::Row), line.len())))
 }
 
 pub(super) fn refused(path: &Path, why: &dyn std::fmt::Display) -> Failure {

@@ -170,16 +170,118 @@ fn late_columns_have_one_type_whatever_broke_the_import_off() {
 }
 
 #[test]
-fn a_row_without_end_is_refused_and_those_before_it_are_kept() {
-    let rows: String = (0..1_600).map(|row| format!("{row},x\n")).collect();
-    let endless = "and so on ".repeat(2 << 20);
-    let told = |name: &str, content: &str| {
-        let (answer, documents) = check(name, content, |_| {});
-        (answer.expect_err("it does not end"), documents.len())
+fn a_row_without_end_is_refused_and_those_before_it_are_taken() {
+    let rows = |range: std::ops::Range<u32>| range.map(|row| format!("{row},x\n")).collect::<String>();
+    let (before, endless) = (rows(1..501), "and so on ".repeat(2 << 20));
+    let long = format!("{before}501,{endless}\n");
+    let cases = [
+        // Within the rows that are looked at first, and behind them.
+        (format!("{before}501,\"x\n{}", rows(502..3_001)), 500, "a quote opens in line 502 and is never closed"),
+        (format!("{}1601,\"x\n", rows(1..1_601)), 1_600, "a quote opens in line 1602 and is never closed"),
+        (format!("{before}\"a \"\"b\"\"\"\"\n1,x\n"), 500, "a quote opens in line 502 and is never closed"),
+        (format!("{before}\"a\nb\",\"\r\n"), 500, "a quote opens in line 503 and is never closed"),
+        (format!("{before}501,\"{endless}"), 500, "a quote opens in line 502 and is not closed within 16777216 bytes"),
+        (long, 500, "it is longer than 16777216 bytes"),
+    ];
+    for (content, count, expected) in cases {
+        for is_dry in [true, false] {
+            let (answer, documents) = check("rows.csv", &format!("N,M\n{content}"), |request| request.dry_run = is_dry);
+            let answer = answer.expect("those before are taken");
+            let why = format!("{expected}; nothing from here on was read");
+            assert_eq!(answer.data["refusals"], json!([{"row": count + 1, "why": why}]));
+            assert_eq!((&answer.data["documents"], &answer.data["refused"]), (&json!(count), &json!(1)));
+            assert_eq!(answer.data["unread_from_row"], json!(count + 1));
+            let complaint = answer.complaint.expect("the command fails");
+            let told = format!("row {} and everything behind it was not read: {expected}", count + 1);
+            assert!(complaint.starts_with(&told) && complaint.contains("--resume") != is_dry, "{complaint}");
+            assert_eq!(documents.len(), if is_dry { 0 } else { count });
+        }
+    }
+    let (answer, _) = check("rows.csv", "N,\"M\n1,2\n", |_| {});
+    assert!(answer.expect_err("no column is known").contains("the first row has no end: a quote opens in line 1"));
+}
+
+#[test]
+fn quotes_that_are_closed_are_no_fault() {
+    let content = "N,M\n1,\"\"\n2,\"a \"\"b\"\"\"\n3,5\" x\n4,\"a\r\n\"\"\"\r\n5,\"\"\"\"";
+    let (answer, documents) = check("rows.csv", content, |_| {});
+    let answer = answer.expect("taken");
+    assert_eq!((documents.len(), &answer.data["refused"], answer.complaint), (5, &json!(0), None));
+    let texts: Vec<&str> = documents.iter().map(|document| document["M"].as_str().unwrap_or_default()).collect();
+    assert_eq!(texts, ["", "a \"b\"", "5\" x", "a\r\n\"", "\""]);
+}
+
+#[test]
+fn a_file_whose_quote_was_mended_is_gone_on_with() {
+    let sample = Sample::new();
+    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
+    sample.core.notes.database_create(&new).expect("made");
+    let file = sample.folder.path().join("in.csv");
+    std::fs::write(&file, "N,M\n0,x\n1,\"x\n2,x\n").expect("written");
+    let request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
+    assert_eq!(import_again(&sample, &request, false), Ok(1));
+    std::fs::write(&request.file, "N,M\n0,x\n1,x\n2,x\n").expect("written");
+    let told = import_again(&sample, &request, false).expect_err("it was not said what to do");
+    assert!(told.contains("broken off after row 1, when 1 document was made"), "{told}");
+    let resume = TableImport { resume: true, ..request };
+    assert_eq!(import_again(&sample, &resume, false), Ok(3));
+    assert_eq!(numbers(&sample), [0, 1, 2]);
+}
+
+#[test]
+fn rows_of_too_few_and_too_many_fields_are_refused() {
+    for is_dry in [true, false] {
+        let (answer, documents) =
+            check("rows.csv", "A,B,C\n1,2,3\n1,2\n\n1\n1,2,3,4\n,,\n", |request| request.dry_run = is_dry);
+        let answer = answer.expect("the others are taken");
+        let why = |row: u64, count: u64| {
+            let fields = if count == 1 { "1 field" } else { &format!("{count} fields") };
+            json!({"row": row, "why": format!("it has {fields} instead of 3")})
+        };
+        assert_eq!(answer.data["refusals"], json!([why(2, 2), why(3, 1), why(4, 4)]));
+        assert_eq!((&answer.data["documents"], documents.len()), (&json!(2), if is_dry { 0 } else { 2 }));
+    }
+}
+
+#[test]
+fn what_separates_fields_is_found_out_and_told() {
+    for (content, told) in [
+        ("A;B\n1;\"x;y\"\n", Some("The first line has ';' between its fields")),
+        ("\u{feff}\"A\"\tB\n1\tx;y\n", Some("The first line has tabs between its fields")),
+        ("\nA|B\n1|x;y\n", Some("The first line has '|' between its fields")),
+        ("A,\"B\"\n1,x;y\n", None),
+    ] {
+        let (answer, documents) = check("rows.csv", content, |_| {});
+        let answer = answer.expect("taken");
+        assert_eq!((&documents[0]["A"], &documents[0]["B"]), (&json!(1.0), &json!("x;y")), "{content:?}");
+        let sentence = answer.says.iter().find(|sentence| sentence.contains("between its fields"));
+        assert_eq!(sentence.map(|sentence| sentence.split("; ").next().unwrap_or_default()), told);
+    }
+    let (_, documents) = check("rows.csv", "\"a;b;c\",B\n1,2\n", |_| {});
+    assert_eq!(documents[0]["a;b;c"], json!(1.0), "what stands within quotes separates nothing");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_told_by_row_and_column() {
+    let sample = Sample::new();
+    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
+    sample.core.notes.database_create(&new).expect("made");
+    let file = sample.folder.path().join("in.csv");
+    let request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
+    let told = |content: &[u8]| {
+        std::fs::write(&request.file, content).expect("written");
+        import(&sample.core, &request, &mut |_| ControlFlow::Continue(())).map_err(|failure| failure.to_string())
     };
-    let (why, count) = told("rows.csv", &format!("N,M\n{rows}1,\"{endless}"));
-    assert!(why.contains("a row is longer than 16777216 bytes") && why.contains("--resume"), "{why}");
-    assert_eq!(count, 1_500, "what was in a transaction by then");
+    let why = told(b"A,\x8F\x02\xFF,C\n").expect_err("no column is known");
+    assert!(why.contains("the first row cannot be read: column 2 (line 1) is no text in UTF-8"), "{why}");
+    let refusals = told(b"A,B\n1,x\n2,K\xF6ln\n").expect("the others are taken").data["refusals"].clone();
+    let why = refusals[0]["why"].as_str().expect("a text");
+    assert!(refusals[0]["row"] == 2 && why.starts_with("column \"B\" (line 3) is no text in UTF-8"), "{why}");
+}
+
+#[test]
+fn a_line_without_end_is_refused_alone() {
+    let endless = "and so on ".repeat(2 << 20);
     let lines = format!("{{\"N\":1}}\n{{\"N\":\"{endless}\"}}\n{{\"N\":3}}\n");
     let (answer, documents) = check("rows.jsonl", &lines, |_| {});
     let refusals = answer.expect("where the next line begins is known").data["refusals"].clone();
