@@ -230,20 +230,29 @@ fn texts_of(row: &csv::ByteRecord, names: &[String]) -> Result<Vec<String>, Stri
     row.iter().enumerate().map(text).collect()
 }
 
+/// Reads the next line that has something; nothing at the end.
 fn next_object(input: &mut dyn BufRead) -> Result<Option<Found>, Failure> {
     let mut line = Vec::new();
     let unread = |error: std::io::Error| Failure::Refused(format!("cannot read on: {error}"));
-    if input.take(TABLE_LINE_BYTES_MAX + 1).read_until(b'\n', &mut line).map_err(unread)? == 0 {
-        return Ok(None);
+    while line.trim_ascii().is_empty() {
+        line.clear();
+        if input.take(TABLE_LINE_BYTES_MAX + 1).read_until(b'\n', &mut line).map_err(unread)? == 0 {
+            return Ok(None);
+        }
     }
     if line.len() as u64 > TABLE_LINE_BYTES_MAX && !line.ends_with(b"\n") {
         input.skip_until(b'\n').map_err(unread)?;
         return Ok(Some((Err(Fault::Row(format!("it is longer than {TABLE_LINE_BYTES_MAX} bytes"))), 0)));
     }
-    let row = match serde_json::from_slice::<Json>(&line) {
+    let row = match serde_json::from_slice::<Json>(line.trim_ascii_end()) {
         Ok(Json::Object(object)) => Ok(Row::Object(object)),
         Ok(_) => Err("it is no JSON object".to_owned()),
-        Err(error) => Err(error.to_string()),
+        Err(error) => {
+            let (told, column) = (error.to_string(), error.column());
+            // The line that the reader counts is the only one that it was given.
+            let what = told.rsplit_once(" at line ").map_or(told.as_str(), |(what, _)| what);
+            Err(format!("it is no JSON: {what} (byte {column} of the line)"))
+        }
     };
     Ok(Some((row.map_err(Fault::Row), line.len())))
 }

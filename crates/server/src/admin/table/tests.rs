@@ -499,3 +499,11 @@ fn what_an_export_leaves_out_is_told() {
     assert_eq!(answer.data["values_left_out"], json!(0), "nobody asked for the part");
     assert!(answer.complaint.is_some_and(|why| why.contains("1 document was left out")));
 }
+
+#[test]
+fn empty_lines_are_no_rows() {
+    let (answer, documents) = check("rows.jsonl", "\n{\"N\":1}\n\r\n  \n{\"N\":2}\n{\"N\":\n\n", |_| {});
+    let refusals = answer.expect("taken").data["refusals"].clone();
+    let why = "it is no JSON: EOF while parsing a value (byte 5 of the line)";
+    assert!(refusals == json!([{"row": 3, "why": why}]) && documents.len() == 2, "{refusals}");
+}
