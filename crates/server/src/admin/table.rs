@@ -11,6 +11,9 @@ mod mark;
 mod quotes;
 mod rows;
 
+use std::collections::HashSet;
+
+use base::Unid;
 use notes::{Access, Item, NewNote, Writer, level};
 use serde_json::{Value as Json, json};
 use store::Ticket;
@@ -51,6 +54,7 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>
         columns,
         delimiter: rows.delimiter(),
         waiting: Vec::new(),
+        unids: HashSet::new(),
         waiting_bytes: 0,
         mark,
         under_way: None,
@@ -84,7 +88,9 @@ struct Import<'i> {
     columns: Columns,
     /// What separates the fields of CSV.
     delimiter: Option<char>,
-    waiting: Vec<Vec<Item>>,
+    waiting: Vec<NewNote>,
+    /// The UNIDs that rows have which are no documents yet.
+    unids: HashSet<Unid>,
     /// Bytes of the rows that they were.
     waiting_bytes: usize,
     /// How far it is.
@@ -102,9 +108,13 @@ struct Import<'i> {
 impl Import<'_> {
     fn take(&mut self, row: Result<Row, Fault>, length: usize) -> Result<(), Failure> {
         let number = self.mark.rows + 1;
-        match row.and_then(|row| self.items(&row, number).map_err(Fault::Row)) {
-            Ok(items) => {
-                self.waiting.push(items);
+        let new = match row.and_then(|row| self.document(&row, number).map_err(Fault::Row)) {
+            Ok(new) => self.check_unid(new)?,
+            fault => fault,
+        };
+        match new {
+            Ok(new) => {
+                self.waiting.push(new);
                 self.waiting_bytes += length;
             }
             Err(Fault::Row(why)) => {
@@ -128,8 +138,8 @@ impl Import<'_> {
         }
     }
 
-    /// Makes the items of the document that a row becomes. What no document may hold is the row's own fault, and is found before a transaction has it.
-    fn items(&mut self, row: &Row, number: u64) -> Result<Vec<Item>, String> {
+    /// Makes the document that a row becomes. What no document may hold is the row's own fault, and is found before a transaction has it.
+    fn document(&mut self, row: &Row, number: u64) -> Result<NewNote, String> {
         self.columns.meet(row, number)?;
         let mut items = self.columns.items(row)?;
         if let Some(form) = &self.request.form {
@@ -137,7 +147,24 @@ impl Import<'_> {
             items.insert(0, Item::text("Form", form.clone()));
         }
         notes::item::check_all(&items).map_err(|error| error.to_string())?;
-        Ok(items)
+        Ok(NewNote { unid: self.columns.unid(row)?, ..NewNote::document(items) })
+    }
+
+    /// Refuses a document with a UNID that another one has, or that none may have.
+    fn check_unid(&mut self, new: NewNote) -> Result<Result<NewNote, Fault>, Failure> {
+        let Some(unid) = new.unid else { return Ok(Ok(new)) };
+        let reader: Access<level::Reader> = self.access.lower();
+        let reading = reader.read()?;
+        let header = reading.find(unid)?.map(|note| reading.header(note)).transpose()?.flatten();
+        let is_taken = header.is_some_and(|header| !header.is_stub()) || self.unids.contains(&unid);
+        Ok(if is_taken {
+            Err(Fault::Row(format!("there is a document with the UNID {unid} already")))
+        } else if notes::profile::is_profile(unid) {
+            Err(Fault::Row(format!("the UNID {unid} is one of profile documents")))
+        } else {
+            self.unids.insert(unid);
+            Ok(new)
+        })
     }
 
     /// Makes the documents of the rows that wait, and says with `note_down` how far that is. The transaction before is durable afterwards.
@@ -149,17 +176,19 @@ impl Import<'_> {
             return Ok(());
         }
         let ticket = self.commit(waiting, note_down).map_err(|failure| self.broken_off(failure))?;
+        // They are found in the database from now on.
+        self.unids.clear();
         self.settle()?;
         self.under_way = Some((ticket, self.mark.clone()));
         Ok(())
     }
 
-    fn commit(&mut self, rows: Vec<Vec<Item>>, note_down: NoteDown) -> Result<Ticket, Failure> {
+    fn commit(&mut self, documents: Vec<NewNote>, note_down: NoteDown) -> Result<Ticket, Failure> {
         let writing = self.access.lower::<level::Depositor>();
         let accesses = [&writing];
         let mut transaction = self.core.notes.transaction(&accesses)?;
-        for items in rows {
-            transaction.on(0).note_create(NewNote::document(items))?;
+        for new in documents {
+            transaction.on(0).note_create(new)?;
         }
         note_down(&mut self.mark, &mut transaction.on(0))?;
         Ok(transaction.commit()?)
@@ -199,6 +228,7 @@ impl Import<'_> {
             ("refused", json!(refused)),
             ("refusals", json!(self.refusals)),
             ("unread_from_row", json!(unread)),
+            ("warnings", json!(self.columns.hints())),
         ]);
         answer.says = self.columns.late();
         answer.says.extend(self.delimiter.filter(|delimiter| *delimiter != ',').map(separated_by));

@@ -166,7 +166,8 @@ fn a_table_tells_what_comes_late_and_comes_back_whole() {
     let import = ["db", "import", PATH, &source, "--map", "Body=Body:rich-text"];
     let server = place.serve();
     place.check(&[&import[..], &["--dry-run"]].concat(), "Column \"Late\" first occurs in row 1001; its type is text.");
-    let columns = "columns\n  column  item    type       said  first row\n  Number  Number  number     no    -\n";
+    let columns =
+        "columns\n  column  item    type       type from   first row\n  Number  Number  number     its values  -\n";
     place.check(&import, columns);
     for name in ["back.jsonl", "back.csv"] {
         let target = place.path(name).display().to_string();
@@ -174,5 +175,29 @@ fn a_table_tells_what_comes_late_and_comes_back_whole() {
         let text = fs::read_to_string(place.path(name)).expect("it is there");
         assert!(text.contains("<b>rich</b>"), "{text}");
     }
+    server.stop();
+}
+
+#[test]
+fn a_quote_that_is_never_closed_fails_the_import_behind_the_rows_before_it() {
+    let place = Place::new();
+    place.check(&["db", "create", PATH], "was made");
+    let file = place.path("rows.csv");
+    let rows = |end: u32, quote: &str| -> String {
+        let row = |number| format!("{number},{}x\n", if number == 501 { quote } else { "" });
+        std::iter::once("Number,Text\n".to_owned()).chain((1..=end).map(row)).collect()
+    };
+    fs::write(&file, rows(3_000, "\"")).expect("the folder is writable");
+    let source = file.display().to_string();
+    let import = ["db", "import", PATH, &source];
+    let told = "row 501 and everything behind it was not read: a quote opens in line 502 and is never closed";
+    place.check_fails(&[&import[..], &["--dry-run"]].concat(), told);
+    assert_eq!(place.json(&["db", "show", PATH])["notes"], 1, "the access control list");
+    let server = place.serve();
+    place.check_fails(&import, told);
+    fs::write(&file, rows(3_000, "")).expect("the folder is writable");
+    let done = place.json(&[&import[..], &["--resume"]].concat());
+    assert_eq!((&done["documents"], &done["refused"]), (&3_000.into(), &0.into()));
+    place.check_fails(&[&import[..], &["--resume"]].concat(), "there is nothing to resume");
     server.stop();
 }

@@ -2,19 +2,31 @@
 //!
 //! JSON lines may have columns that the first rows lack. They become items as the others do, of the type of their first value, and it is told where they
 //! begin; so what is known of columns depends on the rows before, and an import that goes on behind some must have shown those to [`Columns::meet`], too.
+//!
+//! What an object says of its own columns in [`TYPES`], as those of an export do, goes before everything but what was said with `--map`.
+
+mod hints;
 
 use std::collections::{HashMap, HashSet};
 
+use base::Unid;
 use base::limits::ITEM_NAME_BYTES_MAX;
-use notes::{Access, Item, Value, level};
+use notes::{Access, Item, ItemFlags, Value, level};
 use serde_json::{Value as Json, json};
 
+use self::hints::Looks;
 use super::super::answer::record;
 use super::super::request::{TableForm, TableImport};
 use super::super::{Failure, counted};
 use super::rows::{Row, Rows, refused};
 use crate::limits::TABLE_COLUMNS_MAX;
 use crate::template;
+
+/// The member of an object that says of which types items are whose values do not tell it, by their names, in the words of `--map`.
+pub(super) const TYPES: &str = "$TYPES";
+
+/// The column with the UNID of a document, and what takes the place of an item where documents are to have it.
+pub(super) const UNID: &str = "$UNID";
 
 /// Columns that come late of which each has a sentence.
 const LATE_TOLD_MAX: usize = 10;
@@ -32,10 +44,13 @@ enum Kind {
     TextList,
     NumberList,
     TimeList,
+    Readers,
+    Authors,
+    Names,
 }
 
 impl Kind {
-    const ALL: [(&'static str, Self); 7] = [
+    const ALL: [(&'static str, Self); 10] = [
         ("text", Self::Text),
         ("number", Self::Number),
         ("time", Self::Time),
@@ -43,6 +58,9 @@ impl Kind {
         ("text-list", Self::TextList),
         ("number-list", Self::NumberList),
         ("time-list", Self::TimeList),
+        ("readers", Self::Readers),
+        ("authors", Self::Authors),
+        ("names", Self::Names),
     ];
 
     fn named(name: &str) -> Option<Self> {
@@ -52,6 +70,56 @@ impl Kind {
     fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
+
+    /// Gives what is said of items of this type beside their value.
+    fn flags(self) -> ItemFlags {
+        match self {
+            Self::Readers => ItemFlags::NAMES.with(ItemFlags::READERS),
+            Self::Authors => ItemFlags::NAMES.with(ItemFlags::AUTHORS),
+            Self::Names => ItemFlags::NAMES,
+            _ => ItemFlags::NONE,
+        }
+    }
+}
+
+/// Names the type of the items of one name, where their values do not tell it.
+pub(super) fn untold_type(items: &[&Item]) -> Option<&'static str> {
+    let has = |flag| items.iter().any(|item| item.flags.has(flag));
+    let kind = if has(ItemFlags::READERS) {
+        Kind::Readers
+    } else if has(ItemFlags::AUTHORS) {
+        Kind::Authors
+    } else if has(ItemFlags::NAMES) {
+        Kind::Names
+    } else if items.iter().any(|item| matches!(item.value, Value::RichText(_))) {
+        Kind::RichText
+    } else {
+        return None;
+    };
+    Some(kind.name())
+}
+
+/// Reads what an object says of the types of its columns.
+fn types_of(object: &serde_json::Map<String, Json>) -> Result<Vec<(&str, Kind)>, String> {
+    let Some(types) = object.get(TYPES) else { return Ok(Vec::new()) };
+    let Json::Object(types) = types else { return Err(format!("{TYPES} is no object")) };
+    let mut said = Vec::with_capacity(types.len());
+    for (name, kind) in types {
+        let wrong = || format!("{TYPES}: {} is no type of column {}", quoted(&kind.to_string()), quoted(name));
+        said.push((name.as_str(), kind.as_str().and_then(Kind::named).ok_or_else(wrong)?));
+    }
+    Ok(said)
+}
+
+/// Who has said of what type a column is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TypeFrom {
+    /// Nobody: its values look so.
+    Values,
+    /// The form.
+    Form,
+    /// The command line.
+    Map,
 }
 
 /// A column and the item that it becomes.
@@ -61,8 +129,13 @@ struct Mapping {
     /// Nothing of a column that is left out.
     item: Option<String>,
     kind: Kind,
-    /// The type was said, not found out.
-    said: bool,
+    type_from: TypeFrom,
+    /// The type that rows say themselves; that of the last one that does.
+    declared: Option<Kind>,
+    /// The first row in which it is an object, counted from one.
+    object_row: Option<u64>,
+    /// What its texts look like among the first rows.
+    looks: Looks,
     /// The row in which it first occurs, counted from one, where that is behind those that were looked at.
     first_row: Option<u64>,
 }
@@ -71,13 +144,33 @@ impl Mapping {
     /// Maps a column to the item of its name; one without a name, and what only the program itself makes, to none.
     fn new(column: String, kind: Kind) -> Self {
         let item = (!column.is_empty() && !column.starts_with('$')).then(|| column.clone());
-        Self { column, item, kind, said: false, first_row: None }
+        let type_from = TypeFrom::Values;
+        Self {
+            column,
+            item,
+            kind,
+            type_from,
+            declared: None,
+            object_row: None,
+            looks: Looks::default(),
+            first_row: None,
+        }
     }
 
     /// Takes the type that a form says.
     fn follow(&mut self, fields: &HashMap<String, String>) {
         if let Some(kind) = fields.get(&self.column.to_lowercase()).and_then(|kind| Kind::named(kind)) {
-            (self.kind, self.said) = (kind, true);
+            (self.kind, self.type_from) = (kind, TypeFrom::Form);
+        }
+    }
+
+    /// Gives the type that is told of it, and whose word that is.
+    fn told(&self) -> (Kind, &'static str) {
+        match (self.type_from, self.declared) {
+            (TypeFrom::Map, _) => (self.kind, "--map"),
+            (_, Some(kind)) => (kind, "the file"),
+            (TypeFrom::Form, None) => (self.kind, "the form"),
+            (TypeFrom::Values, None) => (self.kind, "its values"),
         }
     }
 
@@ -85,7 +178,7 @@ impl Mapping {
     fn late(&self) -> Option<String> {
         let (name, row) = (quoted(&self.column), self.first_row?);
         let becomes = match &self.item {
-            Some(_) => format!("its type is {}", self.kind.name()),
+            Some(_) => format!("its type is {}", self.told().0.name()),
             None => "it is left out".to_owned(),
         };
         Some(format!("Column {name} first occurs in row {row}; {becomes}."))
@@ -101,6 +194,8 @@ pub(super) struct Columns {
     fields: HashMap<String, String>,
     /// What stands between the values of a list in one field.
     separator: char,
+    /// What is to be told of the form.
+    form_hint: Option<String>,
 }
 
 impl Columns {
@@ -117,7 +212,8 @@ impl Columns {
         let mut mappings = sampled(request, rows)?;
         mappings.iter_mut().for_each(|mapping| mapping.follow(&fields));
         let known = mappings.iter().map(|mapping| mapping.column.clone()).collect();
-        let mut columns = Self { mappings, known, fields, separator: request.list_separator };
+        let form_hint = if fields.is_empty() { hints::of_form(request, access)? } else { None };
+        let mut columns = Self { mappings, known, fields, separator: request.list_separator, form_hint };
         let said = request.map.iter().map(|text| Said::read(text)).collect::<Result<Vec<_>, _>>()?;
         columns.look_for(request, &said)?;
         for said in said {
@@ -165,7 +261,7 @@ impl Columns {
         })?;
         mapping.item = said.item.map(str::to_owned);
         if let Some(kind) = said.kind {
-            (mapping.kind, mapping.said) = (kind, true);
+            (mapping.kind, mapping.type_from) = (kind, TypeFrom::Map);
         }
         Ok(())
     }
@@ -174,8 +270,9 @@ impl Columns {
     /// nothing: what is kept in memory is bounded.
     pub(super) fn meet(&mut self, row: &Row, number: u64) -> Result<(), String> {
         let Row::Object(object) = row else { return Ok(()) };
+        let types = types_of(object)?;
         let mut late = Vec::new();
-        for (name, value) in object.iter().filter(|(name, _)| !self.known.contains(*name)) {
+        for (name, value) in object.iter().filter(|(name, _)| !self.known.contains(*name) && *name != TYPES) {
             if let Some(kind) = kind_of_json(value) {
                 late.push((name, kind));
             }
@@ -186,7 +283,21 @@ impl Columns {
             return Err(format!("column {} would be one too many: at most {TABLE_COLUMNS_MAX}", quoted(name)));
         }
         late.into_iter().for_each(|(name, kind)| self.add(name, kind, number));
+        for (name, _) in object.iter().filter(|(_, value)| has_object(value)) {
+            if let Some(mapping) = self.named(name) {
+                mapping.object_row.get_or_insert(number);
+            }
+        }
+        for (name, kind) in types {
+            if let Some(mapping) = self.named(name) {
+                mapping.declared = Some(kind);
+            }
+        }
         Ok(())
+    }
+
+    fn named(&mut self, name: &str) -> Option<&mut Mapping> {
+        self.mappings.iter_mut().find(|mapping| mapping.column == name)
     }
 
     fn add(&mut self, name: &str, kind: Kind, row: u64) {
@@ -198,30 +309,47 @@ impl Columns {
 
     /// Makes the items of a row; an error says why it cannot be taken.
     pub(super) fn items(&self, row: &Row) -> Result<Vec<Item>, String> {
+        let types = if let Row::Object(object) = row { types_of(object)? } else { Vec::new() };
         let mut items = Vec::with_capacity(self.mappings.len() + 1);
         for (index, mapping) in self.mappings.iter().enumerate() {
-            let Some(item) = &mapping.item else { continue };
-            let texts = self.texts(row, index);
+            let Some(item) = mapping.item.as_ref().filter(|item| !item.eq_ignore_ascii_case(UNID)) else { continue };
+            let said = types.iter().find(|(name, _)| *name == mapping.column && mapping.type_from != TypeFrom::Map);
+            let kind = said.map_or(mapping.kind, |(_, kind)| *kind);
+            let texts = self.texts(row, index, kind);
             if texts.is_empty() {
                 continue;
             }
             check_name(item, &mapping.column)?;
-            let value =
-                value(mapping.kind, texts).map_err(|why| format!("column {}: {why}", quoted(&mapping.column)))?;
-            items.push(match value {
+            let value = value(kind, texts).map_err(|why| format!("column {}: {why}", quoted(&mapping.column)))?;
+            let mut made = match value {
                 Value::RichText(_) => Item::body(item.clone(), value),
                 value => Item::summary(item.clone(), value),
-            });
+            };
+            made.flags = made.flags.with(kind.flags());
+            items.push(made);
         }
         Ok(items)
     }
 
+    /// Gives the UNID that the document of a row is to have, where a column was mapped to it.
+    pub(super) fn unid(&self, row: &Row) -> Result<Option<Unid>, String> {
+        let is_unid = |mapping: &Mapping| mapping.item.as_ref().is_some_and(|item| item.eq_ignore_ascii_case(UNID));
+        let Some(index) = self.mappings.iter().position(is_unid) else { return Ok(None) };
+        match &self.texts(row, index, Kind::Text)[..] {
+            [] => Ok(None),
+            [text, ..] => text.trim().parse().map(Some).map_err(|_| {
+                let column = quoted(&self.mappings[index].column);
+                format!("column {column}: {} is no UNID, which has 32 hexadecimal digits", quoted(text))
+            }),
+        }
+    }
+
     /// Gives the texts that a row has in a column, without empty ones.
-    fn texts(&self, row: &Row, index: usize) -> Vec<String> {
+    fn texts(&self, row: &Row, index: usize, kind: Kind) -> Vec<String> {
         let mapping = &self.mappings[index];
         let mut texts: Vec<String> = match row {
             Row::Fields(fields) => match fields.get(index) {
-                Some(field) if is_list(mapping.kind) => {
+                Some(field) if is_list(kind) => {
                     field.split(self.separator).map(|part| part.trim().to_owned()).collect()
                 }
                 Some(field) => vec![field.clone()],
@@ -233,18 +361,24 @@ impl Columns {
         texts
     }
 
-    /// Gives a record of each column: `column`, `item` and `type` (null where it is left out), `said`, `first_row` (null unless it comes late).
+    /// Gives a record of each column: `column`, `item`, `type` and `type_from`, whose word that is (null where it is left out), `first_row` (null unless it
+    /// comes late).
     pub(super) fn records(&self) -> Vec<Json> {
         let of = |mapping: &Mapping| {
             record(vec![
                 ("column", json!(mapping.column)),
                 ("item", json!(mapping.item)),
-                ("type", json!(mapping.item.as_ref().map(|_| mapping.kind.name()))),
-                ("said", json!(mapping.said)),
+                ("type", json!(mapping.item.as_ref().map(|_| mapping.told().0.name()))),
+                ("type_from", json!(mapping.item.as_ref().map(|_| mapping.told().1))),
                 ("first_row", json!(mapping.first_row)),
             ])
         };
         self.mappings.iter().map(of).collect()
+    }
+
+    /// Says what a person should know of the columns before the documents are made for good.
+    pub(super) fn hints(&self) -> Vec<String> {
+        self.form_hint.iter().cloned().chain(hints::of(&self.mappings)).collect()
     }
 
     /// Tells of the first columns that come late in a sentence each, and how many more there are.
@@ -293,29 +427,35 @@ fn wrong_map(text: &str) -> Failure {
 /// Looks at the first rows.
 fn sampled(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>, Failure> {
     let mut names = rows.names().to_vec();
-    let mut kinds: Vec<Option<Kind>> = vec![None; names.len()];
+    let mut found: Vec<(Option<Kind>, Looks)> = vec![Default::default(); names.len()];
     for row in rows.look_ahead()?.iter().flat_map(|(row, _)| row) {
         match row {
             Row::Fields(fields) => {
-                for (kind, field) in kinds.iter_mut().zip(fields) {
+                for ((kind, looks), field) in found.iter_mut().zip(fields) {
                     *kind = united(*kind, kind_of_text(field));
+                    looks.see(field);
                 }
             }
             Row::Object(object) => {
-                for (name, value) in object {
+                for (name, value) in object.iter().filter(|(name, _)| *name != TYPES) {
                     let index = names.iter().position(|known| known == name).unwrap_or_else(|| {
                         names.push(name.clone());
-                        kinds.push(None);
+                        found.push(Default::default());
                         names.len() - 1
                     });
-                    kinds[index] = united(kinds[index], kind_of_json(value));
+                    let (kind, looks) = &mut found[index];
+                    *kind = united(*kind, kind_of_json(value));
+                    looks.see(value.as_str().unwrap_or_default());
                 }
             }
         }
     }
     check_count(request, names.len())?;
-    let mapping = |(column, kind): (String, Option<Kind>)| Mapping::new(column, kind.unwrap_or(Kind::Text));
-    Ok(names.into_iter().zip(kinds).map(mapping).collect())
+    let mapping = |(column, (kind, looks)): (String, (Option<Kind>, Looks))| Mapping {
+        looks,
+        ..Mapping::new(column, kind.unwrap_or(Kind::Text))
+    };
+    Ok(names.into_iter().zip(found).map(mapping).collect())
 }
 
 fn check_count(request: &TableImport, count: usize) -> Result<(), Failure> {
@@ -385,7 +525,16 @@ fn time(text: &str) -> Option<base::Timestamp> {
 }
 
 fn is_list(kind: Kind) -> bool {
-    matches!(kind, Kind::TextList | Kind::NumberList | Kind::TimeList)
+    !matches!(kind, Kind::Text | Kind::Number | Kind::Time | Kind::RichText)
+}
+
+/// Tells whether a value is an object or a list with one, which becomes the text that it is written as.
+fn has_object(value: &Json) -> bool {
+    match value {
+        Json::Object(_) => true,
+        Json::Array(values) => values.iter().any(Json::is_object),
+        _ => false,
+    }
 }
 
 fn texts_of(value: &Json) -> Vec<String> {
@@ -408,7 +557,7 @@ fn value(kind: Kind, mut texts: Vec<String>) -> Result<Value, String> {
     let numbers = || texts.iter().map(no_number).collect::<Result<Vec<f64>, String>>();
     Ok(match kind {
         Kind::Text if texts.len() == 1 => Value::Text(texts.swap_remove(0)),
-        Kind::Text | Kind::TextList => Value::TextList(texts),
+        Kind::Text | Kind::TextList | Kind::Readers | Kind::Authors | Kind::Names => Value::TextList(texts),
         Kind::RichText => Value::RichText(texts.join("\n")),
         Kind::Number | Kind::NumberList => match numbers()?[..] {
             [number] => Value::Number(number),

@@ -2,9 +2,10 @@
 //!
 //! Documents are written whole: with the items of their bodies, as far as they are asked for, and several items of one name as a list. What has no form
 //! as text (parts of messages, numbers that are none) and documents over which the formula comes to a limit are counted and told. Of attachments there
-//! are the names.
+//! are the names. What values do not tell (who may read a document, that a text is rich) each JSON object says in [`TYPES`]; a CSV file cannot, so the answer
+//! says how to import it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -15,6 +16,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::super::request::{TableExport, TableForm};
 use super::super::{Answer, Failure, Outcome, Progress, Report, Unit, answer, counted, step};
+use super::columns::{TYPES, UNID, untold_type};
 use super::open;
 use crate::core::Core;
 use crate::limits::TABLE_COLUMNS_MAX;
@@ -46,11 +48,12 @@ pub(in crate::admin) fn export(core: &Core, request: &TableExport, report: &mut 
         Ok(ended.is_ok())
     })?;
     ended?;
-    let values_left_out = out.finish(&request.file)?;
-    Ok(told(request, done, searched.stopped, values_left_out))
+    let written = out.finish(&request.file)?;
+    Ok(told(request, done, searched.stopped, &written))
 }
 
-fn told(request: &TableExport, documents: u64, documents_left_out: u64, values_left_out: u64) -> Answer {
+fn told(request: &TableExport, documents: u64, documents_left_out: u64, written: &Written) -> Answer {
+    let values_left_out = written.values_left_out;
     let mut answer = Answer::record(vec![
         ("documents", json!(documents)),
         ("documents_left_out", json!(documents_left_out)),
@@ -62,6 +65,12 @@ fn told(request: &TableExport, documents: u64, documents_left_out: u64, values_l
         let values = counted(values_left_out, "value has", "values have");
         answer =
             answer.and(format!("{values} no form as text and stayed out; `doublet export` writes messages whole."));
+    }
+    if !written.untold.is_empty() {
+        let maps: Vec<String> =
+            written.untold.iter().map(|(column, kind)| format!("--map '{column}={column}:{kind}'")).collect();
+        answer =
+            answer.and(format!("CSV does not say of which types some columns are; import it with {}.", maps.join(" ")));
     }
     if documents_left_out > 0 {
         let documents = counted(documents_left_out, "document was", "documents were");
@@ -108,8 +117,16 @@ struct Table {
     writer: FormWriter,
     /// The items that it has; all without any, which only JSON lines can.
     columns: Vec<String>,
-    /// Values that have no form as text.
-    left_out: u64,
+    written: Written,
+}
+
+/// What has become of values.
+#[derive(Default)]
+struct Written {
+    /// How many have no form as text.
+    values_left_out: u64,
+    /// The types of columns of CSV that an import would not find out.
+    untold: BTreeMap<String, &'static str>,
 }
 
 enum FormWriter {
@@ -124,12 +141,12 @@ impl Table {
             TableForm::Jsonl => FormWriter::Lines(out),
             TableForm::Csv => {
                 let mut writer = csv::Writer::from_writer(out);
-                let names = ["$UNID"].into_iter().chain(columns.iter().map(String::as_str));
+                let names = [UNID].into_iter().chain(columns.iter().map(String::as_str));
                 writer.write_record(names).map_err(written)?;
                 FormWriter::Csv(Box::new(writer))
             }
         };
-        Ok(Self { writer, columns, left_out: 0 })
+        Ok(Self { writer, columns, written: Written::default() })
     }
 
     fn write(&mut self, header: &notes::Header, items: &[Item]) -> Result<(), Failure> {
@@ -141,35 +158,44 @@ impl Table {
                 out.write_field(header.unid.to_string()).map_err(written)?;
                 for column in &self.columns {
                     let group = place.get(&column.to_ascii_lowercase()).map(|index| groups[*index].as_slice());
-                    let value = joined(group.unwrap_or_default());
-                    self.left_out += count_nulls(&value);
+                    let group = group.unwrap_or_default();
+                    if let Some(kind) = untold_type(group) {
+                        self.written.untold.insert(column.clone(), kind);
+                    }
+                    let value = joined(group);
+                    self.written.values_left_out += count_nulls(&value);
                     out.write_field(text_of(value)).map_err(written)?;
                 }
                 out.write_record(None::<&[u8]>).map_err(written)
             }
             FormWriter::Lines(out) => {
                 let mut object = Map::new();
-                object.insert("$UNID".to_owned(), json!(header.unid.to_string()));
+                object.insert(UNID.to_owned(), json!(header.unid.to_string()));
                 if let Some(parent) = header.parent {
                     object.insert("$REF".to_owned(), json!(parent.to_string()));
                 }
+                let mut types = Map::new();
                 for group in groups {
-                    let value = joined(&group);
-                    self.left_out += count_nulls(&value);
-                    object.insert(group[0].name.clone(), value);
+                    let (name, value) = (group[0].name.clone(), joined(&group));
+                    self.written.values_left_out += count_nulls(&value);
+                    types.extend(untold_type(&group).map(|kind| (name.clone(), json!(kind))));
+                    object.insert(name, value);
+                }
+                if !types.is_empty() {
+                    object.insert(TYPES.to_owned(), Json::Object(types));
                 }
                 writeln!(out, "{}", Json::Object(object)).map_err(written)
             }
         }
     }
 
-    /// Ends the file; gives how many values stayed out.
-    fn finish(self, path: &Path) -> Result<u64, Failure> {
+    /// Ends the file.
+    fn finish(self, path: &Path) -> Result<Written, Failure> {
         match self.writer {
             FormWriter::Csv(mut out) => out.flush().map_err(Failure::file(path))?,
             FormWriter::Lines(mut out) => out.flush().map_err(Failure::file(path))?,
         }
-        Ok(self.left_out)
+        Ok(self.written)
     }
 }
 

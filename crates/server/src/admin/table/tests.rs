@@ -500,10 +500,170 @@ fn what_an_export_leaves_out_is_told() {
     assert!(answer.complaint.is_some_and(|why| why.contains("1 document was left out")));
 }
 
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// Documents with items of which their values do not tell what they are.
+fn guarded() -> Vec<Vec<Item>> {
+    let mut from = Item::text("From", "Bob");
+    from.flags = from.flags.with(notes::ItemFlags::NAMES);
+    vec![
+        vec![
+            Item::text("Name", "Ann"),
+            Item::readers("Who", names(&["CN=Ann/O=Example", "[Staff]"])),
+            Item::authors("Editors", names(&["CN=Ann/O=Example"])),
+            from,
+            Item::body("Body", Value::RichText("<b>x</b>".to_owned())),
+        ],
+        vec![Item::text("Name", "Bob"), Item::text("Who", "nobody in particular")],
+    ]
+}
+
+#[test]
+fn an_export_restores_who_may_read() {
+    let (_, text) = exported(guarded(), "out.jsonl", |_| {});
+    let types = json!({"Body": "rich-text", "Editors": "authors", "From": "names", "Who": "readers"});
+    assert_eq!(line(&text)["$TYPES"], types);
+    assert_eq!(text.matches("$TYPES").count(), 1, "what values tell is not said");
+    let (answer, documents) = check("rows.jsonl", &text, |_| {});
+    let answer = answer.expect("taken");
+    assert_eq!(documents[0]["$TYPES"], types);
+    assert_eq!(documents[0]["Who"], json!(["CN=Ann/O=Example", "[Staff]"]));
+    assert_eq!((&documents[1]["Who"], documents[1].get("$TYPES")), (&json!(["nobody in particular"]), None));
+    let columns = answer.data["columns"].as_array().expect("columns");
+    let who = columns.iter().find(|column| column["column"] == "Who").expect("it is there");
+    assert_eq!((&who["type"], &who["type_from"]), (&json!("readers"), &json!("the file")));
+    assert!(!columns.iter().any(|column| column["column"] == "$TYPES"), "it is no column");
+    let warnings = answer.data["warnings"].to_string();
+    assert!(warnings.contains("Documents get UNIDs of their own") && !warnings.contains("hides"), "{warnings}");
+    let (_, documents) = check("rows.jsonl", &text, |request| request.map = names(&["Who=Who:text-list"]));
+    assert_eq!(documents[0]["$TYPES"].get("Who"), None, "what is said goes before");
+    let wrong = "{\"Who\":\"a\",\"$TYPES\":{\"Who\":\"owner\"}}\n{\"Who\":\"a\",\"$TYPES\":7}\n";
+    let (answer, documents) = check("rows.jsonl", wrong, |_| {});
+    let refusals = answer.expect("read").data["refusals"].clone();
+    assert_eq!(refusals[0]["why"], json!("$TYPES: \"\\\"owner\\\"\" is no type of column \"Who\""));
+    assert_eq!((&refusals[1]["why"], documents.len()), (&json!("$TYPES is no object"), 0));
+}
+
+#[test]
+fn a_table_of_commas_says_how_to_import_who_may_read() {
+    let (answer, text) = exported(guarded(), "out.csv", |_| {});
+    let told = answer.says.iter().find(|told| told.contains("CSV does not say")).expect("it is told");
+    let maps = ["Body=Body:rich-text", "Editors=Editors:authors", "From=From:names", "Who=Who:readers"];
+    for map in maps {
+        assert!(told.contains(&format!("--map '{map}'")), "{told}");
+    }
+    let (answer, documents) = check("rows.csv", &text, |request| request.map = names(&maps));
+    answer.expect("taken");
+    assert_eq!(documents[0]["Who"], json!(["CN=Ann/O=Example", "[Staff]"]));
+    assert_eq!(documents[0]["$TYPES"]["Who"], json!("readers"));
+    let (answer, text) = exported(guarded(), "out.csv", |request| request.columns = names(&["Name"]));
+    assert!(text.starts_with("$UNID,Name\n") && answer.says.len() == 1, "{:?}", answer.says);
+}
+
+#[test]
+fn documents_have_the_unids_of_the_file_where_that_is_asked_for() {
+    let unid = |number: u32| format!("{number:032X}");
+    let mut rows: String = (1..=700).map(|number| format!("{},{number}\n", unid(number))).collect();
+    rows.push_str(&format!("{},1\nzork,2\n,3\n00{}00000000000000000000,4\n", unid(5), "70726F6600"));
+    let content = format!("$UNID,N\n{rows}");
+    for is_dry in [true, false] {
+        let (answer, documents) = check("rows.csv", &content, |request| {
+            (request.map, request.dry_run) = (names(&["$UNID=$UNID"]), is_dry);
+        });
+        let data = answer.expect("the others are taken").data;
+        let refusals = data["refusals"].as_array().expect("a list");
+        let whys: Vec<&str> = refusals.iter().filter_map(|one| one["why"].as_str()).collect();
+        assert_eq!(whys[0], format!("there is a document with the UNID {} already", unid(5)));
+        assert_eq!(whys[1], "column \"$UNID\": \"zork\" is no UNID, which has 32 hexadecimal digits");
+        assert!(whys[2].ends_with("is one of profile documents"), "{whys:?}");
+        assert_eq!((whys.len(), &data["documents"]), (3, &json!(701)));
+        assert!(!data["warnings"].to_string().contains("UNID"), "{data}");
+        if !is_dry {
+            let number = |document: &Json| document["N"].as_f64() == Some(700.0);
+            let found = documents.iter().find(|document| number(document)).expect("it is there");
+            assert_eq!(found["$UNID"], json!(unid(700)));
+        }
+    }
+    let (_, documents) = check("rows.csv", &format!("$UNID,N\n{},1\n", unid(5)), |_| {});
+    assert_ne!(documents[0]["$UNID"], json!(unid(5)), "nobody asked for it");
+}
+
 #[test]
 fn empty_lines_are_no_rows() {
     let (answer, documents) = check("rows.jsonl", "\n{\"N\":1}\n\r\n  \n{\"N\":2}\n{\"N\":\n\n", |_| {});
     let refusals = answer.expect("taken").data["refusals"].clone();
     let why = "it is no JSON: EOF while parsing a value (byte 5 of the line)";
     assert!(refusals == json!([{"row": 3, "why": why}]) && documents.len() == 2, "{refusals}");
+}
+
+#[test]
+fn what_a_person_should_know_of_columns_is_told() {
+    let check = |name: &str, content: &str, map: &[&str], expected: &[&str]| {
+        let (answer, _) = check(name, content, |request| request.map = names(map));
+        let warnings = answer.expect("taken").data["warnings"].clone();
+        assert_eq!(warnings, json!(expected), "{content}");
+    };
+    let object = "Column \"Sub\" has an object, first in row 2, which becomes the text of its JSON.";
+    check("rows.jsonl", "{\"Sub\":null}\n{\"Sub\":[{\"a\":1}]}\n{\"Sub\":{}}\n", &[], &[object]);
+    let nameless = "A column has no name and is left out; --map '=ITEM' names an item for it.";
+    check("rows.jsonl", "{\"N\":1,\"\":2}\n", &[], &[nameless]);
+    check("rows.csv", "N,\n1,2\n", &[], &[nameless]);
+    check("rows.csv", "N,\n1,2\n", &["=M"], &[]);
+    let formula = |name: &str, better: &str| {
+        format!("No formula can name the item {name:?}; --map '{name}={better}' gives it another name.")
+    };
+    let (on, price, select) =
+        (formula("Created On", "Created_On"), formula("Price €", "Price"), formula("Select", "Item_Select"));
+    check("rows.csv", "Created On,Price €,Select,Größe_1\n1,2,3,4\n", &[], &[&on, &price, &select]);
+    let twins = "Columns 1 and 3 both become \"name\": documents have two items of that name.";
+    check("rows.csv", "Name,N,name\na,1,b\n", &[], &[twins]);
+    check("rows.csv", "Name,N,name\na,1,b\n", &["Name="], &[]);
+    let looks = |what: &str| format!("Column \"P\" is taken as text. It looks like {what}.");
+    let numbers = looks("numbers, as \"1.234,50\"; they are numbers with a point alone, as 12.5");
+    check("rows.csv", "P;N\n7;1\n1.234,50;2\n;3\n-1,5;4\n", &[], &[&numbers]);
+    let thousands = looks("numbers, as \"1,234,567.5\"; they are numbers with a point alone, as 12.5");
+    check("rows.csv", "P;N\n1,234,567.5;1\n", &[], &[&thousands]);
+    check("rows.csv", "P;N\n1,2,3;1\n", &[], &[]);
+    for date in ["31.12.2020", "12/31/2020", "1-2-20", "31.12.2020 23:59"] {
+        let dates = looks(&format!("dates, as {date:?}; they are dates if written as 2024-12-31"));
+        check("rows.csv", &format!("P,N\n{date},1\n"), &[], &[&dates]);
+        check("rows.csv", &format!("P,N\n{date},1\nelse,2\n"), &[], &[]);
+        check("rows.csv", &format!("P,N\n{date},1\n"), &["P=P:text"], &[]);
+    }
+    let rights = "Column \"DocReaders\" becomes text and hides no document; \
+                  --map 'DocReaders=DocReaders:readers' makes it an item that does.";
+    check("rows.csv", "DocReaders,N\nAnn,1\n", &[], &[rights]);
+    check("rows.csv", "DocReaders,N\nAnn,1\n", &["DocReaders=DocReaders:readers"], &[]);
+    let left = "Columns \"$UNID\", \"$REF\" are left out, as all are whose names begin with $, unless --map names an item. \
+                Documents get UNIDs of their own; --map '$UNID=$UNID' keeps those of the file. No document is a response.";
+    check("rows.csv", "$UNID,$REF,N\n1,2,3\n", &[], &[left]);
+    let many: Vec<String> = (0..12).map(|number| format!("A {number}")).collect();
+    let (answer, _) = super::tests::check("rows.csv", &format!("{0}\n{0}\n", many.join(",")), |_| {});
+    let warnings = answer.expect("taken").data["warnings"].clone();
+    assert_eq!(warnings[10], json!("That holds of 2 more columns, too."));
+}
+
+#[test]
+fn a_form_that_is_none_of_the_database_is_told() {
+    let sample = Sample::new();
+    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
+    sample.core.notes.database_create(&new).expect("made");
+    let file = sample.folder.path().join("in.csv");
+    std::fs::write(&file, "N,M\n0,x\n").expect("written");
+    let warnings = |form: &str| {
+        let form = Some(form.to_owned());
+        let (path, file) = (PATH.to_owned(), file.clone());
+        let request = TableImport { path, file, form, list_separator: ';', ..TableImport::default() };
+        let answer = import(&sample.core, &request, &mut |_| ControlFlow::Continue(())).expect("taken");
+        answer.data["warnings"].clone()
+    };
+    assert_eq!(warnings("Nope"), json!([]), "there are no forms");
+    let access = open(&sample.core, PATH).expect("itself");
+    let template = crate::template::Template::named("log").expect("there");
+    template.apply(&sample.core.notes, &access).expect("applied");
+    assert_eq!(warnings("Event"), json!([]));
+    let told = warnings("Nope")[0].as_str().expect("a text").to_owned();
+    assert!(told.starts_with("table.nsf has no form \"Nope\"; its forms are ") && told.contains("\"Event\""), "{told}");
 }

@@ -1,0 +1,205 @@
+//! What a person should know of the columns of a table, though all of it can be taken: sentences, each with what to write instead.
+//!
+//! Nothing here changes what becomes of a column.
+
+use notes::{Access, NoteClass, level};
+
+use super::super::super::Failure;
+use super::super::super::request::TableImport;
+use super::{Kind, Mapping, TypeFrom, UNID, counted, number, quoted};
+
+/// Hints of one sort that are told; of more, how many.
+const HINTS_MAX: usize = 10;
+
+/// What the texts of a column look like to people.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Looks {
+    /// The first that is a number but for its comma.
+    comma_number: Option<String>,
+    /// The first that is a date, as it is written somewhere.
+    date: Option<String>,
+    has_numbers: bool,
+    has_others: bool,
+}
+
+impl Looks {
+    /// Gets to know a text; one that is empty says nothing.
+    pub(super) fn see(&mut self, text: &str) {
+        let text = text.trim();
+        if self.has_others || text.is_empty() {
+            return;
+        }
+        if number(text).is_some() {
+            self.has_numbers = true;
+        } else if is_comma_number(text) {
+            self.comma_number.get_or_insert_with(|| text.to_owned());
+        } else if is_written_date(text) {
+            self.date.get_or_insert_with(|| text.to_owned());
+        } else {
+            self.has_others = true;
+        }
+    }
+
+    /// Says what all its texts could be.
+    fn hint(&self) -> Option<String> {
+        match (&self.comma_number, &self.date) {
+            _ if self.has_others => None,
+            (Some(text), None) => {
+                Some(format!("looks like numbers, as {}; they are numbers with a point alone, as 12.5", quoted(text)))
+            }
+            (None, Some(text)) if !self.has_numbers => {
+                Some(format!("looks like dates, as {}; they are dates if written as 2024-12-31", quoted(text)))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Tells whether a text is a number with a comma, before its decimals or between thousands.
+fn is_comma_number(text: &str) -> bool {
+    let digits = text.trim_start_matches(['-', '+']);
+    let has_ends = [digits.chars().next(), digits.chars().last()].iter().flatten().all(char::is_ascii_digit);
+    let is_part = |c: char| c.is_ascii_digit() || matches!(c, ',' | '.' | '\'' | ' ' | '\u{a0}' | '\u{202f}');
+    // Several commas stand between thousands, or in a list.
+    let mut groups = digits.split(',').skip(1).map(|group| group.split('.').next().unwrap_or_default().len());
+    let has_one = digits.matches(',').count() == 1;
+    has_ends && digits.chars().all(is_part) && (has_one || (digits.contains(',') && groups.all(|length| length == 3)))
+}
+
+/// Tells whether a text begins with a date such as 31.12.2020, 12/31/20 or 31-12-2020.
+fn is_written_date(text: &str) -> bool {
+    let date = text.split([' ', ',']).next().unwrap_or_default();
+    ['.', '/', '-'].iter().any(|separator| {
+        let parts: Vec<&str> = date.split(*separator).collect();
+        let is_of =
+            |part: &str, lengths: &[usize]| lengths.contains(&part.len()) && part.chars().all(|c| c.is_ascii_digit());
+        matches!(parts[..], [one, two, year] if is_of(one, &[1, 2]) && is_of(two, &[1, 2]) && is_of(year, &[2, 4]))
+    })
+}
+
+/// Says that the form is none of the database's, if that has some.
+pub(super) fn of_form(request: &TableImport, access: &Access<level::Designer>) -> Result<Option<String>, Failure> {
+    let Some(name) = &request.form else { return Ok(None) };
+    let reading = access.read()?;
+    let mut titles = Vec::new();
+    for note in reading.design_notes()? {
+        let form = reading.note(note)?.filter(|note| note.header.class == NoteClass::FORM);
+        titles.extend(form.and_then(|form| form.text("$TITLE").map(str::to_owned)));
+    }
+    let is_named = |title: &String| title.split('|').any(|alias| alias.trim() == name);
+    if titles.is_empty() || titles.iter().any(is_named) {
+        return Ok(None);
+    }
+    let others = titles.iter().take(HINTS_MAX).map(|title| quoted(title)).collect::<Vec<_>>().join(", ");
+    Ok(Some(format!("{} has no form {}; its forms are {others}.", request.path, quoted(name))))
+}
+
+/// Says what is to be said of columns.
+pub(super) fn of(mappings: &[Mapping]) -> Vec<String> {
+    let sorts: [fn(&Mapping) -> Option<String>; 5] = [of_column_without_name, of_object, of_name, of_looks, of_rights];
+    let mut hints: Vec<String> = left_out(mappings).into_iter().collect();
+    hints.extend(bounded(twins(mappings)));
+    for sort in sorts {
+        hints.extend(bounded(mappings.iter().filter_map(sort).collect()));
+    }
+    hints
+}
+
+/// Gives the first hints, and how many more there are.
+fn bounded(mut hints: Vec<String>) -> Vec<String> {
+    let more = hints.len().saturating_sub(HINTS_MAX);
+    if more > 0 {
+        hints.truncate(HINTS_MAX);
+        hints.push(format!("That holds of {}, too.", counted(more, "more column", "more columns")));
+    }
+    hints
+}
+
+/// Says which columns are left out because of their names.
+fn left_out(mappings: &[Mapping]) -> Option<String> {
+    let left: Vec<&Mapping> =
+        mappings.iter().filter(|mapping| mapping.item.is_none() && mapping.column.starts_with('$')).collect();
+    let names = left.iter().take(HINTS_MAX).map(|mapping| quoted(&mapping.column)).collect::<Vec<_>>().join(", ");
+    let more = match left.len().saturating_sub(HINTS_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let has = |name: &str| left.iter().any(|mapping| mapping.column.eq_ignore_ascii_case(name));
+    let unid = if has(UNID) {
+        format!(" Documents get UNIDs of their own; --map '{UNID}={UNID}' keeps those of the file.")
+    } else {
+        String::new()
+    };
+    let parent = if has("$REF") { " No document is a response." } else { "" };
+    let why = "left out, as all are whose names begin with $, unless --map names an item";
+    (!left.is_empty()).then(|| format!("Columns {names}{more} are {why}.{unid}{parent}"))
+}
+
+/// Says which columns become items of one name.
+fn twins(mappings: &[Mapping]) -> Vec<String> {
+    let mut known = std::collections::HashMap::new();
+    let mut hints = Vec::new();
+    for (number, mapping) in (1..).zip(mappings) {
+        let Some(item) = &mapping.item else { continue };
+        let first: usize = *known.entry(item.to_ascii_lowercase()).or_insert(number);
+        if first != number {
+            let item = quoted(item);
+            hints.push(format!(
+                "Columns {first} and {number} both become {item}: documents have two items of that name."
+            ));
+        }
+    }
+    hints
+}
+
+fn of_column_without_name(mapping: &Mapping) -> Option<String> {
+    let is_lost = mapping.column.is_empty() && mapping.item.is_none();
+    is_lost.then(|| "A column has no name and is left out; --map '=ITEM' names an item for it.".to_owned())
+}
+
+fn of_object(mapping: &Mapping) -> Option<String> {
+    let (row, _) = (mapping.object_row?, mapping.item.as_ref()?);
+    let column = quoted(&mapping.column);
+    Some(format!("Column {column} has an object, first in row {row}, which becomes the text of its JSON."))
+}
+
+/// Says of an item that no formula can name it, and what a name for it would be.
+fn of_name(mapping: &Mapping) -> Option<String> {
+    let item = mapping.item.as_ref()?;
+    let is_begin = |c: char| c.is_alphabetic() || matches!(c, '$' | '_' | '~');
+    let is_part = |c: char| is_begin(c) || c.is_ascii_digit() || c == '.';
+    let is_plain = item.starts_with(is_begin) && item.chars().all(is_part);
+    if is_plain && formula::Formula::compile(item, &formula::Options::default()).is_ok() {
+        return None;
+    }
+    let words = item.split(|c: char| !is_part(c)).filter(|word| !word.is_empty());
+    let better = words.collect::<Vec<_>>().join("_");
+    let better = if !is_plain && better.starts_with(is_begin) { better } else { format!("Item_{better}") };
+    let (column, item) = (&mapping.column, quoted(item));
+    let map = if column.contains('\'') { "--map".to_owned() } else { format!("--map '{column}={better}'") };
+    Some(format!("No formula can name the item {item}; {map} gives it another name."))
+}
+
+fn of_looks(mapping: &Mapping) -> Option<String> {
+    let is_text = mapping.item.is_some() && mapping.kind == Kind::Text && mapping.type_from == TypeFrom::Values;
+    let hint = mapping.looks.hint().filter(|_| is_text)?;
+    Some(format!("Column {} is taken as text. It {hint}.", quoted(&mapping.column)))
+}
+
+/// Says of a column that is named as items are that say who may read or change a document that it says nothing of the sort.
+fn of_rights(mapping: &Mapping) -> Option<String> {
+    let item = mapping.item.as_ref()?;
+    let name = mapping.column.to_ascii_lowercase();
+    let wanted = ["readers", "authors"].into_iter().find(|wanted| name.ends_with(wanted))?;
+    let (kind, _) = mapping.told();
+    if kind.flags() != notes::ItemFlags::NONE || mapping.type_from == TypeFrom::Map {
+        return None;
+    }
+    let what = if wanted == "readers" { "hides no document" } else { "lets nobody change a document" };
+    let column = quoted(&mapping.column);
+    Some(format!(
+        "Column {column} becomes {} and {what}; --map '{}={item}:{wanted}' makes it an item that does.",
+        kind.name(),
+        mapping.column
+    ))
+}
