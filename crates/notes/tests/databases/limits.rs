@@ -12,7 +12,7 @@ use notes::{
     Access, AclLevel, Database, DatabaseOptions, Error, FullText, Item, Marks, NewNote, Note, Value, Writer, level,
 };
 
-use crate::world::{World, assert_sound, identity, reader};
+use crate::world::{World, assert_sound, identity, reader, server};
 
 const ANN: &str = "Ann/Acme";
 
@@ -212,6 +212,27 @@ fn responses_have_so_many_levels_within_a_transaction_too() {
     let max = base::limits::RESPONSE_DEPTH_MAX;
     refused(&world, &database, max, |writer| chain(writer, max + 1));
     world.write(&database, ANN, |writer| chain(writer, max)).expect("they are few enough");
+    assert_sound(&database);
+}
+
+#[test]
+fn nobody_but_the_server_closes_a_cycle() {
+    let world = World::new();
+    let database = world.database(&[]);
+    let (one, other) = (Unid([1; 16]), Unid([2; 16]));
+    let answer = |unid, parent| NewNote { unid: Some(unid), parent: Some(parent), ..NewNote::document(Vec::new()) };
+    for chain in [vec![(one, one)], vec![(one, other), (other, one)]] {
+        let made = world.write(&database, ANN, |writer| {
+            chain.iter().try_for_each(|(unid, parent)| writer.note_create(answer(*unid, *parent)).map(drop))
+        });
+        assert!(matches!(&made, Err(Error::Invalid { why, .. }) if why.contains("a response of it")), "{made:?}");
+    }
+    let access: Access<level::Depositor> = database.authorize(&server()).unwrap();
+    let accesses = [&access];
+    let mut transaction = world.notes.transaction(&accesses).unwrap();
+    transaction.on(0).note_create(answer(one, other)).unwrap();
+    transaction.on(0).note_create(answer(other, one)).expect("it brings what was made elsewhere");
+    transaction.commit().unwrap();
     assert_sound(&database);
 }
 
