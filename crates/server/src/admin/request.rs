@@ -334,7 +334,7 @@ pub enum DbRequest {
     },
     /// Lists databases; with --server those in which the person that --user names has any access.
     List,
-    /// Makes an empty database.
+    /// Makes a database, empty or from a template; with --server or --user as that person, whom `native.database_makers` must name, and who manages it.
     Create {
         /// The path in the catalog, as in projects/plan.nsf.
         path: String,

@@ -109,8 +109,8 @@ pub enum End {
 const LATE_CODE: u8 = 3;
 
 /// The commands that go to a server as the person that `--user` names.
-const AS_PERSON: [&[&str]; 6] =
-    [&["note"], &["view"], &["folder"], &["db", "list"], &["db", "open"], &["db", "search"]];
+const AS_PERSON: [&[&str]; 7] =
+    [&["note"], &["view"], &["folder"], &["db", "list"], &["db", "open"], &["db", "search"], &["db", "create"]];
 
 /// Runs the program.
 #[must_use]
@@ -157,9 +157,9 @@ fn refuse_person(line: &CommandLine) -> Result<(), String> {
     let remote = &line.place.remote;
     let said = match &line.command {
         Command::Remote(_)
-        | Command::Admin(Request::Db(DbRequest::Open { .. } | DbRequest::List | DbRequest::Search(_))) => {
-            return Ok(());
-        }
+        | Command::Admin(Request::Db(
+            DbRequest::Open { .. } | DbRequest::List | DbRequest::Search(_) | DbRequest::Create { .. },
+        )) => return Ok(()),
         // Whose mailbox it is; an option of their own.
         Command::Admin(Request::Import(_) | Request::Export(_)) => remote.said().find(|option| *option != "--user"),
         _ => remote.said().next(),
@@ -186,6 +186,9 @@ fn dispatch(place: &Place, command: Command) -> Result<End, Failure> {
         }
         Command::Admin(Request::Db(DbRequest::Search(request))) if place.remote.is_meant() => {
             return remote::search(place, request);
+        }
+        Command::Admin(Request::Db(DbRequest::Create { path, title, template })) if place.remote.is_meant() => {
+            return remote::create_database(place, path, title, template);
         }
         Command::Admin(Request::Db(DbRequest::Open { path })) => return remote::open_database(place, &path),
         Command::Admin(request) => admin_command::run(place, request)?,

@@ -20,7 +20,7 @@ use crate::data::{DataError, read_limited, write_private};
 pub const DOMAIN: &str = "demo.test";
 
 /// What the demo puts below the configuration file.
-pub const PRESET: [&str; 14] = [
+pub const PRESET: [&str; 15] = [
     "server.name=localhost",
     "server.organization=Demo",
     "server.data=demo-data",
@@ -32,6 +32,7 @@ pub const PRESET: [&str; 14] = [
     "listen.pop3=127.0.0.1:1110",
     "listen.pop3_tls=127.0.0.1:1995",
     "listen.native=127.0.0.1:1352",
+    "native.database_makers=team@demo.test",
     "listen.lmtp=lmtp.sock",
     "listen.admin=127.0.0.1:8080",
     "router.outbound=false",

@@ -16,7 +16,7 @@ async fn made(client: &Client, request: v1::CreateDatabaseRequest) -> Result<v1:
 #[test]
 fn who_may_makes_databases_and_manages_them() {
     let mut place = Place::with_people(&["ann@acme.test", "bob@acme.test", "eve@acme.test"]);
-    place.check(&["group", "add", "makers@acme.test", "bob@acme.test"], "");
+    place.check(&["group", "add", "makers@acme.test", "--member", "bob@acme.test"], "");
     let makers = "native.database_makers=ann@acme.test, makers@acme.test";
     place.options.extend(["--set".to_owned(), makers.to_owned()]);
     let server = place.serve();
@@ -53,5 +53,8 @@ fn who_may_makes_databases_and_manages_them() {
         let refused = reason_of(made(&client, create("eves.nsf", "")).await);
         assert_eq!(refused, (Code::PermissionDenied, "server-only".to_owned()));
     });
+    let made = place.as_user("ann", &["db", "create", "talk.nsf", "--template", "discussion", "--title", "Talk"]);
+    assert_eq!((&made["title"], &made["access"]), (&"Talk".into(), &"manager".into()));
+    place.fails_as_user("eve", &["db", "create", "eves.nsf"], "native.database_makers");
     server.stop();
 }

@@ -1,4 +1,4 @@
-//! `doublet db list` and `doublet db open` at a server.
+//! `doublet db list`, `db open` and `db create` at a server.
 
 use client::{Client, v1};
 use serde_json::{Value, json};
@@ -31,12 +31,21 @@ pub(super) async fn list(client: Client) -> Result<Answer, Failure> {
     }
 }
 
+/// Makes a database that the caller manages.
+pub(super) async fn create(client: Client, request: v1::CreateDatabaseRequest) -> Result<Answer, Failure> {
+    let made = client.databases().create_database(request).await.map_err(refused)?.into_inner();
+    Ok(told(made).and("You manage it, and nobody else has access yet."))
+}
+
 /// Tells what a database is and what the caller may do in it.
 pub(super) async fn open(client: Client, path: String) -> Result<Answer, Failure> {
     let request = v1::OpenDatabaseRequest { database: Some(key(path)) };
-    let found = client.databases().open_database(request).await.map_err(refused)?.into_inner();
+    Ok(told(client.databases().open_database(request).await.map_err(refused)?.into_inner()))
+}
+
+fn told(found: v1::Database) -> Answer {
     let rights = found.rights.unwrap_or_default();
-    Ok(Answer::record(vec![
+    Answer::record(vec![
         ("path", json!(found.path)),
         ("title", json!(found.title)),
         ("kind", kind(found.kind())),
@@ -51,7 +60,7 @@ pub(super) async fn open(client: Client, path: String) -> Result<Answer, Failure
         ("size_bytes", json!(found.size_bytes)),
         ("quota_bytes", if found.quota_bytes == 0 { Value::Null } else { json!(found.quota_bytes) }),
         ("modseq", json!(found.modseq)),
-    ]))
+    ])
 }
 
 /// Names a database by its path.

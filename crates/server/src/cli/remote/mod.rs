@@ -8,6 +8,7 @@ use std::io::{BufRead, IsTerminal};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use client::v1::CreateDatabaseRequest;
 use client::{Client, Code, Options, Trust};
 use serde_json::Value;
 
@@ -136,6 +137,17 @@ pub fn list_databases(place: &Place) -> Result<End, Failure> {
 /// Searches a database by words.
 pub fn search(place: &Place, request: SearchRequest) -> Result<End, Failure> {
     call(place, |client| search::search(client, request))
+}
+
+/// Makes a database that the caller manages.
+pub fn create_database(
+    place: &Place,
+    path: String,
+    title: Option<String>,
+    template: Option<String>,
+) -> Result<End, Failure> {
+    let (title, template) = (title.unwrap_or_default(), template.unwrap_or_default());
+    call(place, |client| database::create(client, CreateDatabaseRequest { path, title, template }))
 }
 
 /// Opens a database.
