@@ -36,6 +36,12 @@ impl Analysis {
         self.attributes.has(Attributes::TIME)
     }
 
+    /// Tells whether the value changes within a day; `@Today` and the like change at midnight alone.
+    #[must_use]
+    pub fn is_clock_variant(&self) -> bool {
+        self.attributes.has(Attributes::CLOCK)
+    }
+
     /// Tells whether it asks the host: who the user is, what the database is called, what other documents say.
     #[must_use]
     pub fn asks_host(&self) -> bool {

@@ -71,8 +71,13 @@ pub const FUNCTIONS: &[Function] = &[
     row("@IsNumber", 1, "value", "Whether the value is a number or numbers.", is_number),
     row("@IsTime", 1, "value", "Whether the value is a time or times.", is_time),
     row("@IsNull", 2, "value", "Whether the value is the empty text.", is_null),
-    row("@Eval", 2, "formulas", "The value of a formula that is given as text, of several that of the last.", eval)
-        .is(Attributes::READS_ANY.with(Attributes::DOCUMENT).with(Attributes::HOST).with(Attributes::TIME)),
+    row("@Eval", 2, "formulas", "The value of a formula that is given as text, of several that of the last.", eval).is(
+        Attributes::READS_ANY
+            .with(Attributes::DOCUMENT)
+            .with(Attributes::HOST)
+            .with(Attributes::TIME)
+            .with(Attributes::CLOCK),
+    ),
     row(
         "@CheckFormulaSyntax",
         2,

@@ -95,7 +95,7 @@ pub struct Attributes(u16);
 impl Attributes {
     /// Nothing: may be computed when compiling.
     pub const PURE: Self = Self(0);
-    /// Changes as time goes by.
+    /// Changes as time goes by: from one day to the next, or within a day if it is a [`Attributes::CLOCK`] too.
     pub const TIME: Self = Self(1);
     /// Asks what is known of the document.
     pub const DOCUMENT: Self = Self(1 << 1);
@@ -123,6 +123,8 @@ impl Attributes {
     pub const LATE: Self = Self(1 << 12);
     /// May read any item.
     pub const READS_ANY: Self = Self(1 << 13);
+    /// Changes within a day.
+    pub const CLOCK: Self = Self(1 << 14);
 
     /// Gives the attributes of both.
     #[must_use]

@@ -10,7 +10,7 @@ use crate::value::Value;
 
 /// This part of the table.
 pub const FUNCTIONS: &[Function] = &[
-    row("@Now", 1, "flags?; server?", "Date and time.", now).is(Attributes::TIME),
+    row("@Now", 1, "flags?; server?", "Date and time.", now).is(Attributes::TIME.with(Attributes::CLOCK)),
     row("@Today", 1, "", "Today's date.", |run, _| day(run, 0)).is(Attributes::TIME),
     row("@Tomorrow", 1, "", "Tomorrow's date.", |run, _| day(run, 1)).is(Attributes::TIME),
     row("@Yesterday", 1, "", "Yesterday's date.", |run, _| day(run, -1)).is(Attributes::TIME),

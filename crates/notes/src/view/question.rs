@@ -166,6 +166,12 @@ impl Compiled {
         self.formulas().any(|formula| formula.analysis().is_time_variant())
     }
 
+    /// Tells whether the answers change within a day.
+    #[must_use]
+    pub fn is_clock_relative(&self) -> bool {
+        self.formulas().any(|formula| formula.analysis().is_clock_variant())
+    }
+
     /// Tells what the answers depend on besides documents and time.
     #[must_use]
     pub fn asks(&self) -> Asks {

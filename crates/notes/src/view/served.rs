@@ -60,8 +60,8 @@ impl View {
         self.question.is_time_relative()
     }
 
-    /// Tells whether time has passed since it was evaluated that its formulas tell apart: another day has begun, or its refresh interval is over, which is a
-    /// minute at least.
+    /// Tells whether time has passed since it was evaluated that its formulas tell apart: another day has begun, or, for those that ask for the hour, its
+    /// refresh interval is over, which is a minute at least.
     #[must_use]
     pub fn is_outdated(&self, now: Timestamp) -> bool {
         if !self.is_time_relative() {
@@ -73,7 +73,8 @@ impl View {
             Refresh::Automatic | Refresh::AfterFirstUse => TIME_REFRESH_MIN,
         };
         let day = |time: Timestamp| time.seconds().div_euclid(DAY_SECONDS);
-        day(now) != day(self.evaluated) || now.since(self.evaluated) >= interval.max(TIME_REFRESH_MIN)
+        let is_late = now.since(self.evaluated) >= interval.max(TIME_REFRESH_MIN);
+        day(now) != day(self.evaluated) || (is_late && self.question.is_clock_relative())
     }
 
     /// Gives the number of an order: its own, or that to which a click on a column changes.

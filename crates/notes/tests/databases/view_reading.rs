@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::Timestamp;
+use base::{Clock, Timestamp};
 use notes::view::build::BuildOptions;
 use notes::view::cell::{Cell, One};
 use notes::view::design::{Clicks, Column, Total, ViewDesign};
@@ -296,6 +296,30 @@ fn a_view_that_asks_for_the_time_holds_for_a_moment() {
     world.clock.advance(Duration::from_secs(3_600));
     assert_eq!(rows(), ORDERS.len() as u64);
     assert_sound(&database);
+}
+
+#[test]
+fn a_view_that_asks_for_the_day_holds_until_midnight() {
+    let (world, database) = world();
+    let past = ViewNote { title: "Past".into(), selection: "SELECT @Created < @Today".to_owned(), ..by_customer() };
+    let note = world.write(&database, ANN, |writer| writer.view_create(&past)).expect("made");
+    let access = reader(&database, BOB).expect("a reader");
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = BuildOptions { folder: folder.path().to_owned(), memory: 1 << 20 };
+    let state = || {
+        assert!(access.view_update(note, &options, &mut |_, _| ControlFlow::Continue(())).expect("updated"));
+        let reading = access.read().expect("a snapshot");
+        let view = reading.view(note).expect("a view");
+        (view.evaluated, reading.view_rows(&view, 0).expect("rows").total().expect("sound").documents)
+    };
+    let to_midnight = 86_400 - world.clock.now().seconds().rem_euclid(86_400);
+    let (first, documents) = state();
+    assert_eq!(documents, 0);
+    world.clock.advance(Duration::from_secs(to_midnight as u64 - 1));
+    assert_eq!(state(), (first, 0), "it was not built anew");
+    world.clock.advance(Duration::from_secs(1));
+    let (second, documents) = state();
+    assert_eq!((documents, second > first), (ORDERS.len() as u64, true));
 }
 
 #[test]
