@@ -134,7 +134,7 @@ fn set(core: &Core, path: &str, change: &AclChange) -> Outcome {
     }
     let subject = Subject::find(core, &change.who)?;
     let roles = roles(&change.roles)?;
-    let entry = edit(core, path, |acl| {
+    let (entry, new, most) = edit(core, path, |acl| {
         let at = acl.entries.iter().position(|entry| entry.name == subject.entry.name);
         let mut entry = at.map_or_else(|| subject.entry.clone(), |at| acl.entries[at].clone());
         entry.level = change.level.map_or(entry.level, level_of);
@@ -142,17 +142,27 @@ fn set(core: &Core, path: &str, change: &AclChange) -> Outcome {
         if !change.flags.is_empty() {
             entry.flags = flags_of(&change.flags);
         }
+        let new: Vec<String> = roles.difference(&acl.roles).cloned().collect();
         if !change.roles.is_empty() {
             entry.roles = roles.clone();
-            acl.roles.extend(roles.iter().cloned());
+            acl.roles.extend(new.iter().cloned());
         }
         match at {
             Some(at) => acl.entries[at] = entry.clone(),
             None => acl.entries.push(entry.clone()),
         }
-        Ok(entry)
+        Ok((entry, new, acl.internet_max))
     })?;
     let mut answer = Answer::say(format!("{} has the level {} in {path}.", entry.name, entry.level));
+    if !new.is_empty() {
+        answer = answer.and(format!("New among the roles of the list: {}.", new.join(", ")));
+    }
+    let is_of_servers = matches!(entry.kind, AclKind::Server | AclKind::ServerGroup);
+    if entry.level > most && !is_of_servers {
+        let next =
+            format!("`doublet db acl {path} settings --max-internet-access {}` lets them", level_name(entry.level));
+        answer = answer.and(format!("Whoever logs in with a password has {most} at most here; {next} have more."));
+    }
     let idle = entry.flags.without(AclFlags::meaningful_at(entry.level));
     if !change.flags.is_empty() && idle != AclFlags::NONE {
         let names = flag_names(idle).join(", ");
@@ -322,6 +332,20 @@ mod tests {
         let create = DbRequest::Create { path: PATH.to_owned(), title: None, template: None };
         sample.execute(Request::Db(create)).expect("it is new");
         sample
+    }
+
+    #[test]
+    fn what_a_change_brings_with_it_is_told() {
+        let sample = with_database();
+        let settings = AclSettings { max_internet_access: Some(AccessLevel::Editor), ..AclSettings::default() };
+        acl(&sample, AclRequest::Settings(settings)).expect("they can be set");
+        let ann = |level, role: &str| AclChange { level: Some(level), roles: vec![role.to_owned()], ..change("ann") };
+        let told = acl(&sample, AclRequest::Set(ann(AccessLevel::Manager, "Planner"))).expect("it can be set").says;
+        assert!(told.contains(&"New among the roles of the list: [Planner].".to_owned()), "{told:?}");
+        let hint = told.iter().find(|told| told.contains("--max-internet-access manager"));
+        assert!(hint.is_some_and(|hint| hint.contains("has Editor at most")), "{told:?}");
+        let told = acl(&sample, AclRequest::Set(ann(AccessLevel::Editor, "Planner"))).expect("it can be set").says;
+        assert_eq!(told.len(), 1, "{told:?}");
     }
 
     #[test]

@@ -92,6 +92,8 @@ pub enum Unit {
     Messages,
     /// Notes.
     Notes,
+    /// Rows of a table.
+    Rows,
     /// Databases.
     Databases,
     /// Tables of the store.

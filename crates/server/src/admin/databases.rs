@@ -10,7 +10,7 @@ use store::{KeyRange, Table};
 use super::answer::{moment, record};
 use super::people::{manager, read_quota};
 use super::request::{CompactRequest, DbChange, DbRequest, Switch};
-use super::{Answer, Failure, Outcome, Progress, Report, Unit, access, deleted, full_text, step};
+use super::{Answer, Failure, Outcome, Progress, Report, Unit, access, counted, deleted, full_text, step};
 use crate::config::units::Span;
 use crate::core::Core;
 use crate::template::Template;
@@ -280,10 +280,13 @@ fn compact(core: &Core, request: &CompactRequest, report: &mut Report<'_>) -> Ou
             fields.push(("after_bytes", json!(disk_bytes(core, facts)?)));
         }
     }
-    let told =
-        if request.dry_run { "databases were looked at; nothing was changed" } else { "databases were compacted" };
+    let was = if total == 1 { "was" } else { "were" };
+    let told = if request.dry_run { "looked at; nothing was changed" } else { "compacted" };
     let rows = found.into_iter().map(|(_, fields)| record(fields)).collect();
-    Ok(Answer { says: vec![format!("{total} {told}.")], ..Answer::list(rows) })
+    Ok(Answer {
+        says: vec![format!("{} {was} {told}.", counted(total, "database", "databases"))],
+        ..Answer::list(rows)
+    })
 }
 
 /// Brings a database to the present structure, or tells what that would rewrite.

@@ -50,7 +50,12 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut Report<'_>
     update(core, &search, database, report)?;
     let documents = search.documents(facts.number)?;
     let documents = counted(documents, "document", "documents");
-    Ok(Answer::say(format!("{} is indexed {}: {documents}.", request.path, describe(full_text))))
+    let when = match full_text {
+        FullText::Off | FullText::Immediate => "at once".to_owned(),
+        FullText::Hourly => "every hour".to_owned(),
+        FullText::Daily(hour) => format!("once a day, at {hour}:00 UTC"),
+    };
+    Ok(Answer::say(format!("{documents} of {} in the index, which takes changes {when}.", request.path)))
 }
 
 /// Brings the index of a database up to date; what is done when the listener wants no more stays.
@@ -201,7 +206,7 @@ mod tests {
         let failure = sample.execute(search_for("report")).expect_err("it is off").to_string();
         assert!(failure.contains("has no full-text index"), "{failure}");
         let told = sample.execute(index_of(Some("immediate"))).expect("it is indexed");
-        assert_eq!(told.says, ["mail/ann.nsf is indexed immediate: 1 document."]);
+        assert_eq!(told.says, ["1 document of mail/ann.nsf in the index, which takes changes at once."]);
         let found = sample.execute(search_for("annual words")).expect("an answer");
         assert_eq!(found.data[0]["title"], json!("annual report"));
         assert_eq!(found.says, ["1 document, 1 shown."]);

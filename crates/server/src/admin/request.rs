@@ -704,8 +704,9 @@ pub struct TableImport {
     /// The item Form of the documents; its fields say the types of columns of the same names.
     #[arg(long, value_name = "NAME")]
     pub form: Option<String>,
-    /// What a column becomes: COLUMN=ITEM, COLUMN=ITEM:TYPE, or COLUMN= to leave it out. Types: text, number, time, rich-text,
-    /// text-list, number-list, time-list. May be given several times.
+    /// What a column becomes: COLUMN=ITEM, COLUMN=ITEM:TYPE, or COLUMN= to leave it out. Types: text, number, time, rich-text, text-list, number-list,
+    /// time-list, and of names: readers (who alone may read the document), authors (who may change it), names. '$UNID=$UNID' keeps the UNIDs of an export.
+    /// May be given several times.
     #[arg(long, value_name = "COLUMN=ITEM:TYPE")]
     pub map: Vec<String>,
     /// The form of the file. Default: what its name ends in.
@@ -714,6 +715,14 @@ pub struct TableImport {
     /// What stands between the values of a list in one column of CSV.
     #[arg(long, default_value = ";")]
     pub list_separator: char,
+    /// What separates the fields of CSV: one character, or 'tab'. Default: what the first row has most of.
+    #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
+    #[serde(default)]
+    pub delimiter: Option<char>,
+    /// Takes rows of CSV that end before the last column, as if the fields that they lack were empty.
+    #[arg(long)]
+    #[serde(default)]
+    pub short_rows: bool,
     /// Reads everything, says what columns become and which rows could not be taken, and changes nothing.
     #[arg(long)]
     pub dry_run: bool,
@@ -725,6 +734,16 @@ pub struct TableImport {
     #[arg(long)]
     #[serde(default)]
     pub restart: bool,
+}
+
+/// Reads what separates fields.
+fn delimiter(text: &str) -> Result<char, String> {
+    let mut characters = text.chars();
+    match (characters.next(), characters.next()) {
+        (Some(one), None) => Ok(one),
+        _ if text.eq_ignore_ascii_case("tab") || text == "\\t" => Ok('\t'),
+        _ => Err("it is one character, or tab".to_owned()),
+    }
 }
 
 impl TableImport {
@@ -748,7 +767,7 @@ pub struct TableExport {
     pub path: String,
     /// The file, which is made or replaced.
     pub file: PathBuf,
-    /// Only documents that this formula selects, as in 'SELECT Form = \"Order\"'.
+    /// Only documents that this formula selects, as in 'SELECT Form = "Order"'.
     #[arg(long)]
     pub formula: Option<String>,
     /// Only these items, in this order. Default: all that the documents have.

@@ -38,7 +38,7 @@ const BYTES_PER_TRANSACTION: usize = 8 << 20;
 pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>) -> Outcome {
     let access = open(core, &request.path)?;
     let mark = Mark::begin(request, &access)?;
-    let mut rows = Rows::open(&request.file, request.table_form())?;
+    let mut rows = Rows::open(request)?;
     let mut columns = Columns::find(request, &mut rows, &access)?;
     for number in 1..=mark.rows {
         if let Some((Ok(row), _)) = rows.next()? {
@@ -52,7 +52,7 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>
         request,
         access,
         columns,
-        delimiter: rows.delimiter(),
+        guessed: rows.delimiter().filter(|guessed| *guessed != ',' && request.delimiter.is_none()),
         waiting: Vec::new(),
         unids: HashSet::new(),
         waiting_bytes: 0,
@@ -68,7 +68,7 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>
         let done = if request.dry_run { work.mark.rows } else { work.durable.rows };
         if done > 0 && work.mark.rows.is_multiple_of(ROWS_PER_TRANSACTION as u64) {
             let what = format!("{} into {}", if request.dry_run { "reading" } else { "importing" }, request.path);
-            let ended = step(report, Progress { what, done, total: None, unit: Unit::Notes });
+            let ended = step(report, Progress { what, done, total: None, unit: Unit::Rows });
             ended.map_err(|failure| work.broken_off(failure))?;
         }
     }
@@ -86,8 +86,8 @@ struct Import<'i> {
     request: &'i TableImport,
     access: Access<level::Designer>,
     columns: Columns,
-    /// What separates the fields of CSV.
-    delimiter: Option<char>,
+    /// What separates the fields of CSV, where nobody said it and it is no comma.
+    guessed: Option<char>,
     waiting: Vec<NewNote>,
     /// The UNIDs that rows have which are no documents yet.
     unids: HashSet<Unid>,
@@ -231,7 +231,7 @@ impl Import<'_> {
             ("warnings", json!(self.columns.hints())),
         ]);
         answer.says = self.columns.late();
-        answer.says.extend(self.delimiter.filter(|delimiter| *delimiter != ',').map(separated_by));
+        answer.says.extend(self.guessed.map(separated_by));
         answer.says.push(if self.request.dry_run {
             format!("{} would be taken; nothing was changed.", counted(self.mark.documents, "row", "rows"))
         } else {
@@ -260,7 +260,7 @@ impl Import<'_> {
 /// Tells what separates the fields of a file.
 fn separated_by(delimiter: char) -> String {
     let name = if delimiter == '\t' { "tabs".to_owned() } else { format!("{delimiter:?}") };
-    format!("The first line has {name} between its fields; so the file was read.")
+    format!("The first line has {name} between its fields; so the file was read, for want of --delimiter.")
 }
 
 fn open(core: &Core, path: &str) -> Result<Access<level::Designer>, Failure> {

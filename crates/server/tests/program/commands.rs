@@ -68,7 +68,7 @@ fn check_databases(place: &Place) {
     let plan = place.json(&["db", "show", "plan.nsf"]);
     assert_eq!((&plan["title"], &plan["kind"]), (&json!("The plan"), &json!("standard")));
     assert_eq!((&plan["structure"], &plan["structure_present"]), (&json!(2), &json!(2)));
-    place.check(&["db", "compact", "plan.nsf"], "1 databases were compacted");
+    place.check(&["db", "compact", "plan.nsf"], "1 database was compacted");
     place.check(&["db", "compact", "plan.nsf", "--upgrade", "--dry-run"], "nothing was changed");
     place.check_fails(&["db", "compact", "plan.nsf", "--dry-run"], "--upgrade");
     let compacted = &place.json(&["db", "compact", "--upgrade"])[0];

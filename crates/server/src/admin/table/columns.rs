@@ -229,7 +229,7 @@ impl Columns {
         if missing.is_empty() || request.is_input() || request.table_form() == TableForm::Csv {
             return Ok(());
         }
-        let mut rows = Rows::open(&request.file, TableForm::Jsonl)?;
+        let mut rows = Rows::open(request)?;
         let mut number = 0;
         while let Some((row, _)) = rows.next()? {
             number += 1;

@@ -4,6 +4,7 @@
 //! which reading goes on ([`Fault::Row`]). Behind a longer row of CSV, or a quote that is never closed, it does not: where the next row begins nobody can
 //! tell ([`Fault::Rest`]). What the system cannot read ends everything.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Cursor, Read};
@@ -11,7 +12,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 
-use super::super::request::TableForm;
+use super::super::request::{TableForm, TableImport};
 use super::super::{Failure, counted};
 use super::columns::quoted;
 use super::quotes::{Quotes, delimiter_of};
@@ -61,6 +62,8 @@ struct CsvSource {
     /// The names of the columns.
     names: Vec<String>,
     delimiter: u8,
+    /// Fields that a row lacks at its end are empty.
+    takes_short: bool,
     /// A row had no end.
     has_ended: bool,
 }
@@ -108,14 +111,14 @@ impl Bounded {
 }
 
 impl Rows {
-    pub(super) fn open(path: &Path, form: TableForm) -> Result<Self, Failure> {
-        let input: Box<dyn Read> = if path == Path::new("-") {
+    pub(super) fn open(request: &TableImport) -> Result<Self, Failure> {
+        let input: Box<dyn Read> = if request.is_input() {
             Box::new(std::io::stdin())
         } else {
-            Box::new(File::open(path).map_err(Failure::file(path))?)
+            Box::new(File::open(&request.file).map_err(Failure::file(&request.file))?)
         };
-        let source = match form {
-            TableForm::Csv => Source::Csv(Box::new(CsvSource::open(path, input)?)),
+        let source = match request.table_form() {
+            TableForm::Csv => Source::Csv(Box::new(CsvSource::open(request, input)?)),
             TableForm::Jsonl => Source::Lines(Box::new(BufReader::new(input))),
         };
         Ok(Self { source, ahead: VecDeque::new() })
@@ -166,13 +169,21 @@ impl Source {
 
 impl CsvSource {
     /// Reads the first row, which has the names of the columns.
-    fn open(path: &Path, mut input: Box<dyn Read>) -> Result<Self, Failure> {
+    fn open(request: &TableImport, mut input: Box<dyn Read>) -> Result<Self, Failure> {
+        let path = request.file.as_path();
+        let said = request.delimiter.map(|delimiter| match u8::try_from(delimiter) {
+            Ok(byte) if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n') => Ok(byte),
+            _ => Err(Failure::Refused(format!(
+                "{delimiter:?} cannot separate fields: a character of ASCII can, but no quote or line end"
+            ))),
+        });
+        let said = said.transpose()?;
         let mut beginning = Vec::new();
         input.by_ref().take(BEGINNING_BYTES).read_to_end(&mut beginning).map_err(Failure::file(path))?;
         if beginning.starts_with("\u{feff}".as_bytes()) {
             beginning.drain(.."\u{feff}".len());
         }
-        let delimiter = delimiter_of(&beginning);
+        let delimiter = said.unwrap_or_else(|| delimiter_of(&beginning));
         let input: Box<dyn Read> = Box::new(Cursor::new(beginning).chain(input));
         let quotes = Quotes::new(delimiter);
         let input = Bounded { input, left: TABLE_LINE_BYTES_MAX, quotes, is_at_end: false, is_too_long: false };
@@ -188,7 +199,7 @@ impl CsvSource {
         if names.len() > TABLE_COLUMNS_MAX {
             return Err(refused(path, &format!("it has more than {TABLE_COLUMNS_MAX} columns")));
         }
-        Ok(Self { reader, names, delimiter, has_ended: false })
+        Ok(Self { reader, names, delimiter, takes_short: request.short_rows, has_ended: false })
     }
 
     fn next(&mut self) -> Result<Option<Found>, Failure> {
@@ -206,12 +217,21 @@ impl CsvSource {
             return Ok(None);
         }
         let (found, wanted) = (row.len(), self.names.len());
-        let fields = match found == wanted {
-            true => texts_of(&row, &self.names),
-            false => Err(format!("it has {} instead of {wanted}", counted(found, "field", "fields"))),
+        let lacking = if self.takes_short { wanted.saturating_sub(found) } else { 0 };
+        row.extend(std::iter::repeat_n(b"", lacking));
+        let fields = match found.cmp(&wanted) {
+            Ordering::Less if lacking == 0 => {
+                Err(format!("{} (--short-rows takes what ends early)", not_as_many(found, wanted)))
+            }
+            Ordering::Greater => Err(not_as_many(found, wanted)),
+            Ordering::Less | Ordering::Equal => texts_of(&row, &self.names),
         };
         Ok(Some((fields.map(Row::Fields).map_err(Fault::Row), row.as_slice().len())))
     }
+}
+
+fn not_as_many(found: usize, wanted: usize) -> String {
+    format!("it has {} instead of {wanted}", counted(found, "field", "fields"))
 }
 
 /// Gives the fields of a row as texts. An error names the first that is none by its column, or by its number in the row with the names.

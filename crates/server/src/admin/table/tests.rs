@@ -236,10 +236,32 @@ fn rows_of_too_few_and_too_many_fields_are_refused() {
         let answer = answer.expect("the others are taken");
         let why = |row: u64, count: u64| {
             let fields = if count == 1 { "1 field" } else { &format!("{count} fields") };
-            json!({"row": row, "why": format!("it has {fields} instead of 3")})
+            let hint = if count < 3 { " (--short-rows takes what ends early)" } else { "" };
+            json!({"row": row, "why": format!("it has {fields} instead of 3{hint}")})
         };
         assert_eq!(answer.data["refusals"], json!([why(2, 2), why(3, 1), why(4, 4)]));
         assert_eq!((&answer.data["documents"], documents.len()), (&json!(2), if is_dry { 0 } else { 2 }));
+    }
+}
+
+#[test]
+fn rows_that_end_early_are_taken_when_that_is_said() {
+    let (answer, documents) = check("rows.csv", "A,B,C\n1,2\n1\n1,2,3,4\n1,2,3\n", |request| request.short_rows = true);
+    let answer = answer.expect("the others are taken");
+    assert_eq!(answer.data["refusals"], json!([{"row": 3, "why": "it has 4 fields instead of 3"}]));
+    let values = |name: &str| documents.iter().map(|document| document.get(name).cloned()).collect::<Vec<_>>();
+    assert_eq!(values("B"), [Some(json!(2.0)), None, Some(json!(2.0))]);
+    assert_eq!(values("C"), [None, None, Some(json!(3.0))]);
+}
+
+#[test]
+fn what_separates_fields_can_be_said() {
+    let (answer, documents) = check("rows.csv", "A,B;C\n1,5;2\n", |request| request.delimiter = Some(';'));
+    answer.expect("taken");
+    assert_eq!((&documents[0]["A,B"], &documents[0]["C"]), (&json!("1,5"), &json!(2.0)));
+    for delimiter in ['"', '\n', 'é'] {
+        let (answer, _) = check("rows.csv", "A;B\n1;2\n", |request| request.delimiter = Some(delimiter));
+        assert!(answer.expect_err("it cannot").contains("cannot separate fields"));
     }
 }
 
