@@ -17,7 +17,7 @@ fn what_is_delivered_is_found() {
     deliver(&server, "ann@acme.test", "Subject: another\r\n\r\nMore figures.");
     server.kill();
     place.check(&["db", "search", "mail/ann.nsf", "figures"], "annual report");
-    place.check(&["db", "index", "mail/ann.nsf"], "indexed immediate: 2 documents");
+    place.check(&["db", "index", "mail/ann.nsf"], "2 documents of mail/ann.nsf in the index");
     let found = place.json(&["db", "search", "mail/ann.nsf", "figures", "--sort", "newest"]);
     assert_eq!((&found[0]["title"], &found[1]["title"]), (&"another".into(), &"annual report".into()));
     place.check_fails(&["db", "search", "mail/ann.nsf", "(figures"], "the parenthesis is not closed");
