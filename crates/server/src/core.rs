@@ -22,6 +22,7 @@ use crate::full_text::FullText;
 use crate::pdf::{ITSELF, Pdf};
 use crate::signing::Signing;
 use crate::system::{SystemClock, SystemRandom, host_name, pause};
+use crate::templates::Templates;
 
 /// Bytes of the key of encrypted attachments.
 const BLOB_KEY_BYTES: usize = 32;
@@ -191,6 +192,12 @@ pub fn server_name(config: &Config) -> String {
 }
 
 impl Core {
+    /// Gives the templates that databases are made from.
+    #[must_use]
+    pub fn templates(&self) -> Templates {
+        Templates::of(self.data.templates())
+    }
+
     /// Says why changes are refused, if they are.
     #[must_use]
     pub fn store_fault(&self) -> Option<String> {

@@ -125,6 +125,12 @@ impl DataFolder {
         self.path.join("full-text")
     }
 
+    /// The folder of the templates that the operator added.
+    #[must_use]
+    pub fn templates(&self) -> PathBuf {
+        self.path.join("templates")
+    }
+
     /// The folder in which what does not fit into memory is sorted.
     #[must_use]
     pub fn sorting(&self) -> PathBuf {

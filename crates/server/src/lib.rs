@@ -32,6 +32,7 @@ pub mod statistics;
 pub mod system;
 pub mod tasks;
 pub mod template;
+pub mod templates;
 pub mod transfer;
 pub mod updater;
 pub mod view_text;

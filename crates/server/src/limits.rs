@@ -32,6 +32,15 @@ pub const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Longest file with the design of a view, in bytes.
 pub const VIEW_FILE_BYTES_MAX: u64 = 4 << 20;
 
+/// Longest file of a template, in bytes.
+pub const TEMPLATE_BYTES_MAX: u64 = 1 << 20;
+
+/// Longest name of a template, in bytes.
+pub const TEMPLATE_NAME_BYTES_MAX: usize = 64;
+
+/// Most templates that an operator adds.
+pub const OWN_TEMPLATES_MAX: usize = 200;
+
 /// Longest line of a file with people, in bytes.
 pub const BATCH_LINE_BYTES_MAX: u64 = 16 << 10;
 

@@ -6,11 +6,9 @@ use base::Name;
 use notes::{Acl, AclEntry, AclKind, AclLevel, Database, DatabaseKind, Identity, NewDatabase};
 use rpc::backend::{MakeError, Maker, Template as Told};
 
-use crate::admin::Failure;
 use crate::admin::databases::{check_title, own_acl};
 use crate::core::Core;
-use crate::template::Template;
-use crate::updater::authorize;
+use crate::template::{Template, apply_to_new};
 
 /// Where mail files lie: they are made with their users.
 const MAIL_FOLDER: &str = "mail/";
@@ -59,7 +57,11 @@ impl Making {
 
 impl Maker for Making {
     fn templates(&self) -> Vec<Told> {
-        let mut all = Template::all().unwrap_or_default();
+        let listed = self.core.templates().all().unwrap_or_default();
+        for failure in listed.wrong {
+            tracing::warn!(target: "design", %failure, "a template cannot be used");
+        }
+        let mut all = [listed.own, listed.supplied].concat();
         all.sort_by(|one, other| one.name.cmp(&other.name));
         let told = |template: Template| Told { name: template.name, title: template.title, about: template.about };
         all.into_iter().map(told).collect()
@@ -75,10 +77,11 @@ impl Maker for Making {
             )));
         }
         check_title(title).map_err(|error| MakeError::Refused(error.to_string()))?;
-        let all = if template.is_empty() { Vec::new() } else { Template::all().unwrap_or_default() };
+        let listed = if template.is_empty() { Vec::new() } else { self.templates() };
         let template = match template {
             "" => None,
-            name => Some(all.into_iter().find(|found| found.name == name).ok_or(MakeError::NoTemplate)?),
+            name if listed.iter().all(|found| found.name != name) => return Err(MakeError::NoTemplate),
+            name => Some(self.core.templates().named(name).map_err(|error| MakeError::Refused(error.to_string()))?),
         };
         let own_title = template.as_ref().map_or(path, |template| template.title.as_str());
         let title = if title.is_empty() { own_title } else { title };
@@ -86,19 +89,7 @@ impl Maker for Making {
         let directory = &self.core.directory;
         let database = directory.database_create(&new).map_err(MakeError::Directory)?;
         let Some(template) = template else { return Ok(database) };
-        let applied =
-            authorize(&database).map_err(Failure::from).and_then(|access| template.apply(&self.core.notes, &access));
-        match applied {
-            Ok(_) => Ok(database),
-            Err(error) => {
-                // Half of it is nobody's.
-                let itself = Arc::new(Identity::local_server(""));
-                let dropped = database.authorize(&itself).and_then(|access| self.core.notes.database_delete(&access));
-                if let Err(error) = dropped {
-                    tracing::error!(target: "rpc", database = path, %error, "a database stays without its design");
-                }
-                Err(MakeError::Refused(error.to_string()))
-            }
-        }
+        let applied = apply_to_new(&self.core, &database, &template);
+        applied.map(|()| database).map_err(|error| MakeError::Refused(error.to_string()))
     }
 }

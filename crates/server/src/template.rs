@@ -1,26 +1,21 @@
-//! Templates: the design of a database as a readable file (`templates/`, `docs/templates.md`).
+//! Templates: the design of a database as a readable file (`docs/templates.md`). Which there are, [`crate::templates`] knows.
 //!
 //! A template has views and forms. Applying it makes a design note for each, marked with the template's name; refreshing changes those that the template says
 //! otherwise, adds what is new and removes what the template has no more. Design notes that somebody made by hand are left alone, and so are
 //! documents.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use notes::view::note::ViewNote;
-use notes::{Access, Item, NewNote, Note, NoteClass, Notes, Value, Writer, level};
+use notes::{Access, Database, Identity, Item, NewNote, Note, NoteClass, Notes, Value, Writer, level};
 use serde::Deserialize;
 
 use crate::admin::Failure;
+use crate::core::Core;
+use crate::limits::TEMPLATE_NAME_BYTES_MAX;
+use crate::updater::authorize;
 use crate::view_text::View;
-
-/// The templates that come with the program: their files.
-const FILES: [&str; 5] = [
-    include_str!("../../../templates/discussion.toml"),
-    include_str!("../../../templates/document-library.toml"),
-    include_str!("../../../templates/log.toml"),
-    include_str!("../../../templates/mail.toml"),
-    include_str!("../../../templates/names.toml"),
-];
 
 /// The item of a design note that names the template it comes from, and of the icon note that names the database's.
 pub const TEMPLATE_ITEM: &str = "$TemplateName";
@@ -108,6 +103,7 @@ impl Template {
     pub fn parse(text: &str) -> Result<Self, Failure> {
         let template: Self =
             toml::from_str(text).map_err(|error| Failure::Refused(format!("this is no template: {error}")))?;
+        check_name(&template.name)?;
         for view in template.view_notes()? {
             let wrong =
                 |why: String| Failure::Refused(format!("view {:?} of template {:?}: {why}", view.title, template.name));
@@ -117,19 +113,6 @@ impl Template {
             view.check(base::ViewId(0)).map_err(|error| wrong(error.to_string()))?;
         }
         Ok(template)
-    }
-
-    /// Gives those that come with the program.
-    pub fn all() -> Result<Vec<Self>, Failure> {
-        FILES.into_iter().map(Self::parse).collect()
-    }
-
-    /// Finds one of them.
-    pub fn named(name: &str) -> Result<Self, Failure> {
-        let found = Self::all()?.into_iter().find(|template| template.name == name);
-        found.ok_or_else(|| {
-            Failure::Refused(format!("there is no template {name:?}; `doublet design list` shows those there are"))
-        })
     }
 
     /// Gives what the views are to be.
@@ -154,6 +137,27 @@ impl Template {
         notes.store().durable(ticket).wait()?;
         Ok(applied)
     }
+}
+
+/// Checks the name of a template, which is that of its file, too.
+pub fn check_name(name: &str) -> Result<(), Failure> {
+    let is_one = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_right = (1..=TEMPLATE_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_one);
+    let why =
+        format!("{name:?} is no name of a template: at most {TEMPLATE_NAME_BYTES_MAX} of a to z, 0 to 9 and - are one");
+    if is_right { Ok(()) } else { Err(Failure::Refused(why)) }
+}
+
+/// Gives the design of a template to a database that was just made; one to which it cannot be given is not left half made.
+pub fn apply_to_new(core: &Core, database: &Arc<Database>, template: &Template) -> Result<(), Failure> {
+    let applied = authorize(database).map_err(Failure::from).and_then(|access| template.apply(&core.notes, &access));
+    applied.map(drop).inspect_err(|_| {
+        let itself = Arc::new(Identity::local_server(""));
+        let dropped = database.authorize(&itself).and_then(|access| core.notes.database_delete(&access));
+        if let Err(error) = dropped {
+            tracing::error!(target: "design", database = database.path(), %error, "a database stays without its design");
+        }
+    })
 }
 
 /// Gives the name of the template that a database was made from.
@@ -304,7 +308,7 @@ mod tests {
 
     use super::*;
     use crate::sample::Sample;
-    use crate::updater::authorize;
+    use crate::templates;
 
     const PATH: &str = "talk.nsf";
 
@@ -316,9 +320,7 @@ mod tests {
 
     #[test]
     fn all_templates_can_be_applied() {
-        let names: Vec<String> = Template::all().expect("right").into_iter().map(|template| template.name).collect();
-        assert_eq!(names, ["discussion", "document-library", "log", "mail", "names"]);
-        for template in Template::all().expect("right") {
+        for template in templates::supplied() {
             let sample = Sample::new();
             let access = database(&sample);
             let applied = template.apply(&sample.core.notes, &access).expect("applied");
@@ -333,7 +335,7 @@ mod tests {
     fn a_refresh_follows_the_template_and_leaves_what_was_made_by_hand() {
         let sample = Sample::new();
         let (notes, access) = (&sample.core.notes, database(&sample));
-        let text = FILES[0];
+        let text = templates::FILES[0];
         let old = Template::parse(text).expect("right");
         let by_hand = ViewNote { title: "By Author".into(), selection: "SELECT @All".into(), ..ViewNote::default() };
         let writing = access.lower::<level::Depositor>();
@@ -362,6 +364,7 @@ mod tests {
         };
         check("name = 1", "name");
         check("name=\"x\"\ntitle=\"\"\nabout=\"\"\nzork=1", "zork");
+        check("name=\"../x\"\ntitle=\"\"\nabout=\"\"", "is no name of a template");
         check(
             "name=\"x\"\ntitle=\"\"\nabout=\"\"\n[[view]]\ntitle=\"V\"\nselection=\"SELECT (\"\ncolumns=[]",
             "view \"V\"",
@@ -376,7 +379,7 @@ mod tests {
     fn the_fields_of_a_form_are_known_to_imports() {
         let sample = Sample::new();
         let access = database(&sample);
-        Template::named("log").expect("there").apply(&sample.core.notes, &access).expect("applied");
+        sample.core.templates().named("log").expect("there").apply(&sample.core.notes, &access).expect("applied");
         let fields = fields_of(&access, "Event").expect("sound");
         assert_eq!(fields.get("time").map(String::as_str), Some("time"));
         assert!(fields_of(&access, "Zork").expect("sound").is_empty());

@@ -13,8 +13,7 @@ use super::request::{CompactRequest, DbChange, DbRequest, Switch};
 use super::{Answer, Failure, Outcome, Progress, Report, Unit, access, counted, deleted, full_text, step};
 use crate::config::units::Span;
 use crate::core::Core;
-use crate::template::Template;
-use crate::updater::authorize;
+use crate::template::apply_to_new;
 
 /// Seconds of a day.
 const DAY_SECONDS: u64 = 86_400;
@@ -56,12 +55,12 @@ fn row(database: &DatabaseRecord) -> Value {
 
 fn create(core: &Core, path: &str, title: Option<&str>, template: Option<&str>) -> Outcome {
     check_title(title.unwrap_or_default())?;
-    let template = template.map(Template::named).transpose()?;
+    let template = template.map(|name| core.templates().named(name)).transpose()?;
     let title = title.or(template.as_ref().map(|template| template.title.as_str()));
     let new = NewDatabase::new(path, title.unwrap_or(path), DatabaseKind::Standard, own_acl(core));
     let database = core.directory.database_create(&new)?;
     if let Some(template) = template {
-        template.apply(&core.notes, &authorize(&database)?)?;
+        apply_to_new(core, &database, &template)?;
     }
     Ok(Answer::say(format!("{path} was made. Only this server has access to it so far:"))
         .and(format!("`doublet db acl {path} set WHO --level LEVEL` lets others in.")))

@@ -1,5 +1,7 @@
 //! `doublet design`: templates, and the databases that are made from them.
 
+use std::path::Path;
+
 use notes::level;
 use serde_json::json;
 
@@ -8,24 +10,47 @@ use super::request::DesignRequest;
 use super::{Answer, Failure, Outcome, databases};
 use crate::core::Core;
 use crate::template::{Applied, Template, template_of};
+use crate::templates::Listed;
 
 pub(super) fn execute(core: &Core, request: &DesignRequest) -> Outcome {
     match request {
-        DesignRequest::List => list(),
+        DesignRequest::List => list(core),
+        DesignRequest::Add { file } => add(core, file),
+        DesignRequest::Remove { name } => {
+            core.templates().remove(name)?;
+            Ok(Answer::say(format!(
+                "The template {name} was removed; databases that were made from it stay as they are."
+            )))
+        }
         DesignRequest::Refresh { path, template } => refresh(core, path, template.as_deref()),
     }
 }
 
-fn list() -> Outcome {
-    let row = |template: Template| {
+fn list(core: &Core) -> Outcome {
+    let row = |template: &Template, from: &str| {
         record(vec![
             ("template", json!(template.name)),
             ("title", json!(template.title)),
             ("about", json!(template.about)),
+            ("from", json!(from)),
         ])
     };
-    let rows = Template::all()?.into_iter().map(row).collect();
-    Ok(Answer::list(rows).and("`doublet db create PATH --template TEMPLATE` makes a database from one."))
+    let Listed { own, supplied, wrong } = core.templates().all()?;
+    let rows = own.iter().map(|own| row(own, "operator")).chain(supplied.iter().map(|one| row(one, "program")));
+    let mut answer = Answer::list(rows.collect());
+    answer.says.extend(wrong.iter().map(|failure| format!("This template cannot be used: {failure}")));
+    Ok(answer.and("`doublet db create PATH --template TEMPLATE` makes a database from one."))
+}
+
+fn add(core: &Core, file: &Path) -> Outcome {
+    let (template, was_there) = core.templates().add(file)?;
+    let name = &template.name;
+    let told = if was_there { "was replaced" } else { "was added" };
+    let answer = Answer::say(format!("The template {name} {told}."));
+    Ok(match was_there {
+        true => answer.and("`doublet design refresh PATH` brings a database that was made from it up to date."),
+        false => answer.and(format!("`doublet db create PATH --template {name}` makes a database from it.")),
+    })
 }
 
 fn refresh(core: &Core, path: &str, name: Option<&str>) -> Outcome {
@@ -37,7 +62,7 @@ fn refresh(core: &Core, path: &str, name: Option<&str>) -> Outcome {
             return Err(Failure::Refused(format!("{path} was made from no template; --template NAME gives it one")));
         }
     };
-    apply(core, &access, &Template::named(&name)?, path)
+    apply(core, &access, &core.templates().named(&name)?, path)
 }
 
 /// Applies a template and tells what it did.

@@ -803,6 +803,16 @@ impl TableForm {
 pub enum DesignRequest {
     /// Lists the templates.
     List,
+    /// Adds a template to this server, in place of an own one of its name. It goes before one of the program with that name.
+    Add {
+        /// The file (docs/templates.md).
+        file: PathBuf,
+    },
+    /// Removes a template that was added. Databases that were made from it stay as they are.
+    Remove {
+        /// The name.
+        name: String,
+    },
     /// Brings views and forms of a database up to date with its template. What was made by hand stays, and so do documents.
     Refresh {
         /// The path of the database in the catalog.

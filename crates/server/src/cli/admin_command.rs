@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::terminal::{Meter, human, json};
 use super::{Failure, Place, export_command, print};
 use crate::admin::request::{
-    DbRequest, DomainRequest, FixupRequest, GroupRequest, PasswordArgument, Secret, UserRequest,
+    DbRequest, DesignRequest, DomainRequest, FixupRequest, GroupRequest, PasswordArgument, Secret, UserRequest,
 };
 use crate::admin::{self, Answer, Report, Request};
 use crate::config::Config;
@@ -155,6 +155,7 @@ fn make_paths_absolute(request: &mut Request) -> Result<(), Failure> {
         Request::Backup { folder, .. } => vec![folder],
         Request::Import(import) => import.files.iter_mut().collect(),
         Request::Export(export) => vec![&mut export.to],
+        Request::Design(DesignRequest::Add { file }) => vec![file],
         Request::Db(DbRequest::Import(import)) if import.file != std::path::Path::new("-") => vec![&mut import.file],
         Request::Db(DbRequest::Export(export)) if !export_command::is_to_output(export) => vec![&mut export.file],
         _ => Vec::new(),

@@ -9,7 +9,6 @@ use super::DemoError;
 use super::letters::{GROUP, PEOPLE};
 use crate::admin::databases;
 use crate::core::Core;
-use crate::template::Template;
 use crate::updater::authorize;
 
 /// Where it lies.
@@ -41,7 +40,7 @@ pub(super) fn make(core: &Core) -> Result<(), DemoError> {
     if core.notes.database_open(PATH).is_ok() {
         return Ok(());
     }
-    let template = Template::named("discussion")?;
+    let template = core.templates().named("discussion")?;
     let mut acl = databases::own_acl(core);
     if let Some(team) = core.directory.group(GROUP)? {
         let entry = AclEntry::new(team.name.canonical(), AclLevel::Editor);

@@ -49,6 +49,20 @@ fn who_may_makes_databases_and_manages_them() {
         let refused = reason_of(client.databases().open_database(foreign).await);
         assert_eq!(refused, (Code::PermissionDenied, "access".to_owned()));
     });
+    let plan = "name = \"plan\"\ntitle = \"The plan\"\nabout = \"What is to be done\"\n\
+                [[view]]\ntitle = \"All\"\nselection = 'SELECT @All'\ncolumns = [{ title = \"Subject\" }]\n";
+    std::fs::write(place.path("mine.toml"), plan).expect("the folder is writable");
+    let file = place.path("mine.toml").display().to_string();
+    place.check(&["design", "add", &file], "was added");
+    assert_eq!(place.json(&["design", "list"])[0]["from"], "operator");
+    with_client(&place, &server, "bob", |client| async move {
+        assert_eq!(made(&client, create("q3.nsf", "plan")).await.expect("he may").title, "The plan");
+    });
+    place.check(&["db", "create", "q4.nsf", "--template", "plan"], "was made");
+    place.check(&["design", "add", &file], "was replaced");
+    place.check(&["design", "refresh", "q4.nsf"], "has the design of plan");
+    place.check(&["design", "remove", "plan"], "was removed");
+    place.check_fails(&["db", "create", "q5.nsf", "--template", &file], "design add");
     with_client(&place, &server, "eve", |client| async move {
         let refused = reason_of(made(&client, create("eves.nsf", "")).await);
         assert_eq!(refused, (Code::PermissionDenied, "server-only".to_owned()));

@@ -1,0 +1,257 @@
+//! The templates there are: those that come with the program (`templates/`), and those that the operator added, which lie in the data folder.
+//!
+//! An own template has the name of its file and goes before one of the program with that name.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::admin::Failure;
+use crate::data::{DataError, read_limited, write_private};
+use crate::limits::{OWN_TEMPLATES_MAX, TEMPLATE_BYTES_MAX};
+use crate::template::{Template, check_name};
+
+/// The files of those that come with the program.
+pub const FILES: [&str; 5] = [
+    include_str!("../../../templates/discussion.toml"),
+    include_str!("../../../templates/document-library.toml"),
+    include_str!("../../../templates/log.toml"),
+    include_str!("../../../templates/mail.toml"),
+    include_str!("../../../templates/names.toml"),
+];
+
+/// Reads those that come with the program.
+pub fn supplied() -> impl Iterator<Item = Template> {
+    // A test reads them all.
+    FILES.into_iter().filter_map(|text| Template::parse(text).ok())
+}
+
+/// The templates of a server.
+#[derive(Debug, Clone)]
+pub struct Templates {
+    folder: PathBuf,
+}
+
+/// All templates.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// Those that the operator added, by name.
+    pub own: Vec<Template>,
+    /// Those that come with the program, but for what an own one replaces.
+    pub supplied: Vec<Template>,
+    /// What is wrong with files of the folder.
+    pub wrong: Vec<Failure>,
+}
+
+impl Templates {
+    /// Takes the folder of own ones, which may be missing.
+    #[must_use]
+    pub fn of(folder: PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Reads them all.
+    pub fn all(&self) -> Result<Listed, Failure> {
+        let mut listed = Listed::default();
+        for name in self.own_names()? {
+            match self.own(&name) {
+                Ok(found) => listed.own.extend(found),
+                Err(failure) => listed.wrong.push(failure),
+            }
+        }
+        listed.supplied = supplied().filter(|one| listed.own.iter().all(|own| own.name != one.name)).collect();
+        Ok(listed)
+    }
+
+    /// Finds one.
+    pub fn named(&self, name: &str) -> Result<Template, Failure> {
+        let own = if check_name(name).is_ok() { self.own(name)? } else { None };
+        own.or_else(|| supplied().find(|template| template.name == name)).ok_or_else(|| {
+            let next = match name.contains(['/', '.']) {
+                true => "`doublet design add FILE` adds that of a file",
+                false => "`doublet design list` shows those there are",
+            };
+            Failure::Refused(format!("there is no template {name:?}; {next}"))
+        })
+    }
+
+    /// Takes a file among the own ones, in place of one of its name; tells whether there was one.
+    pub fn add(&self, file: &Path) -> Result<(Template, bool), Failure> {
+        let text = read(file)?;
+        let template = Template::parse(&text).map_err(in_file(file))?;
+        let path = self.path(&template.name);
+        let was_there = path.exists();
+        if !was_there && self.own_names()?.len() >= OWN_TEMPLATES_MAX {
+            let why =
+                format!("there are {OWN_TEMPLATES_MAX} templates already; `doublet design remove NAME` makes room");
+            return Err(Failure::Refused(why));
+        }
+        write_private(&path, text.as_bytes()).map_err(of_data)?;
+        Ok((template, was_there))
+    }
+
+    /// Removes an own one. Databases that were made from it stay as they are.
+    pub fn remove(&self, name: &str) -> Result<(), Failure> {
+        check_name(name)?;
+        let path = self.path(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(Failure::Refused(format!(
+                "no template {name:?} was added to this server; `doublet design list` shows which were"
+            ))),
+            removed => removed.map_err(Failure::file(&path)),
+        }
+    }
+
+    /// Gives the names of the own ones, in order.
+    fn own_names(&self) -> Result<Vec<String>, Failure> {
+        let entries = match std::fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(Failure::file(&self.folder))?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(Failure::file(&self.folder))?.file_name();
+            let name =
+                name.to_str().and_then(|name| name.strip_suffix(".toml")).filter(|name| check_name(name).is_ok());
+            names.extend(name.map(str::to_owned));
+        }
+        names.sort_unstable();
+        names.truncate(OWN_TEMPLATES_MAX);
+        Ok(names)
+    }
+
+    /// Reads an own one; nothing if there is none.
+    fn own(&self, name: &str) -> Result<Option<Template>, Failure> {
+        let path = self.path(name);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let text = read(&path)?;
+        let template = Template::parse(&text).map_err(in_file(&path))?;
+        if template.name == name {
+            return Ok(Some(template));
+        }
+        Err(in_file(&path)(Failure::Refused(format!(
+            "it says name = {:?}, which is not that of the file",
+            template.name
+        ))))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.toml"))
+    }
+}
+
+/// Reads a file that may be a template.
+fn read(path: &Path) -> Result<String, Failure> {
+    let bytes = read_limited(path, TEMPLATE_BYTES_MAX).map_err(of_data)?;
+    String::from_utf8(bytes).map_err(|_| in_file(path)(Failure::Refused("it is no text in UTF-8".to_owned())))
+}
+
+fn of_data(error: DataError) -> Failure {
+    Failure::Refused(error.to_string())
+}
+
+fn in_file(path: &Path) -> impl Fn(Failure) -> Failure {
+    move |failure| Failure::Refused(format!("{}: {failure}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = "name = \"plan\"\ntitle = \"Plan\"\nabout = \"What is to be done\"\n\
+                        [[view]]\ntitle = \"All\"\nselection = 'SELECT @All'\ncolumns = [{ title = \"Subject\" }]\n";
+
+    struct Place {
+        folder: tempfile::TempDir,
+        templates: Templates,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let templates = Templates::of(folder.path().join("own"));
+            Self { folder, templates }
+        }
+
+        fn add(&self, text: &str) -> Result<(Template, bool), String> {
+            let file = self.folder.path().join("mine.toml");
+            std::fs::write(&file, text).expect("written");
+            self.templates.add(&file).map_err(|failure| failure.to_string())
+        }
+
+        /// The names of own templates, of the others, and how many files are wrong.
+        fn listed(&self) -> (Vec<String>, Vec<String>, usize) {
+            let Listed { own, supplied, wrong } = self.templates.all().expect("they are there");
+            let names = |all: Vec<Template>| all.into_iter().map(|template| template.name).collect();
+            (names(own), names(supplied), wrong.len())
+        }
+    }
+
+    #[test]
+    fn those_that_come_with_the_program_are_right() {
+        let names = ["discussion", "document-library", "log", "mail", "names"].map(str::to_owned);
+        FILES.iter().for_each(|text| drop(Template::parse(text).expect("right")));
+        let place = Place::new();
+        assert_eq!(place.listed(), (Vec::new(), names.to_vec(), 0));
+        assert_eq!(place.templates.named("log").expect("there").name, "log");
+        let why = place.templates.named("zork").expect_err("there is none").to_string();
+        assert!(why.contains("design list"), "{why}");
+        let why = place.templates.named("./plan.toml").expect_err("it is a file").to_string();
+        assert!(why.contains("design add"), "{why}");
+    }
+
+    #[test]
+    fn own_ones_are_added_replaced_and_removed() {
+        let place = Place::new();
+        assert!(!place.add(PLAN).expect("it is one").1);
+        assert!(place.add(&PLAN.replace("\"Plan\"", "\"Plans\"")).expect("it is one").1, "it was there");
+        assert_eq!(place.templates.named("plan").expect("there").title, "Plans");
+        place.add(&PLAN.replace("\"plan\"", "\"log\"")).expect("it is one");
+        assert_eq!(place.templates.named("log").expect("there").title, "Plan", "it goes before that of the program");
+        let (own, supplied, wrong) = place.listed();
+        assert_eq!((own, supplied.len(), wrong), (vec!["log".to_owned(), "plan".to_owned()], 4, 0));
+        for name in ["log", "plan"] {
+            place.templates.remove(name).expect("it is there");
+        }
+        assert_eq!(place.templates.named("log").expect("there").title, supplied_log().title);
+        let again = place.templates.remove("plan").expect_err("it is gone").to_string();
+        assert!(again.contains("design list"), "{again}");
+    }
+
+    fn supplied_log() -> Template {
+        supplied().find(|template| template.name == "log").expect("it comes with the program")
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_file_and_harms_no_other() {
+        let place = Place::new();
+        let long = format!("{PLAN}# {}", "x".repeat(TEMPLATE_BYTES_MAX as usize));
+        for text in ["", "name = 1", &PLAN.replace("@All", "@Zork"), &PLAN.replace("plan", "../plan"), &long] {
+            let why = place.add(text).expect_err("it is none");
+            assert!(why.contains("mine.toml"), "{why}");
+        }
+        place.add(PLAN).expect("it is one");
+        let path = |name: &str| place.folder.path().join("own").join(name);
+        std::fs::write(path("other.toml"), PLAN).expect("written");
+        std::fs::write(path("broken.toml"), "x").expect("written");
+        std::fs::write(path("notes.txt"), "x").expect("written");
+        let (own, _, wrong) = place.listed();
+        assert_eq!((own, wrong), (vec!["plan".to_owned()], 2));
+        let why = place.templates.named("other").expect_err("it has another name").to_string();
+        assert!(why.contains("name = \"plan\""), "{why}");
+        for name in ["../mine", "own/plan", "", "Plan"] {
+            assert!(place.templates.named(name).is_err() && place.templates.remove(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn there_are_not_more_than_so_many() {
+        let place = Place::new();
+        for number in 0..OWN_TEMPLATES_MAX {
+            place.add(&PLAN.replace("\"plan\"", &format!("\"plan-{number}\""))).expect("there is room");
+        }
+        assert!(place.add(PLAN).expect_err("there is none").contains("design remove"));
+        place.add(&PLAN.replace("\"plan\"", "\"plan-0\"")).expect("it replaces one");
+    }
+}
