@@ -256,17 +256,6 @@ impl Reading<'_> {
         }
     }
 
-    /// Tells whether a selection takes the note with this header. One over which the formula comes to a limit is not taken.
-    pub fn selects(&self, selection: &Formula, surroundings: &Surroundings, header: &Header) -> Result<bool> {
-        // Who has a header need not be who reads, and of what is deleted the contents may still be kept.
-        if !self.shows_contents(header.note)? {
-            return Ok(false);
-        }
-        let Some(bytes) = load_summary_bytes(&self.snapshot, self.database(), header.note)? else { return Ok(false) };
-        let subject = subject(header, &bytes, self.database())?;
-        Ok(selection.evaluate(&subject, surroundings).is_ok_and(|outcome| outcome.selected))
-    }
-
     /// Tells which body items a note has of which a search gave the subject; [`Reading::body_item`] reads them. One that is not stored has none.
     pub fn body_of(&self, subject: &Subject<'_>) -> Result<Vec<BodyItem>> {
         if subject.behind.is_empty() {

@@ -190,15 +190,9 @@ impl<'d> Reading<'d> {
     pub fn changes_page(&self, from: ChangePlace, limit: usize) -> Result<ChangePage> {
         let (mut entries, next) = change::scan_page(&self.snapshot, self.database.number, from, limit)?;
         let next = next.unwrap_or(ChangePlace::behind(self.modseq().max(from.modseq)));
-        let mut is_shown = Ok(());
-        entries.retain(|entry| match self.is_hidden(entry.note) {
-            Ok(is_hidden) => !is_hidden,
-            Err(error) => {
-                is_shown = Err(error);
-                false
-            }
-        });
-        is_shown.map(|()| ChangePage { entries, next })
+        let hidden = self.hidden_among(entries.iter().map(|entry| entry.note))?;
+        entries.retain(|entry| !hidden.contains(&entry.note));
+        Ok(ChangePage { entries, next })
     }
 
     /// Lists the design notes: views, folders, forms, the icon note and others, but not the ACL.
@@ -278,7 +272,7 @@ impl<'d> Reading<'d> {
     }
 
     /// Tells whether Readers items hide the note with this header.
-    fn hides(&self, header: &Header) -> Result<bool> {
+    pub(crate) fn hides(&self, header: &Header) -> Result<bool> {
         is_hidden(&self.snapshot, self.database, &self.grant, header)
     }
 
@@ -417,13 +411,22 @@ pub(crate) fn load_header_and_summary(
     database: &Database,
     note: NoteId,
 ) -> Result<(Option<Header>, Option<Summary>)> {
+    let (header, summary) = load_header_and_summary_bytes(reader, database, note)?;
+    let summary = summary.map(|value| Summary::decode(&value)).transpose();
+    Ok((header, summary.map_err(|_| damaged_note(database, note, "summary"))?))
+}
+
+/// The same with the summary record as it is stored.
+pub(crate) fn load_header_and_summary_bytes(
+    reader: &dyn Read,
+    database: &Database,
+    note: NoteId,
+) -> Result<(Option<Header>, Option<Vec<u8>>)> {
     let [header, summary] = [Part::Header, Part::Summary].map(|part| keys::summary(database.number, note, part));
     let found = reader.multi_get(Table::Summary, &[&header, &summary])?;
     let [header, summary] = <[_; 2]>::try_from(found).expect("a value for each key");
     let header = header.map(|value| Header::decode(note, &value)).transpose();
-    let summary = summary.map(|value| Summary::decode(&value)).transpose();
-    let header = header.map_err(|_| damaged_note(database, note, "header"))?;
-    Ok((header, summary.map_err(|_| damaged_note(database, note, "summary"))?))
+    Ok((header.map_err(|_| damaged_note(database, note, "header"))?, summary))
 }
 
 /// Gives a summary record as it is stored, for those who read it without copying its texts.

@@ -1,15 +1,17 @@
 //! Formulas over stored notes: what they see of a note, and searches by formula.
 
-use base::Modseq;
+use base::sim::SeededRandom;
+use base::{Modseq, NoteId, Random};
 use formula::{Formula, Options};
 use notes::view::cell::Cell;
 use notes::view::design::{Column, ViewDesign};
 use notes::view::question::{Compiled, Question};
-use notes::{AclLevel, Item, NewNote, Value};
+use notes::{AclLevel, Item, NewNote, NoteClass, Value};
 
 use crate::world::{World, reader};
 
 const ANN: &str = "Ann/Acme";
+const BOB: &str = "Bob/Acme";
 
 /// Gives the subjects of the documents that a formula takes for somebody, and the modseq that was reached.
 fn search(world: &World, who: &str, formula: &str, since: Modseq) -> (Vec<String>, Modseq) {
@@ -150,4 +152,53 @@ fn what_is_wrong_in_a_design_is_told_with_its_place() {
     check("SELECT (", "1", &["selection", "^"]);
     check("SELECT @All", "1 +", &["column \"Total\"", "^"]);
     check("SELECT @All; FIELD x := 1", "1", &["selection"]);
+}
+
+/// Notes are looked at with a scan where they lie close together and one by one elsewhere: both give what each has by itself.
+#[test]
+fn a_selection_over_many_notes_takes_those_that_it_takes_one_by_one() {
+    let world = World::new();
+    let database = world.database(&[(BOB, AclLevel::Reader)]);
+    let random = SeededRandom::new(5);
+    let mut numbers = Vec::new();
+    for number in 0..400_u32 {
+        let mut items = vec![Item::summary("Number", Value::Number(f64::from(number)))];
+        items.extend((random.below(4) == 0).then(|| Item::readers("Only", vec![ANN.into()])));
+        let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items))).unwrap();
+        numbers.push((note, number));
+        if random.below(3) == 0 {
+            let (gone, _) = numbers.swap_remove(random.below(numbers.len() as u64) as usize);
+            world.write(&database, ANN, |writer| writer.note_delete(gone)).unwrap();
+        }
+    }
+    let selection = Formula::compile("SELECT @Modulo(Number; 3) = 1", &Options::default()).unwrap();
+    for who in [ANN, BOB] {
+        let access = reader(&database, who).unwrap();
+        let reading = access.read().unwrap();
+        for density in [1, 2, 6, 40] {
+            let asked: Vec<NoteId> =
+                (0..900).map(NoteId).filter(|_| random.below(density) == 0).chain([NoteId(7), NoteId(7)]).collect();
+            for (selection, takes) in [(Some(&selection), 1), (None, 0)] {
+                let taken = reading.selected(selection, &reading.surroundings(), asked.clone(), &|header| {
+                    header.class == NoteClass::DOCUMENT
+                });
+                let mut taken: Vec<NoteId> = taken
+                    .unwrap()
+                    .into_iter()
+                    .map(|(note, header)| {
+                        assert_eq!(header.note, note);
+                        note
+                    })
+                    .collect();
+                taken.sort_unstable();
+                let is_shown = |note: NoteId| reading.header(note).unwrap().is_some();
+                let meant = numbers.iter().filter(|(note, number)| {
+                    asked.contains(note) && is_shown(*note) && (takes == 0 || number % 3 == takes)
+                });
+                let mut expected: Vec<NoteId> = meant.map(|(note, _)| *note).collect();
+                expected.sort_unstable();
+                assert_eq!(taken, expected, "{who}, one of {density}");
+            }
+        }
+    }
 }

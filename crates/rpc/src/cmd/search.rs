@@ -3,9 +3,11 @@
 //! The order is that of the changes, so a search that begins behind a modseq costs what changed since, and every message can say how far the
 //! search is. A step looks at a bounded number of notes on a snapshot of its own.
 
-use base::{Modseq, Timestamp};
+use std::collections::HashMap;
+
+use base::{Modseq, NoteId, Timestamp};
 use formula::Formula;
-use notes::change::{Change, ChangePlace};
+use notes::change::{Change, ChangeEntry, ChangePlace};
 use notes::evaluate::Surroundings;
 use notes::{Header, NoteClass, Reading, level};
 use prost::Message;
@@ -21,6 +23,12 @@ use crate::service::Done;
 
 /// Room that a message keeps for everything but notes.
 const ENVELOPE_BYTES: usize = 64 << 10;
+
+/// Most bytes of one note.
+const NOTE_BYTES_MAX: usize = MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES;
+
+/// Notes that are looked at before any of them is told. A message may be full after the first, and the others are looked at again then.
+const LOOKS_AT_ONCE: usize = 64;
 
 /// A search under way.
 pub(crate) struct Search {
@@ -94,6 +102,7 @@ impl Search {
         let mut reply = v1::SearchNotesReply::default();
         let mut bytes = 0;
         let mut next = some.next;
+        let mut taken = HashMap::new();
         for (index, entry) in some.entries.iter().enumerate() {
             let before = index.checked_sub(1).map(|before| &some.entries[before]);
             let is_begun = before.map_or(self.at.is_within(entry.modseq), |before| before.modseq == entry.modseq);
@@ -106,10 +115,14 @@ impl Search {
                 };
                 break;
             }
+            if index.is_multiple_of(LOOKS_AT_ONCE) {
+                taken = self.look(&reading, &surroundings, &some.entries[index..])?;
+            }
             match &entry.change {
                 Change::Deleted { .. } if self.deletions => reply.deleted.push(entry.note.0),
                 Change::Changed { .. } => {
-                    if let Some(note) = self.look(&reading, &surroundings, entry.note)? {
+                    if let Some(header) = taken.get(&entry.note) {
+                        let note = gather(&reading, header, &self.wanted, NOTE_BYTES_MAX)?;
                         bytes += note.encoded_len();
                         self.left = self.left.saturating_sub(1);
                         reply.notes.push(note);
@@ -128,20 +141,20 @@ impl Search {
         Ok(Done::after(Step { reply, rest }, ticket))
     }
 
-    fn look(&self, reading: &Reading<'_>, surroundings: &Surroundings, note: base::NoteId) -> Result<Option<v1::Note>> {
-        let Some(header) = reading.header(note)?.filter(|header| self.is_meant(header)) else { return Ok(None) };
-        if let Some(selection) = &self.selection
-            && !reading.selects(selection, surroundings, &header)?
-        {
-            return Ok(None);
-        }
-        gather(reading, &header, &self.wanted, MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES).map(Some)
+    /// Gives what is to be told of the next changes.
+    fn look(
+        &self,
+        reading: &Reading<'_>,
+        surroundings: &Surroundings,
+        entries: &[ChangeEntry],
+    ) -> Result<HashMap<NoteId, Header>> {
+        let next = entries.iter().take(LOOKS_AT_ONCE);
+        let changed = next.filter(|entry| matches!(entry.change, Change::Changed { .. }));
+        let (selection, notes) = (self.selection.as_ref(), changed.map(|entry| entry.note));
+        Ok(reading.selected(selection, surroundings, notes, &|header| self.is_meant(header))?)
     }
 
     fn is_meant(&self, header: &Header) -> bool {
-        !header.is_stub()
-            && self.classes.contains(&header.class)
-            && header.modified >= self.since
-            && header.modified < self.until
+        self.classes.contains(&header.class) && header.modified >= self.since && header.modified < self.until
     }
 }
