@@ -136,18 +136,35 @@ pub struct FixupReport {
     pub repaired: bool,
 }
 
+/// What a check is busy with, and how far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Notes were read.
+    Notes(u64),
+    /// Notes were compared with what is derived of them.
+    Compared(u64),
+    /// Indexes of views were compared with themselves.
+    Views(u64),
+}
+
+/// Hears how far a check is: what it is busy with, and of how many.
+pub type Heard<'h> = dyn FnMut(Stage, u64) + 'h;
+
+/// Notes after which a check tells how far it is.
+const HEARD_EVERY: u64 = 10_000;
+
 /// Checks the database at a path, also one that does not open; changes nothing.
-pub fn check_at(notes: &Notes, path: &str) -> Result<FixupReport> {
-    on_path(notes, path, check)
+pub fn check_at(notes: &Notes, path: &str, heard: &mut Heard<'_>) -> Result<FixupReport> {
+    on_path(notes, path, |database| check_heard(database, heard))
 }
 
 /// Checks the database at a path, also one that does not open, and repairs what can be derived; then it opens. Durable on return.
-pub fn repair_at(notes: &Notes, path: &str) -> Result<FixupReport> {
-    on_path(notes, path, repair)
+pub fn repair_at(notes: &Notes, path: &str, heard: &mut Heard<'_>) -> Result<FixupReport> {
+    on_path(notes, path, |database| repair_heard(database, heard))
 }
 
 /// A database that does not open is worked on by one fixup at a time and used by nobody: until a repair is in the store others fail to open it.
-fn on_path(notes: &Notes, path: &str, work: fn(&Database) -> Result<FixupReport>) -> Result<FixupReport> {
+fn on_path(notes: &Notes, path: &str, work: impl FnOnce(&Database) -> Result<FixupReport>) -> Result<FixupReport> {
     let does_not_open = |opened: &Result<_>| opened.as_ref().err().is_some_and(Error::is_damage);
     let opened = notes.database_open(path);
     if !does_not_open(&opened) {
@@ -160,13 +177,17 @@ fn on_path(notes: &Notes, path: &str, work: fn(&Database) -> Result<FixupReport>
 
 /// Checks a database; changes nothing.
 pub fn check(database: &Database) -> Result<FixupReport> {
+    check_heard(database, &mut |_, _| {})
+}
+
+fn check_heard(database: &Database, heard: &mut Heard<'_>) -> Result<FixupReport> {
     database.refuse_when_dropped()?;
     database.store.forget_written();
     let keywords = database.keywords();
     let snapshot = database.store.snapshot()?;
     let stored = reading::load_counters(&snapshot, database.number).unwrap_or_else(|_| *database.lock());
     let mut survey = Survey::new(database, &snapshot, stored, keywords);
-    let outcome = survey.run();
+    let outcome = survey.run(heard);
     if outcome.is_err() || !survey.report.findings.is_empty() {
         // A database that is being deleted is not damaged; its deleter holds the lock until it is known to be gone.
         drop(database.lock());
@@ -177,12 +198,16 @@ pub fn check(database: &Database) -> Result<FixupReport> {
 
 /// Checks a database and repairs what can be derived. Durable on return.
 pub fn repair(database: &Database) -> Result<FixupReport> {
+    repair_heard(database, &mut |_, _| {})
+}
+
+fn repair_heard(database: &Database, heard: &mut Heard<'_>) -> Result<FixupReport> {
     let gate = database.store.blobs().writer();
     let mut counters = database.lock();
     database.refuse_when_dropped()?;
     database.store.forget_written();
     let mut survey = Survey::new(database, database.store.as_ref(), *counters, database.keywords());
-    survey.run()?;
+    survey.run(heard)?;
     if survey.report.findings.is_empty() {
         return Ok(survey.report);
     }
@@ -284,23 +309,30 @@ impl<'s> Survey<'s> {
         }
     }
 
-    fn run(&mut self) -> Result<()> {
+    fn run(&mut self, heard: &mut Heard<'_>) -> Result<()> {
         self.read_headers()?;
         let mut notes: Vec<NoteId> = self.headers.keys().copied().collect();
         notes.sort_unstable();
-        for note in &notes {
+        let total = notes.len() as u64;
+        for (done, note) in (1_u64..).zip(&notes) {
             self.check_contents(*note)?;
+            if done.is_multiple_of(HEARD_EVERY) {
+                heard(Stage::Notes(done), total);
+            }
         }
         self.check_access_control()?;
         self.place_notes(&notes);
-        for note in notes {
+        for (done, note) in (1_u64..).zip(notes) {
             self.check_note(note)?;
+            if done.is_multiple_of(HEARD_EVERY) {
+                heard(Stage::Compared(done), total);
+            }
         }
         self.check_table(Table::Unid, Self::check_unids)?;
         self.check_table(Table::Bymod, Self::check_changes)?;
         self.check_table(Table::Children, Self::check_responses)?;
         self.check_folders()?;
-        self.check_views()?;
+        self.check_views(heard)?;
         self.check_deletions()?;
         self.check_unread()?;
         self.check_keywords()?;
@@ -582,13 +614,15 @@ impl<'s> Survey<'s> {
     }
 
     /// Checks the indexes of views, and finds those that are nobody's.
-    fn check_views(&mut self) -> Result<()> {
+    fn check_views(&mut self, heard: &mut Heard<'_>) -> Result<()> {
         let (records, damage) = salvage::both_ends(self.reader, Table::Meta, &keys::view_indexes(self.number))?;
         if let Some(why) = damage {
             self.find(Finding::ViewIndex { view: ViewId(0), why });
         }
         let mut known = BTreeSet::new();
-        for (key, value) in records {
+        let total = records.len() as u64;
+        for (done, (key, value)) in (0..).zip(records) {
+            heard(Stage::Views(done), total);
             let view = keys::split_view_index(&key).unwrap_or(NoteId(0));
             let fault = match IndexRecord::decode(&value) {
                 Ok(record) => {

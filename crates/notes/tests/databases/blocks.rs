@@ -142,7 +142,7 @@ enum Outcome {
 fn repair_both(notes: &Notes, told: &mut BTreeSet<(&'static str, NoteId)>) -> Option<usize> {
     let mut found = 0;
     for path in PATHS {
-        let findings = match repair_at(notes, path) {
+        let findings = match repair_at(notes, path, &mut |_, _| {}) {
             Ok(report) => report.findings,
             Err(notes::Error::Store(store::Error::Damaged { table: Table::Catalog, .. })) => return None,
             Err(error) => panic!("{error}"),

@@ -305,9 +305,9 @@ fn reopened(world: &World, change: impl FnOnce(&World)) -> (World, Vec<Finding>)
     let refused = world.notes.database_open("docs.nsf").err();
     let is_damage = matches!(refused, None | Some(notes::Error::Damaged { .. } | notes::Error::Store(_)));
     assert!(is_damage, "{refused:?}");
-    let found = check_at(&world.notes, "docs.nsf").unwrap().findings;
+    let found = check_at(&world.notes, "docs.nsf", &mut |_, _| {}).unwrap().findings;
     assert!(!found.is_empty() || refused.is_none());
-    let repaired = repair_at(&world.notes, "docs.nsf").unwrap();
+    let repaired = repair_at(&world.notes, "docs.nsf", &mut |_, _| {}).unwrap();
     assert_eq!((repaired.repaired, repaired.findings), (!found.is_empty(), found.clone()));
     assert_sound(&world.notes.database_open("docs.nsf").unwrap());
     let again = world.restarted();
@@ -423,7 +423,7 @@ fn a_database_of_nobody_is_the_servers_when_its_access_control_list_is_lost() {
     let number = world.notes.database_create(&new).unwrap().number();
     let world = world.restarted();
     flip(&world, Table::Summary, &[[&number.to_key()[..], &NoteId(1).to_key(), &[1]].concat()]);
-    let found = repair_at(&world.notes, "all.nsf").unwrap().findings;
+    let found = repair_at(&world.notes, "all.nsf", &mut |_, _| {}).unwrap().findings;
     assert_eq!(found, [Finding::AccessControlLost { manager: base::Name::default() }]);
     let database = world.notes.database_open("all.nsf").unwrap();
     assert!(reader(&database, ANN).is_err());
@@ -442,7 +442,7 @@ fn everything_that_a_database_keeps_of_itself_may_be_lost_at_once() {
     let world = world.restarted();
     lose(&world);
     assert!(world.notes.database_open("docs.nsf").is_err());
-    repair_at(&world.notes, "docs.nsf").unwrap();
+    repair_at(&world.notes, "docs.nsf", &mut |_, _| {}).unwrap();
     let database = world.restarted().notes.database_open("docs.nsf").unwrap();
     assert_sound(&database);
     assert_eq!(reader(&database, ANN).unwrap().read().unwrap().folders().unwrap().len(), 1);
@@ -461,5 +461,5 @@ fn an_open_database_writes_its_access_control_list_again() {
 #[test]
 fn a_path_without_a_database_is_no_damage() {
     let world = World::new();
-    assert!(matches!(check_at(&world.notes, "docs.nsf"), Err(notes::Error::NotFound { .. })));
+    assert!(matches!(check_at(&world.notes, "docs.nsf", &mut |_, _| {}), Err(notes::Error::NotFound { .. })));
 }

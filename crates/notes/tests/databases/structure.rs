@@ -224,8 +224,8 @@ fn a_newer_database_is_refused_and_left_alone() {
     };
     check(world.notes.database_open(PATH).map(drop));
     check(world.notes.database_open_number(record.number).map(drop));
-    check(fixup::check_at(&world.notes, PATH).map(drop));
-    check(fixup::repair_at(&world.notes, PATH).map(drop));
+    check(fixup::check_at(&world.notes, PATH, &mut |_, _| {}).map(drop));
+    check(fixup::repair_at(&world.notes, PATH, &mut |_, _| {}).map(drop));
     let new = notes::NewDatabase::new(PATH, "", notes::DatabaseKind::Standard, Acl::default());
     let taken = world.notes.database_create(&new).map(drop);
     assert!(matches!(taken, Err(notes::Error::Exists { .. })), "its place is taken");

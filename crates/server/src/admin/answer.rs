@@ -94,6 +94,8 @@ pub enum Unit {
     Notes,
     /// Rows of a table.
     Rows,
+    /// Views.
+    Views,
     /// Databases.
     Databases,
     /// Tables of the store.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use notes::Notes;
-use notes::fixup::{self, Finding, FixupReport};
+use notes::fixup::{self, Finding, FixupReport, Stage};
 use serde_json::{Value, json};
 use store::{Direction, KeyRange, Table};
 
@@ -80,6 +80,16 @@ enum Kind {
     Prevented,
 }
 
+/// Tells how far the check of a database is.
+fn told(path: &str, stage: Stage, total: u64) -> Progress {
+    let (what, done, unit) = match stage {
+        Stage::Notes(done) => ("reading", done, Unit::Notes),
+        Stage::Compared(done) => ("comparing", done, Unit::Notes),
+        Stage::Views(done) => ("checking the views of", done, Unit::Views),
+    };
+    Progress { what: format!("{what} {path}"), done, total: Some(total), unit }
+}
+
 /// What a fixup has found so far.
 #[derive(Default)]
 struct Findings {
@@ -103,7 +113,11 @@ impl Findings {
         for (done, path) in (0..).zip(&paths) {
             step(report, Progress { what: "checking databases".to_owned(), done, total, unit: Unit::Databases })?;
             let work = if request.check_only { fixup::check_at } else { fixup::repair_at };
-            match work(notes, path) {
+            // A database that is begun is finished: the next one hears that nobody waits any more.
+            let mut heard = |stage, total| {
+                let _ = report(told(path, stage, total));
+            };
+            match work(notes, path, &mut heard) {
                 Ok(result) => {
                     self.take(path, &result);
                     if result.repaired

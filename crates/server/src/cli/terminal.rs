@@ -247,6 +247,7 @@ fn amount(count: u64, unit: Unit) -> String {
         Unit::Bytes => size(count),
         Unit::Messages => counted(count, "message", "messages"),
         Unit::Notes => counted(count, "note", "notes"),
+        Unit::Views => counted(count, "view", "views"),
         Unit::Rows => counted(count, "row", "rows"),
         Unit::Databases => counted(count, "database", "databases"),
         Unit::Tables => counted(count, "table", "tables"),
