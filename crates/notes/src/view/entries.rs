@@ -3,6 +3,7 @@
 //! A [`Request`] says where to start, how to get from there to the first row that is wanted, how to go on, and what to tell of each row. The answer
 //! is bounded by rows and by bytes, and says where to go on.
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -116,6 +117,8 @@ pub struct EntryReader<'r> {
     view: &'r View,
     rows: ViewReader<'r>,
     changed: Changed,
+    /// Whether documents stand beneath others, once somebody asked.
+    has_responses: OnceCell<bool>,
 }
 
 /// Documents that changed since the index followed: their rows are shown only when the reader may still read them.
@@ -146,7 +149,7 @@ impl<'r> EntryReader<'r> {
     pub fn open(reading: &'r Reading<'r>, view: &'r View, collation: usize) -> Result<Self> {
         let rows = reading.view_rows(view, collation)?;
         let changed = Changed::since(rows.applied()?, reading);
-        Ok(Self { reading, view, rows, changed })
+        Ok(Self { reading, view, rows, changed, has_responses: OnceCell::new() })
     }
 
     /// Gives the rows themselves.
@@ -334,6 +337,12 @@ impl<'r> EntryReader<'r> {
             _ if !mask.position => None,
             Before::Documents(count) => Some(count),
             Before::Row(EntryRow { position: Some(before), .. }) if is_next => Some(before + 1),
+            // What stands between two rows of one parent is beneath the first.
+            Before::Row(EntryRow { depth: other, position: Some(before), counts: Some(counts), .. })
+                if *other == depth =>
+            {
+                Some(before + 1 + counts.descendants)
+            }
             _ => Some(self.rows.position(&row.key)?),
         };
         Ok(EntryRow {
@@ -341,11 +350,35 @@ impl<'r> EntryReader<'r> {
             totals: self.totals(&row, grand)?,
             place,
             position,
-            counts: if mask.counts { Some(self.rows.counts(&row.key)?) } else { None },
+            counts: if mask.counts { Some(self.counts(&row, depth, position, before)?) } else { None },
             unread: if mask.unread { self.is_unread(&row)? } else { None },
             key: row.key,
             shown: row.shown,
         })
+    }
+
+    /// Counts what stands around a row, where neither the row before it tells nor that it is a document without responses.
+    fn counts(&self, row: &ViewRow, depth: usize, position: Option<u64>, before: Before<'_>) -> Result<Counts> {
+        let siblings = match before {
+            Before::Row(EntryRow { depth: other, counts: Some(counts), .. }) if *other == depth => counts.siblings,
+            Before::Row(EntryRow { depth: other, counts: Some(counts), .. }) if other + 1 == depth => counts.children,
+            _ => self.rows.siblings(&row.key)?,
+        };
+        let is_document = matches!(row.shown, Shown::Document { .. });
+        if is_document && !(self.has_responses()? && self.rows.has_beneath(&row.key)?) {
+            return Ok(Counts { siblings, children: 0, descendants: 0 });
+        }
+        let position = position.map_or_else(|| self.rows.position(&row.key), Ok)?;
+        let descendants = self.rows.end_position(&row.key)?.saturating_sub(position + 1);
+        Ok(Counts { siblings, children: self.rows.children(&row.key)?, descendants })
+    }
+
+    fn has_responses(&self) -> Result<bool> {
+        if let Some(known) = self.has_responses.get() {
+            return Ok(*known);
+        }
+        let found = self.rows.has_responses()?;
+        Ok(*self.has_responses.get_or_init(|| found))
     }
 
     /// Computes what the columns that sum up show of a category.

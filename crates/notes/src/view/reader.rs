@@ -19,7 +19,6 @@ use crate::database::damaged;
 use crate::error::{Error, Result};
 use crate::limits::TUMBLER_LEVELS_MAX;
 use crate::view::category::Tally;
-use crate::view::entries::Counts;
 use crate::view::hidden::{Hidden, Order, Rows, Walk};
 use crate::view::index::{COUNTED_LEVELS, Index};
 use crate::view::row::{DocumentRow, Keys, Row, mark, note_of};
@@ -232,15 +231,28 @@ impl<'r> ViewReader<'r> {
         Ok((!path.is_empty()).then(|| [&path[..], &[mark::ROW]].concat()))
     }
 
-    /// Tells how many rows stand around one.
-    pub fn counts(&self, key: &[u8]) -> Result<Counts> {
-        let end = self.end_of(key).map_or_else(|| self.count(), |end| self.position(&end))?;
-        let siblings = match self.parent_of(key)? {
-            Some(parent) => self.children(&parent)?,
-            None => self.children_of_category(0, &[])?,
-        };
-        let descendants = end.saturating_sub(self.position(key)? + 1);
-        Ok(Counts { siblings, children: self.children(key)?, descendants })
+    /// Tells how many rows stand beneath the parent of one, itself included.
+    pub fn siblings(&self, key: &[u8]) -> Result<u64> {
+        match self.parent_of(key)? {
+            Some(parent) => self.children(&parent),
+            None => self.children_of_category(0, &[]),
+        }
+    }
+
+    /// Gives the flat position behind a row and everything beneath it.
+    pub(crate) fn end_position(&self, key: &[u8]) -> Result<u64> {
+        self.end_of(key).map_or_else(|| self.count(), |end| self.position(&end))
+    }
+
+    /// Tells whether something stands beneath a row, without counting.
+    pub(crate) fn has_beneath(&self, key: &[u8]) -> Result<bool> {
+        let range = KeyRange { start: store::engine::next_key(key), end: self.end_of(key) };
+        Ok(self.walk(range, Direction::Forward)?.next()?.is_some())
+    }
+
+    /// Tells whether some documents stand beneath others.
+    pub(crate) fn has_responses(&self) -> Result<bool> {
+        Ok(self.rows.level_total(0)? != self.total()?.documents)
     }
 
     /// Counts the rows directly beneath one.

@@ -10,7 +10,7 @@ use base::{Name, NoteId, Random, Unid};
 use formula::outcome::Responses;
 use notes::view::build::BuildOptions;
 use notes::view::design::{Clicks, Column, Total, ViewDesign};
-use notes::view::entries::Counts;
+use notes::view::entries::{Counts, EntryReader, Mask, Request, Start};
 use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::ViewNote;
 use notes::view::reader::{Shown, Tumbler, ViewReader, ViewRow};
@@ -457,7 +457,7 @@ fn check_rows(bench: &Bench, who: Option<&'static str>, is_descending: bool, whe
         let reader = reading.view_rows(view, 0).expect("rows");
         check_places(&reader, &lines);
         if bench.random.below(6) == 0 {
-            check_steps(&reader);
+            check_steps(&reader, &EntryReader::open(reading, view, 0).expect("rows"));
         }
     });
 }
@@ -658,6 +658,27 @@ impl List {
     }
 }
 
+/// Compares what is told of the places of rows, and counted around them, on a way through them.
+fn check_counts(list: &List, entries: &EntryReader<'_>, navigator: Navigator, expansion: &Arc<Expansion>) {
+    let start = if navigator == Navigator::Previous { Start::End } else { Start::Beginning };
+    let mask = Mask { place: true, position: true, counts: true, unread: false };
+    let expansion = Arc::clone(expansion);
+    let request = Request { start, skip: (Navigator::Current, 0), navigator, limit: 1_000, expansion, mask };
+    for row in entries.read(&request).expect("sound").rows {
+        let index = list.rows.iter().position(|other| other.key == row.key).expect("it is in the list");
+        let beneath =
+            |other: &usize| std::iter::successors(Some(*other), |row| list.parent(*row)).any(|row| row == index);
+        let counts = Counts {
+            siblings: list.peers(index).len() as u64,
+            children: (0..list.rows.len()).filter(|other| list.parent(*other) == Some(index)).count() as u64,
+            descendants: (index + 1..list.rows.len()).filter(beneath).count() as u64,
+        };
+        assert_eq!((row.counts, row.position), (Some(counts), Some(index as u64)), "{navigator:?} at {index}");
+        let place = entries.rows().tumbler(&row.key).expect("sound");
+        assert_eq!(row.place, Some(place), "{navigator:?} at {index}");
+    }
+}
+
 const NAVIGATORS: [Navigator; 15] = [
     Navigator::Current,
     Navigator::Next,
@@ -677,7 +698,7 @@ const NAVIGATORS: [Navigator; 15] = [
 ];
 
 /// Goes every way from every row, and compares with a list; counts what stands around each.
-fn check_steps(reader: &ViewReader<'_>) {
+fn check_steps(reader: &ViewReader<'_>, entries: &EntryReader<'_>) {
     let rows = reader.page(0, 1_000).expect("rows");
     let depths = rows.iter().map(|row| reader.depth_of(&row.key).expect("a key")).collect();
     let list = List { rows, depths };
@@ -695,14 +716,11 @@ fn check_steps(reader: &ViewReader<'_>) {
             let expected = list.step(index, *navigator, expansion).map(|other| &list.rows[other]);
             assert_eq!(found.as_ref(), expected, "{navigator:?} from {index}");
         }
-        let beneath =
-            |other: &usize| std::iter::successors(Some(*other), |row| list.parent(*row)).any(|row| row == index);
-        let counts = Counts {
-            siblings: list.peers(index).len() as u64,
-            children: (0..list.rows.len()).filter(|other| list.parent(*other) == Some(index)).count() as u64,
-            descendants: (index + 1..list.rows.len()).filter(beneath).count() as u64,
-        };
-        assert_eq!(reader.counts(&row.key).expect("sound"), counts, "around {index}");
+    }
+    for expansion in expansions.clone().map(Arc::new) {
+        for navigator in [Navigator::Next, Navigator::Previous, Navigator::NextExpanded] {
+            check_counts(&list, entries, navigator, &expansion);
+        }
     }
     let last = |expansion| (0..list.rows.len()).rfind(|index| list.is_shown(*index, expansion));
     for expansion in &expansions {
