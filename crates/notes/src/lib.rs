@@ -40,6 +40,7 @@ pub mod follow;
 pub mod item;
 pub mod keyword;
 pub mod limits;
+pub mod lookup;
 mod many;
 pub mod note;
 pub mod profile;

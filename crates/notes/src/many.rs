@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use base::NoteId;
-use formula::Formula;
+use formula::{Formula, Host};
 use store::{Direction, KeyRange, Read, Table};
 
 use crate::database::{Database, damaged};
 use crate::error::Result;
-use crate::evaluate::{Surroundings, subject};
+use crate::evaluate::subject;
 use crate::keys::{self, Part};
 use crate::note::Header;
 use crate::reading::{self, Reading, damaged_note};
@@ -92,7 +92,7 @@ impl Reading<'_> {
     pub fn selected(
         &self,
         selection: Option<&Formula>,
-        surroundings: &Surroundings,
+        host: &dyn Host,
         notes: impl IntoIterator<Item = NoteId>,
         is_meant: &dyn Fn(&Header) -> bool,
     ) -> Result<HashMap<NoteId, Header>> {
@@ -106,7 +106,7 @@ impl Reading<'_> {
                 (Some(_), None) => false,
                 (Some(selection), Some(bytes)) => {
                     let subject = subject(&header, bytes, self.database())?;
-                    selection.evaluate(&subject, surroundings).is_ok_and(|outcome| outcome.selected)
+                    selection.evaluate(&subject, host).is_ok_and(|outcome| outcome.selected)
                 }
             };
             if is_taken {

@@ -14,6 +14,8 @@ mod fixup;
 mod formulas;
 #[path = "databases/limits.rs"]
 mod limits;
+#[path = "databases/lookups.rs"]
+mod lookups;
 #[path = "databases/matrix.rs"]
 mod matrix;
 #[path = "databases/model.rs"]

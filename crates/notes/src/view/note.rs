@@ -98,7 +98,7 @@ impl ViewNote {
         }
         self.design.check()?;
         let question = self.question(view)?;
-        question.refuse_places(&self.design)?;
+        question.refuse_outside(&self.design)?;
         Ok(question)
     }
 

@@ -115,6 +115,9 @@ const PLACE_FUNCTIONS: [&str; 9] = [
     "@IsExpandable",
 ];
 
+/// Functions that look outside of the document: nobody would follow what they find when that changes.
+const LOOKUP_FUNCTIONS: [&str; 4] = ["@DbColumn", "@DbLookup", "@GetDocField", "@GetProfileField"];
+
 /// The question of a design.
 #[derive(Clone, Debug)]
 pub struct Compiled {
@@ -179,16 +182,20 @@ impl Compiled {
         self.formulas().map(asks).fold(Asks::default(), Asks::and)
     }
 
-    /// Refuses functions that ask where a document stands, for the design that this is the question of.
-    pub(crate) fn refuse_places(&self, design: &ViewDesign) -> Result<()> {
-        let refuse =
-            |what: String, formula: &Formula| match functions(formula).find(|name| PLACE_FUNCTIONS.contains(name)) {
-                None => Ok(()),
-                Some(name) => Err(Error::invalid(
-                    what,
-                    format!("{name} depends on where a document stands, which is not known when a view is indexed"),
+    /// Refuses functions that give nothing while an index is made, for the design that this is the question of.
+    pub(crate) fn refuse_outside(&self, design: &ViewDesign) -> Result<()> {
+        let refuse = |what: String, formula: &Formula| {
+            let refused = functions(formula).find_map(|name| match name {
+                name if PLACE_FUNCTIONS.contains(&name) => {
+                    Some(format!("{name} depends on where a document stands, which is not known when a view is indexed"))
+                }
+                name if LOOKUP_FUNCTIONS.contains(&name) => Some(format!(
+                    "{name} looks outside of the document, and an index follows nothing but the document; searches by formula can use it"
                 )),
-            };
+                _ => None,
+            });
+            refused.map_or(Ok(()), |why| Err(Error::invalid(what, why)))
+        };
         if let Selection::Formula(formula) = &self.selection {
             refuse("selection".to_owned(), formula)?;
         }

@@ -8,7 +8,8 @@ use std::collections::HashMap;
 use base::{Modseq, NoteId, Timestamp};
 use formula::Formula;
 use notes::change::{Change, ChangeEntry, ChangePlace};
-use notes::evaluate::Surroundings;
+use notes::limits::LOOKUP_COST_MAX;
+use notes::lookup::Lookups;
 use notes::{Header, NoteClass, Reading, level};
 use prost::Message;
 use proto::v1;
@@ -97,7 +98,7 @@ impl Search {
         if self.deletions {
             check_known(&reading, self.at.modseq)?;
         }
-        let surroundings = reading.surroundings();
+        let lookups = Lookups::new(&reading);
         let some = reading.changes_page(self.at, STEP_CHANGES)?;
         let mut reply = v1::SearchNotesReply::default();
         let mut bytes = 0;
@@ -116,7 +117,13 @@ impl Search {
                 break;
             }
             if index.is_multiple_of(LOOKS_AT_ONCE) {
-                taken = self.look(&reading, &surroundings, &some.entries[index..])?;
+                taken = self.look(&reading, &lookups, &some.entries[index..])?;
+                if lookups.is_exhausted() {
+                    return Err(Error::Limit {
+                        what: "rows that a formula looks up in views for 500 documents",
+                        max: LOOKUP_COST_MAX,
+                    });
+                }
             }
             match &entry.change {
                 Change::Deleted { .. } if self.deletions => reply.deleted.push(entry.note.0),
@@ -145,13 +152,13 @@ impl Search {
     fn look(
         &self,
         reading: &Reading<'_>,
-        surroundings: &Surroundings,
+        lookups: &Lookups<'_>,
         entries: &[ChangeEntry],
     ) -> Result<HashMap<NoteId, Header>> {
         let next = entries.iter().take(LOOKS_AT_ONCE);
         let changed = next.filter(|entry| matches!(entry.change, Change::Changed { .. }));
         let (selection, notes) = (self.selection.as_ref(), changed.map(|entry| entry.note));
-        Ok(reading.selected(selection, surroundings, notes, &|header| self.is_meant(header))?)
+        Ok(reading.selected(selection, lookups, notes, &|header| self.is_meant(header))?)
     }
 
     fn is_meant(&self, header: &Header) -> bool {

@@ -1,0 +1,179 @@
+//! What formulas look up outside of their document: for those who may read it, and within limits.
+
+use std::sync::Arc;
+
+use base::{NoteId, Timestamp, Unid};
+use formula::{Formula, Options};
+use notes::evaluate::Subject;
+use notes::lookup::Lookups;
+use notes::view::design::{Column, ViewDesign};
+use notes::view::note::ViewNote;
+use notes::view::sort_key::Order;
+use notes::{AclLevel, Database, Item, NewNote, Value};
+
+use crate::world::{World, reader};
+
+const ANN: &str = "Ann/Acme";
+const BOB: &str = "Bob/Acme";
+
+fn column(item: &str) -> Column {
+    Column { title: item.into(), item: item.into(), ..Column::default() }
+}
+
+fn sorted(item: &str) -> Column {
+    Column { sort: Some(Order::Ascending), ..column(item) }
+}
+
+fn view(title: &str, columns: Vec<Column>) -> ViewNote {
+    let design = ViewDesign { columns, ..ViewDesign::default() };
+    ViewNote { title: title.into(), selection: "SELECT @All".into(), design, ..ViewNote::default() }
+}
+
+/// Tools and toys; the ball is for Ann alone.
+struct Shop {
+    world: World,
+    database: Arc<Database>,
+}
+
+impl Shop {
+    fn new() -> Self {
+        let world = World::new();
+        let database = world.database(&[(BOB, AclLevel::Reader)]);
+        let shop = Self { world, database };
+        for (number, name) in (1..).zip(["saw", "axe", "ball", "bear"]) {
+            let kind = if number < 3 { "tool" } else { "toy" };
+            let mut items = vec![
+                Item::text("Kind", kind),
+                Item::text("Name", name),
+                Item::summary("Price", Value::Number(f64::from(number))),
+                Item::summary("Tags", Value::TextList(vec![format!("{name}1"), format!("{name}2")])),
+                Item::text("Secret", format!("of {name}")),
+            ];
+            items.extend((name == "ball").then(|| Item::readers("Only", vec![ANN.into()])));
+            shop.make(NewNote { unid: Some(Unid([number; 16])), ..NewNote::document(items) });
+        }
+        let profile = [Item::text("Greeting", "Hello")];
+        let made = shop.world.write(&shop.database, ANN, |writer| writer.profile_set("Office", None, &profile, &[]));
+        made.expect("she may");
+        let kinds = Column { categorised: true, ..sorted("Kind") };
+        shop.design(&view("Goods", vec![kinds, sorted("Name"), column("Price"), column("Tags")]));
+        shop.design(&view("Names", vec![sorted("Name"), column("Price")]));
+        shop
+    }
+
+    fn make(&self, new: NewNote) {
+        self.world.write(&self.database, ANN, |writer| writer.note_create(new)).expect("she may");
+    }
+
+    /// Makes a view with its index.
+    fn design(&self, view: &ViewNote) {
+        let note = self.world.write(&self.database, ANN, |writer| writer.view_create(view)).expect("she may");
+        let access = reader(&self.database, ANN).expect("a reader");
+        while !access.view_refresh(note, 1_000).expect("it follows").complete {}
+    }
+
+    /// Gives what somebody's formula comes to, as it would be written in a formula, or its failure.
+    fn evaluate(&self, who: &str, formula: &str) -> String {
+        let access = reader(&self.database, who).expect("a reader");
+        let reading = access.read().expect("a snapshot");
+        let lookups = Lookups::new(&reading);
+        let formula = Formula::compile(formula, &Options::default()).expect("a formula");
+        let header = reading.header(NoteId(1)).expect("sound").expect("the access control list");
+        let subject = Subject::new(&header, Vec::new());
+        let outcome = formula.evaluate(&subject, &lookups).expect("within its limits");
+        match &outcome.value {
+            formula::Value::Error(failure) => failure.kind.to_string(),
+            value => formula::print_value::render(value, formula.options(), Timestamp(0)),
+        }
+    }
+}
+
+#[test]
+fn views_documents_and_profiles_are_looked_up_as_far_as_one_may_read_them() {
+    let shop = Shop::new();
+    for (formula, ann, bob) in [
+        (r#"@DbColumn(""; ""; "goods"; 1)"#, "tool; toy", "tool; toy"),
+        (r#"@DbColumn(""; ""; "Names"; 2)"#, "2; 3; 4; 1", "2; 4; 1"),
+        (r#"@DbLookup(""; ""; "Goods"; "toy"; 2)"#, "ball; bear", "bear"),
+        (r#"@DbLookup("NoCache"; "docs.nsf"; "Names"; "AXE"; 2)"#, "2", "2"),
+        (r#"@DbLookup(""; ""; "Names"; "bear"; "Secret")"#, "of bear", "of bear"),
+        (r#"@DbLookup(""; ""; "Names"; "ba"; 1; [PartialMatch] : [FailSilent])"#, "ball", ""),
+        (r#"@DbLookup(""; ""; "Names"; "axe"; "Tags")"#, "axe1; axe2", "axe1; axe2"),
+        (
+            r#"@DbLookup(""; ""; "Names"; "saw"; 1; [ReturnDocumentUniqueID])"#,
+            "01010101010101010101010101010101",
+            "01010101010101010101010101010101",
+        ),
+        (r#"@GetDocField("04040404040404040404040404040404"; "Price")"#, "4", "4"),
+        (r#"@GetProfileField("Office"; "Greeting")"#, "Hello", "Hello"),
+    ] {
+        assert_eq!((shop.evaluate(ANN, formula), shop.evaluate(BOB, formula)), (ann.into(), bob.into()), "{formula}");
+    }
+}
+
+#[test]
+fn what_cannot_be_looked_up_is_told() {
+    let shop = Shop::new();
+    let unbuilt = view("Unbuilt", vec![sorted("Name")]);
+    shop.world.write(&shop.database, ANN, |writer| writer.view_create(&unbuilt)).expect("she may");
+    for (formula, expected) in [
+        (r#"@DbLookup(""; ""; "Names"; "ball"; 1)"#, "Entry not found in index"),
+        (r#"@DbColumn(""; ""; "Nothing"; 1)"#, "view \"Nothing\""),
+        (r#"@DbColumn(""; ""; "Unbuilt"; 1)"#, "index of view \"Unbuilt\""),
+        (r#"@DbColumn(""; ""; "Names"; 3)"#, "no column 3"),
+        (r#"@DbColumn(""; "other.nsf"; "Names"; 1)"#, "Only views of this database"),
+        (r#"@DbColumn(""; "elsewhere" : "docs.nsf"; "Names"; 1)"#, "Only views of this database"),
+    ] {
+        let told = shop.evaluate(BOB, formula);
+        assert!(told.contains(expected), "{formula}: {told}");
+    }
+}
+
+#[test]
+fn what_is_looked_up_is_bounded() {
+    let shop = Shop::new();
+    for number in 0..200 {
+        shop.make(NewNote::document(vec![
+            Item::text("Name", format!("{number:03}")),
+            Item::text("Long", "x".repeat(500)),
+        ]));
+    }
+    shop.design(&view("Long", vec![sorted("Name"), column("Long")]));
+    let told = shop.evaluate(ANN, r#"@DbColumn(""; ""; "Long"; 2)"#);
+    assert!(told.contains("65536 bytes are too many"), "{told}");
+    assert_eq!(shop.evaluate(ANN, r#"@Elements(@DbColumn(""; ""; "Long"; 1))"#), "204");
+    // The same look-up is made once; others come to an end, and that is known.
+    let access = reader(&shop.database, ANN).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    let lookups = Lookups::new(&reading);
+    let select = |formula: &str| {
+        let selection = Formula::compile(formula, &Options::default()).expect("a formula");
+        reading.selected(Some(&selection), &lookups, (0..300).map(NoteId), &|_| true).expect("sound").len()
+    };
+    assert_eq!(select(r#"SELECT @Contains(@DbColumn(""; ""; "Long"; 1); Name) & Name != """#), 204);
+    assert!(!lookups.is_exhausted());
+    select(r#"SELECT @DbLookup(@Text(@NoteID); ""; "Long"; ""; 1; [PartialMatch]) = Name"#);
+    select(r#"SELECT @DbColumn(@Text(@NoteID); ""; "Long"; 1) = Name"#);
+    select(r#"SELECT @DbColumn(@Text(@NoteID) + "2"; ""; "Long"; 1) = Name"#);
+    assert!(lookups.is_exhausted());
+}
+
+#[test]
+fn views_refuse_what_they_cannot_follow() {
+    let shop = Shop::new();
+    for function in [
+        r#"@DbColumn(""; ""; "Names"; 1)"#,
+        r#"@DbLookup(""; ""; "Names"; Name; 1)"#,
+        r#"@GetDocField(@DocumentUniqueID; "Name")"#,
+        r#"@GetProfileField("Office"; "Greeting")"#,
+    ] {
+        let selection =
+            ViewNote { selection: format!("SELECT {function} = Name"), ..view("Wrong", vec![sorted("Name")]) };
+        let shown = view("Wrong", vec![Column { formula: Some(function.to_owned()), ..column("Found") }]);
+        for wrong in [selection, shown] {
+            let refused = shop.world.write(&shop.database, ANN, |writer| writer.view_create(&wrong));
+            let told = refused.expect_err("it cannot be followed").to_string();
+            assert!(told.contains("looks outside of the document"), "{told}");
+        }
+    }
+}
