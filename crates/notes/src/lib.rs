@@ -41,7 +41,7 @@ pub mod item;
 pub mod keyword;
 pub mod limits;
 pub mod lookup;
-mod many;
+pub mod many;
 pub mod note;
 pub mod profile;
 pub mod public;

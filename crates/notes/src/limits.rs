@@ -189,16 +189,19 @@ pub const RESPONSE_LEVELS_MAX: usize = 31;
 pub const TUMBLER_LEVELS_MAX: usize = CATEGORY_LEVELS_MAX + 1 + RESPONSE_LEVELS_MAX;
 
 /// Most rows of a view that a formula looks up at once.
-pub const LOOKUP_ROWS_MAX: usize = 10_000;
+pub const LOOKUP_ROWS_MAX: u64 = 10_000;
 
 /// Most bytes of what a formula looks up at once, as in the original.
 pub const LOOKUP_BYTES_MAX: usize = 64 << 10;
 
+/// Most bytes of what tells a look-up from others: names, key, keywords.
+pub const LOOKUP_KEY_BYTES_MAX: usize = 4 << 10;
+
 /// What a look-up costs besides the rows that it reads, in rows.
-pub const LOOKUP_COST: usize = 50;
+pub const LOOKUP_COST: u64 = 50;
 
 /// Most that formulas look up for one batch of documents, in rows.
 pub const LOOKUP_COST_MAX: u64 = 100_000;
 
-/// Most look-ups whose outcome is kept for the next document.
-pub const LOOKUPS_KEPT_MAX: usize = 500;
+/// Most bytes of look-ups whose outcome is kept for the next document.
+pub const LOOKUPS_KEPT_BYTES_MAX: usize = 4 << 20;

@@ -5,21 +5,31 @@
 //! is as long as one snapshot; a search asks the same for each document.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use base::{Name, NoteId, ReplicaId, Timestamp, Unid};
 use formula::host::{Access, Column, Fact, Lookup};
 use formula::{Host, Moment, Text, Value};
 
+use crate::error::Error;
 use crate::evaluate::{Surroundings, as_operand};
-use crate::item;
-use crate::limits::{LOOKUP_BYTES_MAX, LOOKUP_COST, LOOKUP_COST_MAX, LOOKUP_ROWS_MAX, LOOKUPS_KEPT_MAX};
-use crate::reading::Reading;
+use crate::limits::{
+    LOOKUP_BYTES_MAX, LOOKUP_COST, LOOKUP_COST_MAX, LOOKUP_KEY_BYTES_MAX, LOOKUP_ROWS_MAX, LOOKUPS_KEPT_BYTES_MAX,
+};
+use crate::note::{NoteClass, split_summary};
+use crate::profile::unid_of;
+use crate::reading::{Reading, damaged_note, load_summary_bytes};
 use crate::view::cell::{self, One};
 use crate::view::entries::{EntryReader, Mask, Request, Start};
 use crate::view::navigate::{Expansion, Navigator};
 use crate::view::reader::Shown;
+
+/// Bytes that a value takes in memory besides its text.
+const VALUE_BYTES: usize = 32;
+
+/// Bytes of a document that cost as much as a row of a view.
+const BYTES_PER_ROW: usize = 4 << 10;
 
 /// What a look-up came to; the failure as the formula tells it.
 type Found = Result<Value<'static>, String>;
@@ -29,6 +39,9 @@ pub struct Lookups<'r> {
     reading: &'r Reading<'r>,
     surroundings: Surroundings,
     known: RefCell<HashMap<String, Found>>,
+    known_bytes: Cell<usize>,
+    /// The store could not be read.
+    fault: Cell<Option<Error>>,
     /// Rows that were read, and look-ups that count as some.
     spent: Cell<u64>,
 }
@@ -37,7 +50,14 @@ impl<'r> Lookups<'r> {
     /// Makes them for a snapshot.
     #[must_use]
     pub fn new(reading: &'r Reading<'r>) -> Self {
-        Self { reading, surroundings: reading.surroundings(), known: RefCell::default(), spent: Cell::new(0) }
+        Self {
+            reading,
+            surroundings: reading.surroundings(),
+            known: RefCell::default(),
+            known_bytes: Cell::new(0),
+            fault: Cell::new(None),
+            spent: Cell::new(0),
+        }
     }
 
     /// Tells whether so much was looked up that the rest fails: then what formulas gave since is not to be relied on.
@@ -47,21 +67,46 @@ impl<'r> Lookups<'r> {
     }
 
     /// Counts what is looked up.
-    fn spend(&self, rows: usize) -> Result<(), String> {
-        self.spent.set(self.spent.get() + rows as u64);
+    fn spend(&self, rows: u64) -> Result<(), String> {
+        self.spent.set(self.spent.get() + rows);
         if self.is_exhausted() { Err("Too much is looked up".to_owned()) } else { Ok(()) }
     }
 
-    /// Looks up what is not known yet.
+    /// Gives the first failure that is not the formula's, so that what it gave since is not to be relied on: the store cannot be read.
+    #[must_use]
+    pub fn fault(&self) -> Option<Error> {
+        self.fault.take()
+    }
+
+    /// Gives what was read, or why not as the formula tells it.
+    fn told<T>(&self, read: crate::error::Result<T>) -> Result<T, String> {
+        read.map_err(|error| {
+            let why = error.to_string();
+            if error.is_damage() || error.is_temporary() {
+                let first = self.fault.take().unwrap_or(error);
+                self.fault.set(Some(first));
+            }
+            why
+        })
+    }
+
+    /// Looks up what is not known yet. `what` tells look-ups apart.
     fn keep(&self, what: String, look: impl FnOnce() -> Found) -> Found {
         if let Some(found) = self.known.borrow().get(&what) {
             return found.clone();
         }
-        let found = self.spend(LOOKUP_COST).and_then(|()| look());
-        let mut known = self.known.borrow_mut();
-        if known.len() >= LOOKUPS_KEPT_MAX {
-            known.clear();
+        self.spend(LOOKUP_COST)?;
+        if what.len() > LOOKUP_KEY_BYTES_MAX {
+            return Err("What is looked up is too long".to_owned());
         }
+        let found = look();
+        let bytes = what.len() + found.as_ref().map_or(0, |value| value.size_bytes() + value.count() * VALUE_BYTES);
+        let mut known = self.known.borrow_mut();
+        if self.known_bytes.get() + bytes > LOOKUPS_KEPT_BYTES_MAX {
+            known.clear();
+            self.known_bytes.set(0);
+        }
+        self.known_bytes.set(self.known_bytes.get() + bytes);
         known.insert(what, found.clone());
         found
     }
@@ -74,32 +119,30 @@ impl<'r> Lookups<'r> {
         if !lookup.server.is_empty() || !is_here {
             return Err("Only views of this database can be looked up".to_owned());
         }
-        let view = self.reading.view_find(lookup.view).and_then(|info| self.reading.view(info.note));
-        let view = view.map_err(|error| error.to_string())?;
-        let entries = EntryReader::open(self.reading, &view, 0).map_err(|error| error.to_string())?;
+        let view = self.told(self.reading.view_find(lookup.view).and_then(|info| self.reading.view(info.note)))?;
+        let entries = self.told(EntryReader::open(self.reading, &view, 0))?;
+        if self.told(entries.rows().applied())? < self.reading.counters().purged_modseq {
+            return Err(format!("View {:?} was not opened for long, and has to be first", lookup.view));
+        }
         let has = |keyword: &str| lookup.keywords.iter().any(|said| said.eq_ignore_ascii_case(keyword));
-        let is_partial = has("PartialMatch");
-        let range = match lookup.key {
-            None => Some((Vec::new(), None)),
+        let columns = &view.info.view.design.columns;
+        let wanted = match lookup.column {
+            _ if has("ReturnDocumentUniqueID") => Wanted::Unid,
+            Column::Field(name) => Wanted::Field(name),
+            Column::Number(number) if number <= columns.len() => Wanted::Cell(number - 1),
+            Column::Number(number) => return Err(format!("View {:?} has no column {number}", lookup.view)),
+        };
+        let is_category = matches!(wanted, Wanted::Cell(column) if columns[column].categorised);
+        let mut values = Values::once(is_category && lookup.key.is_none());
+        let (start, rows) = match lookup.key {
+            None => (Some(Start::Beginning), self.told(entries.rows().count())?),
             Some(key) => {
-                let found = entries.rows().find_by_key(&[One::Text(key)], is_partial);
-                found.map_err(|error| error.to_string())?.map(|found| (found.first, found.end))
+                let found = self.told(entries.rows().find_by_key(&[One::Text(key)], has("PartialMatch")))?;
+                found.map_or((None, 0), |found| (Some(Start::Key(found.first)), found.rows))
             }
         };
-        let mut values = Values::default();
-        if let Some((first, end)) = range {
-            let columns = &view.info.view.design.columns;
-            let wanted = match lookup.column {
-                _ if has("ReturnDocumentUniqueID") => Wanted::Unid,
-                Column::Field(name) => Wanted::Field(name),
-                Column::Number(number) if number <= columns.len() => Wanted::Cell(number - 1),
-                Column::Number(number) => return Err(format!("View {:?} has no column {number}", lookup.view)),
-            };
-            let is_category = matches!(wanted, Wanted::Cell(column) if columns[column].categorised);
-            self.read(&entries, (first, end), &wanted, &mut values)?;
-            if is_category && lookup.key.is_none() {
-                values.once();
-            }
+        if let Some(start) = start {
+            self.read(&entries, (start, rows), lookup.key.is_some(), &wanted, &mut values)?;
         }
         match lookup.key {
             Some(_) if values.is_empty() && !has("FailSilent") => Err("Entry not found in index".to_owned()),
@@ -107,56 +150,71 @@ impl<'r> Lookups<'r> {
         }
     }
 
-    /// Reads what is wanted of the documents in a range of rows.
+    /// Reads what is wanted of the documents in so many rows; of main documents alone where they have a key, for responses stand beneath whatever theirs is.
     fn read(
         &self,
         entries: &EntryReader<'_>,
-        (first, end): (Vec<u8>, Option<Vec<u8>>),
+        (mut start, rows): (Start, u64),
+        has_key: bool,
         wanted: &Wanted<'_>,
         values: &mut Values,
     ) -> Result<(), String> {
+        let most = if values.each_once.is_some() { LOOKUP_COST_MAX } else { LOOKUP_ROWS_MAX };
         let expansion = Arc::new(Expansion::default());
-        let mut start = if first.is_empty() { Start::Beginning } else { Start::Key(first) };
-        let mut rows_left = LOOKUP_ROWS_MAX;
-        loop {
+        let mut left = rows.min(most);
+        while left > 0 {
             let request = Request {
                 start,
                 skip: (Navigator::Current, 0),
                 navigator: Navigator::Next,
-                limit: rows_left.min(500),
+                limit: left.min(500) as usize,
                 expansion: Arc::clone(&expansion),
                 mask: Mask::default(),
             };
-            let found = entries.read(&request).map_err(|error| error.to_string())?;
-            self.spend(found.rows.len())?;
+            let found = self.told(entries.read(&request))?;
+            self.spend(found.looked_at)?;
             for row in &found.rows {
-                if end.as_ref().is_some_and(|end| row.key >= *end) {
-                    return Ok(());
-                }
                 let Shown::Document { note, row } = &row.shown else { continue };
+                if has_key && row.response_level > 0 {
+                    continue;
+                }
                 match wanted {
                     Wanted::Unid => values.text(&row.unid.to_string())?,
                     Wanted::Cell(column) => values.cell(row.cells.get(*column).unwrap_or(&cell::Cell::None))?,
                     Wanted::Field(name) => values.value(self.field(*note, name)?.as_ref())?,
                 }
             }
-            rows_left -= found.rows.len();
-            match found.next {
-                None => return Ok(()),
-                Some(next) if end.as_ref().is_some_and(|end| next >= *end) => return Ok(()),
-                Some(_) if rows_left == 0 => {
-                    return Err(format!("More than {LOOKUP_ROWS_MAX} rows are too many to be looked up"));
-                }
-                Some(next) => start = Start::Key(next),
-            }
+            left = left.saturating_sub(found.looked_at.max(1));
+            let Some(next) = found.next else { return Ok(()) };
+            start = Start::Key(next);
         }
+        if rows > most { Err(format!("More than {most} rows are too many to be looked up")) } else { Ok(()) }
     }
 
     /// Gives a field of a note; nothing where the note is hidden or has none.
     fn field(&self, note: NoteId, name: &str) -> Result<Option<Value<'static>>, String> {
-        let summary = self.reading.summary(note).map_err(|error| error.to_string())?;
-        let item = summary.as_ref().and_then(|summary| item::find(&summary.items, name));
-        Ok(item.and_then(|item| as_operand(&item.value.lend()).map(Value::into_owned)))
+        if !self.told(self.reading.shows_contents(note))? {
+            return Ok(None);
+        }
+        let database = self.reading.database();
+        let bytes = self.told(load_summary_bytes(&self.reading.snapshot, database, note))?.unwrap_or_default();
+        self.spend(1 + (bytes.len() / BYTES_PER_ROW) as u64)?;
+        let damaged = |_| damaged_note(database, note, "summary");
+        let (items, _) = self.told(split_summary(&bytes).map_err(damaged))?;
+        let item = items.iter().find(|item| item.name.eq_ignore_ascii_case(name));
+        let value = item.and_then(|item| as_operand(&item.value));
+        match value {
+            Some(value) if value.size_bytes() > LOOKUP_BYTES_MAX => Err(too_many_bytes()),
+            value => Ok(value.map(Value::into_owned)),
+        }
+    }
+
+    fn in_profile(&self, profile: &str, name: &str, user: &str) -> Found {
+        let user = (!user.is_empty()).then(|| Name::new(user));
+        let note = self.told(self.reading.find(unid_of(profile, user.as_ref())))?;
+        let header = note.map(|note| self.told(self.reading.header(note))).transpose()?.flatten();
+        let Some(header) = header.filter(|header| header.class == NoteClass::PROFILE) else { return Ok(Value::EMPTY) };
+        Ok(self.field(header.note, name)?.unwrap_or(Value::EMPTY))
     }
 }
 
@@ -167,42 +225,56 @@ enum Wanted<'l> {
     Field(&'l str),
 }
 
-/// Values that were found, of the type of the first.
+/// Values that were found.
 #[derive(Default)]
 struct Values {
     texts: Vec<String>,
     numbers: Vec<f64>,
     times: Vec<Timestamp>,
     bytes: usize,
+    /// What there is already, where each value is wanted once: texts in lower case, for categories do not tell case apart.
+    each_once: Option<HashSet<String>>,
 }
 
 impl Values {
+    fn once(each_once: bool) -> Self {
+        Self { each_once: each_once.then(HashSet::new), ..Self::default() }
+    }
+
     fn is_empty(&self) -> bool {
         self.texts.is_empty() && self.numbers.is_empty() && self.times.is_empty()
     }
 
-    fn charge(&mut self, bytes: usize) -> Result<(), String> {
-        self.bytes += bytes;
-        if self.bytes <= LOOKUP_BYTES_MAX {
-            return Ok(());
+    /// Counts a value of so many bytes; tells whether it is new, where that counts.
+    fn takes(&mut self, bytes: usize, value: impl FnOnce() -> String) -> Result<bool, String> {
+        if let Some(known) = &mut self.each_once
+            && !known.insert(value())
+        {
+            return Ok(false);
         }
-        Err(format!("More than {LOOKUP_BYTES_MAX} bytes are too many to be looked up"))
+        self.bytes += bytes;
+        if self.bytes <= LOOKUP_BYTES_MAX { Ok(true) } else { Err(too_many_bytes()) }
     }
 
     fn text(&mut self, text: &str) -> Result<(), String> {
-        self.charge(text.len() + 2)?;
-        self.texts.push(text.to_owned());
+        if self.takes(text.len() + 2, || text.to_lowercase())? {
+            self.texts.push(text.to_owned());
+        }
         Ok(())
     }
 
     fn number(&mut self, number: f64) -> Result<(), String> {
-        self.numbers.push(number);
-        self.charge(size_of::<f64>())
+        if self.takes(size_of::<f64>(), || number.to_string())? {
+            self.numbers.push(number);
+        }
+        Ok(())
     }
 
     fn time(&mut self, time: Timestamp) -> Result<(), String> {
-        self.times.push(time);
-        self.charge(size_of::<Timestamp>())
+        if self.takes(size_of::<Timestamp>(), || time.0.to_string())? {
+            self.times.push(time);
+        }
+        Ok(())
     }
 
     fn cell(&mut self, cell: &cell::Cell) -> Result<(), String> {
@@ -222,12 +294,6 @@ impl Values {
             Value::Time(moment) => moment.instant().map_or(Ok(()), |time| self.time(time)),
             _ => Ok(()),
         })
-    }
-
-    /// Keeps each text once, where it is first.
-    fn once(&mut self) {
-        let mut seen = std::collections::HashSet::new();
-        self.texts.retain(|text| seen.insert(text.clone()));
     }
 
     /// Gives them as one list. Texts and other values in one column are the texts: a list has one type.
@@ -270,29 +336,30 @@ impl Host for Lookups<'_> {
     }
 
     fn lookup(&self, lookup: &Lookup<'_>) -> Option<Result<Value<'_>, String>> {
+        // What is longer is refused before it is copied.
+        let key = lookup.key.map_or(0, str::len)
+            + lookup.view.len()
+            + lookup.keywords.iter().map(|one| one.len()).sum::<usize>();
+        if key > LOOKUP_KEY_BYTES_MAX {
+            return Some(Err("What is looked up is too long".to_owned()));
+        }
         Some(self.keep(format!("{lookup:?}"), || self.in_view(lookup)))
     }
 
     fn document_field(&self, unid: Unid, name: &str) -> Option<Result<Value<'_>, String>> {
-        if let Err(why) = self.spend(1) {
-            return Some(Err(why));
-        }
-        let note = match self.reading.find(unid) {
-            Ok(Some(note)) => note,
-            Ok(None) => return None,
-            Err(error) => return Some(Err(error.to_string())),
+        let found = self.spend(1).and_then(|()| self.told(self.reading.find(unid)));
+        let note = match found {
+            Ok(note) => note?,
+            Err(why) => return Some(Err(why)),
         };
         Some(self.field(note, name).map(|value| value.unwrap_or(Value::EMPTY)))
     }
 
     fn profile_field(&self, profile: &str, name: &str, user: &str) -> Option<Value<'_>> {
-        let what = format!("{profile:?} {name:?} {user:?}");
-        let found = self.keep(what, || {
-            let user = (!user.is_empty()).then(|| Name::new(user));
-            let note = self.reading.profile(profile, user.as_ref()).map_err(|error| error.to_string())?;
-            let item = note.as_ref().and_then(|note| item::find(&note.items, name));
-            Ok(item.and_then(|item| as_operand(&item.value.lend()).map(Value::into_owned)).unwrap_or(Value::EMPTY))
-        });
-        found.ok()
+        self.keep(format!("{profile:?} {name:?} {user:?}"), || self.in_profile(profile, name, user)).ok()
     }
+}
+
+fn too_many_bytes() -> String {
+    format!("More than {LOOKUP_BYTES_MAX} bytes are too many to be looked up")
 }

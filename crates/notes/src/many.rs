@@ -3,13 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use base::NoteId;
-use formula::{Formula, Host};
+use formula::{Formula, Host, Value};
 use store::{Direction, KeyRange, Read, Table};
 
 use crate::database::{Database, damaged};
 use crate::error::Result;
-use crate::evaluate::subject;
-use crate::keys::{self, Part};
+use crate::evaluate::{Subject, subject};
+use crate::keys;
 use crate::note::Header;
 use crate::reading::{self, Reading, damaged_note};
 
@@ -19,26 +19,41 @@ const GAP_MAX: u32 = 8;
 /// So many notes are worth a scan, which costs as much as a few look-ups before it gives anything.
 const RUN_MIN: usize = 4;
 
-/// Takes a header and the summary record behind it, if there is one.
+/// Bytes of summaries that a scan passes in vain before look-ups take its place.
+const VAIN_BYTES_MAX: usize = 1 << 20;
+
+/// What is wanted of each note.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// Its header alone.
+    Header,
+    /// Its summary record, too.
+    Summary,
+}
+
+/// Takes a header and the summary record behind it, if there is one and it is wanted.
 type Each<'e> = dyn FnMut(Header, Option<&[u8]>) -> Result<()> + 'e;
 
-/// Calls `each` with the header and the summary record of every one of these notes that there is, in the order of their numbers.
+/// Calls `each` with what is wanted of every one of these notes that there is, in the order of their numbers.
 fn each_record(
     reader: &dyn Read,
     database: &Database,
     notes: impl IntoIterator<Item = NoteId>,
+    part: Part,
     each: &mut Each<'_>,
 ) -> Result<()> {
     let mut notes: Vec<NoteId> = notes.into_iter().collect();
     notes.sort_unstable();
     notes.dedup();
-    for run in notes.chunk_by(|one, next| next.0 - one.0 <= GAP_MAX) {
+    for mut run in notes.chunk_by(|one, next| next.0 - one.0 <= GAP_MAX) {
         if run.len() >= RUN_MIN {
-            each_of_run(reader, database, run, each)?;
-            continue;
+            run = each_of_run(reader, database, run, part, each)?;
         }
         for note in run {
-            let (header, summary) = reading::load_header_and_summary_bytes(reader, database, *note)?;
+            let (header, summary) = match part {
+                Part::Header => (reading::load_header(reader, database, *note)?, None),
+                Part::Summary => reading::load_header_and_summary_bytes(reader, database, *note)?,
+            };
             if let Some(header) = header {
                 each(header, summary.as_deref())?;
             }
@@ -47,28 +62,72 @@ fn each_record(
     Ok(())
 }
 
-/// Reads notes with one scan from the first to the last.
-fn each_of_run(reader: &dyn Read, database: &Database, run: &[NoteId], each: &mut Each<'_>) -> Result<()> {
-    let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
-    let [start, end] = [*first, last.next()].map(|note| keys::summary(database.number(), note, Part::Header).to_vec());
+/// Reads notes with one scan from the first to the last. Gives those that are left where that turns out to pass too much that is not wanted.
+fn each_of_run<'n>(
+    reader: &dyn Read,
+    database: &Database,
+    run: &'n [NoteId],
+    part: Part,
+    each: &mut Each<'_>,
+) -> Result<&'n [NoteId]> {
+    let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(run) };
+    let [start, end] =
+        [*first, last.next()].map(|note| keys::summary(database.number(), note, keys::Part::Header).to_vec());
     let mut cursor = reader.scan(Table::Summary, &KeyRange { start, end: Some(end) }, Direction::Forward)?;
     // A header waits for the summary that stands behind it.
     let mut waiting: Option<Header> = None;
+    let mut vain_bytes = 0;
     while let Some((key, value)) = cursor.next()? {
-        let (note, part) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
-        if run.binary_search(&note).is_err() {
-            continue;
-        }
-        if part == Part::Header as u8 {
+        let (note, found) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
+        let is_header = found == keys::Part::Header as u8;
+        let is_asked = run.binary_search(&note).is_ok();
+        if is_asked && is_header {
             let header = Header::decode(note, value).map_err(|_| damaged_note(database, note, "header"))?;
             if let Some(before) = waiting.replace(header) {
                 each(before, None)?;
             }
-        } else if let Some(header) = waiting.take_if(|header| header.note == note) {
-            each(header, Some(value))?;
+        } else if is_asked && part == Part::Summary {
+            if let Some(header) = waiting.take_if(|header| header.note == note) {
+                each(header, Some(value))?;
+            }
+        } else {
+            vain_bytes += value.len();
+        }
+        if vain_bytes > VAIN_BYTES_MAX {
+            // The header that waits is read once more.
+            let next = waiting.map_or(note.next(), |header| header.note);
+            return Ok(&run[run.partition_point(|note| *note < next)..]);
         }
     }
-    waiting.map_or(Ok(()), |header| each(header, None))
+    waiting.map_or(Ok(()), |header| each(header, None))?;
+    Ok(&[])
+}
+
+/// What a selection takes of some notes.
+#[derive(Debug, Default)]
+pub struct Selected {
+    /// The headers of the notes that it takes.
+    pub notes: HashMap<NoteId, Header>,
+    /// Over how many the formula came to an error or to a limit; they are not taken.
+    pub failed: u64,
+    /// What the first of these came to.
+    pub failure: Option<String>,
+}
+
+impl Selected {
+    /// Tells whether the formula takes a note.
+    fn asks(&mut self, selection: &Formula, subject: &Subject<'_>, host: &dyn Host) -> bool {
+        let failure = match selection.evaluate(subject, host) {
+            Ok(outcome) => match &outcome.value {
+                Value::Error(failure) if !outcome.selected => failure.kind.to_string(),
+                _ => return outcome.selected,
+            },
+            Err(stop) => stop.to_string(),
+        };
+        self.failed += 1;
+        self.failure.get_or_insert(failure);
+        false
+    }
 }
 
 impl Reading<'_> {
@@ -78,7 +137,7 @@ impl Reading<'_> {
         if self.grant().is_server_itself() {
             return Ok(hidden);
         }
-        each_record(&self.snapshot, self.database(), notes, &mut |header, _| {
+        each_record(&self.snapshot, self.database(), notes, Part::Header, &mut |header, _| {
             if self.hides(&header)? {
                 hidden.insert(header.note);
             }
@@ -88,16 +147,16 @@ impl Reading<'_> {
     }
 
     /// Gives the headers of those of some notes that a selection takes, or of all where there is none, among those whose header `is_meant`. What is
-    /// hidden or deleted is not among them, and neither is a note over which the formula comes to a limit.
+    /// hidden or deleted is not among them.
     pub fn selected(
         &self,
         selection: Option<&Formula>,
         host: &dyn Host,
         notes: impl IntoIterator<Item = NoteId>,
         is_meant: &dyn Fn(&Header) -> bool,
-    ) -> Result<HashMap<NoteId, Header>> {
-        let mut taken = HashMap::new();
-        each_record(&self.snapshot, self.database(), notes, &mut |header, summary| {
+    ) -> Result<Selected> {
+        let mut taken = Selected::default();
+        each_record(&self.snapshot, self.database(), notes, Part::Summary, &mut |header, summary| {
             if header.is_stub() || !is_meant(&header) || self.hides(&header)? {
                 return Ok(());
             }
@@ -105,12 +164,11 @@ impl Reading<'_> {
                 (None, _) => true,
                 (Some(_), None) => false,
                 (Some(selection), Some(bytes)) => {
-                    let subject = subject(&header, bytes, self.database())?;
-                    selection.evaluate(&subject, host).is_ok_and(|outcome| outcome.selected)
+                    taken.asks(selection, &subject(&header, bytes, self.database())?, host)
                 }
             };
             if is_taken {
-                taken.insert(header.note, header);
+                taken.notes.insert(header.note, header);
             }
             Ok(())
         })?;

@@ -451,11 +451,14 @@ impl Writer<'_, '_> {
     }
 
     /// Looks upwards from the parent of a new note: too many levels, or the note itself among them, are refused. A client may say UNIDs of notes that come later.
-    /// What the server itself brings is taken as it was made elsewhere, cycles too: of two replicas each may have made one half.
+    /// What the server itself brings is taken as it was made elsewhere, cycles too: of two replicas each may have made one half. What answers a member of a
+    /// cycle has nothing above it that counts (`docs/views.md`).
     fn check_depth(&self, new: Unid, parent: Unid) -> Result<()> {
         let mut above = Some(parent);
+        let mut passed: Vec<Unid> = Vec::new();
         for _ in 0..RESPONSE_DEPTH_MAX {
-            let Some(unid) = above else { return Ok(()) };
+            let Some(unid) = above.filter(|unid| !passed.contains(unid)) else { return Ok(()) };
+            passed.push(unid);
             if unid == new && !self.part.grant.is_server_itself() {
                 return Err(Error::invalid(
                     format!("parent {parent}"),

@@ -57,7 +57,7 @@ impl Making {
 
 impl Maker for Making {
     fn templates(&self) -> Vec<Told> {
-        let listed = self.core.templates().all().unwrap_or_default();
+        let listed = self.core.templates().all();
         for failure in listed.wrong {
             tracing::warn!(target: "design", %failure, "a template cannot be used");
         }
@@ -77,11 +77,12 @@ impl Maker for Making {
             )));
         }
         check_title(title).map_err(|error| MakeError::Refused(error.to_string()))?;
-        let listed = if template.is_empty() { Vec::new() } else { self.templates() };
         let template = match template {
             "" => None,
-            name if listed.iter().all(|found| found.name != name) => return Err(MakeError::NoTemplate),
-            name => Some(self.core.templates().named(name).map_err(|error| MakeError::Refused(error.to_string()))?),
+            name => {
+                let found = self.core.templates().find(name).map_err(|error| MakeError::Refused(error.to_string()))?;
+                Some(found.ok_or(MakeError::NoTemplate)?)
+            }
         };
         let own_title = template.as_ref().map_or(path, |template| template.title.as_str());
         let title = if title.is_empty() { own_title } else { title };

@@ -50,22 +50,33 @@ impl Templates {
     }
 
     /// Reads them all.
-    pub fn all(&self) -> Result<Listed, Failure> {
+    #[must_use]
+    pub fn all(&self) -> Listed {
         let mut listed = Listed::default();
-        for name in self.own_names()? {
-            match self.own(&name) {
+        let names = self.own_names().unwrap_or_else(|failure| {
+            listed.wrong.push(failure);
+            Vec::new()
+        });
+        for name in &names {
+            match self.own(name) {
                 Ok(found) => listed.own.extend(found),
                 Err(failure) => listed.wrong.push(failure),
             }
         }
-        listed.supplied = supplied().filter(|one| listed.own.iter().all(|own| own.name != one.name)).collect();
-        Ok(listed)
+        // One that is replaced by a file with a fault cannot be used before that is mended.
+        listed.supplied = supplied().filter(|one| !names.contains(&one.name)).collect();
+        listed
     }
 
-    /// Finds one.
-    pub fn named(&self, name: &str) -> Result<Template, Failure> {
+    /// Finds one; nothing where there is none of that name.
+    pub fn find(&self, name: &str) -> Result<Option<Template>, Failure> {
         let own = if check_name(name).is_ok() { self.own(name)? } else { None };
-        own.or_else(|| supplied().find(|template| template.name == name)).ok_or_else(|| {
+        Ok(own.or_else(|| supplied().find(|template| template.name == name)))
+    }
+
+    /// Finds one, and says what to do where there is none.
+    pub fn named(&self, name: &str) -> Result<Template, Failure> {
+        self.find(name)?.ok_or_else(|| {
             let next = match name.contains(['/', '.']) {
                 true => "`doublet design add FILE` adds that of a file",
                 false => "`doublet design list` shows those there are",
@@ -182,7 +193,7 @@ mod tests {
 
         /// The names of own templates, of the others, and how many files are wrong.
         fn listed(&self) -> (Vec<String>, Vec<String>, usize) {
-            let Listed { own, supplied, wrong } = self.templates.all().expect("they are there");
+            let Listed { own, supplied, wrong } = self.templates.all();
             let names = |all: Vec<Template>| all.into_iter().map(|template| template.name).collect();
             (names(own), names(supplied), wrong.len())
         }
@@ -236,8 +247,10 @@ mod tests {
         std::fs::write(path("other.toml"), PLAN).expect("written");
         std::fs::write(path("broken.toml"), "x").expect("written");
         std::fs::write(path("notes.txt"), "x").expect("written");
-        let (own, _, wrong) = place.listed();
-        assert_eq!((own, wrong), (vec!["plan".to_owned()], 2));
+        std::fs::write(path("log.toml"), "x").expect("written");
+        let (own, supplied, wrong) = place.listed();
+        assert_eq!((own, supplied.len(), wrong), (vec!["plan".to_owned()], 4, 3));
+        assert!(place.templates.named("log").is_err(), "it is replaced by nothing that can be used");
         let why = place.templates.named("other").expect_err("it has another name").to_string();
         assert!(why.contains("name = \"plan\""), "{why}");
         for name in ["../mine", "own/plan", "", "Plan"] {
@@ -253,5 +266,13 @@ mod tests {
         }
         assert!(place.add(PLAN).expect_err("there is none").contains("design remove"));
         place.add(&PLAN.replace("\"plan\"", "\"plan-0\"")).expect("it replaces one");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_read_is_told_and_leaves_those_of_the_program() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("own"), "no folder").expect("written");
+        let listed = Templates::of(folder.path().join("own")).all();
+        assert_eq!((listed.own.len(), listed.supplied.len(), listed.wrong.len()), (0, FILES.len(), 1));
     }
 }

@@ -109,6 +109,8 @@ pub struct Entries {
     pub skipped: u64,
     /// More rows follow that way: go on from here.
     pub next: Option<Vec<u8>>,
+    /// How many rows were looked at, those that are not shown included.
+    pub looked_at: u64,
 }
 
 /// Reads entries of a view for the one who reads the database.
@@ -196,6 +198,7 @@ impl<'r> EntryReader<'r> {
             }
             is_adjacent = is_shown;
         }
+        entries.looked_at = looked_at;
         Ok(entries)
     }
 

@@ -332,11 +332,13 @@ impl Reading<'_> {
         let Some(bytes) = reading::load_summary_bytes(&self.snapshot, self.database(), note)? else { return Ok(false) };
         let items = summary_items(&bytes).map_err(|_| reading::damaged_note(self.database(), note, "summary"))?;
         let owned: Vec<Item> = items.iter().map(ItemRef::to_item).collect();
+        // The row of a note whose readers have changed shows what others might read; it comes back when the index follows.
         let may_read = self.grant().may_read(&owned);
-        if ReadersId::of(&items) == *readers {
+        let is_as_before = ReadersId::of(&items) == *readers;
+        if is_as_before {
             view.hidden.learn(names, *readers, may_read);
         }
-        Ok(may_read)
+        Ok(may_read && is_as_before)
     }
 
     fn all_views(&self) -> Result<Arc<[Arc<ViewInfo>]>> {

@@ -3,6 +3,7 @@
 use base::sim::SeededRandom;
 use base::{Modseq, NoteId, Random};
 use formula::{Formula, Options};
+use notes::change::ChangePlace;
 use notes::view::cell::Cell;
 use notes::view::design::{Column, ViewDesign};
 use notes::view::question::{Compiled, Question};
@@ -164,6 +165,8 @@ fn a_selection_over_many_notes_takes_those_that_it_takes_one_by_one() {
     for number in 0..400_u32 {
         let mut items = vec![Item::summary("Number", Value::Number(f64::from(number)))];
         items.extend((random.below(4) == 0).then(|| Item::readers("Only", vec![ANN.into()])));
+        // What a scan passes in vain ends it.
+        items.extend((number > 200 && random.below(2) == 0).then(|| Item::text("Long", "x".repeat(60_000))));
         let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items))).unwrap();
         numbers.push((note, number));
         if random.below(3) == 0 {
@@ -175,6 +178,11 @@ fn a_selection_over_many_notes_takes_those_that_it_takes_one_by_one() {
     for who in [ANN, BOB] {
         let access = reader(&database, who).unwrap();
         let reading = access.read().unwrap();
+        let page = reading.changes_page(ChangePlace::default(), 2_000).unwrap();
+        let told: Vec<NoteId> = page.entries.iter().map(|entry| entry.note).collect();
+        for (note, number) in &numbers {
+            assert_eq!(told.contains(note), reading.header(*note).unwrap().is_some(), "{number} for {who}");
+        }
         for density in [1, 2, 6, 40] {
             let asked: Vec<NoteId> =
                 (0..900).map(NoteId).filter(|_| random.below(density) == 0).chain([NoteId(7), NoteId(7)]).collect();
@@ -184,6 +192,7 @@ fn a_selection_over_many_notes_takes_those_that_it_takes_one_by_one() {
                 });
                 let mut taken: Vec<NoteId> = taken
                     .unwrap()
+                    .notes
                     .into_iter()
                     .map(|(note, header)| {
                         assert_eq!(header.note, note);

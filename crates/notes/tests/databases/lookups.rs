@@ -111,6 +111,54 @@ fn views_documents_and_profiles_are_looked_up_as_far_as_one_may_read_them() {
     }
 }
 
+/// Categories are few, whatever the documents are; a look-up by key reads what has the key.
+#[test]
+fn large_views_are_looked_up_by_category_and_by_key() {
+    let shop = Shop::new();
+    let orders = (0..3_000).map(|number| {
+        let color = ["Green and very long", "red and very long, too", "RED and very long, too"][number as usize % 3];
+        NewNote::document(vec![
+            Item::text("Color", color),
+            Item::summary("Year", Value::Number(f64::from(2_000 + number % 7))),
+            Item::text("Number", format!("{number:04}")),
+        ])
+    });
+    let orders: Vec<NewNote> = orders.collect();
+    let made = shop.world.write(&shop.database, ANN, |writer| {
+        orders.iter().try_for_each(|order| writer.note_create(order.clone()).map(drop))
+    });
+    made.expect("she may");
+    let category = |item: &str| Column { categorised: true, ..sorted(item) };
+    shop.design(&view("Colors", vec![category("Color"), sorted("Number")]));
+    shop.design(&view("Years", vec![category("Year"), sorted("Number")]));
+    shop.design(&view("Numbers", vec![sorted("Number"), column("Color")]));
+    let colors = shop.evaluate(ANN, r#"@DbColumn(""; ""; "Colors"; 1)"#);
+    assert_eq!(colors.to_lowercase(), "green and very long; red and very long, too");
+    let years = shop.evaluate(ANN, r#"@DbColumn(""; ""; "Years"; 1)"#);
+    assert_eq!(years, "2000; 2001; 2002; 2003; 2004; 2005; 2006");
+    let access = reader(&shop.database, ANN).expect("a reader");
+    let reading = access.read().expect("a snapshot");
+    let lookups = Lookups::new(&reading);
+    let selection = r#"SELECT @DbLookup(""; ""; "Numbers"; Number; 2; [FailSilent]) = Color & Number != """#;
+    let selection = Formula::compile(selection, &Options::default()).expect("a formula");
+    let notes = (0..1_500).map(NoteId);
+    let found = reading.selected(Some(&selection), &lookups, notes, &|_| true).expect("sound");
+    assert!(found.notes.len() > 1_400 && found.failed == 0 && !lookups.is_exhausted(), "{}", found.notes.len());
+}
+
+#[test]
+fn responses_are_not_looked_up_by_the_key_of_what_they_answer() {
+    let shop = Shop::new();
+    let unid = Unid([9; 16]);
+    shop.make(NewNote { unid: Some(unid), ..NewNote::document(vec![Item::text("Name", "Plan")]) });
+    shop.make(NewNote { parent: Some(unid), ..NewNote::document(vec![Item::text("Name", "Answer")]) });
+    let mut threads = view("Threads", vec![sorted("Name")]);
+    threads.design.responses = true;
+    shop.design(&threads);
+    assert_eq!(shop.evaluate(ANN, r#"@DbLookup(""; ""; "Threads"; "Plan"; 1)"#), "Plan");
+    assert_eq!(shop.evaluate(ANN, r#"@Elements(@DbColumn(""; ""; "Threads"; 1))"#), "6");
+}
+
 #[test]
 fn what_cannot_be_looked_up_is_told() {
     let shop = Shop::new();
@@ -121,6 +169,7 @@ fn what_cannot_be_looked_up_is_told() {
         (r#"@DbColumn(""; ""; "Nothing"; 1)"#, "view \"Nothing\""),
         (r#"@DbColumn(""; ""; "Unbuilt"; 1)"#, "index of view \"Unbuilt\""),
         (r#"@DbColumn(""; ""; "Names"; 3)"#, "no column 3"),
+        (r#"@DbLookup(""; ""; "Names"; @Repeat("x"; 5000); 1)"#, "too long"),
         (r#"@DbColumn(""; "other.nsf"; "Names"; 1)"#, "Only views of this database"),
         (r#"@DbColumn(""; "elsewhere" : "docs.nsf"; "Names"; 1)"#, "Only views of this database"),
     ] {
@@ -148,10 +197,13 @@ fn what_is_looked_up_is_bounded() {
     let lookups = Lookups::new(&reading);
     let select = |formula: &str| {
         let selection = Formula::compile(formula, &Options::default()).expect("a formula");
-        reading.selected(Some(&selection), &lookups, (0..300).map(NoteId), &|_| true).expect("sound").len()
+        reading.selected(Some(&selection), &lookups, (0..300).map(NoteId), &|_| true).expect("sound")
     };
-    assert_eq!(select(r#"SELECT @Contains(@DbColumn(""; ""; "Long"; 1); Name) & Name != """#), 204);
-    assert!(!lookups.is_exhausted());
+    let found = select(r#"SELECT @Contains(@DbColumn(""; ""; "Long"; 1); Name) & Name != """#);
+    assert_eq!((found.notes.len(), found.failed, lookups.is_exhausted()), (204, 0, false));
+    let wrong = select(r#"SELECT @DbColumn(""; ""; "Nothing"; 1) = Name"#);
+    assert!(wrong.notes.is_empty() && wrong.failed >= 204, "{wrong:?}");
+    assert!(wrong.failure.expect("it is told").contains("view \"Nothing\""));
     select(r#"SELECT @DbLookup(@Text(@NoteID); ""; "Long"; ""; 1; [PartialMatch]) = Name"#);
     select(r#"SELECT @DbColumn(@Text(@NoteID); ""; "Long"; 1) = Name"#);
     select(r#"SELECT @DbColumn(@Text(@NoteID) + "2"; ""; "Long"; 1) = Name"#);

@@ -362,7 +362,9 @@ const READING: &[Row] = &[
     }),
     ("Reading::selected", Note(Reader), |c| {
         let selection = formula::Formula::compile("Subject = \"x\"", &formula::Options::default()).expect("a formula");
-        c.read(|r| Ok(r.selected(Some(&selection), &r.surroundings(), [c.note], &|_| true)?.contains_key(&c.note)))
+        c.read(|r| {
+            Ok(r.selected(Some(&selection), &r.surroundings(), [c.note], &|_| true)?.notes.contains_key(&c.note))
+        })
     }),
     ("Reading::changes_some", Server, |c| c.read(|r| Ok(!r.changes_some(Modseq(0), 9)?.is_empty()))),
     ("Reading::blob", Note(Reader), |c| c.read(|r| Ok(r.blob(c.note, &c.blob)?.len() == 10_000))),

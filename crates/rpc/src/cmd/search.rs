@@ -5,11 +5,12 @@
 
 use std::collections::HashMap;
 
-use base::{Modseq, NoteId, Timestamp};
+use base::{Modseq, Timestamp};
 use formula::Formula;
 use notes::change::{Change, ChangeEntry, ChangePlace};
 use notes::limits::LOOKUP_COST_MAX;
 use notes::lookup::Lookups;
+use notes::many::Selected;
 use notes::{Header, NoteClass, Reading, level};
 use prost::Message;
 use proto::v1;
@@ -44,6 +45,10 @@ pub(crate) struct Search {
     left: u64,
     /// Everything up to here was looked at.
     at: ChangePlace,
+    /// Over how many notes the formula came to nothing so far.
+    failed: u64,
+    /// What the first of them came to.
+    failure: String,
 }
 
 /// What a step has brought, and how the search goes on.
@@ -88,6 +93,8 @@ impl Search {
             deletions: request.deletions && request.since_modseq > 0,
             left: if request.limit == 0 { u64::MAX } else { request.limit.into() },
             at: ChangePlace::behind(Modseq(request.since_modseq)),
+            failed: 0,
+            failure: String::new(),
         })
     }
 
@@ -117,7 +124,15 @@ impl Search {
                 break;
             }
             if index.is_multiple_of(LOOKS_AT_ONCE) {
-                taken = self.look(&reading, &lookups, &some.entries[index..])?;
+                let selected = self.look(&reading, &lookups, &some.entries[index..])?;
+                if let Some(fault) = lookups.fault() {
+                    return Err(fault.into());
+                }
+                taken = selected.notes;
+                self.failed += selected.failed;
+                if self.failure.is_empty() {
+                    self.failure = selected.failure.unwrap_or_default();
+                }
                 if lookups.is_exhausted() {
                     return Err(Error::Limit {
                         what: "rows that a formula looks up in views for 500 documents",
@@ -142,6 +157,7 @@ impl Search {
         reply.end = self.at.is_between() && (self.left == 0 || self.at.modseq >= reading.modseq());
         if reply.end {
             reply.modseq = self.at.modseq.0;
+            (reply.failed, reply.failure) = (self.failed, std::mem::take(&mut self.failure));
         }
         let ticket = reading.ticket();
         let rest = (!reply.end).then_some(self);
@@ -149,12 +165,7 @@ impl Search {
     }
 
     /// Gives what is to be told of the next changes.
-    fn look(
-        &self,
-        reading: &Reading<'_>,
-        lookups: &Lookups<'_>,
-        entries: &[ChangeEntry],
-    ) -> Result<HashMap<NoteId, Header>> {
+    fn look(&self, reading: &Reading<'_>, lookups: &Lookups<'_>, entries: &[ChangeEntry]) -> Result<Selected> {
         let next = entries.iter().take(LOOKS_AT_ONCE);
         let changed = next.filter(|entry| matches!(entry.change, Change::Changed { .. }));
         let (selection, notes) = (self.selection.as_ref(), changed.map(|entry| entry.note));

@@ -35,7 +35,7 @@ fn list(core: &Core) -> Outcome {
             ("from", json!(from)),
         ])
     };
-    let Listed { own, supplied, wrong } = core.templates().all()?;
+    let Listed { own, supplied, wrong } = core.templates().all();
     let rows = own.iter().map(|own| row(own, "operator")).chain(supplied.iter().map(|one| row(one, "program")));
     let mut answer = Answer::list(rows.collect());
     answer.says.extend(wrong.iter().map(|failure| format!("This template cannot be used: {failure}")));

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Semaphore, mpsc};
 use wire::Shutdown;
 
@@ -59,9 +60,10 @@ async fn answer(stream: UnixStream, tasks: Arc<dyn Execute>) -> io::Result<()> {
     };
     let (replies, mut queue) = mpsc::channel(CONTROL_REPLIES_MAX);
     let task = tokio::task::spawn_blocking(move || {
-        let mut report = |progress| match replies.blocking_send(Reply::Progress(progress)) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
+        // A client that reads nothing for a while misses some of it, and holds nobody up: the task may have a database to itself.
+        let mut report = |progress| match replies.try_send(Reply::Progress(progress)) {
+            Ok(()) | Err(TrySendError::Full(_)) => ControlFlow::Continue(()),
+            Err(TrySendError::Closed(_)) => ControlFlow::Break(()),
         };
         tasks.execute(call.request, &mut report)
     });

@@ -98,6 +98,16 @@ fn a_list_is_cut_within_a_transaction_and_goes_on_there() {
     assert_eq!(list("0", "0").0, all);
     assert_eq!(list(&since, "5").0, [0_u32; 0]);
     place.fails_as_user("ann", &["note", "list", PLAN, "--since", "x"], "as 77 or 77/12");
+    let wrong = seen(
+        &place,
+        "ann",
+        &["note", "list", PLAN, "--formula", "SELECT Subject = @DbColumn(\"\"; \"\"; \"None\"; 1)"],
+    );
+    let told =
+        "Over 620 documents the formula came to an error, the first time: view \"None\" of plan.nsf does not exist.";
+    assert!(wrong.contains(told), "{wrong}");
+    let right = seen(&place, "ann", &["note", "list", PLAN, "--formula", "SELECT @Contains(Subject; \"619\")"]);
+    assert!(!right.contains("came to an error"), "{right}");
     server.stop();
 }
 

@@ -69,6 +69,8 @@ struct List {
     rows: Vec<Value>,
     /// In the end: everything up to this change was looked at.
     reached: Option<u64>,
+    /// Over how many the formula came to an error, and to which the first.
+    failed: (u64, String),
 }
 
 impl List {
@@ -83,6 +85,7 @@ impl List {
             }
         }
         self.reached = reply.end.then_some(reply.modseq);
+        self.failed = (reply.failed, reply.failure.clone());
     }
 
     /// Cuts the list to `limit` documents, 0 for all. Gives where the next one begins, and whether there is more; nothing where that is not known.
@@ -138,7 +141,14 @@ pub(super) async fn list(
         true => format!("{documents}, and there are more: --since {next} goes on behind them."),
         false => format!("{documents}; --since {next} shows what comes after them."),
     };
-    Ok(Answer::list(list.rows).and(says))
+    let answer = Answer::list(list.rows).and(says);
+    Ok(match list.failed {
+        (0, _) => answer,
+        (count, why) => {
+            let documents = counted(count, "document", "documents");
+            answer.and(format!("Over {documents} the formula came to an error, the first time: {why}."))
+        }
+    })
 }
 
 /// Tells what a search has found that the server ended, and how to go on.
