@@ -13,6 +13,7 @@ use crate::change;
 use crate::database::Database;
 use crate::error::Result;
 use crate::item::{ItemRef, Value, ValueRef};
+use crate::limits::DOCUMENT_LIMITS;
 use crate::note::{self, BodyItem, Header, NoteClass, NoteFlags};
 use crate::reading::{self, Reading, load_summary_bytes};
 
@@ -21,6 +22,12 @@ pub const REF_ITEM: &str = "$REF";
 
 /// The item that only losers of conflicts have.
 pub const CONFLICT_ITEM: &str = "$Conflict";
+
+/// Tells whether a name is that of an item which formulas see and which is none: it follows from the header, and an item of that name would say otherwise.
+#[must_use]
+pub fn reserved(name: &str) -> Option<&'static str> {
+    [REF_ITEM, CONFLICT_ITEM].into_iter().find(|reserved| name.eq_ignore_ascii_case(reserved))
+}
 
 /// A note as a formula sees it.
 #[derive(Clone, Debug)]
@@ -283,7 +290,7 @@ impl Reading<'_> {
             let Some(bytes) = load_summary_bytes(&self.snapshot, self.database(), entry.note)? else { return Ok(true) };
             let subject = subject(&header, &bytes, self.database())?;
             searched.looked_at += 1;
-            let goes_on = match selection.evaluate(&subject, &surroundings) {
+            let goes_on = match selection.evaluate_within(&subject, &surroundings, DOCUMENT_LIMITS) {
                 Ok(outcome) if outcome.selected => each(&subject)?,
                 Ok(_) => true,
                 Err(_) => {

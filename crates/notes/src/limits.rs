@@ -205,3 +205,6 @@ pub const LOOKUP_COST_MAX: u64 = 100_000;
 
 /// Most bytes of look-ups whose outcome is kept for the next document.
 pub const LOOKUPS_KEPT_BYTES_MAX: usize = 4 << 20;
+
+/// What the evaluation of a formula over one of many documents may take: a tenth of the steps of a single one.
+pub const DOCUMENT_LIMITS: formula::limits::Limits = formula::limits::Limits { steps: 1_000_000, bytes: 64 << 20 };

@@ -74,7 +74,7 @@ impl<'r> Lookups<'r> {
 
     /// Gives the first failure that is not the formula's, so that what it gave since is not to be relied on: the store cannot be read.
     #[must_use]
-    pub fn fault(&self) -> Option<Error> {
+    pub fn take_fault(&self) -> Option<Error> {
         self.fault.take()
     }
 

@@ -10,6 +10,7 @@ use crate::database::{Database, damaged};
 use crate::error::Result;
 use crate::evaluate::{Subject, subject};
 use crate::keys;
+use crate::limits::DOCUMENT_LIMITS;
 use crate::note::Header;
 use crate::reading::{self, Reading, damaged_note};
 
@@ -117,7 +118,7 @@ pub struct Selected {
 impl Selected {
     /// Tells whether the formula takes a note.
     fn asks(&mut self, selection: &Formula, subject: &Subject<'_>, host: &dyn Host) -> bool {
-        let failure = match selection.evaluate(subject, host) {
+        let failure = match selection.evaluate_within(subject, host, DOCUMENT_LIMITS) {
             Ok(outcome) => match &outcome.value {
                 Value::Error(failure) if !outcome.selected => failure.kind.to_string(),
                 _ => return outcome.selected,

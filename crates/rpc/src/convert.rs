@@ -53,6 +53,9 @@ pub fn value_out(value: &Value) -> v1::Value {
 /// Takes an item from a client.
 pub fn item_in(item: v1::Item) -> Result<Item> {
     let name = item.name;
+    if let Some(reserved) = notes::evaluate::reserved(&name) {
+        return Err(Error::invalid(format!("{reserved} follows from the note's header and cannot be set as an item")));
+    }
     let value = item.value.and_then(|value| value.kind);
     let value = value.ok_or_else(|| Error::invalid(format!("the item {name:?} has no value")))?;
     let said = item.flags.unwrap_or_default();

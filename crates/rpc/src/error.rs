@@ -133,6 +133,7 @@ impl Error {
             Self::Login(LoginError::Malformed) => "not what the mechanism wants".to_owned(),
             Self::Notes(notes::Error::Store(store::Error::Full(_))) => "the disk is full".to_owned(),
             Self::Notes(notes::Error::Store(_)) | Self::Login(_) => Self::Unavailable.to_string(),
+            Self::Directory(directory::Error::Notes(error)) if !error.is_temporary() => error.to_string(),
             Self::Directory(_) => "the directory cannot tell now, try again later".to_owned(),
             other => other.to_string(),
         }

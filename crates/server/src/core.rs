@@ -3,7 +3,8 @@
 //! A [`Core`] is what a running server serves from and what an administration command works on when no server runs. It holds the
 //! lock of the data folder, so there is one at a time. Everything in it is plain blocking code.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use base::{Clock, Name, Random};
@@ -45,6 +46,8 @@ pub struct Core {
     pub mail_counts: Arc<MailCounts>,
     /// The attachments as they were counted last, which takes too long to be done for whoever asks.
     pub blobs_counted: Mutex<Option<store::blob::Report>>,
+    /// The imports of tables that are running: the database and the name of the file.
+    pub imports: Mutex<BTreeSet<(String, PathBuf)>>,
     /// DKIM keys, and signing with them.
     pub signing: Arc<Signing>,
     /// People, groups, domains.
@@ -130,6 +133,7 @@ impl Core {
             mail,
             mail_counts: Arc::default(),
             blobs_counted: Mutex::default(),
+            imports: Mutex::default(),
             signing,
             directory,
             notes,

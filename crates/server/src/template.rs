@@ -4,7 +4,7 @@
 //! otherwise, adds what is new and removes what the template has no more. Design notes that somebody made by hand are left alone, and so are
 //! documents.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use notes::view::note::ViewNote;
@@ -104,6 +104,7 @@ impl Template {
         let template: Self =
             toml::from_str(text).map_err(|error| Failure::Refused(format!("this is no template: {error}")))?;
         check_name(&template.name)?;
+        let mut named = HashSet::new();
         for view in template.view_notes()? {
             let wrong =
                 |why: String| Failure::Refused(format!("view {:?} of template {:?}: {why}", view.title, template.name));
@@ -111,6 +112,14 @@ impl Template {
                 return Err(wrong("templates make neither folders nor personal views".to_owned()));
             }
             view.check(base::ViewId(0)).map_err(|error| wrong(error.to_string()))?;
+            let mut names = [&view.title].into_iter().chain(&view.aliases);
+            if let Some(twice) = names.find(|name| !named.insert(name.to_lowercase())) {
+                return Err(wrong(format!("{twice:?} is the name of another view")));
+            }
+        }
+        let mut forms = HashSet::new();
+        if let Some(form) = template.forms.iter().find(|form| !forms.insert(form.title.to_lowercase())) {
+            return Err(Failure::Refused(format!("template {:?} has two forms {:?}", template.name, form.title)));
         }
         Ok(template)
     }
@@ -364,6 +373,11 @@ mod tests {
         };
         check("name = 1", "name");
         check("name=\"x\"\ntitle=\"\"\nabout=\"\"\nzork=1", "zork");
+        let view = "[[view]]\ntitle=\"V\"\nselection=\"SELECT @All\"\ncolumns=[]\n";
+        let twice = view.replace("\"V\"", "\"v\"");
+        check(&format!("name=\"x\"\ntitle=\"\"\nabout=\"\"\n{view}{twice}"), "is the name of another view");
+        let forms = "[[form]]\ntitle=\"F\"\n[[form]]\ntitle=\"f\"\n";
+        check(&format!("name=\"x\"\ntitle=\"\"\nabout=\"\"\n{forms}"), "two forms");
         check("name=\"../x\"\ntitle=\"\"\nabout=\"\"", "is no name of a template");
         check(
             "name=\"x\"\ntitle=\"\"\nabout=\"\"\n[[view]]\ntitle=\"V\"\nselection=\"SELECT (\"\ncolumns=[]",

@@ -154,6 +154,10 @@ impl Templates {
 
 /// Reads a file that may be a template.
 fn read(path: &Path) -> Result<String, Failure> {
+    // Whatever else has a name, a pipe for one, might never come to an end.
+    if !std::fs::metadata(path).map_err(Failure::file(path))?.is_file() {
+        return Err(in_file(path)(Failure::Refused("it is no file".to_owned())));
+    }
     let bytes = read_limited(path, TEMPLATE_BYTES_MAX).map_err(of_data)?;
     String::from_utf8(bytes).map_err(|_| in_file(path)(Failure::Refused("it is no text in UTF-8".to_owned())))
 }

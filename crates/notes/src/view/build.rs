@@ -135,7 +135,7 @@ fn load_record(reader: &dyn Read, database: &Database, note: NoteId) -> Result<I
 
 /// Puts the new index in the place of the old one, unless the design changed meanwhile.
 fn finish(database: &Database, view: &View, index: &Index, now: base::Timestamp) -> Result<()> {
-    let _lock = database.lock();
+    let lock = database.lock();
     database.refuse_when_dropped()?;
     let mut record = load_record(database.store.as_ref(), database, view.info.note)?;
     if record.building != Some(index.id()) || !record.follows(&view.info, database) {
@@ -148,7 +148,9 @@ fn finish(database: &Database, view: &View, index: &Index, now: base::Timestamp)
     record::remove_rows(database.number(), record.index, &mut batch);
     (record.index, record.building, record.evaluated) = (index.id(), None, now);
     record.put(database.number(), view.info.note, &mut batch);
-    database.store.commit(&batch)?;
+    let ticket = database.store.commit(&batch)?;
+    // Whoever is told of its rows finds them after a crash.
+    database.publish(lock.modseq, ticket);
     database.views.forget(Some(view.info.note));
     Ok(())
 }

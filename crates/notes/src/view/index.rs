@@ -38,7 +38,7 @@ use crate::view::design::{Column, Total, ViewDesign};
 use crate::view::entry::{self, Entry, cells_within, row_bytes_max};
 use crate::view::hidden::cache::{HiddenCache, Step};
 use crate::view::hidden::follow::Content;
-use crate::view::limits::REFRESH_BYTES_MAX;
+use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
 use crate::view::question::{Answer, Question};
 use crate::view::row::{DocumentRow, Keys, Row};
 
@@ -420,9 +420,15 @@ impl<'u> Update<'u> {
 
     /// Applies changes, in their order, until their rows are many; tells how many it applied. Those of one transaction belong together.
     fn follow_some(&mut self, changes: &[RecentChange]) -> Result<usize> {
+        let clock = &self.database.clock;
+        let began = clock.monotonic();
         for (number, change) in changes.iter().enumerate() {
             let is_next = number > 0 && changes[number - 1].modseq < change.modseq;
-            if is_next && self.orders.iter().map(OrderUpdate::bytes).sum::<usize>() > REFRESH_BYTES_MAX {
+            let is_enough = || {
+                let bytes = self.orders.iter().map(OrderUpdate::bytes).sum::<usize>();
+                bytes > REFRESH_BYTES_MAX || clock.monotonic() - began > REFRESH_TIME_MAX
+            };
+            if is_next && is_enough() {
                 return Ok(number);
             }
             self.follow(change)?;

@@ -2,6 +2,8 @@
 //!
 //! A change of one of them changes the rows that documents get: then [`ROW_RULES`](crate::view::record) rises.
 
+use std::time::Duration;
+
 /// Most bytes of the texts of one cell.
 pub const CELL_BYTES_MAX: usize = 32 << 10;
 
@@ -16,6 +18,9 @@ pub const SPELLING_BYTES_MAX: usize = 1_024;
 
 /// Bytes of rows at which a batch of changes to an index ends, so that what it holds in memory is bounded.
 pub const REFRESH_BYTES_MAX: usize = 8 << 20;
+
+/// Time after which a batch of changes to an index ends, so that formulas that take long do not keep others from the database.
+pub const REFRESH_TIME_MAX: Duration = Duration::from_millis(200);
 
 /// Most columns that decide about the place of a main document beside its categories.
 pub const SORTED_COLUMNS_MAX: usize = 64;

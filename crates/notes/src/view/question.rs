@@ -17,6 +17,7 @@ use formula::{CompileError, Formula, Options, Permissions};
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::evaluate::{Subject, Surroundings};
+use crate::limits::DOCUMENT_LIMITS;
 use crate::view::cell::Cell;
 use crate::view::design::{Column, ViewDesign};
 
@@ -221,9 +222,9 @@ impl Compiled {
 
     fn takes(&self, subject: &Subject<'_>) -> bool {
         match &self.selection {
-            Selection::Formula(formula) => {
-                formula.evaluate(subject, &self.surroundings).is_ok_and(|outcome| outcome.selected)
-            }
+            Selection::Formula(formula) => formula
+                .evaluate_within(subject, &self.surroundings, DOCUMENT_LIMITS)
+                .is_ok_and(|outcome| outcome.selected),
             Selection::Folder(folder) => subject.header.uid_in(*folder).is_some(),
         }
     }
@@ -231,7 +232,7 @@ impl Compiled {
     fn cell(&self, source: &Source, subject: &Subject<'_>) -> Cell {
         match source {
             Source::Item(name) => subject.value(name).map_or(Cell::None, Cell::of_item),
-            Source::Formula(formula) => match formula.evaluate(subject, &self.surroundings) {
+            Source::Formula(formula) => match formula.evaluate_within(subject, &self.surroundings, DOCUMENT_LIMITS) {
                 Ok(outcome) => Cell::of_operand(&outcome.value, &formula.options().zone),
                 Err(stop) => Cell::of_failure(&stop.to_string()),
             },

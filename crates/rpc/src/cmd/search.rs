@@ -4,6 +4,7 @@
 //! search is. A step looks at a bounded number of notes on a snapshot of its own.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use base::{Modseq, Timestamp};
 use formula::Formula;
@@ -29,7 +30,10 @@ const ENVELOPE_BYTES: usize = 64 << 10;
 /// Most bytes of one note.
 const NOTE_BYTES_MAX: usize = MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES;
 
-/// Notes that are looked at before any of them is told. A message may be full after the first, and the others are looked at again then.
+/// Time after which a step ends.
+const STEP_TIME_MAX: Duration = Duration::from_millis(50);
+
+/// Most notes that are looked at before any of them is told. A message may be full after the first, and the others are looked at again then.
 const LOOKS_AT_ONCE: usize = 64;
 
 /// A search under way.
@@ -45,6 +49,8 @@ pub(crate) struct Search {
     left: u64,
     /// Everything up to here was looked at.
     at: ChangePlace,
+    /// So many notes are looked at before any of them is told.
+    at_once: usize,
     /// Over how many notes the formula came to nothing so far.
     failed: u64,
     /// What the first of them came to.
@@ -93,6 +99,7 @@ impl Search {
             deletions: request.deletions && request.since_modseq > 0,
             left: if request.limit == 0 { u64::MAX } else { request.limit.into() },
             at: ChangePlace::behind(Modseq(request.since_modseq)),
+            at_once: 4,
             failed: 0,
             failure: String::new(),
         })
@@ -111,11 +118,16 @@ impl Search {
         let mut bytes = 0;
         let mut next = some.next;
         let mut taken = HashMap::new();
+        let clock = &desk.ground.clock;
+        let began = clock.monotonic();
+        // So many entries were looked at.
+        let mut looked = 0;
         for (index, entry) in some.entries.iter().enumerate() {
             let before = index.checked_sub(1).map(|before| &some.entries[before]);
             let is_begun = before.map_or(self.at.is_within(entry.modseq), |before| before.modseq == entry.modseq);
             // What a client asks for next begins between two transactions, so it gets the rest of one in any case.
-            if bytes > STEP_BYTES || (self.left == 0 && !is_begun) {
+            let is_late = index == looked && index > 0 && clock.monotonic() - began > STEP_TIME_MAX;
+            if bytes > STEP_BYTES || is_late || (self.left == 0 && !is_begun) {
                 next = match before {
                     Some(before) if is_begun => ChangePlace::within(before),
                     Some(before) => ChangePlace::behind(before.modseq),
@@ -123,9 +135,15 @@ impl Search {
                 };
                 break;
             }
-            if index.is_multiple_of(LOOKS_AT_ONCE) {
-                let selected = self.look(&reading, &lookups, &some.entries[index..])?;
-                if let Some(fault) = lookups.fault() {
+            if index == looked {
+                let next = &some.entries[index..][..self.at_once.min(some.entries.len() - index)];
+                let before = clock.monotonic();
+                let selected = self.look(&reading, &lookups, next)?;
+                looked += next.len();
+                // A formula that takes long is evaluated over few notes, so that a step does not.
+                let is_slow = clock.monotonic() - before > STEP_TIME_MAX / 4;
+                self.at_once = if is_slow { 1 } else { (self.at_once * 2).min(LOOKS_AT_ONCE) };
+                if let Some(fault) = lookups.take_fault() {
                     return Err(fault.into());
                 }
                 taken = selected.notes;
@@ -166,8 +184,7 @@ impl Search {
 
     /// Gives what is to be told of the next changes.
     fn look(&self, reading: &Reading<'_>, lookups: &Lookups<'_>, entries: &[ChangeEntry]) -> Result<Selected> {
-        let next = entries.iter().take(LOOKS_AT_ONCE);
-        let changed = next.filter(|entry| matches!(entry.change, Change::Changed { .. }));
+        let changed = entries.iter().filter(|entry| matches!(entry.change, Change::Changed { .. }));
         let (selection, notes) = (self.selection.as_ref(), changed.map(|entry| entry.note));
         Ok(reading.selected(selection, lookups, notes, &|header| self.is_meant(header))?)
     }

@@ -12,9 +12,11 @@ mod quotes;
 mod rows;
 
 use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::PoisonError;
 
 use base::Unid;
-use notes::{Access, Item, NewNote, Writer, level};
+use notes::{Access, DatabaseKind, Item, NewNote, Writer, level};
 use serde_json::{Value as Json, json};
 use store::Ticket;
 
@@ -37,6 +39,13 @@ const BYTES_PER_TRANSACTION: usize = 8 << 20;
 /// Brings the rows of a file into a database.
 pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>) -> Outcome {
     let access = open(core, &request.path)?;
+    let kind = access.database().record().kind;
+    if matches!(kind, DatabaseKind::Directory | DatabaseKind::MailBox) {
+        let commands =
+            if kind == DatabaseKind::Directory { "`doublet user`, `group` and `domain`" } else { "mail alone" };
+        return Err(Failure::Refused(format!("{} is filled by {commands}", request.path)));
+    }
+    let _running = Running::begin(core, request)?;
     let mark = Mark::begin(request, &access)?;
     let mut rows = Rows::open(request)?;
     let mut columns = Columns::find(request, &mut rows, &access)?;
@@ -75,6 +84,29 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>
     work.flush(if work.unread.is_some() { Mark::put_unread } else { Mark::end })?;
     work.settle()?;
     Ok(work.answer())
+}
+
+/// An import that nobody else makes meanwhile: until it has ended, what stands about it in the database is no sign that it was broken off.
+struct Running<'c> {
+    core: &'c Core,
+    what: (String, PathBuf),
+}
+
+impl<'c> Running<'c> {
+    fn begin(core: &'c Core, request: &TableImport) -> Result<Self, Failure> {
+        let what = (request.path.to_lowercase(), PathBuf::from(request.file.file_name().unwrap_or_default()));
+        if core.imports.lock().unwrap_or_else(PoisonError::into_inner).insert(what.clone()) {
+            return Ok(Self { core, what });
+        }
+        let file = request.file.display();
+        Err(Failure::Refused(format!("an import of {file} into {} is running; wait until it has ended", request.path)))
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.core.imports.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.what);
+    }
 }
 
 /// Notes down in a transaction how far the import is.

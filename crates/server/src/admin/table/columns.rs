@@ -344,7 +344,7 @@ impl Columns {
         }
     }
 
-    /// Gives the texts that a row has in a column, without empty ones.
+    /// Gives the texts that a row has in a column; empty ones among others in lists of texts alone.
     fn texts(&self, row: &Row, index: usize, kind: Kind) -> Vec<String> {
         let mapping = &self.mappings[index];
         let mut texts: Vec<String> = match row {
@@ -357,7 +357,10 @@ impl Columns {
             },
             Row::Object(object) => object.get(&mapping.column).map(texts_of).unwrap_or_default(),
         };
-        texts.retain(|text| !text.is_empty());
+        // What is empty in a list of texts has its place in it.
+        if kind != Kind::TextList || texts.iter().all(String::is_empty) {
+            texts.retain(|text| !text.is_empty());
+        }
         texts
     }
 
@@ -492,6 +495,7 @@ fn kind_of_json(value: &Json) -> Option<Kind> {
     match value {
         Json::Null => None,
         Json::Object(_) => Some(Kind::Text),
+        Json::Number(digits) if number(&digits.to_string()).is_none() => Some(Kind::Text),
         Json::Bool(_) | Json::Number(_) => Some(Kind::Number),
         Json::String(text) if text.is_empty() => None,
         Json::String(text) => Some(if time(text).is_some() { Kind::Time } else { Kind::Text }),
@@ -506,12 +510,21 @@ fn kind_of_json(value: &Json) -> Option<Kind> {
     }
 }
 
-/// Reads a number; what begins with a zero, as postcodes and telephone numbers do, is none.
+/// Digits of a whole number that are all kept.
+const NUMBER_DIGITS_MAX: usize = 15;
+
+/// Reads a number; what begins with a zero, as postcodes and telephone numbers do, is none, and neither are more digits than a number keeps, as those of cards
+/// and accounts.
 fn number(text: &str) -> Option<f64> {
     let digits = text.trim_start_matches('-');
     let is_padded = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");
+    let is_too_exact = digits.len() > NUMBER_DIGITS_MAX && digits.bytes().all(|digit| digit.is_ascii_digit());
     let starts_right = digits.starts_with(|first: char| first.is_ascii_digit() || first == '.');
-    if is_padded || !starts_right { None } else { text.parse().ok().filter(|number: &f64| number.is_finite()) }
+    if is_padded || is_too_exact || !starts_right {
+        None
+    } else {
+        text.parse().ok().filter(|number: &f64| number.is_finite())
+    }
 }
 
 /// Reads a moment: RFC 3339, or a date alone.
@@ -571,6 +584,9 @@ fn value(kind: Kind, mut texts: Vec<String>) -> Result<Value, String> {
 }
 
 fn check_name(name: &str, column: &str) -> Result<(), String> {
+    if let Some(reserved) = notes::evaluate::reserved(name) {
+        return Err(format!("column {}: {reserved} is not an item that can be set", quoted(column)));
+    }
     if name.len() <= ITEM_NAME_BYTES_MAX {
         return Ok(());
     }

@@ -255,6 +255,62 @@ fn rows_that_end_early_are_taken_when_that_is_said() {
 }
 
 #[test]
+fn what_a_number_would_not_keep_is_text() {
+    let lines = "{\"A\":224436.00250646658,\"Card\":1234567890123456789}\n{\"A\":-120715.95101781131,\"Card\":5}\n";
+    let (answer, documents) = check("rows.jsonl", lines, |_| {});
+    answer.expect("taken");
+    assert_eq!(
+        (&documents[0]["A"], &documents[1]["A"]),
+        (&json!(224_436.002_506_466_58), &json!(-120_715.951_017_811_31))
+    );
+    assert_eq!(documents[0]["Card"], json!("1234567890123456789"));
+    let (_, documents) = check("rows.csv", "Card,Sum\n9007199254740993,123456789012345\n", |_| {});
+    assert_eq!(
+        (&documents[0]["Card"], &documents[0]["Sum"]),
+        (&json!("9007199254740993"), &json!(123_456_789_012_345.0))
+    );
+}
+
+#[test]
+fn what_is_empty_in_a_list_of_texts_keeps_its_place() {
+    let (_, documents) = check("rows.jsonl", "{\"L\":[\"x\",\"\",\"z\"],\"N\":[\"\",\"\"]}\n", |_| {});
+    assert_eq!((&documents[0]["L"], documents[0].get("N")), (&json!(["x", "", "z"]), None));
+    let (_, documents) = check("rows.csv", "L\na;;b\n", |request| request.map = vec!["L=L:text-list".to_owned()]);
+    assert_eq!(documents[0]["L"], json!(["a", "", "b"]));
+}
+
+#[test]
+fn what_follows_from_the_header_is_no_column() {
+    let (answer, documents) = check("rows.csv", "Name\nx\n", |request| request.map = vec!["Name=$ref".to_owned()]);
+    let answer = answer.expect("it is told");
+    assert!(answer.data["refusals"][0]["why"].as_str().is_some_and(|why| why.contains("$REF")), "{:?}", answer.data);
+    assert!(documents.is_empty());
+}
+
+#[test]
+fn an_import_that_runs_is_not_taken_for_one_that_was_broken_off() {
+    let sample = Sample::new();
+    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
+    sample.core.notes.database_create(&new).expect("made");
+    let file = sample.folder.path().join("rows.csv");
+    let rows: String = (0..2_000).map(|row| format!("{row}\n")).collect();
+    std::fs::write(&file, format!("N\n{rows}")).expect("written");
+    let request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
+    let resume = TableImport { resume: true, ..request.clone() };
+    let mut told = Vec::new();
+    let mut report = |_| {
+        told.push(import(&sample.core, &resume, &mut |_| ControlFlow::Continue(())).expect_err("it runs").to_string());
+        ControlFlow::Continue(())
+    };
+    import(&sample.core, &request, &mut report).expect("taken");
+    assert!(!told.is_empty() && told.iter().all(|told| told.contains("is running")), "{told:?}");
+    let system = TableImport { path: "names.nsf".to_owned(), ..request };
+    let refused =
+        import(&sample.core, &system, &mut |_| ControlFlow::Continue(())).expect_err("it has its own commands");
+    assert!(refused.to_string().contains("`doublet user`"), "{refused}");
+}
+
+#[test]
 fn what_separates_fields_can_be_said() {
     let (answer, documents) = check("rows.csv", "A,B;C\n1,5;2\n", |request| request.delimiter = Some(';'));
     answer.expect("taken");
