@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use base::{Modseq, Timestamp};
+use base::{Modseq, NoteId, Timestamp};
 use formula::Formula;
 use notes::change::{Change, ChangeEntry, ChangePlace};
 use notes::limits::LOOKUP_COST_MAX;
@@ -137,26 +137,8 @@ impl Search {
             }
             if index == looked {
                 let next = &some.entries[index..][..self.at_once.min(some.entries.len() - index)];
-                let before = clock.monotonic();
-                let selected = self.look(&reading, &lookups, next)?;
                 looked += next.len();
-                // A formula that takes long is evaluated over few notes, so that a step does not.
-                let is_slow = clock.monotonic() - before > STEP_TIME_MAX / 4;
-                self.at_once = if is_slow { 1 } else { (self.at_once * 2).min(LOOKS_AT_ONCE) };
-                if let Some(fault) = lookups.take_fault() {
-                    return Err(fault.into());
-                }
-                taken = selected.notes;
-                self.failed += selected.failed;
-                if self.failure.is_empty() {
-                    self.failure = selected.failure.unwrap_or_default();
-                }
-                if lookups.is_exhausted() {
-                    return Err(Error::Limit {
-                        what: "rows that a formula looks up in views for 500 documents",
-                        max: LOOKUP_COST_MAX,
-                    });
-                }
+                taken = self.look(desk, &reading, &lookups, next)?;
             }
             match &entry.change {
                 Change::Deleted { .. } if self.deletions => reply.deleted.push(entry.note.0),
@@ -183,10 +165,33 @@ impl Search {
     }
 
     /// Gives what is to be told of the next changes.
-    fn look(&self, reading: &Reading<'_>, lookups: &Lookups<'_>, entries: &[ChangeEntry]) -> Result<Selected> {
+    fn look(
+        &mut self,
+        desk: &Desk,
+        reading: &Reading<'_>,
+        lookups: &Lookups<'_>,
+        entries: &[ChangeEntry],
+    ) -> Result<HashMap<NoteId, Header>> {
+        let began = desk.ground.clock.monotonic();
         let changed = entries.iter().filter(|entry| matches!(entry.change, Change::Changed { .. }));
         let (selection, notes) = (self.selection.as_ref(), changed.map(|entry| entry.note));
-        Ok(reading.selected(selection, lookups, notes, &|header| self.is_meant(header))?)
+        let Selected { notes, failed, failure } =
+            reading.selected(selection, lookups, notes, &|header| self.is_meant(header))?;
+        if let Some(fault) = lookups.take_fault() {
+            return Err(fault.into());
+        }
+        if lookups.is_exhausted() {
+            let what = "rows that a formula looks up in views for 500 documents";
+            return Err(Error::Limit { what, max: LOOKUP_COST_MAX });
+        }
+        self.failed += failed;
+        if self.failure.is_empty() {
+            self.failure = failure.unwrap_or_default();
+        }
+        // A formula that takes long is evaluated over few notes, so that a step does not.
+        let is_slow = desk.ground.clock.monotonic() - began > STEP_TIME_MAX / 4;
+        self.at_once = if is_slow { 1 } else { (self.at_once * 2).min(LOOKS_AT_ONCE) };
+        Ok(notes)
     }
 
     fn is_meant(&self, header: &Header) -> bool {

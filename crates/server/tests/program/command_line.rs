@@ -143,6 +143,10 @@ fn a_view_is_read_by_order_place_and_expansion() {
     assert_eq!(places(&["--at", "2.1"]), ["2.1", "2.2"]);
     assert_eq!(places(&["--close", "1"]), ["1", "2", "2.1", "2.2"]);
     assert_eq!(places(&["--collapsed", "--open", "1"]), ["1", "1.1", "1.2", "2"]);
+    assert_eq!(places(&["--collapsed", "--from", "2"]), ["2"]);
+    assert_eq!(places(&["--collapsed", "--open", "1", "--from", "3", "--limit", "1"]), ["1.2"]);
+    assert_eq!(places(&["--close", "1", "--from", "2"]), ["2", "2.1", "2.2"]);
+    assert!(places(&["--collapsed", "--from", "3"]).is_empty());
     assert_eq!(places(&["--limit", "2"]), ["1", "1.1"]);
     assert_eq!(places(&["--limit", "0"]).len(), 6);
     let sorted = |words: &[&str]| {

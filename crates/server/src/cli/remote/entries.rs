@@ -57,7 +57,7 @@ pub struct Reading {
 /// Where to begin, and which categories are open.
 #[derive(Debug, Clone, Args)]
 pub struct Part {
-    /// The number of the first entry, counted from 1.
+    /// The number of the first entry, counted from 1 over those that are shown.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     from: u64,
     /// The place of the first entry, as in 3.2.7: the seventh entry of the second one of the third.
@@ -75,6 +75,11 @@ pub struct Part {
 }
 
 impl Part {
+    /// Tells whether entries are there that are not shown.
+    fn is_closed_somewhere(&self) -> bool {
+        self.collapsed || !self.close.is_empty()
+    }
+
     /// Says what is open: of what is closed by default, what was named and all around it.
     fn expansion(&self) -> v1::Expansion {
         let mut exceptions = self.close.clone();
@@ -107,12 +112,18 @@ pub struct Wanted {
 /// Shows entries.
 pub(super) async fn entries(client: Client, reading: Reading, part: Part) -> Result<Told, Failure> {
     let opened = Opened::open(&client, &reading).await?;
-    let request = v1::ReadEntriesRequest {
-        start_row: if part.at.is_none() { part.from.max(1) } else { 0 },
-        start: part.at.clone(),
-        expansion: Some(part.expansion()),
-        ..opened.request.clone()
-    };
+    let mut request =
+        v1::ReadEntriesRequest { start: part.at.clone(), expansion: Some(part.expansion()), ..opened.request.clone() };
+    match (part.at.is_none(), part.is_closed_somewhere()) {
+        (false, _) => {}
+        (true, false) => request.start_row = part.from.max(1),
+        // What is closed does not count: the first step from in front of everything leads to the first row that is shown.
+        (true, true) => {
+            request.skip_navigator = v1::Navigator::NextExpanded.into();
+            let steps = u32::try_from(part.from.max(1));
+            request.skip_count = steps.map_err(|_| Failure("--from: there are not so many entries".to_owned()))?;
+        }
+    }
     let reply = pages(&client, request, limit_of(reading.limit)).await?;
     if let (Some(place), []) = (&part.at, &reply.entries[..]) {
         return Err(Failure(format!("there is no entry at {}", written(place))));
@@ -313,7 +324,7 @@ async fn pages(
         if !page.more || all.entries.len() >= limit || page.next == request.start_key {
             return Ok(all);
         }
-        request.start_key = page.next;
+        (request.start_key, request.skip_count) = (page.next, 0);
     }
 }
 
