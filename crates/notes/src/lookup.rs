@@ -17,8 +17,7 @@ use crate::evaluate::{Surroundings, as_operand};
 use crate::limits::{
     LOOKUP_BYTES_MAX, LOOKUP_COST, LOOKUP_COST_MAX, LOOKUP_KEY_BYTES_MAX, LOOKUP_ROWS_MAX, LOOKUPS_KEPT_BYTES_MAX,
 };
-use crate::note::{NoteClass, split_summary};
-use crate::profile::unid_of;
+use crate::note::summary_items;
 use crate::reading::{Reading, damaged_note, load_summary_bytes};
 use crate::view::cell::{self, One};
 use crate::view::entries::{EntryReader, Mask, Request, Start};
@@ -200,7 +199,7 @@ impl<'r> Lookups<'r> {
         let bytes = self.told(load_summary_bytes(&self.reading.snapshot, database, note))?.unwrap_or_default();
         self.spend(1 + (bytes.len() / BYTES_PER_ROW) as u64)?;
         let damaged = |_| damaged_note(database, note, "summary");
-        let (items, _) = self.told(split_summary(&bytes).map_err(damaged))?;
+        let items = self.told(summary_items(&bytes).map_err(damaged))?;
         let item = items.iter().find(|item| item.name.eq_ignore_ascii_case(name));
         let value = item.and_then(|item| as_operand(&item.value));
         match value {
@@ -211,10 +210,8 @@ impl<'r> Lookups<'r> {
 
     fn in_profile(&self, profile: &str, name: &str, user: &str) -> Found {
         let user = (!user.is_empty()).then(|| Name::new(user));
-        let note = self.told(self.reading.find(unid_of(profile, user.as_ref())))?;
-        let header = note.map(|note| self.told(self.reading.header(note))).transpose()?.flatten();
-        let Some(header) = header.filter(|header| header.class == NoteClass::PROFILE) else { return Ok(Value::EMPTY) };
-        Ok(self.field(header.note, name)?.unwrap_or(Value::EMPTY))
+        let Some(note) = self.told(self.reading.profile_note(profile, user.as_ref()))? else { return Ok(Value::EMPTY) };
+        Ok(self.field(note, name)?.unwrap_or(Value::EMPTY))
     }
 }
 

@@ -9,7 +9,7 @@ use store::{Direction, KeyRange, Read, Table};
 use crate::database::{Database, damaged};
 use crate::error::Result;
 use crate::evaluate::{Subject, subject};
-use crate::keys;
+use crate::keys::{self, Part};
 use crate::limits::DOCUMENT_LIMITS;
 use crate::note::Header;
 use crate::reading::{self, Reading, damaged_note};
@@ -23,19 +23,10 @@ const RUN_MIN: usize = 4;
 /// Bytes of summaries that a scan passes in vain before look-ups take its place.
 const VAIN_BYTES_MAX: usize = 1 << 20;
 
-/// What is wanted of each note.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// Its header alone.
-    Header,
-    /// Its summary record, too.
-    Summary,
-}
-
 /// Takes a header and the summary record behind it, if there is one and it is wanted.
 type Each<'e> = dyn FnMut(Header, Option<&[u8]>) -> Result<()> + 'e;
 
-/// Calls `each` with what is wanted of every one of these notes that there is, in the order of their numbers.
+/// Calls `each` with the header, or header and summary as `part` says, of every one of these notes that there is, in the order of their numbers.
 fn each_record(
     reader: &dyn Read,
     database: &Database,
@@ -72,15 +63,14 @@ fn each_of_run<'n>(
     each: &mut Each<'_>,
 ) -> Result<&'n [NoteId]> {
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(run) };
-    let [start, end] =
-        [*first, last.next()].map(|note| keys::summary(database.number(), note, keys::Part::Header).to_vec());
+    let [start, end] = [*first, last.next()].map(|note| keys::summary(database.number(), note, Part::Header).to_vec());
     let mut cursor = reader.scan(Table::Summary, &KeyRange { start, end: Some(end) }, Direction::Forward)?;
     // A header waits for the summary that stands behind it.
     let mut waiting: Option<Header> = None;
     let mut vain_bytes = 0;
     while let Some((key, value)) = cursor.next()? {
         let (note, found) = keys::split_summary(key).ok_or_else(|| damaged(Table::Summary, key))?;
-        let is_header = found == keys::Part::Header as u8;
+        let is_header = found == Part::Header as u8;
         let is_asked = run.binary_search(&note).is_ok();
         if is_asked && is_header {
             let header = Header::decode(note, value).map_err(|_| damaged_note(database, note, "header"))?;

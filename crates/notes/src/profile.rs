@@ -62,8 +62,14 @@ fn check_name(name: &str, user: Option<&Name>) -> Result<()> {
 impl Reading<'_> {
     /// Gives the profile of that name, of a user or shared by all.
     pub fn profile(&self, name: &str, user: Option<&Name>) -> Result<Option<Note>> {
-        let Some(note) = self.find(unid_of(name, user))? else { return Ok(None) };
-        Ok(self.note(note)?.filter(|note| note.header.class == NoteClass::PROFILE))
+        let note = self.profile_note(name, user)?.map(|note| self.note(note)).transpose()?;
+        Ok(note.flatten())
+    }
+
+    /// Gives the number of that profile, or of its stub.
+    pub(crate) fn profile_note(&self, name: &str, user: Option<&Name>) -> Result<Option<NoteId>> {
+        let header = self.find(unid_of(name, user))?.map(|note| self.header(note)).transpose()?.flatten();
+        Ok(header.filter(|header| header.class == NoteClass::PROFILE).map(|header| header.note))
     }
 }
 
