@@ -8,21 +8,12 @@ use notes::evaluate::Subject;
 use notes::lookup::Lookups;
 use notes::view::design::{Column, ViewDesign};
 use notes::view::note::ViewNote;
-use notes::view::sort_key::Order;
 use notes::{AclLevel, Database, Item, NewNote, Value};
 
-use crate::world::{World, reader};
+use crate::world::{World, column, reader, sorted};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
-
-fn column(item: &str) -> Column {
-    Column { title: item.into(), item: item.into(), ..Column::default() }
-}
-
-fn sorted(item: &str) -> Column {
-    Column { sort: Some(Order::Ascending), ..column(item) }
-}
 
 fn view(title: &str, columns: Vec<Column>) -> ViewNote {
     let design = ViewDesign { columns, ..ViewDesign::default() };

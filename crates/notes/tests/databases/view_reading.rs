@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base::{Clock, Timestamp};
+use base::{Clock, NoteId, Timestamp};
 use notes::view::build::BuildOptions;
 use notes::view::cell::{Cell, One};
 use notes::view::design::{Clicks, Column, Total, ViewDesign};
@@ -14,20 +14,12 @@ use notes::view::navigate::{Expansion, Navigator};
 use notes::view::note::{ViewKind, ViewNote};
 use notes::view::reader::{Shown, Tumbler};
 use notes::view::sort_key::Order;
-use notes::{AclLevel, Database, DatabaseOptions, Error, Item, NewNote, NoteClass, Value};
+use notes::{Access, AclLevel, Database, DatabaseOptions, Error, Item, NewNote, NoteClass, Value, level};
 
-use crate::world::{World, assert_sound, identity, reader};
+use crate::world::{World, assert_sound, column, identity, reader, sorted};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
-
-fn column(item: &str) -> Column {
-    Column { title: item.into(), item: item.into(), ..Column::default() }
-}
-
-fn sorted(item: &str) -> Column {
-    Column { sort: Some(Order::Ascending), ..column(item) }
-}
 
 fn view(title: &str, columns: Vec<Column>) -> ViewNote {
     let design = ViewDesign { columns, ..ViewDesign::default() };
@@ -274,6 +266,17 @@ fn readers_of_a_design_are_the_only_ones_to_see_the_view() {
     assert!(reading.view_find("By Customer").is_err() && reading.view(note).is_err());
 }
 
+/// Brings a view up to date that asks for the time; gives for when it holds, and how many rows of documents it has.
+fn held(access: &Access<level::Reader>, note: NoteId) -> (Timestamp, u64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = BuildOptions { folder: folder.path().to_owned(), memory: 1 << 20 };
+    assert!(access.view_update(note, &options, &mut |_, _| ControlFlow::Continue(())).expect("updated"));
+    let reading = access.read().expect("a snapshot");
+    let view = reading.view(note).expect("a view");
+    assert!(view.is_time_relative());
+    (view.evaluated, reading.view_rows(&view, 0).expect("rows").total().expect("sound").documents)
+}
+
 #[test]
 fn a_view_that_asks_for_the_time_holds_for_a_moment() {
     let (world, database) = world();
@@ -281,15 +284,7 @@ fn a_view_that_asks_for_the_time_holds_for_a_moment() {
     let old = ViewNote { title: "Old".into(), selection, ..by_customer() };
     let note = world.write(&database, ANN, |writer| writer.view_create(&old)).expect("made");
     let access = reader(&database, BOB).expect("a reader");
-    let folder = tempfile::tempdir().expect("a folder");
-    let options = BuildOptions { folder: folder.path().to_owned(), memory: 1 << 20 };
-    let rows = || {
-        assert!(access.view_update(note, &options, &mut |_, _| ControlFlow::Continue(())).expect("updated"));
-        let reading = access.read().expect("a snapshot");
-        let view = reading.view(note).expect("a view");
-        assert!(view.is_time_relative());
-        reading.view_rows(&view, 0).expect("rows").total().expect("sound").documents
-    };
+    let rows = || held(&access, note).1;
     assert_eq!(rows(), 0);
     world.clock.advance(Duration::from_secs(59));
     assert_eq!(rows(), 0, "what was evaluated holds for a minute");
@@ -304,14 +299,7 @@ fn a_view_that_asks_for_the_day_holds_until_midnight() {
     let past = ViewNote { title: "Past".into(), selection: "SELECT @Created < @Today".to_owned(), ..by_customer() };
     let note = world.write(&database, ANN, |writer| writer.view_create(&past)).expect("made");
     let access = reader(&database, BOB).expect("a reader");
-    let folder = tempfile::tempdir().expect("a folder");
-    let options = BuildOptions { folder: folder.path().to_owned(), memory: 1 << 20 };
-    let state = || {
-        assert!(access.view_update(note, &options, &mut |_, _| ControlFlow::Continue(())).expect("updated"));
-        let reading = access.read().expect("a snapshot");
-        let view = reading.view(note).expect("a view");
-        (view.evaluated, reading.view_rows(&view, 0).expect("rows").total().expect("sound").documents)
-    };
+    let state = || held(&access, note);
     let to_midnight = 86_400 - world.clock.now().seconds().rem_euclid(86_400);
     let (first, documents) = state();
     assert_eq!(documents, 0);

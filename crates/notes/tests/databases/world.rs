@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use base::sim::{SeededRandom, SimClock};
 use base::{Name, NoteId};
+use notes::view::design::Column;
+use notes::view::sort_key::Order;
 use notes::{Access, Acl, AclEntry, AclLevel, Database, DatabaseKind, Identity, NewDatabase, Notes, Writer, level};
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
@@ -59,6 +61,16 @@ impl World {
         transaction.commit()?;
         Ok(outcome)
     }
+}
+
+/// A column that shows an item.
+pub fn column(item: &str) -> Column {
+    Column { title: item.into(), item: item.into(), ..Column::default() }
+}
+
+/// The same, by which rows are sorted.
+pub fn sorted(item: &str) -> Column {
+    Column { sort: Some(Order::Ascending), ..column(item) }
 }
 
 pub fn identity(who: &str) -> Arc<Identity> {
