@@ -4,7 +4,7 @@
 //! lock of the data folder, so there is one at a time. Everything in it is plain blocking code.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use base::{Clock, Name, Random};
@@ -46,8 +46,8 @@ pub struct Core {
     pub mail_counts: Arc<MailCounts>,
     /// The attachments as they were counted last, which takes too long to be done for whoever asks.
     pub blobs_counted: Mutex<Option<store::blob::Report>>,
-    /// The imports of tables that are running: the database and the name of the file.
-    pub imports: Mutex<BTreeSet<(String, PathBuf)>>,
+    /// The imports of tables that are running: the database, and what the mark of an import of that file is called.
+    pub imports: Mutex<BTreeSet<(String, String)>>,
     /// DKIM keys, and signing with them.
     pub signing: Arc<Signing>,
     /// People, groups, domains.

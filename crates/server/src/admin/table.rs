@@ -12,7 +12,6 @@ mod quotes;
 mod rows;
 
 use std::collections::HashSet;
-use std::path::PathBuf;
 use std::sync::PoisonError;
 
 use base::Unid;
@@ -22,7 +21,7 @@ use store::Ticket;
 
 use self::columns::Columns;
 pub(super) use self::export::export;
-use self::mark::Mark;
+use self::mark::{Mark, name_of};
 use self::rows::{Fault, Row, Rows};
 use super::answer::record;
 use super::request::TableImport;
@@ -89,12 +88,12 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>
 /// An import that nobody else makes meanwhile: until it has ended, what stands about it in the database is no sign that it was broken off.
 struct Running<'c> {
     core: &'c Core,
-    what: (String, PathBuf),
+    what: (String, String),
 }
 
 impl<'c> Running<'c> {
     fn begin(core: &'c Core, request: &TableImport) -> Result<Self, Failure> {
-        let what = (request.path.to_lowercase(), PathBuf::from(request.file.file_name().unwrap_or_default()));
+        let what = (request.path.to_lowercase(), name_of(&request.file));
         if core.imports.lock().unwrap_or_else(PoisonError::into_inner).insert(what.clone()) {
             return Ok(Self { core, what });
         }

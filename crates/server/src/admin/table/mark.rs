@@ -127,7 +127,7 @@ impl Mark {
 }
 
 /// Gives the name of the profile: imports of one file are told from those of others by its name, whatever folder it lies in.
-fn name_of(file: &Path) -> String {
+pub(super) fn name_of(file: &Path) -> String {
     let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
     let end = name.floor_char_boundary(NAME_BYTES_MAX);
     let name: String = name[..end].chars().map(|c| if c.is_control() { '?' } else { c }).collect();

@@ -1,6 +1,7 @@
 //! Tables that become documents, and documents that become tables.
 
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 
 use notes::{Acl, AclLevel, DatabaseKind, NewDatabase, Value};
 
@@ -10,15 +11,25 @@ use crate::sample::Sample;
 
 const PATH: &str = "table.nsf";
 
+/// A server with an empty database.
+fn with_table() -> Sample {
+    let sample = Sample::new();
+    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
+    sample.core.notes.database_create(&new).expect("made");
+    sample
+}
+
+/// Asks for the import of a file into it, as the command line does where nothing else is said.
+fn import_of(file: PathBuf) -> TableImport {
+    TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() }
+}
+
 /// Imports a file of this content; gives the answer, and the documents as an export has them.
 fn check(name: &str, content: &str, change: impl FnOnce(&mut TableImport)) -> (Result<Answer, String>, Vec<Json>) {
-    let sample = Sample::new();
-    let acl = Acl::open_to_all(AclLevel::Reader);
-    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, acl);
-    sample.core.notes.database_create(&new).expect("made");
+    let sample = with_table();
     let (file, back) = (sample.folder.path().join(name), sample.folder.path().join("back.jsonl"));
     std::fs::write(&file, content).expect("written");
-    let mut request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
+    let mut request = import_of(file);
     change(&mut request);
     let mut report = |_| ControlFlow::Continue(());
     let answer = import(&sample.core, &request, &mut report).map_err(|failure| failure.to_string());
@@ -109,13 +120,11 @@ fn numbers(sample: &Sample) -> Vec<usize> {
 
 #[test]
 fn an_import_that_was_broken_off_goes_on_behind_what_it_has_taken() {
-    let sample = Sample::new();
-    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
-    sample.core.notes.database_create(&new).expect("made");
+    let sample = with_table();
     let file = sample.folder.path().join("in.csv");
     let rows = |count: usize| (0..count).map(|row| format!("{row},x\n")).collect::<String>();
     std::fs::write(&file, format!("N,M\n{}", rows(2_234))).expect("written");
-    let request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
+    let request = import_of(file);
     let resume = TableImport { resume: true, ..request.clone() };
     let restart = TableImport { restart: true, ..request.clone() };
     let told = import_again(&sample, &request, true).expect_err("it is broken off");
@@ -146,9 +155,7 @@ fn an_import_that_was_broken_off_goes_on_behind_what_it_has_taken() {
 
 #[test]
 fn late_columns_have_one_type_whatever_broke_the_import_off() {
-    let sample = Sample::new();
-    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
-    sample.core.notes.database_create(&new).expect("made");
+    let sample = with_table();
     let file = sample.folder.path().join("in.jsonl");
     let late = |number| match number {
         1_100 => ",\"Late\":5",
@@ -157,7 +164,7 @@ fn late_columns_have_one_type_whatever_broke_the_import_off() {
     };
     let rows: String = (0..2_000).map(|row| format!("{{\"N\":{row}{}}}\n", late(row))).collect();
     std::fs::write(&file, rows).expect("written");
-    let request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
+    let request = import_of(file);
     let resume = TableImport { resume: true, ..request.clone() };
     import_again(&sample, &request, true).expect_err("it is broken off before the first");
     import_again(&sample, &resume, true).expect_err("it is broken off between both");
@@ -213,12 +220,10 @@ fn quotes_that_are_closed_are_no_fault() {
 
 #[test]
 fn a_file_whose_quote_was_mended_is_gone_on_with() {
-    let sample = Sample::new();
-    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
-    sample.core.notes.database_create(&new).expect("made");
+    let sample = with_table();
     let file = sample.folder.path().join("in.csv");
     std::fs::write(&file, "N,M\n0,x\n1,\"x\n2,x\n").expect("written");
-    let request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
+    let request = import_of(file);
     assert_eq!(import_again(&sample, &request, false), Ok(1));
     std::fs::write(&request.file, "N,M\n0,x\n1,x\n2,x\n").expect("written");
     let told = import_again(&sample, &request, false).expect_err("it was not said what to do");
@@ -289,13 +294,11 @@ fn what_follows_from_the_header_is_no_column() {
 
 #[test]
 fn an_import_that_runs_is_not_taken_for_one_that_was_broken_off() {
-    let sample = Sample::new();
-    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
-    sample.core.notes.database_create(&new).expect("made");
+    let sample = with_table();
     let file = sample.folder.path().join("rows.csv");
     let rows: String = (0..2_000).map(|row| format!("{row}\n")).collect();
     std::fs::write(&file, format!("N\n{rows}")).expect("written");
-    let request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
+    let request = import_of(file);
     let resume = TableImport { resume: true, ..request.clone() };
     let mut told = Vec::new();
     let mut report = |_| {
@@ -341,11 +344,9 @@ fn what_separates_fields_is_found_out_and_told() {
 
 #[test]
 fn bytes_that_are_no_text_are_told_by_row_and_column() {
-    let sample = Sample::new();
-    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
-    sample.core.notes.database_create(&new).expect("made");
+    let sample = with_table();
     let file = sample.folder.path().join("in.csv");
-    let request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
+    let request = import_of(file);
     let told = |content: &[u8]| {
         std::fs::write(&request.file, content).expect("written");
         import(&sample.core, &request, &mut |_| ControlFlow::Continue(())).map_err(|failure| failure.to_string())
@@ -470,13 +471,11 @@ fn rows_that_no_document_can_hold_are_told_and_leave_the_others_alone() {
 
 #[test]
 fn tables_of_commas_come_back() {
-    let sample = Sample::new();
-    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
-    sample.core.notes.database_create(&new).expect("made");
+    let sample = with_table();
     let (file, back) = (sample.folder.path().join("in.csv"), sample.folder.path().join("out.csv"));
     std::fs::write(&file, CSV).expect("written");
     let mut report = |_| ControlFlow::Continue(());
-    let request = TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() };
+    let request = import_of(file);
     import(&sample.core, &request, &mut report).expect("taken");
     let columns = ["Name", "Height"].map(str::to_owned).to_vec();
     let formula = Some("SELECT Height > 1.77".to_owned());
@@ -490,9 +489,7 @@ fn tables_of_commas_come_back() {
 
 /// Makes a database of these documents and exports it to a file of that name; gives the answer and what was written.
 fn exported(documents: Vec<Vec<Item>>, name: &str, change: impl FnOnce(&mut TableExport)) -> (Answer, String) {
-    let sample = Sample::new();
-    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
-    sample.core.notes.database_create(&new).expect("made");
+    let sample = with_table();
     let access: Access<level::Depositor> = open(&sample.core, PATH).expect("itself").lower();
     let accesses = [&access];
     let mut transaction = sample.core.notes.transaction(&accesses).expect("it begins");
@@ -725,9 +722,7 @@ fn what_a_person_should_know_of_columns_is_told() {
 
 #[test]
 fn a_form_that_is_none_of_the_database_is_told() {
-    let sample = Sample::new();
-    let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
-    sample.core.notes.database_create(&new).expect("made");
+    let sample = with_table();
     let file = sample.folder.path().join("in.csv");
     std::fs::write(&file, "N,M\n0,x\n").expect("written");
     let warnings = |form: &str| {
