@@ -58,6 +58,29 @@ def mix(server, driver, clients, rounds, login):
             "p99_us": {name: times["p99"] for name, times in told["times_us"].items()}}
 
 
+def churn(server, driver, clients, seconds):
+    """Connected clients on small mailboxes through which messages come and go; fills the mailboxes before."""
+    arguments = ["--clients", clients]
+    _drive(server, driver, "churn", *arguments, "--seconds", 0)
+    cpu = server.cpu_seconds()
+    told = _drive(server, driver, "churn", *arguments, "--fill", 0, "--seconds", seconds)
+    cpu = server.cpu_seconds() - cpu
+    _refuse_failures(told)
+    counts = told["commands_by_interval"]
+    return {"commands": told["count"], "per_second": told["count"] / told["seconds"], "per_cpu_second": told["count"] / cpu,
+            "last_to_first": counts[-1] / counts[0], "by_interval": counts,
+            "p50_us": {name: times["p50"] for name, times in told["times_us"].items()},
+            "p99_us": {name: times["p99"] for name, times in told["times_us"].items()}}
+
+
+def passage(server, driver, user, passed):
+    """Commands in a mailbox of 30 messages through which `passed` more messages have passed, and in a fresh one: median times."""
+    told = _drive(server, driver, "passage", "--user", user, "--pass", passed)
+    for case in told.values():
+        _refuse_failures(case)
+    return {case: {name: times["p50"] for name, times in figures["times_us"].items()} for case, figures in told.items()}
+
+
 def large_mailbox(server, user, repeats=5):
     """SELECT and FETCH 1:* (FLAGS) through Python's imaplib, warm: the first time is not counted.
 

@@ -8,6 +8,8 @@
 //!
 //! ```text
 //! doublet-bench mix    --address HOST:PORT --password P [--clients 50] [--rounds 20] [--messages 100] [--login once|always]
+//! doublet-bench churn  --address HOST:PORT --password P [--clients 50] [--messages 30] [--seconds 60]
+//! doublet-bench passage --address HOST:PORT --password P [--user 1] [--messages 30] [--pass 0] [--samples 100]
 //! doublet-bench idle   --address HOST:PORT --password P [--connections 5000]     waits for a line on standard input
 //! doublet-bench append --address HOST:PORT --password P --user NUMBER [--count 1000] [--size 10240]
 //! doublet-bench native --address HOST:PORT --password P --certificate FILE [--users 250] [--databases 25] [--files shared{}.nsf] [--views NAME|NAME] [--rounds 10]
@@ -17,6 +19,7 @@
 
 mod append;
 mod arguments;
+mod churn;
 mod client;
 mod corpus;
 mod figures;
@@ -24,6 +27,7 @@ mod idle;
 mod mix;
 mod native;
 mod numbers;
+mod passage;
 
 use std::process::ExitCode;
 
@@ -34,11 +38,13 @@ fn main() -> ExitCode {
     let work = words.next().unwrap_or_default();
     let done = Arguments::parse(words).and_then(|arguments| match work.as_str() {
         "mix" => mix::run(&arguments),
+        "churn" => churn::run(&arguments),
+        "passage" => passage::run(&arguments),
         "idle" => idle::run(&arguments),
         "append" => append::run(&arguments),
         "native" => native::run(&arguments),
         "corpus" => corpus::run(&arguments),
-        _ => Err(format!("{work:?} is none of mix, idle, append, native, corpus").into()),
+        _ => Err(format!("{work:?} is none of mix, churn, passage, idle, append, native, corpus").into()),
     });
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,99 @@
+//! Commands in a small mailbox through which many messages have passed, beside the same commands in a fresh one.
+//!
+//! The run passes `--pass` messages through the mailbox `Passed`: they are appended, flagged as deleted and expunged, and `--messages` others stay. Then it creates
+//! a mailbox with as many messages that nothing has passed through, and times the same commands in both, in turns, so that a machine
+//! whose speed changes affects both alike. Run again, it continues with the mailbox that is there.
+
+use std::time::Duration;
+
+use crate::arguments::{Arguments, Outcome};
+use crate::client::Client;
+use crate::corpus;
+use crate::figures::{Figures, Stopwatch};
+use crate::numbers::Numbers;
+
+const PASSED: &str = "Passed";
+const FRESH: &str = "Fresh";
+const MESSAGE_BYTES: usize = 1_000;
+/// Messages that are appended before as many are expunged.
+const AT_ONCE: usize = 20;
+
+/// Passes messages through a mailbox, times commands in it and in a fresh one, and prints both as JSON.
+pub fn run(arguments: &Arguments) -> Outcome<()> {
+    let messages: usize = arguments.or("messages", 30)?;
+    let user: usize = arguments.or("user", 1)?;
+    let mut client = Client::connect(arguments.text("address")?)?;
+    client.login(user, arguments.text("password")?)?;
+    let mut hand = Hand { client, user, messages, numbers: Numbers::new(arguments.or("seed", 3)?) };
+    let is_new = hand.client.command(&format!("STATUS {PASSED} (MESSAGES)")).is_err();
+    if is_new {
+        hand.create(PASSED)?;
+    }
+    hand.pass(arguments.or("pass", 0)?)?;
+    let _ = hand.client.command(&format!("DELETE {FRESH}"));
+    hand.create(FRESH)?;
+    let (mut passed, mut fresh) = (Figures::default(), Figures::default());
+    let watch = Stopwatch::start();
+    for _ in 0..arguments.or("samples", 100)? {
+        hand.sample(PASSED, &mut passed)?;
+        hand.sample(FRESH, &mut fresh)?;
+    }
+    let seconds = watch.elapsed().as_secs_f64();
+    println!("{{\"passed\": {}, \"fresh\": {}}}", passed.json(seconds), fresh.json(seconds));
+    hand.client.command("LOGOUT")
+}
+
+/// A client and what it works with.
+struct Hand {
+    client: Client,
+    user: usize,
+    messages: usize,
+    numbers: Numbers,
+}
+
+impl Hand {
+    fn create(&mut self, mailbox: &str) -> Outcome<()> {
+        self.client.command(&format!("CREATE {mailbox}"))?;
+        (0..self.messages).try_for_each(|_| self.append(mailbox).map(drop))
+    }
+
+    fn append(&mut self, mailbox: &str) -> Outcome<Duration> {
+        let message = corpus::message(&mut self.numbers, 0, self.user, MESSAGE_BYTES);
+        let watch = Stopwatch::start();
+        self.client.append(mailbox, "", message.as_bytes())?;
+        Ok(watch.elapsed())
+    }
+
+    /// Passes messages through the mailbox. Each time a run of neighbours from a random place is expunged.
+    fn pass(&mut self, count: usize) -> Outcome<()> {
+        self.client.command(&format!("SELECT {PASSED}"))?;
+        for start in (0..count).step_by(AT_ONCE) {
+            let size = AT_ONCE.min(count - start);
+            for _ in 0..size {
+                self.append(PASSED)?;
+            }
+            let first = 1 + self.numbers.below(self.messages);
+            self.client.command(&format!("STORE {first}:{} +FLAGS.SILENT (\\Deleted)", first + size - 1))?;
+            self.client.command("EXPUNGE")?;
+        }
+        self.client.command("UNSELECT")
+    }
+
+    /// Times each command once.
+    fn sample(&mut self, mailbox: &str, figures: &mut Figures) -> Outcome<()> {
+        let middle = self.messages / 2;
+        self.timed(figures, "STATUS", &format!("STATUS {mailbox} (MESSAGES UNSEEN UIDNEXT RECENT)"))?;
+        self.timed(figures, "SELECT", &format!("SELECT {mailbox}"))?;
+        self.timed(figures, "FETCH", &format!("FETCH {middle} (UID FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)"))?;
+        figures.add("APPEND", self.append(mailbox)?);
+        self.client.command(&format!("STORE {middle} +FLAGS.SILENT (\\Deleted)"))?;
+        self.timed(figures, "EXPUNGE", "EXPUNGE")
+    }
+
+    fn timed(&mut self, figures: &mut Figures, name: &'static str, command: &str) -> Outcome<()> {
+        let watch = Stopwatch::start();
+        self.client.command(command)?;
+        figures.add(name, watch.elapsed());
+        Ok(())
+    }
+}
