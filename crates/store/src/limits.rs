@@ -36,13 +36,19 @@ pub const BACKUPS_MAX: u32 = 1_000_000;
 /// Entries that nobody sees any more, of one memtable, that a scan passes over before that memtable is written out. They take a third of a millisecond.
 pub const PASSED_REMOVALS_MAX: u32 = 4_000;
 
-/// Removals between two entries of a view from which on a scan tells where they lie, so that the next one jumps over them. They take two microseconds.
-pub const GAP_REMOVALS_MIN: u64 = 32;
+/// Tombstones between two entries from which on a scan reports the range between them as a gap. Stepping over as many takes a microsecond.
+pub const GAP_TOMBSTONES_MIN: u64 = 16;
 
-/// Gaps that are remembered for each sixty-fourth of the databases.
-pub const GAPS_PER_SLOT_MAX: usize = 256;
+/// Gaps that are kept for each sixty-fourth of the databases, about 150 bytes each.
+pub const GAPS_PER_SLOT_MAX: usize = 2_048;
 
-/// Longest key at which a remembered gap begins or ends.
+/// Recent changes that are listed for each sixty-fourth of the databases, to decide which empty range may become a gap.
+pub const LISTED_CHANGES_PER_SLOT_MAX: usize = 512;
+
+/// Changes of one batch that are listed; while a larger batch is written, no gaps are learned in its databases.
+pub const LISTED_CHANGES_PER_BATCH_MAX: usize = 256;
+
+/// Longest key at which a gap begins or ends.
 pub const GAP_KEY_BYTES_MAX: usize = 512;
 
 /// Memory for records that were lately written, at most.

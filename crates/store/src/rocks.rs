@@ -32,6 +32,7 @@ use rocksdb::{BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, C
 
 pub use manifest::take_out;
 pub use options::{DamagedLog, Options, Restart};
+pub use read::tombstones_passed;
 pub(crate) use placement::{CHECKPOINT_FOLDER, CURRENT_FILE, RESTORING_FOLDER, make_folder, mark_unopened};
 
 use crate::batch::{Batch, Operation};
@@ -286,7 +287,7 @@ impl Engine for Rocks {
         }
         let turn = self.gaps.begin(batch);
         let outcome = self.db.write_opt(changes, &self.write);
-        self.gaps.end(batch, turn, outcome.is_ok());
+        self.gaps.end(batch, &turn, outcome.is_ok());
         outcome.map_err(|error| failure("write", &error))
     }
 
@@ -330,7 +331,7 @@ impl Engine for Rocks {
         let mut how = rocksdb::IngestExternalFileOptions::default();
         how.set_move_files(true);
         let take_in = || self.db.ingest_external_file_cf_opts(self.family(table), &how, vec![&file]);
-        let outcome = if table == gaps::TABLE { self.gaps.sweep(take_in) } else { take_in() };
+        let outcome = if gaps::is_covered(table) { self.gaps.sweep(take_in) } else { take_in() };
         outcome.map_err(|error| failure("take in a sorted file", &error))
     }
 

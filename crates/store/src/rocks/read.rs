@@ -8,10 +8,10 @@ use rocksdb::perf::{PerfContext, PerfMetric};
 use rocksdb::{DB, DBRawIteratorWithThreadMode, ReadOptions};
 
 use super::Rocks;
-use super::gaps::{self, Gaps};
+use super::gaps::Gaps;
 use crate::engine::{Cursor, Direction, KeyRange, Read, Table, next_key};
 use crate::error::Result;
-use crate::limits::GAP_REMOVALS_MIN;
+use crate::limits::GAP_TOMBSTONES_MIN;
 
 /// Reads the present state (`moment` is `None`) or that of a snapshot.
 pub(super) struct Reader<'rocks> {
@@ -90,6 +90,8 @@ impl<'rocks> KeyCursor<'rocks> {
         range: &KeyRange,
         direction: Direction,
     ) -> Self {
+        // The iterator sees what can be read when it is made, so the number is loaded before.
+        let at = moment.map_or_else(|| rocks.gaps.last_written(), |moment| moment.at);
         let mut options = ReadOptions::default();
         if let Some(moment) = moment {
             options.set_snapshot(&moment.snapshot);
@@ -103,8 +105,7 @@ impl<'rocks> KeyCursor<'rocks> {
         let is_empty = range.end.as_ref().is_some_and(|end| *end <= range.start);
         let state = if is_empty { State::Ended } else { State::Fresh };
         let iterator = rocks.db.raw_iterator_cf_opt(rocks.family(table), options);
-        let at = moment.filter(|_| table == gaps::TABLE && !is_empty).map(|moment| moment.at);
-        let way = at.and_then(|at| Way::begin(&rocks.gaps, range, direction, at));
+        let way = if is_empty { None } else { Way::begin(&rocks.gaps, (table, range), direction, at) };
         Self { rocks, iterator, table, direction, state, start: range.start.clone(), way }
     }
 
@@ -159,7 +160,7 @@ impl Cursor for KeyCursor<'_> {
 /// How a scan goes through the gaps.
 struct Way<'rocks> {
     gaps: &'rocks Gaps,
-    slot: usize,
+    place: (usize, Table),
     at: u64,
     direction: Direction,
     /// What is still to be read: from behind the last key to the end of the range, or from the start of the range to before the last key.
@@ -172,16 +173,16 @@ struct Way<'rocks> {
 
 impl<'rocks> Way<'rocks> {
     /// Begins a scan of a range, when gaps in it can be remembered.
-    fn begin(gaps: &'rocks Gaps, range: &KeyRange, direction: Direction, at: u64) -> Option<Self> {
-        let slot = Gaps::home(range)?;
-        let mut way = Self { gaps, slot, at, direction, rest: range.clone(), ahead: None, passed: 0 };
+    fn begin(gaps: &'rocks Gaps, (table, range): (Table, &KeyRange), direction: Direction, at: u64) -> Option<Self> {
+        let place = (Gaps::slot_of(table, range)?, table);
+        let mut way = Self { gaps, place, at, direction, rest: range.clone(), ahead: None, passed: 0 };
         way.look();
         Some(way)
     }
 
     /// Gives the gap that lies at the place that was reached, to be jumped over.
     fn jump(&mut self) -> Option<KeyRange> {
-        self.passed = passed_removals();
+        self.passed = tombstones_passed();
         if self.ahead.as_ref().is_some_and(|gap| self.is_past(gap)) {
             self.look();
         }
@@ -208,12 +209,13 @@ impl<'rocks> Way<'rocks> {
     /// Notes the key to which a step led, and tells of the removals over which it passed. `None` is the end of the range, or an error.
     fn arrive(&mut self, key: Option<&[u8]>, is_sound: bool) {
         let Some(end) = &self.rest.end else { return };
-        let is_gap = passed_removals().saturating_sub(self.passed) >= GAP_REMOVALS_MIN;
+        let (_, table) = self.place;
+        let is_gap = tombstones_passed().saturating_sub(self.passed) >= GAP_TOMBSTONES_MIN;
         if is_gap && is_sound {
             match (self.direction, key) {
-                (Direction::Forward, to) => self.gaps.learn(&self.rest.start, to.unwrap_or(end), self.at),
-                (Direction::Backward, Some(to)) => self.gaps.learn(&next_key(to), end, self.at),
-                (Direction::Backward, None) => self.gaps.learn(&self.rest.start, end, self.at),
+                (Direction::Forward, to) => self.gaps.learn(table, &self.rest.start, to.unwrap_or(end), self.at),
+                (Direction::Backward, Some(to)) => self.gaps.learn(table, &next_key(to), end, self.at),
+                (Direction::Backward, None) => self.gaps.learn(table, &self.rest.start, end, self.at),
             }
         }
         let Some(key) = key else { return };
@@ -233,12 +235,13 @@ impl<'rocks> Way<'rocks> {
             Direction::Forward => Some(&self.rest.start),
             Direction::Backward => self.rest.end.as_ref(),
         };
-        self.ahead = position.and_then(|position| self.gaps.ahead(self.slot, position, self.direction, self.at));
+        self.ahead = position.and_then(|position| self.gaps.ahead(self.place, position, self.direction, self.at));
     }
 }
 
-/// Gives how many removals the scans of this thread have passed over.
-pub(super) fn passed_removals() -> u64 {
+/// Returns how many tombstones the scans of this thread have stepped over. Tests and benchmarks count the engine's work with it.
+#[must_use]
+pub fn tombstones_passed() -> u64 {
     thread_local! {
         static COUNTS: PerfContext = PerfContext::default();
     }

@@ -1,5 +1,6 @@
 //! Scans that jump over gaps find what scans find that do not.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
@@ -7,12 +8,15 @@ use base::Random;
 use base::sim::SeededRandom;
 
 use super::super::Rocks;
-use super::super::read::passed_removals;
+use super::super::read::tombstones_passed;
 use super::*;
+use crate::limits::LISTED_CHANGES_PER_SLOT_MAX;
 use crate::engine::tests::{scan_all, small};
-use crate::engine::{Cursor, Engine, Read};
+use crate::engine::{Cursor, Engine, Read, next_key};
 use crate::error::Result;
-use crate::limits::GAP_REMOVALS_MIN;
+use crate::limits::{GAP_TOMBSTONES_MIN, GAPS_PER_SLOT_MAX};
+
+const TABLE: Table = Table::View;
 
 /// Databases of the tests; their keys meet at the ends.
 const HOMES: [u32; 2] = [7, 8];
@@ -20,7 +24,7 @@ const HOMES: [u32; 2] = [7, 8];
 /// Keys of a database.
 const KEYS: u64 = 400;
 
-const FEW: u64 = GAP_REMOVALS_MIN - 1;
+const FEW: u64 = GAP_TOMBSTONES_MIN - 1;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -50,10 +54,10 @@ fn delete(rocks: &Rocks, number: u64) {
 
 /// Reads a database through a snapshot; gives the numbers of its keys and how many removals were passed over.
 fn read(reader: &dyn Read, direction: Direction) -> (Vec<u64>, u64) {
-    let before = passed_removals();
+    let before = tombstones_passed();
     let found = scan_all(reader, TABLE, &KeyRange::prefix(&7_u32.to_be_bytes()), direction);
     let number = |key: &[u8]| u64::from(u16::from_be_bytes([key[4], key[5]]));
-    (found.iter().map(|(key, _)| number(key)).collect(), passed_removals() - before)
+    (found.iter().map(|(key, _)| number(key)).collect(), tombstones_passed() - before)
 }
 
 fn read_now(rocks: &Rocks, direction: Direction) -> (Vec<u64>, u64) {
@@ -123,17 +127,17 @@ fn setting(number: u64) -> Batch {
     batch(|batch| batch.put(TABLE, &key(7, number), b"v"))
 }
 
-fn removing(number: u64) -> Batch {
+fn deleting(number: u64) -> Batch {
     batch(|batch| batch.delete(TABLE, &key(7, number)))
 }
 
 /// Gives the gap in which a key of database 7 lies, or that comes next.
 fn gap_from(gaps: &Gaps, number: u64) -> Option<KeyRange> {
-    gaps.ahead(slot_of(&key(7, 0)), &key(7, number), Direction::Forward, u64::MAX)
+    gaps.ahead((slot_number(TABLE, &key(7, 0)), TABLE), &key(7, number), Direction::Forward, u64::MAX)
 }
 
 fn learn(gaps: &Gaps, start: u64, end: u64, at: u64) -> bool {
-    gaps.learn(&key(7, start), &key(7, end), at);
+    gaps.learn(TABLE, &key(7, start), &key(7, end), at);
     gap_from(gaps, start).is_some_and(|gap| gap.contains(&key(7, start)))
 }
 
@@ -145,26 +149,54 @@ fn a_key_leaves_its_gap_before_it_is_set() {
     let turn = gaps.begin(&batch);
     let [before, after] = [10, 15].map(|number| gap_from(&gaps, number).expect("two gaps"));
     assert_eq!((before.end, after.start), (Some(key(7, 15)), next_key(&key(7, 15))));
-    gaps.end(&batch, turn, true);
+    gaps.end(&batch, &turn, true);
 }
 
 #[test]
-fn nothing_is_learnt_of_what_is_changing_or_has_changed() {
+fn a_range_in_which_a_key_is_changing_or_has_changed_is_not_learned() {
     let range = batch(|batch| batch.delete_range(TABLE, &key(3, 0), &key(9, 0)));
-    for batch in [setting(300), removing(300), range] {
+    let large = batch(|batch| (0..=LISTED_CHANGES_PER_BATCH_MAX as u64).for_each(|n| batch.put(TABLE, &key(7, 1_000 + n), b"v")));
+    for batch in [setting(15), deleting(15), range, large] {
         let gaps = Gaps::new();
         let before = gaps.last_written();
         let turn = gaps.begin(&batch);
-        assert!(!learn(&gaps, 10, 20, gaps.last_written()), "what is under way may be in the snapshot, or not");
-        gaps.end(&batch, turn, true);
-        assert!(!learn(&gaps, 10, 20, before), "the snapshot may be of before");
+        assert!(!learn(&gaps, 10, 20, gaps.last_written()), "the snapshot may show the batch or not");
+        gaps.end(&batch, &turn, true);
+        assert!(!learn(&gaps, 10, 20, before), "the snapshot may be older than the batch");
         assert!(learn(&gaps, 10, 20, gaps.last_written()));
     }
 }
 
 #[test]
+fn a_range_is_learned_while_keys_beside_it_change() {
+    for batch in [setting(9), setting(20), deleting(300)] {
+        let gaps = Gaps::new();
+        let before = gaps.last_written();
+        let turn = gaps.begin(&batch);
+        assert!(learn(&gaps, 10, 20, gaps.last_written()));
+        gaps.end(&batch, &turn, true);
+        assert!(learn(&gaps, 12, 20, before));
+    }
+}
+
+#[test]
+fn a_change_that_is_no_longer_listed_still_counts() {
+    let gaps = Gaps::new();
+    let before = gaps.last_written();
+    let write = |number| {
+        let batch = setting(number);
+        let turn = gaps.begin(&batch);
+        gaps.end(&batch, &turn, true);
+    };
+    write(15);
+    (0..=LISTED_CHANGES_PER_SLOT_MAX as u64).for_each(|number| write(1_000 + number));
+    assert!(!learn(&gaps, 10, 20, before));
+    assert!(learn(&gaps, 10, 20, gaps.last_written()));
+}
+
+#[test]
 fn a_gap_is_not_widened_by_who_was_not_alone() {
-    let (setting, removing) = (setting(20), removing(20));
+    let (setting, removing) = (setting(20), deleting(20));
     for is_setting_first in [true, false] {
         let gaps = Gaps::new();
         assert!(learn(&gaps, 10, 20, 0));
@@ -175,30 +207,33 @@ fn a_gap_is_not_widened_by_who_was_not_alone() {
             (gaps.begin(&setting), of_removing)
         };
         // The engine may have had them in another order than the one in which they end.
-        gaps.end(&setting, of_setting, true);
-        gaps.end(&removing, of_removing, true);
+        gaps.end(&setting, &of_setting, true);
+        gaps.end(&removing, &of_removing, true);
         assert_eq!(gap_from(&gaps, 10).expect("a gap").end, Some(key(7, 20)));
     }
     let gaps = Gaps::new();
     assert!(learn(&gaps, 10, 20, 0));
     let turn = gaps.begin(&removing);
-    gaps.end(&removing, turn, false);
+    gaps.end(&removing, &turn, false);
     assert_eq!(gap_from(&gaps, 10).expect("a gap").end, Some(key(7, 20)), "what was not written removes nothing");
     let turn = gaps.begin(&removing);
-    gaps.end(&removing, turn, true);
+    gaps.end(&removing, &turn, true);
     assert_eq!(gap_from(&gaps, 10).expect("a gap").end, Some(next_key(&key(7, 20))));
 }
 
 #[test]
-fn more_gaps_than_may_be_are_learnt_anew() {
+fn more_gaps_than_are_kept_displace_others() {
     let gaps = Gaps::new();
-    let many = u64::try_from(GAPS_PER_SLOT_MAX).expect("few") + 1;
+    let many = GAPS_PER_SLOT_MAX as u64 + 10;
     (0..many).for_each(|number| assert!(learn(&gaps, number * 3, number * 3 + 1, 0)));
-    assert_eq!(gaps.lock(slot_of(&key(7, 0))).gaps.len(), 1);
-    gaps.learn(&[7; GAP_KEY_BYTES_MAX + 1], &[8; 4], 0);
-    gaps.learn(&[0, 0, 0, 7], &[0, 0, 0, 9], 0);
-    assert_eq!(gaps.lock(slot_of(&[7; 4])).gaps.len(), 0, "long keys are not remembered");
-    assert_eq!(gaps.lock(slot_of(&key(7, 0))).gaps.len(), 1, "nor what reaches over databases");
+    let count = || gaps.lock(slot_number(TABLE, &key(7, 0))).len();
+    assert_eq!(count(), GAPS_PER_SLOT_MAX);
+    assert_eq!(gap_from(&gaps, 0).expect("a gap").start, key(7, 30), "the first ten were dropped");
+    gaps.learn(TABLE, &[7; GAP_KEY_BYTES_MAX + 1], &[8; 4], 0);
+    gaps.learn(TABLE, &[0, 0, 0, 7], &[0, 0, 0, 9], 0);
+    gaps.learn(Table::Tree, &key(7, 9_000), &key(7, 9_001), 0);
+    assert_eq!(gaps.lock(slot_number(TABLE, &[7; 4])).len(), 0, "long keys are not kept");
+    assert_eq!(count(), GAPS_PER_SLOT_MAX, "nor ranges of several databases, nor tables that are not covered");
 }
 
 #[test]
@@ -228,7 +263,7 @@ fn random_histories_look_as_they_would_without_gaps() {
                 let found = scan_all(reader.as_ref(), TABLE, &range, direction);
                 assert_eq!(found, expected, "seed {seed}: {range:?} {direction:?}");
             }
-            jumped += rocks.gaps.slots.iter().map(|slot| slot.lock().expect("sound").gaps.len()).sum::<usize>();
+            jumped += rocks.gaps.slots.iter().map(|slot| slot.lock().expect("sound").len()).sum::<usize>();
         }
         assert!(jumped > 1_000, "seed {seed}: there were gaps to be jumped over");
     }
