@@ -110,7 +110,7 @@ impl Images {
     }
 
     /// Keeps an image, unless there is a later one or too many.
-    pub(crate) fn keep(&self, folder: ViewId, image: Image) {
+    pub(crate) fn keep(&self, folder: ViewId, image: Arc<Image>) {
         let mut folders = self.lock();
         if folders.get(&folder).is_some_and(|kept| kept.image.highest_modseq >= image.highest_modseq) {
             return;
@@ -118,7 +118,7 @@ impl Images {
         if let Some(older) = folders.remove(&folder) {
             self.budget.fetch_sub(older.byte_count, Ordering::Relaxed);
         }
-        self.insert(&mut folders, folder, Kept { image: Arc::new(image), byte_count: 0, used: true });
+        self.insert(&mut folders, folder, Kept { image, byte_count: 0, used: true });
     }
 
     /// Brings the image of a folder up to date; `after` is the modseq of the transaction. The caller holds the database's lock.
@@ -204,8 +204,8 @@ mod tests {
         }
     }
 
-    fn image(modseq: u64, uids: &[u32]) -> Image {
-        Image::new(Modseq(modseq), uids.iter().copied().map(entry).collect())
+    fn image(modseq: u64, uids: &[u32]) -> Arc<Image> {
+        Arc::new(Image::new(Modseq(modseq), uids.iter().copied().map(entry).collect()))
     }
 
     fn uids(images: &Images, modseq: u64) -> Option<Vec<u32>> {

@@ -1,11 +1,12 @@
 //! Reading a folder's index: counts, positions, entries.
 //!
-//! A [`FolderReader`] belongs to one snapshot and agrees with everything else that is read from it. What is kept in memory
-//! ([`crate::folder_image`]) it takes from there, when that is of the same moment; who reads a small folder as a whole leaves
-//! its entries there for the next.
+//! A [`FolderReader`] belongs to one snapshot and agrees with everything else that is read from it. If the folder's entries are in memory
+//! ([`crate::folder_image`]) as of the same change, they are read from there. A folder of at most [`FOLDER_IMAGE_LOADED_ENTRIES_MAX`] entries is
+//! loaded as a whole by the first question about positions, because that reads a block of the index anyway; larger folders are kept after they
+//! were listed as a whole.
 //! What Readers items hide is left out of all of it ([`crate::hidden`]).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use base::{Uid, ViewId};
 use store::{Direction, Read, Table};
@@ -17,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::folder::{self, Entry, FolderState, FolderTotals};
 use crate::folder_image::Image;
 use crate::hidden::Hidden;
-use crate::limits::FOLDER_IMAGE_ENTRIES_MAX;
+use crate::limits::{FOLDER_IMAGE_ENTRIES_MAX, FOLDER_IMAGE_LOADED_ENTRIES_MAX};
 use crate::note::Marks;
 
 /// A folder's index in a snapshot.
@@ -32,7 +33,8 @@ pub struct FolderReader<'r> {
 struct Known {
     view: ViewId,
     state: FolderState,
-    image: Option<Arc<Image>>,
+    /// The entries in memory, as of `state.highest_modseq`, once they were found there or loaded.
+    image: Arc<OnceLock<Arc<Image>>>,
     hidden: Arc<Hidden>,
 }
 
@@ -48,15 +50,13 @@ impl<'r> FolderReader<'r> {
         let id = folder::collection_id(database.number, view);
         let entries = collection::Reader::open(reader, id)?;
         let state = FolderState::decode(entries.state()).map_err(|_| Error::not_found(format!("folder {view}")))?;
-        let image = database.folder_images.get(view, state.highest_modseq);
-        Ok(Self { entries, database, known: Known { view, state, image, hidden: Arc::default() } })
+        let known = Known { view, state, image: Arc::default(), hidden: Arc::default() };
+        Ok(Self { entries, database, known })
     }
 
     /// Opens the folder again; `reader` shows the same moment to the same identity.
     pub(crate) fn reopen(reader: &'r dyn Read, database: &'r Database, opening: &Opening) -> Self {
-        let mut known = opening.known.clone();
-        known.image = known.image.or_else(|| database.folder_images.get(known.view, known.state.highest_modseq));
-        Self { entries: collection::Reader::reopen(reader, &opening.index), database, known }
+        Self { entries: collection::Reader::reopen(reader, &opening.index), database, known: opening.known.clone() }
     }
 
     /// Gives what was found out when this was opened.
@@ -90,7 +90,7 @@ impl<'r> FolderReader<'r> {
         if self.known.hidden.contains(uid) {
             return Ok(None);
         }
-        if let Some(image) = &self.known.image {
+        if let Some(image) = self.image() {
             return Ok(image.entry(uid).cloned());
         }
         let Some(value) = self.entries.find(&uid.to_key())? else { return Ok(None) };
@@ -100,7 +100,7 @@ impl<'r> FolderReader<'r> {
     /// Counts the entries with smaller UIDs.
     pub fn rank(&self, uid: Uid) -> Result<u64> {
         let hidden = self.known.hidden.before(uid);
-        if let Some(image) = &self.known.image {
+        if let Some(image) = self.image_or_load()? {
             return Ok((image.rank(uid) as u64).saturating_sub(hidden));
         }
         Ok(self.entries.rank(&uid.to_key())?.saturating_sub(hidden))
@@ -115,7 +115,7 @@ impl<'r> FolderReader<'r> {
     }
 
     fn any_uid_at(&self, position: u64) -> Result<Option<Uid>> {
-        if let Some(image) = &self.known.image {
+        if let Some(image) = self.image_or_load()? {
             let entry = usize::try_from(position).ok().and_then(|position| image.entries().get(position));
             return Ok(entry.map(|entry| entry.uid));
         }
@@ -145,20 +145,19 @@ impl<'r> FolderReader<'r> {
 
     /// Finds an entry by its place among those that `counts` in a sum.
     fn nth(&self, sum: usize, position: u64, counts: impl Fn(&Entry) -> bool) -> Result<Option<Entry>> {
-        if let Some(image) = &self.known.image {
+        if let Some(image) = self.image_or_load()? {
             let position = usize::try_from(position).unwrap_or(usize::MAX);
             return Ok(image.entries().iter().filter(|entry| counts(entry)).nth(position).cloned());
         }
         let found = self.entries.entry_at_sum(sum, position, &folder::FolderWeigh)?;
         let Some((_, entry)) = found else { return Ok(None) };
-        let uid = folder::uid_of_key(&entry.key).ok_or_else(|| damaged(Table::View, &entry.key))?;
-        Entry::decode(uid, &entry.value).map(Some).map_err(|_| damaged(Table::View, &entry.key))
+        entry_of(&entry.key, &entry.value).map(Some)
     }
 
     /// Calls `each` for the entries from UID `first` on, rising, until it says to stop.
     pub fn each_entry(&self, first: Uid, each: &mut dyn FnMut(Entry) -> Result<bool>) -> Result<()> {
         let mut each = |entry: Entry| if self.known.hidden.contains(entry.uid) { Ok(true) } else { each(entry) };
-        if let Some(image) = &self.known.image {
+        if let Some(image) = self.image_or_load()? {
             for entry in image.entries_from(first) {
                 if !each(entry.clone())? {
                     break;
@@ -170,18 +169,61 @@ impl<'r> FolderReader<'r> {
         let mut scan = self.entries.scan(&range, Direction::Forward)?;
         let mut album = Album::new(self.entries.count()?);
         while let Some((key, value)) = scan.next()? {
-            let uid = folder::uid_of_key(key).ok_or_else(|| damaged(Table::View, key))?;
-            let entry = Entry::decode(uid, value).map_err(|_| damaged(Table::View, key))?;
+            let entry = entry_of(key, value)?;
             album.add(&entry);
             if !each(entry)? {
                 return Ok(());
             }
         }
         if let Some(entries) = album.finish() {
-            self.database.folder_images.keep(self.known.view, Image::new(self.known.state.highest_modseq, entries));
+            self.keep(entries);
         }
         Ok(())
     }
+
+    /// Returns the folder's entries if they are in memory.
+    fn image(&self) -> Option<&Image> {
+        let known = &self.known;
+        if known.image.get().is_none() {
+            let kept = self.database.folder_images.get(known.view, known.state.highest_modseq)?;
+            return Some(known.image.get_or_init(|| kept));
+        }
+        known.image.get().map(AsRef::as_ref)
+    }
+
+    /// Returns the folder's entries if they are in memory, or few enough to be loaded.
+    fn image_or_load(&self) -> Result<Option<&Image>> {
+        if let Some(image) = self.image() {
+            return Ok(Some(image));
+        }
+        let count = self.entries.count()?;
+        if count > FOLDER_IMAGE_LOADED_ENTRIES_MAX {
+            return Ok(None);
+        }
+        let mut scan = self.entries.scan(&store::KeyRange::all(), Direction::Forward)?;
+        let mut album = Album::new(count);
+        while let Some((key, value)) = scan.next()? {
+            album.add(&entry_of(key, value)?);
+        }
+        // A folder that does not agree with its counts is left to the index, which reports it.
+        Ok(album.finish().map(|entries| self.keep(entries)))
+    }
+
+    /// Keeps all entries of the folder in memory, for this reader and for later ones.
+    fn keep(&self, entries: Vec<Entry>) -> &Image {
+        let known = &self.known;
+        known.image.get_or_init(|| {
+            let image = Arc::new(Image::new(known.state.highest_modseq, entries));
+            self.database.folder_images.keep(known.view, Arc::clone(&image));
+            image
+        })
+    }
+}
+
+/// Decodes an entry of the index.
+fn entry_of(key: &[u8], value: &[u8]) -> Result<Entry> {
+    let uid = folder::uid_of_key(key).ok_or_else(|| damaged(Table::View, key))?;
+    Entry::decode(uid, value).map_err(|_| damaged(Table::View, key))
 }
 
 /// Collects the entries of a folder that turn out to be all of them.

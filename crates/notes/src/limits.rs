@@ -95,6 +95,9 @@ pub const MODSEQS_SKIPPED: u64 = 1 << 24;
 /// Largest folder, in entries, that is kept in memory as a whole.
 pub const FOLDER_IMAGE_ENTRIES_MAX: usize = 4_096;
 
+/// Entries of a folder that a question about positions loads into memory: a block of the index.
+pub const FOLDER_IMAGE_LOADED_ENTRIES_MAX: u64 = 256;
+
 /// Most bytes that the folders in memory take, of all databases together.
 pub const FOLDER_IMAGES_BYTES_MAX: usize = 64 << 20;
 

@@ -6,6 +6,8 @@ mod access;
 mod blocks;
 #[path = "databases/catalog.rs"]
 mod catalog;
+#[path = "databases/churn.rs"]
+mod churn;
 #[path = "databases/deleted.rs"]
 mod deleted;
 #[path = "databases/fixup.rs"]

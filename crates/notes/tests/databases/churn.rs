@@ -1,0 +1,143 @@
+//! Reads after many keys have come and gone cost what is alive, counted in the engine's own steps.
+//!
+//! Each test plays a history on the real engine and counts the tombstones that reads step over. The first read of a range may step over what was deleted since the
+//! last one; every later read must not.
+
+use std::sync::Arc;
+
+use base::sim::{SeededRandom, SimClock};
+use base::{Modseq, Name, NoteId, Random, Uid, ViewId};
+use notes::{Access, Acl, Database, DatabaseKind, Item, Marks, NewDatabase, NewNote, Notes, Reading, level};
+use store::rocks::tombstones_passed;
+use store::{Options, Store, SyncMode};
+
+use crate::world::identity;
+
+const ANN: &str = "Ann/Acme";
+/// Tombstones that a read may step over in each place where something lives; the engine learns of longer runs.
+const NEAR_TOMBSTONES_MAX: u64 = 16;
+
+/// A database with one folder in a store on disk.
+struct Fixture {
+    _folder: tempfile::TempDir,
+    notes: Arc<Notes>,
+    database: Arc<Database>,
+    mailbox: ViewId,
+    /// The messages in the mailbox, by rising UID.
+    alive: Vec<NoteId>,
+}
+
+impl Fixture {
+    fn new(messages: usize) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let options = Options { sync: SyncMode::Off, ..Options::default() };
+        let store = Arc::new(Store::open(folder.path(), &options).expect("a new store"));
+        let notes = Notes::open(store, Arc::new(SimClock::new()), Arc::new(SeededRandom::new(1)));
+        let acl = Acl::private(&Name::new(ANN));
+        let new = NewDatabase::new("mail.nsf", "Mail", DatabaseKind::Standard, acl);
+        let database = notes.database_create(&new).expect("created");
+        let mut fixture = Self { _folder: folder, notes, database, mailbox: ViewId(0), alive: Vec::new() };
+        fixture.mailbox = fixture.write(|writer| writer.folder_create("Mailbox", &[]));
+        (0..messages).for_each(|_| fixture.append());
+        fixture
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&mut notes::Writer<'_, '_>) -> notes::Result<T>) -> T {
+        let access: Access<level::Depositor> = self.database.authorize(&identity(ANN)).expect("Ann may write");
+        let accesses = [&access];
+        let mut transaction = self.notes.transaction(&accesses).expect("a transaction");
+        let outcome = change(&mut transaction.on(0)).expect("changed");
+        transaction.commit().expect("committed");
+        outcome
+    }
+
+    fn append(&mut self) {
+        let folders = vec![self.mailbox];
+        let new = NewNote { folders, ..NewNote::document(vec![Item::text("Subject", "passing")]) };
+        let note = self.write(|writer| writer.note_create(new));
+        self.alive.push(note);
+    }
+
+    fn expunge(&mut self, index: usize) {
+        let note = self.alive.remove(index);
+        self.write(|writer| writer.note_delete(note));
+    }
+
+    /// Runs a read on a fresh snapshot. Returns the tombstones that it stepped over.
+    fn steps(&self, read: impl FnOnce(&Reading<'_>)) -> u64 {
+        let access: Access<level::Reader> = self.database.authorize(&identity(ANN)).expect("Ann may read");
+        let reading = access.read().expect("a snapshot");
+        let before = tombstones_passed();
+        read(&reading);
+        tombstones_passed() - before
+    }
+
+    /// Asks for positions, entries and sums at both ends and in the middle of the mailbox.
+    fn read_mailbox(&self) -> u64 {
+        self.steps(|reading| {
+            let folder = reading.folder(self.mailbox).expect("the mailbox");
+            let count = folder.totals().expect("totals").count;
+            assert_eq!(count, self.alive.len() as u64);
+            for position in [0, count / 2, count - 1] {
+                let uid = folder.uid_at(position).expect("sound").expect("a message");
+                assert_eq!(folder.rank(uid).expect("sound"), position);
+            }
+            let first = folder.unseen_at(0).expect("sound").expect("a message");
+            assert!(!first.marks.has(Marks::SEEN));
+            let mut listed = Vec::new();
+            folder.each_entry(Uid(1), &mut |entry| Ok(listed.push(entry.note) == ())).expect("sound");
+            assert_eq!(listed, self.alive);
+        })
+    }
+
+    fn read_changes(&self, since: Modseq) -> u64 {
+        self.steps(|reading| reading.changes(since, &mut |_| Ok(())).expect("sound"))
+    }
+}
+
+#[test]
+fn a_mailbox_costs_what_is_in_it_whatever_has_passed_through() {
+    // More messages than are loaded into memory, so that every question goes to the index.
+    for (messages, seed) in [(300, 1), (300, 2), (30, 3)] {
+        let mut fixture = Fixture::new(messages);
+        let dice = SeededRandom::new(seed);
+        let mut passed = 0_u64;
+        let mut steps = 0;
+        for round in 0..60 {
+            for _ in 0..25 {
+                fixture.append();
+                // Neighbours, so that long runs of deleted keys arise in the middle too.
+                let index = messages / 2 + usize::try_from(dice.below(3)).expect("small");
+                fixture.expunge(if round % 2 == 0 { index } else { 0 });
+                passed += 1;
+            }
+            steps += fixture.read_mailbox();
+        }
+        assert!(steps <= 4 * passed, "seed {seed}: all reads together step over each deletion a few times: {steps} of {passed}");
+        let again = fixture.read_mailbox();
+        assert!(again <= 10 * NEAR_TOMBSTONES_MAX, "seed {seed}: {again} steps");
+    }
+}
+
+#[test]
+fn changes_since_a_moment_cost_the_documents_that_changed() {
+    let fixture = Fixture::new(20);
+    let since = fixture.steps_modseq();
+    for round in 0..100 {
+        for note in &fixture.alive {
+            let marks = if round % 2 == 0 { Marks::SEEN } else { Marks::default() };
+            fixture.write(|writer| writer.marks_set(*note, marks, &[]));
+        }
+    }
+    let first = fixture.read_changes(since);
+    assert!(first <= 2_100, "the first read steps over each place that was left once: {first}");
+    let again = fixture.read_changes(since);
+    assert!(again <= NEAR_TOMBSTONES_MAX, "{again} steps");
+}
+
+impl Fixture {
+    fn steps_modseq(&self) -> Modseq {
+        let access: Access<level::Reader> = self.database.authorize(&identity(ANN)).expect("Ann may read");
+        access.read().expect("a snapshot").modseq()
+    }
+}
