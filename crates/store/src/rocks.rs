@@ -1,18 +1,20 @@
-//! The real engine: RocksDB, one column family per table.
+//! The production engine: RocksDB, with one column family per table.
 //!
-//! A write goes to the log's buffer and to the memtable; [`Engine::sync`] writes the buffer out and syncs the log. Snapshots
-//! see a batch whole or not at all: neither `unordered_write` (which gives that up) nor anything else that changes it is switched on.
-//! Every block, log record and separate value is checked by its checksum when it is read; what fails is
-//! [`Error::Damaged`] with table and key.
+//! A write goes to the log's buffer and to the memtable. [`Engine::sync`] writes the buffer out and syncs the log.
+//! Snapshots see a batch completely or not at all: neither `unordered_write`, which gives up this guarantee, nor any
+//! other option that weakens it is enabled. Every block, log record and separate value is verified by its checksum when
+//! it is read. A mismatch is reported as [`Error::Damaged`] with table and key.
 //!
-//! The folder belongs to one process at a time ([`Error::Locked`]). The `store` table holds the format version; data of a newer
-//! format is refused ([`Error::Newer`]). When the disk is nearly full ([`Options::reserve_bytes`]) writes are refused before the
-//! engine itself runs into it.
+//! The folder belongs to one process at a time ([`Error::Locked`]). The `store` table holds the format version; data of
+//! a newer format is refused ([`Error::Newer`]). If the disk is nearly full ([`Options::reserve_bytes`]), writes are
+//! refused before the engine itself runs out of space.
 //!
-//! Before the engine opens the log, it is read once to tell a torn tail, which is in order, from damage ([`DamagedLog`]). A store
-//! without its log, or without the file that names the others, is refused and never made anew (`placement`).
+//! Before the engine opens the log, the log is read once to distinguish a torn tail, which is normal, from damage
+//! ([`DamagedLog`]). A store without its log, or without the `CURRENT` file that leads to all others, is refused and
+//! never recreated (`placement`).
 //!
-//! Left out: what the choices mean for speed and restart (see [`Options`]); where the log of a store lies (see `placement`).
+//! Described elsewhere: the effect of the options on speed and restart (see [`Options`]), and the location of a store's
+//! log (see `placement`).
 
 mod figures;
 mod gaps;
@@ -32,8 +34,8 @@ use rocksdb::{BottommostLevelCompaction, ColumnFamily, ColumnFamilyDescriptor, C
 
 pub use manifest::take_out;
 pub use options::{DamagedLog, Options, Restart};
-pub use read::tombstones_passed;
 pub(crate) use placement::{CHECKPOINT_FOLDER, CURRENT_FILE, RESTORING_FOLDER, make_folder, mark_unopened};
+pub use read::tombstones_passed;
 
 use crate::batch::{Batch, Operation};
 use crate::engine::{Cursor, Direction, Engine, Figures, KeyRange, Read, SortedFile, Table, next_key};
@@ -44,10 +46,10 @@ use placement::{LastLog, Origin};
 use read::{KeyCursor, Moment, Reader};
 use space::Space;
 
-/// The format that this program writes. Version 1: `docs/store-format.md`.
+/// Format version that this program writes. Version 1 is described in `docs/store-format.md`.
 pub const FORMAT: u32 = 1;
 
-/// The key of the format version in [`Table::Store`].
+/// Key of the format version in [`Table::Store`].
 pub const FORMAT_KEY: &[u8] = b"format";
 
 /// An open RocksDB database.
@@ -55,23 +57,23 @@ pub struct Rocks {
     db: DB,
     folder: PathBuf,
     tuning: Tuning,
-    /// Log written, not synced; reused for every write.
+    /// Write options for log writes without a sync, reused for every write.
     write: rocksdb::WriteOptions,
     space: Space,
-    /// The engine's sequence number up to which the log is synced; what batches vouch for.
+    /// The engine's sequence number up to which the log is synced. Every batch records it in its voucher.
     synced: AtomicU64,
-    /// The log broke off when it was opened.
+    /// Whether the log had a torn tail when it was opened.
     was_torn: bool,
-    /// Held by the one who makes a sorted file; there is one name for it.
+    /// Lock that allows one ingestion at a time, because the sorted file being made has a fixed name.
     ingestion: Mutex<()>,
-    /// Where scans of views find nothing.
+    /// Known gaps for scans of views.
     gaps: Gaps,
-    /// What tells the next start that a log is missing.
+    /// The record by which the next start detects a missing log.
     last_log: Mutex<LastLog>,
 }
 
 impl Rocks {
-    /// Opens the database in a folder, or makes one there.
+    /// Opens the database in a folder, or creates one there.
     pub fn open(folder: &Path, options: &Options) -> Result<Self> {
         let origin = placement::prepare(folder, options.wal_folder.as_deref(), options.damaged_log)?;
         let wal_folder = options.wal_folder.as_deref().unwrap_or(folder);
@@ -99,7 +101,7 @@ impl Rocks {
         Ok(rocks)
     }
 
-    /// Gives the folder in which the database lies.
+    /// Returns the folder of the database.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -121,7 +123,7 @@ impl Rocks {
         if found > FORMAT { Err(Error::Newer { found, known: FORMAT }) } else { Ok(()) }
     }
 
-    /// Sorts an error of the engine that concerns a key.
+    /// Converts an engine error that concerns a key.
     fn read_failure(&self, table: Table, key: &[u8], error: &rocksdb::Error) -> Error {
         let why = error.to_string();
         if is_damage(error.kind(), &why, self.tuning.quiet) {
@@ -134,12 +136,13 @@ impl Rocks {
         self.db.cf_handle(table.name()).expect("every table was opened with the database")
     }
 
-    /// Reads a table; gives the damage that it meets.
+    /// Reads a table and returns the damage found.
     fn damage_of(&self, table: Table, bytes: &mut u64, progress: &mut dyn FnMut(u64)) -> Result<Vec<Error>> {
         let files = self.db.live_files().map_err(|error| failure("list the files", &error))?;
         let of_table = || files.iter().filter(|file| file.column_family_name == table.name());
         let (mut damage, mut start) = (Vec::new(), Vec::new());
-        // Scans need no filters. These are asked before, for a scan that could not read one has the engine do without it from then on.
+        // Scans do not use filters, so point lookups check them. The lookups come first: once a scan has failed to read
+        // a filter, the engine works without it.
         let firsts = of_table().filter_map(|file| file.start_key.as_deref());
         let lasts = of_table().filter_map(|file| file.end_key.as_deref());
         for key in firsts.chain(lasts) {
@@ -151,7 +154,7 @@ impl Rocks {
                 return Err(error);
             }
             add_new(&mut damage, error);
-            // A block that cannot be read ends a scan. The next file may be sound.
+            // An unreadable block ends the scan. Continue at the next file, which may be intact.
             let ends = of_table().filter_map(|file| file.end_key.as_deref()).filter(|end| **end > *last);
             let Some(end) = ends.min() else { break };
             start = next_key(end);
@@ -159,7 +162,7 @@ impl Rocks {
         Ok(damage)
     }
 
-    /// Looks for one key, and adds the damage that this meets.
+    /// Reads one key and adds any damage found.
     fn ask(&self, table: Table, key: &[u8], damage: &mut Vec<Error>) -> Result<()> {
         match self.get(table, key) {
             Err(error @ Error::Damaged { .. }) => add_new(damage, error),
@@ -169,7 +172,7 @@ impl Rocks {
         Ok(())
     }
 
-    /// Reads a table from a key on; an error comes with the place that was reached.
+    /// Reads a table from a key on. An error comes with the last key reached.
     fn verify_from(
         &self,
         table: Table,
@@ -204,7 +207,8 @@ impl Rocks {
     }
 }
 
-/// Refuses a log that has lost acknowledged changes; tells whether it broke off.
+/// Returns `true` if the log has a torn tail. Returns an error if the log has lost acknowledged changes, unless
+/// `damaged_log` allows dropping the tail.
 fn examine_log(folder: &Path, damaged_log: DamagedLog) -> Result<bool> {
     let condition = log::examine(folder)?;
     match &condition.torn {
@@ -213,7 +217,8 @@ fn examine_log(folder: &Path, damaged_log: DamagedLog) -> Result<bool> {
     }
 }
 
-/// Opens every table that exists, also those that only a newer program knows: its format version is in one we know.
+/// Opens every existing table, including tables that only a newer program knows. The format version of such a store is
+/// in a known table, so it can still be checked.
 fn open_tables(folder: &Path, tuning: &Tuning) -> Result<DB> {
     let stored = DB::list_cf(&tuning.database, folder).unwrap_or_default();
     let is_foreign = |name: &String| name != "default" && Table::ALL.iter().all(|table| table.name() != name);
@@ -233,7 +238,7 @@ fn open_tables(folder: &Path, tuning: &Tuning) -> Result<DB> {
     })
 }
 
-/// Adds damage unless the same place was met before.
+/// Adds damage unless the same place is already listed.
 fn add_new(damage: &mut Vec<Error>, error: Error) {
     let place = |error: &Error| if let Error::Damaged { why, .. } = error { Some(why.clone()) } else { None };
     if !damage.iter().any(|known| place(known) == place(&error)) {
@@ -241,14 +246,14 @@ fn add_new(damage: &mut Vec<Error>, error: Error) {
     }
 }
 
-/// Sorts an error of the engine that concerns no key.
+/// Converts an engine error that does not concern a key.
 fn failure(what: &'static str, error: &rocksdb::Error) -> Error {
     let why = error.to_string();
     if is_no_space(&why) { Error::Full(why) } else { Error::Failed { what, why } }
 }
 
-/// Tells whether an error of reading says that the bytes are not to be had. That the disk refuses to read them may pass, and is damage only for who has
-/// come to mend.
+/// Returns `true` if a read error means that the bytes are lost. A read refused by the disk may be temporary, so it
+/// counts as damage only during a repair (`is_quiet`).
 fn is_damage(kind: ErrorKind, text: &str, is_quiet: bool) -> bool {
     kind == ErrorKind::Corruption || is_quiet && kind == ErrorKind::IOError && !is_no_space(text)
 }
@@ -296,12 +301,13 @@ impl Engine for Rocks {
     }
 
     fn sync(&self) -> Result<()> {
-        // What has this number is in the log's buffer by now.
+        // Every batch up to this sequence number is in the log's buffer by now.
         let sequence = self.db.latest_sequence_number();
         self.db.flush_wal(true).map_err(|error| failure("sync the log", &error))?;
         let synced = self.synced.fetch_max(sequence, Ordering::Relaxed);
         assert!(synced <= self.db.latest_sequence_number(), "no more is synced than was written");
-        // What was synced is synced; an older number that stays only notices less, and the next sync tries again.
+        // The sync itself has succeeded. If the update fails, the recorded log number stays older, which only detects
+        // less, and the next sync tries again.
         let _ = self.last_log.lock().unwrap_or_else(PoisonError::into_inner).update();
         Ok(())
     }
@@ -326,7 +332,7 @@ impl Engine for Rocks {
             return placement::remove_if_there(&file);
         }
         writer.finish().map_err(|error| failure("finish a sorted file", &error))?;
-        // What was written before must not be lost while this survives.
+        // Earlier writes must be durable before the ingested file is.
         self.sync()?;
         let mut how = rocksdb::IngestExternalFileOptions::default();
         how.set_move_files(true);

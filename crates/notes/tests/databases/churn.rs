@@ -113,7 +113,10 @@ fn a_mailbox_costs_what_is_in_it_whatever_has_passed_through() {
             }
             steps += fixture.read_mailbox();
         }
-        assert!(steps <= 4 * passed, "seed {seed}: all reads together step over each deletion a few times: {steps} of {passed}");
+        assert!(
+            steps <= 4 * passed,
+            "seed {seed}: all reads together step over each deletion a few times: {steps} of {passed}"
+        );
         let again = fixture.read_mailbox();
         assert!(again <= 10 * NEAR_TOMBSTONES_MAX, "seed {seed}: {again} steps");
     }

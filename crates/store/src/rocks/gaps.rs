@@ -193,7 +193,9 @@ fn is_within_home(table: Table, start: &[u8], end: &[u8]) -> bool {
 /// Returns table and key of an operation that changes one key of a covered table.
 fn changed_key(operation: Operation<'_>) -> Option<(Table, &[u8])> {
     match operation {
-        Operation::Put { table, key, .. } | Operation::Delete { table, key } => is_covered(table).then_some((table, key)),
+        Operation::Put { table, key, .. } | Operation::Delete { table, key } => {
+            is_covered(table).then_some((table, key))
+        }
         Operation::DeleteRange { .. } => None,
     }
 }

@@ -179,7 +179,9 @@ impl Slot {
             let mut tables = self.gaps.iter().enumerate().skip(table);
             tables.find_map(|(number, gaps)| {
                 let start = if number == table { key } else { &[] };
-                gaps.range::<[u8], _>((Bound::Included(start), Bound::Unbounded)).next().map(|(key, _)| (number, key.clone()))
+                gaps.range::<[u8], _>((Bound::Included(start), Bound::Unbounded))
+                    .next()
+                    .map(|(key, _)| (number, key.clone()))
             })
         };
         let Some((number, key)) = from(table, &key).or_else(|| from(0, &[])) else { return };

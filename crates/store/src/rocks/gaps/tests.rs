@@ -1,4 +1,4 @@
-//! Scans that jump over gaps find what scans find that do not.
+//! Tests of the gap cache: scans that jump over gaps return the same entries as scans that do not.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -10,18 +10,18 @@ use base::sim::SeededRandom;
 use super::super::Rocks;
 use super::super::read::tombstones_passed;
 use super::*;
-use crate::limits::LISTED_CHANGES_PER_SLOT_MAX;
 use crate::engine::tests::{scan_all, small};
 use crate::engine::{Cursor, Engine, Read, next_key};
 use crate::error::Result;
+use crate::limits::LISTED_CHANGES_PER_SLOT_MAX;
 use crate::limits::{GAP_TOMBSTONES_MIN, GAPS_PER_SLOT_MAX};
 
 const TABLE: Table = Table::View;
 
-/// Databases of the tests; their keys meet at the ends.
+/// Databases of the tests. Their key ranges are adjacent.
 const HOMES: [u32; 2] = [7, 8];
 
-/// Keys of a database.
+/// Number of keys per database.
 const KEYS: u64 = 400;
 
 const FEW: u64 = GAP_TOMBSTONES_MIN - 1;
@@ -52,7 +52,7 @@ fn delete(rocks: &Rocks, number: u64) {
     write(rocks, |batch| batch.delete(TABLE, &key(7, number)));
 }
 
-/// Reads a database through a snapshot; gives the numbers of its keys and how many removals were passed over.
+/// Reads database 7. Returns the numbers of its keys and the number of tombstones skipped.
 fn read(reader: &dyn Read, direction: Direction) -> (Vec<u64>, u64) {
     let before = tombstones_passed();
     let found = scan_all(reader, TABLE, &KeyRange::prefix(&7_u32.to_be_bytes()), direction);
@@ -64,7 +64,7 @@ fn read_now(rocks: &Rocks, direction: Direction) -> (Vec<u64>, u64) {
     read(rocks.snapshot().expect("a snapshot").as_ref(), direction)
 }
 
-/// Makes a store in which only the keys 0, 200 and 399 of database 7 are left.
+/// Creates a store in which only keys 0, 200 and 399 of database 7 remain.
 fn three_left() -> (tempfile::TempDir, Rocks) {
     let (folder, rocks) = open();
     (0..KEYS).for_each(|number| put(&rocks, number));
@@ -131,7 +131,7 @@ fn deleting(number: u64) -> Batch {
     batch(|batch| batch.delete(TABLE, &key(7, number)))
 }
 
-/// Gives the gap in which a key of database 7 lies, or that comes next.
+/// Returns the gap that contains a key of database 7 or comes next after it.
 fn gap_from(gaps: &Gaps, number: u64) -> Option<KeyRange> {
     gaps.ahead((slot_number(TABLE, &key(7, 0)), TABLE), &key(7, number), Direction::Forward, u64::MAX)
 }
@@ -155,7 +155,9 @@ fn a_key_leaves_its_gap_before_it_is_set() {
 #[test]
 fn a_range_in_which_a_key_is_changing_or_has_changed_is_not_learned() {
     let range = batch(|batch| batch.delete_range(TABLE, &key(3, 0), &key(9, 0)));
-    let large = batch(|batch| (0..=LISTED_CHANGES_PER_BATCH_MAX as u64).for_each(|n| batch.put(TABLE, &key(7, 1_000 + n), b"v")));
+    let large = batch(|batch| {
+        (0..=LISTED_CHANGES_PER_BATCH_MAX as u64).for_each(|n| batch.put(TABLE, &key(7, 1_000 + n), b"v"))
+    });
     for batch in [setting(15), deleting(15), range, large] {
         let gaps = Gaps::new();
         let before = gaps.last_written();
@@ -206,7 +208,7 @@ fn a_gap_is_not_widened_by_who_was_not_alone() {
             let of_removing = gaps.begin(&removing);
             (gaps.begin(&setting), of_removing)
         };
-        // The engine may have had them in another order than the one in which they end.
+        // The engine may have applied the batches in a different order from the one in which they end.
         gaps.end(&setting, &of_setting, true);
         gaps.end(&removing, &of_removing, true);
         assert_eq!(gap_from(&gaps, 10).expect("a gap").end, Some(key(7, 20)));
@@ -269,7 +271,7 @@ fn random_histories_look_as_they_would_without_gaps() {
     }
 }
 
-/// Changes a store and its model: mostly, runs of keys come and go.
+/// Changes a store and its model. Most changes set or remove runs of keys.
 fn change(rocks: &Rocks, model: &mut Model, dice: &mut SeededRandom) {
     let home = HOMES[usize::try_from(dice.below(2)).expect("few")];
     let first = dice.below(KEYS);
@@ -302,7 +304,7 @@ fn change(rocks: &Rocks, model: &mut Model, dice: &mut SeededRandom) {
     }
 }
 
-/// Chooses what a scan reads.
+/// Returns a random range and direction for a scan.
 fn way(dice: &mut SeededRandom) -> (KeyRange, Direction) {
     let direction = if dice.below(2) == 0 { Direction::Forward } else { Direction::Backward };
     let home = HOMES[usize::try_from(dice.below(2)).expect("few")];
@@ -321,7 +323,7 @@ fn way(dice: &mut SeededRandom) -> (KeyRange, Direction) {
 fn who_reads_while_others_write_misses_nothing() {
     let (_folder, rocks) = open();
     let is_over = AtomicBool::new(false);
-    // Two keys of each writer are there at any time, whoever looks; the writers' keys lie beside each other.
+    // At any time exactly two keys of each writer exist. The keys of the writers are interleaved.
     (0..4).for_each(|number| put(&rocks, number));
     let scans = thread::scope(|scope| {
         let writers = [0, 1].map(|writer| {
@@ -350,7 +352,7 @@ fn who_reads_while_others_write_misses_nothing() {
     assert!(scans.iter().all(|scans| *scans > 0), "{scans:?}");
 }
 
-/// Moves the two keys of a writer, over and over.
+/// Repeatedly moves the two keys of a writer.
 fn wander(rocks: &Rocks, writer: u64) {
     let dice = SeededRandom::new(writer);
     let mut places = [writer, writer + 2];
