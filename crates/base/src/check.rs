@@ -1,8 +1,9 @@
 //! Assertions for code that serves requests: [`always!`](crate::always) and [`never!`](crate::never).
 //!
-//! A broken invariant in `store`, `notes` or `replica` must stop the program before it damages data: those use
-//! `assert!`. A broken invariant while answering one peer must not take the other peers down: protocol code
-//! uses these macros, which evaluate to the condition, so that the caller can refuse and go on:
+//! A broken invariant in a crate that writes data, such as `store` or `notes`, must stop the program before it damages
+//! data. Those crates use `assert!`. A broken invariant while answering one peer must not affect the other peers.
+//! Protocol code uses these macros, which evaluate to the condition, so that the caller can refuse the request and
+//! continue:
 //!
 //! ```
 //! fn reply(state: u8) -> Result<(), &'static str> {
@@ -14,17 +15,16 @@
 //! assert!(reply(1).is_ok());
 //! ```
 //!
-//! A failure is reported once per call site through the sink set with [`set_sink`]; without one it goes to
-//! standard error.
+//! A failure is reported through the sink set with [`set_sink`]. Without a sink it is written to standard error.
 
 use std::sync::OnceLock;
 
-/// Receives the text and the place (`file:line`) of a broken invariant.
+/// A receiver of the text and the place (`file:line`) of a broken invariant.
 pub type Sink = fn(message: &str, place: &str);
 
 static SINK: OnceLock<Sink> = OnceLock::new();
 
-/// Says where reports of broken invariants go; the first call wins.
+/// Sets the sink for reports of broken invariants. Only the first call has an effect.
 pub fn set_sink(sink: Sink) {
     let _ = SINK.set(sink);
 }
@@ -38,7 +38,7 @@ pub fn report(message: &str, place: &str) {
     }
 }
 
-/// Evaluates to the condition; reports when it is false, which should never happen.
+/// Evaluates to the condition. Reports a broken invariant if it is `false`.
 #[macro_export]
 macro_rules! always {
     ($condition:expr, $message:expr) => {{
@@ -50,7 +50,7 @@ macro_rules! always {
     }};
 }
 
-/// Evaluates to the condition; reports when it is true, which should never happen.
+/// Evaluates to the condition. Reports a broken invariant if it is `true`.
 #[macro_export]
 macro_rules! never {
     ($condition:expr, $message:expr) => {
