@@ -1,13 +1,15 @@
-//! Reading and writing the bytes of stored records.
+//! Encoding and decoding of the bytes of stored records.
 //!
-//! [`Encoder`] appends, [`Decoder`] takes from the front. Integers are big-endian; lengths and counts are *varints*
-//! (seven bits a byte, least significant first, the high bit set on all but the last byte; at most ten bytes).
-//! A decoder never panics and never allocates more than the bytes that it was given: a length that points past the
-//! end is [`Truncated`].
+//! [`Encoder`] appends, and [`Decoder`] reads from the front. Integers are big-endian. Lengths and counts are
+//! *varints*: seven bits per byte, least significant first, the high bit set on all bytes except the last, at most ten
+//! bytes.
+//!
+//! A decoder never panics and never allocates more than the bytes that it was given. A length that points past the end
+//! is [`Truncated`].
 
 use std::fmt;
 
-/// The record ends before its contents do, or a length in it cannot be true.
+/// The record ends before its contents, or contains an impossible length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Truncated;
 
@@ -19,20 +21,20 @@ impl fmt::Display for Truncated {
 
 impl std::error::Error for Truncated {}
 
-/// Builds a record.
+/// An encoder of a record.
 #[derive(Debug, Default, Clone)]
 pub struct Encoder {
     bytes: Vec<u8>,
 }
 
 impl Encoder {
-    /// Starts an empty record.
+    /// Creates an empty record.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Starts an empty record with room for `capacity` bytes.
+    /// Creates an empty record with a capacity of `capacity` bytes.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Self { bytes: Vec::with_capacity(capacity) }
@@ -59,7 +61,7 @@ impl Encoder {
         self.raw(&value.to_be_bytes())
     }
 
-    /// Appends eight bytes, two's complement.
+    /// Appends eight bytes, in two's complement.
     pub fn i64(&mut self, value: i64) -> &mut Self {
         self.raw(&value.to_be_bytes())
     }
@@ -74,93 +76,93 @@ impl Encoder {
         self
     }
 
-    /// Appends bytes as they are.
+    /// Appends bytes without a length.
     pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
         self.bytes.extend_from_slice(bytes);
         self
     }
 
-    /// Appends a varint length and the bytes.
+    /// Appends bytes, preceded by their length as a varint.
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.varint(bytes.len() as u64).raw(bytes)
     }
 
-    /// Appends a text as its UTF-8 bytes, with their length before them.
+    /// Appends a text as its UTF-8 bytes, preceded by their length.
     pub fn text(&mut self, text: &str) -> &mut Self {
         self.bytes(text.as_bytes())
     }
 
-    /// Tells how many bytes there are so far.
+    /// Returns the number of bytes appended so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Tells whether nothing was appended yet.
+    /// Returns `true` if nothing was appended yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Gives the finished record.
+    /// Returns the finished record.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
         self.bytes
     }
 }
 
-/// Tells how many bytes [`Encoder::varint`] appends: 1 to 10.
+/// Returns the number of bytes that [`Encoder::varint`] appends: 1 to 10.
 #[must_use]
 pub fn varint_len(value: u64) -> usize {
     let bits = (u64::BITS - value.leading_zeros()).max(1);
     bits.div_ceil(7) as usize
 }
 
-/// Tells how many bytes [`Encoder::bytes`] and [`Encoder::text`] append for so many.
+/// Returns the number of bytes that [`Encoder::bytes`] and [`Encoder::text`] append for `length` bytes.
 #[must_use]
 pub fn bytes_len(length: usize) -> usize {
     varint_len(length as u64) + length
 }
 
-/// Takes a record apart.
+/// A decoder of a record.
 #[derive(Debug, Clone, Copy)]
 pub struct Decoder<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Decoder<'a> {
-    /// Starts at the front of `bytes`.
+    /// Creates a decoder at the start of `bytes`.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// Takes one byte.
+    /// Reads one byte.
     pub fn u8(&mut self) -> Result<u8, Truncated> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// Takes two bytes.
+    /// Reads two bytes.
     pub fn u16(&mut self) -> Result<u16, Truncated> {
         self.array().map(u16::from_be_bytes)
     }
 
-    /// Takes four bytes.
+    /// Reads four bytes.
     pub fn u32(&mut self) -> Result<u32, Truncated> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// Takes eight bytes.
+    /// Reads eight bytes.
     pub fn u64(&mut self) -> Result<u64, Truncated> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Takes eight bytes, two's complement.
+    /// Reads eight bytes, in two's complement.
     pub fn i64(&mut self) -> Result<i64, Truncated> {
         self.array().map(i64::from_be_bytes)
     }
 
-    /// Takes a varint.
+    /// Reads a varint.
     pub fn varint(&mut self) -> Result<u64, Truncated> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
@@ -173,44 +175,45 @@ impl<'a> Decoder<'a> {
         Err(Truncated)
     }
 
-    /// Takes a varint that counts things of at least one byte each, so that it bounds what is allocated for them.
+    /// Reads a varint that counts elements of at least one byte each. The remaining bytes thus bound the memory that is
+    /// allocated for the elements.
     pub fn count(&mut self) -> Result<usize, Truncated> {
         let count = usize::try_from(self.varint()?).map_err(|_| Truncated)?;
         if count > self.rest.len() { Err(Truncated) } else { Ok(count) }
     }
 
-    /// Takes `N` bytes.
+    /// Reads `N` bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Truncated> {
         let (head, rest) = self.rest.split_first_chunk::<N>().ok_or(Truncated)?;
         self.rest = rest;
         Ok(*head)
     }
 
-    /// Takes `length` bytes as they are.
+    /// Reads `length` bytes.
     pub fn raw(&mut self, length: usize) -> Result<&'a [u8], Truncated> {
         let (head, rest) = self.rest.split_at_checked(length).ok_or(Truncated)?;
         self.rest = rest;
         Ok(head)
     }
 
-    /// Takes a varint length and as many bytes.
+    /// Reads a length as a varint and that many bytes.
     pub fn bytes(&mut self) -> Result<&'a [u8], Truncated> {
         let length = self.count()?;
         self.raw(length)
     }
 
-    /// Takes a text; bytes that are not UTF-8 count as damage.
+    /// Reads a text. Bytes that are not UTF-8 are an error.
     pub fn text(&mut self) -> Result<&'a str, Truncated> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Truncated)
     }
 
-    /// Gives what was not taken yet.
+    /// Returns the bytes that were not read yet.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Tells whether everything was taken.
+    /// Returns `true` if all bytes were read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
