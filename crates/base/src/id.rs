@@ -1,7 +1,6 @@
-//! Identifiers as distinct types, so that a note id is never passed where a UID belongs.
+//! Identifiers as distinct types, so that a note ID is never passed in place of a UID.
 //!
-//! Integers are stored big-endian wherever they are part of a key, so that the order of the bytes is the order of
-//! the numbers.
+//! Integers that are part of a key are stored big-endian, so that the order of the bytes is the order of the numbers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,19 +14,19 @@ macro_rules! number_id {
         pub struct $name(pub $inner);
 
         impl $name {
-            /// Gives the bytes as they stand in keys: big-endian.
+            /// Returns the bytes for a key: big-endian.
             #[must_use]
             pub fn to_key(self) -> [u8; size_of::<$inner>()] {
                 self.0.to_be_bytes()
             }
 
-            /// Reads the bytes of a key.
+            /// Decodes the bytes of a key.
             #[must_use]
             pub fn from_key(bytes: [u8; size_of::<$inner>()]) -> Self {
                 Self(<$inner>::from_be_bytes(bytes))
             }
 
-            /// Gives the following number; at the end of the range it stays there.
+            /// Returns the next number. The greatest number returns itself.
             #[must_use]
             pub fn next(self) -> Self {
                 Self(self.0.saturating_add(1))
@@ -49,57 +48,59 @@ macro_rules! number_id {
 }
 
 number_id!(
-    /// The number of a database within a store: the first four bytes of every key of that database. Never reused.
+    /// The number of a database within a store: the first four bytes of every key of that database. It is never reused.
     DbNumber,
     u32
 );
 number_id!(
-    /// A note's number within one database; does not change when the note is updated. Zero is no note.
+    /// The number of a note within its database. It does not change when the note is updated. Zero is not a note.
     NoteId,
     u32
 );
 number_id!(
-    /// A view's or folder's number within one database: the note id of its design note.
+    /// The number of a view or folder within its database: the note ID of its design note.
     ViewId,
     u32
 );
 number_id!(
-    /// A message's unique identifier within a folder (RFC 9051 §2.3.1.1); strictly rising, never reused. Zero is none.
+    /// The unique identifier of a message within a folder (RFC 9051 §2.3.1.1). UIDs strictly ascend and are never
+    /// reused. Zero is not a message.
     Uid,
     u32
 );
 number_id!(
-    /// The number of a change within a database (RFC 7162 §3.1: mod-sequence); strictly rising, at most 2^63 − 1.
+    /// The number of a change within a database (RFC 7162 §3.1: mod-sequence). Modseqs strictly ascend and are at most
+    /// 2^63 − 1.
     Modseq,
     u64
 );
 number_id!(
-    /// What all replicas of a database share.
+    /// The identifier that all replicas of a database share.
     ReplicaId,
     u64
 );
 
 impl ReplicaId {
-    /// Draws a new one.
+    /// Generates a random replica ID.
     pub fn generate(random: &dyn Random) -> Self {
         let mut bytes = [0; 8];
         random.fill(&mut bytes);
         Self(u64::from_be_bytes(bytes))
     }
 
-    /// Gives the form of the original: two groups of eight hexadecimal digits, `0123ABCD:4567EF89`.
+    /// Returns the form that Domino displays: two groups of eight hexadecimal digits, `0123ABCD:4567EF89`.
     #[must_use]
     pub fn to_text(self) -> String {
         format!("{:08X}:{:08X}", self.0 >> 32, self.0 & 0xFFFF_FFFF)
     }
 }
 
-/// A note's universal identifier: the same in all replicas of a database.
+/// The universal identifier of a note. It is the same in all replicas of a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Unid(pub [u8; 16]);
 
 impl Unid {
-    /// Draws a new one.
+    /// Generates a random UNID.
     pub fn generate(random: &dyn Random) -> Self {
         let mut bytes = [0; 16];
         random.fill(&mut bytes);
@@ -134,7 +135,7 @@ impl FromStr for Unid {
     }
 }
 
-/// The text is not an identifier of the wanted kind.
+/// The text is not a valid identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidId;
 

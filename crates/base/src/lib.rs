@@ -1,10 +1,10 @@
-//! What every room stands on: identifiers, time, names, limits, byte codecs and the simulator.
+//! The basis of all crates: identifiers, time, names, limits, byte codecs and the simulator.
 //!
-//! Nothing here touches a file, a socket, the system clock or the system's randomness. The two traits
-//! [`Clock`] and [`Random`] are handed down by `server` (the real ones) or by [`sim`] (the simulated ones),
-//! so that any test can be replayed from a seed.
+//! Nothing here accesses a file, a socket, the system clock or the system's randomness. The two traits [`Clock`] and
+//! [`Random`] are implemented by `server` (the real ones) and by [`sim`] (the simulated ones), so that any test can be
+//! replayed from a seed.
 //!
-//! Left out on purpose: anything that only one room needs.
+//! Code that only one crate needs is deliberately left out.
 
 pub mod check;
 pub mod codec;
