@@ -1,42 +1,42 @@
-//! The limits that several rooms must agree on. A room's own limits stand in its own `limits.rs`.
+//! Limits that several crates must agree on. The limits of a single crate are in its own `limits.rs`.
 //!
-//! Every quantity that comes from the network or from a file has a named maximum, here or there.
+//! Every quantity that comes from the network or from a file has a named maximum in one of these places.
 
-/// Most items that one note may have.
+/// Maximum number of items of one note.
 pub const ITEMS_PER_NOTE_MAX: usize = 10_000;
 
-/// Longest item name, in bytes.
+/// Maximum length of an item name, in bytes.
 pub const ITEM_NAME_BYTES_MAX: usize = 255;
 
-/// Most bytes that the summary items of one note may take together.
+/// Maximum number of bytes of all summary items of one note together.
 pub const SUMMARY_BYTES_MAX: usize = 16 << 20;
 
-/// Most bytes of one message, unless the configuration says less.
+/// Maximum number of bytes of one message, unless the configuration sets a lower limit.
 pub const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
-/// Longest path of a database in the catalog, in bytes.
+/// Maximum length of the path of a database in the catalog, in bytes.
 pub const DATABASE_PATH_BYTES_MAX: usize = 512;
 
-/// Longest title of a database, in bytes.
+/// Maximum length of the title of a database, in bytes.
 pub const DATABASE_TITLE_BYTES_MAX: usize = 1_024;
 
-/// Longest name of a folder, all its levels together, in bytes.
+/// Maximum length of the name of a folder, all its levels together, in bytes.
 pub const FOLDER_NAME_BYTES_MAX: usize = 1_024;
 
-/// Most levels of folders below one another.
+/// Maximum number of nested folder levels.
 pub const FOLDER_DEPTH_MAX: usize = 32;
 
-/// Most levels of responses below a document (`domino.md` §2.3: 31).
+/// Maximum number of levels of responses below a document. Domino allows 31 as well.
 pub const RESPONSE_DEPTH_MAX: usize = 31;
 
-/// Deepest nesting of MIME parts that is taken apart; what lies deeper is kept as one opaque part.
+/// Maximum nesting depth of MIME parts that are parsed. Parts that are nested deeper are kept as one opaque part.
 pub const MIME_DEPTH_MAX: usize = 100;
 
-/// Most MIME parts of one message that are taken apart; further ones are kept within the last.
+/// Maximum number of MIME parts of one message that are parsed. Further parts are kept within the last one.
 pub const MIME_PARTS_MAX: usize = 10_000;
 
-/// Deepest nesting of groups in the directory.
+/// Maximum nesting depth of groups in the directory.
 pub const GROUP_DEPTH_MAX: usize = 32;
 
-/// Most members that the expansion of one group may yield.
+/// Maximum number of members in the expansion of one group.
 pub const GROUP_EXPANSION_MAX: usize = 100_000;

@@ -1,23 +1,23 @@
-//! Hierarchical names in the manner of the original: `CN=Ann Smith/OU=Sales/O=Acme`.
+//! Hierarchical names in the notation of Domino: `CN=Ann Smith/OU=Sales/O=Acme`.
 //!
-//! A name is kept in canonical form and shown abbreviated (`Ann Smith/Sales/Acme`). Comparison ignores case. Names
-//! without a hierarchy (`LocalDomainServers`, an Internet address) are kept as they are.
+//! A name is stored in canonical form and displayed in abbreviated form (`Ann Smith/Sales/Acme`). Comparison ignores
+//! case. Names without a hierarchy (`LocalDomainServers`, an Internet address) are stored unchanged.
 //!
-//! Abbreviated names are expanded by position: the first component is the common name, the last the
-//! organisation, those between are organisational units. A country cannot be told from an organisation there; who means a country
-//! writes the canonical form.
+//! Abbreviated names are expanded by position: the first component is the common name, the last the organization, and
+//! those between are organizational units. A country cannot be distinguished from an organization by position, so a
+//! name with a country must be given in canonical form.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// A canonical name. Two names are equal when they differ only in case.
+/// A canonical name. Names that differ only in case are equal.
 #[derive(Clone, Default)]
 pub struct Name {
     canonical: String,
 }
 
 impl Name {
-    /// Makes a name from its canonical or its abbreviated form; surrounding blanks are dropped.
+    /// Creates a name from its canonical or its abbreviated form. Surrounding white space is removed.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let text = text.trim();
@@ -35,34 +35,36 @@ impl Name {
         Self { canonical: canonical.collect::<Vec<_>>().join("/") }
     }
 
-    /// Gives the canonical form.
+    /// Returns the canonical form.
     #[must_use]
     pub fn canonical(&self) -> &str {
         &self.canonical
     }
 
-    /// Gives the form without attribute types, as people read it.
+    /// Returns the form without attribute types, in which names are displayed.
     #[must_use]
     pub fn abbreviated(&self) -> String {
         let plain = |part| strip_attribute(part).unwrap_or(part);
         self.canonical.split('/').map(plain).collect::<Vec<_>>().join("/")
     }
 
-    /// Gives the common name, or the whole name where there is no hierarchy.
+    /// Returns the common name, or the whole name if it has no hierarchy.
     #[must_use]
     pub fn common(&self) -> &str {
         let first = self.canonical.split('/').next().unwrap_or_default();
         strip_attribute(first).unwrap_or(first)
     }
 
-    /// Tells whether the name is empty.
+    /// Returns `true` if the name is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.canonical.is_empty()
     }
 
-    /// Tells whether this pattern (`*/OU=Sales/O=Acme`, `*@acme.test`, `*`, or a plain name) covers `name`. A star stands for whole parts of names:
-    /// `*Acme` covers nobody, for it would cover `BigAcme`, too.
+    /// Returns `true` if this pattern covers `name`. A pattern is `*/OU=Sales/O=Acme`, `*@acme.test`, `*`, or a plain
+    /// name.
+    ///
+    /// A star stands for whole components of a name: `*Acme` covers no name, because it would also cover `BigAcme`.
     #[must_use]
     pub fn covers(&self, name: &Self) -> bool {
         let Some(suffix) = self.canonical.strip_prefix('*') else {
