@@ -1,6 +1,6 @@
-//! The simulated world: a clock that moves when told to, and randomness from a seed.
+//! The simulated environment: a clock that tests advance, and randomness from a seed.
 //!
-//! A test that fails prints its seed; running it again with that seed repeats it exactly, as long as it is
+//! A failing test prints its seed. A run with that seed repeats the failure exactly, provided that the test is
 //! single-threaded.
 
 use std::sync::Mutex;
@@ -10,14 +10,14 @@ use std::time::Duration;
 use crate::random::Random;
 use crate::time::{Clock, Timestamp};
 
-/// A clock that stands still until [`SimClock::advance`] moves it.
+/// A clock that stands still until [`SimClock::advance`] is called.
 #[derive(Debug)]
 pub struct SimClock {
     now_us: AtomicI64,
 }
 
 impl SimClock {
-    /// Starts at 2026-01-01T00:00:00Z.
+    /// Creates a clock that starts at 2026-01-01T00:00:00Z.
     #[must_use]
     pub fn new() -> Self {
         Self { now_us: AtomicI64::new(Timestamp::from_seconds(1_767_225_600).0) }
@@ -46,14 +46,14 @@ impl Clock for SimClock {
     }
 }
 
-/// Randomness from a seed (SplitMix64). Never for keys or passwords.
+/// A generator of random bytes from a seed (SplitMix64). It must not be used for keys or passwords.
 #[derive(Debug)]
 pub struct SeededRandom {
     state: Mutex<u64>,
 }
 
 impl SeededRandom {
-    /// Starts a sequence; the same seed gives the same sequence.
+    /// Creates a generator. The same seed produces the same sequence.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { state: Mutex::new(seed) }

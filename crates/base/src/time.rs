@@ -1,43 +1,43 @@
 //! Time as a value and as a parameter.
 //!
-//! A [`Timestamp`] is a count of microseconds since 1970-01-01T00:00:00Z; leap seconds are not counted. Formatting
-//! for people and for protocols belongs to the rooms that speak them.
+//! A [`Timestamp`] is a count of microseconds since 1970-01-01T00:00:00Z. Leap seconds are not counted. Formatting for
+//! people and for protocols belongs to the crates that need it.
 
 use std::fmt;
 use std::time::Duration;
 
-/// A moment, in microseconds since the Unix epoch.
+/// A point in time, in microseconds since the Unix epoch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// Makes a timestamp from whole seconds since the epoch.
+    /// Creates a timestamp from whole seconds since the epoch. Saturates at the ends of the range.
     #[must_use]
     pub const fn from_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000))
     }
 
-    /// Gives whole seconds since the epoch, rounded down.
+    /// Returns the whole seconds since the epoch, rounded down.
     #[must_use]
     pub const fn seconds(self) -> i64 {
         self.0.div_euclid(1_000_000)
     }
 
-    /// Gives the moment `duration` later, or the last moment there is.
+    /// Returns the time `duration` later. Saturates at the end of the range.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(micros))
     }
 
-    /// Gives the moment `duration` earlier, or the first moment there is.
+    /// Returns the time `duration` earlier. Saturates at the start of the range.
     #[must_use]
     pub fn before(self, duration: Duration) -> Self {
         let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         Self(self.0.saturating_sub(micros))
     }
 
-    /// Gives the time that has passed since `earlier`; zero when that lies in the future.
+    /// Returns the time that has passed since `earlier`, or zero if `earlier` is in the future.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -50,12 +50,12 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Tells the time. Handed down by `server`, or by the simulator.
+/// A source of time. It is implemented by `server` and by the simulator.
 pub trait Clock: Send + Sync {
-    /// Gives the wall-clock time. It may step backwards when the machine's clock is set.
+    /// Returns the wall-clock time. It may step backwards when the machine's clock is set.
     fn now(&self) -> Timestamp;
 
-    /// Gives the time since some fixed moment; never steps backwards. For intervals.
+    /// Returns the time since a fixed point in time. It never steps backwards. Intended for measuring intervals.
     fn monotonic(&self) -> Duration;
 }
 
