@@ -1,15 +1,15 @@
-//! Licences, bans and number of what we build on.
+//! Checks of the dependencies: licences, bans and number.
 //!
-//! `deny.toml` says which licences may enter and which crates must not. The resolver says what is built for this machine, so what
-//! only other systems would need is not looked at. Checked here and not with a program of its own, because that program would
-//! have to be compiled on every machine for longer than it saves.
+//! `deny.toml` lists the allowed licences and the banned crates. Cargo's resolver lists the packages that are built for
+//! this machine, so dependencies for other systems only are not checked. This is a test and not a separate program,
+//! because building such a program on every machine would take longer than it saves.
 
 use std::collections::BTreeSet;
 
 use crate::ratchet::Finding;
 use crate::tree;
 
-/// What may come in by way of others but is not for our own rooms.
+/// Crates that may be indirect dependencies but not direct ones of this workspace.
 const NOT_FOR_US: &[(&str, &str)] = &[
     ("chrono", "one time library: jiff"),
     ("time", "one time library: jiff"),
@@ -22,11 +22,11 @@ const NOT_FOR_US: &[(&str, &str)] = &[
     ("log", "tracing"),
 ];
 
-/// The ruler's red lines for direct and for all dependencies.
+/// Maximum number of direct dependencies. [`ALL_MAX`] is the maximum number of all dependencies.
 const DIRECT_MAX: usize = 70;
 const ALL_MAX: usize = 400;
 
-/// Checks everything that the workspace builds on.
+/// Checks all dependencies of the workspace.
 pub fn findings() -> Vec<Finding> {
     let rules: toml::Table = tree::read("deny.toml").parse().expect("deny.toml is TOML");
     let allowed = names(&rules, "licenses", "allow");
@@ -46,7 +46,7 @@ pub fn findings() -> Vec<Finding> {
     findings
 }
 
-/// A crate that we build on.
+/// A dependency of the workspace.
 struct Package {
     name: String,
     licence: String,
@@ -64,7 +64,7 @@ fn objections(package: &Package, allowed: &BTreeSet<String>, denied: &BTreeSet<S
     findings
 }
 
-/// Lists the foreign crates of the whole workspace, tests and build scripts included.
+/// Returns the third-party packages of the whole workspace, including those for tests and build scripts.
 fn packages() -> Vec<Package> {
     let lines = tree::cargo(&["tree", "--workspace", "--edges", "all", "--prefix", "none", "--format", "{p}|{l}"]);
     let unique: BTreeSet<&str> = lines.iter().map(|line| line.trim_end_matches(" (*)")).collect();
@@ -79,7 +79,7 @@ fn packages() -> Vec<Package> {
         .collect()
 }
 
-/// Lists the foreign crates that our rooms name for the product.
+/// Returns the third-party packages in the `[dependencies]` of this workspace's crates.
 fn direct() -> BTreeSet<String> {
     let rooms: BTreeSet<String> = tree::rooms().into_iter().collect();
     let manifests = rooms.iter().map(|room| tree::read(&format!("crates/{room}/Cargo.toml")));
@@ -91,14 +91,14 @@ fn direct() -> BTreeSet<String> {
     names.filter(|name| !rooms.contains(name)).collect()
 }
 
-/// Reads a list of names from deny.toml; an entry is a text or a table with a `name`.
+/// Reads a list of names from deny.toml. An entry is a string or a table with a `name`.
 fn names(rules: &toml::Table, section: &str, key: &str) -> BTreeSet<String> {
     let list = rules.get(section).and_then(|s| s.get(key)).and_then(|l| l.as_array());
     let list = list.unwrap_or_else(|| panic!("deny.toml has a list [{section}] {key}"));
     list.iter().filter_map(|entry| entry.as_str().or_else(|| entry.get("name")?.as_str())).map(str::to_owned).collect()
 }
 
-/// Tells whether an SPDX expression can be met with the allowed licences alone.
+/// Returns `true` if the allowed licences alone satisfy an SPDX expression.
 fn satisfied(expression: &str, allowed: &BTreeSet<String>) -> bool {
     // Before SPDX, crates wrote `MIT/Apache-2.0` for a choice.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
@@ -107,7 +107,7 @@ fn satisfied(expression: &str, allowed: &BTreeSet<String>) -> bool {
     choice(&mut rest, allowed) == Some(true) && rest.is_empty()
 }
 
-/// Evaluates `all {OR all}`; `None` when the expression cannot be read.
+/// Evaluates `all {OR all}`. Returns `None` if the expression is invalid.
 fn choice(words: &mut &[&str], allowed: &BTreeSet<String>) -> Option<bool> {
     let mut met = all(words, allowed)?;
     while words.first() == Some(&"OR") {
@@ -117,7 +117,7 @@ fn choice(words: &mut &[&str], allowed: &BTreeSet<String>) -> Option<bool> {
     Some(met)
 }
 
-/// Evaluates `one {AND one}`.
+/// Evaluates `one {AND one}`. Returns `None` if the expression is invalid.
 fn all(words: &mut &[&str], allowed: &BTreeSet<String>) -> Option<bool> {
     let mut met = one(words, allowed)?;
     while words.first() == Some(&"AND") {
@@ -127,7 +127,8 @@ fn all(words: &mut &[&str], allowed: &BTreeSet<String>) -> Option<bool> {
     Some(met)
 }
 
-/// Evaluates a licence, with its exception if it has one, or a choice in parentheses.
+/// Evaluates a licence with an optional exception, or a choice in parentheses. Returns `None` if the expression is
+/// invalid.
 fn one(words: &mut &[&str], allowed: &BTreeSet<String>) -> Option<bool> {
     let (first, rest) = words.split_first()?;
     *words = rest;

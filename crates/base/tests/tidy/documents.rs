@@ -1,8 +1,13 @@
-//! Pages: what they name exists.
+//! Checks that everything that the documentation pages name exists.
 //!
-//! Looked at are the Markdown pages of the root and of `docs/`, and those beside sources. A relative link leads to a file; a path in backticks
-//! that starts with one of our folders exists; `make TARGET` is a target of the Makefile; the commands and options of `doublet ...`, in backticks or
-//! in an indented block, are words of the command line's sources; no page names a path of somebody's machine.
+//! The pages are the Markdown files of the root, of `docs/`, and beside sources. These rules apply:
+//!
+//! - A relative link leads to a file.
+//! - A path in backticks that starts with a folder of this repository exists.
+//! - `make TARGET` names a target of the Makefile.
+//! - The commands and options of `doublet ...`, in backticks or in an indented block, are words of the command line's
+//!   sources.
+//! - No page names a path of an individual machine.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +20,10 @@ pub const RULES: &[&str] = &["link", "path", "target", "command", "machine"];
 const OUR_FOLDERS: &[&str] = &["crates/", "docs/", "scripts/", "conformance/", "fuzz/", "packaging/", ".ci/"];
 const MACHINE_FOLDERS: &[&str] = &["/root/", "/work/", "/home/"];
 
-/// Where the command line is declared.
+/// Folder with the sources of the command line.
 const COMMAND_LINE: &str = "crates/server/src";
 
-/// What pages may name.
+/// The names that pages may use.
 struct Known {
     /// Targets of the Makefile.
     targets: BTreeSet<String>,
@@ -70,12 +75,12 @@ fn page(path: &str, text: &str, known: &Known) -> Vec<Finding> {
     findings
 }
 
-/// Tells whether a name in backticks stands for many files.
+/// Returns `true` if a name in backticks is a pattern that stands for many files.
 fn pattern(name: &str) -> bool {
     name.contains(['*', '<', '{', '…']) || name.contains("NAME") || name.contains("...")
 }
 
-/// Gives the targets of inline links that are relative.
+/// Returns the relative targets of inline links.
 fn links(text: &str) -> Vec<&str> {
     let ends = text.split("](").skip(1).filter_map(|rest| rest.split_once(')'));
     ends.map(|(target, _)| target)
@@ -83,13 +88,14 @@ fn links(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Gives what stands in single backticks.
+/// Returns the texts in single backticks.
 fn quoted(text: &str) -> Vec<&str> {
     let lines = text.lines().filter(|line| !line.starts_with("```"));
     lines.flat_map(|line| line.split('`').skip(1).step_by(2)).filter(|name| !name.is_empty()).collect()
 }
 
-/// Gives the command and the options of a line that calls our program, as they are named in its sources, in lower case.
+/// Returns the command and the options of a line that calls the `doublet` program, in the spelling of its sources, in
+/// lower case.
 fn command_words(line: &str) -> Vec<String> {
     let Some(rest) = line.strip_prefix("doublet ") else { return Vec::new() };
     let mut found = Vec::new();
@@ -103,7 +109,7 @@ fn command_words(line: &str) -> Vec<String> {
     found
 }
 
-/// Gives the words of a source, in lower case.
+/// Returns the words of a source, in lower case.
 fn words(source: &str) -> Vec<String> {
     let words = source.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
     words.map(str::to_ascii_lowercase).collect()
