@@ -1,28 +1,29 @@
-//! Layers: which room may lean on which.
+//! Checks of the layers: the allowed dependencies between crates.
 //!
-//! The layers are read from the code map in `ARCHITECTURE.md`, so that the map and the manifests cannot come apart. A room leans only
-//! on rooms of lower layers. Protocol rooms and `wire` share layer 5: they lean on `wire`, and on `proto` where they speak the native
-//! protocol, and never on each other. A room without a layer (`–` in the map) leans on `base` and `client` alone, unless the map says what
-//! it drives, and nobody leans on it.
+//! The layers are read from the code map in `ARCHITECTURE.md`, so that the map and the manifests always agree. A crate
+//! depends only on crates of lower layers. Protocol crates and `wire` share layer 5. They may depend on `wire`, and on
+//! `proto` if they speak the native protocol, but never on each other. A crate without a layer (`–` in the map) depends
+//! on `base` and `client` alone, unless the map states that it drives other crates. No crate depends on a crate without
+//! a layer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ratchet::Finding;
 use crate::tree;
 
-/// Rooms up to this layer must build without tokio.
+/// The highest layer whose crates must build without tokio.
 const LAYER_WITHOUT_RUNTIME_MAX: u8 = 4;
 
-/// What rooms of layer 5 may lean on among themselves.
+/// Crates of layer 5 that other crates of layer 5 may depend on.
 const SEAMS: &[&str] = &["wire", "proto"];
 
-/// What rooms without a layer may lean on: the load generator is a client of the native protocol.
+/// Crates that a crate without a layer may depend on. The load generator is a client of the native protocol.
 const FOR_ALL: &[&str] = &["base", "client"];
 
-/// Rooms that drive everything else and so lean on every layer.
+/// Crates that drive all other crates and so depend on every layer.
 const DRIVERS: &[&str] = &["fuzz"];
 
-/// Checks manifests against the map, and the map against the folders.
+/// Checks the manifests against the map, and the map against the folders.
 pub fn arrows() -> Vec<Finding> {
     let map = map(&tree::read("ARCHITECTURE.md"));
     let rooms: BTreeSet<String> = tree::rooms().into_iter().collect();
@@ -42,7 +43,7 @@ pub fn arrows() -> Vec<Finding> {
     findings
 }
 
-/// Asks the resolver whether tokio is among what the rooms of the core link to.
+/// Checks with Cargo's resolver that the core crates do not link tokio.
 pub fn runtime() -> Vec<Finding> {
     let map = map(&tree::read("ARCHITECTURE.md"));
     let core = tree::rooms()
@@ -63,7 +64,7 @@ pub fn runtime() -> Vec<Finding> {
     findings
 }
 
-/// Says what is wrong with an arrow from a room to `target`, if anything is.
+/// Returns the objection to a dependency of a crate on `target`, or `None` if it is allowed.
 fn objection(from: (&str, Option<u8>), target: &str, map: &BTreeMap<String, Option<u8>>) -> Option<String> {
     let (room, layer) = from;
     let allowed = match (layer, map.get(target)?) {
@@ -76,7 +77,7 @@ fn objection(from: (&str, Option<u8>), target: &str, map: &BTreeMap<String, Opti
     if allowed { None } else { Some(format!("{room} may not lean on {target} (layers in ARCHITECTURE.md)")) }
 }
 
-/// Reads the rows `| layer | `room` ... | ... |` of the code map.
+/// Parses the rows `| layer | `crate` ... | ... |` of the code map.
 fn map(page: &str) -> BTreeMap<String, Option<u8>> {
     let mut rooms = BTreeMap::new();
     for line in page.lines() {
@@ -96,7 +97,7 @@ fn map(page: &str) -> BTreeMap<String, Option<u8>> {
     rooms
 }
 
-/// Lists the rooms that a manifest names, for the product, its tests or its build.
+/// Returns the dependencies of a manifest with a `path` or `workspace` entry, for the product, its tests or its build.
 fn dependencies(manifest: &str) -> BTreeSet<String> {
     let manifest: toml::Table = manifest.parse().expect("cargo has read this manifest");
     ["dependencies", "dev-dependencies", "build-dependencies"]

@@ -1,13 +1,14 @@
-//! The tidy test: rules of this repository that a machine can check, under `cargo test`.
+//! The tidy test: rules of this repository that a program can check, run by `cargo test`.
 //!
-//! - [`layers`]: arrows between rooms point down; rooms of layers 0 to 4 build without tokio; the map names every room.
-//! - [`dependencies`]: licences and bans of `deny.toml`; how many dependencies there may be.
-//! - [`sources`]: module docs, lengths, nesting, names, and what only certain rooms may call.
-//! - [`documents`]: links, files, commands and targets that the pages name exist.
+//! - [`layers`]: dependencies between crates point to lower layers; crates of layers 0 to 4 build without tokio; the
+//!   map names every crate.
+//! - [`dependencies`]: licences and bans of `deny.toml`; the number of dependencies.
+//! - [`sources`]: module docs, lengths, nesting, names, and functions that only certain crates may call.
+//! - [`documents`]: links, files, commands and targets in the documentation exist.
 //!
-//! Findings are compared with `exceptions.txt`, a ratchet: it names what is known to break a rule and by how much. A finding that
-//! is not in it fails, and so does a line in it that no longer applies, so the list can only shrink. New lines are not added
-//! to it; the thing is mended.
+//! Findings are compared with `exceptions.txt`, a ratchet: it lists the known violations with their sizes. A finding
+//! that is not in the list fails the test, and so does a line of the list that no longer applies. So the list can only
+//! shrink. New lines are not added to it; the code is corrected instead.
 
 mod dependencies;
 mod documents;
@@ -18,7 +19,7 @@ mod tree;
 
 use ratchet::Finding;
 
-/// Fails with every finding that the ratchet does not excuse.
+/// Fails if there are findings that the ratchet does not excuse.
 fn check(rules: &[&str], findings: Vec<Finding>) {
     let complaints = ratchet::judge(rules, findings);
     assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
@@ -49,7 +50,7 @@ fn documents_name_what_exists() {
     check(documents::RULES, documents::findings());
 }
 
-/// How many lines `exceptions.txt` may have. Lowered when it shrinks, never raised.
+/// Maximum number of lines in `exceptions.txt`. It is lowered when the list shrinks, and never raised.
 const EXCEPTIONS_MAX: usize = 0;
 
 #[test]
