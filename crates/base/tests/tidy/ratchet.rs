@@ -1,33 +1,34 @@
-//! The list of known offenders, which can only shrink.
+//! The list of known violations, which can only shrink.
 //!
-//! A line of `exceptions.txt` is `rule place size`, where `size` is how much of the measured thing there is (lines of a function,
-//! for instance; 0 where there is nothing to measure). The size must be what is found: a function that got shorter takes
-//! its line along, a function that got longer fails. Lines that begin with `#` say why.
+//! A line of `exceptions.txt` is `rule place size`. `size` is the measured size (for instance the lines of a function),
+//! or 0 if nothing is measured. It must equal the size that is found: if a function becomes shorter, its line must be
+//! updated, and if it becomes longer, the test fails. Lines that begin with `#` state reasons.
 
 use std::collections::BTreeMap;
 
 use crate::tree;
 
-/// Something that breaks a rule.
+/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// The rule's name.
+    /// The name of the rule.
     pub rule: String,
-    /// Where: a path, and behind `::` a function or name where there is one. Without line numbers, so that it is stable.
+    /// The location: a path, followed by `::` and a function or name if applicable. It has no line numbers, so that it
+    /// is stable.
     pub place: String,
-    /// How much of it there is, 0 where nothing is measured.
+    /// The measured size, or 0 if nothing is measured.
     pub size: usize,
-    /// What is wrong and what to do instead.
+    /// The error and its correction.
     pub remark: String,
 }
 
 impl Finding {
-    /// Makes a finding about something that is not measured.
+    /// Creates a finding without a size.
     pub fn new(rule: &str, place: impl Into<String>, remark: impl Into<String>) -> Self {
         Self::sized(rule, place, 0, remark)
     }
 
-    /// Makes a finding about something of a certain size.
+    /// Creates a finding with a size.
     pub fn sized(rule: &str, place: impl Into<String>, size: usize, remark: impl Into<String>) -> Self {
         Self { rule: rule.into(), place: place.into(), size, remark: remark.into() }
     }
@@ -36,11 +37,11 @@ impl Finding {
 /// A line of the list of exceptions.
 #[derive(Debug, Clone)]
 pub struct Exception {
-    /// The rule's name.
+    /// The name of the rule.
     pub rule: String,
-    /// As in [`Finding::place`].
+    /// The location, in the form of [`Finding::place`].
     pub place: String,
-    /// As in [`Finding::size`].
+    /// The size, in the form of [`Finding::size`].
     pub size: usize,
 }
 
@@ -49,7 +50,7 @@ pub fn exceptions() -> Vec<Exception> {
     parse(&tree::read("crates/base/tests/tidy/exceptions.txt"))
 }
 
-/// Takes the exceptions of some rules from the findings, and gives what is to be complained about.
+/// Compares findings with the exceptions of some rules. Returns the complaints.
 pub fn judge(rules: &[&str], findings: Vec<Finding>) -> Vec<String> {
     compare(exceptions().into_iter().filter(|e| rules.contains(&e.rule.as_str())).collect(), findings)
 }
