@@ -1,11 +1,15 @@
-//! Sources: every Rust file of the rooms and of `fuzz/`, parsed.
+//! Checks of the sources: every Rust file of the crates and of `fuzz/`, parsed.
 //!
-//! Three groups of rules. *Shape*: module docs, doc comments on public items, length of functions and files, nesting, names, markers of
-//! unfinished work ([`shape`]). *Reach*: what only certain rooms may call ([`reach`]): files, time, randomness, environment. *Care*: unwraps,
-//! poisoned locks, sleeping tests, `unsafe`, ignored tests (also [`reach`], since they are calls and attributes).
+//! There are three groups of rules:
 //!
-//! Test code is what lies under `tests/` or `examples/` (programs that measure), in `tests.rs` or in a module marked `#[cfg(test)]`; what builds a
-//! room (`build.rs`) is no more part of the product than they are.
+//! - *Shape* ([`shape`]): module docs, doc comments on public items, length of functions and files, nesting, names,
+//!   markers of unfinished work.
+//! - *Reach* ([`reach`]): functions that only certain crates may call, for files, time, randomness and the environment.
+//! - *Care* (also [`reach`], since these are calls and attributes): unwraps, poisoned locks, sleeping tests, `unsafe`,
+//!   ignored tests.
+//!
+//! Test code is code under `tests/` or `examples/` (measuring programs), in `tests.rs`, or in a module marked
+//! `#[cfg(test)]`. Build scripts (`build.rs`) are treated like test code, because they are not part of the product.
 
 mod reach;
 mod shape;
@@ -38,17 +42,17 @@ pub const RULES: &[&str] = &[
     "ignore",
 ];
 
-/// A parsed file and what its place says about it.
+/// A parsed file and the properties that follow from its path.
 pub struct Source {
     /// The path from the root.
     pub path: String,
-    /// The room, or `fuzz`.
+    /// The crate, or `fuzz`.
     pub room: String,
-    /// Whether the whole file is test code.
+    /// `true` if the whole file is test code.
     pub test: bool,
-    /// The text as it is on disk.
+    /// The text of the file.
     pub text: String,
-    /// The text, parsed.
+    /// The parsed text.
     pub syntax: syn::File,
 }
 
@@ -78,7 +82,7 @@ fn is_test(path: &str) -> bool {
         || path.ends_with("_tests.rs")
 }
 
-/// Tells whether an item is compiled for tests only.
+/// Returns `true` if an item is compiled for tests only.
 fn for_tests(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let syn::Meta::List(list) = &attribute.meta else { return false };
@@ -86,19 +90,19 @@ fn for_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// A function with a body, wherever it stands.
+/// A function with a body, anywhere in a file.
 pub struct Function<'a> {
-    /// Its name, with the type's before it in an `impl`.
+    /// The name, preceded by the name of the type in an `impl`.
     pub name: String,
-    /// Whether it is test code.
+    /// `true` if the function is test code.
     pub test: bool,
-    /// From the line of `fn` to that of the closing brace.
+    /// Number of lines from the line of `fn` to that of the closing brace.
     pub lines: usize,
-    /// Its body.
+    /// The body.
     pub body: &'a syn::Block,
 }
 
-/// Lists all functions of a file.
+/// Returns all functions of a file.
 pub fn functions(source: &Source) -> Vec<Function<'_>> {
     let mut collector = Collector { found: Vec::new(), owner: String::new(), test: source.test };
     collector.visit_file(&source.syntax);
@@ -161,7 +165,7 @@ impl<'a> Visit<'a> for Collector<'a> {
 mod tests {
     use super::*;
 
-    /// Gives the rules that a file breaks; a module doc is put before it.
+    /// Checks the names of the rules that a file violates. A module doc is added before the text.
     fn check(path: &str, text: &str, expected: &[&str]) {
         let text = format!("//! A file that is there to be\n//! looked at by the tidy test.\n\n{text}\n");
         let mut rules: Vec<String> = file(path, text.clone()).into_iter().map(|finding| finding.rule).collect();

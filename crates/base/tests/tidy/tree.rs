@@ -1,7 +1,7 @@
 //! The files of the repository, as paths relative to its root.
 //!
-//! What git ignores by convention (build output, hidden folders) is left out by name, so that the test also runs on a tree
-//! that was exported without git.
+//! Files that git usually ignores (build output, hidden folders) are skipped by name, so that the test also runs on a
+//! tree that was exported without git.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::Command;
 
 const SKIPPED: &[&str] = &["target", "node_modules", "corpus", "artifacts", "__pycache__", "data"];
 
-/// Gives the root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).expect("the crate lies in crates/base").to_path_buf()
@@ -20,12 +20,12 @@ pub fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// Tells whether there is such a file or folder.
+/// Returns `true` if the file or folder exists.
 pub fn exists(path: &str) -> bool {
     root().join(path).exists()
 }
 
-/// Lists the files below `folder` with one of the extensions, sorted.
+/// Returns the files below `folder` with one of the extensions, sorted.
 pub fn files(folder: &str, extensions: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
@@ -45,7 +45,7 @@ pub fn files(folder: &str, extensions: &[&str]) -> Vec<String> {
     found
 }
 
-/// Lists the rooms: folders in `crates/` that hold a manifest and a target.
+/// Returns the crates: the folders in `crates/` that contain a manifest.
 pub fn rooms() -> Vec<String> {
     let mut rooms: Vec<String> = fs::read_dir(root().join("crates"))
         .expect("there are crates")
@@ -57,7 +57,7 @@ pub fn rooms() -> Vec<String> {
     rooms
 }
 
-/// Runs cargo without network and gives its lines; panics with its words when it fails.
+/// Runs cargo without network access and returns the lines of its output. Panics with cargo's error output if it fails.
 pub fn cargo(arguments: &[&str]) -> Vec<String> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(program)
