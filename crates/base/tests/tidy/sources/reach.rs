@@ -1,15 +1,16 @@
-//! What only certain rooms may call, and what nobody should.
+//! Checks of calls that are allowed only in certain crates, or in none.
 //!
-//! A path counts by its words: `std::fs::read`, `fs::read` after `use std::fs`, and `File::open` after `use std::fs::File` are all found,
-//! because an import of the banned module is a finding itself. Renaming imports to get around it is what reviews are for.
-//! The clock of tokio is the runtime's own, which tests can stop: protocols may set their deadlines by it.
+//! A path is compared word by word: `std::fs::read`, `fs::read` after `use std::fs`, and `File::open` after `use
+//! std::fs::File` are all found, because an import of the banned module is a finding itself. Renamed imports that evade
+//! the check are left to code review. The clock of tokio belongs to the runtime, and tests can stop it, so protocols
+//! may use it for their deadlines.
 
 use syn::visit::{self, Visit};
 
 use super::{Source, for_tests};
 use crate::ratchet::Finding;
 
-/// A rule about paths: which words in a row, and in which rooms they are right.
+/// A rule about paths: banned sequences of words, and the crates in which they are allowed.
 struct Ban {
     rule: &'static str,
     words: &'static [&'static [&'static str]],
@@ -50,7 +51,7 @@ const BANS: &[Ban] = &[
     },
 ];
 
-/// Files that may start tasks: each says there how its tasks end.
+/// Files that may start tasks. Each of them documents how its tasks end.
 const SPAWNING: &[&str] = &[
     "crates/client/src/connection.rs",
     "crates/server/src/control/server.rs",
@@ -105,7 +106,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Tasks that nobody owns are started where the server starts and ends; elsewhere a room awaits what it begins.
+    /// Reports a started task in a file that may not start tasks. Detached tasks are started only where the server
+    /// starts and ends. Elsewhere a crate awaits the work that it starts.
     fn spawn(&mut self, words: &[String]) {
         if !SPAWNING.iter().any(|path| *path == self.source.path) {
             self.add(
@@ -137,7 +139,7 @@ impl Walk<'_> {
 }
 
 fn starts_somewhere(words: &[String], banned: &[&str]) -> bool {
-    // A single word is a crate or a type and must lead; several may stand anywhere.
+    // A single word is a crate or a type and must come first. Several words may occur anywhere.
     let places =
         if banned.len() == 1 { words.windows(1).take(1) } else { words.windows(banned.len()).take(usize::MAX) };
     places.into_iter().any(|window| window.iter().zip(banned).all(|(word, banned)| word == banned))

@@ -1,4 +1,4 @@
-//! The shape of a file: docs, lengths, nesting, names, unfinished work.
+//! Checks of the shape of a file: docs, lengths, nesting, names, unfinished work.
 
 use syn::visit::{self, Visit};
 
@@ -6,14 +6,14 @@ use super::{Source, for_tests, functions};
 use crate::ratchet::Finding;
 
 const FUNCTION_LINES_MAX: usize = 70;
-/// A test may tell a story.
+/// Maximum number of lines of a test function. A test may describe a longer sequence of events.
 const TEST_FUNCTION_LINES_MAX: usize = 100;
 const FILE_LINES_MAX: usize = 1_000;
 const NESTING_MAX: usize = 5;
 const DOC_LINES_MIN: usize = 1;
 const DOC_LINES_MAX: usize = 60;
 
-/// Names that attract whatever has no home.
+/// Names of modules that attract unrelated code.
 const BANNED_MODULES: &[&str] = &["util", "utils", "common", "helper", "helpers", "manager", "misc", "shared", "stuff"];
 const BANNED_ENDINGS: &[&str] = &["Manager", "Helper", "Util", "Utils"];
 
@@ -75,7 +75,7 @@ fn nesting(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Counts how deep conditions, loops, matches and closures with a block stand in each other; `else if` does not count anew.
+/// The nesting depth of conditions, loops, matches and closures with a block. An `else if` does not add a level.
 #[derive(Default)]
 struct Depth {
     now: usize,
@@ -126,7 +126,7 @@ impl<'a> Visit<'a> for Depth {
         }
     }
 
-    /// A function inside a function is measured on its own.
+    /// Nested functions are measured separately.
     fn visit_item_fn(&mut self, _: &'a syn::ItemFn) {}
 }
 
@@ -155,7 +155,7 @@ fn names(source: &Source, findings: &mut Vec<Finding>) {
 }
 
 fn markers(source: &Source, findings: &mut Vec<Finding>) {
-    // Put together here, so that this file does not find itself.
+    // The markers are assembled here, so that this file does not report itself.
     let banned = [["FIX", "ME"], ["TO", "DO"], ["XX", "X:"]].map(|halves| halves.concat());
     for marker in &banned {
         let whole = |line: &str| {
@@ -190,7 +190,7 @@ fn table_of_contents(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Looks for public items without a doc comment. What only this crate sees may do without.
+/// A visitor that finds public items without a doc comment. Items that are visible only within the crate need none.
 struct Public<'a> {
     source: &'a Source,
     findings: &'a mut Vec<Finding>,
