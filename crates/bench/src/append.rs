@@ -1,4 +1,5 @@
-//! Appends to one mailbox, one after another, and says how long each took: the same for a small mailbox and a large one?
+//! Appends messages to one mailbox one after another and measures each. The times show whether a large mailbox is as
+//! fast as a small one.
 
 use crate::arguments::{Arguments, Outcome};
 use crate::client::Client;
@@ -6,7 +7,7 @@ use crate::corpus;
 use crate::figures::{Figures, Stopwatch};
 use crate::numbers::Numbers;
 
-/// Appends and prints the times.
+/// Appends the messages and prints the times.
 pub fn run(arguments: &Arguments) -> Outcome<()> {
     let user: usize = arguments.or("user", 1)?;
     let count: usize = arguments.or("count", 1_000)?;

@@ -1,22 +1,22 @@
 //! The command line: pairs of `--name value`.
 //!
-//! A name that is never asked for is not noticed: the callers are our own scripts.
+//! Unknown names are not detected, because only our own scripts call this program.
 
 use std::collections::HashMap;
 use std::error::Error;
 use std::str::FromStr;
 
-/// What may go wrong here ends the program with its text.
+/// Result whose error ends the program with its text.
 pub type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
-/// The values by name.
+/// Values by name.
 #[derive(Debug)]
 pub struct Arguments {
     values: HashMap<String, String>,
 }
 
 impl Arguments {
-    /// Takes pairs of `--name value`.
+    /// Parses pairs of `--name value`.
     pub fn parse(mut words: impl Iterator<Item = String>) -> Outcome<Self> {
         let mut values = HashMap::new();
         while let Some(word) = words.next() {
@@ -27,12 +27,12 @@ impl Arguments {
         Ok(Self { values })
     }
 
-    /// Gives a value that must be there.
+    /// Returns a required value.
     pub fn text(&self, name: &str) -> Outcome<&str> {
         self.values.get(name).map(String::as_str).ok_or_else(|| format!("--{name} is missing").into())
     }
 
-    /// Gives a value, or what stands for it.
+    /// Returns a value, or the default if it is missing.
     pub fn or<T: FromStr>(&self, name: &str, otherwise: T) -> Outcome<T> {
         match self.values.get(name) {
             None => Ok(otherwise),

@@ -1,7 +1,7 @@
-//! An IMAP client that knows as much as a load generator needs: send a command, read to its tagged answer.
+//! A minimal IMAP client for the load generator: sends commands and reads up to the tagged response.
 //!
-//! Untagged lines are counted and their bytes kept until the next command; literals are read by their announced length.
-//! Nothing is parsed beyond that, so that the driver costs little beside the server that it shares a machine with.
+//! Untagged lines are kept as bytes until the next command, and literals are read by their announced length. Nothing
+//! else is parsed, so that the load generator costs little on the machine that it shares with the server.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::arguments::Outcome;
 use crate::figures::{Figures, Stopwatch};
 
-/// A server that does not answer for this long has failed.
+/// Maximum time to wait for a response. A server that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A connection to a server.
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Client {
     reader: BufReader<TcpStream>,
     tag: usize,
-    /// What came before the last tagged answer.
+    /// Bytes received before the last tagged response.
     pub untagged: Vec<u8>,
 }
 
@@ -33,7 +33,7 @@ impl Client {
         if client.untagged.starts_with(b"* OK") { Ok(client) } else { Err(client.said("greeting")) }
     }
 
-    /// Logs a numbered user in.
+    /// Logs in the user with this number.
     pub fn login(&mut self, user: usize, password: &str) -> Outcome<()> {
         self.command(&format!("LOGIN {user}bench@bench.test {password}"))
     }
@@ -46,7 +46,7 @@ impl Client {
         self.answer(&tag, command)
     }
 
-    /// Sends a message to a mailbox, waiting for the go-ahead before the literal.
+    /// Appends a message to a mailbox. The literal is sent after the server's continuation request.
     pub fn append(&mut self, mailbox: &str, flags: &str, message: &[u8]) -> Outcome<()> {
         self.tag += 1;
         let tag = format!("a{} ", self.tag);
@@ -57,13 +57,13 @@ impl Client {
         self.answer(&tag, "APPEND")
     }
 
-    /// Starts to idle; the connection is then left alone.
+    /// Starts IDLE. The connection is not used afterwards.
     pub fn idle(&mut self) -> Outcome<()> {
         self.send(b"idle IDLE\r\n")?;
         self.continuation()
     }
 
-    /// Runs something, notes its time, and notes its failure as one.
+    /// Runs some work and records its time, and its failure if it fails.
     pub fn timed(&mut self, figures: &mut Figures, name: &'static str, work: impl FnOnce(&mut Self) -> Outcome<()>) {
         let watch = Stopwatch::start();
         let done = work(self);
@@ -102,7 +102,7 @@ impl Client {
         }
     }
 
-    /// Reads a line with the literals in it behind what was read before, and tells where it begins.
+    /// Appends a line with its literals to the bytes read before. Returns the offset at which it begins.
     fn line(&mut self) -> Outcome<usize> {
         let start = self.untagged.len();
         loop {
@@ -122,7 +122,7 @@ impl Client {
     }
 }
 
-/// Gives the length of the literal that a line announces at its end.
+/// Returns the length of the literal announced at the end of a line.
 fn literal(line: &[u8]) -> Option<u64> {
     let inner = line.strip_suffix(b"}\r\n")?;
     let digits = &inner[inner.iter().rposition(|byte| *byte == b'{')? + 1..];

@@ -1,7 +1,8 @@
-//! Messages of ordinary shape, made from a seed: headers as clients write them, a text of some kilobytes, now and then a second part.
+//! Messages of ordinary shape, generated from a seed: headers as clients write them, a text of some kilobytes, and
+//! sometimes a second part.
 //!
-//! Used as what is appended, and as an mbox to import. Lines are no longer than people's programs make them and end in CRLF
-//! (in an mbox in LF, as such files have it).
+//! The messages serve for appending and as an mbox file for importing. Lines are no longer than those of common mail
+//! programs and end in CRLF, or in LF within an mbox file, as usual for such files.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
@@ -20,7 +21,7 @@ const PEOPLE: &[&str] =
     &["Alice Ames", "Bob Byrne", "Carol Cole", "David Dunn", "Erin Esch", "Frank Foss", "Grace Gill"];
 const DAYS_MAX: usize = 28;
 
-/// Writes an mbox to standard output.
+/// Writes an mbox file to standard output.
 pub fn run(arguments: &Arguments) -> Outcome<()> {
     let count: usize = arguments.text("messages")?.parse()?;
     let mut numbers = Numbers::new(arguments.or("seed", 1)?);
@@ -34,7 +35,7 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
     Ok(out.flush()?)
 }
 
-/// Makes the `index`th message to a user, with about `size` bytes of text.
+/// Generates the `index`th message to a user, with about `size` bytes of text.
 pub fn message(numbers: &mut Numbers, index: usize, user: usize, size: usize) -> String {
     let body = prose(numbers, size);
     let (kind, body) =
@@ -59,7 +60,7 @@ pub fn message(numbers: &mut Numbers, index: usize, user: usize, size: usize) ->
     text
 }
 
-/// Gives the same text as plain and as HTML, in a multipart/alternative.
+/// Returns a multipart/alternative with the same text in plain form and in HTML.
 fn alternative(body: &str, index: usize) -> (String, String) {
     let boundary = format!("=_part_{index}");
     let html = body.replace("\r\n", "<br>\r\n");
@@ -70,7 +71,7 @@ fn alternative(body: &str, index: usize) -> (String, String) {
     (format!("multipart/alternative; boundary=\"{boundary}\""), parts)
 }
 
-/// Gives about `size` bytes of words in lines.
+/// Generates lines of words, about `size` bytes in total.
 fn prose(numbers: &mut Numbers, size: usize) -> String {
     let mut text = String::with_capacity(size + 16);
     let mut column = 0;
