@@ -1,12 +1,12 @@
-//! Times and counts, and how they are printed.
+//! Times and counts, and their output.
 //!
-//! This is the only place that asks the machine for the time.
+//! This is the only module that reads the clock.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-/// Measures from where it was started.
+/// A clock that measures from its start.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch {
     start: Instant,
@@ -19,27 +19,27 @@ impl Stopwatch {
         Self { start: Instant::now() }
     }
 
-    /// Gives the time since the start.
+    /// Returns the time since the start.
     pub fn elapsed(self) -> Duration {
         self.start.elapsed()
     }
 }
 
-/// Times by the name of what took them.
+/// Measured times by operation.
 #[derive(Debug, Default, Clone)]
 pub struct Figures {
     times_us: BTreeMap<&'static str, Vec<u64>>,
-    /// What a server refused or answered wrongly.
+    /// Commands that a server refused or answered wrongly.
     pub failures: Vec<String>,
 }
 
 impl Figures {
-    /// Notes one time.
+    /// Records one time.
     pub fn add(&mut self, name: &'static str, time: Duration) {
         self.times_us.entry(name).or_default().push(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     }
 
-    /// Takes over what another one has noted.
+    /// Adds the records of other figures.
     pub fn merge(&mut self, other: Self) {
         for (name, mut times) in other.times_us {
             self.times_us.entry(name).or_default().append(&mut times);
@@ -47,12 +47,12 @@ impl Figures {
         self.failures.extend(other.failures);
     }
 
-    /// Counts everything noted.
+    /// Returns the number of recorded times.
     pub fn count(&self) -> usize {
         self.times_us.values().map(Vec::len).sum()
     }
 
-    /// Prints everything as one JSON object, with how long the whole took.
+    /// Formats everything as one JSON object, including the total duration.
     pub fn json(mut self, seconds: f64) -> String {
         let mut text =
             format!("{{\"seconds\": {seconds:.3}, \"count\": {}, \"failures\": {}", self.count(), self.failures.len());
@@ -70,7 +70,7 @@ impl Figures {
     }
 }
 
-/// Prints count, mean, median, 99th percentile and maximum of sorted times.
+/// Formats count, mean, median, 99th percentile and maximum of sorted times.
 fn spread(sorted: &[u64]) -> String {
     let at = |part: f64| sorted.get(((sorted.len().saturating_sub(1)) as f64 * part) as usize).copied().unwrap_or(0);
     let mean = sorted.iter().sum::<u64>().checked_div(sorted.len() as u64).unwrap_or(0);

@@ -1,7 +1,8 @@
-//! Idle connections: logs many in, some at a time, lets them idle, and holds them until a line comes on standard input.
+//! Idle connections: logs in many users, several at a time, starts IDLE, and holds the connections until a line arrives
+//! on standard input.
 //!
-//! Every connection is another user's, as it would be. When all idle, one JSON line says so; the caller then measures the
-//! server's memory.
+//! Every connection belongs to a different user, as in practice. When all connections idle, one JSON line is printed,
+//! and the caller then measures the server's memory.
 
 use std::io::BufRead;
 use std::thread;
@@ -10,10 +11,10 @@ use crate::arguments::{Arguments, Outcome};
 use crate::client::Client;
 use crate::figures::Stopwatch;
 
-/// How many log in at the same time.
+/// Number of threads that log in at the same time.
 const HANDS: usize = 8;
 
-/// Connects, idles, waits.
+/// Opens the connections, starts IDLE and waits.
 pub fn run(arguments: &Arguments) -> Outcome<()> {
     let address = arguments.text("address")?;
     let password = arguments.text("password")?;

@@ -1,10 +1,11 @@
-//! The load generator: drives a mail server over its public protocols and says what it saw.
+//! The load generator: drives a mail server over its public protocols and reports measurements.
 //!
-//! It shares no code with the server, so that a mistake cannot hide on both sides, and it drives the peers with the very same
-//! bytes. It measures time and counts; what a server spends (processor, memory, disk) is measured around it by
-//! `scripts/bench`. Results are one JSON object on standard output; progress and complaints go to standard error.
+//! It shares no code with the server, so that an error cannot cancel out on both sides, and it sends the same bytes to
+//! other servers for comparison. It measures times and counts; `scripts/bench` measures what a server consumes
+//! (processor, memory, disk). Results are one JSON object on standard output; progress and errors go to standard error.
 //!
-//! Users are named `NUMBERbench@bench.test`, because the program that drives SMTP (`smtp-source`) can only number them in front.
+//! Users are named `NUMBERbench@bench.test`, because the program that drives SMTP (`smtp-source`) can put a number only
+//! in front of the name.
 //!
 //! ```text
 //! doublet-bench mix    --address HOST:PORT --password P [--clients 50] [--rounds 20] [--messages 100] [--login once|always]

@@ -1,9 +1,9 @@
-//! The mix: what a mail program does in a session, by many clients at once, each in a mailbox of its own.
+//! The mixed IMAP workload: a typical session of a mail program, run by many clients at once, each in its own mailbox.
 //!
-//! A round is one session: log in, list, select, flags of all, envelopes of the newest twenty, some bodies and headers, flags changed, two
-//! messages appended and two removed, two searches, log out. Before the clock starts, every mailbox is filled to the same
-//! size; every round leaves it at that size, so a round costs the same however many there are.
-//! With `--login once` a client keeps its connection and selects anew in each round.
+//! A round is one session: log in, list, select, flags of all messages, envelopes of the newest twenty, some bodies and
+//! headers, changed flags, two messages appended and two removed, two searches, log out. Before the measurement every
+//! mailbox is filled to the same size. Every round leaves the size unchanged, so the cost of a round does not depend on
+//! their number. With `--login once` a client keeps its connection and selects the mailbox again in each round.
 
 use std::fmt::Write as _;
 use std::thread;
@@ -14,11 +14,11 @@ use crate::corpus;
 use crate::figures::{Figures, Stopwatch};
 use crate::numbers::Numbers;
 
-/// The size of an appended message's text.
+/// Size of the text of an appended message in bytes.
 const MESSAGE_BYTES: usize = 4_000;
 const NEWEST: usize = 20;
 
-/// What all clients have in common.
+/// Settings shared by all clients.
 #[derive(Debug, Clone)]
 struct Plan {
     address: String,
@@ -28,7 +28,7 @@ struct Plan {
     login_once: bool,
 }
 
-/// Fills the mailboxes, runs all clients, prints the times of their commands.
+/// Fills the mailboxes, runs all clients, and prints the times of their commands.
 pub fn run(arguments: &Arguments) -> Outcome<()> {
     let plan = Plan {
         address: arguments.text("address")?.to_owned(),
@@ -53,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
     Ok(())
 }
 
-/// Runs the same work for users 1 to `clients` at once.
+/// Runs the same work for users 1 to `clients` concurrently.
 fn crew(clients: usize, work: impl Fn(usize) -> Outcome<Figures> + Sync) -> Outcome<Figures> {
     let work = &work;
     thread::scope(|scope| {
@@ -107,7 +107,7 @@ fn log_in(plan: &Plan, user: usize, figures: &mut Figures) -> Outcome<Client> {
     Ok(client)
 }
 
-/// What a session works with.
+/// State of a running session.
 struct Hand<'a> {
     client: &'a mut Client,
     figures: &'a mut Figures,
