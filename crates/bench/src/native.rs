@@ -1,13 +1,15 @@
-//! The large-database work: many users in shared databases over the native protocol, as the original's study of large databases had them.
+//! The large-database workload: many users in shared databases over the native protocol. It is modelled on a study of
+//! large databases with Domino.
 //!
-//! A round is what a mail program of the original does in a quarter of an hour: bring a view up to date and read its first screen, read five documents, add two, change one,
-//! delete two. Users share databases, several in each; the view is kept at the size that it had, so a round costs the same however many there were. There are
-//! no pauses: each user begins the next call when the last one was answered.
+//! A round is what a Notes client does in a quarter of an hour: update a view and read its first screen, read five
+//! documents, add two, change one, delete two. Several users share each database. The view keeps its size, so the cost
+//! of a round does not depend on their number. There are no pauses: each user starts the next call when the previous
+//! one is answered.
 //!
-//! `--guests` more users work in `--guest-file` meanwhile, as long as the others do; they are not counted.
+//! `--guests` additional users work in `--guest-file` as long as the others run. Their calls are not counted.
 //!
-//! With `--changes`, which says how many documents there are, a round is what one who has several views open waits for instead: any of the documents is
-//! changed, and the first screen of each view is read again.
+//! With `--changes`, which gives the number of documents, a round is the wait of a user with several open views: a
+//! random document is changed, and the first screen of each view is read again.
 
 use client::v1;
 use client::{Client, Options, Trust};
@@ -16,28 +18,28 @@ use crate::arguments::{Arguments, Outcome};
 use crate::figures::{Figures, Stopwatch};
 use crate::numbers::Numbers;
 
-/// Rows of a screen.
+/// Number of rows per screen.
 const SCREEN: u32 = 50;
 
-/// Bytes of the text of a document.
+/// Size of the text of a document in bytes.
 const BODY_BYTES: usize = 2_000;
 
-/// What all users have in common.
+/// Settings shared by all users.
 #[derive(Debug, Clone)]
 struct Plan {
     options: Options,
     password: String,
-    /// The path of a database, with `{}` for its number.
+    /// Path of a database, with `{}` as the placeholder for its number.
     files: String,
     databases: usize,
-    /// The views; a crowd works in the first.
+    /// Names of the views. The standard round uses only the first.
     views: Vec<String>,
     rounds: usize,
-    /// How many documents there are, if only changes are made.
+    /// Number of documents, if the workload consists only of changes.
     changes: Option<usize>,
 }
 
-/// Runs all users, prints the times of their calls.
+/// Runs all users and prints the times of their calls.
 pub fn run(arguments: &Arguments) -> Outcome<()> {
     let certificate = std::fs::read(arguments.text("certificate")?)?;
     let plan = Plan {
@@ -64,7 +66,8 @@ pub fn run(arguments: &Arguments) -> Outcome<()> {
     Ok(())
 }
 
-/// Lets all users log in, then work at once, and the guests as long as they do; gives how long the work took.
+/// Logs in all users and runs them concurrently, with the guests for as long as they run. Returns the figures and the
+/// total duration in seconds.
 async fn crowd(plan: Plan, users: std::ops::RangeInclusive<usize>, guests: Vec<User>) -> Outcome<(Figures, f64)> {
     let mut ready = Vec::new();
     for user in users {
@@ -142,7 +145,7 @@ impl User {
         Ok(())
     }
 
-    /// Changes any of so many documents, and reads the first screen of all views.
+    /// Changes a random document among `documents`, and reads the first screen of all views.
     async fn change(&mut self, documents: usize) -> Outcome<()> {
         let row = 1 + self.numbers.below(documents) as u64;
         let note = self.entries(0, row, 1).await?.first().map(|entry| entry.note_id);
@@ -156,7 +159,7 @@ impl User {
         Ok(())
     }
 
-    /// Brings a view up to date and reads its first rows; gives their notes.
+    /// Updates a view and reads its first rows. Returns the note numbers in these rows.
     async fn screen(&mut self, view: usize) -> Outcome<Vec<u32>> {
         let watch = Stopwatch::start();
         let request = v1::OpenCollectionRequest { database: self.database(), view: Some(self.views[view].clone()) };
@@ -169,7 +172,7 @@ impl User {
         if notes.is_empty() { Err("the view shows no documents".into()) } else { Ok(notes) }
     }
 
-    /// Reads rows of a view from one on, counted from 1; 0 is the beginning.
+    /// Reads rows of a view starting at a row counted from 1; 0 is the beginning.
     async fn entries(&self, view: usize, start_row: u64, count: u32) -> Outcome<Vec<v1::Entry>> {
         let request = v1::ReadEntriesRequest {
             database: self.database(),
@@ -183,7 +186,7 @@ impl User {
         Ok(self.client.views().read_entries(request).await?.into_inner().entries)
     }
 
-    /// Reads a document; another user may have deleted it.
+    /// Reads a document, which another user may have deleted.
     async fn open(&mut self, note: u32) -> Outcome<()> {
         let watch = Stopwatch::start();
         let items = v1::ItemSelection { extent: v1::item_selection::Extent::All.into(), names: Vec::new() };

@@ -1,6 +1,6 @@
-//! Numbers that look random and are the same in every run (SplitMix64), so that all servers get the same work.
+//! Pseudo-random numbers that are the same in every run (SplitMix64), so that all servers get the same work.
 
-/// A sequence of numbers that its seed determines.
+/// A sequence of numbers determined by its seed.
 #[derive(Debug, Clone)]
 pub struct Numbers {
     state: u64,
@@ -12,7 +12,7 @@ impl Numbers {
         Self { state: seed }
     }
 
-    /// Gives a number below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub fn below(&mut self, end: usize) -> usize {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.state;
@@ -21,7 +21,7 @@ impl Numbers {
         ((mixed ^ (mixed >> 31)) % end as u64) as usize
     }
 
-    /// Picks one of several.
+    /// Picks one of several values.
     pub fn pick<'a, T>(&mut self, several: &'a [T]) -> &'a T {
         &several[self.below(several.len())]
     }
