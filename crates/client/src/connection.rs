@@ -1,6 +1,7 @@
-//! The connection, and the stubs over it.
+//! The connection to a server, and the client stubs that use it.
 //!
-//! The task that moves the connection's bytes belongs to the [`Channel`]s of the connection and ends with the last of them.
+//! The task that moves the connection's bytes belongs to the [`Channel`]s of the connection and ends with the last of
+//! them.
 
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -26,25 +27,25 @@ use crate::error::Error;
 use crate::scram::Scram;
 use crate::trust::Trust;
 
-/// Where the server is and how it is spoken to.
+/// Address of a server and settings of the connection.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Host and port.
+    /// Host and port of the server.
     pub address: String,
-    /// The name in the server's certificate; the host of the address where nothing is said.
+    /// The name expected in the server's certificate. Default: the host of the address.
     pub server_name: Option<String>,
-    /// Whom to trust.
+    /// The certificates that the client trusts.
     pub trust: Trust,
-    /// Whether messages are compressed.
+    /// Set if messages are compressed.
     pub compression: bool,
-    /// How long a call may take that does not say so itself; calls that last are left alone.
+    /// Default time limit of a call. Calls that last until they are cancelled have no limit.
     pub call_time_max: Option<Duration>,
-    /// Most bytes of one message in either direction.
+    /// Maximum size of one message in bytes, in either direction.
     pub message_bytes_max: usize,
 }
 
 impl Options {
-    /// Gives the defaults for a server: no compression, a minute a call.
+    /// Returns the default options for a server: no compression, and a time limit of one minute per call.
     #[must_use]
     pub fn new(address: &str, trust: Trust) -> Self {
         Self {
@@ -96,7 +97,7 @@ impl Client {
         Ok(Self { channel, compression: options.compression, message_bytes_max: options.message_bytes_max })
     }
 
-    /// Logs in with a password; the calls that follow are made in the session that begins.
+    /// Logs in with a password. The following calls run in the new session.
     pub async fn login(&self, login: &str, password: &str) -> Result<v1::LoginReply, Error> {
         let request = v1::LoginRequest { login: login.to_owned(), password: password.to_owned() };
         let reply = self.sessions().login(request).await?.into_inner();
@@ -104,7 +105,7 @@ impl Client {
         Ok(reply)
     }
 
-    /// Logs in through SCRAM-SHA-256: the password does not travel, and the server proves that it knows it.
+    /// Logs in with SCRAM-SHA-256. The password is not sent, and the server proves that it knows it.
     pub async fn login_scram(&self, login: &str, password: &str, random: &dyn Random) -> Result<v1::LoginReply, Error> {
         let (scram, first) = Scram::begin(login, password, random);
         let (said, heard) = outgoing(1);
@@ -122,7 +123,7 @@ impl Client {
         Ok(login)
     }
 
-    /// Goes on with the session of a token.
+    /// Resumes the session of a token.
     pub fn resume(&self, token: &str) -> Result<(), Error> {
         let mut value =
             HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| Error::Login("a broken token"))?;
@@ -138,64 +139,64 @@ impl Client {
         Ok(())
     }
 
-    /// Tells whether the connection is there no more.
+    /// Returns `true` if the connection is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.channel.sender.is_closed()
     }
 
     stubs! {
-        /// Logging in and out.
+        /// Returns the stub for logging in and out.
         sessions: sessions_client::SessionsClient;
-        /// Databases and their access lists.
+        /// Returns the stub for databases and their access control lists.
         databases: databases_client::DatabasesClient;
-        /// Notes, attachments, unread marks, searches.
+        /// Returns the stub for notes, attachments, unread marks and searches.
         notes: notes_client::NotesClient;
-        /// Views and folders.
+        /// Returns the stub for views and folders.
         views: views_client::ViewsClient;
-        /// Change streams and the poll for new mail.
+        /// Returns the stub for change streams and polling for new mail.
         changes: changes_client::ChangesClient;
-        /// Full text.
+        /// Returns the stub for full-text search.
         search: search_client::SearchClient;
-        /// Names.
+        /// Returns the stub for names in the directory.
         directory: directory_client::DirectoryClient;
-        /// Sending mail.
+        /// Returns the stub for sending mail.
         mail: mail_client::MailClient;
     }
 }
 
-/// Begins the messages of a call whose requests stream: what is sent into the one comes out of the other, which goes into the call. At most
-/// `ahead` messages wait; whoever sends more waits too.
+/// Creates the message stream of a call with streaming requests. Messages sent into the [`Pieces`] come out of the
+/// [`Outgoing`], which is passed to the call. At most `ahead` messages wait; a sender beyond that waits too.
 #[must_use]
 pub fn outgoing<T>(ahead: usize) -> (Pieces<T>, Outgoing<T>) {
     let (sender, receiver) = tokio::sync::mpsc::channel(ahead.max(1));
     (Pieces(sender), Outgoing(receiver))
 }
 
-/// Gives the messages of a call that are there already.
+/// Creates a message stream from messages that are available already.
 #[must_use]
 pub fn saying<T>(messages: impl IntoIterator<Item = T>) -> Outgoing<T> {
     let messages: Vec<T> = messages.into_iter().collect();
     let (sender, receiver) = tokio::sync::mpsc::channel(messages.len().max(1));
     for message in messages {
-        // There is room for each, and the other end is in our hand.
+        // The channel has space for every message, and its receiver still exists.
         let _ = sender.try_send(message);
     }
     Outgoing(receiver)
 }
 
-/// Where the messages of a call go in. The call's requests end when it is dropped.
+/// The sending end of a call's message stream. The requests of the call end when it is dropped.
 #[derive(Debug)]
 pub struct Pieces<T>(tokio::sync::mpsc::Sender<T>);
 
 impl<T> Pieces<T> {
-    /// Sends one; false when the call has ended.
+    /// Sends a message. Returns `false` if the call has ended.
     pub async fn send(&self, message: T) -> bool {
         self.0.send(message).await.is_ok()
     }
 }
 
-/// The messages of a call.
+/// The message stream of a call with streaming requests.
 #[derive(Debug)]
 pub struct Outgoing<T>(tokio::sync::mpsc::Receiver<T>);
 
@@ -207,7 +208,7 @@ impl<T> tonic::codegen::tokio_stream::Stream for Outgoing<T> {
     }
 }
 
-/// What stubs send their calls through.
+/// The transport through which stubs send their calls.
 #[derive(Debug, Clone)]
 pub struct Channel {
     sender: SendRequest<Body>,
@@ -219,7 +220,7 @@ struct Shared {
     authority: Authority,
     token: RwLock<Option<HeaderValue>>,
     timeout: Option<HeaderValue>,
-    /// Moves the bytes; ended with the last channel.
+    /// The task that moves the bytes. It ends with the last channel.
     driver: AbortHandle,
 }
 
@@ -229,7 +230,7 @@ impl Drop for Shared {
     }
 }
 
-/// Calls that last until somebody ends them.
+/// Path of the call that lasts until it is cancelled.
 const LASTING: &str = "/doublet.v1.Changes/WatchChanges";
 
 impl Channel {
@@ -246,7 +247,7 @@ impl Channel {
         builder.keep_alive_interval(Duration::from_secs(60)).keep_alive_timeout(Duration::from_secs(20));
         let shaken = builder.handshake(TokioIo::new(stream)).await;
         let (sender, connection) = shaken.map_err(|error| distrusted(error.to_string()))?;
-        // How the connection ends, the calls over it tell.
+        // The calls report how the connection ends.
         let driver = tokio::spawn(async move { drop(connection.await) }).abort_handle();
         let authority = options.host().parse().unwrap_or_else(|_| Authority::from_static("doublet"));
         let timeout = options.call_time_max.map(|time| format!("{}m", time.as_millis().min(99_999_999)));
@@ -255,7 +256,7 @@ impl Channel {
         Ok(Self { sender, shared: Arc::new(shared) })
     }
 
-    /// Completes the head of a call.
+    /// Completes the address and the headers of a call.
     fn address(&self, request: &mut Request<Body>) {
         let path = request.uri().path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         let lasts = path.path() == LASTING;
