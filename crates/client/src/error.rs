@@ -1,36 +1,36 @@
-//! What can go wrong at a client.
+//! Errors of the client.
 
 use std::io;
 
 use proto::v1::error_detail::{Detail, FormulaPlace};
 use tonic::Status;
 
-/// Why something did not work.
+/// Error of a connection, a login or a call.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server cannot be reached.
     #[error("cannot connect to {address}: {source}")]
     Connect {
-        /// The server.
+        /// Address of the server.
         address: String,
-        /// What the system says.
+        /// Error reported by the operating system.
         source: io::Error,
     },
-    /// The server did not prove who it is, or speaks something else.
+    /// The server did not prove its identity, or does not speak this protocol.
     #[error("{address} is not trusted or does not speak this protocol: {why}")]
     Tls {
-        /// The server.
+        /// Address of the server.
         address: String,
-        /// What is wrong.
+        /// Description of the error.
         why: String,
     },
     /// The certificates to trust cannot be used.
     #[error("the certificates to trust cannot be used: {0}")]
     Trust(String),
-    /// The server says no.
+    /// The server rejected a call.
     #[error("{}", .0.message())]
     Call(Box<Status>),
-    /// The server breaks the rules of a login.
+    /// The server violated the login protocol.
     #[error("the server breaks the rules of the login: {0}")]
     Login(&'static str),
 }
@@ -41,7 +41,7 @@ impl From<Status> for Error {
     }
 }
 
-/// Gives where a formula or a query is wrong, when that is why a call failed.
+/// Returns the position of the error in a formula or query, if this is why a call failed.
 #[must_use]
 pub fn formula_place(status: &Status) -> Option<FormulaPlace> {
     match proto::details::detail(status)?.detail? {
@@ -50,7 +50,7 @@ pub fn formula_place(status: &Status) -> Option<FormulaPlace> {
     }
 }
 
-/// Gives the word that names why a call failed; empty where the server gave none.
+/// Returns the reason code of a failed call, or an empty text if the server gave none.
 #[must_use]
 pub fn reason(status: &Status) -> String {
     proto::details::detail(status).map(|detail| detail.reason).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! A thin client of the native protocol: a TLS connection, a login, and the stubs that the `.proto` files give.
+//! A thin client of the native protocol: a TLS connection, a login, and the stubs generated from the `.proto` files.
 //!
 //! ```no_run
 //! # async fn example(roots: &[u8]) -> Result<(), client::Error> {
@@ -10,11 +10,12 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A [`Client`] is one HTTP/2 connection; calls run side by side over it, and clones share it and its session. Whoever wants several connections makes
-//! several clients. A connection that broke stays broken: connect again and say the token again ([`Client::resume`]).
+//! A [`Client`] is one HTTP/2 connection. Calls run concurrently over it, and clones share the connection and its
+//! session. Several connections need several clients. A broken connection is not repaired: the caller connects again
+//! and passes the token again ([`Client::resume`]).
 //!
-//! Shares no code with the server but the messages of `proto` and the ids of `base`. Reads no file and no environment: the command line and the load
-//! generator do that.
+//! This crate shares no code with the server except the messages of `proto` and the IDs of `base`. It reads no files
+//! and no environment variables; the command line and the load generator do that.
 
 mod connection;
 mod error;

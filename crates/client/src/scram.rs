@@ -1,4 +1,4 @@
-//! SCRAM-SHA-256, the client's side (RFC 5802, RFC 7677), without channel binding.
+//! The client side of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding.
 
 use base::Random;
 use base64ct::{Base64, Encoding};
@@ -11,26 +11,26 @@ use crate::error::Error;
 const HASH_BYTES: usize = 32;
 const NONCE_BYTES: usize = 18;
 
-/// Most rounds that a server may ask for: more would be an attack on the client's time.
+/// Maximum iteration count that a server may request. A larger one would be an attack on the client's processor time.
 const ITERATIONS_MAX: u32 = 1_000_000;
 
-/// `n,,` in base64: no channel binding, nobody acted for.
+/// `n,,` in base64: no channel binding and no authorization identity.
 const BINDING: &str = "biws";
 
-/// A client that has said its first message.
+/// Client state after the first client message.
 pub(crate) struct Scram {
     password: String,
     nonce: String,
     first_bare: String,
 }
 
-/// A client that has proved its password and waits for the server's proof.
+/// Client state after the client proof, while waiting for the server's proof.
 pub(crate) struct Last {
     signature: [u8; HASH_BYTES],
 }
 
 impl Scram {
-    /// Begins; gives the first message.
+    /// Starts the exchange. Returns the state and the first client message.
     pub(crate) fn begin(login: &str, password: &str, random: &dyn Random) -> (Self, Vec<u8>) {
         let mut bytes = [0; NONCE_BYTES];
         random.fill(&mut bytes);
@@ -44,7 +44,8 @@ impl Scram {
         (Self { password: password.to_owned(), nonce, first_bare }, message)
     }
 
-    /// Answers the server's first message.
+    /// Answers the server's first message. Fails if the message is malformed, its nonce does not extend the client's,
+    /// or its iteration count is out of range.
     pub(crate) fn answer(self, challenge: &[u8]) -> Result<(Last, Vec<u8>), Error> {
         let broken = Error::Login("its first message is broken");
         let Ok(challenge) = std::str::from_utf8(challenge) else { return Err(broken) };
@@ -74,7 +75,7 @@ impl Scram {
 }
 
 impl Last {
-    /// Checks the server's proof.
+    /// Verifies the server's proof.
     pub(crate) fn check(&self, message: &[u8]) -> Result<(), Error> {
         let text = std::str::from_utf8(message).unwrap_or_default();
         let verifier = text.strip_prefix("v=").and_then(|rest| rest.split(',').next());

@@ -1,4 +1,4 @@
-//! Which servers are trusted: those whose certificate leads to a root, or one certificate and no other.
+//! Trust in servers: either certificates signed by a root, or exactly one certificate.
 
 use std::sync::Arc;
 
@@ -11,24 +11,26 @@ use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, S
 
 use crate::error::Error;
 
-/// Whom a client trusts, and what it shows of itself.
+/// The servers that a client trusts, and the certificate that it presents itself.
 #[derive(Clone)]
 pub struct Trust {
     config: Arc<ClientConfig>,
 }
 
 impl Trust {
-    /// Trusts servers whose certificate is for their name and leads to one of the roots in a PEM file.
+    /// Trusts servers whose certificate matches their name and is signed by one of the roots in a PEM file.
     pub fn roots(pem: &[u8]) -> Result<Self, Error> {
         Self::build(Judge::Roots(store(pem)?), None)
     }
 
-    /// Trusts the server that has exactly the first certificate of a PEM file, whatever its name. Right for servers that have made their own.
+    /// Trusts only the server that has the first certificate of a PEM file, whatever its name. This suits servers with
+    /// self-signed certificates.
     pub fn certificate(pem: &[u8]) -> Result<Self, Error> {
         Self::build(Judge::Exactly(first(pem)?), None)
     }
 
-    /// Shows a certificate of its own: mutual TLS, as servers do. The server is judged by its roots.
+    /// Presents a client certificate (mutual TLS), as servers do among themselves. The server's certificate must be
+    /// signed by one of the roots.
     pub fn mutual(roots_pem: &[u8], chain_pem: &[u8], key_pem: &[u8]) -> Result<Self, Error> {
         let chain = chain(chain_pem)?;
         let key = PrivateKeyDer::from_pem_slice(key_pem).map_err(refused)?;
@@ -88,7 +90,7 @@ fn store(pem: &[u8]) -> Result<RootCertStore, Error> {
     if added == 0 { Err(refused("none of them can be a root")) } else { Ok(roots) }
 }
 
-/// Accepts one certificate, whose holder proves to have its key.
+/// Accepts exactly one certificate, whose holder must prove possession of its key.
 #[derive(Debug)]
 struct Exactly {
     certificate: CertificateDer<'static>,
