@@ -1,14 +1,16 @@
-//! Mail addresses as they stand in envelopes: parsing, normal form, comparison.
+//! Mail addresses as used in SMTP envelopes: parsing, normalization and comparison.
 //!
-//! An [`Address`] keeps the local part as it was written, because a foreign server may care about its case, and the
-//! domain in lower-case ASCII (IDNA, UTS #46). Two addresses name the same mailbox here when their [`Address::key`]s are
-//! equal: the local part without needless quotes, in lower case and NFC, and the domain.
+//! An [`Address`] keeps the local part as written, because a foreign server may treat it as case-sensitive, and the
+//! domain in lower-case ASCII (IDNA, UTS #46). Two addresses denote the same mailbox on this server if their
+//! [`Address::key`]s are equal. The key consists of the local part without unnecessary quotes, in lower case and NFC,
+//! and the domain.
 //!
-//! Accepted is the `Mailbox` of RFC 5321 §4.1.2 with UTF-8 (RFC 6531 §3.3): a dot-string or a quoted string, `@`,
-//! a domain or an address literal. Comments, blanks, display names and routes belong to header fields and are
-//! refused. Underscores in domains are let through, because they exist.
+//! The accepted syntax is the `Mailbox` of RFC 5321 §4.1.2 with UTF-8 (RFC 6531 §3.3): a dot-string or a quoted string,
+//! `@`, and a domain or an address literal. Comments, white space, display names and routes belong to header fields and
+//! are refused. Underscores in domains are accepted, because such domains exist.
 //!
-//! Invariant: parsing what [`Address`] prints gives the same address, and the key of a key is that key.
+//! Invariant: parsing the output of [`Address`]'s `Display` returns the same address, and the key of a key is the key
+//! itself.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -18,37 +20,37 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::limits::{ADDRESS_BYTES_MAX, DOMAIN_BYTES_MAX, DOMAIN_LABEL_BYTES_MAX, LOCAL_PART_BYTES_MAX};
 
-/// The character between a mailbox name and its detail (RFC 5233: sub-addressing).
+/// Separator between a mailbox name and its detail (sub-addressing, RFC 5233).
 pub const DETAIL_SEPARATOR: char = '+';
 
 /// A mail address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
-    /// The contents of the local part, without quotes and backslashes.
+    /// The content of the local part, without quotes and backslashes.
     local: String,
-    /// Lower-case ASCII, or a literal with its brackets.
+    /// The domain in lower-case ASCII, or an address literal with its brackets.
     domain: String,
 }
 
-/// Says why a text is no address. The texts are fit for the peer.
+/// The reason why a text is not an address. The messages may be sent to the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// There is no `@`, or nothing before it.
+    /// The text has no `@`, or nothing before it.
     #[error("the address is not of the form name@domain")]
     NotAnAddress,
-    /// The local part breaks the grammar.
+    /// The local part violates the grammar.
     #[error("the part before the @ is not valid")]
     LocalPart,
-    /// The domain breaks the grammar, or cannot be written in ASCII.
+    /// The domain violates the grammar or cannot be converted to ASCII.
     #[error("the domain is not valid")]
     Domain,
-    /// A length limit of RFC 5321 §4.5.3.1 is passed.
+    /// The text exceeds a length limit of RFC 5321 §4.5.3.1.
     #[error("the address is too long")]
     TooLong,
 }
 
 impl Address {
-    /// Reads an address, without the angle brackets.
+    /// Parses an address without angle brackets.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         if text.len() > ADDRESS_BYTES_MAX {
             return Err(AddressError::TooLong);
@@ -61,50 +63,51 @@ impl Address {
         Ok(Self { local, domain: domain_to_ascii(domain)? })
     }
 
-    /// Gives the local part as it was written, without quoting.
+    /// Returns the local part as written, without quoting.
     #[must_use]
     pub fn local(&self) -> &str {
         &self.local
     }
 
-    /// Gives the domain in lower-case ASCII.
+    /// Returns the domain in lower-case ASCII.
     #[must_use]
     pub fn domain(&self) -> &str {
         &self.domain
     }
 
-    /// Gives the text by which addresses are compared and looked up.
+    /// Returns the key by which addresses are compared and looked up.
     #[must_use]
     pub fn key(&self) -> String {
         Self { local: fold(&self.local), domain: self.domain.clone() }.to_string()
     }
 
-    /// Gives the same comparison as a text that begins with the domain, so that the addresses of a domain stand together.
+    /// Returns an equivalent key that begins with the domain, so that the addresses of a domain sort together.
     #[must_use]
     pub fn domain_first_key(&self) -> String {
         format!("{}@{}", self.domain, fold(&self.local))
     }
 
-    /// Gives the detail of a sub-address (`lists` in `ann+lists@acme.test`), if there is one.
+    /// Returns the detail of a sub-address (`lists` in `ann+lists@acme.test`), or `None` if there is none.
     #[must_use]
     pub fn detail(&self) -> Option<&str> {
         self.split_detail().map(|(_, detail)| detail)
     }
 
-    /// Gives the address without its detail, if it has one.
+    /// Returns the address without its detail, or `None` if it has none.
     #[must_use]
     pub fn without_detail(&self) -> Option<Self> {
         let (mailbox, _) = self.split_detail()?;
         Some(Self { local: mailbox.to_owned(), domain: self.domain.clone() })
     }
 
-    /// Gives the same local part in another domain, which must be in ASCII form (see [`domain_to_ascii`]).
+    /// Returns an address with the same local part in another domain. The domain must be in ASCII form (see
+    /// [`domain_to_ascii`]).
     #[must_use]
     pub fn in_domain(&self, domain: &str) -> Self {
         Self { local: self.local.clone(), domain: domain.to_owned() }
     }
 
-    /// Tells whether SMTPUTF8 is needed to send to this address.
+    /// Returns `true` if SMTPUTF8 is required to send to this address.
     #[must_use]
     pub fn needs_utf8(&self) -> bool {
         !self.local.is_ascii()
@@ -139,7 +142,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Gives the lower-case ASCII form of a domain or an address literal.
+/// Returns the lower-case ASCII form of a domain or an address literal.
 pub fn domain_to_ascii(domain: &str) -> Result<String, AddressError> {
     if domain.len() > ADDRESS_BYTES_MAX {
         return Err(AddressError::TooLong);
@@ -156,17 +159,18 @@ pub fn domain_to_ascii(domain: &str) -> Result<String, AddressError> {
     if valid { Ok(ascii) } else { Err(AddressError::Domain) }
 }
 
-/// Folds text for comparison: lower case, NFC.
+/// Folds text for comparison: lower case and NFC.
 #[must_use]
 pub fn fold(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
     }
-    // Lower-casing one character at a time: the final sigma rule would make the result depend on its surroundings.
+    // Each character is lowered separately, because with the final sigma rule the result would depend on the
+    // surrounding characters.
     text.nfc().flat_map(char::to_lowercase).nfc().collect()
 }
 
-/// Splits into the contents of the local part and the domain.
+/// Splits an address into the content of the local part and the domain.
 fn split(text: &str) -> Result<(String, &str), AddressError> {
     if let Some(quoted) = text.strip_prefix('"') {
         let (local, rest) = unquote(quoted)?;
@@ -183,7 +187,7 @@ fn split(text: &str) -> Result<(String, &str), AddressError> {
     Ok((local.to_owned(), domain))
 }
 
-/// Takes the contents of a quoted string, whose opening quote is gone; gives also what follows the closing one.
+/// Parses a quoted string after its opening quote. Returns its content and the text after the closing quote.
 fn unquote(text: &str) -> Result<(String, &str), AddressError> {
     let mut contents = String::new();
     let mut characters = text.char_indices();
@@ -219,7 +223,7 @@ fn is_label(label: &str) -> bool {
     characters && !hyphens && !label.is_empty() && label.len() <= DOMAIN_LABEL_BYTES_MAX
 }
 
-/// Normalises `[192.0.2.1]` and `[IPv6:2001:db8::1]`; other tags are not known to anybody.
+/// Normalizes an address literal such as `[192.0.2.1]` or `[IPv6:2001:db8::1]`. Other tags are refused.
 fn literal(text: &str) -> Result<String, AddressError> {
     let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).ok_or(AddressError::Domain)?;
     let tagged = inner.get(..5).filter(|tag| tag.eq_ignore_ascii_case("IPv6:"));
