@@ -1,8 +1,8 @@
-//! Adding many people at once: one transaction for all of them, and one sync of the disk.
+//! Adding many people at once, with one transaction and one disk sync for all of them.
 //!
-//! Each person stands for itself: one that cannot be added is reported in its place and does not keep the others out. Passwords
-//! are hashed on all processors before the transaction begins, because that takes by far the most time. The mail files are made when the
-//! first mail comes or the first login.
+//! Each person is handled separately: a person that cannot be added is reported in the result and does not prevent the
+//! others from being added. Passwords are hashed on all processors before the transaction begins, because hashing takes
+//! by far the most time. Mail files are created at the first delivery or the first login.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -15,7 +15,10 @@ use crate::people::NewUser;
 use crate::person::Person;
 
 impl Directory {
-    /// Adds people, at most [`USERS_AT_ONCE_MAX`]; tells of each what became of it. All that were added are durable on return.
+    /// Adds at most [`USERS_AT_ONCE_MAX`] people and returns the outcome for each of them. All added people are durable
+    /// on return.
+    ///
+    /// Returns [`Error::Limit`] if there are more people, and [`Error::Notes`] if the store fails.
     pub fn users_add(&self, new: &[NewUser]) -> Result<Vec<Result<Arc<Person>>>> {
         if new.len() > USERS_AT_ONCE_MAX {
             return Err(Error::Limit { what: "people added at once", max: USERS_AT_ONCE_MAX });
@@ -25,7 +28,7 @@ impl Directory {
         let mut added = Vec::with_capacity(new.len());
         for (new, secrets) in new.iter().zip(secrets) {
             added.push(match secrets.and_then(|secrets| self.user_save(&mut edit, new, secrets)) {
-                // The store is at fault, not this person.
+                // The error comes from the store and does not concern this person.
                 Err(error @ Error::Notes(notes::Error::Store(_))) => return Err(error),
                 outcome => outcome,
             });
