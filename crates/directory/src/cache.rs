@@ -1,59 +1,59 @@
-//! The name lookup cache: what names stand for, within a budget of bytes, never stale after a commit.
+//! The name lookup cache: maps names to directory entries, within a budget of bytes, and is never stale after a commit.
 //!
-//! The directory has a *generation*: a number that rises with every transaction on `names.nsf` (its modseq). A look-up
-//! goes like this, and [`NameCache::get`] does it in this order:
+//! The directory has a *generation*: a number that increases with every transaction on `names.nsf` (its modseq).
+//! [`NameCache::get`] performs a lookup in this order:
 //!
-//! 1. read the generation, *before* the snapshot is taken;
-//! 2. an entry counts only if it carries this very generation;
-//! 3. else take a snapshot, read, and store the answer under the generation of step 1.
+//! 1. Read the generation, *before* the snapshot is taken.
+//! 2. Use a cached entry only if it carries exactly this generation.
+//! 3. Otherwise take a snapshot, read, and store the answer under the generation of step 1.
 //!
-//! Why it cannot be stale: an answer is read from a snapshot taken after its generation was read, so it shows at least the
-//! state of that generation. A commit raises the generation before it returns, so whoever looks up after a
-//! commit has returned reads a later generation, at which no older entry counts. An answer may be *newer* than its generation says;
-//! that costs one more look-up and harms nobody.
+//! The cache cannot be stale: an answer is read from a snapshot taken after its generation was read, so it reflects at
+//! least the state of that generation. A commit increases the generation before it returns, so a lookup that starts
+//! after the commit reads a later generation, for which no older entry is valid. An answer may be *newer* than its
+//! generation; this costs one more lookup and is harmless.
 //!
-//! The price is that a change of the directory empties the cache as a whole. Changes are rare beside look-ups, whoever makes
-//! them (this room, replication, a client that edits the directory), and none can be forgotten.
+//! The price is that any change of the directory invalidates the whole cache. Changes are rare compared to lookups,
+//! whatever their source (this crate, replication, a client that edits the directory), and no change can be missed.
 //!
-//! That a name stands for nothing is remembered too. Memory is bounded by the sum of what [`Weigh::bytes`] says.
+//! Lookups that found nothing are cached too. The memory used is bounded by the sum of [`Weigh::bytes`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-/// Bytes that an entry takes beside its key and value: the entry itself and its place in the cache.
+/// Overhead of an entry besides its key and value, in bytes: the entry itself and its slot in the cache.
 const ENTRY_BYTES: u64 = 96;
 
-/// Entries are expected to take about this many bytes; only the initial layout depends on it.
+/// Expected size of an entry in bytes. Affects only the initial layout.
 const ENTRY_BYTES_EXPECTED: u64 = 512;
 
-/// Tells how much memory a value takes.
+/// The memory use of a value.
 pub trait Weigh {
-    /// Gives the bytes, those on the heap included.
+    /// Returns the size of the value in bytes, including its heap memory.
     fn bytes(&self) -> usize;
 }
 
-/// What the cache has done so far.
+/// Statistics of the cache since its creation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// Look-ups.
+    /// Number of lookups.
     pub lookups: u64,
-    /// Look-ups that the cache answered.
+    /// Number of lookups answered by the cache.
     pub hits: u64,
-    /// Look-ups that went to the database.
+    /// Number of lookups answered by the database.
     pub misses: u64,
-    /// Entries that were found but did not count any more, because the directory had changed; part of the misses.
+    /// Number of entries that were found but invalid because the directory had changed. Included in the misses.
     pub invalidations: u64,
-    /// Entries that are held now.
+    /// Current number of entries.
     pub entries: u64,
-    /// Bytes that they take.
+    /// Current size of the entries in bytes.
     pub bytes: u64,
-    /// Bytes that they may take.
+    /// Maximum size of the entries in bytes.
     pub bytes_max: u64,
 }
 
-/// A cache of look-ups by name. Shared by all sessions.
+/// A cache of lookups by name, shared by all sessions.
 pub struct NameCache<V> {
     entries: Cache<String, Entry<V>, Weight>,
     bytes_max: u64,
@@ -77,12 +77,12 @@ impl<V: Weigh> Weighter<String, Entry<V>> for Weight {
     }
 }
 
-/// A generation that was read, before the snapshot that a miss will need.
+/// A generation that was read before the snapshot for a cache miss is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Generation(u64);
 
 impl Generation {
-    /// Takes note of the present generation. Never call this after the snapshot was taken.
+    /// Wraps the current generation. Must not be called after the snapshot is taken.
     #[must_use]
     pub const fn before_snapshot(present: u64) -> Self {
         Self(present)
@@ -90,7 +90,7 @@ impl Generation {
 }
 
 impl<V: Clone + Weigh> NameCache<V> {
-    /// Makes an empty cache that holds at most `bytes_max` bytes; zero switches it off.
+    /// Creates an empty cache of at most `bytes_max` bytes; 0 disables the cache.
     #[must_use]
     pub fn new(bytes_max: u64) -> Self {
         let expected = usize::try_from(bytes_max / ENTRY_BYTES_EXPECTED).unwrap_or(usize::MAX);
@@ -103,7 +103,7 @@ impl<V: Clone + Weigh> NameCache<V> {
         }
     }
 
-    /// Gives the value of a key: from the cache, or through `load`, which takes its snapshot itself.
+    /// Returns the value of a key from the cache or from `load`, which takes its snapshot itself.
     pub fn get<E>(
         &self,
         key: &str,
@@ -119,7 +119,7 @@ impl<V: Clone + Weigh> NameCache<V> {
         Ok(value)
     }
 
-    /// Gives the value of a key if it is held and counts at this generation.
+    /// Returns the cached value of a key if it is valid for this generation.
     pub fn find(&self, key: &str, generation: Generation) -> Option<V> {
         self.lookups.fetch_add(1, Ordering::Relaxed);
         let entry = self.entries.get(key)?;
@@ -131,14 +131,14 @@ impl<V: Clone + Weigh> NameCache<V> {
         Some(entry.value)
     }
 
-    /// Holds a value that was read from a snapshot taken after the generation was.
+    /// Adds a value that was read from a snapshot taken after `generation` was read.
     pub fn insert(&self, key: &str, generation: Generation, value: V) {
         if self.bytes_max > 0 {
             self.entries.insert(key.to_owned(), Entry { generation: generation.0, value });
         }
     }
 
-    /// Gives the statistics.
+    /// Returns the statistics.
     pub fn statistics(&self) -> Statistics {
         let lookups = self.lookups.load(Ordering::Relaxed);
         let hits = self.hits.load(Ordering::Relaxed);
