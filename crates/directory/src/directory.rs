@@ -1,11 +1,11 @@
-//! The directory of a server: opening it, and looking things up in it.
+//! The directory of a server: opening it, and lookups.
 //!
-//! A [`Directory`] is shared by all sessions. Look-ups go through the name lookup cache and read one snapshot each; changes
-//! take the lock of `names.nsf`. All methods are plain blocking code for the worker threads. What changes
-//! something is durable on return.
+//! A [`Directory`] is shared by all sessions. Lookups go through the name lookup cache and read one snapshot each;
+//! changes take the lock of `names.nsf`. All methods are blocking code for the worker threads. A change is durable on
+//! return.
 //!
-//! Opening makes what is missing: the database, the index, the note of this server, and the secret behind the salts of
-//! unknown accounts.
+//! Opening creates missing parts: the database, the index, the note of this server, and the secret from which salts for
+//! unknown accounts are derived.
 
 use std::sync::Arc;
 
@@ -32,32 +32,32 @@ use crate::record::{Kind, Record};
 use crate::settings::{Server, Settings};
 use crate::{expansion, password, throttle, verified};
 
-/// The path of the directory.
+/// Path of the directory database.
 pub const DATABASE_PATH: &str = "names.nsf";
 
-/// The subject of the settings that hold the secret behind the salts of unknown accounts.
+/// Subject of the settings note that holds the secret for the salts of unknown accounts.
 const SECURITY_SUBJECT: &str = "Security";
 const SCRAM_SECRET: &str = "ScramSecret";
 
-/// What may be chosen about a directory.
+/// Options of a directory.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The name of this server, such as `hub/Acme`.
+    /// Name of this server, such as `hub/Acme`.
     pub server: Name,
-    /// What passwords cost, and which are accepted.
+    /// Cost of password hashing and rules for new passwords.
     pub passwords: password::Options,
-    /// How the guessing of passwords is slowed down.
+    /// Limits that slow down password guessing.
     pub throttle: throttle::Options,
-    /// How long verified passwords are remembered.
+    /// Retention of verified passwords.
     pub verified: verified::Options,
-    /// Bytes of the name lookup cache.
+    /// Maximum size of the name lookup cache in bytes.
     pub cache_bytes: u64,
-    /// How far groups are expanded.
+    /// Limits of group expansion.
     pub expansion: expansion::Bounds,
 }
 
 impl Options {
-    /// Gives the defaults for a server of that name.
+    /// Creates the default options for a server with the given name.
     #[must_use]
     pub fn new(server: impl Into<Name>) -> Self {
         Self {
@@ -74,13 +74,13 @@ impl Options {
 /// A part of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T> {
-    /// How many entries the whole list has.
+    /// Number of entries in the whole list.
     pub total: u64,
-    /// The entries of this page.
+    /// Entries of this page.
     pub entries: Vec<T>,
 }
 
-/// What a name stands for, as the cache holds it.
+/// A cached lookup result.
 #[derive(Debug, Clone)]
 pub(crate) enum Found {
     Nothing,
@@ -120,7 +120,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory of a server, or makes it.
+    /// Opens the directory of a server. Creates it if it does not exist.
     pub fn open(notes: &Arc<Notes>, options: Options, clock: &Arc<dyn Clock>) -> Result<Self> {
         let database = open_database(notes, &options.server)?;
         let identity = Arc::new(Identity::local_server(options.server.clone()));
@@ -136,7 +136,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Finds the person who logs in under that name, or has that name or address.
+    /// Returns the person with the given login name, name or address.
     pub fn person(&self, login_or_address: &str) -> Result<Option<Arc<Person>>> {
         if login_or_address.len() > LOGIN_BYTES_MAX {
             return Ok(None);
@@ -151,7 +151,7 @@ impl Directory {
         })
     }
 
-    /// Finds the group of that name or address.
+    /// Returns the group with the given name or address.
     pub fn group(&self, name_or_address: &str) -> Result<Option<Arc<Group>>> {
         let found = match Address::parse(name_or_address.trim()) {
             Ok(address) => self.at_address(&address)?,
@@ -163,7 +163,7 @@ impl Directory {
         })
     }
 
-    /// Finds the local domain of that name or alias.
+    /// Returns the local domain with the given name or alias.
     pub fn domain(&self, name: &str) -> Result<Option<Arc<Domain>>> {
         let Ok(name) = domain_to_ascii(name) else { return Ok(None) };
         Ok(match self.find(&Key::domain(&name))? {
@@ -172,12 +172,12 @@ impl Directory {
         })
     }
 
-    /// Tells whether mail for a domain is delivered here.
+    /// Returns `true` if mail for a domain is delivered on this server.
     pub fn domain_is_local(&self, name: &str) -> Result<bool> {
         Ok(self.domain(name)?.is_some())
     }
 
-    /// Gives a page of the people, in the order of their addresses.
+    /// Returns a page of the people, in the order of their addresses.
     pub fn users(&self, position: u64, limit: usize) -> Result<Page<Arc<Person>>> {
         self.page(Kind::Person, position, limit, |record| match record {
             Record::Person(person) => Some(person),
@@ -185,7 +185,7 @@ impl Directory {
         })
     }
 
-    /// Gives a page of the groups, in the order of their addresses or names.
+    /// Returns a page of the groups, in the order of their addresses or names.
     pub fn groups(&self, position: u64, limit: usize) -> Result<Page<Arc<Group>>> {
         self.page(Kind::Group, position, limit, |record| match record {
             Record::Group(group) => Some(group),
@@ -193,7 +193,7 @@ impl Directory {
         })
     }
 
-    /// Gives a page of the local domains, in the order of their names.
+    /// Returns a page of the local domains, in the order of their names.
     pub fn domains(&self, position: u64, limit: usize) -> Result<Page<Arc<Domain>>> {
         self.page(Kind::Domain, position, limit, |record| match record {
             Record::Domain(domain) => Some(domain),
@@ -201,7 +201,7 @@ impl Directory {
         })
     }
 
-    /// Gives a page of the servers, in the order of their names.
+    /// Returns a page of the servers, in the order of their names.
     pub fn servers(&self, position: u64, limit: usize) -> Result<Page<Arc<Server>>> {
         self.page(Kind::Server, position, limit, |record| match record {
             Record::Server(server) => Some(server),
@@ -209,7 +209,7 @@ impl Directory {
         })
     }
 
-    /// Gives the settings of a subject.
+    /// Returns the settings of a subject.
     pub fn settings(&self, subject: &str) -> Result<Option<Arc<Settings>>> {
         Ok(match self.find(&Key::settings(subject))? {
             Some(Record::Settings(settings)) => Some(settings),
@@ -217,7 +217,7 @@ impl Directory {
         })
     }
 
-    /// Sets a value of the settings of a subject, or removes it.
+    /// Sets a value in the settings of a subject, or removes it if `value` is `None`.
     pub fn settings_set(&self, subject: &str, name: &str, value: Option<&str>) -> Result<()> {
         crate::person::check_name(name)?;
         let mut edit = self.edit()?;
@@ -230,24 +230,24 @@ impl Directory {
         self.finish(edit)
     }
 
-    /// Gives what the name lookup cache has done.
+    /// Returns the statistics of the name lookup cache.
     pub fn cache_statistics(&self) -> Statistics {
         self.cache.statistics()
     }
 
-    /// Gives the options.
+    /// Returns the options.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Gives the database.
+    /// Returns the directory database.
     #[must_use]
     pub fn database(&self) -> &Arc<Database> {
         self.reader.database()
     }
 
-    /// Builds the index anew from the notes, for repair.
+    /// Rebuilds the index from the notes, for repair.
     pub fn index_rebuild(&self) -> Result<()> {
         let mut transaction = self.transaction()?;
         index::remove(&mut transaction, self.view)?;
@@ -289,7 +289,7 @@ impl Directory {
         Ok(self.store().durable(ticket).wait()?)
     }
 
-    /// Finds the note of a key, through the cache.
+    /// Returns the record of the first note with a key, through the cache.
     pub(crate) fn find(&self, key: &Key) -> Result<Option<Record>> {
         let load = || {
             let found = self.look(|lookup| lookup.first(key))?;
@@ -301,18 +301,19 @@ impl Directory {
         })
     }
 
-    /// Gives what is cached under a text, or loads it.
+    /// Returns the cached value of a text. Loads and caches it on a miss.
     pub(crate) fn cached(&self, text: &str, load: impl FnOnce() -> Result<Found>) -> Result<Found> {
         self.cache.get(text, || self.database().modseq().0, load)
     }
 
-    /// Gives what the cache holds of keys at present; all of one state of the directory.
+    /// Returns the cached values of several keys, all from one state of the directory. Loads nothing.
     pub(crate) fn known<const N: usize>(&self, keys: [&Key; N]) -> [Option<Found>; N] {
         let generation = Generation::before_snapshot(self.database().modseq().0);
         keys.map(|key| self.cache.find(key.text(), generation))
     }
 
-    /// Finds who has an address: as it is written, or in the name of the domain that its own is an alias of.
+    /// Returns the record with an address. If the address has none and its domain is an alias, looks up the address in
+    /// the main domain.
     pub(crate) fn at_address(&self, address: &Address) -> Result<Option<Record>> {
         if let Some(found) = self.find(&Key::address(address))? {
             return Ok(Some(found));
@@ -325,7 +326,10 @@ impl Directory {
         }
     }
 
-    /// Reads in a snapshot whose index is up to date.
+    /// Calls `read` with a snapshot whose index is up to date.
+    ///
+    /// If other writers keep changing the database, the index is brought up to date at most `CATCH_UP_TRIES_MAX` times;
+    /// after that it may lack the latest changes.
     pub(crate) fn look<T>(&self, read: impl Fn(&Lookup<'_>) -> Result<T>) -> Result<T> {
         for _ in 0..CATCH_UP_TRIES_MAX {
             let reading = self.read()?;
@@ -335,7 +339,7 @@ impl Directory {
             }
             self.catch_up()?;
         }
-        // Somebody changes the database all the time without this room. What the index misses is as young as this loop.
+        // Other writers keep changing the database. The index lacks only changes made during this loop.
         let reading = self.read()?;
         read(&Lookup::open(&reading, self.view)?)
     }
