@@ -1,6 +1,6 @@
-//! Domains: which mail domains are local, under which other names, and what becomes of addresses that nobody has.
+//! Local mail domains: their names and aliases, and the recipients of mail for unknown addresses.
 //!
-//! Corresponds to the original's global domain document. Names are in ASCII form.
+//! Corresponds to Domino's Global Domain document. Names are in ASCII form.
 
 use base::NoteId;
 use notes::Item;
@@ -12,31 +12,31 @@ use crate::items;
 use crate::key::Key;
 use crate::limits::ALIASES_PER_DOMAIN_MAX;
 
-/// The form of domain notes.
+/// Form of domain notes.
 pub(crate) const FORM: &str = "Domain";
 
 /// A local mail domain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Domain {
-    /// The note; zero before it is stored.
+    /// Note ID of the domain; zero before it is stored.
     pub note: NoteId,
-    /// The name, in ASCII.
+    /// Name of the domain, in ASCII.
     pub name: String,
-    /// Other names whose addresses mean the same, in ASCII.
+    /// Names of equivalent domains, in ASCII.
     pub aliases: Vec<String>,
-    /// Who gets mail for addresses that nobody has.
+    /// Address that receives mail for unknown addresses of the domain.
     pub catch_all: Option<String>,
-    /// Who gets mail for `postmaster`, where no user or group has that address.
+    /// Address that receives mail for `postmaster` if no user or group has that address.
     pub postmaster: Option<String>,
 }
 
 impl Domain {
-    /// Gives the name and the aliases.
+    /// Returns the name and the aliases.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.name.as_str()).chain(self.aliases.iter().map(String::as_str))
     }
 
-    /// Gives kind and name, for messages.
+    /// Returns kind and name, for messages.
     #[must_use]
     pub fn label(&self) -> String {
         format!("domain {}", self.name)
@@ -64,7 +64,9 @@ impl Domain {
         items::set_text(items, items::POSTMASTER, self.postmaster.as_deref());
     }
 
-    /// Checks what will be written.
+    /// Checks the domain before it is written.
+    ///
+    /// Returns an error if there are too many aliases or if `catch_all` or `postmaster` is not a valid address.
     pub(crate) fn check(&self) -> Result<()> {
         if self.aliases.len() > ALIASES_PER_DOMAIN_MAX {
             return Err(Error::Limit { what: "aliases of a domain", max: ALIASES_PER_DOMAIN_MAX });
@@ -91,7 +93,7 @@ impl Weigh for Domain {
     }
 }
 
-/// Reads the name of a domain as an administrator writes it.
+/// Parses the name of a domain as written by an administrator. Refuses address literals.
 pub(crate) fn parse(text: &str) -> Result<String> {
     let name = domain_to_ascii(text.trim()).map_err(|why| Error::address(text, why))?;
     if name.starts_with('[') {

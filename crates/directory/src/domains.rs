@@ -1,7 +1,7 @@
 //! Adding, changing and removing local domains.
 //!
-//! A domain, or an alias of one, cannot go while somebody has an address in it. Who gets unclaimed mail must exist, if it is
-//! somebody here.
+//! A domain or an alias cannot be removed while a person or group has an address in it. The catch-all and postmaster
+//! addresses must exist if they are local.
 
 use std::sync::Arc;
 
@@ -19,28 +19,28 @@ use crate::settings::Settings;
 /// A local domain to be added.
 #[derive(Debug, Clone, Default)]
 pub struct NewDomain {
-    /// The name.
+    /// Name of the domain.
     pub name: String,
-    /// Other names whose addresses mean the same.
+    /// Names of equivalent domains.
     pub aliases: Vec<String>,
-    /// Who gets mail for addresses that nobody has.
+    /// Address that receives mail for unknown addresses of the domain.
     pub catch_all: Option<String>,
-    /// Who gets mail for `postmaster`.
+    /// Address that receives mail for `postmaster`.
     pub postmaster: Option<String>,
-    /// Settings to be set in the same step: subject, name, value. What is set already stays.
+    /// Settings to set in the same transaction: subject, name, value. Existing values are not changed.
     pub settings: Vec<(String, String, String)>,
 }
 
-/// What to change about a domain; what is `None` or empty stays.
+/// A change of a domain. Fields that are `None` or empty change nothing.
 #[derive(Debug, Clone, Default)]
 pub struct DomainChange {
-    /// Other names to add.
+    /// Aliases to add.
     pub aliases_add: Vec<String>,
-    /// Other names to take away.
+    /// Aliases to remove.
     pub aliases_remove: Vec<String>,
-    /// Who gets mail for addresses that nobody has; `Some(None)` is nobody.
+    /// New address for mail to unknown addresses; `Some(None)` removes it.
     pub catch_all: Option<Option<String>>,
-    /// Who gets mail for `postmaster`; `Some(None)` is nobody.
+    /// New address for mail to `postmaster`; `Some(None)` removes it.
     pub postmaster: Option<Option<String>>,
 }
 
@@ -50,7 +50,7 @@ impl Directory {
         self.domain_add_with(&NewDomain { name: name.to_owned(), aliases: aliases.to_vec(), ..NewDomain::default() })
     }
 
-    /// Adds a local domain with everything that belongs to it, or nothing.
+    /// Adds a local domain with its addresses and settings in one transaction.
     pub fn domain_add_with(&self, new: &NewDomain) -> Result<Arc<Domain>> {
         let name = domain::parse(&new.name)?;
         let mut edit = self.edit()?;
@@ -61,7 +61,7 @@ impl Directory {
             require_known(&edit, address)?;
             target.replace(address.clone());
         }
-        // Nobody can have an address in a domain that is only coming.
+        // No address can exist yet in the domain that is being added.
         for address in domain.catch_all.iter().chain(&domain.postmaster) {
             let own = parse_address(address)?;
             if domain.names().any(|name| name == own.domain()) {
@@ -103,7 +103,7 @@ impl Directory {
         Ok(domain)
     }
 
-    /// Removes a local domain in which nobody has an address; gives what was removed.
+    /// Removes a local domain and returns it. Fails if an address in it is in use.
     pub fn domain_remove(&self, name: &str) -> Result<Arc<Domain>> {
         let mut edit = self.edit()?;
         let domain = find_domain(&mut edit, name)?;
@@ -116,7 +116,8 @@ impl Directory {
     }
 }
 
-/// Gives the settings notes with the values that they lack; each subject once, because an edit saves a note once.
+/// Returns the settings notes with the missing values added. Each subject occurs once, because an edit saves a note at
+/// most once.
 fn collect_settings(edit: &mut Edit<'_>, wanted: &[(String, String, String)]) -> Result<Vec<Settings>> {
     let mut changed: Vec<Settings> = Vec::new();
     for (subject, name, value) in wanted {
@@ -139,7 +140,7 @@ fn collect_settings(edit: &mut Edit<'_>, wanted: &[(String, String, String)]) ->
     Ok(changed)
 }
 
-/// Finds a domain by its own name; an alias is not enough for changing it.
+/// Returns the domain with the given main name. An alias is refused, because changes require the main name.
 fn find_domain(edit: &mut Edit<'_>, name: &str) -> Result<Domain> {
     let wanted = domain::parse(name)?;
     match edit.find(&Key::domain(&wanted))? {
@@ -168,7 +169,7 @@ fn require_unused(edit: &mut Edit<'_>, domain: &str) -> Result<()> {
     Err(Error::DomainInUse { domain: domain.to_owned(), count: holders.len() as u64, example })
 }
 
-/// Fails when an address is local and nobody has it.
+/// Returns an error if an address is in a local domain but does not exist.
 fn require_known(edit: &Edit<'_>, text: &str) -> Result<()> {
     let address = parse_address(text)?;
     let elsewhere = edit.is_free(&Key::domain(address.domain()))?;
