@@ -1,10 +1,11 @@
 //! A change of the directory: one transaction over notes and index.
 //!
-//! An [`Edit`] begins with the lock of the database taken and the index brought up to date, so that what it finds is what
-//! there is. It sees its own changes of the index, but not of notes: an operation reads what it needs first and saves
-//! each note once. Meanwhile it must not look things up through the [`Directory`], which may want the lock too. Dropped without [`Edit::commit`], it has changed nothing.
+//! An [`Edit`] begins by taking the lock of the database and bringing the index up to date, so that its lookups reflect
+//! the current state. It sees its own changes of the index, but not of notes: an operation reads what it needs first
+//! and saves each note once. During an edit, the operation must not use lookups of the [`Directory`], which may need
+//! the same lock. An edit that is dropped without [`Edit::commit`] changes nothing.
 //!
-//! Invariant, for whatever is saved here: no two notes share a unique key.
+//! Invariant for everything that is saved here: no two notes share a unique key.
 
 use base::NoteId;
 use notes::{NewNote, Transaction};
@@ -17,16 +18,16 @@ use crate::index::{self, Indexer};
 use crate::key::Key;
 use crate::record::Record;
 
-/// A change of the directory under way.
+/// A change of the directory in progress.
 pub(crate) struct Edit<'d> {
     transaction: Transaction<'d>,
     index: Indexer<'d>,
-    /// There is something to commit.
+    /// Whether there is anything to commit.
     changed: bool,
 }
 
 impl<'d> Edit<'d> {
-    /// Begins a change, with an index that is up to date.
+    /// Begins a change and brings the index up to date.
     pub(crate) fn begin(directory: &'d Directory) -> Result<Self> {
         loop {
             let mut edit = Self::open(directory)?;
@@ -57,19 +58,21 @@ impl<'d> Edit<'d> {
         Ok(Self { transaction, index, changed: false })
     }
 
-    /// Tells whether deletions that the index has not seen were purged, so that it would keep what is gone.
+    /// Returns `true` if deletions that the index has not seen are purged, so that it would keep entries of deleted
+    /// notes.
     fn is_beyond_repair(&self, purged: base::Modseq) -> bool {
         let upto = self.index.true_up_to();
         upto.0 > 0 && upto < purged
     }
 
-    /// Gives the first of the notes that have a key.
+    /// Returns the record of the first note with a key.
     pub(crate) fn find(&mut self, key: &Key) -> Result<Option<Record>> {
         let Some(&note) = self.index.holders(key)?.first() else { return Ok(None) };
         self.record(note)
     }
 
-    /// Finds what has a name or an address, the latter also in the name of the domain that its own is an alias of.
+    /// Returns the record with a name or an address. If the domain of an address is an alias, the address is also
+    /// looked up in the main domain.
     pub(crate) fn find_named(&mut self, text: &str) -> Result<Option<Record>> {
         let Ok(address) = Address::parse(text.trim()) else { return self.find(&Key::name(text)) };
         if let Some(found) = self.find(&Key::address(&address))? {
@@ -81,34 +84,36 @@ impl<'d> Edit<'d> {
         }
     }
 
-    /// Gives the notes whose keys begin with a key, in the order of the keys.
+    /// Returns the notes with a key that begins with the given key, in key order.
     pub(crate) fn find_beginning(&mut self, key: &Key) -> Result<Vec<NoteId>> {
         self.index.holders_beginning(key)
     }
 
-    /// Gives the notes that have a key.
+    /// Returns the notes with a key.
     pub(crate) fn holders(&self, key: &Key) -> Result<Vec<NoteId>> {
         self.index.holders(key)
     }
 
-    /// Tells whether no note has a key.
+    /// Returns `true` if no note has a key.
     pub(crate) fn is_free(&self, key: &Key) -> Result<bool> {
         Ok(self.index.holders(key)?.is_empty())
     }
 
-    /// Gives a note as it was before this change.
+    /// Returns the record of a note as it was before this change.
     pub(crate) fn record(&mut self, note: NoteId) -> Result<Option<Record>> {
         let Some(found) = self.transaction.on(0).note(note)? else { return Ok(None) };
         Ok(Record::read(note, found.header.class, &found.items))
     }
 
-    /// Fails unless the domain of an address is local.
+    /// Returns an error unless the domain of an address is local.
     pub(crate) fn require_local(&self, address: &Address) -> Result<()> {
         let local = !self.is_free(&Key::domain(address.domain()))?;
         if local { Ok(()) } else { Err(Error::DomainUnknown { domain: address.domain().to_owned() }) }
     }
 
-    /// Makes the note of a record, or replaces it where the record has a number. Gives the number.
+    /// Creates the note of a record, or updates it if the record has a note ID. Returns the note ID.
+    ///
+    /// Returns [`Error::Taken`] if another note has one of the record's unique keys.
     pub(crate) fn save(&mut self, record: &Record) -> Result<NoteId> {
         record.check()?;
         self.require_unique(record)?;
@@ -138,14 +143,15 @@ impl<'d> Edit<'d> {
         self.index.put(writer.batch()?, note, &[])
     }
 
-    /// Lets the batch of this change carry a change of something else, which is not of this database.
+    /// Adds a change of data outside this database to the batch of this edit.
     pub(crate) fn also(&mut self, fill: &dyn Fn(&mut Batch)) -> Result<()> {
         self.changed = true;
         fill(self.transaction.on(0).batch()?);
         Ok(())
     }
 
-    /// Makes the change visible; it is durable when the ticket is. Nothing to wait for when nothing was changed.
+    /// Commits the change. It is visible on return and durable when the ticket is. If nothing was changed, the ticket
+    /// is durable at once.
     pub(crate) fn commit(mut self) -> Result<Ticket> {
         let modseq = self.transaction.on(0).modseq();
         if self.changed {
@@ -154,7 +160,7 @@ impl<'d> Edit<'d> {
         self.commit_part()
     }
 
-    /// Commits without saying that the index is true up to this change.
+    /// Commits without recording that the index is up to date with this change.
     fn commit_part(mut self) -> Result<Ticket> {
         if self.changed {
             self.index.finish(self.transaction.on(0).batch()?)?;
