@@ -1,7 +1,7 @@
-//! What can go wrong in the directory, sorted by who must act.
+//! Errors of the directory, grouped by the party that must act.
 //!
-//! The texts are for the one who administers the directory; they name the object concerned. What a protocol tells a peer is
-//! decided there, from the variant. A failed login is not an [`Error`] but an [`AuthError`].
+//! The messages are for the administrator of the directory and name the object concerned. A protocol chooses its reply
+//! to the peer from the variant. A failed login is not an [`Error`] but an [`AuthError`].
 
 use std::time::Duration;
 
@@ -14,91 +14,91 @@ use crate::scram::ScramError;
 /// The result of an operation on the directory.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation on the directory failed.
+/// The reason why an operation on the directory failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The database failed; see there who must act.
+    /// The database failed. Its error determines the party that must act.
     #[error(transparent)]
     Notes(#[from] notes::Error),
-    /// The named thing does not exist.
+    /// The named object does not exist.
     #[error("{what} does not exist")]
     NotFound {
-        /// Kind and name.
+        /// Kind and name of the object.
         what: String,
     },
-    /// The name or address belongs to somebody already. The caller chooses another, or takes it away there first.
+    /// Another note has the name or address. The caller chooses another one, or first removes it from that note.
     #[error("{what} is taken already by {holder}")]
     Taken {
-        /// What was wanted.
+        /// The requested name or address.
         what: String,
         /// Kind and name of the holder.
         holder: String,
     },
-    /// The domain cannot be removed while there are addresses in it.
+    /// The domain cannot be removed while addresses in it exist.
     #[error("domain {domain} is still in use by {count} addresses, the first is that of {example}")]
     DomainInUse {
-        /// The domain.
+        /// Name of the domain.
         domain: String,
-        /// How many addresses there are in it.
+        /// Number of addresses in the domain.
         count: u64,
-        /// Who has one.
+        /// Kind and name of one holder of such an address.
         example: String,
     },
-    /// An address of a person or group lies in a domain that is not local. The caller adds the domain first.
+    /// An address of a person or group is in a domain that is not local. The caller must add the domain first.
     #[error("{domain} is not a domain of this server; add it first")]
     DomainUnknown {
-        /// The domain.
+        /// Name of the domain.
         domain: String,
     },
-    /// Something refers to what shall be removed. The caller changes that first.
+    /// Another note refers to the object to be removed. The caller must change that note first.
     #[error("{what} is still the {role} of {holder}")]
     Referenced {
-        /// What shall be removed.
+        /// Kind and name of the object to be removed.
         what: String,
-        /// What it is for the other.
+        /// Role of the object in the other note.
         role: &'static str,
-        /// Who refers to it.
+        /// Kind and name of the note that refers to it.
         holder: String,
     },
     /// The text is not an address or a domain.
     #[error("{text:?}: {why}")]
     Address {
-        /// The text.
+        /// The refused text.
         text: String,
-        /// What is wrong with it.
+        /// The reason for the refusal.
         why: AddressError,
     },
-    /// The text is not fit for a name.
+    /// The text is not a valid name.
     #[error("{text:?} cannot be a name: {why}")]
     Name {
-        /// The text.
+        /// The refused text.
         text: String,
-        /// What is wrong with it.
+        /// The reason for the refusal.
         why: &'static str,
     },
     /// The password cannot be set.
     #[error(transparent)]
     Password(#[from] PasswordError),
-    /// A named limit would be passed.
+    /// The operation would exceed a limit.
     #[error("too many: {what} are limited to {max}")]
     Limit {
-        /// What is limited.
+        /// The limited quantity.
         what: &'static str,
-        /// To how many.
+        /// The maximum.
         max: usize,
     },
     /// Groups are nested deeper than [`base::limits::GROUP_DEPTH_MAX`].
     #[error("groups are nested too deep at {group}")]
     GroupTooDeep {
-        /// The first group that lies too deep.
+        /// Name of the first group beyond the limit.
         group: String,
     },
     /// A stored record does not match its format. `doublet fixup` reports it.
     #[error("note {note} of the directory is damaged: {what}")]
     Damaged {
-        /// The note.
+        /// Note ID of the record.
         note: NoteId,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: String,
     },
 }
@@ -122,38 +122,38 @@ impl Error {
         Self::Name { text: text.to_owned(), why }
     }
 
-    /// Tells whether trying again later, with nothing changed by the caller, may succeed.
+    /// Returns `true` if a retry without any change by the caller may succeed later.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         matches!(self, Self::Notes(error) if error.is_temporary())
     }
 }
 
-/// Why a login failed.
+/// The reason why a login failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum AuthError {
-    /// There were too many failures from there or for this account; the peer may try again later.
+    /// There were too many failures from the peer's network address or for this account. The peer may retry later.
     #[error("too many failed logins; try again in {} s", retry_after.as_secs().max(1))]
     Throttled {
-        /// The time after which an attempt is possible.
+        /// Time until the next attempt is allowed.
         retry_after: Duration,
     },
-    /// There is no such account, or the password is wrong: which one is not told.
+    /// The account does not exist or the password is wrong. The two cases are not distinguished.
     #[error("unknown account or wrong password")]
     Refused,
-    /// The password is right, but an administrator has disabled the account.
+    /// The password is correct, but an administrator has disabled the account.
     #[error("the account is disabled")]
     Disabled,
-    /// The password is right, but a deny list keeps the person out.
+    /// The password is correct, but a deny list excludes the person.
     #[error("the deny list {list} keeps the account out")]
     KeptOut {
-        /// The name of the list.
+        /// Name of the deny list.
         list: String,
     },
-    /// The peer broke the rules of SCRAM.
+    /// The peer violated the SCRAM protocol.
     #[error(transparent)]
     Protocol(#[from] ScramError),
-    /// The directory cannot answer now.
+    /// The directory is temporarily unavailable.
     #[error("the directory is not available")]
     Unavailable(#[source] Error),
 }
