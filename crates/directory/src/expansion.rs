@@ -1,52 +1,52 @@
-//! Expansion of groups: from members that may be groups themselves to people and foreign addresses.
+//! Expansion of groups, whose members may be groups themselves, to people and remote addresses.
 //!
-//! Pure: what a member's name stands for is asked of a [`Lookup`]. Groups are taken apart level by level, so that every
-//! group is met first at its least depth; a group that was met is not taken apart again. So cycles end, and
-//! the work is bounded by the groups and members that can be reached. Duplicates are removed; the order is that of the first
-//! mention.
+//! The expansion is a pure algorithm that resolves member names through a [`Lookup`]. Groups are expanded level by
+//! level, so that every group is first found at its minimum depth, and each group is expanded once. So cycles end, and
+//! the work is bounded by the number of reachable groups and members. Duplicates are removed. The order is that of the
+//! first occurrence.
 //!
-//! A member that nobody knows does not spoil the group: it is listed, for the caller to report.
+//! An unknown member does not make the expansion fail. It is listed in the result, so that the caller can report it.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::Hash;
 
 use base::limits::{GROUP_DEPTH_MAX, GROUP_EXPANSION_MAX};
 
-/// What a member's name stands for.
+/// The meaning of a member's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Member<P, G> {
-    /// A person of this directory.
+    /// A person in this directory.
     Person(P),
-    /// A group of this directory.
+    /// A group in this directory.
     Group(G),
-    /// A mail address elsewhere, in the form by which duplicates are found.
+    /// A remote mail address, in the form by which duplicates are detected.
     Remote(String),
-    /// Nobody knows.
+    /// An unknown name.
     Unknown,
 }
 
-/// Tells what names stand for.
+/// Resolves member names.
 pub trait Lookup {
-    /// Identifies a person.
+    /// Identifier of a person.
     type Person: Clone + Eq + Hash;
-    /// Identifies a group.
+    /// Identifier of a group.
     type Group: Clone + Eq + Hash;
-    /// What a look-up may fail with.
+    /// Error of a failed lookup.
     type Error;
 
-    /// Tells what a member's name stands for.
+    /// Resolves a member's name.
     fn member(&self, name: &str) -> Result<Member<Self::Person, Self::Group>, Self::Error>;
 
-    /// Gives the names of a group's members.
+    /// Returns the names of a group's members.
     fn members(&self, group: &Self::Group) -> Result<Vec<String>, Self::Error>;
 }
 
-/// What may be passed by an expansion.
+/// Limits of an expansion.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Most levels of groups below the first.
+    /// Maximum number of group levels below the first.
     pub depth_max: usize,
-    /// Most groups, people and addresses together.
+    /// Maximum number of groups, people and addresses together.
     pub results_max: usize,
 }
 
@@ -56,14 +56,14 @@ impl Default for Bounds {
     }
 }
 
-/// Who belongs to a group.
+/// The members of a group after expansion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expansion<P> {
-    /// The people of this directory.
+    /// People in this directory.
     pub people: Vec<P>,
-    /// The addresses elsewhere.
+    /// Remote addresses.
     pub remote: Vec<String>,
-    /// The names that nobody knows.
+    /// Unknown names.
     pub unknown: Vec<String>,
 }
 
@@ -73,21 +73,21 @@ impl<P> Default for Expansion<P> {
     }
 }
 
-/// Says why a group cannot be expanded.
+/// The reason why a group cannot be expanded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExpandError<E> {
-    /// Groups are nested deeper than the bounds allow.
+    /// Groups are nested deeper than the limit.
     TooDeep {
-        /// The name, in its group, of the group that lies too deep.
+        /// Name of the group beyond the limit, as listed in its parent group.
         group: String,
     },
-    /// There are more results than the bounds allow.
+    /// There are more results than the limit.
     TooMany,
-    /// A look-up failed.
+    /// A lookup failed.
     Lookup(E),
 }
 
-/// Finds everybody who belongs to a group, directly or through other groups.
+/// Returns all direct and indirect members of a group.
 pub fn expand<L: Lookup>(
     lookup: &L,
     group: &L::Group,
@@ -104,15 +104,16 @@ pub fn expand<L: Lookup>(
     Ok(walk.found)
 }
 
-/// An expansion under way.
+/// An expansion in progress.
 struct Walk<'l, L: Lookup> {
     lookup: &'l L,
     bounds: Bounds,
-    /// Groups that were met, and their depth below the first while they wait to be taken apart.
+    /// Groups found so far. Those that still have to be expanded are in `waiting` with their depth below the first
+    /// group.
     groups: HashSet<L::Group>,
     waiting: VecDeque<(L::Group, usize)>,
     people: HashSet<L::Person>,
-    /// Remote addresses and unknown names.
+    /// Remote addresses and unknown names found so far.
     texts: HashSet<String>,
     found: Expansion<L::Person>,
 }
@@ -130,7 +131,7 @@ impl<'l, L: Lookup> Walk<'l, L> {
         }
     }
 
-    /// Takes one member of a group that lies at `depth`.
+    /// Adds one member of a group at `depth`.
     fn visit(&mut self, name: String, depth: usize) -> Result<(), ExpandError<L::Error>> {
         match self.lookup.member(&name).map_err(ExpandError::Lookup)? {
             Member::Person(person) => {
