@@ -1,4 +1,4 @@
-//! Groups: the group note as a value, and back into items. What a group expands to is found by [`crate::expansion`].
+//! The group note as a value, and its conversion from and to items. Groups are expanded by [`crate::expansion`].
 
 use base::{Name, NoteId};
 use notes::Item;
@@ -11,10 +11,10 @@ use crate::key::Key;
 use crate::limits::{LOGIN_BYTES_MAX, MEMBERS_PER_GROUP_MAX};
 use crate::person::{check_count, check_name, check_text, push_address};
 
-/// The form of group notes.
+/// Form of group notes.
 pub(crate) const FORM: &str = "Group";
 
-/// What a group is for.
+/// The purpose of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GroupKind {
     /// Mail and access control.
@@ -31,10 +31,10 @@ pub enum GroupKind {
 }
 
 impl GroupKind {
-    /// All kinds, in the order of the numbers that `GroupType` holds.
+    /// All kinds, in the order of the numbers in the `GroupType` item.
     pub const ALL: [Self; 5] = [Self::MultiPurpose, Self::MailOnly, Self::AclOnly, Self::DenyList, Self::ServersOnly];
 
-    /// Gives the name by which the command line knows the kind.
+    /// Returns the name of the kind on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,19 +46,19 @@ impl GroupKind {
         }
     }
 
-    /// Gives the kind of a name.
+    /// Returns the kind with the given name, or `None` if there is none. Ignores ASCII case.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
     }
 
-    /// Tells whether mail can be sent to such a group.
+    /// Returns `true` if mail can be sent to a group of this kind.
     #[must_use]
     pub const fn takes_mail(self) -> bool {
         matches!(self, Self::MultiPurpose | Self::MailOnly)
     }
 
-    /// Tells whether such a group can stand in an access control list.
+    /// Returns `true` if a group of this kind may be listed in an ACL.
     #[must_use]
     pub const fn gives_access(self) -> bool {
         !matches!(self, Self::MailOnly | Self::DenyList)
@@ -73,31 +73,31 @@ impl GroupKind {
     }
 }
 
-/// A group, as the directory knows it.
+/// A group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
-    /// The note; zero before it is stored.
+    /// Note ID of the group; zero before it is stored.
     pub note: NoteId,
-    /// The name.
+    /// Name of the group.
     pub name: Name,
-    /// What people read about it.
+    /// Description of the group.
     pub description: String,
-    /// What it is for.
+    /// Purpose of the group.
     pub kind: GroupKind,
-    /// Mail addresses, the main one first.
+    /// Mail addresses, the primary one first.
     pub addresses: Vec<Address>,
-    /// Names and addresses of people, groups and servers, and addresses elsewhere, as they were written.
+    /// Names and addresses of people, groups and servers, and remote addresses, as written.
     pub members: Vec<String>,
 }
 
 impl Group {
-    /// Gives the main address.
+    /// Returns the primary address, or `None` if the group has no address.
     #[must_use]
     pub fn address(&self) -> Option<&Address> {
         self.addresses.first()
     }
 
-    /// Gives kind and name, for messages.
+    /// Returns kind and name, for messages.
     #[must_use]
     pub fn label(&self) -> String {
         match self.address() {
@@ -136,7 +136,7 @@ impl Group {
         items::set_names(items, items::MEMBERS, &self.members);
     }
 
-    /// Checks what will be written.
+    /// Checks the group before it is written.
     pub(crate) fn check(&self) -> Result<()> {
         check_name(self.name.canonical())?;
         check_text(&self.description)?;
@@ -147,23 +147,23 @@ impl Group {
         self.members.iter().try_for_each(|member| check_member(member))
     }
 
-    /// Gives the keys that nobody else may have.
+    /// Returns the keys that no other note may have.
     pub(crate) fn unique_keys(&self) -> Vec<Key> {
         std::iter::once(Key::name(self.name.canonical())).chain(self.addresses.iter().map(Key::address)).collect()
     }
 
-    /// Gives the keys by which the group is found from its members.
+    /// Returns the keys by which the group is found from its members.
     pub(crate) fn member_keys(&self) -> Vec<Key> {
         self.members.iter().map(|member| Key::listed_by(&Key::address_or_name(member))).collect()
     }
 
-    /// Tells whether a member's text stands for the same as another.
+    /// Returns `true` if the group lists the member. Compares by [`Key`].
     pub(crate) fn lists(&self, member: &str) -> bool {
         let key = Key::address_or_name(member);
         self.members.iter().any(|known| Key::address_or_name(known) == key)
     }
 
-    /// Gives the text by which groups are listed.
+    /// Returns the text by which lists of groups are sorted: the primary address, or the abbreviated name.
     pub(crate) fn sort_text(&self) -> String {
         self.address().map_or_else(|| self.name.abbreviated(), ToString::to_string)
     }
@@ -181,7 +181,7 @@ impl Weigh for Group {
     }
 }
 
-/// Checks the text of a member: a name, an address, or a wildcard such as `*/Sales/Acme`.
+/// Checks a member: a name, an address, or a wildcard such as `*/Sales/Acme`.
 fn check_member(member: &str) -> Result<()> {
     if member.contains('@') {
         return Address::parse(member).map(drop).map_err(|why| Error::address(member, why));
