@@ -1,7 +1,7 @@
 //! Adding, changing and removing groups.
 //!
-//! Members need not exist: a group may be filled before its members are added, and may list addresses elsewhere.
-//! [`Directory::members_unknown`] tells which members stand for nobody, for a warning.
+//! Members need not exist: a group may be filled before its members are added, and may list remote addresses.
+//! [`Directory::members_unknown`] returns the members that do not exist, for a warning.
 
 use std::sync::Arc;
 
@@ -20,32 +20,32 @@ use crate::record::Record;
 /// A group to be added.
 #[derive(Debug, Clone, Default)]
 pub struct NewGroup {
-    /// The name; when empty, the local part of the address.
+    /// Name of the group. If empty, the local part of the first address is used.
     pub name: String,
-    /// Mail addresses, the main one first; their domains must be local.
+    /// Mail addresses, the primary one first. Their domains must be local.
     pub addresses: Vec<String>,
-    /// What people read about it.
+    /// Description of the group.
     pub description: String,
-    /// What it is for.
+    /// Purpose of the group.
     pub kind: GroupKind,
-    /// Names and addresses.
+    /// Names and addresses of the members.
     pub members: Vec<String>,
 }
 
-/// What to change about a group; what is `None` or empty stays.
+/// A change of a group. Fields that are `None` or empty change nothing.
 #[derive(Debug, Clone, Default)]
 pub struct GroupChange {
-    /// What people read about it.
+    /// New description.
     pub description: Option<String>,
-    /// What it is for.
+    /// New purpose.
     pub kind: Option<GroupKind>,
     /// Addresses to add.
     pub addresses_add: Vec<String>,
-    /// Addresses to take away.
+    /// Addresses to remove.
     pub addresses_remove: Vec<String>,
     /// Members to add.
     pub members_add: Vec<String>,
-    /// Members to take away.
+    /// Members to remove.
     pub members_remove: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ impl Directory {
         Ok(group)
     }
 
-    /// Removes a group, also from the groups that list it; gives what was removed.
+    /// Removes a group, also from the groups that list it, and returns it.
     pub fn group_remove(&self, name: &str) -> Result<Arc<Group>> {
         let mut edit = self.edit()?;
         let group = Arc::new(find_group(&mut edit, name)?);
@@ -98,7 +98,7 @@ impl Directory {
         Ok(group)
     }
 
-    /// Gives the members that stand for nobody here and for no address elsewhere.
+    /// Returns the members that are neither a known name or address nor a remote address. Wildcards are not checked.
     pub fn members_unknown(&self, group: &Group) -> Result<Vec<String>> {
         let mut unknown = Vec::new();
         for member in &group.members {
@@ -128,7 +128,7 @@ fn find_group(edit: &mut Edit<'_>, name: &str) -> Result<Group> {
     }
 }
 
-/// Adds members that are not listed yet, by their keys.
+/// Adds the members that are not listed yet. Members are compared by key.
 fn add_members(group: &mut Group, members: &[String]) {
     let mut known: std::collections::HashSet<Key> =
         group.members.iter().map(|member| Key::address_or_name(member)).collect();
