@@ -1,13 +1,15 @@
-//! From a person to the identity that access control lists are asked with: all names, and all groups, nested ones included; and to
-//! the deny list that keeps them out.
+//! The identity of a person for access control (all names and all groups, including nested ones), and the deny list
+//! that excludes a person.
 //!
-//! Groups are found upwards, from members to the groups that list them, through the index; so the cost depends on the groups
-//! of the person and not on the size of groups. A group counts when it lists any name, short name or address of
-//! the person (an address also in the aliases of its domain), a wildcard above the hierarchical name (`*/Sales/Acme`, `*/Acme`, `*`),
-//! or another group that counts. Mail-only groups and deny lists give no access and pass none on.
+//! Groups are found upwards through the index, from members to the groups that list them. So the cost depends on the
+//! number of groups of the person, not on the size of groups. A person belongs to a group if the group lists any name,
+//! short name or address of the person (an address also in the aliases of its domain), a wildcard above the
+//! hierarchical name (`*/Sales/Acme`, `*/Acme`, `*`), or another group to which the person belongs. Mail-only groups
+//! and deny lists give no access and pass none on.
 //!
-//! A deny list keeps out whom it lists, and all members of groups that it lists, whatever these are for: mail-only ones too. How deep they
-//! are nested does not matter there, because whoever is listed deeper would be let in.
+//! A deny list excludes everyone whom it lists and all members of groups that it lists, whatever the kind of these
+//! groups, including mail-only ones. The nesting depth is not limited here, because otherwise a person listed at a
+//! deeper level could log in.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -27,7 +29,7 @@ use crate::person::Person;
 use crate::record::Record;
 
 impl Directory {
-    /// Gives the identity of a person who logged in with a password, with all groups.
+    /// Returns the identity of a person who logged in with a password, including all groups.
     pub fn identity(&self, person: &Person) -> Result<Arc<Identity>> {
         let load = || self.look(|lookup| self.load_identity(lookup, person)).map(Found::Identity);
         match self.cached(&format!("i{}", person.note), load)? {
@@ -36,7 +38,7 @@ impl Directory {
         }
     }
 
-    /// Gives the identity of a person who proved the name in some way.
+    /// Returns the identity of a person who authenticated by the given method.
     pub fn identity_by(&self, person: &Person, authentication: Authentication) -> Result<Arc<Identity>> {
         let identity = self.identity(person)?;
         if identity.authentication == authentication {
@@ -45,7 +47,7 @@ impl Directory {
         Ok(Arc::new(identity.as_ref().clone().authenticated(authentication)))
     }
 
-    /// Gives the deny list that keeps a person from logging in, if one does.
+    /// Returns the deny list that excludes a person from logging in, or `None` if there is none.
     pub fn deny_list_of(&self, person: &Person) -> Result<Option<Name>> {
         let load = || {
             let found = self.look(|lookup| load_deny_list(lookup, person))?;
@@ -57,8 +59,10 @@ impl Directory {
         })
     }
 
-    /// Tells whether groups are among these notes, or domains, in whose aliases members are found: then anybody may be kept out who was
-    /// not before. A change of a person says so of that person alone.
+    /// Returns `true` if one of the notes is a group or a domain.
+    ///
+    /// A change of a group, or of a domain in whose aliases members are found, may put any person on a deny list. A
+    /// change of a person note affects only that person.
     pub fn groups_are_among(&self, notes: &HashSet<NoteId>) -> Result<bool> {
         self.look(|lookup| {
             for note in notes {
@@ -89,7 +93,7 @@ fn load_deny_list(lookup: &Lookup<'_>, person: &Person) -> Result<Option<Name>> 
     Ok(groups.into_iter().find(|group| group.kind == GroupKind::DenyList).map(|group| group.name.clone()))
 }
 
-/// Gives all keys by which groups list a person.
+/// Returns all keys by which groups list a person.
 fn keys_of(lookup: &Lookup<'_>, person: &Person) -> Result<Vec<Key>> {
     let mut keys = person.name_keys();
     keys.extend(wildcards(&person.name).iter().map(|wildcard| Key::name(wildcard)));
@@ -97,13 +101,13 @@ fn keys_of(lookup: &Lookup<'_>, person: &Person) -> Result<Vec<Key>> {
     Ok(keys)
 }
 
-/// Gives the wildcards that cover a hierarchical name, and the one that covers everybody.
+/// Returns the wildcards that match a hierarchical name, ending with `*`, which matches every name.
 fn wildcards(name: &Name) -> Vec<String> {
     let above = name.canonical().match_indices('/').map(|(index, _)| format!("*{}", &name.canonical()[index..]));
     above.chain(["*".to_owned()]).collect()
 }
 
-/// Gives the keys of addresses, also in the aliases of their domains.
+/// Returns the keys of addresses, also in all aliases of their domains.
 fn address_keys(lookup: &Lookup<'_>, addresses: &[Address]) -> Result<Vec<Key>> {
     let mut keys = Vec::new();
     for address in addresses {
@@ -115,7 +119,11 @@ fn address_keys(lookup: &Lookup<'_>, addresses: &[Address]) -> Result<Vec<Key>> 
     Ok(keys)
 }
 
-/// Finds the groups that list one of the keys, and the groups that list those, as far as their kind counts.
+/// Returns the groups that list one of the keys, and the groups that list those groups. Groups for which `counts`
+/// returns `false` are skipped.
+///
+/// Returns [`Error::GroupTooDeep`] if groups are nested deeper than `depth_max`, and [`Error::Limit`] if there are more
+/// than [`GROUPS_PER_IDENTITY_MAX`] groups.
 fn groups_above(
     lookup: &Lookup<'_>,
     keys: Vec<Key>,
