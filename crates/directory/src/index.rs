@@ -1,15 +1,16 @@
-//! The index of the directory: from keys ([`crate::key`]) to notes, persistent, in O(log n).
+//! The index of the directory: persistent, from keys ([`crate::key`]) to notes, in O(log n).
 //!
-//! The index is the collection of one view of `names.nsf`, the hidden view `($Lookup)`; its design note has a UNID of its own, by which
-//! it is found. An entry's key is the text of a [`Key`], a zero byte and the note's number; its value is empty. So
-//! several notes may have one key, as after a replication of two additions; the note with the lowest number counts. Beside
-//! the entries, the table `viewback` holds the keys of each note, so that they can be taken away whatever became of the note.
+//! The index is the collection of one view of `names.nsf`, the hidden view `($Lookup)`. Its design note has a fixed
+//! UNID, by which it is found. The key of an entry is the text of a [`Key`], a zero byte and the note ID; its value is
+//! empty. So several notes may have the same key, for example after two additions were replicated; the note with the
+//! lowest note ID takes precedence. In addition, the table `viewback` holds the keys of each note, so that its entries
+//! can be removed even if the note has changed or is gone.
 //!
-//! The state of the collection is the modseq up to which the index is true. Changes that this room makes move both in one
-//! batch. Changes that somebody else makes leave the index behind; whoever looks up next notices, because the modseq of
-//! the snapshot is greater, and brings it up to date from the order of changes ([`Indexer::catch_up`]).
+//! The state of the collection is the modseq up to which the index is up to date. Changes by this crate update notes
+//! and index in one batch. Changes from other sources leave the index behind. The next lookup detects this, because the
+//! modseq of its snapshot is greater, and updates the index from the changes in modseq order ([`Indexer::catch_up`]).
 //!
-//! The byte-level forms stand in `docs/directory.md`.
+//! The byte formats are described in `docs/directory.md`.
 
 use std::collections::HashMap;
 
@@ -26,29 +27,29 @@ use crate::key::Key;
 use crate::limits::CATCH_UP_NOTES_MAX;
 use crate::record::Record;
 
-/// The title of the view.
+/// Title of the view.
 const TITLE: &str = "($Lookup)";
 
-/// Version of the records of the index. Another number makes the index be built anew.
+/// Version of the records of the index. An index with another version is rebuilt.
 const VERSION: u8 = 1;
 
-/// Gives the UNID of the view's design note, the same in all directories.
+/// Returns the UNID of the view's design note, which is the same in all directories.
 fn design_unid() -> Unid {
     Unid(*b"Doublet($Lookup)")
 }
 
-/// Gives the view's design note, to be made in a new directory.
+/// Returns the view's design note for a new directory.
 pub(crate) fn design_note() -> NewNote {
     let items = vec![Item::text(notes::folder::TITLE_ITEM, TITLE), Item::text(notes::folder::FLAGS_ITEM, "Y")];
     NewNote { unid: Some(design_unid()), ..NewNote::of_class(NoteClass::VIEW, items) }
 }
 
-/// Finds the view of the index.
+/// Returns the view of the index, or `None` if its design note does not exist.
 pub(crate) fn find_view(reading: &Reading<'_>) -> Result<Option<ViewId>> {
     Ok(reading.find(design_unid())?.map(|note| ViewId(note.0)))
 }
 
-/// The index as a snapshot shows it.
+/// The index in a snapshot.
 pub(crate) struct Lookup<'r> {
     reading: &'r Reading<'r>,
     entries: Reader<'r>,
@@ -60,12 +61,12 @@ impl<'r> Lookup<'r> {
         Ok(Self { reading, entries: Reader::open(reading.snapshot()?, id)? })
     }
 
-    /// Tells whether the index shows all changes that the snapshot shows.
+    /// Returns `true` if the index contains all changes in the snapshot.
     pub(crate) fn is_current(&self) -> bool {
         true_up_to(self.entries.state()) >= self.reading.modseq()
     }
 
-    /// Gives the notes that have a key, lowest number first, at most `limit`.
+    /// Returns the notes with a key, lowest note ID first, at most `limit` of them.
     pub(crate) fn holders(&self, key: &Key, limit: usize) -> Result<Vec<NoteId>> {
         let mut scan = self.entries.scan(&KeyRange::prefix(&entry_prefix(key)), Direction::Forward)?;
         let mut found = Vec::new();
@@ -76,13 +77,13 @@ impl<'r> Lookup<'r> {
         Ok(found)
     }
 
-    /// Counts the entries whose keys begin with a key, the key of a list for instance.
+    /// Returns the number of entries with a key that begins with the given key, such as the key of a list.
     pub(crate) fn count_beginning(&self, key: &Key) -> Result<u64> {
         let range = KeyRange::prefix(key.text().as_bytes());
         Ok(self.entries.count_range(&range.start, range.end.as_deref())?)
     }
 
-    /// Gives a page of the notes whose keys begin with a key, in order.
+    /// Returns a page of the notes with a key that begins with the given key, in key order.
     pub(crate) fn page_beginning(&self, key: &Key, position: u64, limit: usize) -> Result<Vec<NoteId>> {
         let count = self.count_beginning(key)?;
         let left = usize::try_from(count.saturating_sub(position)).unwrap_or(usize::MAX);
@@ -91,13 +92,13 @@ impl<'r> Lookup<'r> {
         page.iter().map(|entry| note_of(&entry.key)).collect()
     }
 
-    /// Reads a note.
+    /// Returns the record of a note, or `None` if the note does not exist or is not a directory record.
     pub(crate) fn record(&self, note: NoteId) -> Result<Option<Record>> {
         let Some(found) = self.reading.note(note)? else { return Ok(None) };
         Ok(Record::read(note, found.header.class, &found.items))
     }
 
-    /// Reads the first of the notes that have a key and can be read.
+    /// Returns the record of the first note with a key.
     pub(crate) fn first(&self, key: &Key) -> Result<Option<Record>> {
         let Some(&note) = self.holders(key, 1)?.first() else { return Ok(None) };
         self.record(note)
@@ -109,7 +110,7 @@ pub(crate) struct Indexer<'t> {
     store: &'t Store,
     id: CollectionId,
     entries: Writer<'t>,
-    /// The keys that this transaction has given to notes.
+    /// The keys that this transaction has set, by note.
     given: HashMap<NoteId, Vec<String>>,
 }
 
@@ -119,22 +120,22 @@ impl<'t> Indexer<'t> {
         Ok(Self { store, id, entries: Writer::open(store, id, &CountOnly)?, given: HashMap::new() })
     }
 
-    /// Gives the modseq up to which the index is true.
+    /// Returns the modseq up to which the index is up to date.
     pub(crate) fn true_up_to(&self) -> Modseq {
         true_up_to(self.entries.state())
     }
 
-    /// Gives the notes that have a key, changes of this transaction included, lowest number first.
+    /// Returns the notes with a key, lowest note ID first. Includes the changes of this transaction.
     pub(crate) fn holders(&self, key: &Key) -> Result<Vec<NoteId>> {
         self.holders_of_prefix(&entry_prefix(key))
     }
 
-    /// Gives the notes whose keys begin with a key, in the order of the keys.
+    /// Returns the notes with a key that begins with the given key, in key order.
     pub(crate) fn holders_beginning(&self, key: &Key) -> Result<Vec<NoteId>> {
         self.holders_of_prefix(key.text().as_bytes())
     }
 
-    /// Makes `keys` the keys of a note; none when it was deleted.
+    /// Sets the keys of a note. An empty list removes the note from the index.
     pub(crate) fn put(&mut self, batch: &mut Batch, note: NoteId, keys: &[Key]) -> Result<()> {
         let back = self.back_key(note);
         let old = match self.given.remove(&note) {
@@ -156,7 +157,7 @@ impl<'t> Indexer<'t> {
         Ok(())
     }
 
-    /// Takes in what others have changed, as `reading` shows it. Tells whether that was everything.
+    /// Adds the changes that other writers made, as seen by `reading`. Returns `true` if all of them were added.
     pub(crate) fn catch_up(&mut self, batch: &mut Batch, reading: &Reading<'_>) -> Result<bool> {
         let mut changed: Vec<(Modseq, NoteId)> = Vec::new();
         reading.changes(self.true_up_to(), &mut |entry| {
@@ -179,14 +180,14 @@ impl<'t> Indexer<'t> {
         Ok(complete)
     }
 
-    /// Says up to which modseq the index is true.
+    /// Records the modseq up to which the index is up to date.
     pub(crate) fn set_true_up_to(&mut self, modseq: Modseq) {
         let mut state = Encoder::with_capacity(9);
         state.u8(VERSION).u64(modseq.0);
         self.entries.set_state(&state.finish());
     }
 
-    /// Writes the changes into the batch.
+    /// Writes the changes to the batch.
     pub(crate) fn finish(self, batch: &mut Batch) -> Result<()> {
         Ok(self.entries.finish(batch)?)
     }
@@ -211,7 +212,7 @@ impl<'t> Indexer<'t> {
     }
 }
 
-/// Removes the index, so that it is built anew from the notes.
+/// Removes the index, so that it is rebuilt from the notes.
 pub(crate) fn remove(transaction: &mut Transaction<'_>, view: ViewId) -> Result<()> {
     let id = CollectionId::new(transaction.on(0).database().number(), view);
     let mut writer = transaction.on(0);
@@ -223,7 +224,7 @@ pub(crate) fn remove(transaction: &mut Transaction<'_>, view: ViewId) -> Result<
     Ok(())
 }
 
-/// Tells how many of the changes are taken at once: about `limit`, and never a part of a transaction.
+/// Returns the number of changes to process at once: about `limit`, and only complete transactions.
 fn whole_transactions(changed: &[(Modseq, NoteId)], limit: usize) -> usize {
     let Some((last, _)) = limit.checked_sub(1).and_then(|index| changed.get(index)) else { return changed.len() };
     changed.partition_point(|(modseq, _)| modseq <= last)
@@ -244,7 +245,7 @@ fn back_prefix(id: CollectionId) -> [u8; 8] {
     prefix
 }
 
-/// Gives what the entries of all notes with that key begin with.
+/// Returns the common prefix of the entries of all notes with a key.
 fn entry_prefix(key: &Key) -> Vec<u8> {
     [key.text().as_bytes(), &[0]].concat()
 }
