@@ -1,7 +1,7 @@
-//! The names of items in directory notes, and small steps on lists of items.
+//! The item names of directory notes, and helpers for lists of items.
 //!
-//! The names are those of the original where it has one (`docs/directory.md` lists all). Items that this room does not know
-//! are kept when a note is changed.
+//! The names are Domino's where Domino has such an item; `docs/directory.md` lists all of them. Items unknown to this
+//! crate are kept when a note is changed.
 
 use notes::item::find;
 use notes::{Item, ItemFlags, Value};
@@ -35,36 +35,36 @@ pub(crate) const POSTMASTER: &str = "Postmaster";
 pub(crate) const SERVER_NAME: &str = "ServerName";
 pub(crate) const SUBJECT: &str = "Subject";
 
-/// Gives the first text of an item; an empty one counts as none.
+/// Returns the first text of an item, or `None` if the item is missing or the text is blank.
 pub(crate) fn text<'a>(items: &'a [Item], name: &str) -> Option<&'a str> {
     find(items, name)?.value.text().filter(|text| !text.trim().is_empty())
 }
 
-/// Gives the texts of an item, empty ones left out.
+/// Returns the texts of an item that are not blank.
 pub(crate) fn texts<'a>(items: &'a [Item], name: &str) -> impl Iterator<Item = &'a str> {
     let values = find(items, name).map_or(&[][..], |item| item.value.texts());
     values.iter().map(String::as_str).filter(|text| !text.trim().is_empty())
 }
 
-/// Gives the first number of an item as a count of bytes or the like.
+/// Returns the first number of an item as a count. Returns `None` if it is negative or not finite.
 pub(crate) fn count(items: &[Item], name: &str) -> Option<u64> {
     let number = find(items, name)?.value.number()?;
-    // The cast saturates at both ends, and numbers that large are no counts anyway.
+    // The cast saturates at both ends; numbers that large are not valid counts anyway.
     (number.is_finite() && number >= 0.0).then_some(number as u64)
 }
 
-/// Replaces all items of that name by one, or by none.
+/// Replaces all items with the given name by `item`, or removes them if it is `None`.
 pub(crate) fn set(items: &mut Vec<Item>, name: &str, item: Option<Item>) {
     items.retain(|known| !known.is_named(name));
     items.extend(item);
 }
 
-/// Sets an item to one text, or removes it.
+/// Sets an item to a text, or removes it if `value` is `None`.
 pub(crate) fn set_text(items: &mut Vec<Item>, name: &str, value: Option<&str>) {
     set(items, name, value.map(|value| Item::text(name, value)));
 }
 
-/// Sets an item to a list of texts; an empty list removes it.
+/// Sets an item to a list of texts, or removes it if the list is empty.
 pub(crate) fn set_texts(items: &mut Vec<Item>, name: &str, values: &[String]) {
     let item = (!values.is_empty()).then(|| Item::summary(name, Value::TextList(values.to_vec())));
     set(items, name, item);
@@ -76,14 +76,15 @@ pub(crate) fn set_names(items: &mut Vec<Item>, name: &str, values: &[String]) {
     items.iter_mut().filter(|item| item.is_named(name)).for_each(|item| item.flags = item.flags.with(ItemFlags::NAMES));
 }
 
-/// Sets an item that is kept out of the summary, so that no view and no search shows it; an absent one is removed.
+/// Sets a protected item outside the summary, so that no view and no search shows it, or removes it if `value` is
+/// `None`.
 pub(crate) fn set_secret(items: &mut Vec<Item>, name: &str, value: Option<String>) {
     let secret = |value| Item { flags: ItemFlags::PROTECTED, ..Item::body(name, Value::Text(value)) };
     set(items, name, value.map(secret));
 }
 
-/// Sets an item to a number, or removes it.
+/// Sets an item to a number, or removes it if `value` is `None`.
 pub(crate) fn set_count(items: &mut Vec<Item>, name: &str, value: Option<u64>) {
-    // Counts of bytes stay far below 2^53, up to which a double is exact.
+    // Byte counts stay far below 2^53, up to which a double is exact.
     set(items, name, value.map(|value| Item::summary(name, Value::Number(value as f64))));
 }

@@ -1,46 +1,46 @@
-//! The keys under which notes are found: normalised names, addresses, memberships.
+//! The keys by which notes are found: normalized names, addresses and memberships.
 //!
-//! A [`Key`] is a letter that says what kind of key it is, and a text. The index holds one entry for each key of
-//! each note.
+//! A [`Key`] consists of a letter for the kind of key, and a text. The index holds one entry for each key of each note.
 //!
-//! | letter | text | found by it |
+//! | letter | text | finds |
 //! |---|---|---|
-//! | `a` | address, domain first: `acme.test@ann` | who has the address |
-//! | `n` | name, folded: `cn=ann smith/o=acme`, `ann` | the person, group or server of that name |
+//! | `a` | address, domain first: `acme.test@ann` | the person or group with the address |
+//! | `n` | name, folded: `cn=ann smith/o=acme`, `ann` | the person, group or server with the name |
 //! | `d` | domain, in ASCII | the domain, by name or alias |
-//! | `f` | path of a mail file, folded | whose mail file it is |
-//! | `m` | `a` or `n` and the member as above | the groups that list the member |
+//! | `f` | path of a mail file, folded | the owner of the mail file |
+//! | `m` | `a` or `n`, and the member as above | the groups that list the member |
 //! | `l` | letter of the kind of note, sort text | all notes of a kind, in order |
-//! | `s` | subject of a settings note | the note |
+//! | `s` | subject of a settings note, folded | the settings note |
 
 use base::Name;
 
 use crate::address::{Address, fold};
 use crate::limits::KEY_TEXT_BYTES_MAX;
 
-/// A normalised name, address or the like, under which a note is found.
+/// A normalized name, address or similar value by which a note is found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(String);
 
 impl Key {
-    /// Makes the key of an address.
+    /// Creates the key of an address.
     #[must_use]
     pub fn address(address: &Address) -> Self {
         Self::new('a', &address.domain_first_key())
     }
 
-    /// Makes the key that all addresses of a domain begin with.
+    /// Creates the common prefix of the keys of all addresses in a domain.
     pub(crate) fn addresses_of(domain: &str) -> Self {
         Self::new('a', &format!("{domain}@"))
     }
 
-    /// Makes the key of a name of a person, group or server.
+    /// Creates the key of a name of a person, group or server.
     #[must_use]
     pub fn name(name: &str) -> Self {
         Self::new('n', &fold_name(name))
     }
 
-    /// Makes the key of whatever somebody may log in with, or a group may list: an address, or else a name.
+    /// Creates the key of a login name or a group member: that of an address if the text is one, otherwise that of a
+    /// name.
     #[must_use]
     pub fn address_or_name(text: &str) -> Self {
         match Address::parse(text.trim()) {
@@ -49,7 +49,7 @@ impl Key {
         }
     }
 
-    /// Makes the key of a domain in ASCII form.
+    /// Creates the key of a domain in ASCII form.
     #[must_use]
     pub fn domain(domain: &str) -> Self {
         Self::new('d', domain)
@@ -63,7 +63,7 @@ impl Key {
         Self::new('s', &fold(subject))
     }
 
-    /// Makes the key under which the groups are found that list whatever `member` finds.
+    /// Creates the key by which the groups are found that list the given member.
     pub(crate) fn listed_by(member: &Self) -> Self {
         Self::new('m', &member.0)
     }
@@ -72,19 +72,19 @@ impl Key {
         Self::new('l', &format!("{kind}{}", fold(sort)))
     }
 
-    /// Gives the whole key as a text.
+    /// Returns the whole key as a text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.0
     }
 
-    /// Gives the value without the letter.
+    /// Returns the value without the letter.
     #[must_use]
     pub fn value(&self) -> &str {
         self.0.get(1..).unwrap_or_default()
     }
 
-    /// Gives kind and value as people read them, for messages.
+    /// Returns kind and value in readable form, for messages.
     pub(crate) fn describe(&self) -> String {
         let value = self.value();
         match (self.0.chars().next(), value.split_once('@')) {
@@ -96,7 +96,8 @@ impl Key {
         }
     }
 
-    /// Control characters cannot occur in what is looked up; a zero byte would end the key within the index.
+    /// Creates a key of at most [`KEY_TEXT_BYTES_MAX`] bytes. Replaces control characters by spaces: they do not occur
+    /// in valid lookups, and a zero byte would end the key within the index.
     fn new(letter: char, text: &str) -> Self {
         let mut key = String::with_capacity(1 + text.len());
         key.push(letter);
@@ -106,7 +107,7 @@ impl Key {
     }
 }
 
-/// Folds a name for comparison: canonical form, runs of blanks as one, lower case.
+/// Folds a name for comparison: canonical form, single spaces, lower case.
 fn fold_name(name: &str) -> String {
     let blanks_joined = name.split_whitespace().collect::<Vec<_>>().join(" ");
     fold(Name::new(&blanks_joined).canonical())
