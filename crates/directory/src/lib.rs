@@ -1,22 +1,25 @@
-//! The directory: people, groups, domains, servers and settings, as notes in the database `names.nsf`.
+//! The directory: people, groups, domains, servers and settings, stored as notes in the database `names.nsf`.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | [`directory`] | opening it, and looking things up |
+//! | [`directory`] | opening the directory, and lookups |
 //! | [`people`], [`groups`], [`domains`] | adding, changing and removing |
 //! | [`bulk`] | adding many people at once |
-//! | [`resolve`] | from an address to those who get the mail |
-//! | [`identity`] | from a person to the identity that access control lists are asked with |
-//! | [`login`] | logging in with a password or through SCRAM |
+//! | [`resolve`] | resolving an address to the recipients of its mail |
+//! | [`identity`] | the identity of a person for access control lists |
+//! | [`login`] | login with a password or through SCRAM |
 //! | [`person`], [`group`], [`domain`], [`settings`] | the notes as values |
-//! | [`address`], [`key`] | what is compared with what |
-//! | [`expansion`] | nested groups, pure |
-//! | [`password`], [`scram`], [`throttle`], [`verified`] | the parts of logging in |
+//! | [`address`], [`key`] | normalization and comparison |
+//! | [`expansion`] | expansion of nested groups, a pure algorithm |
+//! | [`password`], [`scram`], [`throttle`], [`verified`] | the parts of a login |
 //! | [`cache`] | the name lookup cache |
 //!
-//! Promises: a change is durable on return and seen by every look-up that begins after it; no address, name, domain
-//! or mail file belongs to two; nothing that a peer can measure tells whether an account exists. The items, the
-//! keys and the numbers stand in `docs/directory.md`. No tokio, no file.
+//! Guarantees:
+//! - A change is durable on return and visible to every lookup that begins after it.
+//! - No address, name, domain or mail file belongs to two notes.
+//! - No measurement by a peer reveals whether an account exists.
+//!
+//! The items, keys and limits are described in `docs/directory.md`. This crate uses neither tokio nor files.
 
 pub mod address;
 pub mod bulk;
