@@ -1,10 +1,11 @@
-//! Logging in: with a password, or through SCRAM-SHA-256.
+//! Login with a password or through SCRAM-SHA-256.
 //!
-//! Every way in goes through the same gate, in this order: throttling for account and address, the proof, and only then
-//! whether the account is disabled or on a deny list; so a peer that cannot prove anything learns nothing. A name that does not exist costs the
-//! same time, is throttled the same way and gets the same salt each time.
+//! Every kind of login performs the same checks in the same order: throttling for account and network address, then the
+//! proof, and only then whether the account is disabled or on a deny list. So a peer without a valid proof learns
+//! nothing. A name that does not exist takes the same time, is throttled in the same way and gets the same salt each
+//! time.
 //!
-//! A failed login tells the peer an [`AuthError`]; the name that was tried is for the caller to log.
+//! A failed login returns an [`AuthError`] for the peer. Logging the attempted name is left to the caller.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,36 +24,36 @@ use crate::scram::{self, Challenged, Keys, Opened, ScramError};
 use crate::throttle::{Network, Throttle, Throttled};
 use crate::verified::{Proof, Verified};
 
-/// What logging in needs beside the directory.
+/// The state that logins need in addition to the directory.
 pub(crate) struct Credentials {
     throttle: Arc<Throttle>,
     verified: Verified<Verdict>,
     decoy: Decoy,
-    /// Makes the salts of unknown accounts.
+    /// Secret from which the salts of unknown accounts are derived.
     scram_secret: [u8; 32],
     scram_iterations: u32,
     turnstile: Turnstile,
     counts: Counts,
 }
 
-/// What became of the logins since the directory was opened.
+/// Counts of login outcomes since the directory was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoginStatistics {
-    /// Logins that succeeded.
+    /// Number of successful logins.
     pub succeeded: u64,
-    /// Logins with an unknown name or a wrong proof, or against the rules of SCRAM.
+    /// Number of logins with an unknown name, a wrong proof or a SCRAM protocol error.
     pub refused: u64,
-    /// Logins that were not tried, because there had been too many failures.
+    /// Number of logins refused without a check because of too many failures.
     pub throttled: u64,
-    /// Logins to accounts that are disabled or on a deny list.
+    /// Number of logins to accounts that are disabled or on a deny list.
     pub disabled: u64,
-    /// Logins that could not be checked.
+    /// Number of logins that could not be checked.
     pub unavailable: u64,
-    /// Password hashes that were computed; logins less these were answered from memory.
+    /// Number of password hashes computed. The remaining password logins were answered from the cache.
     pub hashes: u64,
 }
 
-/// Counts logins.
+/// The counters behind [`LoginStatistics`].
 #[derive(Debug, Default)]
 struct Counts {
     succeeded: AtomicU64,
@@ -88,7 +89,7 @@ impl Counts {
     }
 }
 
-/// What became of checking a password.
+/// The result of checking a password.
 #[derive(Debug, Clone)]
 enum Verdict {
     Right,
@@ -143,7 +144,8 @@ impl Credentials {
 }
 
 impl Directory {
-    /// Logs somebody in with a password. Takes the time of an argon2 hash, unless the same login succeeded lately.
+    /// Authenticates a person with a password. Takes the time of an argon2 hash, unless the same login succeeded
+    /// recently.
     pub fn authenticate(&self, login: &str, password: &[u8], from: IpAddr) -> Result<Arc<Person>, AuthError> {
         let outcome = self.check_login(login, password, from);
         self.credentials().counts.add(&outcome);
@@ -174,7 +176,8 @@ impl Directory {
         }
     }
 
-    /// Begins a login through SCRAM-SHA-256 with the client's first message; gives the server's.
+    /// Begins a SCRAM-SHA-256 login with the client's first message. Returns the login in progress and the server's
+    /// first message.
     pub fn scram_begin(&self, client_first: &[u8], from: IpAddr) -> Result<(ScramLogin, String), AuthError> {
         let outcome = self.open_scram(client_first, from);
         if outcome.is_err() {
@@ -202,7 +205,7 @@ impl Directory {
         Ok((ScramLogin { exchange, person, account, from, throttle }, server_first))
     }
 
-    /// Ends a login through SCRAM with the client's final message; gives who it is, and the server's final message for the client.
+    /// Completes a SCRAM login with the client's final message. Returns the person and the server's final message.
     pub fn scram_finish(&self, login: ScramLogin, client_final: &[u8]) -> Result<(Arc<Person>, String), AuthError> {
         let proved = login.check(client_final);
         let outcome = proved.and_then(|(person, server_final)| Ok((self.admit(person)?, server_final)));
@@ -210,22 +213,22 @@ impl Directory {
         outcome
     }
 
-    /// Gives the keys with which SCRAM proofs of an account are checked, where there are any.
+    /// Returns the keys for checking SCRAM proofs of an account, or `None` if it has none.
     pub fn scram_sha_256(&self, login: &str) -> Result<Option<Keys>> {
         Ok(self.person(login)?.and_then(|person| person.scram.clone()))
     }
 
-    /// Tells whether a text is a name, login or address of a person.
+    /// Returns `true` if a text is a name, login name or address of a person.
     pub fn is_name_of(&self, text: &str, person: &Person) -> Result<bool> {
         Ok(self.person(text)?.is_some_and(|other| other.note == person.note))
     }
 
-    /// Tells what became of the logins so far.
+    /// Returns the login statistics.
     pub fn login_statistics(&self) -> LoginStatistics {
         self.credentials().counts.read()
     }
 
-    /// Lets in who has proved who they are, unless they are not wanted.
+    /// Admits an authenticated person unless the account is disabled or on a deny list.
     fn admit(&self, person: Arc<Person>) -> Result<Arc<Person>, AuthError> {
         if person.disabled {
             return Err(AuthError::Disabled);
@@ -244,7 +247,7 @@ impl Directory {
     }
 }
 
-/// A login through SCRAM that waits for the client's proof.
+/// A SCRAM login that waits for the client's proof.
 pub struct ScramLogin {
     exchange: Challenged,
     person: Option<Arc<Person>>,
@@ -273,7 +276,7 @@ impl ScramLogin {
     }
 }
 
-/// Gives the name under which failures are counted: one for all logins of a person.
+/// Returns the account name under which failures are counted. It is the same for all login names of a person.
 fn account_of(person: Option<&Person>, login: &str) -> String {
     person.map_or_else(|| fold(login.trim()), |person| fold(person.name.canonical()))
 }
