@@ -1,15 +1,15 @@
-//! What is stored of a password, and how a password is checked against it.
+//! Password storage and verification.
 //!
-//! A password is stored twice, and never itself: as an argon2id hash in PHC notation (what PLAIN and LOGIN are checked
-//! against), and as the keys of SCRAM-SHA-256 ([`crate::scram::Keys`]), from which a server can check a SCRAM proof.
-//! The SCRAM keys are the weaker of the two when the directory is stolen, because PBKDF2 needs no memory; who does not want
-//! them sets [`Options::scram_iterations`] to `None`.
+//! A password itself is never stored. Two derived values are stored: an argon2id hash in PHC notation, for PLAIN and
+//! LOGIN, and the keys of SCRAM-SHA-256 ([`crate::scram::Keys`]), from which a server can check a SCRAM proof. If the
+//! directory is stolen, the SCRAM keys are the weaker of the two, because PBKDF2 needs no memory. Setting
+//! [`Options::scram_iterations`] to `None` disables them.
 //!
-//! Passwords are prepared with SASLprep (RFC 4013) before either; one that SASLprep refuses (say, with letters newer than
-//! Unicode 3.2) is used as its bytes are.
+//! Passwords are prepared with SASLprep (RFC 4013) before both derivations. A password that SASLprep refuses, for
+//! example because it contains letters newer than Unicode 3.2, is used as its raw bytes.
 //!
-//! Comparison takes the same time wherever two values differ. [`Decoy`] lets an unknown account cost as much time
-//! as a known one; [`Turnstile`] bounds how many hashes are computed at once.
+//! Comparisons take constant time. [`Decoy`] makes the check of an unknown account take as much time as that of a known
+//! one. [`Turnstile`] bounds the number of hashes computed concurrently.
 
 use std::borrow::Cow;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -26,25 +26,25 @@ use crate::scram::Keys;
 
 const SALT_BYTES: usize = 16;
 
-/// What a password costs, and which ones are accepted.
+/// Cost of password hashing, and rules for new passwords.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Memory of argon2id, in KiB.
+    /// Memory cost of argon2id, in KiB.
     pub memory_kib: u32,
-    /// Passes over that memory.
+    /// Number of argon2id passes over the memory.
     pub passes: u32,
-    /// Lanes of argon2id.
+    /// Number of argon2id lanes.
     pub lanes: u32,
-    /// Iterations of the SCRAM keys; without them no SCRAM keys are stored.
+    /// Number of iterations for the SCRAM keys. If `None`, no SCRAM keys are stored.
     pub scram_iterations: Option<u32>,
-    /// Shortest password that may be set, in characters.
+    /// Minimum length of a new password, in characters.
     pub characters_min: usize,
-    /// Hashes that are computed at once when people log in; further logins wait, so that memory is bounded.
+    /// Maximum number of hashes computed concurrently at login. Further logins wait, so that memory is bounded.
     pub at_once_max: usize,
 }
 
 impl Default for Options {
-    /// The OWASP recommendation for argon2id: 19 MiB, two passes, one lane.
+    /// Returns the OWASP recommendation for argon2id: 19 MiB, two passes, one lane.
     fn default() -> Self {
         Self {
             memory_kib: 19 * 1_024,
@@ -57,39 +57,39 @@ impl Default for Options {
     }
 }
 
-/// Says why a password cannot be set or checked.
+/// The reason why a password cannot be set or checked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PasswordError {
     /// The password is shorter than the options allow.
     #[error("the password is too short: at least {characters_min} characters are required")]
     TooShort {
-        /// Characters that are required.
+        /// Minimum number of characters.
         characters_min: usize,
     },
     /// The password is longer than [`PASSWORD_BYTES_MAX`].
     #[error("the password is too long: at most {PASSWORD_BYTES_MAX} bytes are possible")]
     TooLong,
-    /// The password holds a NUL or is not UTF-8, so that no protocol could carry it.
+    /// The password contains a NUL or is not UTF-8, so that no protocol could carry it.
     #[error("the password holds characters that no mail program can send")]
     Unsendable,
     /// The parameters are out of range.
     #[error("the password hashing parameters are not valid: {0}")]
     Parameters(String),
-    /// The stored hash cannot be read, or asks for more than the limits allow.
+    /// The stored hash is malformed or requires more memory or passes than the limits allow.
     #[error("the stored password hash is not usable: {0}")]
     Stored(String),
 }
 
-/// What is stored of one password.
+/// The stored values derived from one password.
 #[derive(Debug, Clone)]
 pub struct Secrets {
     /// The argon2id hash in PHC notation.
     pub hash: String,
-    /// The keys of SCRAM-SHA-256.
+    /// The keys of SCRAM-SHA-256, if there are any.
     pub scram: Option<Keys>,
 }
 
-/// Derives what is stored of a new password.
+/// Checks a new password and derives the values to store.
 pub fn protect(password: &[u8], options: &Options, random: &dyn Random) -> Result<Secrets, PasswordError> {
     let text = acceptable(password, options)?;
     let prepared = prepare(text.as_bytes());
@@ -102,7 +102,9 @@ pub fn protect(password: &[u8], options: &Options, random: &dyn Random) -> Resul
     Ok(Secrets { hash, scram })
 }
 
-/// Checks a password against a stored hash.
+/// Returns `true` if a password matches a stored hash.
+///
+/// Returns [`PasswordError::Stored`] if the hash cannot be used.
 pub fn verify(hash: &str, password: &[u8]) -> Result<bool, PasswordError> {
     if password.len() > PASSWORD_BYTES_MAX {
         return Ok(false);
@@ -116,14 +118,14 @@ pub fn verify(hash: &str, password: &[u8]) -> Result<bool, PasswordError> {
     }
 }
 
-/// Tells whether a text is a hash that [`verify`] can check, for hashes brought along from elsewhere.
+/// Checks whether a text is a hash that [`verify`] accepts. Used for imported hashes.
 pub fn is_usable(hash: &str) -> Result<(), PasswordError> {
     let parsed = PasswordHash::new(hash).map_err(|error| PasswordError::Stored(error.to_string()))?;
     Algorithm::try_from(parsed.algorithm).map_err(|error| PasswordError::Stored(error.to_string()))?;
     check_costs(&parsed)
 }
 
-/// Prepares a password as both the hash and the SCRAM keys take it.
+/// Prepares a password for both the hash and the SCRAM keys.
 #[must_use]
 pub fn prepare(password: &[u8]) -> Cow<'_, [u8]> {
     let Ok(text) = std::str::from_utf8(password) else {
@@ -136,27 +138,27 @@ pub fn prepare(password: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// A hash that no password has, of the same cost as a real one.
+/// A hash that matches no password and costs as much as a real one.
 #[derive(Debug, Clone)]
 pub struct Decoy {
     hash: String,
 }
 
 impl Decoy {
-    /// Makes a decoy of the cost that new passwords have.
+    /// Creates a decoy with the cost of new passwords.
     pub fn new(options: &Options, random: &dyn Random) -> Result<Self, PasswordError> {
         let mut password = [0; 32];
         random.fill(&mut password);
         Ok(Self { hash: hash(&password, options, random)? })
     }
 
-    /// Takes the time that checking a password takes.
+    /// Takes as long as checking a password.
     pub fn waste_time(&self, password: &[u8]) {
         let _ = std::hint::black_box(verify(&self.hash, password));
     }
 }
 
-/// Lets so many compute a hash at once; the others wait for their turn.
+/// A semaphore that bounds the number of concurrent hash computations. Further callers wait.
 #[derive(Debug)]
 pub struct Turnstile {
     free: Mutex<usize>,
@@ -164,13 +166,13 @@ pub struct Turnstile {
 }
 
 impl Turnstile {
-    /// Makes a turnstile for so many at once, at least one.
+    /// Creates a semaphore with `at_once_max` permits, at least one.
     #[must_use]
     pub fn new(at_once_max: usize) -> Self {
         Self { free: Mutex::new(at_once_max.max(1)), freed: Condvar::new() }
     }
 
-    /// Waits for a turn, which lasts until it is dropped.
+    /// Waits for a permit, which is held until it is dropped.
     pub fn enter(&self) -> Turn<'_> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let mut free = self.freed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
@@ -179,7 +181,7 @@ impl Turnstile {
     }
 }
 
-/// The right to compute a hash now.
+/// The permit to compute a hash.
 #[derive(Debug)]
 #[must_use = "a turn ends when it is dropped"]
 pub struct Turn<'t> {
@@ -224,7 +226,7 @@ fn hash(prepared: &[u8], options: &Options, random: &dyn Random) -> Result<Strin
     Ok(hash.to_string())
 }
 
-/// Refuses a stored hash whose verification would take the server down.
+/// Refuses a stored hash that is too expensive to verify and could take the server down.
 fn check_costs(hash: &PasswordHash<'_>) -> Result<(), PasswordError> {
     let params = Params::try_from(hash).map_err(|error| PasswordError::Stored(error.to_string()))?;
     let too_costly = params.m_cost() > ARGON2_MEMORY_KIB_MAX || params.t_cost() > ARGON2_PASSES_MAX;
