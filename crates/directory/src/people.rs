@@ -1,8 +1,8 @@
 //! Adding, changing and removing people.
 //!
-//! What is not said is chosen: the hierarchical name from first and last name and the domain, the short name from the address, the
-//! mail file from the short name. A chosen name gives way when it is taken; a name that was asked for is an error then.
-//! The mail database itself is made by the mail room, at the path that the person note names.
+//! Missing values are derived: the hierarchical name from first name, last name and domain, the short name from the
+//! address, and the mail file from the short name. If a derived name is taken, a variant is used. If a requested name
+//! is taken, this is an error. The mail database itself is created by the `mail` crate, at the path in the person note.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::record::{Kind, Record};
 /// A person to be added.
 #[derive(Debug, Clone, Default)]
 pub struct NewUser {
-    /// The mail address; its domain must be local.
+    /// Primary mail address. Its domain must be local.
     pub address: String,
     /// Further addresses.
     pub aliases: Vec<String>,
@@ -30,59 +30,59 @@ pub struct NewUser {
     pub first_name: String,
     /// Last name.
     pub last_name: String,
-    /// The hierarchical name, if it shall not be chosen.
+    /// Hierarchical name; `None` derives it.
     pub full_name: Option<String>,
-    /// The name for logging in, if it shall not be chosen.
+    /// Login name; `None` derives it.
     pub short_name: Option<String>,
-    /// The password; without one nobody can log in.
+    /// Password. Without a password, the person cannot log in.
     pub password: Option<Vec<u8>>,
-    /// The argon2 hash of the password, where only that is known; there are no SCRAM keys then.
+    /// Argon2 hash of the password, if the password itself is unknown. No SCRAM keys are stored in this case.
     pub password_hash: Option<String>,
-    /// Bytes that the mail may take.
+    /// Mail quota in bytes.
     pub quota_bytes: Option<u64>,
-    /// The path of the mail database, if it shall not be chosen.
+    /// Path of the mail database; `None` derives it.
     pub mail_file: Option<String>,
-    /// Where mail goes instead.
+    /// Address to which mail is forwarded instead of being stored in the mail file.
     pub forward: Option<String>,
 }
 
 impl NewUser {
-    /// Describes a person of whom only the address is known.
+    /// Creates a person with only an address.
     #[must_use]
     pub fn new(address: &str) -> Self {
         Self { address: address.to_owned(), ..Self::default() }
     }
 }
 
-/// What to change about a person; what is `None` or empty stays.
+/// A change of a person. Fields that are `None` or empty change nothing.
 #[derive(Debug, Clone, Default)]
 pub struct UserChange {
-    /// First name.
+    /// New first name.
     pub first_name: Option<String>,
-    /// Last name.
+    /// New last name.
     pub last_name: Option<String>,
-    /// The address that mail is sent from; added where it is new.
+    /// New primary address, from which mail is sent. It is added if the person does not have it yet.
     pub primary_address: Option<String>,
     /// Addresses to add.
     pub addresses_add: Vec<String>,
-    /// Addresses to take away.
+    /// Addresses to remove.
     pub addresses_remove: Vec<String>,
     /// Short names to add.
     pub short_names_add: Vec<String>,
-    /// Short names to take away.
+    /// Short names to remove.
     pub short_names_remove: Vec<String>,
-    /// A new password.
+    /// New password.
     pub password: Option<Vec<u8>>,
-    /// Bytes that the mail may take; `Some(None)` is no limit.
+    /// New mail quota in bytes; `Some(None)` removes the limit.
     pub quota_bytes: Option<Option<u64>>,
     /// Whether the account is disabled.
     pub disabled: Option<bool>,
-    /// Where mail goes instead; `Some(None)` is the mail file again.
+    /// New forwarding address; `Some(None)` delivers to the mail file again.
     pub forward: Option<Option<String>>,
 }
 
 impl UserChange {
-    /// Tells whether nothing is to be changed.
+    /// Returns `true` if nothing is changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let texts = [&self.first_name, &self.last_name, &self.primary_address];
@@ -106,7 +106,7 @@ impl Directory {
         Ok(person)
     }
 
-    /// Makes what the password of a new person is checked with; takes the time of a password hash.
+    /// Derives the stored values for the password of a new person. Takes the time of a password hash.
     pub(crate) fn secrets_of(&self, new: &NewUser) -> Result<Option<Secrets>> {
         match (&new.password, &new.password_hash) {
             (Some(password), _) => self.protect(password).map(Some),
@@ -115,7 +115,7 @@ impl Directory {
         }
     }
 
-    /// Adds a person within a change.
+    /// Adds a person within an edit.
     pub(crate) fn user_save(
         &self,
         edit: &mut Edit<'_>,
@@ -129,7 +129,7 @@ impl Directory {
         Ok(Arc::new(person))
     }
 
-    /// Finds the person whose mail lies at a path.
+    /// Returns the person whose mail file has the given path.
     pub fn mail_file_holder(&self, path: &str) -> Result<Option<Arc<Person>>> {
         Ok(match self.find(&Key::mail_file(path))? {
             Some(Record::Person(person)) => Some(person),
@@ -137,13 +137,16 @@ impl Directory {
         })
     }
 
-    /// Gives a database another path, and whoever has it as mail file the new path, in one step: a login in between would make
-    /// an empty mail file. Gives that person, if there is one. A path that is somebody else's is refused.
+    /// Renames a database and, if it is a mail file, updates the path in the person note. Returns the owner of the mail
+    /// file, if there is one.
+    ///
+    /// Both happen in one transaction, because a login in between would create an empty mail file. Returns
+    /// [`Error::Taken`] if the path belongs to another person.
     pub fn mail_file_rename(&self, access: &Access<level::Manager>, path: &str) -> Result<Option<Arc<Person>>> {
         let mut holder = None;
         self.notes().database_rename_with(access, path, |catalog| {
             let mut edit = self.edit()?;
-            // Not before: until the catalog is locked, somebody else may give the database another path.
+            // The path must not be read earlier: until the catalog is locked, another thread may rename the database.
             let old = holder_in(&mut edit, &access.database().path())?;
             require_nobodys(&mut edit, path, old.as_deref())?;
             if let Some(person) = old {
@@ -157,12 +160,15 @@ impl Directory {
         Ok(holder)
     }
 
-    /// Makes a database that is nobody's mail file. A path that somebody has is refused, also when the mail file is not made yet: it would be
-    /// taken for theirs, without an inbox and not theirs to open.
+    /// Creates a database that is not a mail file.
+    ///
+    /// Returns [`Error::Taken`] if the path is a person's mail file, even if that mail file is not created yet.
+    /// Otherwise the new database would be treated as the mail file, but it has no inbox and the person has no access
+    /// to it.
     pub fn database_create(&self, new: &NewDatabase) -> Result<Arc<Database>> {
         require_nobodys(&mut self.edit()?, &new.path, None)?;
         let database = self.notes().database_create(new)?;
-        // Who was added meanwhile may have got the path before there was a database at it.
+        // A person added meanwhile may have been given the path before the database existed.
         if let Err(error) = require_nobodys(&mut self.edit()?, &new.path, None) {
             let itself = Arc::new(Identity::local_server(self.options().server.clone()));
             self.notes().database_delete(&database.authorize(&itself)?)?;
@@ -171,7 +177,7 @@ impl Directory {
         Ok(database)
     }
 
-    /// Changes a person: all that is said, or nothing.
+    /// Changes a person. Either all changes are made or none.
     pub fn user_set(&self, login: &str, change: &UserChange) -> Result<Arc<Person>> {
         let secrets = change.password.as_ref().map(|password| self.protect(password)).transpose()?;
         let mut edit = self.edit()?;
@@ -198,7 +204,7 @@ impl Directory {
         self.save_person(edit, person)
     }
 
-    /// Sets a person's password to one of which only the argon2 hash is known. There are no SCRAM keys then.
+    /// Sets a person's password by its argon2 hash, if the password itself is unknown. Removes the SCRAM keys.
     pub fn password_hash_set(&self, login: &str, hash: &str) -> Result<Arc<Person>> {
         let secrets = known_hash(hash)?;
         let mut edit = self.edit()?;
@@ -207,7 +213,7 @@ impl Directory {
         self.save_person(edit, person)
     }
 
-    /// Takes a person's password away, so that nobody can log in.
+    /// Removes a person's password, so that the person cannot log in.
     pub fn password_remove(&self, login: &str) -> Result<Arc<Person>> {
         let mut edit = self.edit()?;
         let mut person = find_person(&mut edit, login)?;
@@ -215,7 +221,7 @@ impl Directory {
         self.save_person(edit, person)
     }
 
-    /// Removes a person, also from the groups that list them; gives what was removed. The mail database stays.
+    /// Removes a person, also from the groups that list the person, and returns the person. The mail database is kept.
     pub fn user_remove(&self, login: &str) -> Result<Arc<Person>> {
         let mut edit = self.edit()?;
         let person = find_person(&mut edit, login)?;
@@ -238,7 +244,7 @@ impl Directory {
         Ok(person)
     }
 
-    /// Makes a person of what was said and what is chosen. The choice is checked when the person is saved.
+    /// Creates a person from the given and derived values. The values are checked when the person is saved.
     fn draft(&self, edit: &Edit<'_>, new: &NewUser) -> Result<Person> {
         let address = parse_address(&new.address)?;
         let short_name = match &new.short_name {
@@ -268,7 +274,8 @@ impl Directory {
         })
     }
 
-    /// Finds a path that no person has and where no database is: a new user must not get the mail of a former one.
+    /// Returns a mail file path that belongs to no person and to no existing database, so that a new user never gets
+    /// the mail of a former one.
     fn choose_mail_file(&self, edit: &Edit<'_>, short_name: &str) -> Result<String> {
         let letter = |c: char| if c.is_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '_' };
         let stem: String = fold(short_name).chars().map(letter).collect();
@@ -283,7 +290,7 @@ impl Directory {
     }
 }
 
-/// Finds the person whose mail lies at a path, within a change.
+/// Returns the person whose mail file has the given path, within an edit.
 fn holder_in(edit: &mut Edit<'_>, path: &str) -> Result<Option<Arc<Person>>> {
     Ok(match edit.find(&Key::mail_file(path))? {
         Some(Record::Person(person)) => Some(person),
@@ -291,7 +298,8 @@ fn holder_in(edit: &mut Edit<'_>, path: &str) -> Result<Option<Arc<Person>>> {
     })
 }
 
-/// Fails when the mail of somebody else lies at a path, or will.
+/// Returns [`Error::Taken`] if a path is the mail file of a person other than `owner`, even if the mail file does not
+/// exist yet.
 fn require_nobodys(edit: &mut Edit<'_>, path: &str, owner: Option<&Person>) -> Result<()> {
     match holder_in(edit, path)? {
         Some(holder) if owner.is_none_or(|owner| owner.note != holder.note) => {
@@ -301,7 +309,7 @@ fn require_nobodys(edit: &mut Edit<'_>, path: &str, owner: Option<&Person>) -> R
     }
 }
 
-/// Gives a name made of a local part: alone, or together with the domain where somebody has it already.
+/// Returns a name derived from a local part: the local part alone, or with the domain appended if it is taken.
 pub(crate) fn choose_plain_name(edit: &Edit<'_>, local: &str, address: &Address) -> Result<String> {
     let plain = |text: &str| text.replace(['@', '/', '*', '='], "-");
     let alone = plain(local);
@@ -311,7 +319,7 @@ pub(crate) fn choose_plain_name(edit: &Edit<'_>, local: &str, address: &Address)
     Ok(plain(&format!("{local}.{}", address.domain())))
 }
 
-/// Gives the hierarchical name and, where nobody has it yet, the common name as a second one.
+/// Returns the hierarchical name, and the common name as a second name if it is free.
 fn choose_names(edit: &Edit<'_>, new: &NewUser, address: &Address, short: &str) -> Result<(Name, Vec<String>)> {
     if let Some(full_name) = &new.full_name {
         return Ok((Name::new(full_name), Vec::new()));
@@ -328,7 +336,7 @@ fn choose_names(edit: &Edit<'_>, new: &NewUser, address: &Address, short: &str) 
     Ok((chosen, if free { vec![called.to_owned()] } else { Vec::new() }))
 }
 
-/// Reads addresses that somebody shall have: valid, local, each once.
+/// Parses the addresses of a person or group. They must be valid and local; duplicates are dropped.
 pub(crate) fn parse_addresses<'a>(edit: &Edit<'_>, texts: impl Iterator<Item = &'a String>) -> Result<Vec<Address>> {
     let mut addresses = Vec::new();
     for text in texts {
@@ -339,7 +347,7 @@ pub(crate) fn parse_addresses<'a>(edit: &Edit<'_>, texts: impl Iterator<Item = &
     Ok(addresses)
 }
 
-/// Takes addresses away and adds others.
+/// Removes some addresses and adds others.
 pub(crate) fn exchange_addresses(
     edit: &Edit<'_>,
     addresses: &mut Vec<Address>,
@@ -359,7 +367,7 @@ pub(crate) fn exchange_addresses(
     Ok(())
 }
 
-/// Fails when a domain sends its unclaimed mail to this person or group.
+/// Returns [`Error::Referenced`] if a person or group is the catch-all or postmaster of a domain.
 pub(crate) fn require_unreferenced(edit: &mut Edit<'_>, record: &Record) -> Result<()> {
     let own = record.unique_keys();
     for note in edit.find_beginning(&Key::list(Kind::Domain.letter(), ""))? {
@@ -374,7 +382,7 @@ pub(crate) fn require_unreferenced(edit: &mut Edit<'_>, record: &Record) -> Resu
     Ok(())
 }
 
-/// Takes a person or group out of the groups that list it.
+/// Removes a person or group from the groups that list it.
 pub(crate) fn remove_from_groups(edit: &mut Edit<'_>, record: &Record) -> Result<()> {
     let own = record.unique_keys();
     let mut groups = Vec::new();
@@ -392,7 +400,7 @@ pub(crate) fn remove_from_groups(edit: &mut Edit<'_>, record: &Record) -> Result
     Ok(())
 }
 
-/// Reads an address; what is wrong with it is an error that quotes it.
+/// Parses an address. The error quotes the text.
 pub(crate) fn parse_address(text: &str) -> Result<Address> {
     Address::parse(text.trim()).map_err(|why| Error::address(text, why))
 }
