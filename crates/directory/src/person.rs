@@ -1,7 +1,8 @@
-//! People: the person note as a value, and back into items.
+//! The person note as a value, and its conversion from and to items.
 //!
-//! Reading is tolerant, because notes may come from elsewhere: addresses may stand in `FullName` and `ShortName` too, as they do
-//! in the original, and what cannot be an address is left out. Writing is strict: names, counts and targets are checked.
+//! Reading is tolerant, because notes may come from other sources: `FullName` and `ShortName` may also contain
+//! addresses, as in Domino, and invalid addresses are skipped. Writing is strict: names, counts and targets are
+//! checked.
 
 use base::{Name, NoteId};
 use notes::Item;
@@ -14,15 +15,15 @@ use crate::key::Key;
 use crate::limits::{NAME_BYTES_MAX, NAMES_PER_NOTE_MAX};
 use crate::scram::Keys;
 
-/// The form of person notes.
+/// Form of person notes.
 pub(crate) const FORM: &str = "Person";
 
-/// A person, as the directory knows them.
+/// A person.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Person {
-    /// The note; zero before it is stored.
+    /// Note ID of the person; zero before it is stored.
     pub note: NoteId,
-    /// The hierarchical name: the first of `FullName`.
+    /// Hierarchical name: the first value of `FullName`.
     pub name: Name,
     /// Further names.
     pub other_names: Vec<String>,
@@ -30,39 +31,39 @@ pub struct Person {
     pub first_name: String,
     /// Last name.
     pub last_name: String,
-    /// Names for logging in, the first also for the mail file.
+    /// Login names. The mail file is named after the first one.
     pub short_names: Vec<String>,
-    /// Mail addresses, the first is the one that mail is sent from.
+    /// Mail addresses. The first is the sender address.
     pub addresses: Vec<Address>,
     /// Path of the mail database, such as `mail/ann.nsf`.
     pub mail_file: String,
-    /// The server that holds the mail database.
+    /// Name of the server that holds the mail database.
     pub mail_server: String,
-    /// Bytes that the mail may take.
+    /// Mail quota in bytes.
     pub quota_bytes: Option<u64>,
-    /// May not log in, gets no mail.
+    /// Whether the account is disabled. A disabled person cannot log in and gets no mail.
     pub disabled: bool,
-    /// Where mail goes instead of into the mail file.
+    /// Address to which mail is forwarded instead of being stored in the mail file.
     pub forward: Option<String>,
     pub(crate) password_hash: Option<String>,
     pub(crate) scram: Option<Keys>,
 }
 
 impl Person {
-    /// Gives the address that mail is sent from.
+    /// Returns the primary address, from which mail is sent.
     #[must_use]
     pub fn address(&self) -> Option<&Address> {
         self.addresses.first()
     }
 
-    /// Gives everything that may be logged in with, short names first.
+    /// Returns all login names, short names first.
     #[must_use]
     pub fn logins(&self) -> Vec<String> {
         let addresses = self.addresses.iter().map(ToString::to_string);
         self.short_names.iter().cloned().chain(addresses).collect()
     }
 
-    /// Gives a number that changes with the password. It says nothing about it outside of this process.
+    /// Returns a number that changes with the password. It has no meaning outside this process.
     #[must_use]
     pub fn password_stamp(&self) -> u64 {
         use std::hash::{DefaultHasher, Hash, Hasher};
@@ -72,19 +73,19 @@ impl Person {
         hasher.finish()
     }
 
-    /// Tells whether a password is set.
+    /// Returns `true` if a password is set.
     #[must_use]
     pub fn has_password(&self) -> bool {
         self.password_hash.is_some()
     }
 
-    /// Tells whether SCRAM can be used.
+    /// Returns `true` if the person can use SCRAM.
     #[must_use]
     pub fn has_scram(&self) -> bool {
         self.scram.is_some()
     }
 
-    /// Gives what people call the person: first and last name, or else the common name.
+    /// Returns the display name: first and last name, or else the common name.
     #[must_use]
     pub fn display_name(&self) -> String {
         let full = format!("{} {}", self.first_name, self.last_name);
@@ -94,7 +95,7 @@ impl Person {
         }
     }
 
-    /// Gives kind and name, for messages.
+    /// Returns kind and name, for messages.
     #[must_use]
     pub fn label(&self) -> String {
         match self.address() {
@@ -154,9 +155,10 @@ impl Person {
         items::set_secret(items, items::SCRAM_SHA_256, self.scram.as_ref().map(Keys::to_text));
     }
 
-    /// Checks what will be written.
+    /// Checks the person before it is written.
     pub(crate) fn check(&self) -> Result<()> {
-        // Short names first: the others may be made of them, and the message shall name what was given.
+        // Short names are checked first: the other names may be derived from them, and the error must name the given
+        // one.
         let names = std::iter::once(self.name.canonical()).chain(self.other_names.iter().map(String::as_str));
         self.short_names.iter().map(String::as_str).chain(names).try_for_each(check_name)?;
         for text in [&self.first_name, &self.last_name] {
@@ -171,7 +173,7 @@ impl Person {
         }
     }
 
-    /// Gives the keys that nobody else may have.
+    /// Returns the keys that no other note may have.
     pub(crate) fn unique_keys(&self) -> Vec<Key> {
         let mut keys = self.name_keys();
         keys.extend(self.addresses.iter().map(Key::address));
@@ -181,7 +183,7 @@ impl Person {
         keys
     }
 
-    /// Gives the keys of the names, addresses not included.
+    /// Returns the keys of the names, without those of addresses.
     pub(crate) fn name_keys(&self) -> Vec<Key> {
         let names = std::iter::once(self.name.canonical()).chain(self.other_names.iter().map(String::as_str));
         let mut keys: Vec<Key> = names.chain(self.short_names.iter().map(String::as_str)).map(Key::name).collect();
@@ -190,7 +192,7 @@ impl Person {
         keys
     }
 
-    /// Gives the text by which people are listed.
+    /// Returns the text by which lists of people are sorted: the primary address, or the abbreviated name.
     pub(crate) fn sort_text(&self) -> String {
         self.address().map_or_else(|| self.name.abbreviated(), ToString::to_string)
     }
@@ -211,7 +213,7 @@ impl Weigh for Person {
     }
 }
 
-/// Adds an address, unless the text is none or the address is there already.
+/// Adds an address. Has no effect if the text is not an address or the address is already listed.
 pub(crate) fn push_address(addresses: &mut Vec<Address>, text: &str) {
     let Ok(address) = Address::parse(text.trim()) else { return };
     if !addresses.iter().any(|known| known.key() == address.key()) {
@@ -238,7 +240,7 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks a text that people read.
+/// Checks a text for display.
 pub(crate) fn check_text(text: &str) -> Result<()> {
     if text.len() > NAME_BYTES_MAX {
         return Err(Error::name(text, "it is too long"));
@@ -249,7 +251,7 @@ pub(crate) fn check_text(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks how many values a list has.
+/// Checks the number of values in a list.
 pub(crate) fn check_count(what: &'static str, count: usize) -> Result<()> {
     if count > NAMES_PER_NOTE_MAX { Err(Error::Limit { what, max: NAMES_PER_NOTE_MAX }) } else { Ok(()) }
 }
