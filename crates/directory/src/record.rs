@@ -1,4 +1,4 @@
-//! The notes of the directory, whatever their kind, as values.
+//! The notes of the directory, of any kind, as values.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::key::Key;
 use crate::person::{self, Person};
 use crate::settings::{self, Server, Settings};
 
-/// What kind of note it is.
+/// The kind of a directory note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     Person,
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Gives the letter that stands for the kind in keys.
+    /// Returns the letter of the kind in keys.
     pub(crate) const fn letter(self) -> char {
         match self {
             Self::Person => 'p',
@@ -47,7 +47,7 @@ pub(crate) enum Record {
 }
 
 impl Record {
-    /// Reads a note; nothing when it is no note of the directory, or lacks what makes it one.
+    /// Parses a note. Returns `None` if it is not a directory note or lacks a required item.
     pub(crate) fn read(note: NoteId, class: NoteClass, items: &[Item]) -> Option<Self> {
         if !class.is_document() {
             return None;
@@ -62,7 +62,7 @@ impl Record {
         })
     }
 
-    /// Puts the record into a note's items; items that it does not know stay.
+    /// Writes the record into the items of a note. Keeps unknown items.
     pub(crate) fn write(&self, items: &mut Vec<Item>) {
         match self {
             Self::Person(person) => person.write(items),
@@ -73,7 +73,7 @@ impl Record {
         }
     }
 
-    /// Checks what will be written.
+    /// Checks the record before it is written.
     pub(crate) fn check(&self) -> Result<()> {
         match self {
             Self::Person(person) => person.check(),
@@ -84,7 +84,7 @@ impl Record {
         }
     }
 
-    /// Gives the note.
+    /// Returns the note ID.
     pub(crate) fn note(&self) -> NoteId {
         match self {
             Self::Person(person) => person.note,
@@ -95,7 +95,7 @@ impl Record {
         }
     }
 
-    /// Gives kind and name, for messages.
+    /// Returns kind and name, for messages.
     pub(crate) fn label(&self) -> String {
         match self {
             Self::Person(person) => person.label(),
@@ -106,7 +106,7 @@ impl Record {
         }
     }
 
-    /// Gives the keys that no other note may have.
+    /// Returns the keys that no other note may have.
     pub(crate) fn unique_keys(&self) -> Vec<Key> {
         match self {
             Self::Person(person) => person.unique_keys(),
@@ -117,7 +117,7 @@ impl Record {
         }
     }
 
-    /// Gives all keys under which the note is found, sorted, each once.
+    /// Returns all keys by which the note is found, sorted and without duplicates.
     pub(crate) fn keys(&self) -> Vec<Key> {
         let mut keys = self.unique_keys();
         let (kind, sort) = match self {
