@@ -1,16 +1,16 @@
-//! From an address to those who get the mail.
+//! Resolution of an address to the recipients of its mail.
 //!
-//! An address in a local domain is looked for in this order; the first find counts:
+//! An address in a local domain is looked up in this order, and the first match is used:
 //!
-//! 1. the address as it is written, as an address of a person or group;
-//! 2. the same in the name of the domain that its domain is an alias of;
+//! 1. the address as written, as an address of a person or group;
+//! 2. if its domain is an alias, the same local part in the main domain;
 //! 3. both without the detail (`ann+lists` is `ann`);
-//! 4. `postmaster`: whom the domain names for that;
+//! 4. for `postmaster`: the address that the domain names for it;
 //! 5. the domain's catch-all.
 //!
-//! A group stands for its members, a person who forwards stands for the address that mail is forwarded to; both may lead to
-//! others in turn ([`crate::expansion`]), so neither groups nor forwarding can go in circles. Nobody gets mail twice.
-//! Disabled people get none.
+//! A group is replaced by its members, and a person who forwards by the forwarding address. Both may lead to further
+//! groups and people ([`crate::expansion`]), so neither groups nor forwarding can loop. Each recipient gets the mail
+//! once. Disabled people get none.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -27,52 +27,52 @@ use crate::key::Key;
 use crate::person::Person;
 use crate::record::Record;
 
-/// What an address stands for.
+/// The result of resolving an address.
 #[derive(Debug, Clone)]
 pub enum Resolution {
-    /// People and addresses that get the mail.
+    /// People and remote addresses that get the mail.
     Local(Recipients),
-    /// An address in a domain that is not local, in its normal form.
+    /// An address in a domain that is not local, in normal form.
     Remote(Address),
-    /// The domain is local, but nobody has the address.
+    /// The domain is local, but the address does not exist.
     Unknown,
     /// The account is disabled.
     Disabled,
     /// The text is not an address.
     Invalid(AddressError),
-    /// The address leads to no one: an empty group, or forwarding in a circle.
+    /// The address has no recipients: an empty group, or a forwarding loop.
     Nobody,
-    /// The group cannot take mail: it is meant for other purposes, too large or nested too deep.
+    /// The group cannot receive mail: it has another purpose, is too large or is nested too deep.
     NotForMail {
         /// The reason, for the peer.
         why: String,
     },
 }
 
-/// Those who get the mail for an address.
+/// The recipients of the mail for an address.
 #[derive(Debug, Clone, Default)]
 pub struct Recipients {
-    /// People of this directory, each once.
+    /// People in this directory, without duplicates.
     pub people: Vec<Arc<Person>>,
-    /// Addresses elsewhere, each once.
+    /// Remote addresses, without duplicates.
     pub remote: Vec<Address>,
-    /// Members of groups that stand for nobody.
+    /// Group members that do not exist.
     pub unknown: Vec<String>,
-    /// The group, if the address is that of one.
+    /// The group, if the address is that of a group.
     pub group: Option<Arc<Group>>,
     /// The detail of a sub-address (`lists` of `ann+lists`).
     pub detail: Option<String>,
 }
 
-/// Where an address leads at first.
+/// The first target of an address.
 enum Target {
     Record(Record),
-    /// Another address: a catch-all or postmaster.
+    /// Another address, from the catch-all or postmaster setting.
     Redirect(String),
 }
 
 impl Directory {
-    /// Finds out who gets the mail for an address.
+    /// Resolves an address to its recipients.
     pub fn resolve(&self, address: &str) -> Result<Resolution> {
         let address = match Address::parse(address) {
             Ok(address) => address,
@@ -100,8 +100,10 @@ impl Directory {
         resolution_of(resolution, detail)
     }
 
-    /// Finds the same where the name cache knows it, without reading from the store: addresses elsewhere, and people who keep their
-    /// mail here.
+    /// Resolves an address from the name lookup cache, without reading from the store.
+    ///
+    /// Handles only remote addresses and people without forwarding. Returns `None` in all other cases, and if the cache
+    /// lacks an entry.
     #[must_use]
     pub fn resolve_known(&self, address: &str) -> Option<Resolution> {
         let address = match Address::parse(address) {
@@ -123,7 +125,7 @@ impl Directory {
         }
     }
 
-    /// Tells whether an address, or its part before the detail, is one of this person's own.
+    /// Returns `true` if an address, with or without its detail, belongs to a person.
     pub fn owns_address(&self, person: &Person, address: &str) -> Result<bool> {
         let Ok(address) = Address::parse(address) else { return Ok(false) };
         for candidate in [Some(address.clone()), address.without_detail()].into_iter().flatten() {
@@ -134,7 +136,7 @@ impl Directory {
         Ok(false)
     }
 
-    /// Tells whether a member of a group stands for nobody here and for no address elsewhere.
+    /// Returns `true` if a group member is neither a known name or address nor a remote address.
     pub(crate) fn is_unknown(&self, member: &str) -> Result<bool> {
         Ok(matches!(MailMembers(self).member(member)?, Member::Unknown))
     }
@@ -183,7 +185,7 @@ fn recipients_of(found: Expansion<Holder>) -> Recipients {
     }
 }
 
-/// A person, compared by note.
+/// A person, compared by note ID.
 #[derive(Clone)]
 struct Holder(Arc<Person>);
 
@@ -201,13 +203,13 @@ impl Hash for Holder {
     }
 }
 
-/// Whatever stands for others.
+/// An object that expands to others.
 #[derive(Clone)]
 enum Node {
     Group(Arc<Group>),
     /// A person who forwards.
     Forward(Arc<Person>),
-    /// A catch-all or postmaster.
+    /// The target of a catch-all or postmaster setting.
     Redirect(String),
 }
 
@@ -235,7 +237,7 @@ impl Hash for Node {
     }
 }
 
-/// What members of mail groups stand for.
+/// Resolves the members of mail groups.
 struct MailMembers<'d>(&'d Directory);
 
 impl Lookup for MailMembers<'_> {
@@ -273,8 +275,8 @@ impl Lookup for MailMembers<'_> {
     }
 }
 
-/// Gives an address elsewhere as it is sent to. Two that differ in the case of the local part count as two, because only
-/// their own server knows better.
+/// Returns the normal form of a remote address, to which mail is sent. Addresses whose local parts differ in case are
+/// distinct, because only their own server knows whether they are equal.
 fn normal_form(address: &Address) -> String {
     address.to_string()
 }
