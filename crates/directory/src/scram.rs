@@ -1,18 +1,18 @@
-//! SCRAM-SHA-256, the server's side (RFC 5802, RFC 7677): keys and the exchange, without any input or output.
+//! The server side of SCRAM-SHA-256 (RFC 5802, RFC 7677): keys and the exchange, without any I/O.
 //!
-//! An exchange is three values that turn into one another, so that no step can be left out or taken twice:
+//! The states of an exchange are separate types, each consumed by the next step, so that no step can be skipped or
+//! repeated:
 //!
 //! ```text
 //! client-first ──► Opened::read ──► Opened ── challenge(keys) ──► server-first + Challenged
 //! client-final ──► Challenged::finish ──► server-final (the proof was right)
 //! ```
 //!
-//! Whether an account exists must not be seen from outside: for an unknown one the caller continues with
-//! [`Keys::decoy`], whose salt is always the same for the same name, and the exchange fails at its end, as
-//! with a wrong password.
+//! A peer must not learn whether an account exists. For an unknown account the caller continues with [`Keys::decoy`],
+//! whose salt is always the same for the same name, and the exchange fails at its end, as with a wrong password.
 //!
-//! Channel binding (`-PLUS`) is not offered: `n` and `y` are accepted, `p=` is refused. Extensions that the client
-//! marks as mandatory (`m=`) are refused, others are ignored.
+//! Channel binding (`-PLUS`) is not offered: `n` and `y` are accepted, `p=` is refused. Extensions marked as mandatory
+//! by the client (`m=`) are refused; others are ignored.
 
 use std::fmt::Write as _;
 
@@ -28,28 +28,28 @@ const HASH_BYTES: usize = 32;
 const SALT_BYTES_MAX: usize = 64;
 const NONCE_BYTES: usize = 18;
 
-/// Says why an exchange fails. The peer learns [`ScramError::code`] at most.
+/// The reason why an exchange fails. At most [`ScramError::code`] is sent to the peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ScramError {
-    /// A message breaks the grammar of RFC 5802 §7, or is too long.
+    /// A message violates the grammar of RFC 5802 §7 or is too long.
     #[error("the message breaks the grammar of SCRAM")]
     Malformed,
-    /// The client demands channel binding, which is not offered.
+    /// The client requires channel binding, which is not offered.
     #[error("channel binding is not offered")]
     ChannelBinding,
-    /// The client demands an extension.
+    /// The client requires an unknown extension.
     #[error("the extension is not known")]
     Extension,
-    /// The final message repeats another nonce or header than were agreed.
+    /// The nonce or header in the final message differs from that of the exchange.
     #[error("the messages do not belong together")]
     Mismatch,
-    /// The proof is wrong: another password, or an unknown account.
+    /// The proof is wrong because of a wrong password or an unknown account.
     #[error("the proof is wrong")]
     Proof,
 }
 
 impl ScramError {
-    /// Gives the value of `e=` (RFC 5802 §7), for protocols that send one.
+    /// Returns the value of `e=` (RFC 5802 §7), for protocols that send one.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -61,12 +61,12 @@ impl ScramError {
     }
 }
 
-/// What a server stores to check SCRAM proofs.
+/// The stored keys by which a server checks SCRAM proofs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keys {
-    /// The salt of the password.
+    /// Salt of the password.
     pub salt: Vec<u8>,
-    /// Iterations of PBKDF2.
+    /// Number of PBKDF2 iterations.
     pub iterations: u32,
     /// H(ClientKey).
     pub stored_key: [u8; HASH_BYTES],
@@ -81,7 +81,7 @@ impl std::fmt::Debug for Keys {
 }
 
 impl Keys {
-    /// Derives the keys of a password that was prepared ([`crate::password::prepare`]).
+    /// Derives the keys from a prepared password ([`crate::password::prepare`]).
     #[must_use]
     pub fn derive(prepared: &[u8], salt: &[u8], iterations: u32) -> Self {
         let iterations = iterations.clamp(SCRAM_ITERATIONS_MIN, SCRAM_ITERATIONS_MAX);
@@ -95,7 +95,8 @@ impl Keys {
         }
     }
 
-    /// Makes keys that no password has, for the name of an unknown account: always the same ones for the same secret and name.
+    /// Creates keys that match no password, for an unknown account. They are always the same for the same secret and
+    /// name.
     #[must_use]
     pub fn decoy(secret: &[u8; 32], login: &str, iterations: u32) -> Self {
         let derive = |purpose: &str| hmac(secret, format!("{purpose}:{login}").as_bytes());
@@ -107,14 +108,14 @@ impl Keys {
         }
     }
 
-    /// Gives the text that is stored (RFC 5803): `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`.
+    /// Returns the stored form (RFC 5803): `SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`.
     #[must_use]
     pub fn to_text(&self) -> String {
         let (salt, stored) = (Base64::encode_string(&self.salt), Base64::encode_string(&self.stored_key));
         format!("SCRAM-SHA-256${}:{salt}${stored}:{}", self.iterations, Base64::encode_string(&self.server_key))
     }
 
-    /// Reads the text that is stored.
+    /// Parses the stored form.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         let (cost, keys) = text.strip_prefix("SCRAM-SHA-256$")?.split_once('$')?;
@@ -130,7 +131,7 @@ impl Keys {
     }
 }
 
-/// Draws the server's part of the nonce.
+/// Returns a random server nonce.
 #[must_use]
 pub fn nonce(random: &dyn Random) -> String {
     let mut bytes = [0; NONCE_BYTES];
@@ -138,10 +139,10 @@ pub fn nonce(random: &dyn Random) -> String {
     Base64::encode_string(&bytes)
 }
 
-/// An exchange whose first message was read.
+/// An exchange whose first message has been read.
 #[derive(Debug)]
 pub struct Opened {
-    /// The header that the client must repeat: binding flag and authorisation identity.
+    /// The GS2 header that the client must repeat: binding flag and authorization identity.
     gs2_header: String,
     client_first_bare: String,
     client_nonce: String,
@@ -150,7 +151,7 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Reads the client's first message.
+    /// Parses the client's first message.
     pub fn read(message: &[u8]) -> Result<Self, ScramError> {
         let message = text(message)?;
         let (flag, rest) = message.split_once(',').ok_or(ScramError::Malformed)?;
@@ -179,19 +180,19 @@ impl Opened {
         Ok(Self { gs2_header, client_first_bare: bare.to_owned(), client_nonce, username, authorization })
     }
 
-    /// Gives the login name.
+    /// Returns the login name.
     #[must_use]
     pub fn username(&self) -> &str {
         &self.username
     }
 
-    /// Gives the identity that the client wants to act as, where it named one.
+    /// Returns the authorization identity, or `None` if the client named none.
     #[must_use]
     pub fn authorization(&self) -> Option<&str> {
         self.authorization.as_deref()
     }
 
-    /// Gives the server's first message and waits for the client's proof.
+    /// Returns the state that waits for the client's proof, and the server's first message.
     #[must_use]
     pub fn challenge(self, keys: Keys, server_nonce: &str) -> (Challenged, String) {
         let nonce = format!("{}{server_nonce}", self.client_nonce);
@@ -208,12 +209,13 @@ pub struct Challenged {
     keys: Keys,
     nonce: String,
     binding: String,
-    /// The first two parts of AuthMessage, with the comma between them.
+    /// The first two parts of AuthMessage, joined by a comma.
     signed: String,
 }
 
 impl Challenged {
-    /// Checks the client's final message and gives the server's, which proves that the server knows the keys.
+    /// Checks the client's final message. Returns the server's final message, which proves that the server knows the
+    /// keys.
     pub fn finish(self, message: &[u8]) -> Result<String, ScramError> {
         let message = text(message)?;
         let (without_proof, proof) = message.rsplit_once(",p=").ok_or(ScramError::Malformed)?;
@@ -257,7 +259,7 @@ fn text(message: &[u8]) -> Result<&str, ScramError> {
     std::str::from_utf8(message).map_err(|_| ScramError::Malformed)
 }
 
-/// Reads a saslname: `=2C` is a comma, `=3D` an equals sign, and neither stands for itself.
+/// Decodes a saslname, in which `=2C` is a comma and `=3D` an equals sign. Neither character may occur unescaped.
 fn saslname(text: &str) -> Result<String, ScramError> {
     if text.is_empty() || text.len() > LOGIN_BYTES_MAX || text.contains('\0') {
         return Err(ScramError::Malformed);
