@@ -1,8 +1,8 @@
-//! Servers and settings: the notes that say what else a server must know.
+//! The notes of servers and of settings.
 //!
-//! A *settings* note (the original: a configuration document) has a subject and any items; other rooms keep there what belongs
-//! into the directory rather than into the configuration file, because the program makes it: signing keys, secrets. Values
-//! are kept out of the summary, so that no view shows them.
+//! A *settings* note (Domino: a configuration document) has a subject and any items. Other crates use it for values
+//! that belong in the directory and not in the configuration file because the program creates them, such as signing
+//! keys and secrets. Values are kept out of the summary, so that no view shows them.
 
 use base::{Name, NoteId};
 use notes::Item;
@@ -11,18 +11,18 @@ use crate::cache::Weigh;
 use crate::items;
 use crate::key::Key;
 
-/// The form of server notes.
+/// Form of server notes.
 pub(crate) const SERVER_FORM: &str = "Server";
 
-/// The form of settings notes.
+/// Form of settings notes.
 pub(crate) const SETTINGS_FORM: &str = "ServerConfig";
 
-/// A server, as the directory knows it.
+/// A server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Server {
-    /// The note; zero before it is stored.
+    /// Note ID of the server; zero before it is stored.
     pub note: NoteId,
-    /// The hierarchical name.
+    /// Hierarchical name of the server.
     pub name: Name,
 }
 
@@ -42,22 +42,22 @@ impl Server {
     }
 }
 
-/// Named values that belong together.
+/// A set of named values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// The note; zero before it is stored.
+    /// Note ID of the settings; zero before they are stored.
     pub note: NoteId,
-    /// What they are about, such as `Domain acme.test`.
+    /// Subject of the settings, such as `Domain acme.test`.
     pub subject: String,
-    /// Name and value, in the order in which they were set.
+    /// Names and values, in the order in which they were set.
     pub values: Vec<(String, String)>,
 }
 
-/// Stands before the names of values, so that they never meet the names of other items.
+/// Prefix of the item names of values, which keeps them apart from other items.
 const VALUE_PREFIX: &str = "Value.";
 
 impl Settings {
-    /// Gives a value.
+    /// Returns a value, or `None` if it is not set. Ignores the case of the name.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&str> {
         self.values.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
