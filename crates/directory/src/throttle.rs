@@ -1,22 +1,25 @@
-//! Slows down the guessing of passwords, per account and per network address.
+//! Throttling of failed logins per account and per network address, which slows down password guessing.
 //!
-//! Every failure is counted against the account and against the address that it came from (an IPv6 address counts with
-//! its whole /64). The first failures are free; each further one locks the account, or the address, for a delay that
-//! doubles up to a maximum. Quiet time after the last failure and its lock forgives one failure after another.
+//! Every failure is counted against the account and against the network address it came from (an IPv6 address counts
+//! with its whole /64). The first failures cause no delay. Each further failure locks the account or the address for a
+//! delay that doubles up to a maximum. Failures are forgiven one by one as quiet time passes after the last failure and
+//! its lock.
 //!
-//! - Attempts under way count as failures to come: what the free failures leave may be tried at once, and after a lock one
-//!   at a time. So a hundred attempts at once are worth no more than a hundred one after the other.
-//! - An address from which an account logged in lately is familiar, and has a count of its own for that account. So a
-//!   stranger who locks an account from elsewhere does not lock out its owner.
-//! - A success clears what its attempt was counted against: the account's count at a familiar address, else the account's.
-//!   So the owner's logins do not give a stranger new free guesses.
-//! - A success does not clear the address: an attacker with an account of his own must not buy free guesses with it.
-//! - Loopback addresses are not counted: a web server or a proxy on this machine stands for many people. Accounts are.
+//! - Attempts in progress count as possible failures: as many attempts may run concurrently as free failures are left,
+//!   and after a lock one at a time. So a hundred concurrent attempts gain no more than a hundred sequential ones.
+//! - An address from which an account recently logged in is *familiar*, and has a separate count for that account. So
+//!   an attacker who locks an account from elsewhere does not lock out its owner.
+//! - A success clears the count that its attempt was counted against: the account's count at a familiar address,
+//!   otherwise the account's general count. So the owner's logins do not give an attacker new free guesses.
+//! - A success does not clear the count of the address. Otherwise an attacker could use an account of their own to get
+//!   free guesses.
+//! - Loopback addresses are not counted, because a web server or proxy on this machine may act for many people. The
+//!   accounts are counted even then.
 //!
-//! Memory is bounded: each table forgets what was not used for longest. Accounts are counted by the name that was
-//! tried, whether it exists or not, so that a lock tells nothing about existence.
+//! Memory is bounded: each table drops its least recently used entry. Accounts are counted by the attempted name,
+//! whether it exists or not, so that a lock does not reveal whether the account exists.
 //!
-//! Left out: nothing is kept across a restart, nothing is shared between servers.
+//! Not included: counts are not kept across a restart and not shared between servers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -31,27 +34,27 @@ use crate::limits::{
     THROTTLE_DELAY_MAX, THROTTLE_ENTRIES_MAX,
 };
 
-/// How failures turn into delays.
+/// The mapping of failures to delays.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
-    /// Failures that cost no delay.
+    /// Number of failures that cause no delay.
     pub failures_free: u32,
-    /// The delay after the first one that does.
+    /// Delay after the first failure that causes one.
     pub delay_first: Duration,
-    /// The longest delay.
+    /// Maximum delay.
     pub delay_max: Duration,
-    /// The time that forgives one failure.
+    /// Quiet time after which one failure is forgiven.
     pub forgive_after: Duration,
 }
 
-/// The numbers of throttling.
+/// Parameters of throttling.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// For one account.
+    /// Schedule for one account.
     pub account: Schedule,
-    /// For one address.
+    /// Schedule for one address.
     pub address: Schedule,
-    /// Most entries of each table.
+    /// Maximum number of entries in each table.
     pub entries_max: usize,
 }
 
@@ -71,19 +74,19 @@ impl Default for Options {
     }
 }
 
-/// The attempt may not be made now.
+/// The error for an attempt that is not allowed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Throttled {
-    /// The time after which it may.
+    /// Time until an attempt is allowed.
     pub retry_after: Duration,
 }
 
-/// The address that failures are counted against.
+/// The network address that failures are counted against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Network(IpAddr);
 
 impl Network {
-    /// Gives the network of an address: itself, or the /64 of an IPv6 address.
+    /// Returns the network of an address: the address itself, or the /64 of an IPv6 address.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
@@ -92,7 +95,7 @@ impl Network {
         }
     }
 
-    /// Gives the bytes of the network.
+    /// Returns the bytes of the network.
     #[must_use]
     pub fn octets(self) -> [u8; 16] {
         match self.0 {
@@ -102,7 +105,7 @@ impl Network {
     }
 }
 
-/// Counts failed logins. Shared by all sessions.
+/// Counters of failed logins, shared by all sessions.
 pub struct Throttle {
     options: Options,
     clock: Arc<dyn Clock>,
@@ -111,13 +114,13 @@ pub struct Throttle {
 
 struct Tables {
     accounts: Recent<String>,
-    /// Accounts together with the addresses from which they logged in.
+    /// Counts by account and an address from which it recently logged in.
     familiar: Recent<(String, Network)>,
     addresses: Recent<Network>,
 }
 
 impl Throttle {
-    /// Starts with nothing counted.
+    /// Creates a throttle with no failures counted.
     #[must_use]
     pub fn new(options: Options, clock: Arc<dyn Clock>) -> Self {
         let tables = Tables {
@@ -128,12 +131,12 @@ impl Throttle {
         Self { options, clock, tables: Mutex::new(tables) }
     }
 
-    /// Tells whether an attempt may be made, without counting one.
+    /// Checks whether an attempt is allowed, without counting one.
     pub fn check(&self, account: &str, from: IpAddr) -> Result<(), Throttled> {
         self.admit(&self.tables(), &Subject::new(account, from))
     }
 
-    /// Begins an attempt; what becomes of it is said to the [`Attempt`].
+    /// Begins an attempt. The caller reports its outcome to the returned [`Attempt`].
     pub fn begin(self: &Arc<Self>, account: &str, from: IpAddr) -> Result<Attempt, Throttled> {
         let subject = Subject::new(account, from);
         let mut tables = self.tables();
@@ -147,7 +150,7 @@ impl Throttle {
         Ok(Attempt { throttle: Arc::clone(self), subject, against, verdict: Verdict::Failed })
     }
 
-    /// Tells how many accounts and addresses are remembered.
+    /// Returns the number of entries for accounts and addresses.
     #[must_use]
     pub fn entries(&self) -> usize {
         let tables = self.tables();
@@ -170,7 +173,7 @@ impl Throttle {
     }
 }
 
-/// An attempt under way; dropped without a word, it counts as failed.
+/// An attempt in progress. If it is dropped without an outcome, it counts as failed.
 #[must_use = "an attempt that is dropped counts as failed"]
 pub struct Attempt {
     throttle: Arc<Throttle>,
@@ -187,15 +190,15 @@ enum Verdict {
 }
 
 impl Attempt {
-    /// Says that the password was right.
+    /// Reports that the password was correct.
     pub fn succeeded(mut self) {
         self.verdict = Verdict::Succeeded;
     }
 
-    /// Says that the password was wrong.
+    /// Reports that the password was wrong.
     pub fn failed(self) {}
 
-    /// Says that nothing was learned, because the server could not check.
+    /// Reports that the server could not check the password, so that the attempt does not count.
     pub fn withdrawn(mut self) {
         self.verdict = Verdict::Withdrawn;
     }
@@ -218,7 +221,7 @@ impl Drop for Attempt {
     }
 }
 
-/// What an attempt is counted against, besides its address.
+/// The count that an attempt is counted against, in addition to that of its address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Against {
     Account,
@@ -264,19 +267,19 @@ impl Subject {
     }
 }
 
-/// What is counted against one account or address.
+/// The counted state of one account or address.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     failures: u32,
-    /// Attempts under way.
+    /// Number of attempts in progress.
     pending: u32,
-    /// Forgiveness is counted from here: the end of the last lock, or the last forgiveness.
+    /// Start of the current quiet time: the end of the last lock, or the last failure if it caused no lock.
     quiet_since: Duration,
     locked_until: Duration,
 }
 
 impl Count {
-    /// Gives the time for which no attempt may begin.
+    /// Returns the time for which no attempt may begin.
     fn wait(&self, schedule: &Schedule, now: Duration) -> Duration {
         let locked = self.locked_until.saturating_sub(now);
         let failures_at_worst = self.failures.saturating_add(self.pending);
@@ -308,7 +311,7 @@ impl Count {
     }
 }
 
-/// Gives the delay that this many failures cost.
+/// Returns the delay caused by the given number of failures.
 fn delay(schedule: &Schedule, failures: u32) -> Duration {
     let Some(doublings) = failures.checked_sub(schedule.failures_free + 1) else {
         return Duration::ZERO;
@@ -317,10 +320,10 @@ fn delay(schedule: &Schedule, failures: u32) -> Duration {
     schedule.delay_first.saturating_mul(factor).min(schedule.delay_max)
 }
 
-/// A map of bounded size that forgets what was not used for longest.
+/// A map of bounded size that drops the least recently used entry.
 struct Recent<K> {
     entries: HashMap<K, (u64, Count)>,
-    /// Time of last use to key; the times are distinct.
+    /// Keys by the time of their last use. The times are distinct.
     order: BTreeMap<u64, K>,
     uses: u64,
     entries_max: usize,
@@ -339,7 +342,7 @@ impl<K: Hash + Eq + Clone> Recent<K> {
         self.entries.get(key).map(|(_, count)| count)
     }
 
-    /// Gives the count of a key, a new one if need be, and remembers that it was used.
+    /// Returns the count of a key and marks it as used. Creates the count if it does not exist.
     fn entry(&mut self, key: &K) -> &mut Count {
         self.uses += 1;
         let used = self.uses;
