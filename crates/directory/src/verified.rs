@@ -1,15 +1,16 @@
-//! Remembers which passwords were verified lately, so that a client that logs in every minute does not cost an
-//! argon2 hash every minute.
+//! A cache of recently verified passwords, so that a client that logs in every minute does not cost an argon2 hash
+//! every minute.
 //!
-//! What is kept is a [`Proof`]: a keyed hash of login, password, the network address and the stored hash that the password was
-//! checked against. The key is drawn when the program starts and never leaves it; passwords are not kept. Because the stored
-//! hash is part of it, a changed password is another proof: nothing has to be invalidated and nothing can be forgotten to be.
-//! Because the address is part of it, a stranger cannot try guesses against the memory while an account is locked for him.
+//! The cache holds [`Proof`]s: keyed hashes of login, password, network address and the stored hash that the password
+//! was checked against. The key is generated at program start and never leaves the process; passwords are not kept. The
+//! stored hash is part of the proof, so a changed password has another proof, and no invalidation is needed. The
+//! network address is part of the proof, so an attacker cannot test guesses against the cache while the account is
+//! locked for the attacker.
 //!
-//! Logins with the same proof at the same time wait for one verdict ([`Verified::judge`]): fifty connections that a client
-//! opens at once cost one hash, and count as one attempt.
+//! Concurrent logins with the same proof share one verdict ([`Verified::judge`]): fifty connections that a client opens
+//! at once cost one hash and count as one attempt.
 //!
-//! Bounded in number and in time; time counts from the verification, not from the last use.
+//! The cache is bounded in number and in time. The time counts from the verification, not from the last use.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,12 +22,12 @@ use quick_cache::sync::Cache;
 use crate::limits::{VERIFIED_ENTRIES_MAX, VERIFIED_TTL};
 use crate::throttle::Network;
 
-/// How much is remembered and for how long.
+/// Capacity and lifetime of the cache.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    /// Most proofs that are remembered; zero switches the memory off.
+    /// Maximum number of proofs; 0 disables the cache.
     pub entries_max: usize,
-    /// The time for which a proof is remembered.
+    /// Time for which a proof is kept.
     pub ttl: Duration,
 }
 
@@ -36,22 +37,22 @@ impl Default for Options {
     }
 }
 
-/// Stands for one login name, password, network and stored hash.
+/// A keyed hash that identifies one combination of login name, password, network and stored hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Proof([u8; 32]);
 
-/// The passwords that were verified lately. Shared by all sessions.
+/// The cache of recently verified passwords, shared by all sessions.
 pub struct Verified<V> {
     key: [u8; 32],
     options: Options,
     clock: Arc<dyn Clock>,
-    /// Proof to the monotonic time of its verification.
+    /// Monotonic time of verification by proof.
     proofs: Cache<Proof, Duration>,
-    /// The verifications under way, each with the one who waits for it.
+    /// Verifications in progress by proof, each with the verdict that other logins wait for.
     under_way: Mutex<HashMap<Proof, Arc<Verdict<V>>>>,
 }
 
-/// A verification under way; `None` until it ended, and again when it ended in a panic.
+/// The shared verdict of a verification. Waiters get `None` if the verification ended in a panic.
 struct Verdict<V> {
     state: Mutex<State<V>>,
     ended: Condvar,
@@ -60,12 +61,12 @@ struct Verdict<V> {
 enum State<V> {
     Pending,
     Ended(V),
-    /// The thread that verified is gone without a verdict.
+    /// The verifying thread ended without a verdict.
     Abandoned,
 }
 
 impl<V: Clone> Verified<V> {
-    /// Starts with nothing remembered and a key of its own.
+    /// Creates an empty cache with a new key.
     #[must_use]
     pub fn new(options: Options, clock: Arc<dyn Clock>, random: &dyn Random) -> Self {
         let mut key = [0; 32];
@@ -74,7 +75,7 @@ impl<V: Clone> Verified<V> {
         Self { key, options, clock, proofs, under_way: Mutex::new(HashMap::new()) }
     }
 
-    /// Gives the proof of a login; `stored` is the hash that the password is checked against.
+    /// Returns the proof of a login. `stored` is the hash that the password is checked against.
     #[must_use]
     pub fn proof(&self, login: &str, password: &[u8], network: Network, stored: &str) -> Proof {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
@@ -85,7 +86,7 @@ impl<V: Clone> Verified<V> {
         Proof(*hasher.finalize().as_bytes())
     }
 
-    /// Tells whether this was verified lately.
+    /// Returns `true` if the proof was verified recently.
     #[must_use]
     pub fn contains(&self, proof: &Proof) -> bool {
         let now = self.clock.monotonic();
@@ -97,18 +98,18 @@ impl<V: Clone> Verified<V> {
         fresh
     }
 
-    /// Remembers that this was verified.
+    /// Adds a verified proof.
     pub fn remember(&self, proof: Proof) {
         if self.options.entries_max > 0 {
             self.proofs.insert(proof, self.clock.monotonic());
         }
     }
 
-    /// Runs `verify`, or waits for the verdict of whoever runs it for the same proof already.
+    /// Runs `verify`, or waits for the verdict if another thread already runs it for the same proof.
     pub fn judge(&self, proof: Proof, verify: impl FnOnce() -> V) -> V {
         let (verdict, leads) = self.join(proof);
         if !leads {
-            // A verdict that never came, because its thread panicked, is no verdict: this thread finds its own.
+            // If the other thread panicked, there is no verdict, and this thread runs its own verification.
             return verdict.wait().unwrap_or_else(verify);
         }
         let lead = Lead { verified: self, proof, verdict };
@@ -117,7 +118,7 @@ impl<V: Clone> Verified<V> {
         outcome
     }
 
-    /// Tells how many proofs are remembered.
+    /// Returns the number of proofs in the cache.
     #[must_use]
     pub fn entries(&self) -> usize {
         self.proofs.len()
@@ -152,7 +153,7 @@ impl<V: Clone> Verdict<V> {
 }
 
 impl<V> Verdict<V> {
-    /// Ends the wait, unless it has ended.
+    /// Sets the outcome and wakes the waiters. Has no effect if the outcome is already set.
     fn end(&self, outcome: State<V>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*state, State::Pending) {
@@ -162,7 +163,7 @@ impl<V> Verdict<V> {
     }
 }
 
-/// Takes the verification off the list when it ends, also by a panic, so that nobody waits for ever.
+/// A guard that removes the verification from the list when it ends, even by a panic, so that no waiter blocks forever.
 struct Lead<'a, V> {
     verified: &'a Verified<V>,
     proof: Proof,
