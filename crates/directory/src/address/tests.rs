@@ -1,4 +1,4 @@
-//! Addresses: what is accepted, how it prints, how it compares.
+//! Tests of addresses: accepted syntax, formatting and comparison.
 
 use proptest::prelude::*;
 
