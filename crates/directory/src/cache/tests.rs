@@ -1,4 +1,4 @@
-//! The name lookup cache: hits and misses, the budget, and every interleaving of a writer and two readers.
+//! Tests of the name lookup cache: hits and misses, the budget, and every interleaving of a writer and two readers.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -11,7 +11,7 @@ impl Weigh for u64 {
     }
 }
 
-/// A directory of one name, whose value is the number of its last change.
+/// A directory with one name, whose value is the number of its last change.
 #[derive(Default)]
 struct World {
     visible: AtomicU64,
@@ -79,20 +79,20 @@ fn a_budget_of_zero_switches_the_cache_off() {
     assert_eq!(cache.statistics().hits, 0);
 }
 
-/// What one of the actors of an interleaving does next.
+/// The state of a reader in an interleaving.
 #[derive(Clone, Default)]
 struct Reader {
     step: usize,
     generation: Option<Generation>,
     read: Option<u64>,
-    /// The least value that it must see: what was committed when it began.
+    /// The minimum value that the reader must see: the value committed when it began.
     owed: u64,
 }
 
 const READER_STEPS: usize = 4;
 
 impl Reader {
-    /// Does one step of a look-up; the steps are those of [`NameCache::get`].
+    /// Executes the next step of a lookup. The steps are those of [`NameCache::get`].
     fn advance(&mut self, cache: &NameCache<u64>, world: &World, committed: u64) {
         match self.step {
             0 => {
@@ -107,7 +107,8 @@ impl Reader {
     }
 }
 
-/// Two commits, each made of two steps: visible, then generation raised; it has returned after the second.
+/// Number of steps of the writer. It makes two commits of two steps each: make the value visible, then increase the
+/// generation. A commit has returned after its second step.
 const WRITER_STEPS: usize = 4;
 
 fn write(world: &World, step: usize, committed: &mut u64) {
@@ -120,7 +121,8 @@ fn write(world: &World, step: usize, committed: &mut u64) {
     }
 }
 
-/// Plays one schedule, a sequence of actor numbers (0 writes, 1 and 2 read), and checks what the readers saw.
+/// Plays one schedule, a sequence of actor numbers (0 writes, 1 and 2 read), and checks the values that the readers
+/// saw.
 fn play(schedule: &[usize]) {
     let (cache, world) = (cache(), World::default());
     let (mut writer_step, mut committed) = (0, 0);
@@ -140,7 +142,8 @@ fn play(schedule: &[usize]) {
     assert_eq!(look_up(&cache, &world), 2, "stale after the end; schedule {schedule:?}");
 }
 
-/// Calls `each` for every way to interleave actors that have so many steps left; gives how many ways there are.
+/// Calls `each` for every interleaving of actors with the given numbers of remaining steps. Returns the number of
+/// interleavings.
 fn interleave(left: &mut [usize; 3], schedule: &mut Vec<usize>, each: &mut dyn FnMut(&[usize])) -> usize {
     if left.iter().all(|&steps| steps == 0) {
         each(schedule);
