@@ -1,4 +1,4 @@
-//! Group expansion against hand-written directories and against naive reachability.
+//! Tests of group expansion against hand-written directories and a naive reachability algorithm.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A directory in a few lines: `sales: ann, bob@far.test, research`. Names that are lines are groups, names with an `@`
-/// are remote, names that begin with `?` are unknown, all others are people.
+/// A directory in a few lines, such as `sales: ann, bob@far.test, research`. Names with a line of their own are groups,
+/// names with an `@` are remote, names that begin with `?` are unknown, and all others are people.
 #[derive(Debug)]
 struct Fixture {
     groups: BTreeMap<String, Vec<String>>,
@@ -105,7 +105,7 @@ fn a_look_up_that_fails_is_an_error() {
     assert_eq!(outcome, Err(ExpandError::Lookup("broken")));
 }
 
-/// Everything that can be reached, found by repeating until nothing is added.
+/// Returns everything reachable from `all`, by repeating until nothing is added.
 fn reachable(fixture: &Fixture) -> BTreeSet<String> {
     let mut known = BTreeSet::from(["all".to_owned()]);
     loop {
