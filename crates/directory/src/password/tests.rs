@@ -1,4 +1,4 @@
-//! Passwords: hashing, verification, preparation, and what is refused.
+//! Tests of passwords: hashing, verification, preparation and refusal.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,7 +6,7 @@ use base::sim::SeededRandom;
 
 use super::*;
 
-/// Cheap parameters; the cost is not what these tests are about.
+/// Returns options with cheap parameters, because the cost is irrelevant here.
 fn options() -> Options {
     Options { memory_kib: 64, passes: 1, scram_iterations: Some(4_096), ..Options::default() }
 }
@@ -79,7 +79,8 @@ fn the_hash_names_its_parameters() {
 
 #[test]
 fn hashes_from_elsewhere_are_checked() {
-    // Made by the reference program: echo -n password | argon2 somesalt -id -t 2 -m 16 -p 1 -e (test vector of the Go port).
+    // Made by the reference implementation: echo -n password | argon2 somesalt -id -t 2 -m 16 -p 1 -e (test vector of
+    // the Go port).
     let foreign = "$argon2id$v=19$m=65536,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
     assert_eq!(verify(foreign, b"password"), Ok(true));
     assert_eq!(verify(foreign, b"Password"), Ok(false));
