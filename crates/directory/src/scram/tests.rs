@@ -1,4 +1,4 @@
-//! SCRAM-SHA-256: the published vector, wrong proofs, messages out of order or out of grammar.
+//! Tests of SCRAM-SHA-256: the published test vector, wrong proofs, and messages out of order or with invalid grammar.
 
 use base::sim::SeededRandom;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn challenged(keys: Keys) -> (Challenged, String) {
     Opened::read(first.as_bytes()).expect("well formed").challenge(keys, SERVER_NONCE)
 }
 
-/// Plays a client: what it sends in answer to the server's first message.
+/// Returns the client's final message in reply to the server's first message.
 fn client_final(password: &str, gs2_header: &str, first_bare: &str, server_first: &str) -> String {
     let nonce = server_first.strip_prefix("r=").and_then(|rest| rest.split(',').next()).expect("a nonce");
     let salt = server_first.split(",s=").nth(1).and_then(|rest| rest.split(',').next()).expect("a salt");
