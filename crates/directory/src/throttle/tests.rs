@@ -1,4 +1,4 @@
-//! Throttling, on a clock that moves when told to.
+//! Tests of throttling, with a simulated clock.
 
 use base::sim::SimClock;
 
@@ -40,7 +40,7 @@ impl World {
         }
     }
 
-    /// Fails, whatever it takes, until the account or address is locked for at least `seconds`.
+    /// Fails repeatedly, waiting when required, until the account or address is locked for at least `seconds`.
     fn lock(&self, account: &str, from: &str, seconds: u64) {
         loop {
             match self.fail(account, from) {
@@ -51,7 +51,7 @@ impl World {
         }
     }
 
-    /// Fails once, after waiting for as long as it takes.
+    /// Fails once, after waiting as long as required.
     fn fail_patiently(&self, account: &str, from: &str) {
         if let Err(throttled) = self.fail(account, from) {
             self.clock.advance(throttled.retry_after);
