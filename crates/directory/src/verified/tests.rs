@@ -1,4 +1,4 @@
-//! The memory of verified passwords: what makes a proof, how long it lasts, who waits for whom.
+//! Tests of the cache of verified passwords: the inputs of a proof, its lifetime, and shared verifications.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -75,7 +75,7 @@ fn logins_at_once_share_one_verdict() {
     let login = || {
         verified.judge(proof, || {
             runs.fetch_add(1, Ordering::SeqCst);
-            // The verdict is held by the map, by this thread, and by each of the seven that wait for it.
+            // The verdict is held by the map, by this thread, and by each of the seven waiting threads.
             while verified.under_way().get(&proof).map(Arc::strong_count) != Some(9) {
                 std::thread::yield_now();
             }
