@@ -1,4 +1,4 @@
-//! Adding, changing, listing and removing people, groups and domains.
+//! Tests of adding, changing, listing and removing people, groups and domains.
 
 use directory::{DomainChange, GroupChange, NewGroup, NewUser, UserChange};
 

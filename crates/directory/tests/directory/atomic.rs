@@ -1,4 +1,5 @@
-//! Changes that are made of several parts: all of them or nothing, one step for whoever looks, and what a crash leaves.
+//! Tests of changes with several parts: they are made completely or not at all, readers see them as one step, and a
+//! crash leaves no partial change.
 
 use std::sync::Arc;
 

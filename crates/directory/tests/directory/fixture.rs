@@ -1,4 +1,4 @@
-//! A directory described in a few lines.
+//! Test fixture: a directory described in a few lines.
 //!
 //! ```text
 //! domain acme.test alias acme.example catchall ann@acme.test
@@ -6,7 +6,7 @@
 //! group sales@acme.test: ann, bob@acme.test, x@far.test
 //! ```
 //!
-//! Passwords are `password of ann@acme.test`. Blanks within names are written as underscores.
+//! Passwords are `password of ann@acme.test`. Spaces within names are written as underscores.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use notes::Notes;
 use store::Store;
 use store::memory::Memory;
 
-/// A directory and what it stands on.
+/// A directory with its engine, clock and databases.
 pub struct World {
     pub engine: Arc<Memory>,
     pub clock: Arc<SimClock>,
     pub notes: Arc<Notes>,
     pub directory: Directory,
-    /// How often the server was started, so that no two starts draw the same random numbers.
+    /// Number of server starts, used as the seed so that no two starts draw the same random numbers.
     starts: u64,
 }
 
-/// Where logins come from in tests.
+/// Returns the network address from which logins come in tests.
 pub fn home() -> IpAddr {
     "192.0.2.1".parse().expect("an address")
 }
 
-/// Where strangers come from.
+/// Returns the network address of an attacker.
 pub fn elsewhere() -> IpAddr {
     "198.51.100.7".parse().expect("an address")
 }
@@ -42,7 +42,7 @@ pub fn password_of(address: &str) -> Vec<u8> {
     format!("password of {address}").into_bytes()
 }
 
-/// Options whose passwords cost little.
+/// Returns options with cheap password hashes.
 pub fn options() -> Options {
     let mut options = Options::new("hub/Acme");
     options.passwords.memory_kib = 64;
@@ -52,7 +52,7 @@ pub fn options() -> Options {
 }
 
 impl World {
-    /// Makes the directory that the text describes.
+    /// Creates the directory that the text describes.
     pub fn new(text: &str) -> Self {
         Self::with(options(), text)
     }
@@ -63,7 +63,7 @@ impl World {
         world
     }
 
-    /// Opens the directory that an engine holds.
+    /// Opens the directory stored in an engine.
     fn over(engine: Arc<Memory>, options: Options, starts: u64) -> Self {
         let clock = Arc::new(SimClock::new());
         let store = Store::over(engine.clone(), &store::Options::default()).expect("the engine is sound");
@@ -74,7 +74,7 @@ impl World {
         Self { engine, clock, notes, directory, starts }
     }
 
-    /// Closes the directory without a word, as a power failure would, and opens what is left.
+    /// Closes the directory abruptly, as a power failure would, and opens the remaining state.
     pub fn crash(self) -> Self {
         let engine = Arc::new(self.engine.crash_losing_all());
         drop(self.directory);
@@ -153,7 +153,7 @@ impl World {
     }
 }
 
-/// Gives the text of an error.
+/// Returns the text of an error. Panics if the outcome is not an error.
 pub fn refusal<T>(outcome: Result<T, Error>) -> String {
     match outcome {
         Ok(_) => panic!("should be refused"),

@@ -1,4 +1,4 @@
-//! The names and groups with which access control lists are asked.
+//! Tests of the names and groups that identify a person in access control lists.
 
 use directory::{GroupChange, UserChange};
 

@@ -1,4 +1,5 @@
-//! The index and the cache: never stale, whoever makes the change, and equal to an index that is built anew.
+//! Tests of the index and the cache: they are never stale, whatever the source of a change, and the index equals a
+//! rebuilt one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +17,7 @@ const ACME: &str = "domain acme.test
     user bob@acme.test
     group sales@acme.test: ann";
 
-/// Changes the directory behind its back, as replication does.
+/// Changes the directory database without the `directory` crate, as replication does.
 fn change_directly(world: &World, change: impl FnOnce(&mut notes::Writer<'_, '_>)) {
     let identity = Arc::new(Identity::local_server("replicator/Acme"));
     let access: Access<level::Depositor> = world.directory.database().authorize(&identity).expect("a server may");
@@ -152,7 +153,7 @@ fn an_index_built_anew_is_the_same() {
     assert_eq!(world.directory.groups(0, 10).expect("readable").total, 1);
 }
 
-/// Flips bits in a record in the middle of what the directory has in a table.
+/// Flips a bit in a record in the middle of the directory's part of a table.
 fn damage(world: &World, table: Table) {
     let range = KeyRange::prefix(&world.directory.database().number().to_key());
     let mut cursor = world.notes.store().scan(table, &range, Direction::Forward).expect("readable");

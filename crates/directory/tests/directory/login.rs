@@ -1,4 +1,4 @@
-//! Logging in with passwords and through SCRAM, right and wrong, often and too often.
+//! Tests of logins with passwords and through SCRAM: valid, invalid, repeated and throttled.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const ACME: &str = "domain acme.test
 
 const ANN: &str = "ann@acme.test";
 
-/// Writes the outcome of a login in a word.
+/// Formats the outcome of a login.
 fn show<T>(outcome: &Result<T, AuthError>) -> String {
     match outcome {
         Ok(_) => "welcome".to_owned(),
@@ -187,7 +187,7 @@ fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
     mac.finalize().into_bytes().to_vec()
 }
 
-/// Gives a client's final message.
+/// Returns a client's final message.
 fn client_final(first_bare: &str, server_first: &str, password: &[u8], gs2_header: &str) -> String {
     let attribute = |name: &str| {
         let found = server_first.split(',').find_map(|attribute| attribute.strip_prefix(name));
@@ -204,7 +204,7 @@ fn client_final(first_bare: &str, server_first: &str, password: &[u8], gs2_heade
     format!("{without_proof},p={}", Base64::encode_string(&proof))
 }
 
-/// Plays a client of SCRAM.
+/// Plays the client side of a SCRAM login.
 fn scram(world: &World, login: &str, password: &[u8], gs2_header: &str) -> Result<String, AuthError> {
     let first_bare = format!("n={login},r=client-nonce");
     let client_first = format!("{gs2_header}{first_bare}");

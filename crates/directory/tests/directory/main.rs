@@ -1,4 +1,4 @@
-//! The directory over a store in memory: what administrators change, what sessions look up, how people log in.
+//! Integration tests of the directory over a store in memory: administration, lookups and logins.
 
 mod administration;
 mod atomic;

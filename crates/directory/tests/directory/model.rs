@@ -1,4 +1,4 @@
-//! Random changes against a naive model: who has which address, and who belongs to which group.
+//! Tests of random changes against a naive model of address owners and group membership.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ enum Step {
     Crash,
 }
 
-/// Users by number with the numbers of their addresses; groups by number with their members.
+/// Users by number, with the numbers of their addresses, and groups by number, with their members.
 #[derive(Debug, Default, Clone)]
 struct Model {
     users: BTreeMap<u8, BTreeSet<u8>>,
@@ -68,7 +68,7 @@ impl Model {
         self.groups.values_mut().for_each(|members| members.retain(|member| member != name));
     }
 
-    /// Does a step; tells whether it is possible.
+    /// Applies a step to the model. Returns `true` if the step is possible.
     fn apply(&mut self, step: &Step) -> bool {
         match step {
             Step::UserAdd(number) => {
@@ -116,7 +116,7 @@ impl Model {
         }
     }
 
-    /// Finds the groups of a user by repeating until nothing is added.
+    /// Returns the groups of a user, found by repeating until nothing is added.
     fn groups_of(&self, number: u8) -> BTreeSet<String> {
         let mut known = BTreeSet::from([user(number)]);
         loop {
@@ -132,7 +132,7 @@ impl Model {
     }
 }
 
-/// Does a step; tells whether it was possible.
+/// Applies a step to the directory. Returns the new state, and `true` if the step was possible.
 fn apply(world: World, step: &Step) -> (World, bool) {
     let directory = &world.directory;
     let user_set = |number: &u8, change: UserChange| directory.user_set(&user(*number), &change).is_ok();

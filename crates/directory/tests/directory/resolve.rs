@@ -1,4 +1,4 @@
-//! From addresses to those who get the mail.
+//! Tests of resolving addresses to recipients.
 
 use directory::Resolution;
 
@@ -19,7 +19,7 @@ const ACME: &str = "domain acme.test alias acme.example
     group empty@acme.test:
     group admins@acme.test acl: ann";
 
-/// Writes a resolution in one line.
+/// Formats a resolution in one line.
 fn show(resolution: Resolution) -> String {
     match resolution {
         Resolution::Local(recipients) => {
