@@ -1,4 +1,4 @@
-//! Prints the list of functions as it stands in `docs/formula.md`, between its two comments.
+//! Prints the list of functions that stands between the two marker comments of `docs/formula.md`.
 
 fn main() {
     print!("{}", formula::functions::markdown());

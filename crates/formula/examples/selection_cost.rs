@@ -1,10 +1,11 @@
-//! Measures how many documents a selection looks at in a second of one processor.
+//! Measures how many documents per second a selection formula evaluates on one processor.
 //!
 //! ```text
 //! cargo run --release -p formula --example selection_cost
 //! ```
 //!
-//! Documents are like the summaries of a mail file: sixteen items, of which a formula reads two or three, found by name. Half of them are memos.
+//! The documents resemble the summaries of a mail file: each has sixteen items, of which a formula reads two or three
+//! by name. Half of the documents are memos.
 
 use std::hint::black_box;
 
@@ -92,7 +93,7 @@ fn main() {
     }
 }
 
-/// Gives the processor time of this process, in seconds.
+/// Returns the processor time used by this process, in seconds.
 fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/schedstat").expect("Linux tells what a process has used");
     stat.split(' ').next().and_then(|nanoseconds| nanoseconds.parse::<f64>().ok()).expect("a number of nanoseconds")
