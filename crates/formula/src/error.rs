@@ -1,34 +1,35 @@
-//! What can go wrong, sorted by who must act.
+//! Errors of the crate, grouped by the party that must act.
 //!
-//! - [`CompileError`]: the author of the formula; it has a place, a text and, where one is near, a better name.
-//! - [`Failure`]: an error as a value. The evaluation goes on with it, and the formula may look at it.
+//! - [`CompileError`]: the author of the formula must act. It has a position, a message and, if there is a similar
+//!   function name, a suggestion.
+//! - [`Failure`]: an error as a value. The evaluation continues with it, and the formula can test for it.
 //! - [`Stop`]: the evaluation ended without a result, because a budget was spent.
 //!
-//! Texts are the original's words where they are known (`NSFERR.H` as quoted by the open re-implementations).
+//! Messages use Domino's wording where it is known (`NSFERR.H`, as quoted by the open re-implementations).
 
 use std::fmt;
 
 use crate::source::{Place, Span, excerpt, place};
 
-/// A formula that is refused.
+/// The error of a formula that does not compile.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CompileError {
-    /// What is wrong.
+    /// The reason of the error.
     pub reason: Reason,
-    /// Where.
+    /// The position of the error in the source.
     pub span: Span,
-    /// The same for people.
+    /// The same position as line and column, for display.
     pub place: Place,
 }
 
 impl CompileError {
-    /// Makes an error about a piece of a formula.
+    /// Creates an error about a span of the source.
     #[must_use]
     pub fn new(source: &str, span: Span, reason: Reason) -> Self {
         Self { reason, span, place: place(source, span) }
     }
 
-    /// Shows the error with the line of the formula and carets under what is meant.
+    /// Returns the error message, the affected line of the formula, and carets under the span.
     #[must_use]
     pub fn render(&self, source: &str) -> String {
         format!("{self}\n{}", excerpt(source, self.span))
@@ -43,58 +44,58 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// Why a formula is refused.
+/// The reason why a formula does not compile.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum Reason {
-    /// There is nothing to compile.
+    /// The formula is empty.
     #[error("No formula specified")]
     Empty,
-    /// Only assignments and remarks.
+    /// The formula consists only of assignments and remarks.
     #[error("No main or selection expression in formula")]
     NoExpression,
-    /// A limit of the compiler.
+    /// A limit of the compiler is exceeded.
     #[error("The formula has too much of: {what} (at most {max})")]
     Limit {
-        /// What there is too much of.
+        /// The countable thing that exceeds the limit.
         what: &'static str,
-        /// How much there may be.
+        /// The maximum number.
         max: usize,
     },
-    /// A text, time or keyword that does not end.
+    /// A text, time or keyword without its closing delimiter.
     #[error("End of formula reached before end of quoted string, date/time or array accessor")]
     Unterminated,
-    /// A character that means nothing here.
+    /// A character that has no meaning at its position.
     #[error("The character {0:?} has no meaning here")]
     Character(char),
-    /// A number that cannot be read.
+    /// A number that cannot be parsed.
     #[error("The number cannot be read")]
     Number,
-    /// What stands in brackets begins as a date or time, and is none.
+    /// A bracketed literal that begins like a date or time but is not valid.
     #[error("The date or time cannot be read")]
     Time,
-    /// Something else was needed.
+    /// A syntax element other than the expected one.
     #[error("{expected} expected, {found} found")]
     Expected {
-        /// What was needed.
+        /// The expected element.
         expected: &'static str,
-        /// What stands there.
+        /// The element found.
         found: String,
     },
-    /// A second selection.
+    /// A second `SELECT` statement.
     #[error("Only one SELECT expression is allowed")]
     SecondSelect,
-    /// A statement within an expression that may only stand at the top.
+    /// A statement within an expression that is allowed only at the top level.
     #[error("{0} is allowed only as a statement of its own")]
     NotHere(&'static str),
-    /// No such function.
+    /// An unknown function.
     #[error("Unknown @Function: {name}{}", nearest(.suggestion))]
     UnknownFunction {
-        /// What was written.
+        /// The name as written.
         name: String,
-        /// What may have been meant.
+        /// A similar name of an existing function.
         suggestion: Option<&'static str>,
     },
-    /// A function of the original that a server has no use for.
+    /// A Domino function that has no use on a server, or that needs a part of Domino that does not exist here.
     #[error("{0} is not supported: it needs a screen, or parts of the original that do not exist here")]
     Unsupported(String),
     /// Too few or too many arguments.
@@ -102,12 +103,12 @@ pub enum Reason {
     Arguments {
         /// The function.
         name: &'static str,
-        /// How many it takes, in words.
+        /// The number of arguments that it takes, in words.
         wanted: String,
-        /// How many there are.
+        /// The number of arguments given.
         count: usize,
     },
-    /// An even number of arguments of `@If`.
+    /// An `@If` with an even number of arguments.
     #[error("@If must have an odd number of arguments")]
     EvenIf,
     /// An argument that must be a name.
@@ -115,9 +116,9 @@ pub enum Reason {
     Argument {
         /// The function.
         function: &'static str,
-        /// Which argument, from 1.
+        /// The position of the argument, starting at 1.
         number: usize,
-        /// What it must be.
+        /// A description of the argument that is required.
         wanted: &'static str,
     },
     /// An assignment that the options forbid.
@@ -135,17 +136,17 @@ fn nearest(suggestion: &Option<&'static str>) -> String {
     suggestion.map_or_else(String::new, |name| format!("; did you mean {name}?"))
 }
 
-/// An error as a value, and where it arose.
+/// An error as a value, with the position where it arose.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Failure {
-    /// What is wrong.
+    /// The kind of the error.
     pub kind: FailureKind,
-    /// The operator or call that made it, where that is known.
+    /// The operator or call that produced the error, if known.
     pub span: Span,
 }
 
 impl Failure {
-    /// Shows the error with the line of the formula and carets under what made it.
+    /// Returns the error message, the affected line of the formula, and carets under the span.
     #[must_use]
     pub fn render(&self, source: &str) -> String {
         let at = place(source, self.span);
@@ -153,37 +154,37 @@ impl Failure {
     }
 }
 
-/// What is wrong with a value.
+/// The kind of an error value.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum FailureKind {
-    /// `@Error`.
+    /// The error of `@Error`.
     #[error("ERROR specified in formula")]
     Specified,
-    /// Text was needed.
+    /// A value that is not text where text is required.
     #[error("Incorrect data type for operator or @Function: Text expected")]
     TextExpected,
-    /// A number was needed.
+    /// A value that is not a number where a number is required.
     #[error("Incorrect data type for operator or @Function: Number expected")]
     NumberExpected,
-    /// A time was needed.
+    /// A value that is not a time where a time is required.
     #[error("Incorrect data type for operator or @Function: Time/Date expected")]
     TimeExpected,
-    /// A value of any of these types was needed.
+    /// A value whose type is none of the permitted ones.
     #[error("Incorrect data type for operator or @Function")]
     Type,
-    /// `<` and the like between different types.
+    /// An ordering comparison such as `<` between values of different types.
     #[error("Comparison operators must be supplied two values of the same data type.")]
     Comparison,
     /// A keyword that the function does not know.
     #[error("The specified [KeyWord] is not appropriate when used with this @Function")]
     Keyword,
-    /// A division by zero, or a result that is no number.
+    /// A division by zero, or a result that is not a number.
     #[error("The result is not a number")]
     NotANumber,
-    /// A text that is no number.
+    /// A text that cannot be converted to a number.
     #[error("The value cannot be converted to a Number.")]
     ToNumber,
-    /// A text that is no time.
+    /// A text that cannot be converted to a time.
     #[error("The value cannot be converted to a Time/Date.")]
     ToTime,
     /// A subscript outside of the list.
@@ -195,25 +196,25 @@ pub enum FailureKind {
     /// A wrong number of arguments of `@Date` or `@Time`.
     #[error("The @Date and @Time functions must have exactly 1, 3, or 6 arguments.")]
     DateArguments,
-    /// The host does not give what the function needs.
+    /// A function that needs something the host does not provide.
     #[error("@Function is not valid in this context")]
     Context,
-    /// The document or view that is asked for is not there.
+    /// A document or view that does not exist.
     #[error("Document could not be found.")]
     NotFound,
-    /// Not a UNID.
+    /// A text that is not a UNID.
     #[error("Invalid UNID; UNID must be a 32-digit hex string.")]
     Unid,
-    /// `@DeleteField` used as a value.
+    /// `@DeleteField` or `@Unavailable` used as a value.
     #[error("formula has encountered @DeleteField or @Unavailable")]
     Unavailable,
-    /// `@Nothing` outside of `@Transform`.
+    /// The result of `@Nothing`. It marks an element that `@Transform` omits.
     #[error("@Nothing stands for an element that @Transform leaves out")]
     Nothing,
-    /// An argument outside of what the function takes.
+    /// An argument outside of the function's domain.
     #[error("{0}")]
     Argument(&'static str),
-    /// What the host said of a look-up that failed.
+    /// The host's message about a lookup that failed.
     #[error("{0}")]
     Host(String),
     /// A formula given to `@Eval` that does not compile.
@@ -221,16 +222,16 @@ pub enum FailureKind {
     Formula(String),
 }
 
-/// Why an evaluation ended without a result.
+/// The reason why an evaluation ended without a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Stop {
-    /// Too many steps.
+    /// The budget of steps is spent.
     #[error("the formula took more steps than it may")]
     Steps,
-    /// Too many bytes, or a text or list too long.
+    /// The budget of bytes is spent, or a text or list is too long.
     #[error("Formula or value requires too much memory")]
     Memory,
-    /// `@Eval` within `@Eval` too often.
+    /// `@Eval` is nested too deep.
     #[error("formulas that evaluate formulas are nested too deep")]
     Depth,
     /// Too many changes and effects.
@@ -238,10 +239,10 @@ pub enum Stop {
     Effects,
 }
 
-/// What an operator or function may end with instead of a value.
+/// The error of an operator or function.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Fault {
-    /// An error as a value.
+    /// An error as a value. The evaluation continues.
     Failure(FailureKind),
     /// The end of the evaluation.
     Stop(Stop),
