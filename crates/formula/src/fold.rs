@@ -1,7 +1,8 @@
-//! Computes what is known when compiling.
+//! Constant folding.
 //!
-//! A time in brackets becomes its value, a keyword a text. An operator or pure function whose operands are constants is computed once, unless that
-//! gives an error (which is left to the evaluation, where the formula may look at it), is large, or takes long.
+//! A time literal in brackets becomes its value, a keyword becomes text. An operator or pure function whose operands
+//! are constants is computed once at compile time. It stays unfolded if it results in an error (the formula may test
+//! for it during the evaluation), if the result is large, or if computing it takes long.
 
 use base::Timestamp;
 
@@ -29,7 +30,8 @@ pub fn fold(expression: Expression, options: &Options) -> Expression {
     Expression { kind, span }
 }
 
-/// Makes a value of what stands in brackets, or a call that gives it. What should be a time and is none stays as it is; the compiler refuses it.
+/// Converts the content of brackets to a constant, or to a call that computes it. A malformed time stays as it is, and
+/// the compiler refuses it.
 fn bracketed(text: String, span: Span, options: &Options) -> Kind {
     match time_text::literal(&text, options) {
         Literal::Time(time) => Kind::Constant(Value::Time(time)),
@@ -53,7 +55,7 @@ fn all(expressions: Vec<Expression>, options: &Options) -> Vec<Expression> {
     expressions.into_iter().map(|expression| fold(expression, options)).collect()
 }
 
-/// Folds what stands within.
+/// Folds the subexpressions of an expression.
 fn children(kind: Kind, options: &Options) -> Kind {
     match kind {
         Kind::Constant(_) | Kind::Bracketed(_) | Kind::Name(_) => kind,
@@ -71,7 +73,7 @@ fn children(kind: Kind, options: &Options) -> Kind {
     }
 }
 
-/// Computes an expression all of whose operands are constants.
+/// Computes an expression if all of its operands are constants.
 fn compute(kind: Kind, options: &Options) -> Kind {
     let limits = Limits { steps: FOLDING_STEPS_MAX, bytes: FOLDED_BYTES_MAX as u64 };
     let mut run = Run::new(&[], options, &Nothing, &Nothing, limits);
@@ -108,7 +110,7 @@ fn value<'d>(kind: &'d Kind, run: &mut Run<'d>) -> Option<Result<Value<'d>, Faul
     })
 }
 
-/// Tells whether the order of texts is needed, which is the host's.
+/// Returns `true` if the operator orders texts, which depends on the host's collation.
 fn asks_collation(operator: Operator, operand: &Value<'_>) -> bool {
     operator.rank() == 6 && !matches!(operator.act, Act::Equal | Act::Different) && operand.texts().is_ok()
 }
@@ -129,7 +131,7 @@ fn constant(expression: &Expression) -> Option<Value<'_>> {
     }
 }
 
-/// A document without items and a world in which nothing is known: pure functions ask neither.
+/// A document without items, and a host that knows nothing. Pure functions query neither.
 struct Nothing;
 
 impl Document for Nothing {

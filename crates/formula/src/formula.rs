@@ -1,4 +1,4 @@
-//! A formula that is ready to be evaluated: its text, the options it was compiled with, and its program.
+//! A formula that is ready for evaluation: its source, the options it was compiled with, and its program.
 
 use crate::analysis::Analysis;
 use crate::compiler;
@@ -11,30 +11,30 @@ use crate::outcome::Outcome;
 use crate::program::Program;
 use crate::time::Zone;
 
-/// What a formula is compiled for.
+/// Options of the compiler.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Options {
-    /// The zone in which dates and times of day are read and shown.
+    /// The time zone in which dates and times of day are read and formatted.
     pub zone: Zone,
-    /// How dates, times and numbers are written.
+    /// The format of dates, times and numbers.
     pub locale: Locale,
-    /// What the formula may wish.
+    /// The effects that the formula may request.
     pub permissions: Permissions,
 }
 
-/// What a formula may wish. By default everything; a view allows nothing.
+/// The effects that a formula may request. The default permits all of them; a view permits none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permissions {
-    /// May change fields of the document, and delete it.
+    /// Permits changes of the document's fields, and the deletion of the document.
     pub assign: bool,
-    /// May change the environment.
+    /// Permits changes of the environment.
     pub environment: bool,
-    /// May have other effects.
+    /// Permits other effects.
     pub effects: bool,
 }
 
 impl Permissions {
-    /// Nothing may be changed: for selections and columns.
+    /// No effects, for selection and column formulas.
     pub const NONE: Self = Self { assign: false, environment: false, effects: false };
 }
 
@@ -44,7 +44,7 @@ impl Default for Permissions {
     }
 }
 
-/// A compiled formula. It may be shared between threads.
+/// A compiled formula. It can be shared between threads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula {
     source: String,
@@ -59,36 +59,36 @@ impl Formula {
         Ok(Self { source: source.to_owned(), options: options.clone(), program })
     }
 
-    /// Gives the text.
+    /// Returns the source.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Gives the options.
+    /// Returns the options.
     #[must_use]
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// Gives the program.
+    /// Returns the program.
     #[must_use]
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// Gives what is known before any evaluation.
+    /// Returns the properties that are known before an evaluation.
     #[must_use]
     pub fn analysis(&self) -> &Analysis {
         &self.program.analysis
     }
 
-    /// Evaluates the formula over a document, with the usual limits.
+    /// Evaluates the formula over a document with the default limits.
     pub fn evaluate<'d>(&'d self, document: &'d dyn Document, host: &'d dyn Host) -> Result<Outcome<'d>, Stop> {
         self.evaluate_within(document, host, Limits::default())
     }
 
-    /// Evaluates the formula over a document.
+    /// Evaluates the formula over a document with the given limits.
     pub fn evaluate_within<'d>(
         &'d self,
         document: &'d dyn Document,

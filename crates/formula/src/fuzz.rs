@@ -1,4 +1,4 @@
-//! The entry point for fuzzing: any bytes as a formula and a document.
+//! The entry point for fuzzing: evaluates arbitrary bytes as a formula over a document.
 
 use base::Timestamp;
 
@@ -9,14 +9,15 @@ use crate::parser::parse;
 use crate::print::print;
 use crate::value::Value;
 
-/// What an evaluation may cost here.
+/// The budgets of a fuzzed evaluation.
 const LIMITS: Limits = Limits { steps: 20_000, bytes: 1 << 20 };
 
-/// Compiles and evaluates a formula; a line feed after a NUL ends it, and what follows is the value of every item.
+/// Compiles and evaluates a formula. A NUL followed by a line feed ends the formula; the values of the items are
+/// derived from the text after it.
 ///
 /// # Panics
 ///
-/// When something panics that must not, or when a formula that parses does not parse to the same tree after it was printed.
+/// Panics if the code under test panics, or if the printed form of a parsed formula does not parse to the same tree.
 pub fn compile_and_evaluate(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let (source, item) = text.split_once("\0\n").unwrap_or((&text, "An item of some length, 12"));
@@ -37,7 +38,7 @@ pub fn compile_and_evaluate(input: &[u8]) {
     }
 }
 
-/// A document that has every item.
+/// A document with an item for most names. The type of the item depends on the length of its name.
 struct Everything<'d>(&'d str);
 
 impl Document for Everything<'_> {
@@ -51,7 +52,7 @@ impl Document for Everything<'_> {
     }
 }
 
-/// A world that has a clock.
+/// A host with a fixed clock and a fixed random number.
 struct Clockwork;
 
 impl Host for Clockwork {
