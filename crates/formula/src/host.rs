@@ -1,179 +1,183 @@
-//! What an evaluation asks of the world: the document, and everything else.
+//! The traits through which an evaluation queries the document and the host.
 //!
-//! Each method has a default that says "not here"; the function that asked then fails with `@Function is not valid in this context`. So
-//! a view implements the document and the clock, and no more. All answers are lent for the time of the evaluation: a host that must read for an answer
-//! keeps what it read.
+//! Each optional method has a default that means "not available". The function that called it then fails with
+//! `@Function is not valid in this context`, so a view needs to implement only the document and the clock.
+//!
+//! All results are borrowed for the duration of the evaluation. A host that has to load data for a result must keep the
+//! data that long.
 
 use base::{NoteId, ReplicaId, Timestamp, Unid};
 
 use crate::text::{Sensitivity, compare};
 use crate::value::Value;
 
-/// A document, as a formula sees it.
+/// A document as a formula sees it.
 pub trait Document {
-    /// Gives the value of an item. `slot` is the number of the name in the program ([`crate::Analysis::names`]); it is missing for
-    /// names that were computed. Names compare without regard to case.
+    /// Returns the value of an item.
+    ///
+    /// `slot` is the index of the name in the program ([`crate::Analysis::names`]). It is `None` for computed names.
+    /// Names are compared case-insensitively.
     fn item(&self, slot: Option<usize>, name: &str) -> Option<Value<'_>>;
 
-    /// Lists the names of all items.
+    /// Returns the names of all items.
     fn item_names(&self) -> Vec<&str> {
         Vec::new()
     }
 
-    /// Gives a moment of its history.
+    /// Returns a time of the document's history.
     fn moment(&self, _: History) -> Option<Timestamp> {
         None
     }
 
-    /// Gives its universal identifier.
+    /// Returns the document's UNID.
     fn unid(&self) -> Option<Unid> {
         None
     }
 
-    /// Gives its number in the database.
+    /// Returns the document's note ID.
     fn note_id(&self) -> Option<NoteId> {
         None
     }
 
-    /// Gives the document that it responds to.
+    /// Returns the UNID of the document that this document responds to.
     fn parent(&self) -> Option<Unid> {
         None
     }
 
-    /// Gives its size in bytes.
+    /// Returns the document's size in bytes.
     fn size_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Lists its attachments.
+    /// Returns the document's attachments.
     fn attachments(&self) -> Vec<Attachment<'_>> {
         Vec::new()
     }
 
-    /// Tells whether it was never saved.
+    /// Returns `true` if the document was never saved.
     fn is_new(&self) -> bool {
         false
     }
 
-    /// Tells whether it is in a state, `None` where that is not known.
+    /// Returns whether the document is in a state, or `None` if this is unknown.
     fn has(&self, _: State) -> Option<bool> {
         None
     }
 
-    /// Gives its place in the view that is being built or shown.
+    /// Returns the document's position in the view that is being built or shown.
     fn position(&self) -> Option<Position> {
         None
     }
 }
 
-/// Moments in the life of a document.
+/// A time in the history of a document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum History {
-    /// When it was made.
+    /// The time at which the document was created.
     Created,
-    /// When it was last saved.
+    /// The time at which the document was last saved.
     Modified,
-    /// When it was last read.
+    /// The time at which the document was last read.
     Accessed,
-    /// When it came into this replica.
+    /// The time at which the document was added to this replica.
     Added,
 }
 
-/// States of a document.
+/// A state of a document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// A person or program has it open to change it.
+    /// A user or program has the document open for editing.
     BeingEdited,
-    /// It is being saved.
+    /// The document is being saved.
     BeingSaved,
-    /// It is being mailed.
+    /// The document is being mailed.
     BeingMailed,
-    /// It is being recalculated.
+    /// The document is being recalculated.
     BeingRecalculated,
-    /// It is being opened.
+    /// The document is being opened.
     BeingLoaded,
-    /// Its signature holds.
+    /// The document has a valid signature.
     Signed,
-    /// It is truncated.
+    /// The document is truncated.
     Truncated,
 }
 
-/// A file that is attached to a document.
+/// A file attached to a document.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Attachment<'d> {
-    /// Its name.
+    /// The file name.
     pub name: &'d str,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size_bytes: u64,
-    /// When it was last changed.
+    /// The time of the last modification.
     pub modified: Timestamp,
 }
 
-/// The place of a document in a view.
+/// The position of a document in a view.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Position {
-    /// Its ordinal on each level, from the outermost: `2.1.4`.
+    /// The ordinal on each level, outermost first, such as `2.1.4`.
     pub path: Vec<u32>,
-    /// How many entries its level has there, itself included.
+    /// Number of entries on the document's level under the same parent, including the document itself.
     pub siblings: u64,
-    /// How many entries are directly below.
+    /// Number of entries directly below.
     pub children: u64,
-    /// How many entries are anywhere below.
+    /// Number of entries on all levels below.
     pub descendants: u64,
-    /// Whether it is a category row.
+    /// `true` for a category row.
     pub is_category: bool,
-    /// Whether it can be opened further.
+    /// `true` if the row can be expanded.
     pub is_expandable: bool,
 }
 
-/// Who is asking, in the database's access control list.
+/// The user's access to a database according to its ACL.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Access {
-    /// 0 no access, 1 depositor, 2 reader, 3 author, 4 editor, 5 designer, 6 manager.
+    /// The ACL level: 0 no access, 1 depositor, 2 reader, 3 author, 4 editor, 5 designer, 6 manager.
     pub level: u8,
-    /// May create documents.
+    /// `true` if the user may create documents.
     pub creates: bool,
-    /// May delete documents.
+    /// `true` if the user may delete documents.
     pub deletes: bool,
 }
 
-/// A look-up in a view.
+/// A lookup in a view.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lookup<'a> {
-    /// Options of the look-up: `NoCache`, `ReCache`, class.
+    /// Options of the lookup: the class, `NoCache`, `ReCache`.
     pub class: &'a str,
-    /// The server; empty is this one.
+    /// The server. The empty string is this server.
     pub server: &'a str,
-    /// The database, as path or replica id; empty is this one.
+    /// The database, as a path or replica ID. The empty string is this database.
     pub database: &'a str,
     /// The view.
     pub view: &'a str,
-    /// The key; none reads a whole column.
+    /// The key. `None` reads a whole column.
     pub key: Option<&'a str>,
-    /// Which column, from 1, or which field.
+    /// The column, numbered from 1, or the field to return.
     pub column: Column<'a>,
-    /// Keywords, without brackets.
+    /// The keywords, without brackets.
     pub keywords: Vec<&'a str>,
 }
 
-/// What a look-up gives of each entry.
+/// The value that a lookup returns for each entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Column<'a> {
-    /// A column, from 1.
+    /// The number of a column, starting at 1.
     Number(usize),
-    /// A field of the document.
+    /// The name of a field of the document.
     Field(&'a str),
 }
 
-/// The world but for the document.
+/// The environment of an evaluation, except for the document.
 ///
-/// A look-up that is not possible gives `None` where the host has no such thing at all, and an error with a text where it has and
-/// this one failed.
+/// A lookup returns `None` if the host does not support it at all. It returns an error message if the host supports it
+/// and this lookup failed.
 pub trait Host {
-    /// Gives the time; always the same during one evaluation.
+    /// Returns the current time. It is constant during one evaluation.
     fn now(&self) -> Timestamp;
 
-    /// Draws a random number.
+    /// Returns a random number.
     fn random(&self) -> Option<u64> {
         None
     }
@@ -183,73 +187,78 @@ pub trait Host {
         compare(one, other, sensitivity)
     }
 
-    /// Gives a text that it knows.
+    /// Returns a text about the environment.
     fn fact(&self, _: Fact) -> Option<&str> {
         None
     }
 
-    /// Lists all names that the user goes by: own, groups, roles.
+    /// Returns all names of the user: the user's own names, groups and roles.
     fn user_names(&self) -> Option<Vec<&str>> {
         None
     }
 
-    /// Lists the user's roles in this database, with brackets.
+    /// Returns the user's roles in this database, with brackets.
     fn user_roles(&self) -> Option<Vec<&str>> {
         None
     }
 
-    /// Gives the user's access to a database; empty is this one.
+    /// Returns the user's access to a database. The empty string is this database.
     fn user_access(&self, _: &str) -> Option<Access> {
         None
     }
 
-    /// Gives the replica id of this database.
+    /// Returns the replica ID of this database.
     fn replica_id(&self) -> Option<ReplicaId> {
         None
     }
 
-    /// Reads a setting of the environment.
+    /// Returns the value of an environment setting.
     fn environment(&self, _: &str) -> Option<&str> {
         None
     }
 
-    /// Reads views: `@DbColumn` and `@DbLookup`.
+    /// Executes a view lookup for `@DbColumn` or `@DbLookup`.
     fn lookup(&self, _: &Lookup<'_>) -> Option<Result<Value<'_>, String>> {
         None
     }
 
-    /// Reads a field of another document of this database.
+    /// Returns a field of another document of this database.
     fn document_field(&self, _: Unid, _: &str) -> Option<Result<Value<'_>, String>> {
         None
     }
 
-    /// Reads a field of a profile document, by its name and its user (empty for everybody's).
+    /// Returns a field of a profile document.
+    ///
+    /// The arguments are the profile's name, the field's name and the profile's user. An empty user selects the profile
+    /// shared by all users.
     fn profile_field(&self, _: &str, _: &str, _: &str) -> Option<Value<'_>> {
         None
     }
 
-    /// Makes a salted hash of a password, or gives it back as it is if it is such a hash. Memory and time that this takes must be bounded.
+    /// Returns a salted hash of a password. If the argument already is such a hash, it is returned unchanged. The
+    /// memory and time of this operation must be bounded.
     fn password_hash(&self, _: &str) -> Option<Result<String, String>> {
         None
     }
 
-    /// Tells whether a password is the one that a hash was made of; not when it is no hash.
+    /// Returns `Some(true)` if the hash was made of the password. Returns `Some(false)` if it was not, or if the text
+    /// is not a hash.
     fn password_verify(&self, _: &str, _: &str) -> Option<bool> {
         None
     }
 
-    /// Looks a name up in the directory and gives an item of what is found.
+    /// Returns an item of the directory entries found for the names.
     fn name_lookup(&self, _: &[&str], _: &str) -> Option<Result<Value<'_>, String>> {
         None
     }
 }
 
-/// Texts that a host may know.
+/// A text that a host may provide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fact {
-    /// The user, canonical.
+    /// The user's canonical name.
     UserName,
-    /// The server, canonical.
+    /// The server's canonical name.
     ServerName,
     /// The path of the database.
     DatabasePath,
@@ -259,12 +268,12 @@ pub enum Fact {
     ViewTitle,
     /// The mail domain.
     Domain,
-    /// The name of the form that is used.
+    /// The name of the form in use.
     FormName,
-    /// The operating system, in the original's words.
+    /// The operating system, in Domino's notation.
     Platform,
     /// The version of the program.
     Version,
-    /// The language, `en` for instance.
+    /// The language, such as `en`.
     Language,
 }
