@@ -1,6 +1,7 @@
-//! Cuts a formula into tokens.
+//! The lexer: splits the source of a formula into tokens.
 //!
-//! One thing depends on what stands before: `[` behind an operand opens a subscript, elsewhere a time or keyword.
+//! One decision depends on the previous token: `[` after an operand opens a subscript, elsewhere it begins a time or
+//! keyword.
 
 use crate::error::{CompileError, Reason};
 use crate::limits::{NAME_BYTES_MAX, SOURCE_BYTES_MAX};
@@ -8,7 +9,7 @@ use crate::number_text::exponent_length;
 use crate::source::Span;
 use crate::token::{Operator, Token, TokenKind, Word};
 
-/// Cuts a formula into tokens, the last of which is its end.
+/// Splits a formula into tokens. The last token is [`TokenKind::End`].
 pub fn lex(source: &str) -> Result<Vec<Token>, CompileError> {
     if source.len() > SOURCE_BYTES_MAX {
         let reason = Reason::Limit { what: "bytes", max: SOURCE_BYTES_MAX };
@@ -26,7 +27,7 @@ struct Lexer<'s> {
 }
 
 impl<'s> Lexer<'s> {
-    /// Takes one token; tells whether there is more.
+    /// Reads one token. Returns `false` at the end of the formula.
     fn step(&mut self) -> Result<bool, CompileError> {
         self.skip_blanks();
         let start = self.position;
@@ -66,7 +67,7 @@ impl<'s> Lexer<'s> {
         CompileError::new(self.source, Span::new(start, self.position.max(start + 1)), reason)
     }
 
-    /// Takes a text in quotes; a backslash takes the next character as it is.
+    /// Reads a text in quotes. A backslash escapes the next character.
     fn quoted(&mut self) -> Result<TokenKind, CompileError> {
         let mut text = String::new();
         let mut chars = self.rest().char_indices().skip(1);
@@ -83,7 +84,8 @@ impl<'s> Lexer<'s> {
         Err(self.error(self.position, Reason::Unterminated))
     }
 
-    /// Takes a text in braces. A backslash before a right brace or a backslash takes that as it is; any other stands for itself, so that paths need none.
+    /// Reads a text in braces. A backslash escapes a right brace or a backslash; before any other character it stands
+    /// for itself, so that paths need no escaping.
     fn braced(&mut self) -> Result<TokenKind, CompileError> {
         let mut text = String::new();
         let mut chars = self.rest().char_indices().skip(1).peekable();
@@ -100,7 +102,7 @@ impl<'s> Lexer<'s> {
         Err(self.error(self.position, Reason::Unterminated))
     }
 
-    /// Takes what stands between an opening character and `closing`.
+    /// Returns the text between an opening character and `closing`.
     fn until(&mut self, closing: char) -> Result<&'s str, CompileError> {
         let inside = &self.rest()[1..];
         let Some(length) = inside.find(closing) else {

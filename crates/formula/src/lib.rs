@@ -1,14 +1,14 @@
-//! The @formula language: from text to a program, and from a program and a document to an outcome.
+//! The @formula language: from source to a program, and from a program and a document to an outcome.
 //!
-//! Pure: no files, no clock, no randomness, no storage. What an evaluation needs from outside it asks through [`Document`] and [`Host`];
-//! what it wishes changed is part of its [`Outcome`]. `docs/formula.md` describes the language, its limits and its known
-//! differences from the original.
+//! The crate is pure: it has no files, no clock, no randomness and no storage. An evaluation queries everything else
+//! through [`Document`] and [`Host`]; the changes it requests are part of its [`Outcome`]. `docs/formula.md` describes
+//! the language, its limits and its known differences from Domino.
 //!
-//! - [`Formula::compile`] makes a program: [`lexer`], [`parser`], [`tree`], [`fold`], [`compiler`].
+//! - [`Formula::compile`] creates a program: [`lexer`], [`parser`], [`tree`], [`fold`], [`compiler`].
 //! - [`Formula::evaluate`] runs it over a document: [`machine`], [`operators`], [`functions`].
-//! - [`value`], [`time`], [`locale`] are what is computed with, [`error`] what can go wrong, [`limits`] what ends it.
+//! - [`value`], [`time`] and [`locale`] define the data, [`error`] the errors, [`limits`] the limits.
 //!
-//! Left out: everything of the original that needs a person at a screen (dialogs, editors, windows).
+//! The crate leaves out every part of Domino's language that needs a user at a screen (dialogs, editors, windows).
 
 pub mod analysis;
 pub mod compiler;
