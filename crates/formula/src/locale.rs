@@ -1,32 +1,33 @@
-//! How dates, times and numbers are written and read.
+//! Formats of dates, times and numbers.
 
 /// The order of the parts of a date.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DateOrder {
-    /// 12/31/2024
+    /// The order of 12/31/2024.
     MonthDayYear,
-    /// 31.12.2024
+    /// The order of 31.12.2024.
     DayMonthYear,
-    /// 2024-12-31
+    /// The order of 2024-12-31.
     YearMonthDay,
 }
 
-/// The customs of a country. A formula is compiled for one; numbers in the formula itself have a point whatever it says.
+/// The notation of a country. A formula is compiled for one locale. Numbers in the formula itself always have a decimal
+/// point.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Locale {
     /// The order of the parts of a date.
     pub date_order: DateOrder,
-    /// What stands between them.
+    /// The separator between the parts of a date.
     pub date_separator: char,
-    /// What stands between hours, minutes and seconds.
+    /// The separator between hours, minutes and seconds.
     pub time_separator: char,
-    /// Whether hours go from 1 to 12, with AM and PM.
+    /// `true` if hours range from 1 to 12, with AM and PM.
     pub twelve_hours: bool,
-    /// What stands before the decimals.
+    /// The decimal separator.
     pub decimal: char,
-    /// What stands between groups of three digits.
+    /// The separator between groups of three digits.
     pub thousands: char,
-    /// The sign of the currency, before the number.
+    /// The currency symbol, written before the number.
     pub currency: &'static str,
 }
 
@@ -37,7 +38,7 @@ impl Default for Locale {
 }
 
 impl Locale {
-    /// As the examples of the original are written: 12/31/2024 11:59:00 PM, 1,234.5, $1.00.
+    /// The American notation, used in Domino's examples: 12/31/2024 11:59:00 PM, 1,234.5, $1.00.
     pub const AMERICAN: Self = Self {
         date_order: DateOrder::MonthDayYear,
         date_separator: '/',
@@ -48,7 +49,7 @@ impl Locale {
         currency: "$",
     };
 
-    /// As in Germany: 31.12.2024 23:59:00, 1.234,5, €1,00.
+    /// The German notation: 31.12.2024 23:59:00, 1.234,5, €1,00.
     pub const GERMAN: Self = Self {
         date_order: DateOrder::DayMonthYear,
         date_separator: '.',
@@ -59,7 +60,7 @@ impl Locale {
         currency: "€",
     };
 
-    /// ISO 8601, but for the blank between date and time: 2024-12-31 23:59:00.
+    /// ISO 8601, except for the space between date and time: 2024-12-31 23:59:00.
     pub const ISO: Self = Self {
         date_order: DateOrder::YearMonthDay,
         date_separator: '-',

@@ -1,7 +1,8 @@
 //! The stack machine that runs a program over a document.
 //!
-//! It ends always: each instruction takes a step, functions and operators take what they look at, and what they make is counted in
-//! bytes. Blocks of `@Transform` and `@Sort` are run by recursion, whose depth is that of the formula's nesting.
+//! A run always terminates. Each instruction costs a step, functions and operators are charged for the elements they
+//! examine, and the values they create are counted in bytes. The blocks of `@Transform` and `@Sort` run recursively;
+//! the depth of the recursion is that of the formula's nesting.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub fn evaluate<'d>(
     evaluate_within(formula, &mut run)
 }
 
-/// Runs a formula in a run that was prepared for it.
+/// Runs a formula in a [`Run`] that was prepared for it.
 pub fn evaluate_within<'d>(formula: &'d Formula, run: &mut Run<'d>) -> Result<Outcome<'d>, Stop> {
     let program = formula.program();
     let stack = Vec::with_capacity(8);
@@ -54,17 +55,17 @@ struct Machine<'r, 'd> {
     selected: Option<bool>,
 }
 
-/// How a block ended.
+/// The way in which a block ended.
 #[derive(PartialEq, Eq)]
 enum Flow {
-    /// At its end.
+    /// The block ran to its end.
     Through,
-    /// With the end of the evaluation.
+    /// The evaluation ended within the block.
     Over,
 }
 
 impl<'d> Machine<'_, 'd> {
-    /// Runs the instructions of a range.
+    /// Runs the instructions from `start` up to `end`.
     fn block(&mut self, start: usize, end: usize) -> Result<Flow, Stop> {
         let mut position = start;
         while position < end {
@@ -105,7 +106,7 @@ impl<'d> Machine<'_, 'd> {
         Ok(Flow::Through)
     }
 
-    /// Runs an instruction that goes on with the next one.
+    /// Runs an instruction that is followed by the next one.
     fn step(&mut self, instruction: Instruction, position: usize) -> Result<Flow, Stop> {
         match instruction {
             Instruction::Constant(index) => self.stack.push(self.program.constants[index as usize].lend()),
@@ -174,7 +175,7 @@ impl<'d> Machine<'_, 'd> {
         Ok(Flow::Through)
     }
 
-    /// Takes the value on top. The compiler puts one before whatever takes it.
+    /// Removes and returns the top of the stack. The compiler ensures that every consumer finds a value.
     fn pop(&mut self) -> Value<'d> {
         self.stack.pop().unwrap_or(Value::EMPTY)
     }
@@ -187,7 +188,7 @@ impl<'d> Machine<'_, 'd> {
         self.program.spans[position]
     }
 
-    /// Puts a result, or the error that it became.
+    /// Pushes a result, or the error value it became.
     fn push(&mut self, done: Done<'d>, position: usize) -> Result<(), Stop> {
         let value = match done {
             Ok(value) => value,
@@ -264,7 +265,7 @@ impl<'d> Machine<'_, 'd> {
         Flow::Over
     }
 
-    /// Runs a block for each element of the list on top, and puts the list of the results.
+    /// Runs a block for each element of the list on top of the stack, and pushes the list of results.
     fn transform(&mut self, slot: usize, start: usize, end: usize) -> Result<Flow, Stop> {
         let list = self.pop();
         if let Value::Error(_) = list {
@@ -296,7 +297,7 @@ impl<'d> Machine<'_, 'd> {
         Ok(Flow::Through)
     }
 
-    /// Sorts the list below the options on top, with a block that compares.
+    /// Sorts the list below the options on top of the stack, with a block that compares elements.
     fn sort(&mut self, slots: [usize; 2], start: usize, end: usize) -> Result<Flow, Stop> {
         let (options, list) = (self.pop(), self.pop());
         if let Some(error) = [&list, &options].into_iter().find(|value| value.error().is_some()) {
