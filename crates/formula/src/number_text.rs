@@ -1,12 +1,12 @@
-//! Numbers as text and back.
+//! Conversion of numbers to text and back.
 
 use crate::limits::DECIMALS_MAX;
 use crate::locale::Locale;
 
-/// Most digits of a number in general format; a float holds no more.
+/// Maximum number of digits in the general format. A float holds no more.
 const DIGITS: usize = 15;
 
-/// How a number is written: the format text of `@Text`.
+/// The format of a number, given by the format text of `@Text`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Format {
     style: Style,
@@ -26,8 +26,10 @@ enum Style {
 }
 
 impl Format {
-    /// Reads format texts, which count as one: letters `G`, `F`, `S`, `C`, signs `,`, `%`, `(`, `)` and a number of decimals, in any order. What has no
-    /// meaning is left out.
+    /// Parses format texts, which are read as one text.
+    ///
+    /// The letters `G`, `F`, `S`, `C`, the signs `,`, `%`, `(`, `)` and a number of decimals may occur in any order.
+    /// Other characters are ignored.
     #[must_use]
     pub fn read<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
         let mut format = Self::default();
@@ -50,7 +52,7 @@ impl Format {
     }
 }
 
-/// Writes a number.
+/// Formats a number.
 #[must_use]
 pub fn format(number: f64, format: &Format, locale: &Locale) -> String {
     let number = if format.percent { number * 100.0 } else { number };
@@ -77,7 +79,8 @@ pub fn format(number: f64, format: &Format, locale: &Locale) -> String {
     }
 }
 
-/// Writes a number as short as it can be: whole numbers without point, large and small ones with an exponent.
+/// Formats a number as short as possible: whole numbers without a decimal point, very large and very small ones with an
+/// exponent.
 #[must_use]
 pub fn general(number: f64) -> String {
     general_digits(number, DIGITS)
@@ -94,7 +97,7 @@ fn general_digits(number: f64, digits: usize) -> String {
         return format!("{}E{exponent:+03}", trimmed(mantissa));
     }
     let decimals = usize::try_from(digits as i32 - 1 - exponent).unwrap_or(0);
-    // The value that the rounded digits stand for, so that no further digit appears.
+    // The value of the rounded digits, so that formatting produces no further digits.
     let value: f64 = rounded.parse().unwrap_or(number);
     trimmed(&format!("{value:.decimals$}")).to_owned()
 }
@@ -123,8 +126,11 @@ fn localized(plain: &str, grouped: bool, locale: &Locale) -> String {
     text
 }
 
-/// Reads the number that a text begins with: a sign or the currency before it, thousands, decimals, exponent, percent. Parentheses around the whole text
-/// make it negative. What stands behind the number is left out (`12 pieces` is 12); a text that begins with something else is none.
+/// Parses the number at the beginning of a text: a sign or currency symbol, digits with separators, decimals, exponent,
+/// percent sign.
+///
+/// Parentheses around the whole text make the number negative. Text after the number is ignored (`12 pieces` is 12).
+/// Returns `None` if the text does not begin with a number.
 #[must_use]
 pub fn parse(text: &str, locale: &Locale) -> Option<f64> {
     let text = text.trim();
@@ -139,7 +145,8 @@ pub fn parse(text: &str, locale: &Locale) -> Option<f64> {
     Some(if parenthesised != negative { -number } else { number })
 }
 
-/// Takes the currency and one sign, in either order, from the beginning; tells whether the sign was a minus.
+/// Strips the currency symbol and one sign, in either order, from the beginning. Returns `true` if the sign was a
+/// minus.
 fn before_digits<'t>(text: &'t str, locale: &Locale) -> (&'t str, bool) {
     let currency = |text: &'t str| text.strip_prefix(locale.currency).unwrap_or(text).trim_start();
     let text = currency(text.trim_start());
@@ -147,7 +154,7 @@ fn before_digits<'t>(text: &'t str, locale: &Locale) -> (&'t str, bool) {
     (currency(unsigned), text.starts_with('-'))
 }
 
-/// Gives the digits that a text begins with, as a float is written in Rust, and what stands behind them.
+/// Returns the number at the beginning of a text in Rust's float notation, and the text after it.
 fn leading_number<'t>(text: &'t str, locale: &Locale) -> (String, &'t str) {
     let mut digits = String::new();
     let mut end = 0;
@@ -171,7 +178,7 @@ fn leading_number<'t>(text: &'t str, locale: &Locale) -> (String, &'t str) {
     (digits, &text[end + exponent..])
 }
 
-/// Gives the length of the exponent that a text begins with, 0 where it begins with none.
+/// Returns the length of the exponent at the beginning of a text, or 0 if there is none.
 #[must_use]
 pub fn exponent_length(text: &str) -> usize {
     let Some(behind) = text.strip_prefix(['e', 'E']) else { return 0 };

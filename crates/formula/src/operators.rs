@@ -1,4 +1,5 @@
-//! Operators over lists: pair by pair with the shorter list's last element repeated, or every element with every other.
+//! Operators over lists. Operators work pairwise, repeating the last element of the shorter list; permuted operators
+//! combine every element with every other one.
 
 use std::cmp::Ordering;
 
@@ -24,7 +25,7 @@ pub fn operate<'d>(run: &mut Run<'d>, operator: Operator, left: Value<'d>, right
     }
 }
 
-/// The pairs of indexes of two lists that an operator looks at.
+/// The pairs of indexes that an operator over two lists visits.
 #[derive(Clone, Copy)]
 pub struct Pairs {
     left: usize,
@@ -33,19 +34,19 @@ pub struct Pairs {
 }
 
 impl Pairs {
-    /// Pairs two lists. Where one has no element, there are no pairs.
+    /// Creates the pairs for two lists of the given lengths. There are no pairs if a list is empty.
     #[must_use]
     pub fn new(left: usize, right: usize, permuted: bool) -> Self {
         Self { left, right, permuted: permuted || left == 0 || right == 0 }
     }
 
-    /// Gives how many there are.
+    /// Returns the number of pairs.
     #[must_use]
     pub fn count(self) -> usize {
         if self.permuted { self.left.saturating_mul(self.right) } else { self.left.max(self.right) }
     }
 
-    /// Gives them in order.
+    /// Returns the pairs in order.
     pub fn iter(self) -> impl Iterator<Item = (usize, usize)> {
         (0..self.count()).map(move |index| {
             if self.permuted {
@@ -182,7 +183,7 @@ fn holds(act: Act, order: Option<Ordering>) -> bool {
     }
 }
 
-/// Changes the sign of numbers.
+/// Negates numbers.
 pub fn negate<'d>(value: Value<'d>) -> Done<'d> {
     match value {
         Value::Number(number) => Ok(Value::Number(-number)),
@@ -191,7 +192,7 @@ pub fn negate<'d>(value: Value<'d>) -> Done<'d> {
     }
 }
 
-/// Makes true false, and false true.
+/// Returns the logical negation of a value.
 pub fn not<'d>(value: Value<'d>) -> Done<'d> {
     match value {
         Value::Error(_) => Ok(value),
@@ -199,7 +200,7 @@ pub fn not<'d>(value: Value<'d>) -> Done<'d> {
     }
 }
 
-/// Gives an element by its index from 1, the nearest whole number.
+/// Returns the element at an index, which starts at 1 and is rounded to the nearest whole number.
 pub fn subscript<'d>(list: Value<'d>, index: &Value<'d>) -> Done<'d> {
     if let Value::Error(_) = list {
         return Ok(list);
@@ -211,7 +212,7 @@ pub fn subscript<'d>(list: Value<'d>, index: &Value<'d>) -> Done<'d> {
     Ok(index.and_then(|index| list.element(index)).ok_or(FailureKind::Index)?)
 }
 
-/// Puts lists together; all must be of the type of the first.
+/// Concatenates lists. All lists must have the type of the first one.
 pub fn join_lists<'d>(run: &mut Run<'d>, values: impl Iterator<Item = Value<'d>>) -> Done<'d> {
     let mut joined: Option<Value<'d>> = None;
     for value in values {
@@ -233,7 +234,7 @@ pub fn join_lists<'d>(run: &mut Run<'d>, values: impl Iterator<Item = Value<'d>>
     Ok(joined.unwrap_or(Value::EMPTY))
 }
 
-/// Appends; a list that others hold as well is copied, which costs what it has.
+/// Appends elements to a list. A list with other references is copied, which is charged by its length.
 fn append<'d>(run: &mut Run<'d>, list: Value<'d>, more: &Value<'d>) -> Done<'d> {
     if list.is_shared() {
         run.charge(list.count())?;
