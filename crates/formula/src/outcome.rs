@@ -1,4 +1,4 @@
-//! What an evaluation ends with: a value, and what the formula wishes done.
+//! The outcome of an evaluation: a value, and the effects that the formula requests.
 
 use base::Unid;
 
@@ -9,97 +9,98 @@ use crate::value::Value;
 pub struct Outcome<'d> {
     /// The value of the last expression.
     pub value: Value<'d>,
-    /// Whether the document is selected: by `SELECT`, or without one by a true value. An error selects nothing.
+    /// `true` if the document is selected by `SELECT`, or, in a formula without `SELECT`, by a true value. An error
+    /// does not select the document.
     pub selected: bool,
-    /// Which responses of selected documents are selected with them.
+    /// The responses that are selected together with a selected document.
     pub responses: Responses,
-    /// Whether the document shall go.
+    /// The requested deletion of the document, if any.
     pub deletion: Option<Deletion>,
-    /// Fields to be set or, without a value, removed; each name once, in the order of its first change.
+    /// Fields to set or, if a change has no value, to remove. Each name occurs once, in the order of its first change.
     pub changes: Vec<Change>,
-    /// Other effects, in their order.
+    /// Other effects, in the order of their requests.
     pub effects: Vec<Effect>,
 }
 
-/// Which responses come with a selected document.
+/// The responses that are selected together with a selected document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Responses {
-    /// None.
+    /// No responses.
     #[default]
     None,
-    /// Direct ones: `@AllChildren`.
+    /// Direct responses: `@AllChildren`.
     Children,
-    /// All below: `@AllDescendants`.
+    /// Responses on all levels below: `@AllDescendants`.
     Descendants,
 }
 
-/// What shall happen to the document.
+/// A requested deletion, or its reversal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {
-    /// It is deleted, softly where the database does so.
+    /// Delete the document, as a soft deletion if the database uses them.
     Delete,
-    /// It is deleted for good.
+    /// Delete the document permanently.
     HardDelete,
-    /// A soft deletion is taken back.
+    /// Revert a soft deletion.
     Undelete,
 }
 
-/// A field to be changed.
+/// A requested change of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// The field.
+    /// The name of the field.
     pub name: String,
-    /// Its new value; none removes it.
+    /// The new value. `None` removes the field.
     pub value: Option<Value<'static>>,
 }
 
-/// Something else that the formula wishes done.
+/// A requested effect other than a change of the document.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// A setting of the environment is changed.
+    /// A change of an environment setting.
     Environment {
-        /// The setting.
+        /// The name of the setting.
         name: String,
-        /// Its new value; numbers and times are written as text.
+        /// The new value. Numbers and times are converted to text.
         value: String,
     },
-    /// A field of another document of this database is changed.
+    /// A change of a field of another document in this database.
     DocumentField {
         /// The document.
         unid: Unid,
-        /// The field.
+        /// The name of the field.
         name: String,
-        /// Its new value.
+        /// The new value.
         value: Value<'static>,
     },
-    /// A field of a profile document is changed.
+    /// A change of a field of a profile document.
     ProfileField {
-        /// The profile.
+        /// The name of the profile.
         profile: String,
-        /// The field.
+        /// The name of the field.
         name: String,
-        /// Its new value.
+        /// The new value.
         value: Value<'static>,
-        /// Whose profile it is; empty is everybody's.
+        /// The user of the profile. The empty string is the profile shared by all users.
         user: String,
     },
-    /// The document goes into one folder and out of another; an empty name is none.
+    /// Adds the document to one folder and removes it from another. An empty name means no folder.
     Folder {
-        /// Into this one.
+        /// The folder to which the document is added.
         add: String,
-        /// Out of this one.
+        /// The folder from which the document is removed.
         remove: String,
     },
-    /// A message is sent: the document itself where there are no arguments.
+    /// Sends a message. Without arguments, the document itself is sent.
     Mail {
-        /// The arguments as they were given.
+        /// The arguments of the call.
         arguments: Vec<Value<'static>>,
     },
-    /// A command is run.
+    /// Runs a command.
     Command {
-        /// Its name, without brackets.
+        /// The name of the command, without brackets.
         name: String,
-        /// Its arguments.
+        /// The arguments of the command.
         arguments: Vec<Value<'static>>,
     },
 }
