@@ -1,4 +1,5 @@
-//! Makes a tree of tokens: recursive descent, one function a rank (docs/formula.md, table of operators).
+//! The parser: translates tokens into a syntax tree by recursive descent, with one function for each operator rank (see
+//! the table of operators in `docs/formula.md`).
 
 use crate::error::{CompileError, Reason};
 use crate::functions::{self, Function};
@@ -24,7 +25,7 @@ type Parsed<T = Expression> = Result<T, CompileError>;
 
 struct Parser<'s> {
     source: &'s str,
-    /// Never empty: the last one is the end, which is never passed.
+    /// The tokens. The last one is the end token, and the position never moves beyond it.
     tokens: Vec<Token>,
     position: usize,
     depth: usize,
@@ -63,7 +64,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Takes the text of a remark, which may stand in parentheses, or none.
+    /// Parses the text of a remark. The text is optional and may be enclosed in parentheses.
     fn remark(&mut self) -> Parsed<Statement> {
         if matches!(self.peek(), TokenKind::Semicolon | TokenKind::End) {
             return Ok(Statement::Remark(String::new()));
@@ -82,7 +83,7 @@ impl Parser<'_> {
         Ok(Statement::Remark(text))
     }
 
-    /// Takes an assignment or an expression.
+    /// Parses an assignment or an expression.
     fn statement(&mut self) -> Parsed {
         let start = self.span();
         let target = match self.peek() {
@@ -108,12 +109,12 @@ impl Parser<'_> {
         Ok(Expression { kind: Kind::Assign(target, name, Box::new(value)), span })
     }
 
-    /// Rank 8.
+    /// Parses the operators of rank 8.
     fn logical(&mut self) -> Parsed {
         self.chain(8, Self::negated)
     }
 
-    /// Rank 7.
+    /// Parses the operator of rank 7.
     fn negated(&mut self) -> Parsed {
         let start = self.span();
         let mut count = 0;
@@ -130,7 +131,7 @@ impl Parser<'_> {
         Ok((0..count).fold(operand, |inner, _| Expression { kind: Kind::Not(Box::new(inner)), span }))
     }
 
-    /// Takes operands with operators of one rank between them.
+    /// Parses operands separated by operators of one rank.
     fn chain(&mut self, rank: u8, operand: impl Fn(&mut Self) -> Parsed) -> Parsed {
         let first = operand(self)?;
         let mut rest = Vec::new();
@@ -145,7 +146,7 @@ impl Parser<'_> {
         Ok(Expression { kind: Kind::Chain(Box::new(first), rest), span })
     }
 
-    /// Rank 3.
+    /// Parses the signs of rank 3.
     fn signed(&mut self) -> Parsed {
         let start = self.span();
         match self.sign() {
@@ -167,7 +168,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Rank 2. Behind a colon an element may have a sign of its own.
+    /// Parses a list, rank 2. An element after a colon may have its own sign.
     fn list(&mut self) -> Parsed {
         let first = self.subscripted()?;
         let mut elements = vec![first];
@@ -190,7 +191,7 @@ impl Parser<'_> {
         Ok(Expression { kind: Kind::List(elements), span })
     }
 
-    /// Rank 1.
+    /// Parses subscripts, rank 1.
     fn subscripted(&mut self) -> Parsed {
         let operand = self.operand()?;
         let mut indexes = Vec::new();
@@ -212,7 +213,8 @@ impl Parser<'_> {
             TokenKind::Number(number) => Kind::Constant(Value::Number(number)),
             TokenKind::Text(text) => Kind::Constant(Value::from(text)),
             TokenKind::Bracketed(text) => Kind::Bracketed(text),
-            // An assignment within an expression takes everything behind it that it can. It is as deep as if it stood in parentheses, as it is printed.
+            // An assignment within an expression extends as far to the right as possible. It costs the nesting level of
+            // the parentheses in which it is printed.
             TokenKind::Name(_) if self.second() == Some(&TokenKind::Assign) => return self.nested(Self::statement),
             TokenKind::Word(Word::Field) => return self.nested(Self::statement),
             TokenKind::Name(name) => Kind::Name(name),
@@ -272,7 +274,7 @@ impl Parser<'_> {
         Err(CompileError::new(self.source, span, reason))
     }
 
-    /// Parses something one level deeper.
+    /// Runs a parse function one nesting level deeper.
     fn nested<T>(&mut self, inside: impl Fn(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth >= DEPTH_MAX {
             return Err(self.too_deep());

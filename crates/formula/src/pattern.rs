@@ -1,20 +1,23 @@
 //! Patterns of `@Matches` and `@Like`.
 //!
-//! A pattern is a row of pieces, each of which takes one character, or any number of them. Matching keeps the set of pieces that could be next, so
-//! it costs at most the length of the text times that of the pattern, whatever the pattern.
+//! A pattern is a sequence of pieces, each of which matches one character or any number of them. Matching maintains the
+//! set of pieces that could match next. Its cost is therefore at most the product of the lengths of text and pattern,
+//! for every pattern.
 //!
-//! `@Matches`: a character stands for itself in either case, `?` for any, `*` for any number of any, `{A-F}` for one of a set (case counts), `{!A-F}`
-//! for one that is not in it, `+` before one of those for any number of it, `\` before a character for just that. `!` before a pattern means that it does
-//! not match, `&` between two that both do, `|` that one does; `|` is looser than `&`.
+//! `@Matches`: a character matches itself in either case, `?` any character, `*` any number of characters, `{A-F}` one
+//! character of a set (case-sensitive), `{!A-F}` one character outside of the set. `+` before one of these matches any
+//! number of them. `\` before a character matches exactly that character. `!` before a pattern negates it, `&` between
+//! two patterns requires both, `|` requires one of them; `|` binds looser than `&`.
 //!
-//! `@Like`: `_` for any, `%` for any number of any, an escape character that the formula chooses; case counts.
+//! `@Like`: `_` matches any character, `%` any number of characters. The formula may choose an escape character.
+//! Matching is case-sensitive.
 
 use crate::limits::PATTERN_CHARS_MAX;
 
-/// A pattern that is ready to be matched.
+/// A compiled pattern.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pattern {
-    /// One of these must hold; of each, all parts must.
+    /// The alternatives, one of which must match. An alternative matches if all of its parts match.
     alternatives: Vec<Vec<Part>>,
 }
 
@@ -34,7 +37,7 @@ struct Piece {
 enum Takes {
     Any,
     Exactly(char),
-    /// In either case; kept in small letters.
+    /// A letter that matches in either case, stored in lower case.
     Letter(char),
     Set {
         negated: bool,
@@ -53,7 +56,7 @@ impl Takes {
     }
 }
 
-/// Gives the small letter where it is a single one.
+/// Returns the lower-case letter if it is a single character, else the character itself.
 fn small(c: char) -> char {
     let mut letters = c.to_lowercase();
     match (letters.next(), letters.next()) {
@@ -63,7 +66,7 @@ fn small(c: char) -> char {
 }
 
 impl Pattern {
-    /// Reads a pattern of `@Matches`.
+    /// Parses a pattern of `@Matches`. Returns `None` if the pattern is malformed or too long.
     #[must_use]
     pub fn matches(text: &str) -> Option<Self> {
         let chars: Vec<char> = text.chars().collect();
@@ -84,7 +87,7 @@ impl Pattern {
         }
     }
 
-    /// Reads a pattern of `@Like`.
+    /// Parses a pattern of `@Like`. Returns `None` if the pattern ends with the escape character or is too long.
     #[must_use]
     pub fn like(text: &str, escape: Option<char>) -> Option<Self> {
         let mut pieces = Vec::new();
@@ -101,13 +104,13 @@ impl Pattern {
         (text.len() <= PATTERN_CHARS_MAX).then(|| Self { alternatives: vec![vec![part]] })
     }
 
-    /// Tells whether a whole text is as the pattern says.
+    /// Returns `true` if the pattern matches the whole text.
     #[must_use]
     pub fn fits(&self, text: &str) -> bool {
         self.alternatives.iter().any(|parts| parts.iter().all(|part| part.fits(text) != part.negated))
     }
 
-    /// Gives the number of pieces: matching costs this for each character at most.
+    /// Returns the maximum cost of matching one character: the number of pieces, plus one for each part.
     #[must_use]
     pub fn size(&self) -> usize {
         self.alternatives.iter().flatten().map(|part| part.pieces.len() + 1).sum()
@@ -134,7 +137,7 @@ impl Part {
         next[end]
     }
 
-    /// What may take no character at all is passed.
+    /// Adds the positions after all pieces that may match no character.
     fn skip(&self, next: &mut [bool]) {
         for (index, piece) in self.pieces.iter().enumerate() {
             if next[index] && piece.any_number {

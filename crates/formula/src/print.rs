@@ -1,6 +1,7 @@
-//! Prints a tree as a formula that parses to the same tree.
+//! The printer: writes a syntax tree as a formula that parses to the same tree.
 //!
-//! Parentheses are put only where the ranks of operators need them; blanks stand around operators, so that none runs into the next.
+//! Parentheses are written only where the ranks of operators require them. Operators are surrounded by spaces, so that
+//! no operator merges with the next one.
 
 use std::fmt::Write as _;
 
@@ -33,7 +34,7 @@ fn statement(statement: &Statement) -> String {
     out
 }
 
-/// The rank of `&` and `|`: everything but an assignment stands without parentheses there.
+/// The rank of `&` and `|`. At this rank, everything except an assignment is printed without parentheses.
 const LOOSEST: u8 = 8;
 const ASSIGNMENT: u8 = 9;
 const NOT: u8 = 7;
@@ -53,7 +54,7 @@ fn rank(kind: &Kind) -> u8 {
     }
 }
 
-/// Prints an expression where at most a rank may stand without parentheses.
+/// Prints an expression, in parentheses if its rank is above `loosest`.
 fn within(out: &mut String, inner: &Expression, loosest: u8) {
     if rank(&inner.kind) <= loosest {
         expression(out, inner);
@@ -104,7 +105,7 @@ fn signed(out: &mut String, sign: char, operand: &Expression) {
     within(out, operand, SIGN);
 }
 
-/// Behind a colon, an element may have a sign, but what is signed has none.
+/// Prints a list. An element after a colon may have a sign, but its operand has none.
 fn list(out: &mut String, elements: &[Expression]) {
     for (index, element) in elements.iter().enumerate() {
         if index > 0 {
