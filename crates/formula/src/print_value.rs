@@ -1,4 +1,4 @@
-//! A value as text for people: what a command line or a log shows.
+//! Formatting of values for display on a command line or in a log.
 
 use base::Timestamp;
 
@@ -7,7 +7,7 @@ use crate::number_text;
 use crate::time_text;
 use crate::value::Value;
 
-/// Writes a value as one text, its elements separated by semicolons; an error is its text.
+/// Formats a value as one text with its elements separated by semicolons. An error is formatted as its message.
 #[must_use]
 pub fn render(value: &Value<'_>, options: &Options, now: Timestamp) -> String {
     if let Value::Error(failure) = value {
@@ -16,7 +16,7 @@ pub fn render(value: &Value<'_>, options: &Options, now: Timestamp) -> String {
     elements(value, options, now).join("; ")
 }
 
-/// Writes each element of a value.
+/// Formats each element of a value.
 #[must_use]
 pub fn elements(value: &Value<'_>, options: &Options, now: Timestamp) -> Vec<String> {
     let number = |number: &f64| number_text::format(*number, &number_text::Format::default(), &options.locale);
