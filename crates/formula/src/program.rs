@@ -1,4 +1,4 @@
-//! What the compiler makes: instructions for a stack machine, constants and slots.
+//! Compiled programs: instructions for a stack machine, constants and slots.
 
 use crate::analysis::Analysis;
 use crate::functions::Function;
@@ -6,73 +6,75 @@ use crate::source::Span;
 use crate::token::Operator;
 use crate::value::Value;
 
-/// A compiled formula, without the text and options that it was made of.
+/// A compiled formula, without its source and options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
     /// The instructions.
     pub code: Vec<Instruction>,
-    /// For each instruction, what it was made of.
+    /// The span of the source that produced each instruction.
     pub spans: Vec<Span>,
-    /// Constants.
+    /// The constants.
     pub constants: Vec<Value<'static>>,
-    /// What is known before any evaluation; it also names the slots.
+    /// The properties known before an evaluation. They include the names of the slots.
     pub analysis: Analysis,
 }
 
-/// One step of the machine. Positions and indexes are those of [`Program`].
+/// An instruction of the machine. Positions and indexes refer to [`Program`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Instruction {
-    /// Puts a constant on the stack.
+    /// Pushes a constant.
     Constant(u32),
-    /// Puts the value of a slot on the stack.
+    /// Pushes the value of a slot.
     Load(u32),
-    /// Puts the value of a slot that is assigned anew before anybody asks for it again.
+    /// Moves the value of a slot to the stack. The slot is assigned again before it is read again.
     Take(u32),
-    /// Gives a slot a temporary value, and leaves it on the stack.
+    /// Stores the top of the stack in a slot as a temporary. The value stays on the stack.
     StoreTemporary(u32),
-    /// Wishes the field of a slot changed, and leaves the value on the stack.
+    /// Requests a change of the slot's field. The value stays on the stack.
     StoreField(u32),
-    /// Gives a slot a value if the document has none, and leaves it on the stack.
+    /// Stores the top of the stack in a slot if the document has no such item. The value stays on the stack.
     StoreDefault(u32),
-    /// Wishes the setting named by a slot changed, and leaves the value on the stack.
+    /// Requests a change of the environment setting named by the slot. The value stays on the stack.
     StoreEnvironment(u32),
-    /// Takes two values, puts one.
+    /// Pops two values and pushes the result of an operator.
     Operate(Operator),
-    /// Changes the sign of numbers.
+    /// Negates the number or numbers on top of the stack.
     Negate,
-    /// Makes true false and else true.
+    /// Replaces the top of the stack by its logical negation.
     Not,
-    /// Takes so many values and puts the list of all their elements.
+    /// Pops the given number of values and pushes the list of all their elements.
     Join(u32),
-    /// Takes a list and an index, puts the element.
+    /// Pops a list and an index and pushes the element.
     Subscript,
-    /// Takes so many arguments, puts the result.
+    /// Pops the given number of arguments and pushes the result of the function.
     Call(&'static Function, u32),
-    /// Takes a value and forgets it.
+    /// Pops a value and discards it.
     Pop,
-    /// Takes a value: it is the result so far.
+    /// Pops a value and makes it the current result.
     Keep,
-    /// As `Keep`, and it says whether the document is selected.
+    /// Like `Keep`, and the value also determines whether the document is selected.
     Select,
-    /// Goes elsewhere.
+    /// Jumps to a position.
     Jump(u32),
-    /// Takes a condition. True goes on, false to the first place; an error stays on the stack and goes to the second.
+    /// Pops a condition. Continues if it is true and jumps to the first position if it is false. An error stays on the
+    /// stack and jumps to the second position.
     Test(u32, u32),
-    /// Goes elsewhere unless an error is on top; takes the error.
+    /// Pops an error and continues. Jumps to a position if the top of the stack is not an error.
     Catch(u32),
-    /// Ends the evaluation with the value on top.
+    /// Ends the evaluation with the value on top of the stack.
     Return,
-    /// Puts whether a slot has an item.
+    /// Pushes whether the slot's item is available.
     Available(u32),
-    /// Takes a list; runs the block that follows, up to a place, once for each element in a slot; puts the list of the results.
+    /// Pops a list, runs the following block once for each element, and pushes the list of results. The slot holds the
+    /// element; the block ends at the given position.
     Transform(u32, u32),
-    /// Takes a list and options; sorts it with the block that follows, up to a place, which compares two slots.
+    /// Pops a list and options, and sorts the list with the following block, which compares two slots.
     Sort {
-        /// `$A`
+        /// The slot of `$A`.
         one: u32,
-        /// `$B`
+        /// The slot of `$B`.
         other: u32,
-        /// Where the block ends.
+        /// The position at which the block ends.
         end: u32,
     },
 }
