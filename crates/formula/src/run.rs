@@ -1,4 +1,5 @@
-//! One evaluation as functions see it: the document, the host, variables, budgets, and what was wished so far.
+//! The state of one evaluation as functions see it: the document, the host, variables, budgets, and the effects
+//! requested so far.
 
 use base::Timestamp;
 
@@ -11,47 +12,47 @@ use crate::text::Text;
 use crate::time::Moment;
 use crate::value::Value;
 
-/// What a function gives.
+/// The result of a function.
 pub type Done<'d> = Result<Value<'d>, Fault>;
 
-/// The state of one evaluation, but for the machine's stack.
+/// The state of one evaluation, except for the machine's stack.
 pub struct Run<'d> {
-    /// Zone, locale and permissions.
+    /// Time zone, locale and permissions.
     pub options: &'d Options,
     /// The document.
     pub document: &'d dyn Document,
-    /// Everything else.
+    /// The host.
     pub host: &'d dyn Host,
-    /// How many `@Eval` this evaluation is within.
+    /// Number of `@Eval` calls that enclose this evaluation.
     pub depth: usize,
-    /// Whether the document shall go.
+    /// The requested deletion of the document, if any.
     pub deletion: Option<Deletion>,
-    /// Fields wished changed.
+    /// Requested changes of fields.
     pub changes: Vec<Change>,
-    /// Other effects wished.
+    /// Other requested effects.
     pub effects: Vec<Effect>,
     names: &'d [String],
     slots: Vec<Slot<'d>>,
     limits: Limits,
 }
 
-/// What is known of a name.
+/// The state of a name.
 #[derive(Clone, Debug)]
 enum Slot<'d> {
-    /// Nobody asked.
+    /// The name was not read yet.
     Unread,
-    /// The document has no such item, or it was removed.
+    /// The document has no such item, or the item was removed.
     Missing,
-    /// The document's value, or the one that the field shall have.
+    /// The document's value, or the requested new value of the field.
     Item(Value<'d>),
-    /// The value of `DEFAULT`; the document has none.
+    /// The value of `DEFAULT`. The document has no such item.
     StandIn(Value<'d>),
     /// A temporary.
     Temporary(Value<'d>),
 }
 
 impl<'d> Run<'d> {
-    /// Begins an evaluation.
+    /// Creates the state of a new evaluation.
     #[must_use]
     pub fn new(
         names: &'d [String],
@@ -65,24 +66,24 @@ impl<'d> Run<'d> {
         Self { options, document, host, depth: 0, deletion: None, changes, effects, names, slots, limits }
     }
 
-    /// Takes steps from the budget.
+    /// Charges steps to the budget.
     pub fn charge(&mut self, steps: usize) -> Result<(), Stop> {
         self.limits.steps = self.limits.steps.checked_sub(steps as u64).ok_or(Stop::Steps)?;
         Ok(())
     }
 
-    /// Takes the steps of looking at every element of one list for every element of another.
+    /// Charges the steps of visiting every combination of the elements of two lists.
     pub fn charge_product(&mut self, one: usize, other: usize) -> Result<(), Stop> {
         self.charge(one.saturating_mul(other))
     }
 
-    /// Takes bytes from the budget.
+    /// Charges bytes to the budget.
     pub fn make(&mut self, bytes: usize) -> Result<(), Stop> {
         self.limits.bytes = self.limits.bytes.checked_sub(bytes as u64).ok_or(Stop::Memory)?;
         Ok(())
     }
 
-    /// Checks the length of a list before it is made, and takes its bytes from the budget.
+    /// Checks the length of a list that is about to be created, and charges its bytes.
     pub fn make_list(&mut self, elements: usize) -> Result<(), Stop> {
         if elements > LIST_ELEMENTS_MAX {
             return Err(Stop::Memory);
@@ -90,7 +91,7 @@ impl<'d> Run<'d> {
         self.make(elements * size_of::<Text<'_>>())
     }
 
-    /// Checks the length of a text before it is made, and takes its bytes from the budget.
+    /// Checks the length of a text that is about to be created, and charges its bytes.
     pub fn make_text(&mut self, bytes: usize) -> Result<(), Stop> {
         if bytes > TEXT_BYTES_MAX {
             return Err(Stop::Memory);
@@ -98,34 +99,34 @@ impl<'d> Run<'d> {
         self.make(bytes)
     }
 
-    /// Gives what is left of the budgets.
+    /// Returns the remaining budgets.
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Takes back budgets that were lent to another evaluation.
+    /// Replaces the budgets by those that another evaluation has left.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Gives the time of this evaluation.
+    /// Returns the time of this evaluation.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.host.now()
     }
 
-    /// Gives today's date.
+    /// Returns the current date.
     pub fn today(&self) -> Result<jiff::civil::Date, FailureKind> {
         Moment::at(self.now()).date(&self.options.zone).ok_or(FailureKind::Context)
     }
 
-    /// Gives a text that the host knows.
+    /// Returns a text of the host. Fails with [`FailureKind::Context`] if the host does not provide it.
     pub fn fact(&self, fact: Fact) -> Result<&'d str, FailureKind> {
         self.host.fact(fact).ok_or(FailureKind::Context)
     }
 
-    /// Gives the value of a name: the temporary, or the item, or the empty text.
+    /// Returns the value of a name: the temporary, the item, or the empty text.
     pub fn load(&mut self, slot: usize) -> Value<'d> {
         if let Slot::Unread = self.slots[slot] {
             self.slots[slot] = self.read(slot);
@@ -136,7 +137,7 @@ impl<'d> Run<'d> {
         }
     }
 
-    /// Gives the value of a name and forgets it if it is a temporary.
+    /// Returns the value of a name. A temporary is moved out of its slot.
     pub fn take(&mut self, slot: usize) -> Value<'d> {
         match std::mem::replace(&mut self.slots[slot], Slot::Unread) {
             Slot::Temporary(value) => value,
@@ -152,7 +153,7 @@ impl<'d> Run<'d> {
         item.map_or(Slot::Missing, |value| Slot::Item(value.normalized()))
     }
 
-    /// Tells whether there is an item, in the document or by `DEFAULT`; a temporary is none.
+    /// Returns `true` if the item exists in the document or through `DEFAULT`. A temporary does not count.
     pub fn is_available(&mut self, slot: usize) -> bool {
         if let Slot::Unread = self.slots[slot] {
             self.slots[slot] = self.read(slot);
@@ -164,7 +165,7 @@ impl<'d> Run<'d> {
         }
     }
 
-    /// Gives the value of a field, by its name: as it shall be, or as it is, or as `DEFAULT` says.
+    /// Returns the value of a field by name: the requested value, the document's value, or the value of `DEFAULT`.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<Value<'d>> {
         if let Some(change) = self.changes.iter().rev().find(|change| change.name.eq_ignore_ascii_case(name)) {
@@ -177,23 +178,23 @@ impl<'d> Run<'d> {
         }
     }
 
-    /// Takes the steps of looking for a name that is computed.
+    /// Charges the steps of searching for a computed name.
     pub fn charge_search(&mut self) -> Result<(), Stop> {
         self.charge((self.changes.len() + self.names.len()) / 8)
     }
 
-    /// Gives the slot of a name.
+    /// Returns the slot of a name.
     #[must_use]
     pub fn slot(&self, name: &str) -> Option<usize> {
         self.names.iter().position(|known| known.eq_ignore_ascii_case(name))
     }
 
-    /// Gives a name a temporary value.
+    /// Assigns a temporary value to a name.
     pub fn store_temporary(&mut self, slot: usize, value: Value<'d>) {
         self.slots[slot] = Slot::Temporary(value);
     }
 
-    /// Lists the temporaries among names, with their indexes there.
+    /// Returns those of the given names that are temporaries, as pairs of their index in `names` and their value.
     pub fn temporaries(&mut self, names: &[String]) -> Result<Vec<(usize, Value<'d>)>, Stop> {
         self.charge_product(names.len(), self.names.len() / 8)?;
         let value = |name| match &self.slots[self.slot(name)?] {
@@ -203,24 +204,25 @@ impl<'d> Run<'d> {
         Ok(names.iter().enumerate().filter_map(|(index, name)| Some((index, value(name)?))).collect())
     }
 
-    /// Puts back what [`Run::take_slot`] took.
+    /// Restores the state of a slot that [`Run::take_slot`] returned.
     pub fn restore(&mut self, slot: usize, taken: Taken<'d>) {
         self.slots[slot] = taken.0;
     }
 
-    /// Takes the state of a slot, and leaves it unread.
+    /// Returns the state of a slot and resets the slot to unread.
     pub fn take_slot(&mut self, slot: usize) -> Taken<'d> {
         Taken(std::mem::replace(&mut self.slots[slot], Slot::Unread))
     }
 
-    /// Gives a name a value if the document has no such item. Of several for one name the first holds.
+    /// Assigns a default value to a name if the document has no such item. The first default for a name takes
+    /// precedence.
     pub fn store_default(&mut self, slot: usize, value: Value<'d>) {
         if !self.is_available(slot) {
             self.slots[slot] = Slot::StandIn(value);
         }
     }
 
-    /// Wishes a field changed, or removed.
+    /// Requests a field to be changed, or to be removed if `value` is `None`.
     pub fn store_field(&mut self, name: &str, value: Option<Value<'d>>) -> Result<(), Stop> {
         self.charge_search()?;
         if let Some(slot) = self.slot(name) {
@@ -237,7 +239,7 @@ impl<'d> Run<'d> {
         Ok(())
     }
 
-    /// Goes on with the changes of another evaluation of the same document.
+    /// Adopts the requested changes of another evaluation of the same document.
     pub fn continue_changes(&mut self, changes: Vec<Change>) {
         for change in &changes {
             if let Some(slot) = self.slot(&change.name) {
@@ -247,7 +249,7 @@ impl<'d> Run<'d> {
         self.changes = changes;
     }
 
-    /// Wishes something else done.
+    /// Requests another effect.
     pub fn wish(&mut self, effect: Effect) -> Result<(), Stop> {
         self.check_effects()?;
         self.effects.push(effect);
@@ -259,5 +261,5 @@ impl<'d> Run<'d> {
     }
 }
 
-/// The state of a slot that was put aside.
+/// The saved state of a slot.
 pub struct Taken<'d>(Slot<'d>);
