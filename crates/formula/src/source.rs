@@ -1,34 +1,34 @@
-//! Places in the text of a formula, and how they are shown.
+//! Positions in the source of a formula, and their display.
 
 use std::fmt::Write as _;
 
 use crate::limits::EXCERPT_CHARS_MAX;
 
-/// A piece of a formula, in bytes from its beginning.
+/// A range of bytes in the source of a formula.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Span {
-    /// Where it begins.
+    /// The first byte.
     pub start: u32,
-    /// Where it ends, exclusive.
+    /// The end, exclusive.
     pub end: u32,
 }
 
 impl Span {
-    /// Makes a span; positions beyond 4 GiB cannot occur in a formula and stay at the end.
+    /// Creates a span. Positions beyond 4 GiB, which a formula cannot have, are clamped.
     #[must_use]
     pub fn new(start: usize, end: usize) -> Self {
         let narrow = |position| u32::try_from(position).unwrap_or(u32::MAX);
         Self { start: narrow(start), end: narrow(end) }
     }
 
-    /// Gives the span from the beginning of this one to the end of the other.
+    /// Returns the span from the beginning of this span to the end of the other one.
     #[must_use]
     pub fn to(self, other: Self) -> Self {
         Self { start: self.start, end: other.end.max(self.end) }
     }
 }
 
-/// A place as people count: both from 1, columns in characters.
+/// A position for display. Line and column start at 1; columns are counted in characters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {
     /// The line.
@@ -37,7 +37,7 @@ pub struct Place {
     pub column: usize,
 }
 
-/// Gives the place where a span begins.
+/// Returns the position at which a span begins.
 #[must_use]
 pub fn place(source: &str, span: Span) -> Place {
     let before = before(source, span);
@@ -45,7 +45,8 @@ pub fn place(source: &str, span: Span) -> Place {
     Place { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1 }
 }
 
-/// Shows the line where a span begins, with carets under the span; of a long line what lies around it.
+/// Returns the line in which a span begins, with carets below the span. A long line is cut to the surroundings of the
+/// span.
 #[must_use]
 pub fn excerpt(source: &str, span: Span) -> String {
     let before = before(source, span);

@@ -1,4 +1,4 @@
-//! Texts that are borrowed from a document or program, or shared when they were made.
+//! Texts that are borrowed from a document or program, or shared if the evaluation created them.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// A text that is cheap to copy.
+/// A text that is cheap to clone.
 #[derive(Clone)]
 pub enum Text<'d> {
-    /// Lent by the document, the host or the program.
+    /// A text borrowed from the document, the host or the program.
     Borrowed(&'d str),
-    /// Made by the evaluation.
+    /// A text created by the evaluation.
     Shared(Arc<str>),
 }
 
@@ -21,7 +21,7 @@ impl Text<'_> {
     /// The empty text.
     pub const EMPTY: Text<'static> = Text::Borrowed("");
 
-    /// Gives the characters.
+    /// Returns the text as a string slice.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -30,7 +30,7 @@ impl Text<'_> {
         }
     }
 
-    /// Gives a text that borrows from nobody.
+    /// Returns the text without borrowed data.
     #[must_use]
     pub fn into_owned(self) -> Text<'static> {
         match self {
@@ -81,7 +81,7 @@ impl From<String> for Text<'_> {
     }
 }
 
-/// Tells whether two texts are equal but for case.
+/// Returns `true` if two texts are equal when case is ignored.
 #[must_use]
 pub fn equal_but_for_case(one: &str, other: &str) -> bool {
     if one == other {
@@ -93,37 +93,39 @@ pub fn equal_but_for_case(one: &str, other: &str) -> bool {
     one.chars().flat_map(char::to_lowercase).eq(other.chars().flat_map(char::to_lowercase))
 }
 
-/// What a comparison of texts heeds.
+/// The differences that a comparison of texts respects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sensitivity {
-    /// Case.
+    /// `true` if case is respected.
     pub case: bool,
-    /// Accents.
+    /// `true` if accents are respected.
     pub accent: bool,
-    /// How texts are gone through.
+    /// The order of the comparison.
     pub manner: Manner,
 }
 
-/// How texts are gone through to compare them. The original describes one for `@Sort` and another for `@Compare`.
+/// The order in which texts are compared. Domino uses different orders for `@Sort` and `@Compare`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Manner {
-    /// As words in a dictionary: accents and case decide only where nothing else does. Apostrophe and dash stand behind letters.
+    /// The order of words in a dictionary. Accents and case decide only if nothing else differs. Apostrophe and hyphen
+    /// sort after letters.
     Words,
-    /// Character by character, a small letter before its capital and that before the next letter. Apostrophe and dash stand before digits.
+    /// Character by character. A lower-case letter sorts before its capital, and both before the next letter.
+    /// Apostrophe and hyphen sort before digits.
     Characters,
 }
 
 impl Sensitivity {
-    /// What `@Sort` heeds.
+    /// The sensitivity of `@Sort`.
     pub const SORT: Self = Self { case: true, accent: true, manner: Manner::Words };
-    /// What `@Compare` heeds.
+    /// The sensitivity of `@Compare`.
     pub const COMPARE: Self = Self { case: true, accent: true, manner: Manner::Characters };
-    /// What operators heed.
+    /// The sensitivity of operators.
     pub const OPERATOR: Self = Self { case: false, accent: true, manner: Manner::Words };
 }
 
-/// Compares two texts in the order that is used where a host has no collation of its own: blanks, digits, letters, the rest, and apostrophe and dash where
-/// [`Manner`] says.
+/// Compares two texts in the order for hosts without their own collation: blanks, digits, letters, all other
+/// characters. [`Manner`] determines the place of apostrophe and hyphen.
 #[must_use]
 pub fn compare(one: &str, other: &str, sensitivity: Sensitivity) -> Ordering {
     match sensitivity.manner {
@@ -133,15 +135,17 @@ pub fn compare(one: &str, other: &str, sensitivity: Sensitivity) -> Ordering {
     }
 }
 
-/// Compares without accents and case. Where that makes no difference, accents and then case do, if they are heeded: plain before accented, small before
-/// large.
+/// Compares texts without accents and case.
+///
+/// If they are equal, accents and then case decide, as far as they are respected: plain before accented letters, lower
+/// case before upper case.
 fn compare_words(one: &str, other: &str, sensitivity: Sensitivity) -> Ordering {
     let mut order = words(one).cmp(words(other));
     if order.is_eq() && sensitivity.accent {
         order = one.nfd().flat_map(char::to_lowercase).cmp(other.nfd().flat_map(char::to_lowercase));
     }
     if order.is_eq() && sensitivity.case {
-        // Small letters have the greater code points.
+        // Lower-case letters have the greater code points.
         order = base_letters(other).cmp(base_letters(one));
     }
     order
@@ -155,7 +159,7 @@ fn words(text: &str) -> impl Iterator<Item = (u8, char)> + '_ {
     base_letters(text).flat_map(char::to_lowercase).map(|c| (class(c, Manner::Words), c))
 }
 
-/// Gives what each character is compared by: its class, its letter, its accent and its case.
+/// Returns the sort key of each character: its class, its base letter, its accented letter and its case.
 fn characters(text: &str, sensitivity: Sensitivity) -> impl Iterator<Item = (u8, char, char, bool)> + '_ {
     text.nfc().map(move |c| {
         let small = c.to_lowercase().next().unwrap_or(c);
