@@ -1,7 +1,7 @@
 //! Times: instants, dates, times of day and ranges, and the zone in which they are read.
 //!
-//! An instant is kept to the hundredth of a second, as the original does. Calendar and zones are those of `jiff` with its
-//! bundled database; nothing here asks the machine for its clock or its zone.
+//! An instant has a precision of a hundredth of a second, as in Domino. Calendar and zones are those of `jiff` with its
+//! bundled database. This module never reads the machine's clock or time zone.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use base::Timestamp;
 use jiff::civil;
 use jiff::tz::{Dst, TimeZone};
 
-/// Hundredths of a second in a day.
+/// Number of hundredths of a second in a day.
 pub const DAY: u32 = 8_640_000;
 
 const MICROS_PER_HUNDREDTH: i64 = 10_000;
@@ -25,25 +25,27 @@ pub enum Moment {
     Date(civil::Date),
     /// A time of day without a date, in hundredths of a second since midnight.
     Clock(u32),
-    /// From one instant to another.
+    /// A range from one instant to another.
     Range(Timestamp, Timestamp),
-    /// From one date to another, both included.
+    /// A range from one date to another, both inclusive.
     Dates(civil::Date, civil::Date),
-    /// From one time of day to another.
+    /// A range from one time of day to another.
     Clocks(u32, u32),
 }
 
-/// How far a zone is from Greenwich, as the original keeps it with an instant.
+/// The offset of a zone from GMT, in the form in which Domino stores it with an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offset {
-    /// Minutes to be added to get the time of Greenwich in winter: positive in the west.
+    /// Minutes to add to the zone's standard time to get GMT. Positive in the west.
     pub minutes_west: i16,
-    /// Whether summer time holds, which takes one hour from that.
+    /// `true` during daylight saving time, which subtracts one hour from `minutes_west`.
     pub summer: bool,
 }
 
-/// Abbreviations of zones: minutes west of Greenwich in winter, whether it is the one of summer time. Those that stand for several zones are of the one that is
-/// written most. `ZE1` to `ZE12` and `ZW1` to `ZW12` are whole hours east and west.
+/// Abbreviations of zones, with the minutes west of GMT in standard time and `true` for a daylight saving time.
+///
+/// An abbreviation used for several zones has the most common meaning. In addition, `ZE1` to `ZE12` and `ZW1` to `ZW12`
+/// are whole hours east and west.
 const ABBREVIATIONS: [(&str, i16, bool); 42] = [
     ("Z", 0, false),
     ("GMT", 0, false),
@@ -90,7 +92,7 @@ const ABBREVIATIONS: [(&str, i16, bool); 42] = [
 ];
 
 impl Offset {
-    /// Finds what the abbreviation of a zone says, in whatever case.
+    /// Returns the offset of a zone's abbreviation. ASCII case is ignored.
     #[must_use]
     pub fn abbreviated(word: &str) -> Option<Self> {
         if let Some((_, minutes_west, summer)) = ABBREVIATIONS.iter().find(|(a, ..)| a.eq_ignore_ascii_case(word)) {
@@ -106,7 +108,7 @@ impl Offset {
         Some(Self { minutes_west, summer: false })
     }
 
-    /// Gives the instant of a date and time of day, in hundredths, there.
+    /// Returns the instant of a date and time of day at this offset. `clock` is in hundredths of a second.
     #[must_use]
     pub fn instant(self, date: civil::Date, clock: u32) -> Option<Timestamp> {
         let minutes = i64::from(self.minutes_west) - if self.summer { 60 } else { 0 };
@@ -114,7 +116,8 @@ impl Offset {
         Some(Timestamp(there.0.checked_add(minutes * 60_000_000)?))
     }
 
-    /// Gives the number that stands for it: hours, with minutes times hundred before them, and `.1` for summer.
+    /// Returns Domino's number for the offset: the hours, plus the minutes times 100, plus 0.1 for daylight saving
+    /// time; negative in the east.
     #[must_use]
     pub fn number(self) -> f64 {
         let (hours, minutes) = (self.minutes_west.unsigned_abs() / 60, self.minutes_west.unsigned_abs() % 60);
@@ -124,13 +127,13 @@ impl Offset {
 }
 
 impl Moment {
-    /// Makes an instant, without what is finer than a hundredth of a second.
+    /// Creates an instant, truncated to hundredths of a second.
     #[must_use]
     pub fn at(instant: Timestamp) -> Self {
         Self::At(Timestamp(instant.0.saturating_sub(instant.0.rem_euclid(MICROS_PER_HUNDREDTH))))
     }
 
-    /// Gives the instant, if this is one.
+    /// Returns the instant. Returns `None` for other kinds of times.
     #[must_use]
     pub fn instant(self) -> Option<Timestamp> {
         match self {
@@ -139,7 +142,7 @@ impl Moment {
         }
     }
 
-    /// Gives the date in a zone; a range's is that of its beginning.
+    /// Returns the date in a zone. For a range this is the date of its start.
     #[must_use]
     pub fn date(self, zone: &Zone) -> Option<civil::Date> {
         match self {
@@ -151,7 +154,7 @@ impl Moment {
         }
     }
 
-    /// Gives the time of day in a zone, in hundredths; a range's is that of its beginning.
+    /// Returns the time of day in a zone, in hundredths of a second. For a range this is the time of its start.
     #[must_use]
     pub fn clock(self, zone: &Zone) -> Option<u32> {
         match self {
@@ -163,13 +166,13 @@ impl Moment {
         }
     }
 
-    /// Tells whether this is a range.
+    /// Returns `true` if this is a range.
     #[must_use]
     pub fn is_range(self) -> bool {
         matches!(self, Self::Range(..) | Self::Dates(..) | Self::Clocks(..))
     }
 
-    /// Gives the two ends of a range; other times are both of their ends.
+    /// Returns the start and the end of a range. For other times both are the time itself.
     #[must_use]
     pub fn ends(self) -> (Self, Self) {
         match self {
@@ -180,7 +183,7 @@ impl Moment {
         }
     }
 
-    /// Makes a range of two times of one kind.
+    /// Creates a range of two times of the same kind. Returns `None` if the kinds differ.
     #[must_use]
     pub fn range(from: Self, to: Self) -> Option<Self> {
         match (from, to) {
@@ -190,8 +193,10 @@ impl Moment {
         }
     }
 
-    /// Compares two times. Where one has no date, only the times of day are compared; where one has no time, only the dates. A date
-    /// comes after a time of day, because they have nothing in common.
+    /// Compares two times.
+    ///
+    /// If either time has no date, only the times of day are compared; if either has no time of day, only the dates. A
+    /// date without a time sorts after a time of day without a date, because they have no common part.
     #[must_use]
     pub fn compare(self, other: Self, zone: &Zone) -> Ordering {
         if let (Some(one), Some(other)) = (self.instant(), other.instant()) {
@@ -209,7 +214,7 @@ impl Moment {
         }
     }
 
-    /// Gives the seconds from `other` to this.
+    /// Returns the number of seconds from `other` to this time.
     #[must_use]
     pub fn seconds_since(self, other: Self, zone: &Zone) -> Option<f64> {
         match (self, other) {
@@ -223,14 +228,14 @@ impl Moment {
     }
 }
 
-/// Gives the days from one date to another.
+/// Returns the number of days from one date to another.
 #[must_use]
 pub fn days_between(from: civil::Date, to: civil::Date) -> i64 {
     let day = |date: civil::Date| date.duration_since(civil::Date::constant(1970, 1, 1)).as_hours() / 24;
     day(to) - day(from)
 }
 
-/// Gives the date so many days later.
+/// Returns the date a number of days later.
 #[must_use]
 pub fn add_days(date: civil::Date, days: i64) -> Option<civil::Date> {
     date.checked_add(jiff::Span::new().try_days(days).ok()?).ok()
@@ -242,7 +247,7 @@ fn hundredths(time: civil::Time) -> u32 {
     u32::try_from(hundredths).unwrap_or(0)
 }
 
-/// Makes a time of day.
+/// Creates a time of day. Returns `None` if a part is out of range.
 #[must_use]
 pub fn clock(hour: i64, minute: i64, second: i64, hundredth: i64) -> Option<u32> {
     let within = (0..24).contains(&hour) && (0..60).contains(&minute) && (0..60).contains(&second);
@@ -252,7 +257,7 @@ pub fn clock(hour: i64, minute: i64, second: i64, hundredth: i64) -> Option<u32>
     u32::try_from(((hour * 60 + minute) * 60 + second) * 100 + hundredth).ok()
 }
 
-/// Makes a date.
+/// Creates a date. Returns `None` if the date does not exist.
 #[must_use]
 pub fn date(year: i64, month: i64, day: i64) -> Option<civil::Date> {
     let (year, month, day) = (year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?);
@@ -270,20 +275,22 @@ impl Default for Zone {
 }
 
 impl Zone {
-    /// Finds a zone by its name in the IANA database (`Europe/Berlin`), or by what [`Zone::canonical`] gives.
+    /// Returns the zone with a name of the IANA database (`Europe/Berlin`), or with a notation returned by
+    /// [`Zone::canonical`].
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let name = name.rsplit_once("ZN=").map_or(name, |(_, name)| name.split('$').next().unwrap_or(name));
         TimeZone::get(name.trim()).ok().map(Self)
     }
 
-    /// Gives the name in the IANA database.
+    /// Returns the name in the IANA database.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    /// Gives the original's way to write a zone: its offset, whether it has summer time at that moment's year, its name.
+    /// Returns Domino's notation of the zone: the offset, whether daylight saving time is observed now or half a year
+    /// later, and the name.
     #[must_use]
     pub fn canonical(&self, now: Timestamp) -> String {
         let half_a_year = std::time::Duration::from_secs(182 * 86_400);
@@ -292,14 +299,16 @@ impl Zone {
         format!("Z={number}$DO={}$ZN={}", u8::from(observed), self.name())
     }
 
-    /// Gives date and time of day at an instant.
+    /// Returns the date and time of day at an instant.
     #[must_use]
     pub fn civil(&self, instant: Timestamp) -> Option<civil::DateTime> {
         jiff::Timestamp::from_microsecond(instant.0).ok().map(|instant| self.0.to_datetime(instant))
     }
 
-    /// Gives the instant of a date and time of day. What a change to summer time leaves out is taken as an hour later, what a change to
-    /// winter time repeats as the first of the two.
+    /// Returns the instant of a date and time of day.
+    ///
+    /// A time that the change to daylight saving time skips is moved one hour later. Of a time that the change back
+    /// repeats, the first occurrence is used.
     #[must_use]
     pub fn instant(&self, date: civil::Date, clock: u32) -> Option<Timestamp> {
         let clock = clock.min(DAY - 1);
@@ -312,7 +321,7 @@ impl Zone {
         Some(Timestamp(instant.as_microsecond()))
     }
 
-    /// Gives the offset at an instant.
+    /// Returns the offset at an instant.
     #[must_use]
     pub fn offset(&self, instant: Timestamp) -> Option<Offset> {
         let instant = jiff::Timestamp::from_microsecond(instant.0).ok()?;
@@ -322,14 +331,14 @@ impl Zone {
         Some(Offset { minutes_west: i16::try_from(-minutes_east).ok()?, summer })
     }
 
-    /// Gives the abbreviation at an instant, `CET` for instance.
+    /// Returns the abbreviation at an instant, such as `CET`.
     #[must_use]
     pub fn abbreviation(&self, instant: Timestamp) -> String {
         let Ok(instant) = jiff::Timestamp::from_microsecond(instant.0) else { return String::new() };
         self.0.to_offset_info(instant).abbreviation().to_owned()
     }
 
-    /// Gives the instant at which a time begins; a time of day has none.
+    /// Returns the instant at which a time begins. Returns `None` for a time of day without a date.
     #[must_use]
     pub fn start(&self, moment: Moment) -> Option<Timestamp> {
         match moment {
