@@ -1,4 +1,4 @@
-//! Times as text and back.
+//! Conversion of times to text and back.
 
 use base::Timestamp;
 use jiff::civil;
@@ -7,25 +7,25 @@ use crate::formula::Options;
 use crate::locale::{DateOrder, Locale};
 use crate::time::{Moment, Offset, Zone, add_days, clock, date};
 
-/// What stands in brackets.
+/// The meaning of a bracketed literal.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Literal {
     /// A time.
     Time(Moment),
-    /// A day relative to now: the name of the function that gives it.
+    /// A day relative to now, as the name of the function that computes it.
     Relative(&'static str),
-    /// A time that depends on today's date, because it has no year for instance. It is read when the formula is evaluated.
+    /// A time that depends on the current date, for example because it has no year. It is parsed at run time.
     Late,
-    /// Begins as a time does, and is none.
+    /// A malformed time: the text begins like a time but is not one.
     Wrong,
-    /// No time.
+    /// A keyword.
     Keyword,
 }
 
-/// A day of a leap year: what can be read on some day can be read on this one.
+/// A day in a leap year. Every text that can be parsed on some day can be parsed on this day.
 const LEAP_DAY: civil::Date = civil::date(2024, 2, 29);
 
-/// Reads what stands in brackets. What begins with a digit must be a time.
+/// Parses the content of brackets. Content that begins with a digit must be a time.
 #[must_use]
 pub fn literal(text: &str, options: &Options) -> Literal {
     let relative = [("today", "@Today"), ("tomorrow", "@Tomorrow"), ("yesterday", "@Yesterday")];
@@ -47,7 +47,7 @@ pub fn literal(text: &str, options: &Options) -> Literal {
     }
 }
 
-/// Reads a time: date, time of day, both, or a range of those.
+/// Parses a time: a date, a time of day, both, or a range of these.
 #[must_use]
 pub fn parse(text: &str, options: &Options, now: Timestamp) -> Option<Moment> {
     moment(text, options, Moment::at(now).date(&options.zone))
@@ -62,11 +62,11 @@ fn moment(text: &str, options: &Options, today: Option<civil::Date>) -> Option<M
 
 fn single(text: &str, options: &Options, today: Option<civil::Date>) -> Option<Moment> {
     let mut parts = Parts::default();
-    // ISO 8601 has a T between date and time.
+    // ISO 8601 separates date and time by a `T`.
     let separated = split_iso(text.trim());
     let mut words = separated.split_whitespace().peekable();
     while let Some(word) = words.next() {
-        // `5 PM`: the hour alone, which would otherwise be no time of day.
+        // A bare hour before `PM`, as in `5 PM`, would otherwise not parse as a time of day.
         if words.peek().copied().and_then(half_of_day).is_some()
             && let Some(hour) = number(word)
         {
@@ -90,7 +90,7 @@ fn split_iso(text: &str) -> String {
     }
 }
 
-/// What the words of a text said so far.
+/// The parts of a time parsed so far.
 #[derive(Default)]
 struct Parts {
     date: Option<civil::Date>,
@@ -98,7 +98,7 @@ struct Parts {
     place: Option<Place>,
 }
 
-/// Where a time was written.
+/// The zone or offset in which a time is written.
 enum Place {
     Zone(Zone),
     Offset(Offset),
@@ -123,7 +123,7 @@ impl Place {
 
 const NOON: u32 = crate::time::DAY / 2;
 
-/// Tells what `AM` and `PM` add to an hour before noon.
+/// Returns the time that `AM` or `PM` adds to an hour before noon. Returns `None` for other words.
 fn half_of_day(word: &str) -> Option<u32> {
     let is = |spellings: [&str; 2]| spellings.iter().any(|spelling| word.eq_ignore_ascii_case(spelling));
     match word {
@@ -158,7 +158,7 @@ impl Parts {
         Some(())
     }
 
-    /// Puts the parts together. A zone says nothing of a date or a time of day alone.
+    /// Combines the parts. A zone has no effect on a date or a time of day alone.
     fn moment(self, local: &Zone) -> Option<Moment> {
         match (self.date, self.clock, self.place) {
             (Some(date), Some(clock), Some(place)) => place.moment(date, clock),
@@ -190,7 +190,8 @@ fn number(digits: &str) -> Option<i64> {
     if plausible { digits.parse().ok() } else { None }
 }
 
-/// Reads two or three numbers with `/`, `-` or `.` between them. A first one of four digits is the year; two are of this year.
+/// Parses two or three numbers separated by `/`, `-` or `.`. If the first of three numbers has four digits, it is the
+/// year. Two numbers are a date of the current year.
 fn read_date(word: &str, locale: &Locale, today: Option<civil::Date>) -> Option<civil::Date> {
     let parts: Vec<&str> = word.split(['/', '-', '.', locale.date_separator]).collect();
     let numbers: Vec<i64> = parts.iter().map(|part| number(part)).collect::<Option<_>>()?;
@@ -205,7 +206,7 @@ fn read_date(word: &str, locale: &Locale, today: Option<civil::Date>) -> Option<
     }
 }
 
-/// Completes a year of two digits: 50 to 99 are of the last century.
+/// Completes a year of two digits. The years 50 to 99 belong to the 20th century.
 fn century(year: i64, digits: &str) -> i64 {
     match digits.len() {
         1 | 2 if year < 50 => year + 2000,
@@ -214,7 +215,7 @@ fn century(year: i64, digits: &str) -> i64 {
     }
 }
 
-/// How a time is written: the format text of `@Text`.
+/// The format of a time, given by the format text of `@Text`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Format {
     date: u8,
@@ -223,13 +224,14 @@ pub struct Format {
     part: u8,
 }
 
-/// Date and time as they come.
+/// The part style that formats whichever of date and time the value has.
 const PART_AS_IS: u8 = 2;
-/// The zone behind every instant. Instants are always shown in the zone of the options, so there is no other zone to be told.
+/// The zone style that appends the zone to every instant. Instants are always formatted in the zone of the options, so
+/// a style that names only other zones would name none.
 const ZONE_ALWAYS: u8 = 2;
 
 impl Format {
-    /// Reads format texts, `D0T1S2` for instance, or its parts one by one. What has no meaning is left out.
+    /// Parses format texts, such as `D0T1S2` or its parts one by one. Other characters are ignored.
     #[must_use]
     pub fn read<'t>(texts: impl IntoIterator<Item = &'t str>) -> Self {
         let mut format = Self { date: 0, time: 0, zone: 0, part: PART_AS_IS };
@@ -247,7 +249,7 @@ impl Format {
     }
 }
 
-/// Writes a time; a range with a dash between its ends.
+/// Formats a time. The ends of a range are separated by a hyphen.
 #[must_use]
 pub fn format(moment: Moment, format: &Format, options: &Options, now: Timestamp) -> String {
     if moment.is_range() {
