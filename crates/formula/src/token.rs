@@ -1,55 +1,55 @@
-//! The pieces that a formula is made of.
+//! The tokens of a formula.
 
 use crate::source::Span;
 
-/// A piece and where it stands.
+/// A token and its position.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Token {
-    /// What it is.
+    /// The kind.
     pub kind: TokenKind,
-    /// Where it stands.
+    /// The position.
     pub span: Span,
 }
 
-/// The kinds of pieces.
+/// The kinds of tokens.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TokenKind {
     /// A number.
     Number(f64),
     /// A text, without its quotes and escapes.
     Text(String),
-    /// What stands between brackets where an operand is expected.
+    /// The content of brackets where an operand is expected.
     Bracketed(String),
-    /// A name of an item or a temporary.
+    /// The name of an item or temporary.
     Name(String),
-    /// The name of a function, with its `@`.
+    /// The name of a function, including its `@`.
     Function(String),
-    /// `SELECT`, `FIELD` and so on.
+    /// A reserved word such as `SELECT` or `FIELD`.
     Word(Word),
     /// An operator of rank 4 to 6 or 8.
     Operator(Operator),
-    /// `!`
+    /// `!`.
     Not,
-    /// `:`
+    /// `:`.
     Colon,
-    /// `:=`
+    /// `:=`.
     Assign,
-    /// `;`
+    /// `;`.
     Semicolon,
-    /// `(`
+    /// `(`.
     Open,
-    /// `)`
+    /// `)`.
     Close,
     /// `[` of a subscript.
     OpenSubscript,
-    /// `]`
+    /// `]`.
     CloseSubscript,
     /// The end of the formula.
     End,
 }
 
 impl TokenKind {
-    /// Tells whether a `[` behind this is a subscript.
+    /// Returns `true` if a `[` after this token opens a subscript.
     #[must_use]
     pub fn ends_operand(&self) -> bool {
         matches!(
@@ -64,7 +64,7 @@ impl TokenKind {
         )
     }
 
-    /// Names it for an error.
+    /// Returns a description of the token for an error message.
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -87,25 +87,25 @@ impl TokenKind {
     }
 }
 
-/// Words that are no names.
+/// Reserved words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Word {
     /// Selects documents.
     Select,
     /// Sets a field.
     Field,
-    /// Stands in for a missing field.
+    /// Sets a value that replaces a missing field.
     Default,
-    /// Sets the environment.
+    /// Sets an environment setting.
     Environment,
-    /// A remark.
+    /// Begins a remark.
     Rem,
 }
 
 impl Word {
     const ALL: [Self; 5] = [Self::Select, Self::Field, Self::Default, Self::Environment, Self::Rem];
 
-    /// Gives its spelling.
+    /// Returns the spelling of the word.
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -117,52 +117,52 @@ impl Word {
         }
     }
 
-    /// Finds the word that a name is, in whatever case.
+    /// Returns the reserved word with a name. ASCII case is ignored.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|word| word.text().eq_ignore_ascii_case(name))
     }
 }
 
-/// An operator of two operands.
+/// A binary operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Operator {
-    /// What it does with two elements.
+    /// The operation on two elements.
     pub act: Act,
-    /// Whether every element meets every other, instead of its pair.
+    /// `true` if every element is combined with every other one, instead of pairwise.
     pub permuted: bool,
 }
 
-/// What an operator does with two elements.
+/// The operation of an operator on two elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
-    /// `*`
+    /// `*`.
     Multiply,
-    /// `/`
+    /// `/`.
     Divide,
-    /// `+`
+    /// `+`.
     Add,
-    /// `-`
+    /// `-`.
     Subtract,
-    /// `=`
+    /// `=`.
     Equal,
-    /// `<>`
+    /// `<>`.
     Different,
-    /// `<`
+    /// `<`.
     Less,
-    /// `>`
+    /// `>`.
     Greater,
-    /// `<=`
+    /// `<=`.
     LessOrEqual,
-    /// `>=`
+    /// `>=`.
     GreaterOrEqual,
-    /// `&`
+    /// `&`.
     And,
-    /// `|`
+    /// `|`.
     Or,
 }
 
-/// Spellings, longer ones before their beginnings.
+/// The spellings of operators. A spelling precedes its own prefixes.
 const SPELLINGS: [(&str, Act, bool); 26] = [
     ("*<>", Act::Different, true),
     ("*!=", Act::Different, true),
@@ -193,21 +193,21 @@ const SPELLINGS: [(&str, Act, bool); 26] = [
 ];
 
 impl Operator {
-    /// Finds the longest operator that a text begins with, and its length.
+    /// Returns the longest operator at the beginning of a text, and its length.
     #[must_use]
     pub fn lex(text: &str) -> Option<(Self, usize)> {
         let (spelling, act, permuted) = SPELLINGS.iter().find(|(spelling, ..)| text.starts_with(spelling))?;
         Some((Self { act: *act, permuted: *permuted }, spelling.len()))
     }
 
-    /// Gives its spelling.
+    /// Returns the spelling of the operator.
     #[must_use]
     pub fn text(self) -> String {
         let found = SPELLINGS.iter().find(|(_, act, permuted)| *act == self.act && *permuted == self.permuted);
         found.map_or_else(String::new, |(spelling, ..)| (*spelling).to_owned())
     }
 
-    /// Gives its rank: 4 binds tightest, 8 loosest.
+    /// Returns the rank: 4 binds tightest, 8 loosest.
     #[must_use]
     pub fn rank(self) -> u8 {
         match self.act {
