@@ -1,35 +1,35 @@
-//! A formula as a tree.
+//! The syntax tree of a formula.
 //!
-//! Operators of one rank form one flat chain and the elements of a list one row, so that the depth of a tree is that of its
-//! parentheses and calls, which the parser limits. Everything that walks a tree may therefore recurse.
+//! Operators of one rank form one flat chain, and a list keeps its elements in one node. The depth of a tree is
+//! therefore the depth of its parentheses and calls, which the parser limits. Code that walks a tree may recurse.
 
 use crate::functions::Function;
 use crate::source::Span;
 use crate::token::Operator;
 use crate::value::Value;
 
-/// A statement at the top.
+/// A statement at the top level.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statement {
     /// A remark.
     Remark(String),
     /// `SELECT expression`.
     Select(Expression),
-    /// Anything else.
+    /// Any other statement.
     Plain(Expression),
 }
 
-/// An expression and where it stands.
+/// An expression and its position.
 #[derive(Clone, Debug)]
 pub struct Expression {
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// Where it stands.
+    /// The position.
     pub span: Span,
 }
 
 impl PartialEq for Expression {
-    /// Two expressions are equal when they mean the same, wherever they stand.
+    /// Compares the kinds of two expressions. The positions do not matter.
     fn eq(&self, other: &Self) -> bool {
         self.kind == other.kind
     }
@@ -38,9 +38,9 @@ impl PartialEq for Expression {
 /// The kinds of expressions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
-    /// A value that is known; times keep their spelling.
+    /// A constant value. Times keep their spelling.
     Constant(Value<'static>),
-    /// `[...]` that is a time or keyword, as it was written.
+    /// A time or keyword in brackets (`[...]`), as written.
     Bracketed(String),
     /// An item or temporary.
     Name(String),
@@ -58,25 +58,25 @@ pub enum Kind {
     Subscript(Box<Expression>, Vec<Expression>),
     /// `@Function(...)`.
     Call(&'static Function, Vec<Expression>),
-    /// `name := a` and the like.
+    /// `name := a` and the other assignments.
     Assign(Target, String, Box<Expression>),
 }
 
-/// What an assignment changes.
+/// The target of an assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A temporary.
     Temporary,
     /// A field of the document.
     Field,
-    /// What stands in for a missing field.
+    /// The default value of a missing field.
     Default,
-    /// A setting of the environment.
+    /// An environment setting.
     Environment,
 }
 
 impl Expression {
-    /// Calls `visit` for this and everything within.
+    /// Calls `visit` for this expression and all expressions within it.
     pub fn walk(&self, visit: &mut impl FnMut(&Self)) {
         visit(self);
         match &self.kind {
