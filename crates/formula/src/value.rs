@@ -1,7 +1,8 @@
 //! Values: lists of texts, numbers or times, and errors.
 //!
-//! A value of one element is kept in place, so that the common case allocates nothing. A list has at least two elements when it is made
-//! by [`Value::from_texts`] and its sisters; no elements become the empty text, one is kept in place.
+//! A value of one element is stored inline, so that the common case does not allocate. [`Value::from_texts`] and the
+//! similar constructors create a list variant only for at least two elements; no elements become the empty text, and
+//! one element is stored inline.
 
 use std::sync::Arc;
 
@@ -25,31 +26,31 @@ pub enum Value<'d> {
     Numbers(Arc<Vec<f64>>),
     /// Several times.
     Times(Arc<Vec<Moment>>),
-    /// What could not be computed.
+    /// The error of a failed computation.
     Error(Arc<Failure>),
 }
 
 impl<'d> Value<'d> {
     /// The empty text, which is also the empty list.
     pub const EMPTY: Value<'static> = Value::Text(Text::EMPTY);
-    /// True.
+    /// The value of true, 1.
     pub const TRUE: Value<'static> = Value::Number(1.0);
-    /// False.
+    /// The value of false, 0.
     pub const FALSE: Value<'static> = Value::Number(0.0);
 
-    /// Makes 1 or 0.
+    /// Returns 1 for `true` and 0 for `false`.
     #[must_use]
     pub fn from_bool(truth: bool) -> Self {
         if truth { Self::TRUE } else { Self::FALSE }
     }
 
-    /// Makes a number of a count.
+    /// Creates a number from a count.
     #[must_use]
     pub fn from_count(count: usize) -> Self {
         Self::Number(count as f64)
     }
 
-    /// Makes a value of texts.
+    /// Creates a value from texts.
     #[must_use]
     pub fn from_texts(mut texts: Vec<Text<'d>>) -> Self {
         match texts.len() {
@@ -59,7 +60,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Makes a value of numbers.
+    /// Creates a value from numbers.
     #[must_use]
     pub fn from_numbers(numbers: Vec<f64>) -> Self {
         match numbers[..] {
@@ -69,7 +70,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Makes a value of times.
+    /// Creates a value from times.
     #[must_use]
     pub fn from_times(times: Vec<Moment>) -> Self {
         match times[..] {
@@ -79,19 +80,20 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Gives the empty text for a list without elements: a host may have made one by hand.
+    /// Returns the empty text for a list without elements, which a host may have constructed. Other values are returned
+    /// unchanged.
     #[must_use]
     pub fn normalized(self) -> Self {
         if self.count() == 0 { Self::EMPTY } else { self }
     }
 
-    /// Makes an error.
+    /// Creates an error value.
     #[must_use]
     pub fn failure(kind: FailureKind, span: Span) -> Self {
         Self::Error(Arc::new(Failure { kind, span }))
     }
 
-    /// Gives the number of elements. The empty text counts as one.
+    /// Returns the number of elements. The empty text counts as one.
     #[must_use]
     pub fn count(&self) -> usize {
         match self {
@@ -102,13 +104,13 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Tells whether this is the empty text.
+    /// Returns `true` if this is the empty text.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Text(text) if text.is_empty())
     }
 
-    /// Gives the texts, or the error of everything else.
+    /// Returns the texts. Fails if this value has another type.
     pub fn texts(&self) -> Result<&[Text<'d>], FailureKind> {
         match self {
             Self::Text(text) => Ok(std::slice::from_ref(text)),
@@ -117,7 +119,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Gives the numbers, or the error of everything else.
+    /// Returns the numbers. Fails if this value has another type.
     pub fn numbers(&self) -> Result<&[f64], FailureKind> {
         match self {
             Self::Number(number) => Ok(std::slice::from_ref(number)),
@@ -126,7 +128,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Gives the times, or the error of everything else.
+    /// Returns the times. Fails if this value has another type.
     pub fn times(&self) -> Result<&[Moment], FailureKind> {
         match self {
             Self::Time(time) => Ok(std::slice::from_ref(time)),
@@ -135,33 +137,33 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Gives the first text.
+    /// Returns the first text.
     pub fn text(&self) -> Result<&Text<'d>, FailureKind> {
         self.texts()?.first().ok_or(FailureKind::TextExpected)
     }
 
-    /// Gives the first number.
+    /// Returns the first number.
     pub fn number(&self) -> Result<f64, FailureKind> {
         self.numbers()?.first().copied().ok_or(FailureKind::NumberExpected)
     }
 
-    /// Gives the first number as a whole one, towards zero.
+    /// Returns the first number, rounded towards zero.
     pub fn integer(&self) -> Result<i64, FailureKind> {
-        // A conversion of floats in Rust saturates, and makes 0 of what is no number.
+        // Rust's conversion from floats saturates, and converts NaN to 0.
         self.number().map(|number| number as i64)
     }
 
-    /// Gives the first time.
+    /// Returns the first time.
     pub fn time(&self) -> Result<Moment, FailureKind> {
         self.times()?.first().copied().ok_or(FailureKind::TimeExpected)
     }
 
-    /// Tells whether the value counts as true: a number that is not 0, or several of which one is not.
+    /// Returns `true` if the value counts as true: at least one number is not 0. Fails if this value is not numeric.
     pub fn truth(&self) -> Result<bool, FailureKind> {
         Ok(self.numbers()?.iter().any(|number| *number != 0.0))
     }
 
-    /// Gives the element of an index from 0, as a value of its own.
+    /// Returns the element at an index, which starts at 0, as a value.
     #[must_use]
     pub fn element(&self, index: usize) -> Option<Self> {
         match self {
@@ -172,7 +174,11 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Gives the elements of a range of indexes, which must lie within the list.
+    /// Returns the elements of a range of indexes.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the value is a list and the range exceeds it.
     #[must_use]
     pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
         match self {
@@ -183,7 +189,11 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Gives the elements of several indexes, which must lie within the list, in the order of the indexes.
+    /// Returns the elements at several indexes, in the order of the indexes.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the value is a list and an index exceeds it.
     #[must_use]
     pub fn pick(&self, indexes: &[usize]) -> Self {
         match self {
@@ -194,7 +204,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Appends the elements of another value, which must be of the same type.
+    /// Appends the elements of another value. Fails if the types differ.
     pub fn append(self, other: &Self) -> Result<Self, FailureKind> {
         match self {
             Self::Text(_) | Self::Texts(_) => Ok(Self::Texts(appended(self.into_list_of_texts(), other.texts()?))),
@@ -206,7 +216,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Tells whether this is a list that somebody else holds as well.
+    /// Returns `true` if this is a list with other references to it.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         match self {
@@ -225,7 +235,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Gives a value that borrows from nobody.
+    /// Returns the value without borrowed data.
     #[must_use]
     pub fn into_owned(self) -> Value<'static> {
         match self {
@@ -239,7 +249,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Gives a value that borrows its one text from this one.
+    /// Returns a value that borrows a single text from this one.
     #[must_use]
     pub fn lend(&'d self) -> Value<'d> {
         match self {
@@ -248,7 +258,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Estimates the bytes that the value takes.
+    /// Returns an estimate of the value's size in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         match self {
@@ -258,7 +268,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Gives the steps that looking at every byte costs.
+    /// Returns the number of steps charged for examining every byte of the value.
     #[must_use]
     pub fn weight(&self) -> usize {
         match self {
@@ -270,7 +280,7 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// Gives the error, if this is one.
+    /// Returns the error, if this value is one.
     #[must_use]
     pub fn error(&self) -> Option<&Failure> {
         match self {
