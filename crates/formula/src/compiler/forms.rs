@@ -1,4 +1,4 @@
-//! Functions that become instructions: conditions, loops, blocks.
+//! Compilation of functions that become instructions instead of calls: conditions, loops, blocks.
 
 use super::{Compiled, Compiler, narrow};
 use crate::error::Reason;
@@ -9,7 +9,7 @@ use crate::tree::Expression;
 use crate::value::Value;
 
 impl Compiler<'_> {
-    /// Compiles a call of a form.
+    /// Compiles a call of a function that becomes instructions.
     pub(super) fn form(
         &mut self,
         form: Form,
@@ -57,7 +57,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// `@If(condition; value; condition; value; else)`
+    /// Compiles `@If(condition; value; condition; value; else)`.
     fn choose(&mut self, arguments: &[Expression], span: Span) -> Compiled {
         if arguments.len().is_multiple_of(2) {
             return Err(self.error(span, Reason::EvenIf));
@@ -68,7 +68,7 @@ impl Compiler<'_> {
                 self.branch(|compiler| compiler.expression(&pair[0]))?;
                 break;
             };
-            // Only the first condition is looked at in any case.
+            // Only the first condition is evaluated unconditionally.
             self.branches += usize::from(index > 0);
             self.expression(condition)?;
             self.branches -= usize::from(index > 0);
@@ -94,7 +94,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Compiles expressions of which the last one's value stays.
+    /// Compiles expressions in sequence and leaves only the value of the last one on the stack.
     fn in_turn(&mut self, arguments: &[Expression]) -> Compiled {
         for (index, argument) in arguments.iter().enumerate() {
             self.expression(argument)?;
@@ -150,7 +150,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Ends a loop: with 1 when its condition was false, with the error when it was one.
+    /// Ends a loop. The value of the loop is 1 if its condition was false, or the error if its condition was an error.
     fn exit_with_true(&mut self, test: Option<usize>, span: Span) {
         let out = self.here();
         self.constant(Value::TRUE, span);
@@ -186,7 +186,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// Compiles what is run again and again with slots that have values.
+    /// Compiles a body that is run repeatedly, during which the given slots have values.
     fn block(&mut self, slots: &[usize], body: &Expression) -> Compiled {
         let fresh: Vec<usize> = slots.iter().copied().filter(|slot| self.assigned.insert(*slot)).collect();
         self.branch(|compiler| compiler.expression(body))?;

@@ -1,6 +1,7 @@
-//! Makes a program of a tree.
+//! The compiler: translates a syntax tree into a program.
 //!
-//! Each expression leaves exactly one value on the stack. What a formula may not wish is refused here, by name.
+//! Each expression leaves exactly one value on the stack. Effects that the options do not permit are refused here; for
+//! effects other than changes of fields and of the environment, the error names the function.
 
 mod forms;
 
@@ -20,6 +21,11 @@ use crate::tree::{Expression, Kind, Statement, Target};
 use crate::value::Value;
 
 /// Compiles a formula.
+///
+/// # Errors
+///
+/// Fails if the source cannot be parsed, if it exceeds a limit, if an effect is not permitted, or if no statement has a
+/// result.
 pub fn compile(source: &str, options: &Options) -> Result<Program, CompileError> {
     let statements = parse(source)?;
     let mut compiler = Compiler::new(source, options);
@@ -44,11 +50,12 @@ struct Compiler<'s> {
     analysis: Analysis,
     reads: BTreeSet<usize>,
     writes: BTreeSet<usize>,
-    /// Slots that have a value of their own wherever the compiler stands, so that loading them asks no document.
+    /// Slots that are certain to hold an assigned value at the current position, so that loading them does not read the
+    /// document.
     assigned: BTreeSet<usize>,
-    /// How many branches and loops the compiler is within; what is assigned there may not have been.
+    /// Number of branches and loops that enclose the current position. An assignment within one may not be executed.
     branches: usize,
-    /// How many formulas of `@Transform` the compiler is within.
+    /// Number of `@Transform` formulas that enclose the current position.
     transforms: usize,
 }
 
@@ -76,7 +83,7 @@ impl<'s> Compiler<'s> {
         Program { code: self.code, spans: self.spans, constants: self.constants, analysis }
     }
 
-    /// Compiles a statement; tells whether it gives a result.
+    /// Compiles a statement. Returns `true` if the statement has a result.
     fn statement(&mut self, statement: Statement) -> Compiled<bool> {
         match statement {
             Statement::Remark(_) => Ok(false),
@@ -145,7 +152,8 @@ impl<'s> Compiler<'s> {
     }
 
     fn constant(&mut self, value: Value<'static>, span: Span) {
-        // Looking back a little finds what matters, and keeps the time of compiling in proportion to the formula's length.
+        // Searching only the latest constants finds most duplicates, and keeps the compile time linear in the length of
+        // the formula.
         let first = self.constants.len().saturating_sub(32);
         let known = self.constants[first..].iter().position(|constant| *constant == value);
         let index = known.map_or(self.constants.len(), |index| first + index);
@@ -190,8 +198,10 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
-    /// Compiles a list whose first element is the temporary that it is then assigned to: taken, not copied, so that a loop that
-    /// collects a list costs what it collects.
+    /// Compiles the assignment of a list to the temporary that is the list's first element.
+    ///
+    /// The old value is moved instead of copied, so that the cost of a loop that collects a list is proportional to the
+    /// elements it collects.
     fn extend(&mut self, slot: usize, first: &Expression, more: &[Expression], span: Span) -> Compiled {
         self.read(slot);
         self.emit(Instruction::Take(narrow(slot)), first.span);
@@ -246,7 +256,7 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
-    /// Notes which field a function reads or writes that takes its name as text.
+    /// Records the field that a function with a textual field name reads or writes.
     fn field_by_name(&mut self, function: &Function, arguments: &[Expression], span: Span) -> Compiled {
         let name = arguments.first().and_then(constant_text).map(str::to_owned);
         match name {
@@ -262,7 +272,7 @@ impl<'s> Compiler<'s> {
         Ok(())
     }
 
-    /// Gives the slot of an argument that names a variable, as a name or as text.
+    /// Returns the slot of an argument that names a variable, either as a name or as constant text.
     fn named(&mut self, function: &'static Function, arguments: &[Expression], index: usize) -> Compiled<usize> {
         let argument = &arguments[index];
         let name = match &argument.kind {
@@ -311,7 +321,8 @@ impl<'s> Compiler<'s> {
         self.code.len() - 1
     }
 
-    /// Lets jumps lead here, and tests whose condition was an error.
+    /// Sets the target of jumps to the current position. For a `Test` this is the target for a condition that is an
+    /// error.
     fn land(&mut self, jumps: &[usize]) {
         let here = self.here();
         for jump in jumps {
@@ -324,7 +335,10 @@ impl<'s> Compiler<'s> {
     }
 }
 
-/// Tells whether a temporary is assigned a list that begins with itself and does not mention it again; gives the elements.
+/// Returns the first and the remaining elements of a list that is assigned to a temporary and begins with that
+/// temporary.
+///
+/// Returns `None` if the value is not such a list, or if it mentions the temporary again.
 fn extended<'e>(target: Target, name: &str, value: &'e Expression) -> Option<(&'e Expression, &'e [Expression])> {
     let Kind::List(elements) = &value.kind else { return None };
     let (first, more) = elements.split_first()?;
@@ -341,7 +355,7 @@ fn constant_text(expression: &Expression) -> Option<&str> {
     }
 }
 
-/// Narrows an index; the length of a formula keeps all of them small.
+/// Converts an index to `u32`. The maximum length of a formula keeps all indexes small.
 fn narrow(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
