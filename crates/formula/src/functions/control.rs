@@ -1,4 +1,4 @@
-//! Control, truth, errors, types.
+//! Functions for control flow, truth values, errors and types.
 
 use super::{Attributes, Form, Function, form, row};
 use crate::error::{FailureKind, Stop};
@@ -10,7 +10,7 @@ use crate::text::Text;
 use crate::time_text;
 use crate::value::Value;
 
-/// This part of the table.
+/// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
     form(
         "@If",
@@ -93,7 +93,7 @@ pub const FUNCTIONS: &[Function] = &[
     row("@ToTime", 2, "value", "The value as time.", to_time).is(Attributes::LATE),
 ];
 
-/// What a time in brackets becomes that needs today's date, a date without a year for instance.
+/// The function that evaluates a time literal that needs the current date, such as a date without a year.
 pub const TIME_LITERAL: Function =
     row("@TextToTime", 1, "text", "The text as time.", text_to_time).is(Attributes::TIME);
 
@@ -139,8 +139,11 @@ fn is_null<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from_bool(arguments[0].is_empty()))
 }
 
-/// Compiles and evaluates each text, with what is left of the budgets; gives the value of the last, or the first error. They see the fields as they
-/// shall be and the temporaries as they are, and set fields but no temporaries.
+/// Compiles and evaluates each text, within the remaining budgets. Returns the value of the last one, or the first
+/// error.
+///
+/// The inner formulas see the pending field changes and the current temporaries. They can set fields but not
+/// temporaries.
 fn eval<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     if run.depth >= EVAL_DEPTH_MAX {
         return Err(Stop::Depth.into());
@@ -179,7 +182,8 @@ fn eval_one<'d>(run: &mut Run<'d>, source: &str) -> Done<'d> {
     Ok(value)
 }
 
-/// Gives what is wrong with a formula: the text, line, column, place from 1 and length in characters, the piece.
+/// Returns the syntax error of a formula as a list: message, line, column, offset from 1 in characters, length in
+/// characters, and the affected piece.
 fn check_syntax<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let source = arguments[0].text()?;
     run.charge(source.len())?;
@@ -193,7 +197,7 @@ fn check_syntax<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from_texts(texts.map(Into::into).collect()))
 }
 
-/// Gives a value as one text, elements separated by semicolons: what is shown to people.
+/// Returns a value as one text for display, with its elements separated by semicolons.
 #[must_use]
 pub fn text_of(run: &Run<'_>, value: &Value<'_>) -> String {
     crate::print_value::render(value, run.options, run.now())

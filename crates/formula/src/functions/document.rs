@@ -1,4 +1,4 @@
-//! The document: what is known of it, its fields, its place in the view, and whether it shall go.
+//! Functions of the document: its properties, its fields, its position in the view, and its deletion.
 
 use base::Timestamp;
 
@@ -18,7 +18,7 @@ const PLACE: Attributes = Attributes::LATE;
 const SIBLINGS: Attributes = Attributes::SIBLINGS;
 const DESCENDANTS: Attributes = Attributes::DESCENDANTS;
 
-/// This part of the table.
+/// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
     row("@All", 1, "", "1: selects every document.", |_, _| Ok(Value::TRUE)),
     row("@AllChildren", 1, "", "0; direct responses of selected documents are selected with them.", |_, _| {
@@ -217,7 +217,10 @@ fn doc_parent_number<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d>
     numbered(&path[..path.len().saturating_sub(1)], arguments)
 }
 
-/// Gives a number, or the text that is meant for it: the last one, or where there are more, the first for none and the second of three for one.
+/// Returns a number, or the argument text that is meant for it.
+///
+/// The last text is the general one. With two or more texts, the first is for 0; with three, the second is for 1. The
+/// first `%` in a text is replaced by the number.
 fn worded<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], number: fn(&Position) -> u64) -> Done<'d> {
     let number = number(&position(run)?);
     let wording = match (arguments, number) {
@@ -229,7 +232,8 @@ fn worded<'d>(run: &mut Run<'d>, arguments: &[Value<'d>], number: fn(&Position) 
     Ok(Value::from(wording.text()?.replacen('%', &number.to_string(), 1)))
 }
 
-/// Gives the first text when something holds of the row, and the second, or nothing, when not; without texts those of `missing`.
+/// Returns the first argument if the test holds for the row, else the second argument or the empty text. Without
+/// arguments, the texts of `missing` are used.
 fn either<'d>(
     run: &mut Run<'d>,
     arguments: &[Value<'d>],

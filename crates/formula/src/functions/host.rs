@@ -1,4 +1,4 @@
-//! User, database, environment, look-ups, and effects beyond the document.
+//! Functions of the user, the database and the environment, lookups, and effects beyond the document.
 
 use base::Unid;
 
@@ -15,7 +15,7 @@ const HOST: Attributes = Attributes::HOST;
 const EFFECT: Attributes = Attributes::EFFECT;
 const SETS: Attributes = Attributes::EFFECT.with(Attributes::SETS_ENVIRONMENT);
 
-/// This part of the table.
+/// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
     row("@UserName", 2, "which?", "The user, canonical.", |run, _| fact(run, Fact::UserName)).is(HOST),
     row("@UserNamesList", 2, "", "All names that the user goes by: own, groups, roles.", |run, _| list(run.host.user_names())).is(HOST),
@@ -86,7 +86,8 @@ fn db_name<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from_texts(vec![server, path]))
 }
 
-/// Gives the path with blanks as plus signs and everything else escaped that means something in a URL, but for what stands between folders.
+/// Returns the path of the database for use in a URL. Spaces become plus signs; all other characters except letters,
+/// digits, `-`, `_`, `.`, `~` and the `/` between folders are percent-encoded.
 fn web_db_name<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
     let path = run.fact(Fact::DatabasePath)?;
     run.make_text(path.len() * 3)?;
@@ -123,7 +124,7 @@ fn environment<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     })
 }
 
-/// Wishes each of the settings named changed to the first element of a value.
+/// Requests that each of the named settings is changed to the first element of the value.
 fn set_environment<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     let value = arguments[1].element(0).unwrap_or(Value::EMPTY);
     let value = text_of(run, &value);
@@ -134,7 +135,8 @@ fn set_environment<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(Value::TRUE)
 }
 
-/// Gives server and database of an argument that is the one and the other, the other alone, or a replica id.
+/// Returns the server and the database of an argument, which is either both, the database alone, or a replica ID. The
+/// server is empty if it is not given.
 fn server_and_database<'v>(value: &'v Value<'_>) -> Result<(&'v str, &'v str), FailureKind> {
     Ok(match value.texts()? {
         [database] => ("", database),

@@ -1,11 +1,11 @@
-//! Lists of whatever type: how many, which.
+//! Functions of lists of any type: counts and parts.
 
 use super::{Form, Function, form, row};
 use crate::error::FailureKind;
 use crate::run::{Done, Run};
 use crate::value::Value;
 
-/// This part of the table.
+/// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
     row("@Elements", 1, "list", "The number of elements; 0 for the empty text.", elements),
     row("@Count", 1, "list", "The number of elements; 1 for the empty text.", count),
@@ -13,7 +13,7 @@ pub const FUNCTIONS: &[Function] = &[
     form("@Nothing", 3, "", "No element, in the formula of `@Transform`; elsewhere the empty text.", Form::Nothing),
 ];
 
-/// `@Nothing` in the formula of `@Transform`.
+/// The `@Nothing` function within the formula of `@Transform`.
 pub const NOTHING: Function = row("@Nothing", 3, "", "No element.", nothing);
 
 fn elements<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {

@@ -1,4 +1,5 @@
-//! Looking for texts in texts: parts, members, patterns. All heed case, but for the letters of `@Matches`.
+//! Functions that search texts for substrings, members and patterns. All are case-sensitive, except for the letters in
+//! the patterns of `@Matches`.
 
 use super::{Function, row};
 use crate::error::{FailureKind, Fault};
@@ -7,7 +8,7 @@ use crate::run::{Done, Run};
 use crate::text::Text;
 use crate::value::Value;
 
-/// This part of the table.
+/// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
     row("@Contains", 1, "text; part", "Whether any of the texts contains any of the parts.", contains),
     row("@Begins", 1, "text; part", "Whether any of the texts begins with any of the parts.", begins),
