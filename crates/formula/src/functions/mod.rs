@@ -1,7 +1,7 @@
-//! The table of functions: names, arguments, what they have in common with the world, implementation, help.
+//! The function table: names, arguments, attributes, implementations and help texts.
 //!
-//! One file a theme; each has its part of the table and the implementations beside it. Everything else that is known of functions comes from the table:
-//! the check of arguments, suggestions for names that do not exist, the list in `docs/formula.md`.
+//! Each theme has its own file with its part of the table and the implementations. Everything else about functions is
+//! derived from the table: argument checks, suggestions for unknown names, and the list in `docs/formula.md`.
 
 mod control;
 mod document;
@@ -26,151 +26,154 @@ use crate::value::Value;
 
 pub use control::{TIME_LITERAL, text_of};
 
-/// Everything that is known of a function.
+/// An entry of the function table.
 #[derive(Clone, Copy)]
 pub struct Function {
-    /// Its name, with `@` and as it is usually written.
+    /// The name in its usual spelling, including the `@`.
     pub name: &'static str,
-    /// 1 views, 2 mail and agents, 3 the rest.
+    /// The group of features that needs the function: 1 for views, 2 for mail and agents, 3 for the rest.
     pub tier: u8,
-    /// Names of its arguments: `name?` may be missing, `name...` stands for any number more.
+    /// The names of the arguments, separated by semicolons. `name?` is optional, `name...` stands for any number of
+    /// further arguments.
     pub arguments: &'static str,
-    /// What it gives, in one sentence.
+    /// The result, described in one sentence.
     pub help: &'static str,
-    /// What it has in common with the world.
+    /// The inputs other than its arguments, and the effects.
     pub attributes: Attributes,
-    /// Items that it reads whatever its arguments are.
+    /// Items that the function reads regardless of its arguments.
     pub reads: &'static [&'static str],
-    /// How it is computed.
+    /// The implementation.
     pub implementation: Implementation,
 }
 
-/// A function that takes values and gives a value.
+/// A function that takes values and returns a value.
 pub type Body = for<'d> fn(&mut Run<'d>, &[Value<'d>]) -> Done<'d>;
 
-/// How a function is computed.
+/// The way a function is computed.
 #[derive(Clone, Copy)]
 pub enum Implementation {
-    /// By calling it with the values of its arguments.
+    /// A call with the values of the arguments.
     Plain(Body),
-    /// By instructions that the compiler makes of the arguments.
+    /// Instructions that the compiler emits for the arguments.
     Form(Form),
 }
 
-/// Functions that do not compute all of their arguments once and in order.
+/// Functions that do not evaluate each of their arguments once and in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// `@If`
+    /// `@If`.
     If,
-    /// `@IfError`
+    /// `@IfError`.
     IfError,
-    /// `@Do`
+    /// `@Do`.
     Do,
-    /// `@While`
+    /// `@While`.
     While,
-    /// `@DoWhile`
+    /// `@DoWhile`.
     DoWhile,
-    /// `@For`
+    /// `@For`.
     For,
-    /// `@Return`
+    /// `@Return`.
     Return,
-    /// `@IsAvailable`
+    /// `@IsAvailable`.
     IsAvailable,
-    /// `@IsUnavailable`
+    /// `@IsUnavailable`.
     IsUnavailable,
-    /// `@Set`
+    /// `@Set`.
     Set,
-    /// `@Transform`
+    /// `@Transform`.
     Transform,
-    /// `@Sort`
+    /// `@Sort`.
     Sort,
-    /// `@Nothing`
+    /// `@Nothing`.
     Nothing,
 }
 
-/// What functions have in common with the world. Functions without any give the same for the same arguments.
+/// The inputs of a function other than its arguments, and its effects. A function without attributes always returns the
+/// same value for the same arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Attributes(u16);
 
 impl Attributes {
-    /// Nothing: may be computed when compiling.
+    /// No attributes. The function may be computed at compile time.
     pub const PURE: Self = Self(0);
-    /// Changes as time goes by: from one day to the next, or within a day if it is a [`Attributes::CLOCK`] too.
+    /// The value changes with time: from one day to the next, or within a day if the function also has
+    /// [`Attributes::CLOCK`].
     pub const TIME: Self = Self(1);
-    /// Asks what is known of the document.
+    /// The function queries properties of the document.
     pub const DOCUMENT: Self = Self(1 << 1);
-    /// Asks the host.
+    /// The function queries the host.
     pub const HOST: Self = Self(1 << 2);
-    /// Asks what stands beside the document in the view.
+    /// The function uses the entries beside the document in the view.
     pub const SIBLINGS: Self = Self(1 << 3);
-    /// Asks what stands below the document in the view.
+    /// The function uses the entries below the document in the view.
     pub const DESCENDANTS: Self = Self(1 << 4);
-    /// Wishes something changed.
+    /// The function requests an effect.
     pub const EFFECT: Self = Self(1 << 5);
-    /// ... namely the document itself.
+    /// The effect is a change of the document itself.
     pub const ASSIGNS: Self = Self(1 << 6);
-    /// ... namely the environment.
+    /// The effect is a change of the environment.
     pub const SETS_ENVIRONMENT: Self = Self(1 << 7);
-    /// Selects direct responses.
+    /// The function selects direct responses.
     pub const ALL_CHILDREN: Self = Self(1 << 8);
-    /// Selects all responses.
+    /// The function selects all responses.
     pub const ALL_DESCENDANTS: Self = Self(1 << 9);
-    /// Its first argument is the name of a field.
+    /// The first argument is the name of a field.
     pub const NAMES_FIELD: Self = Self(1 << 10);
-    /// Is called even if an argument is an error.
+    /// The function is called even if an argument is an error.
     pub const TAKES_ERRORS: Self = Self(1 << 11);
-    /// Depends on collation or the date, though not on the document; is not computed when compiling.
+    /// The value depends on collation or the date, but not on the document. It is not computed at compile time.
     pub const LATE: Self = Self(1 << 12);
-    /// May read any item.
+    /// The function may read any item.
     pub const READS_ANY: Self = Self(1 << 13);
-    /// Changes within a day.
+    /// The value changes within a day.
     pub const CLOCK: Self = Self(1 << 14);
 
-    /// Gives the attributes of both.
+    /// Returns the union of both sets of attributes.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Tells whether all attributes of `other` are there.
+    /// Returns `true` if all attributes of `other` are present.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
-/// Makes a row of the table for a pure function.
+/// Creates a table entry for a pure function.
 const fn row(name: &'static str, tier: u8, arguments: &'static str, help: &'static str, body: Body) -> Function {
     let implementation = Implementation::Plain(body);
     Function { name, tier, arguments, help, attributes: Attributes::PURE, reads: &[], implementation }
 }
 
-/// Makes a row of the table for a form.
+/// Creates a table entry for a function that the compiler turns into instructions.
 const fn form(name: &'static str, tier: u8, arguments: &'static str, help: &'static str, form: Form) -> Function {
     let implementation = Implementation::Form(form);
     Function { name, tier, arguments, help, attributes: Attributes::PURE, reads: &[], implementation }
 }
 
 impl Function {
-    /// Gives the same row with attributes.
+    /// Returns the entry with additional attributes.
     const fn is(mut self, attributes: Attributes) -> Self {
         self.attributes = self.attributes.with(attributes);
         self
     }
 
-    /// Gives the same row with items that it reads.
+    /// Returns the entry with the items that the function reads.
     const fn reading(mut self, items: &'static [&'static str]) -> Self {
         self.reads = items;
         self
     }
 
-    /// Tells whether the function is called even if an argument is an error.
+    /// Returns `true` if the function is called even if an argument is an error.
     #[must_use]
     pub fn takes_errors(&self) -> bool {
         self.attributes.has(Attributes::TAKES_ERRORS)
     }
 
-    /// Gives the least and the greatest number of arguments; without the latter there may be any number.
+    /// Returns the minimum and the maximum number of arguments. The maximum is `None` if there is no limit.
     #[must_use]
     pub fn argument_counts(&self) -> (usize, Option<usize>) {
         let names = || self.arguments.split(';').map(str::trim).filter(|name| !name.is_empty());
@@ -179,14 +182,14 @@ impl Function {
         (least, (!any).then(|| names().count()))
     }
 
-    /// Tells whether the function takes so many arguments.
+    /// Returns `true` if the function takes `count` arguments.
     #[must_use]
     pub fn takes(&self, count: usize) -> bool {
         let (least, greatest) = self.argument_counts();
         count >= least && greatest.is_none_or(|greatest| count <= greatest)
     }
 
-    /// Says how many arguments it takes.
+    /// Returns the permitted number of arguments in words.
     #[must_use]
     pub fn arguments_in_words(&self) -> String {
         match self.argument_counts() {
@@ -198,7 +201,7 @@ impl Function {
         }
     }
 
-    /// Gives the call as it is written, with names of arguments.
+    /// Returns the call syntax with the names of the arguments.
     #[must_use]
     pub fn signature(&self) -> String {
         if self.arguments.is_empty() { self.name.to_owned() } else { format!("{}({})", self.name, self.arguments) }
@@ -217,7 +220,7 @@ impl std::fmt::Debug for Function {
     }
 }
 
-/// The parts of the table, with their headings.
+/// The parts of the table with their headings.
 pub const TABLE: [(&str, &[Function]); 14] = [
     ("Control", control::FUNCTIONS),
     ("Documents and views", document::FUNCTIONS),
@@ -235,7 +238,7 @@ pub const TABLE: [(&str, &[Function]); 14] = [
     ("User, database, look-ups", host::FUNCTIONS),
 ];
 
-/// Functions of the original that work on windows, dialogs and the like, or on parts of it that do not exist here.
+/// Domino functions that work on windows, dialogs and the like, or on parts of Domino that do not exist here.
 const UNSUPPORTED: &[&str] = &[
     "@Prompt",
     "@PickList",
@@ -293,18 +296,18 @@ const UNSUPPORTED: &[&str] = &[
     "@UserType",
 ];
 
-/// Goes through the whole table.
+/// Returns all functions of the table.
 pub fn all() -> impl Iterator<Item = &'static Function> {
     TABLE.iter().flat_map(|(_, functions)| functions.iter())
 }
 
-/// Finds a function by its name, in whatever case.
+/// Returns the function with a name. ASCII case is ignored.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Function> {
     all().find(|function| function.name.eq_ignore_ascii_case(name))
 }
 
-/// Says why a name is no function.
+/// Returns the reason why a name is not a function.
 #[must_use]
 pub fn unknown(name: &str) -> Reason {
     if UNSUPPORTED.iter().any(|known| known.eq_ignore_ascii_case(name)) {
@@ -313,7 +316,9 @@ pub fn unknown(name: &str) -> Reason {
     Reason::UnknownFunction { name: name.to_owned(), suggestion: nearest(name) }
 }
 
-/// Finds the name that takes the fewest changes of single letters, if they are few.
+/// Returns the name with the smallest edit distance.
+///
+/// Returns `None` if the distance exceeds a third of the length of `name`, of which at most 40 characters count.
 #[must_use]
 pub fn nearest(name: &str) -> Option<&'static str> {
     let wanted: Vec<char> = name.to_lowercase().chars().take(40).collect();
@@ -322,7 +327,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     (distance <= wanted.len() / 3).then_some(nearest)
 }
 
-/// Counts the letters to be put in, taken out, changed or swapped.
+/// Returns the number of insertions, deletions, substitutions and swaps of letters between two names.
 fn distance(one: &[char], other: &str) -> usize {
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=one.len()).collect();
@@ -344,7 +349,7 @@ fn distance(one: &[char], other: &str) -> usize {
     last.last().copied().unwrap_or(0)
 }
 
-/// Writes the list of functions as it stands in `docs/formula.md`.
+/// Returns the list of functions as it appears in `docs/formula.md`.
 #[must_use]
 pub fn markdown() -> String {
     let mut page = String::new();
