@@ -1,4 +1,4 @@
-//! Names of people and servers, and Internet addresses.
+//! Functions of names of people and servers, and of Internet addresses.
 
 use base::Name;
 
@@ -9,7 +9,7 @@ use crate::run::{Done, Run};
 use crate::text::Text;
 use crate::value::Value;
 
-/// This part of the table.
+/// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
     row(
         "@Name",
@@ -39,7 +39,7 @@ fn name<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     })
 }
 
-/// What a keyword of `@Name` asks for.
+/// The operation that a keyword of `@Name` selects.
 enum Action {
     Attribute(&'static str),
     OrganizationalUnit(usize),
@@ -71,7 +71,7 @@ fn action(keyword: &str) -> Option<Action> {
 }
 
 fn apply(action: &Action, text: &str) -> Option<String> {
-    // Most names are canonical, and then their parts can be read as they stand.
+    // Most names are canonical, so their components can be read without normalization.
     if let Action::Attribute(attribute) = action
         && text.starts_with("CN=")
         && !text.contains('<')
@@ -97,7 +97,8 @@ fn apply(action: &Action, text: &str) -> Option<String> {
     }
 }
 
-/// The labels of X.400, which names of the original do not use but `@Name` knows: given name, initials, surname, generation, administrative and private domain.
+/// The X.400 labels: given name, initials, surname, generation, administrative domain and private domain. Names in
+/// Domino do not use them, but `@Name` supports them.
 const X400_LABELS: [&str; 6] = ["G", "I", "S", "Q", "A", "P"];
 
 /// The labels of hierarchical names.
@@ -107,7 +108,7 @@ fn is_label(label: &str, labels: &[&str]) -> bool {
     labels.iter().any(|known| label.trim().eq_ignore_ascii_case(known))
 }
 
-/// Completes the labels of a name; one with labels of X.400 stays as it is.
+/// Returns the canonical form of a name, with all labels. A name with X.400 labels stays as it is.
 fn canonical(text: &str) -> String {
     let mut labels = text.split('/').filter_map(|part| part.split_once('=')).map(|(label, _)| label);
     if labels.any(|label| is_label(label, &X400_LABELS)) {
@@ -116,7 +117,7 @@ fn canonical(text: &str) -> String {
     Name::new(text).canonical().to_owned()
 }
 
-/// Takes the labels from a canonical name.
+/// Returns a canonical name without its labels.
 fn abbreviated(name: &str) -> String {
     name.split('/').map(without_label).collect::<Vec<_>>().join("/")
 }
@@ -128,8 +129,11 @@ fn without_label(part: &str) -> &str {
     }
 }
 
-/// Gives the phrase of an Internet address or, where it has none, its local part; of other names the common name, or all of one without a hierarchy. What
-/// stands behind an `@` says where a name is at home and is not part of it.
+/// Returns the common name.
+///
+/// This is the phrase of an Internet address, or its local part if it has no phrase. For other names it is the `CN`
+/// component, or the whole name if the name is not hierarchical. The part after an `@` is the domain and does not
+/// belong to the name.
 fn common(text: &str) -> Option<String> {
     if let Some(phrase) = phrase(text) {
         return Some(phrase);
@@ -142,24 +146,26 @@ fn common(text: &str) -> Option<String> {
     component(&name, "CN").map(str::to_owned)
 }
 
-/// Gives the first part with a label.
+/// Returns the value of the first component with the given label.
 fn component<'n>(name: &'n str, label: &str) -> Option<&'n str> {
     let mut parts = name.split('/').filter_map(|part| part.split_once('='));
     parts.find(|(own, _)| own.trim().eq_ignore_ascii_case(label)).map(|(_, value)| value.trim())
 }
 
-/// Goes through the parts of a hierarchical name: label and value.
+/// Returns the components of a hierarchical name as pairs of label and value.
 fn components(name: &str) -> impl Iterator<Item = (&str, &str)> {
     name.split('/').filter_map(|part| part.split_once('=')).map(|(a, v)| (a.trim(), v.trim()))
 }
 
-/// Lists the parts of a name but for the common name.
+/// Returns the values of all components of a name except the common name.
 fn above_the_common_name(name: &str) -> Vec<&str> {
     components(name).filter(|(label, _)| !label.eq_ignore_ascii_case("CN")).map(|(_, value)| value).collect()
 }
 
-/// Turns a name around, country first, with backslashes, so that a view can be categorized by it; the common name is left out. A name without a hierarchy
-/// and an Internet address stay as they are.
+/// Returns the components of a name in reverse order, country first, separated by backslashes, so that a view can be
+/// categorized by them.
+///
+/// The common name is omitted. A name that is not hierarchical and an Internet address stay as they are.
 fn to_keyword(name: String) -> String {
     if !name.contains('=') {
         return name;
@@ -169,7 +175,7 @@ fn to_keyword(name: String) -> String {
     parts.join("\\")
 }
 
-/// Gives the address within `"Ann" <ann@acme.test>`, `ann@acme.test (Ann)` or alone.
+/// Returns the address in texts such as `"Ann" <ann@acme.test>`, `ann@acme.test (Ann)` or a bare address.
 fn address(text: &str) -> Option<&str> {
     let inside = match (text.rfind('<'), text.rfind('>')) {
         (Some(start), Some(end)) if start < end => &text[start + 1..end],

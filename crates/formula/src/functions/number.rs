@@ -1,4 +1,4 @@
-//! Numbers. What is no number is an error.
+//! Functions of numbers. A result that is not a finite number is an error.
 
 use super::{Attributes, Function, row};
 use crate::error::{FailureKind, Fault};
@@ -7,7 +7,7 @@ use crate::run::{Done, Run};
 use crate::time::Moment;
 use crate::value::Value;
 
-/// This part of the table.
+/// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
     row("@Abs", 1, "number", "The number without its sign.", |run, a| each(run, a, f64::abs)),
     row("@Integer", 1, "number", "The number without its decimals.", |run, a| each(run, a, f64::trunc)),
@@ -112,7 +112,7 @@ fn extreme<'d>(
     Ok(found.ok_or(FailureKind::NumberExpected)?.into())
 }
 
-/// Gives the earliest or latest of times, or of each pair of two lists.
+/// Returns the earliest or latest time of a list, or of each pair of two lists.
 fn extreme_time<'d>(
     run: &mut Run<'d>,
     times: &[Moment],
@@ -142,6 +142,6 @@ fn float_eq<'d>(_: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 
 fn random<'d>(run: &mut Run<'d>, _: &[Value<'d>]) -> Done<'d> {
     let random = run.host.random().ok_or::<Fault>(FailureKind::Context.into())?;
-    // 53 bits fit a float exactly.
+    // A float represents integers of 53 bits exactly.
     Ok(Value::Number((random >> 11) as f64 / (1u64 << 53) as f64))
 }

@@ -1,7 +1,8 @@
-//! Hashes of passwords. The host makes and compares them; here is only what that costs.
+//! Functions of password hashes. The host creates and verifies the hashes; this module only charges their cost.
 //!
-//! A hash that is worth keeping takes memory and time, so that each costs a good part of an evaluation's budget ([`PASSWORD_STEPS`]). Hosts that evaluate
-//! formulas over many documents, as views do, know no passwords, and the functions are not valid there.
+//! A secure hash takes memory and time. Each one therefore costs a large part of an evaluation's budget
+//! ([`PASSWORD_STEPS`]). Hosts that evaluate formulas over many documents, as views do, do not support passwords; there
+//! the functions are not valid.
 
 use super::{Attributes, Function, row};
 use crate::error::{FailureKind, Fault};
@@ -12,7 +13,7 @@ use crate::value::Value;
 
 const HOST: Attributes = Attributes::HOST.with(Attributes::LATE);
 
-/// This part of the table.
+/// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
     row("@HashPassword", 2, "text", "A salted hash of the text, for `@VerifyPassword`; what is a hash stays.", hash)
         .is(HOST),
