@@ -1,6 +1,7 @@
-//! Order: sorting and comparing.
+//! Functions that sort and compare.
 //!
-//! Sorting is a merge sort of our own, because the order may be a formula's or a host's, which need not make sense, and because it must be able to stop.
+//! The module has its own merge sort. The order may come from a formula or the host and need not be consistent, and
+//! sorting must be able to stop when a budget is spent.
 
 use std::cmp::Ordering;
 
@@ -11,7 +12,7 @@ use crate::run::{Done, Run};
 use crate::text::Sensitivity;
 use crate::value::Value;
 
-/// This part of the table.
+/// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
     form(
         "@Sort",
@@ -24,10 +25,11 @@ pub const FUNCTIONS: &[Function] = &[
     row("@Compare", 2, "texts; texts; options?", "-1, 0 or 1 for each pair.", compare).is(Attributes::LATE),
 ];
 
-/// `@Sort` without a formula.
+/// The `@Sort` function without a comparison formula.
 pub const PLAIN: Function = row("@Sort", 1, "list; order?", "The list in order.", sort);
 
-/// Puts indexes from 0 in order: `after` tells whether one element stands behind another.
+/// Returns the indexes from 0 to `count - 1` in sorted order. `after` returns `true` if the first element belongs after
+/// the second one.
 pub fn merge(count: usize, after: &mut dyn FnMut(usize, usize) -> Result<bool, Stop>) -> Result<Vec<usize>, Stop> {
     let mut order: Vec<usize> = (0..count).collect();
     let mut merged = Vec::with_capacity(count);
@@ -50,13 +52,13 @@ pub fn merge(count: usize, after: &mut dyn FnMut(usize, usize) -> Result<bool, S
     Ok(order)
 }
 
-/// What the keywords of a sort say.
+/// Options given by the keywords of a sort.
 struct Options {
     descending: bool,
     sensitivity: Sensitivity,
 }
 
-/// Reads keywords; `sensitivity` is what holds without them.
+/// Parses keywords. `sensitivity` is the default.
 fn options(keywords: Option<&Value<'_>>, sensitivity: Sensitivity) -> Result<Options, FailureKind> {
     let mut options = Options { descending: false, sensitivity };
     let Some(keywords) = keywords else { return Ok(options) };
@@ -75,7 +77,7 @@ fn options(keywords: Option<&Value<'_>>, sensitivity: Sensitivity) -> Result<Opt
     Ok(options)
 }
 
-/// Gives a list in an order that was found, or its reverse if the keywords say so.
+/// Returns a list in the given order, or in the reverse order if the keywords ask for it.
 pub fn picked<'d>(run: &mut Run<'d>, list: &Value<'d>, mut order: Vec<usize>, keywords: &Value<'d>) -> Done<'d> {
     if options(Some(keywords), Sensitivity::SORT)?.descending {
         order.reverse();

@@ -1,4 +1,4 @@
-//! Texts as a whole: case, blanks, length, single characters, encoding.
+//! Functions of whole texts: case, blanks, length, single characters, encoding.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::run::{Done, Run};
 use crate::text::Text;
 use crate::value::Value;
 
-/// This part of the table.
+/// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
     row("@LowerCase", 1, "text", "The text in small letters.", lower_case),
     row("@UpperCase", 1, "text", "The text in capitals.", upper_case),
@@ -41,7 +41,7 @@ pub const FUNCTIONS: &[Function] = &[
     .is(Attributes::LATE),
 ];
 
-/// Applies something to each text.
+/// Applies a function to each text.
 pub fn each<'d>(
     run: &mut Run<'d>,
     value: &Value<'d>,
@@ -59,7 +59,7 @@ pub fn each<'d>(
     Ok(Value::from_texts(changed))
 }
 
-/// Takes the bytes of a text that was made from the budget.
+/// Charges the budget for a newly created text and returns it.
 pub fn made<'d>(run: &mut Run<'d>, text: String) -> Result<Text<'d>, Fault> {
     run.make_text(text.len())?;
     Ok(Text::from(text))
@@ -165,7 +165,7 @@ fn soundex<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
             if digit.is_some() && digit != last {
                 code.extend(digit);
             }
-            // H and W do not part letters of one sound.
+            // H and W do not separate letters with the same digit.
             if !matches!(letter, b'H' | b'W') {
                 last = digit;
             }

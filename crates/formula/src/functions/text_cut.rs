@@ -1,7 +1,7 @@
-//! Parts of texts: from the left, from the right, from the middle, words.
+//! Functions that extract parts of texts: from the left, from the right, from the middle, words.
 //!
-//! Where a part is given by a text and that does not occur, the result is empty. Numbers count characters; where the original gives the whole text for
-//! a negative one, so do we.
+//! If a boundary is given as a text that does not occur, the result is empty. Counts are in characters. A negative
+//! count yields the whole text in those functions in which it does so in Domino.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::run::{Done, Run};
 use crate::text::Text;
 use crate::value::Value;
 
-/// This part of the table.
+/// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
     row("@Left", 1, "text; count or text", "The first characters, or what stands before the first occurrence.", left),
     row(
@@ -53,7 +53,7 @@ pub const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// Where to cut: by a number of characters or by a text.
+/// A boundary: a number of characters or a text.
 enum Cut<'v> {
     Count(usize),
     Negative,
@@ -67,17 +67,17 @@ fn cut<'v>(value: &'v Value<'_>) -> Result<Cut<'v>, FailureKind> {
     }
 }
 
-/// Gives the position of the character of an index, or the end.
+/// Returns the byte offset of the character with the given index, or the end of the text.
 fn position(text: &str, index: usize) -> usize {
     text.char_indices().nth(index).map_or(text.len(), |(position, _)| position)
 }
 
-/// Gives the position before so many characters at the end, or the beginning.
+/// Returns the byte offset before the last `count` characters, or the beginning of the text.
 fn position_back(text: &str, count: usize) -> usize {
     if count == 0 { text.len() } else { text.char_indices().rev().nth(count - 1).map_or(0, |(position, _)| position) }
 }
 
-/// Gives a part of a text without copying where the text is borrowed.
+/// Returns a part of a text. A borrowed text is not copied.
 fn part<'d>(text: &Text<'d>, start: usize, end: usize) -> Text<'d> {
     match text {
         Text::Borrowed(text) => Text::Borrowed(&text[start..end]),
@@ -122,7 +122,8 @@ fn right_back<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     sides(run, arguments, |text, count| (position(text, count), text.len()), behind)
 }
 
-/// Takes characters behind a position (`skipped` is where those begin), or with a negative count before it.
+/// Returns the range of `count` characters from `skipped`, which is the position after the boundary. A negative count
+/// selects the characters before the boundary instead.
 fn by_count(text: &str, position_of_cut: usize, skipped: usize, count: i64) -> (usize, usize) {
     let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
     if count < 0 {
@@ -131,8 +132,10 @@ fn by_count(text: &str, position_of_cut: usize, skipped: usize, count: i64) -> (
     (skipped, skipped + position(&text[skipped..], wanted))
 }
 
-/// Takes what lies between two cuts, each given by a count or a text. `counted` and `found` tell where the first one is; `to_text` gives
-/// the part between it (where it begins and ends) and a text.
+/// Returns the part of each text between two boundaries, each given as a count or a text.
+///
+/// `counted` and `found` return the position of the first boundary. `to_text` takes the range of the first boundary and
+/// the text of the second one, and returns the range of the part between them.
 fn between<'d>(
     run: &mut Run<'d>,
     arguments: &[Value<'d>],
@@ -182,7 +185,7 @@ fn middle<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
 }
 
 fn middle_back<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
-    // The character at which counting ends belongs to what is taken.
+    // The character at which counting ends belongs to the result.
     let counted = |text: &str, count: usize| position_back(text, count.saturating_sub(1).min(text.len()));
     between(
         run,

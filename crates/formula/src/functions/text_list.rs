@@ -1,4 +1,4 @@
-//! Texts that become lists and lists that become texts: explode, implode, replace, keywords.
+//! Functions that split texts into lists, join lists into texts, and replace or find texts of lists.
 
 use super::text::{each, made};
 use super::{Function, row};
@@ -10,7 +10,7 @@ use crate::time::{Moment, add_days, days_between};
 use crate::time_text;
 use crate::value::Value;
 
-/// This part of the table.
+/// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
     row(
         "@Explode",
@@ -43,7 +43,7 @@ pub const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-/// Collects texts, and takes what they cost.
+/// Collects texts and charges the budget for them.
 struct Collector<'r, 'd> {
     run: &'r mut Run<'d>,
     texts: Vec<Text<'d>>,
@@ -107,7 +107,7 @@ fn explode_one<'d>(
     let mut start = 0;
     let cuts = text.match_indices(|c| separators.contains(&c)).map(|(at, cut)| (at, at + cut.len(), cut == "\n"));
     for (at, next, newline) in cuts.chain([(text.len(), text.len(), false)]) {
-        // A carriage return before a newline belongs to it.
+        // A carriage return before a newline is part of the newline.
         let end = if newline && text[start..at].ends_with('\r') { at - 1 } else { at };
         if empty || end > start {
             collector.add_part(text, start, end)?;
@@ -182,7 +182,7 @@ fn replace_substring<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d>
     })
 }
 
-/// Refuses a replacement whose result could be too long, before it is made.
+/// Checks that a replacement does not exceed the maximum text length, before the result is created.
 fn check_growth(run: &mut Run<'_>, text: &str, old: &str, new: &str) -> Result<(), Fault> {
     let times = text.len() / old.len();
     if text.len().saturating_add(times.saturating_mul(new.len())) > crate::limits::TEXT_BYTES_MAX {
@@ -212,7 +212,7 @@ fn keywords<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from_texts(found.into_iter().map(|(_, index)| keywords[index].clone()).collect()))
 }
 
-/// Gives the place of a text within all texts, as one number.
+/// Returns the first position of a keyword, counted over all texts in sequence.
 fn anywhere(texts: &[Text<'_>], keyword: &str) -> Option<usize> {
     let mut before = 0;
     for text in texts {
