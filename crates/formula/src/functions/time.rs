@@ -1,4 +1,4 @@
-//! Times: now, parts of a time, zones.
+//! Functions of the current time, of the parts of a time, and of time zones.
 
 use super::{Attributes, Function, row};
 use crate::error::{FailureKind, Fault};
@@ -8,7 +8,7 @@ use crate::time::{Moment, Offset, Zone, add_days};
 use crate::time_text;
 use crate::value::Value;
 
-/// This part of the table.
+/// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
     row("@Now", 1, "flags?; server?", "Date and time.", now).is(Attributes::TIME.with(Attributes::CLOCK)),
     row("@Today", 1, "", "Today's date.", |run, _| day(run, 0)).is(Attributes::TIME),
@@ -46,7 +46,7 @@ fn day<'d>(run: &mut Run<'d>, days: i64) -> Done<'d> {
     Ok(Moment::Date(date).into())
 }
 
-/// A time that is asked for its parts.
+/// A time with the zone in which its parts are read.
 struct Asked<'z> {
     time: Moment,
     zone: &'z Zone,

@@ -1,4 +1,4 @@
-//! Making times: from parts, from other times.
+//! Functions that create times from parts or from other times.
 
 use base::Timestamp;
 use jiff::civil;
@@ -11,7 +11,7 @@ use crate::run::{Done, Run};
 use crate::time::{DAY, Moment, Zone, add_days, clock, date, days_between};
 use crate::value::Value;
 
-/// This part of the table.
+/// The functions of this module.
 pub const FUNCTIONS: &[Function] = &[
     row(
         "@Date",
@@ -79,7 +79,7 @@ fn make_time<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     }
 }
 
-/// Gives a part of each time.
+/// Returns one part of each time.
 fn only<'d>(run: &mut Run<'d>, times: &Value<'d>, part: fn(Moment, &Zone) -> Option<Moment>) -> Done<'d> {
     let times = times.times()?;
     run.make_list(times.len())?;
@@ -110,14 +110,14 @@ fn merge<'d>(run: &mut Run<'d>, arguments: &[Value<'d>]) -> Done<'d> {
     Ok(Value::from_times(merged.ok_or(FailureKind::TimeExpected)?))
 }
 
-/// By how much a time is moved.
+/// The amount by which a time is moved.
 struct Adjustment {
     years: i64,
     months: i64,
     days: i64,
     /// Hours, minutes and seconds in hundredths of a second.
     hundredths: i64,
-    /// Whether a day more is the same time of day tomorrow, or 24 hours more.
+    /// `true` if an added day keeps the local time of day, `false` if it adds 24 hours.
     local: bool,
 }
 
@@ -156,7 +156,8 @@ fn moved(time: Moment, by: &Adjustment, zone: &Zone) -> Option<Moment> {
     }
 }
 
-/// Days first, then months, then years. A day that the month does not have becomes one of the next month.
+/// Moves a date by days first, then by months and years. A day that the resulting month does not have becomes a day of
+/// the next month.
 fn moved_date(from: civil::Date, by: &Adjustment) -> Option<civil::Date> {
     let from = add_days(from, by.days)?;
     let months = by.years.checked_mul(12)?.checked_add(by.months)?;
