@@ -1,4 +1,4 @@
-//! What is known of a formula before it is evaluated.
+//! Tests of the static analysis of formulas.
 
 use formula::{Formula, Options};
 

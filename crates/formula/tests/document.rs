@@ -1,4 +1,4 @@
-//! Functions that ask the document, the view and the host.
+//! Tests of functions that query the document, the view and the host.
 
 use base::Timestamp;
 use formula::{Formula, Host, Options};
@@ -123,7 +123,7 @@ fn passwords_are_hashed_and_compared_by_the_host() {
     assert_eq!(write(&outcome.value), "error: @Function is not valid in this context", "views know no passwords");
 }
 
-/// A host that knows the time and nothing else, as views have it.
+/// A host with a clock and no other services, as views provide it.
 struct Clock;
 
 impl Host for Clock {

@@ -1,4 +1,4 @@
-//! What an evaluation wishes: selection, deletion, changes, effects.
+//! Tests of the effects that an evaluation requests: selection, deletion, changes and others.
 
 use formula::outcome::{Deletion, Effect, Responses};
 use formula::{Outcome, Value};

@@ -1,4 +1,4 @@
-//! Texts and places of errors, refusals, limits.
+//! Tests of messages and positions of errors, refused formulas and limits.
 
 use formula::{Formula, Limits, Options, Permissions, Stop};
 
@@ -182,7 +182,7 @@ fn the_deepest_formula_needs_little_stack() {
         deepest("@Transform(1; \"x\"; ", ")"),
         deepest("@Sort(1:2; [CUSTOMSORT]; ", ")"),
         deepest("x[1 + ", "]"),
-        // Each counts twice: as deep as its parentheses would be.
+        // Each assignment counts as two levels, because it is as deep as with its parentheses.
         format!("{}1", "1 + x := ".repeat(49)),
     ];
     let run =

@@ -1,13 +1,14 @@
-//! Documents and hosts for tests, and how values are written in tables.
+//! Documents and hosts for tests, and the notation of values in test tables.
 //!
-//! A document is written as `Name=value | Name=value`: texts as they are, `#1 2 3` numbers, `a ~ b ~ c` a list of texts, `@2024-12-31 10:00` a time.
-//! A value is written as in a formula: `"a" : "b"`, `1 : 2`, `[12/31/2024]`, `error: ...`.
+//! A document is written as `Name=value | Name=value`. Texts are written as they are, `#1 2 3` are numbers, `a ~ b ~ c`
+//! is a list of texts, and `@2024-12-31 10:00` is a time. A value is written as in a formula: `"a" : "b"`, `1 : 2`,
+//! `[12/31/2024]`, `error: ...`.
 
 use base::{NoteId, ReplicaId, Timestamp, Unid};
 use formula::host::{Access, Attachment, Column, Fact, History, Lookup, Position, State};
 use formula::{Document, Formula, Host, Options, Outcome, Text, Value, Zone};
 
-/// Sunday, 2024-06-02, 12:30:45 UTC; 14:30:45 in Berlin.
+/// The current time: Sunday, 2024-06-02, 12:30:45 UTC, which is 14:30:45 in Berlin.
 pub const NOW: i64 = 1_717_331_445;
 
 /// A document whose items are written in one line.
@@ -16,7 +17,7 @@ pub struct Paper {
 }
 
 impl Paper {
-    /// Reads the notation.
+    /// Parses the notation of a document.
     pub fn new(line: &str) -> Self {
         let parts = line.split(" | ").filter(|part| !part.trim().is_empty());
         let items = parts.map(|part| part.split_once('=').expect("an item is Name=value"));
@@ -85,7 +86,7 @@ impl Document for Paper {
     }
 }
 
-/// A server that knows a few things.
+/// A host that answers some queries.
 pub struct Server;
 
 impl Host for Server {
@@ -170,13 +171,13 @@ impl Host for Server {
     }
 }
 
-/// Berlin, with American customs: the examples of the original are written so.
+/// Options for Berlin with the American locale, in which Domino's examples are written.
 pub fn options() -> Options {
     let zone = Zone::named("Europe/Berlin").expect("the database of zones is bundled");
     Options { zone, ..Options::default() }
 }
 
-/// Writes a value as in a formula.
+/// Formats a value as in a formula.
 pub fn write(value: &Value<'_>) -> String {
     let options = options();
     let elements = formula::print_value::elements(value, &options, Timestamp::from_seconds(NOW));
@@ -191,7 +192,7 @@ pub fn write(value: &Value<'_>) -> String {
     }
 }
 
-/// Evaluates a formula over a document, and hands on what comes out.
+/// Evaluates a formula over a document and returns the result of `look` for the outcome.
 pub fn evaluate<T>(formula: &str, document: &str, look: impl FnOnce(&Outcome<'_>) -> T) -> T {
     let compiled = Formula::compile(formula, &options()).unwrap_or_else(|error| panic!("{}", error.render(formula)));
     let (document, host) = (Paper::new(document), Server);
@@ -199,7 +200,7 @@ pub fn evaluate<T>(formula: &str, document: &str, look: impl FnOnce(&Outcome<'_>
     look(&outcome)
 }
 
-/// Evaluates formulas over a document, and compares their values.
+/// Evaluates formulas over a document and compares their values with the expected ones.
 pub fn check(document: &str, cases: &[(&str, &str)]) {
     let wrong: Vec<String> =
         cases.iter().filter_map(|(formula, expected)| complaint(document, formula, expected)).collect();

@@ -1,4 +1,4 @@
-//! Text, operators, assignments, control.
+//! Tests of literals, operators, assignments and control flow.
 
 use crate::fixture::check;
 

@@ -1,4 +1,4 @@
-//! Functions of lists: counting, choosing, order, texts that become lists.
+//! Tests of list functions: counting, selecting, sorting, and splitting texts into lists.
 
 use crate::fixture::check;
 

@@ -1,4 +1,4 @@
-//! Tests of the formula language: tables of formulas and what they give, properties, limits, texts of errors.
+//! Tests of the formula language: tables of formulas and their values, properties, limits and error messages.
 
 mod analysis;
 mod document;

@@ -1,4 +1,4 @@
-//! Functions of names and addresses.
+//! Tests of functions of names and addresses.
 
 use crate::fixture::check;
 

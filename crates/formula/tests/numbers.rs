@@ -1,4 +1,4 @@
-//! Functions of numbers.
+//! Tests of functions of numbers.
 
 use crate::fixture::check;
 

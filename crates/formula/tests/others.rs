@@ -1,7 +1,8 @@
-//! Cases that the open re-implementations publish, in our words: what goes in and what comes out there.
+//! Test cases published by open re-implementations of the language, reworded: their inputs and results.
 //!
-//! OpenNTF/org.openntf.domino (the test runners and the notes on differences in its function classes), HCL-TECH-SOFTWARE/domino-jnx
-//! (`TestFormulaCompiler`), klehmann/domino-jna (`TestFormulaExecution`). Where we give something else, the case says why.
+//! The sources are OpenNTF/org.openntf.domino (the test runners and the notes on differences in its function classes),
+//! HCL-TECH-SOFTWARE/domino-jnx (`TestFormulaCompiler`) and klehmann/domino-jna (`TestFormulaExecution`). Where the
+//! result differs here, the case states the reason.
 
 use formula::parser::parse;
 use formula::print::print;
@@ -29,21 +30,24 @@ fn cases_of_the_engine_in_java() {
             ("@ReplaceSubstring(\"a\":\"b\"; \"a\":\"b\"; \"A\")", "\"A\" : \"A\""),
             ("@Select(-11; 1; 2; 4)", "1"),
             ("@Trim(\" a\tb \")", "\"a\\tb\""),
-            // There, tabs are trimmed, though the original does not, as its authors note; we do as the original.
+            // That implementation trims tabs, although Domino does not, as its authors note. The result here is
+            // Domino's.
             ("@Trim(\"\ta\")", "\"\\ta\""),
-            // The original gives 1, an error and 2; a list with an error within is an error here.
+            // Domino returns 1, an error and 2. Here a list that contains an error is an error.
             ("@IsError(@TextToNumber(\"1\":\"a\":\"2\"))", "1"),
-            // The original is said to give 0, and the error only when the value is used; we say so at once.
+            // Domino is said to return 0 and to report the error only when the value is used. Here the error is
+            // reported at once.
             ("@IsError(@TextToTime(\"Nonsense\"))", "1"),
             ("@Modulo(-14; 3)", "-2"),
-            // There, division by zero gives infinity.
+            // In that implementation a division by zero returns infinity.
             ("@IsError(@Modulo(1; 0))", "1"),
             ("@Middle(\"abc\"; 1; -5)", "\"a\""),
-            // Of a list without elements greater than 0, the greatest is greater than 0 there.
+            // In that implementation the maximum of a list without elements above 0 is above 0.
             ("@Max((-5):(-7))", "-5"),
-            // There, 3 arguments give neither date nor time; the documentation of the original says that they give a time.
+            // In that implementation 3 arguments return neither a date nor a time. According to Domino's documentation
+            // they return a time.
             ("@Time(14; 26; 0)", "[02:26:00 PM]"),
-            // There, 4 and 5 arguments are taken as 3; the original has a text for this error.
+            // That implementation treats 4 and 5 arguments like 3. Domino has a message for this error.
             ("@IsError(@Date(2024; 1; 1; 10))", "1"),
             ("!!!!!1 = 1", "0"),
             ("@IfError(@Error; \"\")", "\"\""),
@@ -93,7 +97,7 @@ fn results_larger_than_64_kib() {
         outcome.value.texts().map(|texts| texts.iter().map(|text| text.len()).sum::<usize>())
     });
     assert_eq!(length, Ok(90_000));
-    // A single text of the original ends at 64 KiB; ours does not.
+    // In Domino a single text is limited to 64 KiB; here it is not.
     let length = evaluate("@Length(field1 + field2 + field3)", &document, |outcome| outcome.value.number());
     assert_eq!(length, Ok(90_000.0));
 }
