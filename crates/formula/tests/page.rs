@@ -1,4 +1,4 @@
-//! The table of functions: it agrees with the page, and every function can be called.
+//! Tests of the function table: it agrees with `docs/formula.md`, and every function can be called.
 
 use formula::functions::{all, find, markdown};
 

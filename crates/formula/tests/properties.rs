@@ -1,4 +1,4 @@
-//! Laws that hold for any formula.
+//! Property tests that hold for every formula.
 
 use formula::parser::parse;
 use formula::pattern::Pattern;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::fixture::{Paper, Server, evaluate, write};
 
-/// Makes formulas that parse: every kind of node, not too deep.
+/// Generates formulas that parse, with every kind of node and limited depth.
 fn formula() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         (0u32..1000).prop_map(|number| number.to_string()),
@@ -81,7 +81,7 @@ proptest! {
         let _ = formula.evaluate_within(&paper, &Server, Limits { steps: 2_000, bytes: 100_000 });
     }
 
-    /// The pair-wise law: the shorter list repeats its last element.
+    /// Checks that operators work pairwise and that the shorter list repeats its last element.
     #[test]
     fn operators_pair_elements(left in texts(), right in texts()) {
         let count = left.len().max(right.len());

@@ -1,4 +1,4 @@
-//! Functions of texts: whole, parts, patterns, formats.
+//! Tests of functions of texts: whole texts, parts, patterns and formats.
 
 use crate::fixture::check;
 

@@ -1,4 +1,4 @@
-//! Functions of times. Now is Sunday, 2024-06-02, 14:30:45 in Berlin.
+//! Tests of functions of times. The current time is Sunday, 2024-06-02, 14:30:45 in Berlin.
 
 use base::Timestamp;
 use formula::locale::Locale;
@@ -113,7 +113,7 @@ fn zones() {
             ("@TimeToTextInZone([1/15/2024 15:00]; \"America/New_York\")", "\"01/15/2024 09:00:00 AM EST\""),
             ("@TimeToTextInZone([1/15/2024 15:00]; \"Asia/Tokyo\"; \"T1\":\"S1\")", "\"11:00 PM\""),
             ("@TimeToTextInZone([1/15/2024 15:00]; \"Asia/Tokyo\"; \"T1S1\")", "\"11:00 PM\""),
-            // In the hour that summer time leaves out, and in the one that it repeats.
+            // The hour that the change to daylight saving time skips, and the one that the change back repeats.
             ("@Text([3/31/2024 2:30]; \"Z2\")", "\"03/31/2024 03:30:00 AM CEST\""),
             ("@Text([10/27/2024 2:30]; \"Z2\")", "\"10/27/2024 02:30:00 AM CEST\""),
             ("[10/27/2024 12:00] - [10/26/2024 12:00]", "90000"),
