@@ -1,12 +1,12 @@
-//! Fuzzing: every decoder of bytes from outside, and two ways to feed it.
+//! Fuzzing: every decoder of external bytes, and two ways to run it.
 //!
-//! - [`targets`]: the table of entry points. Each takes any bytes, and panics only when a promise is broken.
-//! - [`mutation`]: makes inputs from seeds, the same ones for the same number. `make check` runs some thousands of them for each
-//!   target with the stable compiler; `make soak` runs a hundred times as many.
+//! - [`targets`]: the table of entry points. Each takes any bytes and panics only when an invariant is violated.
+//! - [`mutation`]: generates inputs from seeds, always the same one for the same number. `make check` runs some
+//!   thousands of them per target with the stable compiler; `make soak` runs a hundred times as many.
 //! - [`records`]: the entry point for stored records of notes.
 //!
-//! The folder `fuzz/` of the repository has the same targets for a coverage-guided fuzzer (`cargo fuzz`), which needs the nightly
-//! compiler. Seeds lie in `seeds/`, a folder for each target; what a fuzzer has found goes there too.
+//! The folder `fuzz/` of the repository has the same targets for a coverage-guided fuzzer (`cargo fuzz`), which needs
+//! the nightly compiler. Seeds are in `seeds/`, in one folder per target; inputs found by a fuzzer are added there.
 
 pub mod mutation;
 pub mod records;

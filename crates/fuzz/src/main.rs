@@ -4,8 +4,8 @@
 //! doublet-fuzz [--iterations 20000] [--from NUMBER] [--target NAME]
 //! ```
 //!
-//! A broken promise ends the program with the target and the number of the input, which repeat it:
-//! `doublet-fuzz --target NAME --from NUMBER --iterations 1`, and with the input itself, to be kept as a seed.
+//! A violated invariant ends the program with the target and the number of the input, which reproduce it: `doublet-fuzz
+//! --target NAME --from NUMBER --iterations 1`. The input itself is printed too, so that it can be kept as a seed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -46,7 +46,7 @@ fn plan(mut words: impl Iterator<Item = String>) -> Result<Plan, String> {
     Ok(plan)
 }
 
-/// Feeds a target; tells whether it held.
+/// Runs a target on all inputs. Returns `true` if no invariant was violated.
 fn feed(target: &Target, plan: &Plan) -> bool {
     let seeds = seeds(target);
     for number in plan.from..plan.from.saturating_add(plan.iterations) {

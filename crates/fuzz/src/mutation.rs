@@ -1,20 +1,21 @@
-//! Makes inputs out of seeds: bits turned, bytes put in, taken out, doubled, words of the language put in, seeds joined.
+//! Generates inputs from seeds: flips bits, sets, inserts, removes and duplicates bytes, inserts words of the language,
+//! and joins seeds.
 //!
-//! An input is determined by its target and its number alone, so a finding is repeated by naming both.
+//! An input is determined by its target and its number alone, so these two reproduce a finding.
 
 use base::Random;
 use base::sim::SeededRandom;
 
-/// An input does not grow beyond this.
+/// Maximum size of an input in bytes.
 pub const INPUT_BYTES_MAX: usize = 16 * 1024;
 
-/// Most changes to one seed.
+/// Maximum number of changes to one seed.
 const CHANGES_MAX: u64 = 8;
 
-/// Numbers at which decoders like to break.
+/// Byte values at which decoders often fail.
 const EDGES: &[u8] = &[0, 1, b'\t', b'\n', b'\r', b' ', 0x7F, 0x80, 0xC3, 0xFE, 0xFF];
 
-/// Makes the input of a number.
+/// Generates the input with this number.
 #[must_use]
 pub fn input(number: u64, seeds: &[Vec<u8>], words: &[&str]) -> Vec<u8> {
     let random = SeededRandom::new(number.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(1));
@@ -61,21 +62,21 @@ fn insert(bytes: &mut Vec<u8>, place: usize, piece: &[u8]) {
     bytes.splice(place..place, piece.iter().copied());
 }
 
-/// Puts the end of another seed in the place of the own end.
+/// Replaces the end of the input by the end of another seed.
 fn join(bytes: &mut Vec<u8>, random: &SeededRandom, other: Option<&Vec<u8>>) {
     let Some(other) = other else { return };
     bytes.truncate(place(random, bytes.len()));
     bytes.extend_from_slice(&other[place(random, other.len())..]);
 }
 
-/// Draws a place within, or at the end of, so many bytes.
+/// Returns a random position within, or at the end of, `length` bytes.
 fn place(random: &SeededRandom, length: usize) -> usize {
     random.below(length as u64 + 1) as usize
 }
 
 fn range(random: &SeededRandom, length: usize) -> std::ops::Range<usize> {
     let (one, other) = (place(random, length), place(random, length));
-    // Short pieces more often than long ones.
+    // Short ranges are more frequent than long ones.
     let (start, end) = (one.min(other), one.max(other));
     if random.below(2) == 0 { start..end } else { start..end.min(start + 16) }
 }

@@ -1,7 +1,7 @@
-//! Stored records of notes, read from bytes that are none.
+//! Fuzz target for stored records of notes: decodes arbitrary bytes as every kind of record.
 //!
-//! Whatever is accepted can be written and reads back as the same. Damage in the store must end as an error that names the
-//! record, so a decoder that panics would turn one bad block into a server that does not start.
+//! Every accepted record can be encoded and decodes to the same value. Damage in the store must end in an error that
+//! names the record. A decoder that panics would turn one damaged block into a server that does not start.
 
 use base::codec::{Decoder, Encoder};
 use base::{NoteId, Uid};
@@ -10,7 +10,7 @@ use notes::folder::FolderState;
 use notes::item::{decode_items, encode_items};
 use notes::{Acl, Entry, Header, Item, Keywords, Summary};
 
-/// Reads the bytes as every kind of record.
+/// Decodes the bytes as every kind of record.
 pub fn decode(bytes: &[u8]) {
     if let Ok(record) = DatabaseRecord::decode(bytes) {
         assert_eq!(DatabaseRecord::decode(&record.encode()).as_ref(), Ok(&record), "a database record reads back");
@@ -35,7 +35,7 @@ pub fn decode(bytes: &[u8]) {
     if let Ok(items) = decode_items(&mut Decoder::new(bytes)) {
         let record = encoded(&items);
         let again = decode_items(&mut Decoder::new(&record)).expect("items that were just written read back");
-        // Compared as bytes, because a number that is none is unlike itself.
+        // The comparison uses bytes, because NaN is not equal to itself.
         assert_eq!(encoded(&again), record, "items read back");
     }
 }

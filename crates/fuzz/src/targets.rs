@@ -1,16 +1,16 @@
-//! The table of targets.
+//! The table of fuzz targets.
 
 use std::path::Path;
 
 use crate::records;
 
-/// Something that takes any bytes.
+/// An entry point that accepts any bytes.
 pub struct Target {
-    /// Its name, and that of the folder with its seeds.
+    /// Name of the target and of the folder with its seeds.
     pub name: &'static str,
-    /// Panics when a promise is broken.
+    /// Function to run on an input. It panics if an invariant is violated.
     pub run: fn(&[u8]),
-    /// Pieces of its language that a mutation may put anywhere.
+    /// Words of the target's language that a mutation may insert anywhere.
     pub words: &'static [&'static str],
 }
 
@@ -204,17 +204,17 @@ pub const TARGETS: &[Target] = &[
     Target { name: "records", run: records::decode, words: RECORD_WORDS },
 ];
 
-/// Runs the target of a name; the entry for a coverage-guided fuzzer.
+/// Runs the target with the given name. This is the entry point for a coverage-guided fuzzer.
 ///
 /// # Panics
 ///
-/// When there is no such target, or when it finds a promise broken.
+/// Panics if the target does not exist, or if it finds a violated invariant.
 pub fn run(name: &str, input: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name).expect("the caller names a target of the table");
     (target.run)(input);
 }
 
-/// Reads a target's seeds, in the order of their names.
+/// Reads the seeds of a target, in the order of their names.
 #[must_use]
 pub fn seeds(target: &Target) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target.name);
