@@ -1,7 +1,8 @@
-//! What commands cost in CPU, without sockets: one session, a mailbox of 100,000 messages, the engine in memory.
+//! Measures the CPU cost of IMAP commands without sockets: one session, a mailbox of 100,000 messages, and the
+//! in-memory engine.
 //!
-//! `cargo run --release -p imap --example cost [MESSAGES]`. The engine in memory is not RocksDB; the figures say what decoding,
-//! session and rendering cost, and find what grows with the mailbox.
+//! Run it with `cargo run --release -p imap --example cost [MESSAGES]`. The in-memory engine is not RocksDB. The
+//! figures show the cost of decoding, session logic and rendering, and reveal costs that grow with the mailbox.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,7 +41,7 @@ struct Client {
 }
 
 impl Client {
-    /// Sends a line and gives the number of bytes of the answer.
+    /// Sends a line and returns the number of bytes in the reply.
     fn command(&mut self, line: &str) -> usize {
         self.decoder.set_mode(self.session.mode());
         self.decoder.feed(line.as_bytes());

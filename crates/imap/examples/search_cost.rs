@@ -1,9 +1,10 @@
-//! What SEARCH of texts costs with the full-text index and without, on the real engine.
+//! Measures SEARCH of message texts with and without the full-text index, on the real engine.
 //!
-//! `cargo run --release -p imap --example search_cost [-- [MESSAGES] [--json]]`
+//! Run it with `cargo run --release -p imap --example search_cost [-- [MESSAGES] [--json]]`.
 //!
-//! A mailbox of so many generated messages (50,000) is indexed and searched for words and pieces of words, once by a session that knows of the index and once
-//! by one that does not; both must find the same. What is told is the median time of a search of each kind, and the ratio.
+//! The program indexes a mailbox of MESSAGES generated messages (50,000 by default) and searches it for words and parts
+//! of words. Each search runs in one session with the index and in one session without it, and both must find the same
+//! messages. The output is the median time of each kind of search and the ratio of the two times.
 
 #![expect(clippy::disallowed_methods, reason = "this program measures time")]
 
@@ -27,7 +28,7 @@ mod generated;
 
 use generated::{message, word};
 
-/// Searches of each kind.
+/// Number of searches of each kind.
 const SEARCHES: usize = 5;
 const PATH: &str = "mail/u.nsf";
 
@@ -64,7 +65,7 @@ impl Client {
         client
     }
 
-    /// Sends a line and gives the answer.
+    /// Sends a line and returns the reply.
     fn command(&mut self, line: &str) -> Vec<u8> {
         self.decoder.set_mode(self.session.mode());
         self.decoder.feed(line.as_bytes());
@@ -129,7 +130,7 @@ fn update(index: &Search, mail: &Arc<Mail>) {
     index.commit().expect("a commit");
 }
 
-/// Keys of one kind.
+/// The search keys of one kind.
 struct Kind {
     name: &'static str,
     keys: Vec<String>,
@@ -153,7 +154,7 @@ fn kinds(random: &SeededRandom) -> Vec<Kind> {
     ]
 }
 
-/// What one kind of search took.
+/// Median times and result count of one kind of search.
 struct Figure {
     name: &'static str,
     with: Duration,
