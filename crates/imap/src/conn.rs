@@ -1,15 +1,16 @@
-//! One connection: the only tokio here. Reads, decodes, has commands executed on the pool, waits for durability, writes.
+//! The task of one connection, and the only module that uses tokio. It reads, decodes, has commands executed on the
+//! pool, waits for durability, and writes.
 //!
-//! Pipelining: all commands that have arrived are executed in one visit to a worker, in their order, and answered with one
-//! write, after one wait for durability. Commands that need no disk, while there is nothing to tell, do not go to a
-//! worker at all. A long answer visits the pool once a slice, and the next slice is made only when the client has taken
-//! the one before.
+//! Pipelining: all commands that have arrived are executed in order during one visit to a worker. They are answered
+//! with one write, after one wait for durability. Commands that need no disk access are executed without a worker if
+//! there is nothing to report to the client. A long response visits the pool once per slice, and the next slice is
+//! produced only after the client has received the previous one.
 //!
-//! Memory: between commands a connection holds its session and no buffer. TLS keeps its own; DEFLATE gives back what it
-//! can when the client is silent for a while.
+//! Memory: between commands a connection holds its session and no buffer. TLS keeps its own buffers. DEFLATE releases
+//! as much as it can when the client has been silent for a while.
 //!
-//! The task owns the stream. It ends with LOGOUT, an error, silence for too long, or the server's shutdown or a dismissal,
-//! which are told to a client that is between commands.
+//! The task owns the stream. It ends with LOGOUT, an error, too long a silence, the server's shutdown, or a dismissal.
+//! Shutdown and dismissal are reported to a client that is between commands.
 
 use std::future::Future;
 use std::io;
@@ -26,19 +27,19 @@ use crate::codec::{Decoded, Decoder, Status, Verb, Writer};
 use crate::limits;
 use crate::session::{Effect, Session, Site};
 
-/// What the connections of one listener share.
+/// Data that the connections of one listener share.
 pub struct Service {
-    /// What sessions share. Its option `starttls` needs `tls`.
+    /// Data that all sessions share. Its option `starttls` requires `tls`.
     pub site: Arc<Site>,
     /// The server's certificate, for STARTTLS.
     pub tls: Option<Arc<Tls>>,
-    /// Where blocking work runs.
+    /// The pool that runs blocking work.
     pub pool: Pool,
-    /// Tells when the server ends.
+    /// Signals the shutdown of the server.
     pub shutdown: Shutdown,
 }
 
-/// Serves one connection to its end. With implicit TLS the handshake is done and `peer.tls` is set.
+/// Serves one connection to its end. With implicit TLS, the handshake must be complete and `peer.tls` set.
 pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: Dismissal) -> io::Result<()> {
     let session = Session::new(Arc::clone(&service.site), peer);
     let decoder = Decoder::new(session.mode());
@@ -53,29 +54,29 @@ pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal:
 }
 
 struct Connection {
-    /// Taken only while TLS shakes hands.
+    /// The stream. `None` only during a TLS handshake.
     stream: Option<Stream>,
     work: Box<Work>,
     service: Arc<Service>,
-    /// Given when the account is not what it was at the login.
+    /// Signals that the account has been disabled, removed or given another password since login.
     dismissal: Dismissal,
 }
 
-/// What travels to a worker and back.
+/// The state that is moved to a worker and back.
 struct Work {
     session: Session,
     decoder: Decoder,
     out: Writer,
 }
 
-/// What a worker is to do.
+/// A task for a worker.
 enum Task {
     Execute(&'static Verb, Command),
     Resume,
     Answer(Vec<u8>),
 }
 
-/// Why the client says nothing more.
+/// Reason why waiting for the client ended without data.
 enum Silence {
     Ended,
     TooLong,
@@ -105,7 +106,7 @@ impl Connection {
         }
     }
 
-    /// Waits for the client between commands, and tells it meanwhile of what it watches.
+    /// Waits for the client between commands, and meanwhile reports the events that the client watches.
     async fn wait(&mut self, shutdown: &Shutdown) -> io::Result<Result<Effect, Silence>> {
         self.flush().await?;
         let listener = match self.work.decoder.is_empty() {
@@ -127,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// Does what an effect asks for; false at the end of the connection.
+    /// Performs an effect. Returns `false` at the end of the connection.
     async fn settle(&mut self, mut effect: Effect, shutdown: &Shutdown) -> io::Result<bool> {
         loop {
             effect = match effect {
@@ -159,7 +160,7 @@ impl Connection {
         }
     }
 
-    /// Brings the session the line that it asked for; none when the client left.
+    /// Passes the session the line that it asked for. Returns `None` if the connection must end.
     async fn line(&mut self, shutdown: &Shutdown) -> io::Result<Option<Effect>> {
         loop {
             match self.work.decoder.decode_line() {
@@ -175,7 +176,8 @@ impl Connection {
         }
     }
 
-    /// Waits with an idle client for its line or for something to tell it; none when the client left.
+    /// Waits, while the client is idle, for a line from it or for something to report. Returns `None` if the connection
+    /// must end.
     async fn idle(&mut self, shutdown: &Shutdown) -> io::Result<Option<Effect>> {
         loop {
             match self.work.decoder.decode_line() {
@@ -207,7 +209,7 @@ impl Connection {
         }
     }
 
-    /// Has a worker do something, or does it here when it needs no disk.
+    /// Runs a task on a worker, or on the current task if it needs no disk access.
     async fn visit(&mut self, task: Task) -> io::Result<Effect> {
         if task.is_light(&self.work.session) {
             return Ok(self.work.perform(task));
@@ -237,7 +239,7 @@ impl Connection {
         }
     }
 
-    /// Sends what was written, once it is durable.
+    /// Sends the output once it is durable.
     async fn flush(&mut self) -> io::Result<()> {
         if let Some(durable) = self.work.session.take_durable() {
             durable.await.map_err(|error| io::Error::other(error.to_string()))?;
@@ -254,7 +256,7 @@ impl Connection {
         timeout(limits::WRITE_TIME_MAX, sent).await.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }
 
-    /// Reads what comes next into the decoder.
+    /// Reads the next bytes into the decoder.
     async fn read(&mut self, shutdown: &Shutdown, woken: impl Future<Output = ()>) -> io::Result<Result<(), Silence>> {
         let logged_in = self.work.session.login().is_some();
         let options = &self.service.site.options;
@@ -275,7 +277,7 @@ impl Connection {
 
     async fn start_tls(&mut self) -> io::Result<()> {
         self.flush().await?;
-        // Whatever was sent in clear behind STARTTLS must not pass for encrypted (CVE-2011-0411).
+        // Data that was sent in clear after STARTTLS must not be treated as encrypted (CVE-2011-0411).
         self.work.decoder.discard_input();
         let tls = self.service.tls.clone().ok_or(io::ErrorKind::Unsupported)?;
         let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
@@ -310,7 +312,7 @@ impl Connection {
 }
 
 impl Work {
-    /// Gives what stands in while the real one is with a worker.
+    /// Returns a placeholder that is used while the actual state is with a worker.
     fn placeholder(&self) -> Self {
         let session = self.session.successor();
         Self { decoder: Decoder::new(session.mode()), session, out: Writer::new() }
@@ -329,7 +331,7 @@ impl Work {
         }
     }
 
-    /// Executes what else has arrived, until there is enough to send.
+    /// Executes the other commands that have arrived, until there is enough output to send.
     fn go_on(&mut self, mut effect: Effect) -> Effect {
         while effect == Effect::Ready && self.out.len() < limits::SLICE_BYTES {
             effect = match self.decode() {
@@ -341,7 +343,7 @@ impl Work {
         effect
     }
 
-    /// Answers what is not a command.
+    /// Handles decoded input that is not a command.
     fn take_other(&mut self, decoded: Decoded) -> Effect {
         match decoded {
             Decoded::Continue => {
@@ -359,7 +361,7 @@ impl Work {
 }
 
 impl Task {
-    /// Whether this needs no disk, so that the way to a worker would only cost time.
+    /// Returns `true` if the task needs no disk access, so that a worker would only add latency.
     fn is_light(&self, session: &Session) -> bool {
         match self {
             Self::Execute(verb, _) => verb.is_light() && session.is_quiet(),
@@ -369,7 +371,8 @@ impl Task {
     }
 }
 
-/// Reads into the decoder; none when nothing came for too long. Nothing is lost when this is dropped.
+/// Reads into the decoder. Returns `None` if no data arrived within `time_max`. Cancel safe: dropping the future loses
+/// no data.
 async fn receive(stream: &mut Stream, decoder: &mut Decoder, time_max: Duration) -> io::Result<Option<usize>> {
     if stream.is_deflated() {
         if let Ok(received) = timeout(limits::RELAX_TIME, receive_now(stream, decoder)).await {
@@ -380,7 +383,7 @@ async fn receive(stream: &mut Stream, decoder: &mut Decoder, time_max: Duration)
     timeout(time_max, receive_now(stream, decoder)).await.ok().transpose()
 }
 
-/// Reads a message right into its place, and everything else behind what has not been decoded.
+/// Reads a large literal directly into its buffer, and everything else after the input that has not been decoded.
 async fn receive_now(stream: &mut Stream, decoder: &mut Decoder) -> io::Result<usize> {
     match decoder.destination() {
         Some((literal, missing)) => stream.read_buf(&mut literal.limit(missing)).await,
