@@ -1,38 +1,38 @@
-//! What can go wrong with a command, sorted by who must act, and what the client is told.
+//! Errors of commands, sorted by the party that must act, with the texts for the client.
 //!
-//! The client never sees an inner text: faults of the store or of a record are told as UNAVAILABLE or SERVERBUG and
-//! logged by the connection, which asks [`Error::is_ours`].
+//! The client never sees the text of an inner error. Faults of the store or of a record are reported to it as
+//! UNAVAILABLE or SERVERBUG, and the connection, which asks [`Error::is_ours`], logs them.
 
 use crate::codec::Status;
 
-/// The result of a command.
+/// Result of a command.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a command failed.
+/// Reason why a command failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The client broke the protocol; the text says how.
+    /// The client broke the protocol. The text names the fault.
     #[error("{0}")]
     Bad(&'static str),
-    /// The client wants what cannot be; the text begins with a response code where one fits.
+    /// The client's request cannot be fulfilled. The text begins with a response code if one fits.
     #[error("{0}")]
     No(&'static str),
-    /// The target mailbox of APPEND, COPY, MOVE or REPLACE does not exist; the client may create it.
+    /// The target mailbox of APPEND, COPY, MOVE or REPLACE does not exist. The client may create it.
     #[error("[TRYCREATE] there is no such mailbox")]
     NoTarget,
-    /// The selected mailbox was deleted by another session; the connection must end.
+    /// The selected mailbox was deleted by another session. The connection must end.
     #[error("the selected mailbox was deleted")]
     MailboxGone,
-    /// A message was deleted while it was being sent; the connection must end, as a literal cannot.
+    /// A message was deleted while it was being sent. The connection must end, because a literal cannot be ended early.
     #[error("the message was deleted while it was being sent")]
     ContentsGone,
-    /// Mail failed; see there who must act.
+    /// An error of the `mail` crate, whose variants state the party that must act.
     #[error(transparent)]
     Mail(#[from] mail::Error),
 }
 
 impl Error {
-    /// Gives the status and the text, with its response code, that the client is told.
+    /// Returns the status and the text for the client. The text includes the response code.
     #[must_use]
     pub fn told(&self) -> (Status, &'static str) {
         match self {
@@ -45,7 +45,7 @@ impl Error {
         }
     }
 
-    /// Whether the operator has to know: nothing that a client does should bring this about.
+    /// Returns `true` if the operator must be informed, because no action of a client should cause this error.
     #[must_use]
     pub fn is_ours(&self) -> bool {
         matches!(

@@ -1,14 +1,14 @@
-//! IMAP: the protocol room for IMAP4rev1 (RFC 3501) and IMAP4rev2 (RFC 9051) with their extensions.
+//! IMAP: the protocol crate for IMAP4rev1 (RFC 3501) and IMAP4rev2 (RFC 9051) with their extensions.
 //!
-//! * [`backend`] is what this room needs from the rest of the server.
-//! * [`codec`] turns bytes into commands and writes responses. Pure and incremental.
-//! * [`message`] renders messages and matches them against searches. Pure.
-//! * [`session`] is the state of one connection, [`cmd`] what its commands do, one file a verb. Pure.
-//! * [`conn`] is the task of one connection, the only tokio.
-//! * [`error`] is what can go wrong.
-//! * [`limits`] names every maximum that a client can meet.
+//! - [`backend`] defines the interfaces that this crate needs from the rest of the server.
+//! - [`codec`] turns bytes into commands and writes responses. Pure and incremental.
+//! - [`message`] renders messages and matches them against searches. Pure.
+//! - [`session`] holds the state of one connection, [`cmd`] executes its commands, one file per verb. Pure.
+//! - [`conn`] is the task of one connection, the only module that uses tokio.
+//! - [`error`] defines the errors.
+//! - [`limits`] names every limit that a client can encounter.
 //!
-//! Which RFCs are covered, and what is left out, stands in `docs/imap.md`.
+//! The RFCs that are implemented, and the parts that are left out, are listed in `docs/imap.md`.
 
 pub mod backend;
 pub mod cmd;
