@@ -1,129 +1,133 @@
-//! The maxima of this room: whatever a client sends has one of these as its bound.
+//! Limits of the `imap` crate: one of them bounds everything that a client sends.
 //!
-//! Sizes are bytes, counts are items. A limit that the operator may change has its default here and is carried in a
-//! configuration value.
+//! Sizes are in bytes and counts in items. A limit that the operator may change has its default here and is carried in
+//! a configuration value.
 
 use std::time::Duration;
 
-/// Longest command without its literals.
+/// Maximum length of a command without its literals.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// Longest literal that stands for a name, a password or a search text.
+/// Maximum length of a literal that holds a name, a password or a search text.
 pub const STRING_LITERAL_BYTES_MAX: usize = 64 << 10;
 
-/// Most bytes that the literals of one command without messages may have together.
+/// Maximum total length of the literals in one command without messages.
 pub const STRING_LITERALS_TOTAL_BYTES_MAX: usize = 256 << 10;
 
-/// Longest line that answers a continuation request (AUTHENTICATE, IDLE).
+/// Maximum length of a line that answers a continuation request (AUTHENTICATE, IDLE).
 pub const CONTINUATION_BYTES_MAX: usize = 16 << 10;
 
-/// Longest literal before the client has logged in.
+/// Maximum length of a literal before login.
 pub const LITERAL_BYTES_BEFORE_LOGIN_MAX: usize = 4 << 10;
 
-/// Longest message that APPEND and REPLACE take, unless the configuration says less.
+/// Maximum length of a message in APPEND and REPLACE, unless the configuration sets a lower limit.
 pub const APPEND_BYTES_MAX: usize = base::limits::MESSAGE_BYTES_MAX;
 
-/// Most messages of one MULTIAPPEND.
+/// Maximum number of messages in one MULTIAPPEND.
 pub const APPEND_MESSAGES_MAX: usize = 1_000;
 
-/// Most bytes that the messages of one MULTIAPPEND may have together.
+/// Maximum total length of the messages in one MULTIAPPEND.
 pub const APPEND_TOTAL_BYTES_MAX: usize = base::limits::MESSAGE_BYTES_MAX;
 
-/// Most literals in one command.
+/// Maximum number of literals in one command.
 pub const LITERALS_MAX: usize = 2_000;
 
-/// Longest tag.
+/// Maximum length of a tag.
 pub const TAG_BYTES_MAX: usize = 128;
 
-/// Most ranges in one sequence set.
+/// Maximum number of ranges in one sequence set.
 pub const SEQUENCE_RANGES_MAX: usize = 16_384;
 
-/// Most search keys in one SEARCH, SORT or THREAD, nested ones counted.
+/// Maximum number of search keys in one SEARCH, SORT or THREAD, including nested ones.
 pub const SEARCH_KEYS_MAX: usize = 1_024;
 
-/// Deepest nesting of parentheses, NOT and OR in search keys.
+/// Maximum nesting depth of parentheses, NOT and OR in search keys.
 pub const SEARCH_DEPTH_MAX: usize = 32;
 
-/// Most attributes in one FETCH.
+/// Maximum number of attributes in one FETCH.
 pub const FETCH_ATTRIBUTES_MAX: usize = 128;
 
-/// Most header names in one `HEADER.FIELDS` list.
+/// Maximum number of header names in one `HEADER.FIELDS` list.
 pub const HEADER_FIELDS_MAX: usize = 256;
 
-/// Deepest part path (`1.2.3`) that is understood.
+/// Maximum depth of a part path (`1.2.3`).
 pub const PART_DEPTH_MAX: usize = base::limits::MIME_DEPTH_MAX;
 
-/// Most flags in one list.
+/// Maximum number of flags in one list.
 pub const FLAGS_MAX: usize = 128;
 
-/// Longest keyword.
+/// Maximum length of a keyword.
 pub const KEYWORD_BYTES_MAX: usize = 128;
 
-/// Most sort criteria in one SORT.
+/// Maximum number of sort criteria in one SORT.
 pub const SORT_CRITERIA_MAX: usize = 16;
 
-/// Most patterns in one LIST.
+/// Maximum number of patterns in one LIST.
 pub const LIST_PATTERNS_MAX: usize = 64;
 
-/// Most entries of a parenthesised list that has no limit of its own (ID, ENABLE, STATUS, quota resources).
+/// Maximum number of elements in a parenthesised list that has no limit of its own (ID, ENABLE, STATUS, quota
+/// resources).
 pub const LIST_ITEMS_MAX: usize = 64;
 
-/// Longest mailbox name, decoded.
+/// Maximum length of a decoded mailbox name.
 pub const MAILBOX_NAME_BYTES_MAX: usize = base::limits::FOLDER_NAME_BYTES_MAX;
 
-/// Most event groups of one NOTIFY.
+/// Maximum number of event groups in one NOTIFY.
 pub const EVENT_GROUPS_MAX: usize = 16;
 
-/// Most mailboxes that a client may watch with NOTIFY.
+/// Maximum number of mailboxes that a client may watch with NOTIFY.
 pub const WATCHED_MAILBOXES_MAX: usize = 1_000;
 
-/// Most steps that matching one mailbox name against one pattern may take.
+/// Maximum number of steps for matching one mailbox name against one pattern.
 pub const LIST_STEPS_MAX: usize = 100_000;
 
-/// Most mailboxes for which it is remembered which messages are recent.
+/// Maximum number of mailboxes for which the server remembers which messages are recent.
 pub const RECENT_MAILBOXES_MAX: usize = 200_000;
 
-/// So many bytes of an answer are made before they are sent; more would only fill memory while the client is slow.
+/// Number of response bytes that are produced before they are sent. More would only occupy memory while the client is
+/// slow.
 pub const SLICE_BYTES: usize = 64 << 10;
 
-/// So many messages one worker looks at for one command before others have their turn.
+/// Number of messages that a worker examines for one command before other work gets its turn.
 pub const SLICE_MESSAGES: usize = 4_096;
 
-/// So many messages whose contents are read one worker takes for one command before others have their turn.
+/// Number of messages with contents that a worker reads for one command before other work gets its turn.
 pub const SLICE_CONTENTS: usize = 64;
 
-/// A section of a message that is larger is sent in pieces of this size.
+/// Size of the pieces in which a larger section of a message is sent.
 pub const PIECE_BYTES: u64 = 256 << 10;
 
-/// So many messages are changed by one transaction of STORE.
+/// Number of messages that one transaction of STORE changes.
 pub const STORE_MESSAGES_PER_TRANSACTION: usize = 1_000;
 
-/// So long a client may be silent after login (RFC 9051 §5.4: at least 30 minutes), unless the configuration says other.
+/// Maximum silence of a client after login (RFC 9051 §5.4: at least 30 minutes), unless the configuration sets another
+/// value.
 pub const SILENCE_TIME_MAX: Duration = Duration::from_secs(30 * 60);
 
-/// So long a client may be silent before login, unless the configuration says other.
+/// Maximum silence of a client before login, unless the configuration sets another value.
 pub const LOGIN_TIME_MAX: Duration = Duration::from_secs(3 * 60);
 
-/// Most commands in a row that are unknown, malformed or out of place, unless the configuration says other.
+/// Maximum number of consecutive commands that are unknown, malformed or not permitted, unless the configuration sets
+/// another value.
 pub const ERRORS_MAX: u32 = 20;
 
-/// Most failed logins of one connection, unless the configuration says other.
+/// Maximum number of failed logins of one connection, unless the configuration sets another value.
 pub const LOGIN_FAILURES_MAX: u32 = 3;
 
-/// So long a client may take to take one slice of an answer.
+/// Maximum time for a client to receive one slice of a response.
 pub const WRITE_TIME_MAX: Duration = Duration::from_secs(5 * 60);
 
-/// After so much silence a compressed connection gives memory back.
+/// Silence after which a compressed connection releases memory.
 pub const RELAX_TIME: Duration = Duration::from_secs(5);
 
-/// So few messages are searched without asking the full-text index.
+/// Maximum number of messages that are searched without asking the full-text index.
 pub const SEARCH_READ_MESSAGES_MAX: u64 = 32;
 
-/// Most texts of one search for which the full-text index is asked.
+/// Maximum number of texts of one search for which the full-text index is asked.
 pub const SEARCH_INDEXED_TEXTS_MAX: usize = 16;
 
-/// Most ids of one References field that THREAD follows; the last ones count.
+/// Maximum number of ids of one References field that THREAD follows. The last ones count.
 pub const REFERENCES_MAX: usize = 1_000;
 
-/// Longest message id that THREAD knows.
+/// Maximum length of a message id that THREAD recognises.
 pub const MESSAGE_ID_BYTES_MAX: usize = 998;
