@@ -23,7 +23,8 @@ pub fn append(session: &mut Session, mailbox: &MailboxName, messages: Vec<Append
     Ok(Reply::completed().with_code(String::from_utf8_lossy(code.as_bytes())).into())
 }
 
-/// Turns a message of the client into one that the mail room takes.
+/// Converts a message from the client to the form that the `mail` crate takes. Returns an error if the message is
+/// empty.
 pub fn new_message(message: AppendMessage) -> Result<NewMessage> {
     if message.raw.is_empty() {
         return Err(Error::No("an empty message cannot be stored"));
@@ -32,7 +33,7 @@ pub fn new_message(message: AppendMessage) -> Result<NewMessage> {
     Ok(NewMessage { raw: message.raw, flags: flags_of(&message.flags), received })
 }
 
-/// Turns the client's flags into those of the mail room.
+/// Converts the client's flags to the flags of the `mail` crate.
 pub fn flags_of(list: &FlagList) -> Flags {
     let mark = |flag| match flag {
         SystemFlag::Seen => Marks::SEEN,

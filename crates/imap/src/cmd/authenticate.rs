@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::session::sasl::{Sasl, SaslStep};
 use crate::session::{Next, Session};
 
-/// Begins an exchange.
+/// Begins a SASL exchange.
 pub fn authenticate(
     session: &mut Session,
     mechanism: &str,
@@ -29,7 +29,7 @@ pub fn authenticate(
     }
 }
 
-/// Takes a line of the client: base64, or `*` to give up.
+/// Processes a line from the client: base64, or `*` to cancel the exchange.
 pub fn go_on(session: &mut Session, sasl: Sasl, line: &[u8], out: &mut Writer) -> Result<Next> {
     if line == b"*" {
         return Err(Error::Bad("the exchange was cancelled"));

@@ -1,7 +1,8 @@
-//! CAPABILITY (RFC 9051 §6.1.1): what the table of verbs adds up to, and what has no verb of its own.
+//! CAPABILITY (RFC 9051 §6.1.1): the capabilities of all verbs in the table, and those that belong to no verb.
 //!
-//! The list is whole from the start, because clients read it once and keep it; only what concerns logging in disappears
-//! after login. LITERAL+ is offered and not LITERAL-, which it includes: a server must not offer both (RFC 7888 §5).
+//! The list is complete before login, because clients read it once and keep it. After login only the capabilities that
+//! concern logging in disappear, and COMPRESS=DEFLATE is added. The server offers LITERAL+ and not LITERAL-, because
+//! LITERAL+ includes it and a server must not offer both (RFC 7888 §5).
 
 use crate::codec::{VERBS, Writer};
 use crate::error::Result;
@@ -15,7 +16,7 @@ pub fn capability(session: &Session, out: &mut Writer) -> Result<Next> {
     Ok(Reply::completed().into())
 }
 
-/// Writes `CAPABILITY` and the list, for the response, the greeting and the response code of LOGIN.
+/// Writes `CAPABILITY` and the list. Used for the response, the greeting and the response code of LOGIN.
 pub fn write(session: &Session, out: &mut Writer) {
     out.text("CAPABILITY IMAP4rev1 IMAP4rev2 LITERAL+");
     for capability in VERBS.iter().flat_map(|verb| verb.capabilities) {
@@ -40,7 +41,7 @@ pub fn write(session: &Session, out: &mut Writer) {
     }
 }
 
-/// Gives the list as the response code that ends a login.
+/// Returns the list as the response code that ends a login.
 pub fn code(session: &Session) -> String {
     let mut out = Writer::new();
     write(session, &mut out);

@@ -3,7 +3,8 @@
 use crate::error::Result;
 use crate::session::{Next, Reply, Session, Updates};
 
-/// Expunges without a word, unless the mailbox is read-only, and deselects. HIGHESTMODSEQ must not be told (RFC 7162 §3.2.8).
+/// Expunges silently, unless the mailbox is read-only, and deselects the mailbox. The reply must not contain
+/// HIGHESTMODSEQ (RFC 7162 §3.2.8).
 pub fn close(session: &mut Session) -> Result<Next> {
     let file = session.file()?;
     let selected = session.selected()?;
@@ -15,7 +16,7 @@ pub fn close(session: &mut Session) -> Result<Next> {
     Ok(Reply::completed().telling(Updates::None).into())
 }
 
-/// Deselects.
+/// Deselects the mailbox.
 pub fn unselect(session: &mut Session) -> Result<Next> {
     session.selected = None;
     Ok(Reply::completed().into())

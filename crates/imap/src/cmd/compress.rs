@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::session::{Effect, Next, Reply, Session, Updates};
 
-/// Begins to compress behind the tagged line.
+/// Starts compression after the tagged line.
 pub fn compress(session: &mut Session, algorithm: &str) -> Result<Next> {
     if algorithm != "DEFLATE" {
         return Err(Error::Bad("DEFLATE is the only algorithm"));

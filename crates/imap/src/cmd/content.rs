@@ -1,4 +1,4 @@
-//! Messages as rendering and matching see them: an entry with what the session adds to it, and an opened message.
+//! Messages as rendering and matching see them: a folder entry with session data, and an opened message.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,15 +13,15 @@ use crate::codec::ast::{SystemFlag, SystemFlags};
 use crate::message;
 use crate::session::Selected;
 
-/// What is known of a message without opening it.
+/// Data about a message that is available without opening it.
 pub struct Facts<'e> {
     /// The folder's entry.
     pub entry: &'e Entry,
-    /// The snapshot, which knows the names of keywords.
+    /// The snapshot, which resolves keyword names.
     pub view: &'e MailView<'e>,
-    /// The session's view of the mailbox, which knows what is recent.
+    /// The session's view of the mailbox, which records the recent messages.
     pub selected: &'e Selected,
-    /// Which messages are known to lack the texts that are looked for, by their numbers.
+    /// For each searched text, by its number, the messages that are known to lack it.
     pub lacking: &'e [Lacking],
 }
 
@@ -79,7 +79,7 @@ impl message::Entry for Facts<'_> {
     }
 }
 
-/// A message that was opened.
+/// An opened message.
 pub struct Opened<'v>(pub Message<'v>);
 
 impl Source for Opened<'_> {

@@ -1,4 +1,4 @@
-//! COPY (RFC 9051 §6.4.7) with COPYUID (RFC 4315), and what it shares with MOVE.
+//! COPY (RFC 9051 §6.4.7) with COPYUID (RFC 4315), and the code that it shares with MOVE.
 
 use std::sync::Arc;
 
@@ -26,18 +26,18 @@ pub fn copy(session: &mut Session, copy: &TransferCommand) -> Result<Next> {
     }
 }
 
-/// What COPY and MOVE need to know.
+/// The resolved arguments of COPY and MOVE.
 pub struct Transfer {
     /// The mail file.
     pub file: Arc<MailFile>,
     /// The messages.
     pub uids: UidSet,
-    /// Where they go.
+    /// The target mailbox.
     pub target: ViewId,
 }
 
 impl Transfer {
-    /// Resolves the messages and the target.
+    /// Resolves the messages and the target mailbox.
     pub fn prepare(session: &mut Session, transfer: &TransferCommand) -> Result<Self> {
         let file = session.file()?;
         let view = file.view()?;
@@ -47,7 +47,8 @@ impl Transfer {
         let ranges = uids_of(selected.resolve(&view, &transfer.set, transfer.numbering)?);
         let gone = |uid: &u32| select::contains(&ranges, *uid);
         if transfer.numbering == Numbering::Sequence && selected.roster.gone().iter().any(gone) {
-            // The client means messages that it believes to be there: all or none (RFC 2180 §4.4.1).
+            // The client addresses messages that it believes to exist, so the command applies to all of them or to none
+            // (RFC 2180 §4.4.1).
             return Err(Error::No("[EXPUNGEISSUED] some of these messages are gone"));
         }
         let uids = uid_set(&ranges);
@@ -56,7 +57,8 @@ impl Transfer {
     }
 }
 
-/// Finds the mailbox that messages shall go to.
+/// Returns the target mailbox of a command that stores messages. The error for a missing mailbox tells the client that
+/// it may create it.
 pub fn target(view: &mail::mailbox::MailView<'_>, mailbox: &MailboxName) -> Result<ViewId> {
     match view.folder(mailbox.as_str())? {
         Some(folder) if folder.selectable => Ok(folder.id),
@@ -64,7 +66,8 @@ pub fn target(view: &mail::mailbox::MailView<'_>, mailbox: &MailboxName) -> Resu
     }
 }
 
-/// Gives what may be told behind a command: numbers may move only when it did not use them.
+/// Returns the updates that may be sent at the end of a command. Sequence numbers may change only if the command did
+/// not use them.
 pub fn updates_of(numbering: Numbering) -> Updates {
     match numbering {
         Numbering::Sequence => Updates::KeepNumbers,
@@ -72,7 +75,7 @@ pub fn updates_of(numbering: Numbering) -> Updates {
     }
 }
 
-/// Gives the response code COPYUID; none when nothing was copied.
+/// Returns the COPYUID response code, or `None` if no message was copied.
 pub fn code(outcome: &CopyOutcome) -> Option<String> {
     if outcome.pairs.is_empty() {
         return None;
@@ -85,7 +88,7 @@ pub fn code(outcome: &CopyOutcome) -> Option<String> {
     Some(String::from_utf8_lossy(out.as_bytes()).into_owned())
 }
 
-/// Writes UIDs as a set, in their order.
+/// Writes UIDs as a set, in the given order.
 pub fn write_uids(uids: impl Iterator<Item = Uid>, out: &mut Writer) {
     out.ranges(ranges_of(uids.map(|uid| uid.0)));
 }

@@ -4,14 +4,14 @@ use crate::codec::ast::{MailboxName, SpecialUse};
 use crate::error::{Error, Result};
 use crate::session::{Next, Reply, Session};
 
-/// Makes a mailbox; the levels above it come to be as well.
+/// Creates a mailbox and any missing levels above it.
 pub fn create(session: &mut Session, mailbox: &MailboxName, special_use: &[SpecialUse]) -> Result<Next> {
     let special_use = match special_use {
         [] => None,
         [one] => Some(mail_use(*one).ok_or(UNKNOWN_USE)?),
         _ => return Err(Error::No("[USEATTR] a mailbox has one use")),
     };
-    // A trailing separator says that mailboxes will come below it, which needs no preparation here.
+    // A trailing separator announces that mailboxes will be created below this one, which needs no preparation here.
     let name = mailbox.as_str().strip_suffix('/').unwrap_or(mailbox.as_str());
     let file = session.file()?;
     let (folder, ticket) = file.folder_create(name, special_use)?;

@@ -4,7 +4,7 @@ use crate::codec::ast::MailboxName;
 use crate::error::{Error, Result};
 use crate::session::{Next, Reply, Session};
 
-/// Removes a mailbox and its messages; with mailboxes below it, its name stays as a level.
+/// Removes a mailbox and its messages. If there are mailboxes below it, its name remains as a level of the hierarchy.
 pub fn delete(session: &mut Session, mailbox: &MailboxName) -> Result<Next> {
     if mailbox.is_inbox() {
         return Err(Error::No("[CANNOT] INBOX cannot be deleted"));

@@ -1,10 +1,10 @@
-//! ENABLE (RFC 5161): CONDSTORE, QRESYNC, UTF8=ACCEPT, IMAP4rev2. Unknown names are passed over.
+//! ENABLE (RFC 5161): CONDSTORE, QRESYNC, UTF8=ACCEPT, IMAP4rev2. Unknown names are ignored.
 
 use crate::codec::Writer;
 use crate::error::Result;
 use crate::session::{Next, Reply, Session};
 
-/// Switches extensions on and lists those that were off before.
+/// Enables extensions and lists those that were not enabled before.
 pub fn enable(session: &mut Session, names: &[String], out: &mut Writer) -> Result<Next> {
     let (before, asked) = (session.enabled, |name: &str| names.iter().any(|asked| asked == name));
     out.untagged().text("ENABLED");
