@@ -6,9 +6,10 @@ use crate::error::Result;
 use crate::session::selected::{uid_set, uids_of};
 use crate::session::{Next, Reply, Session};
 
-/// Removes the messages with `\Deleted`, or those of them that are in the set.
+/// Removes the messages with `\Deleted`, or only those of them that are in the set.
 ///
-/// What is gone is told with all other updates, so that own and foreign expunges come in one order.
+/// The removals are reported together with all other updates, so that the session's own expunges and those of other
+/// sessions come in one order.
 pub fn expunge(session: &mut Session, set: Option<&MessageSet>, _out: &mut Writer) -> Result<Next> {
     let file = session.file()?;
     let selected = session.selected_writable()?;

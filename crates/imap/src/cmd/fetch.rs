@@ -1,8 +1,8 @@
 //! FETCH (RFC 9051 §6.4.5) with CHANGEDSINCE and VANISHED (RFC 7162).
 //!
-//! Messages are taken in slices. What stands in the folder's entry (flags, dates, sizes, mod-sequences) is written
-//! while the index is scanned; attributes that need the message are written for a batch of messages at a time, and
-//! `\Seen` is set for a whole batch by one transaction before it is written. Large sections go out in pieces.
+//! Messages are processed in slices. Attributes that the folder's entry holds (flags, dates, sizes, mod-sequences) are
+//! written while the index is scanned. Attributes that need the message are written for one batch of messages at a
+//! time, and one transaction sets `\Seen` for the whole batch before it is written. Large sections are sent in pieces.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -24,7 +24,7 @@ use crate::session::selected::{gone, uid_set, uids_of};
 use crate::session::walk::Walk;
 use crate::session::{Job, Next, Reply, Selected, Session, Updates, is_full};
 
-/// Begins a FETCH and makes its first slice.
+/// Begins a FETCH and writes its first slice.
 pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Result<Next> {
     let wants_modseq = fetch.changed_since.is_some() || fetch.attributes.contains(&FetchAttribute::ModSeq);
     if fetch.vanished && !session.enabled.qresync {
@@ -56,7 +56,8 @@ pub fn fetch(session: &mut Session, fetch: FetchCommand, out: &mut Writer) -> Re
     }
 }
 
-/// Brings the roster up to a snapshot: with everything told when the command allows it, else silently.
+/// Brings the roster up to date with a snapshot. If the command numbers by UID, all updates are sent to the client;
+/// otherwise vanished messages are only recorded.
 pub fn begin(session: &mut Session, view: &MailView<'_>, numbering: Numbering, out: &mut Writer) -> Result<()> {
     if numbering == Numbering::Uid {
         session.tell_from(view, Updates::All, out)?;
@@ -64,7 +65,8 @@ pub fn begin(session: &mut Session, view: &MailView<'_>, numbering: Numbering, o
     session.selected()?.look(view)
 }
 
-/// Tells which of the UIDs asked for vanished. `*` means the last UID that there ever was, not the last that is left.
+/// Reports the requested UIDs that have vanished. `*` means the last UID ever assigned, not the last UID that still
+/// exists.
 fn tell_vanished(
     selected: &Selected,
     view: &MailView<'_>,
@@ -88,38 +90,38 @@ fn tell_vanished(
     Ok(())
 }
 
-/// A FETCH that is being answered.
+/// A FETCH in progress.
 struct FetchJob {
     attributes: Vec<FetchAttribute>,
     numbering: Numbering,
     walk: Walk,
     reads_contents: bool,
     marks_seen: bool,
-    /// Messages whose turn is next; only where contents are read.
+    /// Messages to write next. Used only if message contents are read.
     batch: VecDeque<Picked>,
-    /// How far the first of the batch has been written.
+    /// Unfinished section of the first message in the batch.
     piece: Option<Piece>,
-    /// Whether a part had an encoding that nobody knows.
+    /// `true` if a part had an unknown transfer encoding.
     unknown_encoding: bool,
 }
 
-/// A message whose turn is next.
+/// A message in the batch.
 struct Picked {
     number: u32,
     entry: Entry,
-    /// Whether its flags are told because it was marked as seen.
+    /// `true` if FLAGS must be sent because the command marked the message as seen.
     tells_flags: bool,
 }
 
-/// Octets that are sent in pieces.
+/// A large section that is sent in pieces.
 struct Piece {
-    /// Which attribute they are of.
+    /// Index of the attribute that the octets belong to.
     attribute: usize,
     octets: Octets,
     written: u64,
 }
 
-/// Whether a message was written to its end.
+/// Progress of writing a message.
 #[derive(PartialEq, Eq)]
 enum Written {
     All,
@@ -136,7 +138,7 @@ impl Job for FetchJob {
     }
 }
 
-/// Makes the job that tells attributes of new messages without having been asked (RFC 5465 §5.2).
+/// Creates a job that sends attributes of new messages without a request from the client (RFC 5465 §5.2).
 pub fn announcement(
     attributes: Vec<FetchAttribute>,
     uids: std::ops::RangeInclusive<u32>,
@@ -193,7 +195,7 @@ impl FetchJob {
         Ok(Some(if missed { reply.with_code("EXPUNGEISSUED") } else { reply }))
     }
 
-    /// Writes what entries tell while the index is scanned.
+    /// Writes attributes from folder entries while the index is scanned.
     fn write_entries(&mut self, selected: &Selected, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
         self.walk.visit(selected, view, limits::SLICE_MESSAGES, &mut |number, entry| {
             write_head(number, out);
@@ -208,7 +210,7 @@ impl FetchJob {
         })
     }
 
-    /// Writes messages whose contents are read, until the slice is full or the batch is done.
+    /// Writes messages whose contents are read, until the slice is full or the batch is empty.
     fn write_contents(
         &mut self,
         session: &mut Session,
@@ -231,7 +233,7 @@ impl FetchJob {
         Ok(())
     }
 
-    /// Takes the messages whose turn is next, and marks them as seen where that is due.
+    /// Fills the batch with the next messages, and marks them as seen if the attributes require it.
     fn pick(&mut self, session: &mut Session, file: &MailFile, view: &MailView<'_>) -> Result<()> {
         let mut bytes = 0_u64;
         let batch = &mut self.batch;
@@ -252,7 +254,7 @@ impl FetchJob {
         out: &mut Writer,
     ) -> Result<Written> {
         let Some(message) = view.message_of(&picked.entry)?.map(Opened) else {
-            // In the middle of a literal there is nothing that could be said.
+            // Within a literal no other data can be sent, so the connection must end.
             return if self.piece.is_some() { Err(Error::ContentsGone) } else { Ok(Written::All) };
         };
         let condstore = session.enabled.condstore;
@@ -305,7 +307,7 @@ impl FetchJob {
             }
         }
         if is_empty {
-            // The grammar has no FETCH without items.
+            // The grammar has no FETCH response without items.
             out.truncate(start);
         } else {
             out.byte(b')').crlf();
@@ -326,7 +328,7 @@ impl FetchJob {
     }
 }
 
-/// Sets `\Seen` on those of a batch that lack it.
+/// Sets `\Seen` on the messages of a batch that lack it.
 fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<Picked>) -> Result<()> {
     let selected = session.selected()?;
     let unseen = batch.iter().filter(|picked| !picked.entry.marks.has(Marks::SEEN)).map(|picked| picked.entry.uid.0);
@@ -346,7 +348,8 @@ fn mark_seen(session: &mut Session, file: &MailFile, batch: &mut VecDeque<Picked
     Ok(())
 }
 
-/// Writes a FETCH that tells flags, unasked or after STORE; always with the UID when the command numbers by UID.
+/// Writes a FETCH response with flags, unsolicited or after STORE. The UID is included if the command numbers by UID,
+/// or if CONDSTORE or IMAP4rev2 is enabled.
 pub fn write_flags(
     session: &mut Session,
     view: &MailView<'_>,
@@ -369,7 +372,7 @@ pub fn write_flags(
     Ok(())
 }
 
-/// Writes a FETCH that tells the mod-sequence after a silent STORE and nothing of the flags (RFC 7162 §3.1.3).
+/// Writes a FETCH response with the mod-sequence and without flags, after a silent STORE (RFC 7162 §3.1.3).
 pub fn write_modseq(number: u32, entry: &Entry, out: &mut Writer) {
     write_head(number, out);
     out.text("UID ").number(u64::from(entry.uid.0)).text(" MODSEQ (").number(entry.modseq.0).text("))").crlf();

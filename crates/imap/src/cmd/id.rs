@@ -4,7 +4,7 @@ use crate::codec::Writer;
 use crate::error::Result;
 use crate::session::{Next, Reply, Session};
 
-/// Says what the server is. What the client says of itself changes nothing.
+/// Sends the identification of the server. The identification that the client sends has no effect.
 pub fn id(session: &Session, out: &mut Writer) -> Result<Next> {
     out.untagged().text("ID (");
     for (index, (name, value)) in session.site.options.identification.iter().enumerate() {

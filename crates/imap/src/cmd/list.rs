@@ -30,7 +30,7 @@ pub fn list(session: &mut Session, list: &ListCommand, out: &mut Writer) -> Resu
     Ok(Reply::completed().into())
 }
 
-/// Collects what the client can see.
+/// Collects the mailboxes and subscribed names that the client can see.
 pub fn hierarchy(view: &MailView<'_>) -> Result<Hierarchy> {
     let folders = view.folders()?;
     let mut mailboxes: Vec<(String, Mailbox)> = Vec::with_capacity(folders.len());
@@ -44,7 +44,7 @@ pub fn hierarchy(view: &MailView<'_>) -> Result<Hierarchy> {
     Ok(Hierarchy::of(mailboxes))
 }
 
-/// Writes a LIST response without its extended data and its end.
+/// Writes the beginning of a LIST response, without its extended data and line end.
 pub fn write_name(listed: &Listed<'_>, selection: ListSelection, returns: &ListReturns, out: &mut Writer) {
     out.untagged().text("LIST (");
     for (index, attribute) in listed.attributes(selection, returns).enumerate() {
