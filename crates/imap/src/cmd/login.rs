@@ -1,4 +1,4 @@
-//! LOGIN (RFC 9051 §6.2.3), and what every login ends with.
+//! LOGIN (RFC 9051 §6.2.3), and the end of every kind of login.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ pub fn login(session: &mut Session, user: &str, password: &[u8]) -> Result<Next>
     }
 }
 
-/// Refuses to talk of secrets where others can listen.
+/// Returns an error unless the connection is encrypted or local, so that credentials are not sent where others can read
+/// them.
 pub fn require_privacy(session: &Session) -> Result<()> {
     if session.peer.is_private() {
         return Ok(());
@@ -25,7 +26,7 @@ pub fn require_privacy(session: &Session) -> Result<()> {
     Err(Error::No("[PRIVACYREQUIRED] log in over an encrypted connection only"))
 }
 
-/// Opens the mail file of somebody who has proved who it is.
+/// Completes the login of a client that has proved its identity: opens its mail file and replies.
 pub fn logged_in(session: &mut Session, login: String) -> Next {
     match session.site.credentials.open(&login) {
         Ok(file) => {
@@ -36,7 +37,7 @@ pub fn logged_in(session: &mut Session, login: String) -> Next {
     }
 }
 
-/// Ends a failed login. That nobody can be asked is not the client's failure.
+/// Ends a failed login. The failure counts against the client unless logins could not be checked.
 pub fn failed(session: &mut Session, error: LoginError) -> Next {
     if error != LoginError::Unavailable {
         session.login_failures = session.login_failures.saturating_add(1);

@@ -4,7 +4,7 @@ use crate::codec::{Status, Writer};
 use crate::error::Result;
 use crate::session::{Effect, Next, Reply, Updates};
 
-/// Says good-bye.
+/// Sends BYE and ends the connection.
 pub fn logout(out: &mut Writer) -> Result<Next> {
     out.untagged_status(Status::Bye, "good-bye");
     Ok(Reply::completed().telling(Updates::None).then(Effect::Close).into())

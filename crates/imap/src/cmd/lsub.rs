@@ -1,4 +1,4 @@
-//! LSUB (RFC 3501 §6.3.9), the older way to list subscriptions.
+//! LSUB (RFC 3501 §6.3.9), the older command that lists subscriptions.
 
 use super::list;
 use crate::codec::Writer;
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::session::hierarchy::Pattern;
 use crate::session::{Next, Reply, Session};
 
-/// Lists names that are subscribed to.
+/// Lists subscribed names.
 pub fn lsub(session: &mut Session, reference: &MailboxName, pattern: Option<&str>, out: &mut Writer) -> Result<Next> {
     let Some(pattern) = pattern else { return Ok(Reply::completed().into()) };
     let file = session.file()?;

@@ -1,7 +1,8 @@
-//! The part that SEARCH, SORT and THREAD share: visiting the messages that match, in slices.
+//! The part that SEARCH, SORT and THREAD share: visiting the matching messages in slices.
 //!
-//! Sequence numbers and `$` in the keys become UIDs first. What the entry settles is settled without opening the message; a
-//! slice ends after so many entries or so many opened messages, whichever comes first.
+//! Sequence numbers and `$` in the keys are first replaced by UIDs. A message is opened only if its entry does not
+//! decide the match, or if the command needs its contents. A slice ends after a maximum number of entries or of opened
+//! messages, whichever comes first.
 
 use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::Arc;
@@ -22,32 +23,32 @@ use crate::session::selected::uids_of;
 use crate::session::walk::Walk;
 use crate::session::{Selected, Session};
 
-/// A search that is being made.
+/// A search in progress.
 pub struct Matching {
     plan: Plan,
     walk: Walk,
-    /// Whether matching messages are opened even when their entries settle it.
+    /// Which messages are opened.
     opens: Opens,
-    /// Which messages the full-text index rules out, for the texts by their numbers.
+    /// For each text of the plan, by its number, the messages that the full-text index rules out.
     lacking: Vec<Lacking>,
 }
 
-/// Which messages are opened.
+/// Selects the messages that a search opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Opens {
-    /// Only those that must be to know whether they match.
+    /// Only messages whose entry does not decide whether they match.
     WhenNeeded,
-    /// Every one that matches.
+    /// In addition, every message that matches.
     Matching,
 }
 
 /// A message that matches.
 pub struct Matched<'m> {
-    /// The client's number of it.
+    /// The sequence number by which the client knows the message.
     pub number: u32,
-    /// What its entry tells.
+    /// The data of its folder entry.
     pub facts: &'m Facts<'m>,
-    /// The message, where it was opened.
+    /// The opened message, or `None` if it was not opened.
     pub message: Option<&'m Opened<'m>>,
 }
 
@@ -82,7 +83,7 @@ impl Matching {
         Ok(Self { plan, walk: Walk::new(stretches, &view), opens, lacking })
     }
 
-    /// Calls `each` for the messages that match in the next slice; tells whether it was the last one.
+    /// Calls `each` for the matching messages of the next slice. Returns `true` if this was the last slice.
     pub fn slice(&mut self, session: &mut Session, each: &mut dyn FnMut(&Matched<'_>)) -> Result<bool> {
         let file = session.file()?;
         let view = file.view()?;
@@ -114,7 +115,8 @@ impl Matching {
     }
 }
 
-/// Asks the index which messages need no look. An index that fails, or that there is not, costs time and nothing else.
+/// Asks the full-text index which messages need not be opened. If the index fails or does not exist, the search is
+/// slower but its result is the same.
 fn lacking(plan: &Plan, view: &MailView<'_>, full_text: &FullText) -> Vec<Lacking> {
     let mut sought = plan.sought();
     sought.truncate(limits::SEARCH_INDEXED_TEXTS_MAX);
@@ -131,12 +133,12 @@ fn lacking(plan: &Plan, view: &MailView<'_>, full_text: &FullText) -> Vec<Lackin
     })
 }
 
-/// Counts UIDs.
+/// Returns the number of UIDs in the ranges.
 fn spans(ranges: &[RangeInclusive<u32>]) -> u64 {
     ranges.iter().map(|range| u64::from(range.end().saturating_sub(*range.start())) + 1).sum()
 }
 
-/// Whether a key asks for mod-sequences, which the answer then tells too.
+/// Returns `true` if the key contains MODSEQ, in which case the response includes mod-sequences.
 pub fn asks_modseq(key: &SearchKey) -> bool {
     match key {
         SearchKey::ModSeq(_) => true,
@@ -147,7 +149,8 @@ pub fn asks_modseq(key: &SearchKey) -> bool {
     }
 }
 
-/// Replaces sequence numbers and saved results by UIDs. The depth of keys is limited by the decoder.
+/// Replaces sequence numbers and saved results by UIDs. The recursion is bounded because the decoder limits the depth
+/// of keys.
 fn resolved(key: &SearchKey, selected: &Selected, view: &MailView<'_>) -> Result<SearchKey> {
     let resolve = |key: &SearchKey| resolved(key, selected, view);
     Ok(match key {

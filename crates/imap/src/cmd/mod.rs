@@ -1,7 +1,7 @@
-//! The commands, one file a verb (siblings share one), named as in the RFCs.
+//! The commands, one file per verb (related verbs share one), named as in the RFCs.
 //!
-//! [`start`] is the dispatcher: one line a verb, no logic. A command takes the session and its arguments, writes untagged
-//! responses, and gives what comes next. Permission by state was checked before.
+//! [`start`] is the dispatcher: one line per verb, without logic. A command takes the session and its arguments, writes
+//! untagged responses, and returns the next action. The session has already checked that its state permits the command.
 
 pub mod append;
 pub mod authenticate;

@@ -1,4 +1,4 @@
-//! MOVE (RFC 6851). COPYUID comes untagged before the messages are gone.
+//! MOVE (RFC 6851). An untagged response with COPYUID precedes the removal of the messages.
 
 use super::copy::{self, Transfer};
 use crate::codec::Writer;

@@ -4,7 +4,7 @@ use crate::codec::Writer;
 use crate::error::Result;
 use crate::session::{Next, Reply};
 
-/// Tells the namespaces.
+/// Lists the namespaces.
 pub fn namespace(out: &mut Writer) -> Result<Next> {
     out.untagged_line("NAMESPACE ((\"\" \"/\")) NIL NIL");
     Ok(Reply::completed().into())
