@@ -1,4 +1,4 @@
-//! NOTIFY (RFC 5465): what the client wants to be told without asking.
+//! NOTIFY (RFC 5465): selects the events that the server reports without being asked.
 
 use super::status;
 use crate::codec::Writer;
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::session::watch::Watch;
 use crate::session::{Next, Reply, Session, Updates};
 
-/// Begins to watch what the command says, in the place of what was watched before; tells what has accumulated, as NOOP does.
+/// Replaces the current watch by the one that the command describes, and reports the accumulated changes as NOOP does.
 pub fn notify(session: &mut Session, notify: NotifyCommand, out: &mut Writer) -> Result<Next> {
     let file = session.file()?;
     let view = file.view()?;

@@ -1,7 +1,7 @@
-//! GETQUOTA, GETQUOTAROOT, SETQUOTA (RFC 9208): one quota root, the mail file, with the resource STORAGE. A mail file without
-//! a limit is no quota root, because a quota names at least one resource.
+//! GETQUOTA, GETQUOTAROOT and SETQUOTA (RFC 9208): one quota root, the mail file, with the resource STORAGE. A mail
+//! file without a limit is no quota root, because a quota names at least one resource.
 //!
-//! Quotas are set by the administrator; SETQUOTA is understood and refused.
+//! The administrator sets quotas, so SETQUOTA is parsed and refused.
 
 use mail::mailbox::Quota;
 
@@ -13,7 +13,7 @@ use crate::session::{Next, Reply, Session};
 /// The name of the only quota root.
 const ROOT: &str = "";
 
-/// Tells the quota of a root.
+/// Sends the quota of a quota root.
 pub fn get_quota(session: &mut Session, root: &str, out: &mut Writer) -> Result<Next> {
     if root != ROOT || !write(&session.file()?.quota()?, out) {
         return Err(Error::No("[NONEXISTENT] there is no such quota root"));
@@ -21,7 +21,7 @@ pub fn get_quota(session: &mut Session, root: &str, out: &mut Writer) -> Result<
     Ok(Reply::completed().into())
 }
 
-/// Tells the quota roots of a mailbox and their quotas.
+/// Sends the quota roots of a mailbox and their quotas.
 pub fn get_quota_root(session: &mut Session, mailbox: &MailboxName, out: &mut Writer) -> Result<Next> {
     let file = session.file()?;
     let view = file.view()?;
@@ -37,16 +37,16 @@ pub fn get_quota_root(session: &mut Session, mailbox: &MailboxName, out: &mut Wr
     Ok(Reply::completed().into())
 }
 
-/// Refuses: users do not set their quotas.
+/// Returns an error, because users do not set their quotas.
 pub fn set_quota() -> Result<Next> {
     Err(Error::No("[NOPERM] quotas are set by the administrator"))
 }
 
-/// Writes the quota; false when there is none.
+/// Writes the quota. Returns `false` if the mail file has no limit.
 fn write(quota: &Quota, out: &mut Writer) -> bool {
     let Some(limit_bytes) = quota.limit_bytes else { return false };
     out.untagged().text("QUOTA ").string(ROOT.as_bytes()).text(" (STORAGE ");
-    // STORAGE counts units of 1024 octets; what is begun counts whole.
+    // STORAGE counts units of 1024 octets. A partly used unit counts as a whole one.
     out.number(quota.used_bytes.div_ceil(1_024)).space().number(limit_bytes / 1_024).byte(b')').crlf();
     true
 }

@@ -4,7 +4,7 @@ use crate::codec::ast::MailboxName;
 use crate::error::Result;
 use crate::session::{Next, Reply, Session};
 
-/// Gives a mailbox and those below it another name.
+/// Renames a mailbox and the mailboxes below it.
 pub fn rename(session: &mut Session, from: &MailboxName, to: &MailboxName) -> Result<Next> {
     let file = session.file()?;
     let to = to.as_str().strip_suffix('/').unwrap_or(to.as_str());

@@ -1,4 +1,4 @@
-//! REPLACE (RFC 8508): APPEND, and the old message gone, in one transaction.
+//! REPLACE (RFC 8508): APPEND and the removal of the old message in one transaction.
 
 use std::ops::{ControlFlow, RangeInclusive};
 
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::session::selected::uids_of;
 use crate::session::{Next, Reply, Selected, Session};
 
-/// Puts a new message in the place of an old one. APPENDUID comes untagged before the old one is gone.
+/// Replaces an old message by a new one. An untagged response with APPENDUID precedes the removal of the old message.
 pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Writer) -> Result<Next> {
     let file = session.file()?;
     let selected = session.selected_writable()?;
@@ -33,7 +33,8 @@ pub fn replace(session: &mut Session, replace: ReplaceCommand, out: &mut Writer)
     Ok(Reply::completed().into())
 }
 
-/// Gives the message that is meant by a set of one: the last that exists in its range, which may reach back to UID 1.
+/// Returns the message that a set of one means: the last existing message in its range. Resolving the set can extend
+/// the range down to UID 1.
 fn existing(view: &MailView<'_>, selected: &Selected, uids: &[RangeInclusive<u32>]) -> Result<Option<Uid>> {
     let Some(range) = uids.first() else { return Ok(None) };
     let mut found = None;

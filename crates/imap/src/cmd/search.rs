@@ -1,4 +1,4 @@
-//! SEARCH (RFC 9051 §6.4.4) with ESEARCH (RFC 4731), SEARCHRES (RFC 5182) and MODSEQ (RFC 7162), and the answers that
+//! SEARCH (RFC 9051 §6.4.4) with ESEARCH (RFC 4731), SEARCHRES (RFC 5182) and MODSEQ (RFC 7162), and the responses that
 //! SORT shares with it.
 
 use std::ops::RangeInclusive;
@@ -14,7 +14,7 @@ use crate::session::{Job, Next, Reply, Session};
 pub fn search(session: &mut Session, search: SearchCommand, out: &mut Writer) -> Result<Next> {
     let matching = Matching::begin(session, (&search.key, Opens::WhenNeeded), search.numbering, out);
     let matching = forget_saved(session, search.returns, matching)?;
-    // IMAP4rev2 knows only the extended answer.
+    // IMAP4rev2 has only the extended response.
     let plain = SearchReturns { all: true, ..SearchReturns::default() };
     let returns = search.returns.or(session.enabled.rev2.then_some(plain));
     let tells_modseq = asks_modseq(&search.key);
@@ -22,7 +22,8 @@ pub fn search(session: &mut Session, search: SearchCommand, out: &mut Writer) ->
     Ok(Next::Job(Box::new(SearchJob { matching, answer, found: Found::default() })))
 }
 
-/// Empties the saved result when a new one is being made: it stays empty if that fails, unless with BAD (RFC 5182 §2.1).
+/// Empties the saved result if the command asks for SAVE. The result stays empty if the search fails with NO; it is
+/// left unchanged if the search fails with BAD (RFC 5182 §2.1).
 pub fn forget_saved(
     session: &mut Session,
     returns: Option<SearchReturns>,
@@ -34,7 +35,7 @@ pub fn forget_saved(
     begun
 }
 
-/// A SEARCH that is being made.
+/// A SEARCH in progress.
 struct SearchJob {
     matching: Matching,
     answer: Answer,
@@ -53,19 +54,19 @@ impl Job for SearchJob {
     }
 }
 
-/// What matched, in the order of the mailbox.
+/// The matching messages, in mailbox order.
 #[derive(Debug, Default)]
 pub struct Found {
     uids: Vec<RangeInclusive<u32>>,
-    /// The same, as the client numbers them; empty when it numbers by UID.
+    /// The same messages by sequence number. Empty if the client numbers by UID.
     numbers: Vec<RangeInclusive<u32>>,
     count: u32,
-    /// The mod-sequences of the first, the last and the latest.
+    /// The mod-sequence of the first message, that of the last message, and the highest of all.
     modseqs: Option<[u64; 3]>,
 }
 
 impl Found {
-    /// Adds a message; messages come in the order of the mailbox.
+    /// Adds a message. Messages must be added in mailbox order.
     pub fn add(&mut self, matched: &Matched<'_>, numbering: Numbering) {
         let entry = matched.facts.entry;
         extend(&mut self.uids, entry.uid.0);
@@ -95,20 +96,20 @@ fn extend(ranges: &mut Vec<RangeInclusive<u32>>, number: u32) {
     }
 }
 
-/// How SEARCH and SORT answer.
+/// The form in which SEARCH and SORT reply.
 pub struct Answer {
-    /// The name of the plain answer.
+    /// The name of the plain response.
     pub name: &'static str,
-    /// How messages are numbered.
+    /// Numbering of messages in the response.
     pub numbering: Numbering,
-    /// The RETURN options; none for the plain answer.
+    /// The RETURN options, or `None` for the plain response.
     pub returns: Option<SearchReturns>,
-    /// Whether mod-sequences were asked for.
+    /// `true` if the response includes mod-sequences.
     pub tells_modseq: bool,
 }
 
 impl Answer {
-    /// Saves what was found for `$`, when that was asked for.
+    /// Saves the matching messages for `$` if the command asks for SAVE.
     pub fn save(&self, session: &mut Session, found: &Found) -> Result<()> {
         let Some(returns) = self.returns.filter(|returns| returns.save) else { return Ok(()) };
         let ends_only = (returns.min || returns.max) && !returns.all && !returns.count;
@@ -128,7 +129,7 @@ impl Answer {
         Ok(())
     }
 
-    /// Writes the answer of SEARCH.
+    /// Writes the response to SEARCH.
     pub fn write(&self, tag: &str, found: &Found, out: &mut Writer) {
         let shown = found.shown(self.numbering);
         let Some(returns) = self.returns else {
@@ -140,7 +141,7 @@ impl Answer {
         });
     }
 
-    /// Writes the answer of SORT; the numbers are in their order.
+    /// Writes the response to SORT. `sorted` holds the numbers in their sort order.
     pub fn write_sorted(&self, tag: &str, sorted: &[u32], found: &Found, out: &mut Writer) {
         let Some(returns) = self.returns else {
             return self.write_plain(sorted.iter().copied(), found, out);
@@ -197,7 +198,8 @@ impl Answer {
         out.crlf();
     }
 
-    /// Gives the mod-sequence that goes with what is told: that of the ends when only those are (RFC 4731 §3.2).
+    /// Returns the mod-sequence to send with the result. If only MIN or MAX is returned, it is the mod-sequence of that
+    /// message; if only MIN and MAX, the higher of the two (RFC 4731 §3.2).
     fn modseq(&self, returns: SearchReturns, found: &Found) -> Option<u64> {
         let [first, last, latest] = found.modseqs.filter(|_| self.tells_modseq)?;
         Some(match (returns.min, returns.max) {
