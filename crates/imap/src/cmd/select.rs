@@ -1,7 +1,7 @@
 //! SELECT and EXAMINE (RFC 9051 §6.3.2) with CONDSTORE and QRESYNC (RFC 7162).
 //!
-//! What vanished since the client's last visit is told at once; changed flags are handed to the updates that precede the
-//! tagged line, which tell them in slices.
+//! Messages that vanished since the client's last visit are reported at once. Changed flags are queued for the updates
+//! that precede the tagged line, which send them in slices.
 
 use std::ops::{ControlFlow, RangeInclusive};
 
@@ -16,7 +16,7 @@ use crate::session::roster::{Positions, ranges_of};
 use crate::session::selected::Selected;
 use crate::session::{Next, Reply, Session, updates};
 
-/// Selects a mailbox; the one selected before is left even when this fails.
+/// Selects a mailbox. The previously selected mailbox is deselected even if the command fails.
 pub fn select(session: &mut Session, select: &SelectCommand, out: &mut Writer) -> Result<Next> {
     let tells_closed = session.enabled.rev2 || session.enabled.condstore;
     if session.selected.take().is_some() && tells_closed {
@@ -79,7 +79,7 @@ fn write(
     Ok(())
 }
 
-/// Tells what vanished since the client's last visit, and leaves what changed to be told.
+/// Reports the messages that vanished since the client's last visit, and queues the changed flags for the next updates.
 fn resynchronise(selected: &mut Selected, view: &MailView<'_>, qresync: &Qresync, out: &mut Writer) -> Result<()> {
     let last = selected.roster.uid_next().saturating_sub(1);
     let known = qresync.known_uids.as_ref().map_or_else(|| vec![1..=last], |known| known.resolve(last));
@@ -101,7 +101,8 @@ fn resynchronise(selected: &mut Selected, view: &MailView<'_>, qresync: &Qresync
     Ok(())
 }
 
-/// Gives the UID up to which nothing can have vanished, because the client's numbers still fit (RFC 7162 §3.2.5.2).
+/// Returns the UID up to which no message can have vanished, because the client's sequence numbers still match (RFC
+/// 7162 §3.2.5.2). Returns 0 if nothing is certain.
 fn sure_until(selected: &Selected, view: &MailView<'_>, qresync: &Qresync) -> Result<u32> {
     let Some((numbers, uids)) = &qresync.sequence_match else { return Ok(0) };
     let count_max = limits::SEQUENCE_RANGES_MAX;
@@ -116,7 +117,7 @@ fn sure_until(selected: &Selected, view: &MailView<'_>, qresync: &Qresync) -> Re
     Ok(sure)
 }
 
-/// Gives the UIDs in the ranges that no message has.
+/// Returns the UIDs in the ranges that belong to no message.
 pub fn missing(
     view: &MailView<'_>,
     selected: &Selected,
@@ -140,7 +141,7 @@ pub fn missing(
     Ok(missing)
 }
 
-/// Whether a rising set of ranges holds the UID.
+/// Returns `true` if the ranges, which must be in ascending order, contain the UID.
 pub fn contains(ranges: &[RangeInclusive<u32>], uid: u32) -> bool {
     let index = ranges.partition_point(|range| *range.end() < uid);
     ranges.get(index).is_some_and(|range| range.contains(&uid))

@@ -1,4 +1,4 @@
-//! SORT (RFC 5256, RFC 5957) with the extended answer of ESORT (RFC 5267).
+//! SORT (RFC 5256, RFC 5957) with the extended response of ESORT (RFC 5267).
 
 use std::collections::HashMap;
 
@@ -31,14 +31,14 @@ pub fn sort(session: &mut Session, sort: SortCommand, out: &mut Writer) -> Resul
     })))
 }
 
-/// A SORT that is being made.
+/// A SORT in progress.
 struct SortJob {
     matching: Matching,
     answer: Answer,
     sorter: Sorter,
     found: Found,
     records: Vec<Record>,
-    /// The client's numbers by UID; empty when it numbers by UID.
+    /// Sequence numbers by UID. Empty if the client numbers by UID.
     numbers: HashMap<u32, u32>,
 }
 

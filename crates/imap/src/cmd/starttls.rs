@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::session::{Effect, Next, Reply, Session, Updates};
 
-/// Begins TLS behind the tagged line.
+/// Starts TLS after the tagged line.
 pub fn starttls(session: &Session) -> Result<Next> {
     if session.peer.tls {
         return Err(Error::Bad("the connection is encrypted already"));

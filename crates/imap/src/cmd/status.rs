@@ -1,7 +1,7 @@
-//! STATUS (RFC 9051 §6.3.11) with SIZE (RFC 8438), HIGHESTMODSEQ (RFC 7162), APPENDLIMIT (RFC 7889), MAILBOXID (RFC 8474)
-//! and DELETED-STORAGE (RFC 9208).
+//! STATUS (RFC 9051 §6.3.11) with SIZE (RFC 8438), HIGHESTMODSEQ (RFC 7162), APPENDLIMIT (RFC 7889), MAILBOXID (RFC
+//! 8474) and DELETED-STORAGE (RFC 9208).
 //!
-//! Every item but DELETED-STORAGE is read from the totals of the folder, whatever its size.
+//! Only DELETED-STORAGE reads the folder's entries. All other items come from the folder's totals, whatever its size.
 
 use std::ops::ControlFlow;
 
@@ -14,7 +14,7 @@ use crate::codec::ast::{MailboxName, StatusItem};
 use crate::error::{Error, Result};
 use crate::session::{Next, Reply, Session};
 
-/// Tells counts and numbers of a mailbox.
+/// Sends the requested counts and numbers of a mailbox.
 pub fn status(session: &mut Session, mailbox: &MailboxName, items: &[StatusItem], out: &mut Writer) -> Result<Next> {
     let file = session.file()?;
     let view = file.view()?;
@@ -26,7 +26,7 @@ pub fn status(session: &mut Session, mailbox: &MailboxName, items: &[StatusItem]
     Ok(Reply::completed().into())
 }
 
-/// Writes the response for a mailbox and the wanted items.
+/// Writes the STATUS response of a mailbox with the requested items.
 pub fn write(
     session: &Session,
     view: &MailView<'_>,
@@ -81,7 +81,7 @@ fn write_item(item: StatusItem, status: &FolderStatus, out: &mut Writer) {
     out.text(name).number(number);
 }
 
-/// Adds up the sizes of messages with `\Deleted`; looks at the entries only when there are any.
+/// Returns the total size of the messages with `\Deleted`. Reads the entries only if there are such messages.
 fn deleted_bytes(view: &MailView<'_>, folder: base::ViewId, status: &FolderStatus) -> Result<u64> {
     let (mut bytes, mut left) = (0_u64, status.deleted);
     if left == 0 {

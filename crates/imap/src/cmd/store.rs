@@ -1,7 +1,7 @@
 //! STORE (RFC 9051 §6.4.6) with UNCHANGEDSINCE (RFC 7162).
 //!
-//! Large sets are changed by several transactions, one a slice: the RFC does not ask for all or none, and nobody else's
-//! change has to wait for a hundred thousand messages.
+//! Large sets are changed by several transactions, one per slice. The RFC does not require all or none, and in this way
+//! the changes of other sessions do not wait for a hundred thousand messages.
 
 use std::ops::ControlFlow;
 
@@ -30,7 +30,8 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Re
         session.enable_condstore(&view, out)?;
     }
     if store.numbering == Numbering::Uid {
-        // Flags are told behind the change only: before it they would undo in the client's eyes what it did silently.
+        // Flags are sent only after the change. Flags sent before it would undo, in the client's view, a change that
+        // the client makes with `.SILENT`.
         session.tell_messages(&view, out)?;
     }
     session.notice(&view)?;
@@ -55,18 +56,18 @@ pub fn store(session: &mut Session, store: StoreCommand, out: &mut Writer) -> Re
     Ok(Next::Job(Box::new(job)))
 }
 
-/// A STORE that is being done.
+/// A STORE in progress.
 struct StoreJob {
     change: FlagChange,
     numbering: Numbering,
     silent: bool,
     unchanged_since: Option<Modseq>,
     walk: Walk,
-    /// Messages that were changed and not yet told, falling.
+    /// UIDs of changed messages that have not been reported yet, in descending order.
     untold: Vec<u32>,
-    /// The mod-sequence that these messages have now, unless somebody else was there since.
+    /// The mod-sequence of these messages, unless another session has changed them since.
     modseq: Modseq,
-    /// Messages that failed UNCHANGEDSINCE, as UIDs.
+    /// UIDs of the messages that failed UNCHANGEDSINCE.
     modified: Vec<u32>,
 }
 
@@ -118,7 +119,7 @@ impl StoreJob {
         Ok(())
     }
 
-    /// Takes the UIDs whose turn is next; of few it is not asked whether they exist.
+    /// Takes the next UIDs to change. If few UIDs are left, their existence is not checked.
     fn take_batch(&mut self, selected: &Selected, view: &MailView<'_>) -> Result<Vec<u32>> {
         let count_max = limits::STORE_MESSAGES_PER_TRANSACTION;
         if let Some(few) = self.walk.take_few(selected, count_max) {
@@ -132,7 +133,8 @@ impl StoreJob {
         Ok(batch)
     }
 
-    /// Notes what is to be told: everything that was asked for; when silent, the new mod-sequences only.
+    /// Records the messages to report: the flags of all messages that passed UNCHANGEDSINCE or, for a silent STORE,
+    /// only the new mod-sequences of changed messages.
     fn note(&mut self, batch: Vec<u32>, outcome: &StoreOutcome, condstore: bool) {
         let failed = |uid: &u32| outcome.modified.binary_search(&Uid(*uid)).is_ok();
         let changed = |uid: &u32| outcome.changed.binary_search(&Uid(*uid)).is_ok();
@@ -142,7 +144,7 @@ impl StoreJob {
         self.untold.reverse();
     }
 
-    /// Tells the flags of changed messages until the slice is full.
+    /// Sends the flags of changed messages until the slice is full.
     fn tell(&mut self, session: &mut Session, out: &mut Writer) -> Result<()> {
         if self.untold.is_empty() {
             return Ok(());

@@ -1,17 +1,17 @@
-//! SUBSCRIBE and UNSUBSCRIBE (RFC 9051 §6.3.7, §6.3.8). A name that is no mailbox can be subscribed to.
+//! SUBSCRIBE and UNSUBSCRIBE (RFC 9051 §6.3.7, §6.3.8). A name without a mailbox can be subscribed to.
 
 use crate::codec::ast::MailboxName;
 use crate::error::Result;
 use crate::session::{Next, Reply, Session};
 
-/// Adds a name to the subscribed ones.
+/// Adds a name to the subscriptions.
 pub fn subscribe(session: &mut Session, mailbox: &MailboxName) -> Result<Next> {
     let ticket = session.file()?.folder_subscribe(mailbox.as_str())?;
     session.wait_for(ticket);
     Ok(Reply::completed().into())
 }
 
-/// Takes a name from the subscribed ones.
+/// Removes a name from the subscriptions.
 pub fn unsubscribe(session: &mut Session, mailbox: &MailboxName) -> Result<Next> {
     let ticket = session.file()?.folder_unsubscribe(mailbox.as_str())?;
     session.wait_for(ticket);

@@ -23,13 +23,13 @@ pub fn thread(session: &mut Session, thread: ThreadCommand, out: &mut Writer) ->
     })))
 }
 
-/// A THREAD that is being made.
+/// A THREAD in progress.
 struct ThreadJob {
     matching: Matching,
     numbering: Numbering,
     /// Taken when all messages have been added.
     threader: Option<Threader>,
-    /// The client's numbers by UID; empty when it numbers by UID.
+    /// Sequence numbers by UID. Empty if the client numbers by UID.
     numbers: HashMap<u32, u32>,
 }
 
