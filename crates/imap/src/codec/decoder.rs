@@ -1,14 +1,20 @@
-//! The decoder: bytes in, commands out, at whatever pace the network brings them.
+//! The decoder: turns bytes into commands, in whatever portions the network delivers them.
 //!
-//! A command is a line, or several lines with literals between them. The decoder collects the whole of it (a
-//! [`Frame`]) and only then parses. Small literals are kept within the text; each larger one has a buffer of its
-//! own that [`Decoder::destination`] lets the connection read into, so that a message is written to memory once.
+//! A command is a line, or several lines with literals between them. The decoder collects the complete command (a
+//! [`Frame`]) before it parses. Small literals are kept within the text. Each larger literal has a buffer of its own
+//! that [`Decoder::destination`] exposes, so that the connection reads into it directly and a message is written to
+//! memory once.
 //!
-//! Promises: memory stays within the limits of [`Mode`] and [`crate::limits`] whatever arrives; a literal announced
-//! too large is refused before the client sends it, or skipped when it comes unasked; after a refusal the next
-//! command is found again; an idle decoder holds no buffer.
+//! The decoder promises the following:
 //!
-//! A line may end in a bare LF. That is for people with a terminal; nothing is forwarded from here.
+//! - Memory stays within the limits of [`Mode`] and [`crate::limits`], whatever arrives.
+//! - A literal that is announced as too large is refused before the client sends it, or skipped if the client sends it
+//!   without waiting.
+//! - After a refusal the decoder finds the start of the next command.
+//! - An idle decoder holds no buffer.
+//!
+//! A line may end with a bare LF. This is for people who use a terminal, and it is harmless because no input is
+//! forwarded from here.
 
 use super::ast::Command;
 use super::error::SyntaxError;
@@ -16,16 +22,16 @@ use super::parse;
 use super::verb::Verb;
 use crate::limits;
 
-/// How the session's state bears on syntax.
+/// Session state that affects the syntax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mode {
-    /// Whether the client has logged in; before that literals are short.
+    /// `true` if the client has logged in. Before login, only short literals are accepted.
     pub authenticated: bool,
-    /// Whether mailbox names are plain UTF-8 (IMAP4rev2 or UTF8=ACCEPT enabled).
+    /// `true` if mailbox names are plain UTF-8 (IMAP4rev2 or UTF8=ACCEPT enabled).
     pub utf8: bool,
-    /// Whether SEARCH must not name a charset (UTF8=ACCEPT enabled, RFC 6855 §3).
+    /// `true` if SEARCH must not name a charset (UTF8=ACCEPT enabled, RFC 6855 §3).
     pub charset_refused: bool,
-    /// The largest message.
+    /// Maximum size of a message.
     pub append_bytes_max: usize,
 }
 
@@ -35,7 +41,7 @@ impl Default for Mode {
     }
 }
 
-/// What the decoder made of the bytes.
+/// Result of decoding.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decoded {
     /// More bytes are needed.
@@ -44,24 +50,25 @@ pub enum Decoded {
     Continue,
     /// A command.
     Command(&'static Verb, Command),
-    /// A command that was not understood; the client is told and may go on.
+    /// A command that was refused. The client receives the error and may continue.
     Refused(Refusal),
-    /// The client does what cannot be skipped; the connection must end.
+    /// The client sends data that cannot be skipped, so the connection must end.
     Fatal(SyntaxError),
 }
 
-/// Why and how a command was not understood.
+/// A refused command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// The tag, when there was one.
+    /// The tag, or `None` if the command had none.
     pub tag: Option<String>,
-    /// Why.
+    /// The reason for the refusal.
     pub error: SyntaxError,
-    /// Whether it was to save a search result, which is empty when that ends with NO (RFC 5182 §2.1).
+    /// `true` if the command was to save a search result. The saved result becomes empty if such a command ends with NO
+    /// (RFC 5182 §2.1).
     pub was_to_save: bool,
 }
 
-/// One command as it came: its text, and its large literals by their place in the text.
+/// One command as received: its text, and its large literals with their positions in the text.
 #[derive(Debug, Default)]
 pub struct Frame {
     pub(super) text: Vec<u8>,
@@ -76,35 +83,37 @@ enum State {
     Skip { missing: usize },
 }
 
-/// Collects bytes and gives commands.
+/// Collects bytes and returns commands.
 #[derive(Debug)]
 pub struct Decoder {
     input: Vec<u8>,
-    /// How much of `input` has been dealt with.
+    /// Number of bytes of `input` that have been processed.
     consumed: usize,
-    /// How much behind `consumed` is known to hold no LF.
+    /// Number of bytes after `consumed` that are known to contain no LF.
     searched: usize,
     state: State,
     frame: Frame,
     line_bytes: usize,
     literal_bytes: usize,
     literal_count: usize,
-    /// Set when the command will be refused, but its rest must first be read; with whether it was to save a search result.
+    /// The error with which the command will be refused once its rest has been read. The flag is `true` if the command
+    /// was to save a search result.
     refusal: Option<(SyntaxError, bool)>,
     mode: Mode,
 }
 
-/// A literal up to this size stays within the text.
+/// Maximum size of a literal that is kept within the text.
 const INLINE_BYTES_MAX: usize = 4 << 10;
-/// So much memory is set aside at once for a literal whose size the client only claims.
+/// Maximum memory reserved in advance for a literal, because its size is only the client's claim.
 const RESERVE_BYTES_MAX: usize = 1 << 20;
-/// The longest announcement of a literal; so much of the end of an overlong line is kept, so that one is seen.
+/// Maximum length of the announcement of a literal. This many bytes at the end of an overlong line are kept, so that an
+/// announcement there is recognised.
 const ANNOUNCEMENT_BYTES_MAX: usize = 32;
-/// So much of a refused command is skipped before the connection is given up.
+/// Maximum number of bytes of a refused command that are skipped before the connection ends.
 const SKIP_BYTES_MAX: usize = 1 << 30;
 
 impl Decoder {
-    /// Makes a decoder for a new connection.
+    /// Creates a decoder for a new connection.
     #[must_use]
     pub fn new(mode: Mode) -> Self {
         Self {
@@ -121,30 +130,31 @@ impl Decoder {
         }
     }
 
-    /// Gives the mode.
+    /// Returns the mode.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Changes the mode for commands that begin from here on.
+    /// Changes the mode for commands that begin after this call.
     pub fn set_mode(&mut self, mode: Mode) {
         self.mode = mode;
     }
 
-    /// Takes bytes from the network.
+    /// Appends bytes from the network.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.input.extend_from_slice(bytes);
     }
 
-    /// Gives the buffer that bytes from the network may be appended to, which is the same as feeding them.
+    /// Returns the input buffer. Appending bytes from the network to it is equivalent to feeding them.
     pub fn input(&mut self) -> &mut Vec<u8> {
         &mut self.input
     }
 
-    /// Gives the buffer of the large literal that is being collected and how many bytes it still misses.
+    /// Returns the buffer of the large literal that is being received, and the number of bytes that it still lacks.
     ///
-    /// There is none while fed bytes wait to be decoded. Bytes appended to the buffer need not be fed.
+    /// Returns `None` if no large literal is being received or while fed bytes wait to be decoded. Bytes appended to
+    /// the buffer need not be fed.
     pub fn destination(&mut self) -> Option<(&mut Vec<u8>, usize)> {
         let State::Large { missing } = self.state else { return None };
         if self.consumed < self.input.len() {
@@ -155,13 +165,14 @@ impl Decoder {
         Some((literal, missing))
     }
 
-    /// Whether nothing of a command has arrived.
+    /// Returns `true` if no part of a command has arrived.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.consumed == self.input.len() && self.frame.text.is_empty() && self.refusal.is_none()
     }
 
-    /// Takes bytes that were fed but belong to no command yet, as before TLS starts, where they must be forgotten.
+    /// Discards bytes that were fed but belong to no command yet, and returns their number. They must be discarded
+    /// before TLS starts.
     pub fn discard_input(&mut self) -> usize {
         let count = self.input.len().saturating_sub(self.consumed);
         self.input = Vec::new();
@@ -170,7 +181,8 @@ impl Decoder {
         count
     }
 
-    /// Gives the next command, or says what is missing. To be called until it says [`Decoded::Incomplete`].
+    /// Returns the next command, or the reason why there is none yet. The caller must repeat the call until it returns
+    /// [`Decoded::Incomplete`].
     pub fn decode(&mut self) -> Decoded {
         loop {
             let step = match self.state {
@@ -186,9 +198,10 @@ impl Decoder {
         }
     }
 
-    /// Gives the next line without its end: what follows a continuation request of AUTHENTICATE or IDLE.
+    /// Returns the next line without its line end: the client's answer to a continuation request of AUTHENTICATE or
+    /// IDLE.
     ///
-    /// None means that more bytes are needed.
+    /// Returns `None` if more bytes are needed.
     pub fn decode_line(&mut self) -> Option<Result<Vec<u8>, SyntaxError>> {
         let Some(end) = self.find_line_end() else {
             let too_long = self.input.len().saturating_sub(self.consumed) > limits::CONTINUATION_BYTES_MAX;
@@ -221,7 +234,8 @@ impl Decoder {
         }
     }
 
-    /// The end of the line has not come: refuses when it never may, and drops what need not be kept.
+    /// Handles a line whose end has not arrived: refuses the command if the line is already too long, and drops bytes
+    /// that need not be kept.
     fn wait_for_line_end(&mut self) -> Decoded {
         let waiting = self.input.len().saturating_sub(self.consumed);
         if self.line_bytes.saturating_add(waiting) > limits::LINE_BYTES_MAX {
@@ -271,7 +285,7 @@ impl Decoder {
         literal.synchronising.then_some(Decoded::Continue)
     }
 
-    /// Gives the most bytes that one literal, and all literals, of the present command may have.
+    /// Returns the maximum size of one literal, and of all literals together, in the current command.
     fn literal_limits(&self) -> (usize, usize) {
         if !self.mode.authenticated {
             return (limits::LITERAL_BYTES_BEFORE_LOGIN_MAX, limits::LITERAL_BYTES_BEFORE_LOGIN_MAX * 2);
@@ -324,7 +338,7 @@ impl Decoder {
         None
     }
 
-    /// The command is complete: parses it, and begins the next.
+    /// Parses the complete command and prepares for the next one.
     fn finish(&mut self) -> Decoded {
         let frame = std::mem::take(&mut self.frame);
         self.state = State::Line;
@@ -339,7 +353,7 @@ impl Decoder {
         }
     }
 
-    /// Remembers why the command will be refused; the first reason counts. What was collected is dropped.
+    /// Records that the command will be refused, and drops the collected data. Only the first error counts.
     fn refuse(&mut self, error: SyntaxError) {
         if self.refusal.is_none() {
             self.refusal = Some((error, parse::saves_result(&self.frame.text)));
@@ -348,7 +362,7 @@ impl Decoder {
         }
     }
 
-    /// Gives the position behind the next LF.
+    /// Returns the position after the next LF.
     fn find_line_end(&mut self) -> Option<usize> {
         let from = self.consumed.saturating_add(self.searched);
         let found = self.input.get(from..).and_then(|rest| memchr::memchr(b'\n', rest));
@@ -381,7 +395,8 @@ struct AnnouncedLiteral {
     synchronising: bool,
 }
 
-/// Finds the announcement of a literal at the end of a line: `{12}`, `{12+}`. A length beyond all measure saturates.
+/// Returns the literal that the end of a line announces: `{12}`, `{12+}`. A length beyond the range of `usize`
+/// saturates.
 fn announced_literal(line: &[u8]) -> Option<AnnouncedLiteral> {
     let inner = without_line_end(line).strip_suffix(b"}")?;
     let (inner, synchronising) = match inner.strip_suffix(b"+") {
