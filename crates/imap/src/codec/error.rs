@@ -1,38 +1,38 @@
-//! What can be wrong with a command's syntax, and what the client is told about it.
+//! Syntax errors in commands, and their texts for the client.
 //!
-//! Every variant is the client's to mend. A refusal always ends the command, so that the client and the server agree
-//! again at the next line.
+//! The client can correct every one of them. A refusal always ends the command, so that client and server are
+//! synchronised again at the next line.
 
 use super::writer::Status;
 
-/// A command that could not be understood.
+/// Reason why a command was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SyntaxError {
     /// The line does not begin with a tag.
     #[error("a command begins with a tag and a space")]
     NoTag,
-    /// There is no such command.
+    /// The command does not exist.
     #[error("unknown command")]
     UnknownCommand,
-    /// Something else should stand here.
+    /// Another element is expected at this position.
     #[error("expected {0}")]
     Expected(&'static str),
-    /// More of something than the server takes.
+    /// The command exceeds a limit of the server.
     #[error("[LIMIT] too many or too long: {0}")]
     Limit(&'static str),
-    /// The line has no end within the limit.
+    /// The line does not end within the limit.
     #[error("the line is too long")]
     LineTooLong,
-    /// A literal is larger than allowed for this command.
+    /// A literal is larger than this command allows.
     #[error("[TOOBIG] the literal is too large")]
     LiteralTooBig,
-    /// The charset of a search is not known.
+    /// The charset of a search is unknown.
     #[error("[BADCHARSET (US-ASCII UTF-8)] unknown charset")]
     BadCharset,
-    /// The special use is none that is known.
+    /// The special use is unknown.
     #[error("[USEATTR] unknown special use")]
     UnknownSpecialUse,
-    /// Some event of NOTIFY is not known.
+    /// An event of NOTIFY is unknown.
     #[error(
         "[BADEVENT (MessageNew MessageExpunge FlagChange MailboxName SubscriptionChange)] there is no such event here"
     )]
@@ -43,7 +43,7 @@ pub enum SyntaxError {
 }
 
 impl SyntaxError {
-    /// Gives the status that tells the client whether to change its syntax (BAD) or its wishes (NO).
+    /// Returns the status of the reply: BAD if the client must change its syntax, NO if it must change its request.
     #[must_use]
     pub fn status(self) -> Status {
         match self {

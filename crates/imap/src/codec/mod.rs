@@ -1,6 +1,6 @@
-//! The syntax of IMAP: commands as values, the decoder that makes them from bytes, and the writer of responses.
+//! The syntax of IMAP: commands as values, the decoder that produces them from bytes, and the writer of responses.
 //!
-//! Everything in here is pure: bytes in, values out. Nothing knows of sockets, mailboxes or time.
+//! This module is pure: bytes in, values out. It does not depend on sockets, mailboxes or time.
 
 pub mod ast;
 mod decoder;
@@ -20,7 +20,7 @@ pub use parse::access::decode_base64;
 pub use verb::{Allowed, Flow, UidForm, VERBS, Verb};
 pub use writer::{Encoding, MONTHS, Status, Writer, is_atom_byte};
 
-/// Decodes whatever bytes a fuzzer comes up with, in pieces, and panics only when the decoder breaks a promise.
+/// Decodes arbitrary bytes from a fuzzer, whole and in pieces, and panics only if the decoder breaks a promise.
 pub fn fuzz(data: &[u8]) {
     for (authenticated, utf8) in [(false, false), (true, false), (true, true)] {
         let mode = Mode { authenticated, utf8, charset_refused: utf8, append_bytes_max: 1 << 16 };
@@ -30,7 +30,7 @@ pub fn fuzz(data: &[u8]) {
     }
 }
 
-/// Decodes everything, fed in pieces of a size, until the end or a fatal error.
+/// Decodes all data, fed in pieces of the given size, until the end or a fatal error.
 fn decode_all(mode: Mode, data: &[u8], piece_bytes: usize) -> Vec<Decoded> {
     let mut decoder = Decoder::new(mode);
     let mut all = Vec::new();
