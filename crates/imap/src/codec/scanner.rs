@@ -1,7 +1,7 @@
-//! The scanner: a cursor over one command that takes tokens off its front.
+//! The scanner: a cursor over one command that consumes tokens from its front.
 //!
-//! Every method either takes what it names and moves on, or leaves an error that says what was expected. Nothing
-//! is copied that can be borrowed from the command's text; large literals are moved out of the frame.
+//! Every method either consumes the element that it names, or returns an error that states what was expected. Data that
+//! can be borrowed from the command's text is not copied, and large literals are moved out of the frame.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use super::error::SyntaxError;
 use super::{utf7, writer};
 use crate::limits;
 
-/// What parsing gives.
+/// Result of parsing.
 pub type Parsed<T> = Result<T, SyntaxError>;
 
 /// A cursor over a command.
@@ -23,68 +23,69 @@ pub struct Scanner<'f> {
 }
 
 impl<'f> Scanner<'f> {
-    /// Begins at the front of the command.
+    /// Creates a scanner at the front of the command.
     pub fn new(frame: &'f mut Frame, mode: Mode) -> Self {
         let literals = std::mem::take(&mut frame.literals).into_iter();
         Self { text: &frame.text, position: 0, literals, mode }
     }
 
-    /// Gives the mode that the session is in.
+    /// Returns the session's mode.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// Gives the next byte without taking it.
+    /// Returns the next byte without consuming it.
     pub fn peek(&self) -> Option<u8> {
         self.text.get(self.position).copied()
     }
 
-    /// Takes the byte if it is next.
+    /// Consumes the byte if it is next. Returns `true` if it was.
     pub fn take(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
         self.position += usize::from(found);
         found
     }
 
-    /// Takes this byte, which must be next.
+    /// Consumes this byte. Returns an error if another byte is next.
     pub fn expect(&mut self, byte: u8, what: &'static str) -> Parsed<()> {
         if self.take(byte) { Ok(()) } else { Err(SyntaxError::Expected(what)) }
     }
 
-    /// Takes a space, which must be next.
+    /// Consumes one space. Returns an error if another byte is next.
     pub fn space(&mut self) -> Parsed<()> {
         self.expect(b' ', "a space")
     }
 
-    /// Takes spaces, if any; tells whether there were.
+    /// Consumes any number of spaces. Returns `true` if there was at least one.
     pub fn spaces(&mut self) -> bool {
         !self.bytes_while(|byte| byte == b' ').is_empty()
     }
 
-    /// Takes the end of the command; spaces before it are forgiven.
+    /// Consumes the end of the command. Spaces before it are accepted.
     pub fn end(&mut self) -> Parsed<()> {
         while self.take(b' ') {}
         self.take(b'\r');
         self.expect(b'\n', "the end of the command")
     }
 
-    /// Whether only spaces are left before the end of the line.
+    /// Returns `true` if only spaces are left before the end of the line.
     pub fn is_at_end(&self) -> bool {
         let rest = self.text.get(self.position..).unwrap_or_default();
         rest.iter().all(|byte| matches!(byte, b' ' | b'\r' | b'\n'))
     }
 
-    /// Remembers the present place for [`Scanner::go_back`].
+    /// Returns the current position for [`Scanner::go_back`].
     pub fn checkpoint(&self) -> usize {
         self.position
     }
 
-    /// Returns to a place that was remembered.
+    /// Moves back to a checkpoint.
     pub fn go_back(&mut self, checkpoint: usize) {
         self.position = checkpoint;
     }
 
-    /// Takes the word if it is next, in any case, and not merely the beginning of a longer one.
+    /// Consumes the word if it is next, ignoring case. A longer word that begins with it does not count. Returns `true`
+    /// if the word was consumed.
     pub fn take_word(&mut self, word: &str) -> bool {
         let start = self.position;
         if self.bytes_while(is_word_byte).eq_ignore_ascii_case(word.as_bytes()) {
@@ -94,12 +95,13 @@ impl<'f> Scanner<'f> {
         false
     }
 
-    /// Takes letters, digits, `.`, `-`, `_`, `=` and `\`: the words of the grammar. They may be none.
+    /// Consumes the longest sequence, possibly empty, of letters, digits, `.`, `-`, `_`, `=`, `\` and `/`: a word of
+    /// the grammar.
     pub fn word(&mut self) -> &'f [u8] {
         self.bytes_while(is_word_byte)
     }
 
-    /// Takes bytes as long as they satisfy.
+    /// Consumes bytes as long as they satisfy the condition.
     pub fn bytes_while(&mut self, satisfies: impl Fn(u8) -> bool) -> &'f [u8] {
         let rest = self.text.get(self.position..).unwrap_or_default();
         let length = rest.iter().position(|byte| !satisfies(*byte)).unwrap_or(rest.len());
@@ -107,7 +109,7 @@ impl<'f> Scanner<'f> {
         rest.get(..length).unwrap_or_default()
     }
 
-    /// Takes an atom.
+    /// Consumes an atom.
     pub fn atom(&mut self, what: &'static str) -> Parsed<&'f str> {
         let bytes = self.bytes_while(writer::is_atom_byte);
         match std::str::from_utf8(bytes) {
@@ -116,12 +118,12 @@ impl<'f> Scanner<'f> {
         }
     }
 
-    /// Takes a number of 32 bits.
+    /// Consumes a 32-bit number.
     pub fn number(&mut self) -> Parsed<u32> {
         u32::try_from(self.number64()?).map_err(|_| SyntaxError::Expected("a number below 2^32"))
     }
 
-    /// Takes a number of 63 bits.
+    /// Consumes a 63-bit number.
     pub fn number64(&mut self) -> Parsed<u64> {
         let digits = self.bytes_while(|byte| byte.is_ascii_digit());
         let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u64>().ok());
@@ -131,7 +133,7 @@ impl<'f> Scanner<'f> {
         }
     }
 
-    /// Takes a number of 32 bits that is not zero.
+    /// Consumes a 32-bit number other than zero.
     pub fn number_not_zero(&mut self) -> Parsed<u32> {
         match self.number()? {
             0 => Err(SyntaxError::Expected("a number above zero")),
@@ -139,7 +141,7 @@ impl<'f> Scanner<'f> {
         }
     }
 
-    /// Takes a quoted string or a literal.
+    /// Consumes a quoted string or a literal.
     pub fn string(&mut self) -> Parsed<Cow<'f, [u8]>> {
         match self.peek() {
             Some(b'"') => self.quoted(),
@@ -152,17 +154,17 @@ impl<'f> Scanner<'f> {
         }
     }
 
-    /// Takes an atom (with `]` allowed), a quoted string or a literal.
+    /// Consumes an atom (with `]` allowed), a quoted string or a literal.
     pub fn astring(&mut self) -> Parsed<Cow<'f, [u8]>> {
         self.string_or_bytes(|byte| writer::is_atom_byte(byte) || byte == b']' || byte >= 0x80)
     }
 
-    /// Takes an astring that is text.
+    /// Consumes an astring that contains text.
     pub fn astring_text(&mut self) -> Parsed<String> {
         text_of(self.astring()?)
     }
 
-    /// Takes a string that is text, or `NIL`.
+    /// Consumes a string that contains text, or `NIL`.
     pub fn nstring_text(&mut self) -> Parsed<Option<String>> {
         if self.take_word("NIL") {
             return Ok(None);
@@ -170,20 +172,21 @@ impl<'f> Scanner<'f> {
         text_of(self.string()?).map(Some)
     }
 
-    /// Takes a LIST pattern: like an astring, with wildcards. One that cannot be decoded is none: it matches nothing.
+    /// Consumes a LIST pattern: an astring in which wildcards are allowed. Returns `None` for a pattern that cannot be
+    /// decoded, because it matches nothing.
     pub fn list_pattern(&mut self) -> Parsed<Option<String>> {
         let bytes = self
             .string_or_bytes(|byte| writer::is_atom_byte(byte) || matches!(byte, b']' | b'%' | b'*') || byte >= 0x80)?;
         Ok(self.decode_name(&bytes).ok())
     }
 
-    /// Takes a mailbox name.
+    /// Consumes a mailbox name.
     pub fn mailbox(&mut self) -> Parsed<MailboxName> {
         let bytes = self.astring()?;
         self.decode_name(&bytes).map(MailboxName::new)
     }
 
-    /// Takes a literal that is moved, not copied, when it is large. `~{` is allowed.
+    /// Consumes a literal. A large literal is moved, not copied. `~{` is accepted.
     pub fn literal_owned(&mut self) -> Parsed<Vec<u8>> {
         self.take(b'~');
         if self.peek() != Some(b'{') {
@@ -192,8 +195,8 @@ impl<'f> Scanner<'f> {
         self.literal().map(Cow::into_owned)
     }
 
-    /// Takes a list in parentheses, each element taken by `element`; it may be empty. More spaces than one are forgiven,
-    /// and spaces inside of the parentheses.
+    /// Consumes a list in parentheses, possibly empty, whose elements are consumed by `element`. Additional spaces are
+    /// accepted between the elements and inside the parentheses.
     pub fn list<T>(
         &mut self,
         count_max: usize,
@@ -217,7 +220,7 @@ impl<'f> Scanner<'f> {
         }
     }
 
-    /// Takes a sequence set, or `$`.
+    /// Consumes a sequence set, or `$`.
     pub fn message_set(&mut self) -> Parsed<MessageSet> {
         if self.take(b'$') {
             return Ok(MessageSet::Saved);
@@ -225,7 +228,7 @@ impl<'f> Scanner<'f> {
         self.sequence_set().map(MessageSet::Numbers)
     }
 
-    /// Takes a sequence set.
+    /// Consumes a sequence set.
     pub fn sequence_set(&mut self) -> Parsed<SequenceSet> {
         let mut ranges = Vec::with_capacity(1);
         loop {
@@ -241,7 +244,7 @@ impl<'f> Scanner<'f> {
         }
     }
 
-    /// Takes a number of a message, or `*`.
+    /// Consumes a message number, or `*`.
     pub fn bound(&mut self) -> Parsed<Bound> {
         if self.take(b'*') {
             return Ok(Bound::Last);
@@ -249,13 +252,13 @@ impl<'f> Scanner<'f> {
         self.number_not_zero().map(Bound::Number)
     }
 
-    /// Takes flags in parentheses.
+    /// Consumes flags in parentheses.
     pub fn flag_list(&mut self) -> Parsed<FlagList> {
         let flags = self.list(limits::FLAGS_MAX, "flags", Self::flag)?;
         Ok(flag_list_of(flags))
     }
 
-    /// Takes flags separated by spaces, without parentheses.
+    /// Consumes flags that are separated by spaces, without parentheses.
     pub fn bare_flags(&mut self) -> Parsed<FlagList> {
         let mut flags = vec![self.flag()?];
         while !self.is_at_end() {
@@ -343,7 +346,7 @@ impl<'f> Scanner<'f> {
     }
 }
 
-/// Turns bytes that must be text into one.
+/// Converts bytes that must be UTF-8 to a string.
 pub fn text_of(bytes: Cow<'_, [u8]>) -> Parsed<String> {
     String::from_utf8(bytes.into_owned()).map_err(|_| SyntaxError::Expected("text in UTF-8"))
 }
@@ -354,7 +357,7 @@ enum FlagName {
     Keyword(String),
 }
 
-/// Collects flags; `\Recent`, which only the server sets, is left out.
+/// Collects flags. `\Recent` is left out, because only the server sets it.
 fn flag_list_of(flags: Vec<FlagName>) -> FlagList {
     let mut list = FlagList { system: SystemFlags::NONE, keywords: Vec::new() };
     for flag in flags {
