@@ -1,4 +1,5 @@
-//! The decoder: every verb's arguments, literals of all kinds, refusals, limits, and that pace does not matter.
+//! Tests of the decoder: the arguments of every verb, all kinds of literals, refusals and limits. The result must not
+//! depend on the portions in which the bytes arrive.
 
 use proptest::prelude::*;
 
@@ -17,7 +18,7 @@ fn decode(mode: Mode, input: &[u8]) -> Vec<Decoded> {
     whole
 }
 
-/// Decodes one command without literals that wait; the tag is added.
+/// Decodes one command without waiting for continuation requests. The tag is added.
 fn body_of(text: &str) -> CommandBody {
     let line = format!("a1 {text}\r\n");
     let mut all = decode(logged_in(), line.as_bytes());
@@ -540,7 +541,7 @@ fn lines_of_a_dialogue_within_a_command_are_given_raw() {
     assert_eq!(decoder.decode_line(), Some(Err(SyntaxError::LineTooLong)));
 }
 
-/// Pieces of commands that a random walk makes more or less sensible input of.
+/// Generates pieces of commands. A random sequence of them is a more or less sensible input.
 fn fragment() -> impl Strategy<Value = Vec<u8>> {
     let fixed: Vec<&'static [u8]> = vec![
         b"a1 ",

@@ -1,13 +1,13 @@
-//! The table of verbs: names, when they are allowed, how their arguments are parsed, what they add to CAPABILITY.
+//! The table of verbs: names, permitted session states, argument parsers, and capabilities.
 //!
-//! One line a verb. The decoder finds the parser here, the session the permission, CAPABILITY its words. A new verb is a
-//! line here, a variant of [`CommandBody`] and a file in `cmd`.
+//! The table has one line per verb. The decoder takes the parser from it, the session takes the permitted state, and
+//! CAPABILITY takes the capability names. A new verb is a line here, a variant of [`CommandBody`] and a file in `cmd`.
 
 use super::ast::{CommandBody, Numbering, SelectMode};
 use super::parse::{access, mailbox, message, notify, search};
 use super::scanner::{Parsed, Scanner};
 
-/// In which states of the session a verb is allowed (RFC 9051 §3).
+/// The session states in which a verb is permitted (RFC 9051 §3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Allowed {
     /// Always.
@@ -16,44 +16,45 @@ pub enum Allowed {
     BeforeLogin,
     /// After login, with or without a selected mailbox.
     AfterLogin,
-    /// With a selected mailbox only.
+    /// Only with a selected mailbox.
     Selected,
 }
 
-/// Whether commands behind this one may be decoded before it has been executed.
+/// Permission to decode the commands after this one before it has been executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// They may.
+    /// They may be decoded.
     Together,
-    /// They may not: this verb changes how the bytes behind it are to be read, or takes them itself.
+    /// They must not be decoded, because this verb changes the interpretation of the bytes after it or consumes them
+    /// itself.
     Alone,
 }
 
-/// Whether the verb has a form that begins with `UID`.
+/// Existence of a form of the verb that begins with `UID`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UidForm {
-    /// It has none.
+    /// The verb has no UID form.
     None,
-    /// It has one.
+    /// The verb has a UID form.
     Exists,
 }
 
-/// What takes a verb's arguments; the numbering says whether `UID` stood before the verb.
+/// A parser of a verb's arguments. The numbering is `Uid` if `UID` preceded the verb.
 pub type ArgumentParser = for<'s, 'f> fn(&'s mut Scanner<'f>, Numbering) -> Parsed<CommandBody>;
 
 /// A line of the table.
 pub struct Verb {
     /// The name in upper case.
     pub name: &'static str,
-    /// When it is allowed.
+    /// The session states in which the verb is permitted.
     pub allowed: Allowed,
-    /// What may come with it.
+    /// Permission to decode later commands before this one has been executed.
     pub flow: Flow,
-    /// Whether `UID` may stand before it.
+    /// Existence of a form with `UID` before the verb.
     pub uid_form: UidForm,
-    /// What it adds to CAPABILITY.
+    /// The capabilities that the verb adds to CAPABILITY.
     pub capabilities: &'static [&'static str],
-    /// What takes its arguments.
+    /// The parser of the arguments.
     pub parse: ArgumentParser,
 }
 
@@ -69,7 +70,8 @@ impl PartialEq for Verb {
     }
 }
 
-/// Finds a verb by its name in any case.
+/// Returns the verb with this name, ignoring case. Returns `None` if the verb is unknown, or if `UID` precedes a verb
+/// without a UID form.
 #[must_use]
 pub fn find(name: &[u8], numbering: Numbering) -> Option<&'static Verb> {
     let verb = VERBS.iter().find(|verb| verb.name.as_bytes().eq_ignore_ascii_case(name))?;
@@ -84,7 +86,7 @@ const fn verb(name: &'static str, allowed: Allowed, parse: ArgumentParser) -> Ve
 }
 
 impl Verb {
-    /// Whether executing it needs no disk, besides telling what other sessions did.
+    /// Returns `true` if executing the verb needs no disk access, apart from reporting the changes of other sessions.
     #[must_use]
     pub fn is_light(&self) -> bool {
         const LIGHT: [&str; 9] =
