@@ -1,36 +1,36 @@
 //! The writer of responses: appends IMAP syntax to a growing buffer.
 //!
-//! The caller owns the order of things; the writer owns their form: when a text is an atom, a quoted string or a
-//! literal, how mailbox names are encoded for this client, how dates and sets look. Nothing here fails: whatever
-//! bytes a message holds, the result is a well-formed response.
+//! The caller decides the order of elements and the writer decides their form: whether a string is written as an atom,
+//! a quoted string or a literal, how mailbox names are encoded for this client, and how dates and sets are formatted.
+//! No method fails. The result is a well-formed response, whatever bytes a message contains.
 //!
-//! The buffer is handed out in pieces with [`Writer::take`] so that a long answer can be sent while it is made.
+//! The buffer is handed out in pieces with [`Writer::take`], so that a long response can be sent while it is produced.
 
 use std::ops::RangeInclusive;
 
 use super::ast::SystemFlags;
 use super::utf7;
 
-/// Longest text that is written as a quoted string; a longer one becomes a literal.
+/// Maximum length of a string that is written as a quoted string. A longer one becomes a literal.
 const QUOTED_BYTES_MAX: usize = 1_000;
 
-/// How a tagged or untagged status response begins.
+/// The status of a tagged or untagged status response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// OK
+    /// OK.
     Ok,
-    /// NO
+    /// NO.
     No,
-    /// BAD
+    /// BAD.
     Bad,
-    /// BYE
+    /// BYE.
     Bye,
-    /// PREAUTH
+    /// PREAUTH.
     PreAuth,
 }
 
 impl Status {
-    /// Gives the word.
+    /// Returns the name of the status.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Status {
     }
 }
 
-/// Which form texts beyond ASCII take towards this client.
+/// The form in which non-ASCII text is sent to this client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Encoding {
     /// Mailbox names in modified UTF-7, other texts as literals (IMAP4rev1).
@@ -61,58 +61,58 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Makes an empty writer for a client of IMAP4rev1.
+    /// Creates an empty writer for an IMAP4rev1 client.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Changes the form of texts beyond ASCII from here on.
+    /// Sets the form of non-ASCII text for subsequent output.
     pub fn set_encoding(&mut self, encoding: Encoding) {
         self.encoding = encoding;
     }
 
-    /// Gives the form of texts beyond ASCII.
+    /// Returns the form of non-ASCII text.
     #[must_use]
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
 
-    /// Gives what was written and not yet taken.
+    /// Returns the output that has not been taken.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.buffer
     }
 
-    /// Gives the number of bytes written and not yet taken.
+    /// Returns the number of bytes that have not been taken.
     #[must_use]
     pub fn len(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Whether nothing is waiting to be taken.
+    /// Returns `true` if all output has been taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.buffer.is_empty()
     }
 
-    /// Takes what was written, and the memory with it.
+    /// Takes the output together with its memory.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
     }
 
-    /// Forgets everything written after the first `length` bytes.
+    /// Removes everything after the first `length` bytes.
     pub fn truncate(&mut self, length: usize) {
         self.buffer.truncate(length);
     }
 
-    /// Appends bytes as they are.
+    /// Appends bytes unchanged.
     pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
         self.buffer.extend_from_slice(bytes);
         self
     }
 
-    /// Appends a text as it is.
+    /// Appends text unchanged.
     pub fn text(&mut self, text: &str) -> &mut Self {
         self.raw(text.as_bytes())
     }
@@ -153,9 +153,9 @@ impl Writer {
         self.raw(b"NIL")
     }
 
-    /// Appends a string: quoted when that is possible and the text is short, else a literal.
+    /// Appends a string: as a quoted string if that is possible and the text is short, otherwise as a literal.
     ///
-    /// Bytes that are no UTF-8 go into a literal as they are; NUL, which IMAP has no place for, becomes `?`.
+    /// Bytes that are not UTF-8 go into a literal unchanged. NUL, which IMAP strings cannot contain, becomes `?`.
     pub fn string(&mut self, bytes: &[u8]) -> &mut Self {
         if bytes.len() <= QUOTED_BYTES_MAX && self.can_be_quoted(bytes) {
             return self.quoted(bytes);
@@ -163,7 +163,7 @@ impl Writer {
         self.literal(bytes)
     }
 
-    /// Appends a string, or `NIL` for none.
+    /// Appends a string, or `NIL` for `None`.
     pub fn nstring(&mut self, bytes: Option<&[u8]>) -> &mut Self {
         match bytes {
             Some(bytes) => self.string(bytes),
@@ -171,7 +171,7 @@ impl Writer {
         }
     }
 
-    /// Appends an atom when the text can be one, else a string.
+    /// Appends an atom if the text can be one, otherwise a string.
     pub fn astring(&mut self, bytes: &[u8]) -> &mut Self {
         if !bytes.is_empty() && bytes.iter().all(|&byte| is_atom_byte(byte)) && !bytes.eq_ignore_ascii_case(b"NIL") {
             return self.raw(bytes);
@@ -179,7 +179,7 @@ impl Writer {
         self.string(bytes)
     }
 
-    /// Appends a literal, NUL replaced by `?`.
+    /// Appends a literal, with NUL replaced by `?`.
     pub fn literal(&mut self, bytes: &[u8]) -> &mut Self {
         self.literal_head(bytes.len());
         let start = self.buffer.len();
@@ -192,7 +192,8 @@ impl Writer {
         self
     }
 
-    /// Appends a literal whose bytes stay as they are (RFC 3516: literal8), with the `~` only where NUL needs it.
+    /// Appends a literal whose bytes stay unchanged (RFC 3516: literal8). The `~` is written only if the bytes contain
+    /// NUL.
     pub fn literal8(&mut self, bytes: &[u8]) -> &mut Self {
         if bytes.contains(&0) {
             self.byte(b'~');
@@ -201,7 +202,7 @@ impl Writer {
         self.raw(bytes)
     }
 
-    /// Appends the head of a literal; exactly `length` bytes must follow.
+    /// Appends the head of a literal. Exactly `length` bytes must follow.
     pub fn literal_head(&mut self, length: usize) -> &mut Self {
         self.byte(b'{').number(length as u64).raw(b"}\r\n")
     }
@@ -246,7 +247,7 @@ impl Writer {
         self.raw(b" +0000\"")
     }
 
-    /// Appends ranges as a sequence set: `1:3,7`. An empty set leaves nothing.
+    /// Appends ranges as a sequence set: `1:3,7`. An empty set appends nothing.
     pub fn ranges(&mut self, ranges: impl IntoIterator<Item = RangeInclusive<u32>>) -> &mut Self {
         let mut separate = false;
         for range in ranges {
@@ -267,27 +268,27 @@ impl Writer {
         self.raw(b"* ")
     }
 
-    /// Appends a whole untagged response without variable parts.
+    /// Appends a complete untagged response without variable parts.
     pub fn untagged_line(&mut self, text: &str) -> &mut Self {
         self.untagged().text(text).crlf()
     }
 
-    /// Appends a whole untagged `* n NAME` response.
+    /// Appends a complete untagged `* n NAME` response.
     pub fn untagged_number(&mut self, number: u64, name: &str) -> &mut Self {
         self.untagged().number(number).space().text(name).crlf()
     }
 
-    /// Appends an untagged status response; the text must not be empty and holds its response code, if any.
+    /// Appends an untagged status response. The text must not be empty and includes the response code, if there is one.
     pub fn untagged_status(&mut self, status: Status, text: &str) -> &mut Self {
         self.untagged().text(status.name()).space().text(text).crlf()
     }
 
-    /// Appends the tagged status response that ends a command; the text holds its response code, if any.
+    /// Appends the tagged status response that ends a command. The text includes the response code, if there is one.
     pub fn tagged(&mut self, tag: &str, status: Status, text: &str) -> &mut Self {
         self.text(tag).space().text(status.name()).space().text(text).crlf()
     }
 
-    /// Appends a request to go on.
+    /// Appends a continuation request.
     pub fn continuation(&mut self, text: &str) -> &mut Self {
         self.raw(b"+ ").text(text).crlf()
     }
@@ -319,18 +320,19 @@ impl Writer {
     }
 }
 
-/// The months as IMAP and mail headers write them.
+/// Month names as IMAP and mail headers write them.
 pub const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Whether the byte may stand in an atom.
+/// Returns `true` if the byte is allowed in an atom.
 #[must_use]
 pub fn is_atom_byte(byte: u8) -> bool {
     matches!(byte, 0x21..=0x7e) && !matches!(byte, b'(' | b')' | b'{' | b'%' | b'*' | b'"' | b'\\' | b']')
 }
 
-/// Gives year, month (from 0) and day of a day since the epoch; years outside 0..=9999 are cut to that range.
+/// Returns the year, the month (from 0) and the day of a day since the epoch. Years outside 0..=9999 are clamped to
+/// that range.
 fn civil_from_days(days: i64) -> (u64, usize, u64) {
-    // Howard Hinnant's civil_from_days; the year begins in March.
+    // Howard Hinnant's `civil_from_days`: the year begins in March.
     let shifted = days.clamp(-719_528, 2_932_896) + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
