@@ -1,68 +1,68 @@
-//! What FETCH can ask of a message.
+//! Attributes and sections that FETCH can request.
 //!
-//! The macros ALL, FAST and FULL are expanded by the decoder. `RFC822`, `RFC822.HEADER` and `RFC822.TEXT` stay
-//! apart from the `BODY[]` forms that mean the same, because the answer repeats the client's word.
+//! The decoder expands the macros ALL, FAST and FULL. `RFC822`, `RFC822.HEADER` and `RFC822.TEXT` stay separate from
+//! the equivalent `BODY[]` forms, because the response repeats the name that the client used.
 
-/// One attribute of a message (RFC 9051 §6.4.5 and extensions).
+/// A message attribute (RFC 9051 §6.4.5 and extensions).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FetchAttribute {
-    /// BINARY[...]: a part without its transfer encoding
+    /// BINARY[...]: a part without its transfer encoding.
     Binary {
-        /// Which part; empty for the whole message.
+        /// The part. Empty for the whole message.
         part: PartPath,
-        /// Which octets of it.
+        /// The range of octets.
         partial: Option<Partial>,
-        /// Whether `\Seen` stays untouched.
+        /// `true` if `\Seen` stays unchanged.
         peek: bool,
     },
-    /// BINARY.SIZE[...]
+    /// BINARY.SIZE[...].
     BinarySize(PartPath),
-    /// BODY: the structure without extension data
+    /// BODY: the structure without extension data.
     Body,
-    /// BODY[...]
+    /// BODY[...].
     BodySection {
-        /// Which part.
+        /// The section.
         section: Section,
-        /// Which octets of it.
+        /// The range of octets.
         partial: Option<Partial>,
-        /// Whether `\Seen` stays untouched.
+        /// `true` if `\Seen` stays unchanged.
         peek: bool,
     },
-    /// BODYSTRUCTURE
+    /// BODYSTRUCTURE.
     BodyStructure,
-    /// EMAILID (RFC 8474)
+    /// EMAILID (RFC 8474).
     EmailId,
-    /// ENVELOPE
+    /// ENVELOPE.
     Envelope,
-    /// FLAGS
+    /// FLAGS.
     Flags,
-    /// INTERNALDATE
+    /// INTERNALDATE.
     InternalDate,
-    /// MODSEQ (RFC 7162)
+    /// MODSEQ (RFC 7162).
     ModSeq,
-    /// PREVIEW (RFC 8970)
+    /// PREVIEW (RFC 8970).
     Preview {
-        /// Whether the client can do without one that must first be made.
+        /// `true` if the client can do without a preview that would first have to be generated (LAZY).
         lazy: bool,
     },
-    /// RFC822
+    /// RFC822.
     Rfc822,
-    /// RFC822.HEADER
+    /// RFC822.HEADER.
     Rfc822Header,
-    /// RFC822.SIZE
+    /// RFC822.SIZE.
     Rfc822Size,
-    /// RFC822.TEXT
+    /// RFC822.TEXT.
     Rfc822Text,
-    /// SAVEDATE (RFC 8514)
+    /// SAVEDATE (RFC 8514).
     SaveDate,
-    /// THREADID (RFC 8474)
+    /// THREADID (RFC 8474).
     ThreadId,
-    /// UID
+    /// UID.
     Uid,
 }
 
 impl FetchAttribute {
-    /// Whether fetching this sets `\Seen`.
+    /// Returns `true` if fetching this attribute sets `\Seen`.
     #[must_use]
     pub fn marks_seen(&self) -> bool {
         match self {
@@ -72,48 +72,48 @@ impl FetchAttribute {
         }
     }
 
-    /// Whether this can be answered from the folder's entry alone, without reading the message.
+    /// Returns `true` if the folder's entry alone answers this attribute, without reading the message.
     #[must_use]
     pub fn needs_entry_only(&self) -> bool {
         matches!(self, Self::Flags | Self::InternalDate | Self::ModSeq | Self::Rfc822Size | Self::SaveDate | Self::Uid)
     }
 }
 
-/// The numbers that lead to a part: `1.2.3`. Empty means the message itself.
+/// The numbers that lead to a part, such as `1.2.3`. Empty for the message itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PartPath(pub Vec<u32>);
 
-/// What stands in the brackets of `BODY[...]`.
+/// The content of the brackets in `BODY[...]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// Which part.
+    /// The part.
     pub part: PartPath,
-    /// What of that part.
+    /// The portion of that part.
     pub text: SectionText,
 }
 
-/// What of a part is wanted.
+/// The requested portion of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SectionText {
-    /// All of it: `BODY[]`, `BODY[1]`.
+    /// The whole part: `BODY[]`, `BODY[1]`.
     Whole,
-    /// HEADER
+    /// HEADER.
     Header,
-    /// HEADER.FIELDS with the names as written
+    /// HEADER.FIELDS with the field names as written.
     HeaderFields(Vec<String>),
-    /// HEADER.FIELDS.NOT with the names as written
+    /// HEADER.FIELDS.NOT with the field names as written.
     HeaderFieldsNot(Vec<String>),
-    /// TEXT
+    /// TEXT.
     Text,
-    /// MIME; only with a part
+    /// MIME. Valid only with a part.
     Mime,
 }
 
-/// `<start.length>` after a section.
+/// The range `<start.length>` after a section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partial {
-    /// The first octet.
+    /// Offset of the first octet.
     pub start: u64,
-    /// How many octets at most; never zero.
+    /// Maximum number of octets. Never zero.
     pub length: u64,
 }
