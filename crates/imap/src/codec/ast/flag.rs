@@ -1,28 +1,28 @@
-//! Flags: the five system flags as bits and keywords as texts.
+//! Flags: the five system flags as bits, and keywords as strings.
 //!
-//! `\Recent` cannot be set by a client and is not among them. Keywords compare without regard to ASCII case; the
-//! spelling that was first used in a database wins, which is for the mail room to see to.
+//! A client cannot set `\Recent`, so it is not among them. Keywords are compared without regard to ASCII case. The
+//! spelling that was used first in a database is kept, which the `mail` crate ensures.
 
 /// A system flag (RFC 9051 §2.3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SystemFlag {
-    /// `\Seen`
+    /// `\Seen`.
     Seen,
-    /// `\Answered`
+    /// `\Answered`.
     Answered,
-    /// `\Flagged`
+    /// `\Flagged`.
     Flagged,
-    /// `\Deleted`
+    /// `\Deleted`.
     Deleted,
-    /// `\Draft`
+    /// `\Draft`.
     Draft,
 }
 
 impl SystemFlag {
-    /// All of them, in the order in which they are listed to clients.
+    /// All system flags, in the order in which they are listed to clients.
     pub const ALL: [Self; 5] = [Self::Answered, Self::Flagged, Self::Deleted, Self::Seen, Self::Draft];
 
-    /// Gives the name with its backslash.
+    /// Returns the name with its backslash.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -34,7 +34,7 @@ impl SystemFlag {
         }
     }
 
-    /// Finds a flag by its name with the backslash, in any case.
+    /// Returns the flag with this name, which includes the backslash. Case is ignored.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|flag| flag.name().as_bytes().eq_ignore_ascii_case(name))
@@ -64,40 +64,40 @@ impl SystemFlags {
         self.0 |= flag.bit();
     }
 
-    /// Whether the flag is in the set.
+    /// Returns `true` if the flag is in the set.
     #[must_use]
     pub fn contains(self, flag: SystemFlag) -> bool {
         self.0 & flag.bit() != 0
     }
 
-    /// Whether no flag is in the set.
+    /// Returns `true` if the set is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Gives the flags in the order in which they are listed to clients.
+    /// Returns the flags in the order in which they are listed to clients.
     pub fn iter(self) -> impl Iterator<Item = SystemFlag> {
         SystemFlag::ALL.into_iter().filter(move |flag| self.contains(*flag))
     }
 }
 
-/// The flags that a client wants set, removed or replaced.
+/// The flags that a client sets, removes or replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FlagList {
     /// The system flags.
     pub system: SystemFlags,
-    /// The keywords in the client's spelling, each once.
+    /// The keywords in the client's spelling, without duplicates.
     pub keywords: Vec<String>,
 }
 
-/// What STORE does with the flags of a message.
+/// The way in which STORE changes the flags of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreAction {
-    /// `FLAGS`
+    /// `FLAGS`.
     Replace,
-    /// `+FLAGS`
+    /// `+FLAGS`.
     Add,
-    /// `-FLAGS`
+    /// `-FLAGS`.
     Remove,
 }
