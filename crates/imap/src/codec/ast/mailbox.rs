@@ -1,11 +1,12 @@
-//! Mailbox names and what LIST, STATUS and the quota commands ask about them.
+//! Mailbox names, and the arguments of LIST, STATUS and the quota commands.
 
-/// The name of a mailbox: UTF-8, levels separated by `/`, and `INBOX` in upper case whatever the client wrote.
+/// The name of a mailbox: UTF-8, with levels separated by `/`. `INBOX` is in upper case, however the client wrote it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MailboxName(String);
 
 impl MailboxName {
-    /// Takes a decoded name; the first level becomes `INBOX` when it spells that in any case.
+    /// Creates a mailbox name from a decoded name. If the first level spells `INBOX` in any case, it is converted to
+    /// upper case.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let mut name = name.into();
@@ -16,13 +17,13 @@ impl MailboxName {
         Self(name)
     }
 
-    /// Gives the name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether this is the INBOX.
+    /// Returns `true` if this is the INBOX.
     #[must_use]
     pub fn is_inbox(&self) -> bool {
         self.0 == "INBOX"
@@ -32,62 +33,62 @@ impl MailboxName {
 /// LIST with the extensions of RFC 5258 and RFC 5819.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListCommand {
-    /// The selection options; none when the command is of the basic form.
+    /// The selection options. None is set in the basic form of the command.
     pub selection: ListSelection,
     /// The reference name.
     pub reference: MailboxName,
-    /// The patterns, decoded; those that cannot be are left out, for they match nothing.
+    /// The decoded patterns. Patterns that cannot be decoded are omitted, because they match nothing.
     pub patterns: Vec<String>,
     /// The return options.
     pub returns: ListReturns,
-    /// Whether any of the extended syntax was used.
+    /// `true` if the command used any extended syntax.
     pub extended: bool,
 }
 
-/// Which mailboxes LIST selects.
+/// Selection options of LIST.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ListSelection {
-    /// SUBSCRIBED
+    /// SUBSCRIBED.
     pub subscribed: bool,
-    /// REMOTE
+    /// REMOTE.
     pub remote: bool,
-    /// RECURSIVEMATCH
+    /// RECURSIVEMATCH.
     pub recursive_match: bool,
-    /// SPECIAL-USE
+    /// SPECIAL-USE.
     pub special_use: bool,
 }
 
-/// What LIST says about each mailbox.
+/// Return options of LIST: the data to send for each mailbox.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListReturns {
-    /// SUBSCRIBED
+    /// SUBSCRIBED.
     pub subscribed: bool,
-    /// CHILDREN
+    /// CHILDREN.
     pub children: bool,
-    /// SPECIAL-USE
+    /// SPECIAL-USE.
     pub special_use: bool,
-    /// STATUS with its items
+    /// STATUS with its items.
     pub status: Option<StatusItems>,
 }
 
-/// What a mailbox is for (RFC 6154).
+/// A special use of a mailbox (RFC 6154).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpecialUse {
-    /// `\All`
+    /// `\All`.
     All,
-    /// `\Archive`
+    /// `\Archive`.
     Archive,
-    /// `\Drafts`
+    /// `\Drafts`.
     Drafts,
-    /// `\Flagged`
+    /// `\Flagged`.
     Flagged,
-    /// `\Important` (RFC 8457)
+    /// `\Important` (RFC 8457).
     Important,
-    /// `\Junk`
+    /// `\Junk`.
     Junk,
-    /// `\Sent`
+    /// `\Sent`.
     Sent,
-    /// `\Trash`
+    /// `\Trash`.
     Trash,
 }
 
@@ -95,7 +96,7 @@ impl SpecialUse {
     const ALL: [Self; 8] =
         [Self::All, Self::Archive, Self::Drafts, Self::Flagged, Self::Important, Self::Junk, Self::Sent, Self::Trash];
 
-    /// Gives the attribute with its backslash.
+    /// Returns the attribute with its backslash.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -110,48 +111,48 @@ impl SpecialUse {
         }
     }
 
-    /// Finds a use by its attribute, in any case.
+    /// Returns the special use with this attribute. Case is ignored.
     #[must_use]
     pub fn from_name(name: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|special_use| special_use.name().as_bytes().eq_ignore_ascii_case(name))
     }
 }
 
-/// Something that STATUS can tell.
+/// An item that STATUS can return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusItem {
-    /// MESSAGES
+    /// MESSAGES.
     Messages,
-    /// RECENT
+    /// RECENT.
     Recent,
-    /// UIDNEXT
+    /// UIDNEXT.
     UidNext,
-    /// UIDVALIDITY
+    /// UIDVALIDITY.
     UidValidity,
-    /// UNSEEN
+    /// UNSEEN.
     Unseen,
-    /// DELETED
+    /// DELETED.
     Deleted,
-    /// DELETED-STORAGE (RFC 9208)
+    /// DELETED-STORAGE (RFC 9208).
     DeletedStorage,
-    /// SIZE
+    /// SIZE.
     Size,
-    /// HIGHESTMODSEQ
+    /// HIGHESTMODSEQ.
     HighestModSeq,
-    /// APPENDLIMIT
+    /// APPENDLIMIT.
     AppendLimit,
-    /// MAILBOXID
+    /// MAILBOXID.
     MailboxId,
 }
 
-/// The items of a STATUS in the client's order.
+/// The items of a STATUS command, in the client's order.
 pub type StatusItems = Vec<StatusItem>;
 
-/// A limit that SETQUOTA asks for.
+/// A limit that SETQUOTA requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaLimit {
     /// The resource, in upper case.
     pub resource: String,
-    /// The wanted limit in the resource's unit.
+    /// The requested limit, in the resource's unit.
     pub limit: u64,
 }
