@@ -1,10 +1,10 @@
 //! Commands as values.
 //!
-//! What the decoder gives and the session takes. All texts are owned and decoded: mailbox names and search texts
-//! are UTF-8 (modified UTF-7 and the CHARSET argument are gone), keyword and attribute names keep the client's
-//! spelling, numbers are numbers. What has passed the decoder obeys [`crate::limits`].
+//! The decoder produces these values and the session consumes them. All strings are owned and decoded: mailbox names
+//! and search texts are UTF-8, so modified UTF-7 and the CHARSET argument no longer occur. Keyword and attribute names
+//! keep the client's spelling, and numbers are parsed. Every value from the decoder obeys [`crate::limits`].
 //!
-//! `UID FETCH` and its siblings are the same command as `FETCH`, told apart by [`Numbering`].
+//! `UID FETCH` and the other UID commands are the same command as the plain form and differ only in [`Numbering`].
 
 mod fetch;
 mod flag;
@@ -25,16 +25,16 @@ pub use search::{
 };
 pub use set::{Bound, MessageSet, SequenceRange, SequenceSet};
 
-/// One complete command of the client.
+/// One complete command from the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// What the client calls this command; every reply to it begins with these bytes.
+    /// The client's tag of this command. The final reply to the command begins with it.
     pub tag: String,
-    /// What is to be done.
+    /// The verb and its arguments.
     pub body: CommandBody,
 }
 
-/// Whether a command's messages are given, and answered, by sequence number or by UID.
+/// Numbering of messages in a command and its responses: by sequence number or by UID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Numbering {
     /// By position within the mailbox as the client knows it.
@@ -43,121 +43,121 @@ pub enum Numbering {
     Uid,
 }
 
-/// What a command asks for, one variant for each verb.
+/// A command without its tag, one variant for each verb.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandBody {
-    /// CAPABILITY
+    /// CAPABILITY.
     Capability,
-    /// NOOP
+    /// NOOP.
     Noop,
-    /// LOGOUT
+    /// LOGOUT.
     Logout,
-    /// ID with the client's parameters
+    /// ID with the client's parameters.
     Id(Vec<(String, Option<String>)>),
-    /// STARTTLS
+    /// STARTTLS.
     StartTls,
-    /// AUTHENTICATE; the initial response is already decoded from base64
+    /// AUTHENTICATE. The initial response is already decoded from base64.
     Authenticate {
         /// The SASL mechanism, in upper case.
         mechanism: String,
-        /// The initial response; an empty one was sent as `=`.
+        /// The initial response. An empty one was sent as `=`.
         initial: Option<Vec<u8>>,
     },
-    /// LOGIN
+    /// LOGIN.
     Login {
         /// The login name.
         user: String,
-        /// The password, as it came.
+        /// The password, as received.
         password: Vec<u8>,
     },
-    /// ENABLE with the names in upper case
+    /// ENABLE with the names in upper case.
     Enable(Vec<String>),
-    /// SELECT and EXAMINE
+    /// SELECT and EXAMINE.
     Select(SelectCommand),
-    /// CREATE
+    /// CREATE.
     Create {
         /// The new mailbox.
         mailbox: MailboxName,
         /// The USE parameter.
         special_use: Vec<SpecialUse>,
     },
-    /// DELETE
+    /// DELETE.
     Delete(MailboxName),
-    /// RENAME
+    /// RENAME.
     Rename {
-        /// The present name.
+        /// The current name.
         from: MailboxName,
-        /// The future name.
+        /// The new name.
         to: MailboxName,
     },
-    /// SUBSCRIBE
+    /// SUBSCRIBE.
     Subscribe(MailboxName),
-    /// UNSUBSCRIBE
+    /// UNSUBSCRIBE.
     Unsubscribe(MailboxName),
-    /// LIST
+    /// LIST.
     List(ListCommand),
-    /// LSUB
+    /// LSUB.
     Lsub {
         /// The reference name.
         reference: MailboxName,
-        /// The pattern; none if it cannot be decoded and so matches nothing.
+        /// The pattern. `None` if it cannot be decoded and so matches nothing.
         pattern: Option<String>,
     },
-    /// NAMESPACE
+    /// NAMESPACE.
     Namespace,
-    /// STATUS
+    /// STATUS.
     Status {
-        /// Which mailbox.
+        /// The mailbox.
         mailbox: MailboxName,
-        /// What is asked of it.
+        /// The requested items.
         items: StatusItems,
     },
-    /// APPEND of one or several messages
+    /// APPEND of one or several messages.
     Append {
-        /// Where to.
+        /// The target mailbox.
         mailbox: MailboxName,
-        /// What.
+        /// The messages.
         messages: Vec<AppendMessage>,
     },
-    /// IDLE
+    /// IDLE.
     Idle,
-    /// NOTIFY
+    /// NOTIFY.
     Notify(NotifyCommand),
-    /// CHECK
+    /// CHECK.
     Check,
-    /// CLOSE
+    /// CLOSE.
     Close,
-    /// UNSELECT
+    /// UNSELECT.
     Unselect,
-    /// EXPUNGE, or UID EXPUNGE with a set
+    /// EXPUNGE, or UID EXPUNGE with a set.
     Expunge(Option<MessageSet>),
-    /// SEARCH
+    /// SEARCH.
     Search(SearchCommand),
-    /// SORT
+    /// SORT.
     Sort(SortCommand),
-    /// THREAD
+    /// THREAD.
     Thread(ThreadCommand),
-    /// FETCH
+    /// FETCH.
     Fetch(FetchCommand),
-    /// STORE
+    /// STORE.
     Store(StoreCommand),
-    /// COPY
+    /// COPY.
     Copy(TransferCommand),
-    /// MOVE
+    /// MOVE.
     Move(TransferCommand),
-    /// REPLACE
+    /// REPLACE.
     Replace(ReplaceCommand),
-    /// COMPRESS with the algorithm in upper case
+    /// COMPRESS with the algorithm in upper case.
     Compress(String),
-    /// GETQUOTA
+    /// GETQUOTA.
     GetQuota(String),
-    /// GETQUOTAROOT
+    /// GETQUOTAROOT.
     GetQuotaRoot(MailboxName),
-    /// SETQUOTA
+    /// SETQUOTA.
     SetQuota {
         /// The quota root.
         root: String,
-        /// The wanted limits.
+        /// The requested limits.
         limits: Vec<QuotaLimit>,
     },
 }
@@ -165,33 +165,33 @@ pub enum CommandBody {
 /// SELECT or EXAMINE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectCommand {
-    /// Which mailbox.
+    /// The mailbox.
     pub mailbox: MailboxName,
-    /// SELECT or EXAMINE.
+    /// The access that the command requests.
     pub mode: SelectMode,
-    /// Whether `(CONDSTORE)` was given.
+    /// `true` if `(CONDSTORE)` was given.
     pub condstore: bool,
     /// The QRESYNC parameter.
     pub qresync: Option<Qresync>,
 }
 
-/// What may be done to the selected mailbox.
+/// The access to a selected mailbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SelectMode {
-    /// SELECT
+    /// SELECT.
     ReadWrite,
-    /// EXAMINE
+    /// EXAMINE.
     ReadOnly,
 }
 
-/// What a client knew when it last saw the mailbox (RFC 7162 §3.2.5).
+/// The state of the mailbox that a client last saw (RFC 7162 §3.2.5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Qresync {
-    /// The UIDVALIDITY that it knew.
+    /// The UIDVALIDITY known to the client.
     pub uid_validity: u32,
-    /// The mod-sequence that it knew.
+    /// The mod-sequence known to the client.
     pub modseq: u64,
-    /// The UIDs that it knew; all when absent.
+    /// The UIDs known to the client. `None` means all.
     pub known_uids: Option<SequenceSet>,
     /// Sequence numbers and the UIDs that they had, in the same order.
     pub sequence_match: Option<(SequenceSet, SequenceSet)>,
@@ -202,7 +202,7 @@ pub struct Qresync {
 pub struct AppendMessage {
     /// The flags to set.
     pub flags: FlagList,
-    /// The internal date, in seconds since the epoch; now when absent.
+    /// The internal date, in seconds since the epoch. `None` means the current time.
     pub received_seconds: Option<i64>,
     /// The message.
     pub raw: Vec<u8>,
@@ -211,55 +211,55 @@ pub struct AppendMessage {
 /// FETCH.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FetchCommand {
-    /// How messages are numbered.
+    /// Numbering of messages.
     pub numbering: Numbering,
-    /// Which messages.
+    /// The messages.
     pub set: MessageSet,
-    /// What of them.
+    /// The requested attributes.
     pub attributes: Vec<FetchAttribute>,
-    /// Only messages changed after this mod-sequence.
+    /// If set, only messages changed after this mod-sequence are meant.
     pub changed_since: Option<u64>,
-    /// Whether UIDs that vanished since then are wanted too (QRESYNC).
+    /// `true` if UIDs that vanished since then are requested too (QRESYNC).
     pub vanished: bool,
 }
 
 /// STORE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreCommand {
-    /// How messages are numbered.
+    /// Numbering of messages.
     pub numbering: Numbering,
-    /// Which messages.
+    /// The messages.
     pub set: MessageSet,
-    /// What to do with the flags.
+    /// The way in which the flags are changed.
     pub action: StoreAction,
-    /// Whether the new flags need not be answered (`.SILENT`).
+    /// `true` if the new flags need not be sent back (`.SILENT`).
     pub silent: bool,
-    /// Which flags.
+    /// The flags.
     pub flags: FlagList,
-    /// Only messages not changed after this mod-sequence.
+    /// If set, only messages not changed after this mod-sequence are changed.
     pub unchanged_since: Option<u64>,
 }
 
 /// COPY or MOVE.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransferCommand {
-    /// How messages are numbered.
+    /// Numbering of messages.
     pub numbering: Numbering,
-    /// Which messages.
+    /// The messages.
     pub set: MessageSet,
-    /// Where to.
+    /// The target mailbox.
     pub mailbox: MailboxName,
 }
 
 /// REPLACE (RFC 8508).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplaceCommand {
-    /// How the message is numbered.
+    /// Numbering of the message.
     pub numbering: Numbering,
-    /// The message that goes.
+    /// The message to remove.
     pub target: Bound,
-    /// Where the new one comes to.
+    /// The target mailbox of the new message.
     pub mailbox: MailboxName,
-    /// The new one.
+    /// The new message.
     pub message: AppendMessage,
 }
