@@ -1,63 +1,63 @@
-//! What NOTIFY asks for (RFC 5465): groups of mailboxes and the events that matter in them.
+//! Arguments of NOTIFY (RFC 5465): groups of mailboxes, and the events to report for each group.
 //!
-//! The decoder sees to it that the events of a group go together, that fetch attributes stand only with the selected mailbox, and
-//! that this has events of messages only.
+//! The decoder ensures that the events of a group are consistent with each other, that fetch attributes occur only in
+//! the group of the selected mailbox, and that this group contains only message events.
 
 use super::{FetchAttribute, MailboxName};
 
 /// NOTIFY.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotifyCommand {
-    /// The client wants to hear of nothing.
+    /// No events are reported.
     None,
-    /// The client wants to hear of these.
+    /// The events of these groups are reported.
     Set {
-        /// Whether it wants to be told how the mailboxes are now.
+        /// `true` if the client requests the current status of the mailboxes.
         status: bool,
-        /// The first group that a mailbox is in counts.
+        /// The groups. The first group that contains a mailbox applies to it.
         groups: Vec<EventGroup>,
     },
 }
 
-/// Mailboxes, and what matters in them.
+/// A group of mailboxes and the events to report for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventGroup {
-    /// Which mailboxes.
+    /// The mailboxes.
     pub filter: MailboxFilter,
-    /// Which events.
+    /// The events.
     pub events: Events,
 }
 
-/// Which mailboxes a group is about.
+/// The mailboxes of an event group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MailboxFilter {
-    /// The selected one; all is told at once.
+    /// The selected mailbox, with all events reported immediately.
     Selected,
-    /// The selected one; expunges are told when numbers may move.
+    /// The selected mailbox, with expunges reported only when sequence numbers may change.
     SelectedDelayed,
-    /// Those that mail is delivered to.
+    /// Mailboxes that mail is delivered to.
     Inboxes,
-    /// All of the user's.
+    /// All mailboxes of the user.
     Personal,
-    /// Those that the user has subscribed to.
+    /// Mailboxes that the user has subscribed to.
     Subscribed,
-    /// These and those below.
+    /// These mailboxes and those below them.
     Subtree(Vec<MailboxName>),
-    /// These.
+    /// These mailboxes.
     Mailboxes(Vec<MailboxName>),
 }
 
-/// The events of a group; none of them is `NONE`.
+/// The events of a group. If none is set, the group is `NONE`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Events {
-    /// MessageNew and MessageExpunge, which go together.
+    /// MessageNew and MessageExpunge, which always occur together.
     pub messages: bool,
-    /// What is to be told of new messages.
+    /// The attributes to send for new messages.
     pub attributes: Vec<FetchAttribute>,
-    /// FlagChange
+    /// FlagChange.
     pub flags: bool,
-    /// MailboxName
+    /// MailboxName.
     pub names: bool,
-    /// SubscriptionChange
+    /// SubscriptionChange.
     pub subscriptions: bool,
 }
