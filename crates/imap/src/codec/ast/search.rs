@@ -1,58 +1,58 @@
-//! What SEARCH, SORT and THREAD ask for.
+//! Arguments of SEARCH, SORT and THREAD.
 //!
-//! Keys that say the same are one variant: `UNSEEN` is `Not(System(Seen))`, `NEW` is `And([Recent, Not(System(Seen))])`,
-//! `OLD` is `Not(Recent)`, `UNKEYWORD x` is `Not(Keyword(x))`. Before messages are matched, the session replaces
-//! [`SearchKey::Sequence`] and `$` by [`SearchKey::Uid`] with plain numbers; a matcher sees only those.
+//! Equivalent keys share one variant: `UNSEEN` is `Not(System(Seen))`, `NEW` is `And([Recent, Not(System(Seen))])`,
+//! `OLD` is `Not(Recent)`, `UNKEYWORD x` is `Not(Keyword(x))`. Before matching, the session replaces
+//! [`SearchKey::Sequence`] and `$` by [`SearchKey::Uid`] with plain numbers, so a matcher sees only those.
 
 use super::set::MessageSet;
 
 /// SEARCH.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SearchCommand {
-    /// How the answer numbers messages.
+    /// Numbering of messages in the response.
     pub numbering: super::Numbering,
-    /// The RETURN options; none means the answer of IMAP4rev1.
+    /// The RETURN options. `None` means the IMAP4rev1 response.
     pub returns: Option<SearchReturns>,
-    /// What messages must match.
+    /// The condition that messages must match.
     pub key: SearchKey,
 }
 
 /// SORT (RFC 5256).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SortCommand {
-    /// How the answer numbers messages.
+    /// Numbering of messages in the response.
     pub numbering: super::Numbering,
     /// The RETURN options (ESORT, RFC 5267).
     pub returns: Option<SearchReturns>,
-    /// By what to sort; at least one.
+    /// The sort criteria, at least one.
     pub criteria: Vec<SortCriterion>,
-    /// What messages must match.
+    /// The condition that messages must match.
     pub key: SearchKey,
 }
 
 /// THREAD (RFC 5256).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadCommand {
-    /// How the answer numbers messages.
+    /// Numbering of messages in the response.
     pub numbering: super::Numbering,
-    /// How threads are made.
+    /// The threading algorithm.
     pub algorithm: ThreadAlgorithm,
-    /// What messages must match.
+    /// The condition that messages must match.
     pub key: SearchKey,
 }
 
-/// The options of `RETURN (...)`; an empty list means ALL.
+/// The options of `RETURN (...)`. An empty list means ALL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SearchReturns {
-    /// MIN
+    /// MIN.
     pub min: bool,
-    /// MAX
+    /// MAX.
     pub max: bool,
-    /// ALL
+    /// ALL.
     pub all: bool,
-    /// COUNT
+    /// COUNT.
     pub count: bool,
-    /// SAVE
+    /// SAVE.
     pub save: bool,
 }
 
@@ -61,11 +61,11 @@ pub struct SearchReturns {
 pub enum SearchKey {
     /// Every message.
     All,
-    /// All of these.
+    /// All of these conditions hold.
     And(Vec<SearchKey>),
-    /// At least one of these two.
+    /// At least one of these two conditions holds.
     Or(Box<SearchKey>, Box<SearchKey>),
-    /// Not this.
+    /// This condition does not hold.
     Not(Box<SearchKey>),
     /// The flag is set.
     System(super::SystemFlag),
@@ -73,13 +73,13 @@ pub enum SearchKey {
     Keyword(String),
     /// The message is recent in this session.
     Recent,
-    /// The internal date is before this day (day and time zone of the server, time disregarded).
+    /// The internal date is before this day, in the server's time zone (UTC) and ignoring the time of day.
     Before(Date),
     /// The internal date is on this day.
     On(Date),
     /// The internal date is on or after this day.
     Since(Date),
-    /// The Date header is before this day, its time zone disregarded.
+    /// The Date header is before this day, ignoring its time zone.
     SentBefore(Date),
     /// The Date header is on this day.
     SentOn(Date),
@@ -93,55 +93,55 @@ pub enum SearchKey {
     SavedSince(Date),
     /// The mailbox keeps save dates.
     SaveDateSupported,
-    /// The internal date is more than so many seconds ago, or exactly (RFC 5032).
+    /// The internal date is at least this many seconds ago (RFC 5032).
     Older(u32),
-    /// The internal date is at most so many seconds ago.
+    /// The internal date is at most this many seconds ago.
     Younger(u32),
-    /// The text is in this address field.
+    /// The text occurs in this address field.
     Address(AddressField, String),
-    /// The text is in the subject.
+    /// The text occurs in the subject.
     Subject(String),
-    /// The text is in this header field; an empty text: the field exists.
+    /// The text occurs in this header field. An empty text only requires that the field exists.
     Header {
         /// The name of the field.
         name: String,
         /// The text.
         value: String,
     },
-    /// The text is in the body.
+    /// The text occurs in the body.
     Body(String),
-    /// The text is in the header or the body.
+    /// The text occurs in the header or the body.
     Text(String),
     /// The size in octets is larger.
     Larger(u64),
     /// The size in octets is smaller.
     Smaller(u64),
-    /// The sequence number is in the set. The session replaces it by [`SearchKey::Uid`].
+    /// The sequence number is in the set. The session replaces this key by [`SearchKey::Uid`].
     Sequence(MessageSet),
     /// The UID is in the set.
     Uid(MessageSet),
-    /// The mod-sequence is at least this (RFC 7162).
+    /// The mod-sequence is at least this value (RFC 7162).
     ModSeq(u64),
-    /// The EMAILID is this (RFC 8474).
+    /// The EMAILID equals this value (RFC 8474).
     EmailId(String),
-    /// The THREADID is this (RFC 8474).
+    /// The THREADID equals this value (RFC 8474).
     ThreadId(String),
 }
 
-/// A header field that holds addresses and has a search key of its own.
+/// An address field that has its own search key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressField {
-    /// BCC
+    /// BCC.
     Bcc,
-    /// CC
+    /// CC.
     Cc,
-    /// FROM
+    /// FROM.
     From,
-    /// TO
+    /// TO.
     To,
 }
 
-/// A day of the Gregorian calendar. The decoder lets only existing days through.
+/// A day of the Gregorian calendar. The decoder accepts only days that exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Date {
     /// The year, 1 to 9999.
@@ -153,7 +153,7 @@ pub struct Date {
 }
 
 impl Date {
-    /// Checks and makes a date.
+    /// Creates a date. Returns `None` if the day does not exist.
     #[must_use]
     pub fn new(year: u16, month: u8, day: u8) -> Option<Self> {
         let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
@@ -167,10 +167,10 @@ impl Date {
         ((1..=9999).contains(&year) && (1..=days).contains(&day)).then_some(Self { year, month, day })
     }
 
-    /// Gives the number of days since 1970-01-01; negative before.
+    /// Returns the number of days since 1970-01-01, which is negative for earlier days.
     #[must_use]
     pub fn days_since_epoch(self) -> i64 {
-        // Howard Hinnant's days_from_civil: the year begins in March, so that the leap day is its last.
+        // Howard Hinnant's `days_from_civil`: the year begins in March, so that the leap day is its last day.
         let year = i64::from(self.year) - i64::from(self.month <= 2);
         let era = year.div_euclid(400);
         let year_of_era = year.rem_euclid(400);
@@ -184,41 +184,41 @@ impl Date {
 /// One criterion of SORT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SortCriterion {
-    /// By what.
+    /// The sort key.
     pub key: SortKey,
-    /// Whether largest come first.
+    /// `true` for descending order (REVERSE).
     pub reverse: bool,
 }
 
-/// By what SORT can order (RFC 5256, RFC 5957).
+/// A sort key of SORT (RFC 5256, RFC 5957).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SortKey {
-    /// ARRIVAL: the internal date
+    /// ARRIVAL: the internal date.
     Arrival,
-    /// CC: the mailbox of the first address
+    /// CC: the mailbox of the first address.
     Cc,
-    /// DATE: the Date header, or the internal date
+    /// DATE: the Date header, or else the internal date.
     Date,
-    /// DISPLAYFROM: the display name of the first From address
+    /// DISPLAYFROM: the display name of the first From address.
     DisplayFrom,
-    /// DISPLAYTO: the display name of the first To address
+    /// DISPLAYTO: the display name of the first To address.
     DisplayTo,
-    /// FROM: the mailbox of the first address
+    /// FROM: the mailbox of the first address.
     From,
-    /// SIZE
+    /// SIZE.
     Size,
-    /// SUBJECT: the base subject
+    /// SUBJECT: the base subject.
     Subject,
-    /// TO: the mailbox of the first address
+    /// TO: the mailbox of the first address.
     To,
 }
 
-/// How THREAD makes threads (RFC 5256).
+/// A threading algorithm of THREAD (RFC 5256).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadAlgorithm {
-    /// ORDEREDSUBJECT
+    /// ORDEREDSUBJECT.
     OrderedSubject,
-    /// REFERENCES
+    /// REFERENCES.
     References,
 }
 
