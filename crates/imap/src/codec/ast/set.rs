@@ -1,7 +1,7 @@
 //! Sets of messages as the client wrote them: `1:5,9,12:*`, or `$` for the saved result.
 //!
-//! A set is kept as written, unordered and with `*` unresolved, because what `*` means is known only to the session
-//! that executes it. [`SequenceSet::resolve`] gives sorted ranges that neither touch nor overlap.
+//! A set is kept as written, unordered and with `*` unresolved, because only the session that executes the command
+//! knows the meaning of `*`. [`SequenceSet::resolve`] returns sorted ranges that neither touch nor overlap.
 
 use std::ops::RangeInclusive;
 
@@ -15,7 +15,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// Gives the number, with `last` for `*`.
+    /// Returns the number, with `last` in place of `*`.
     #[must_use]
     pub fn resolve(self, last: u32) -> u32 {
         match self {
@@ -25,7 +25,7 @@ impl Bound {
     }
 }
 
-/// A range of numbers, ends included and in any order; a single number is a range of one.
+/// A range of numbers, with both ends included and in any order. A single number is a range of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SequenceRange {
     /// The end that was written first.
@@ -34,15 +34,15 @@ pub struct SequenceRange {
     pub last: Bound,
 }
 
-/// Numbers of messages in the order in which the client wrote them.
+/// Message numbers in the order in which the client wrote them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SequenceSet {
-    /// The ranges, at least one when it came from a client.
+    /// The ranges. A set from a client has at least one.
     pub ranges: Vec<SequenceRange>,
 }
 
 impl SequenceSet {
-    /// Makes a set of resolved ranges.
+    /// Creates a set from resolved ranges.
     #[must_use]
     pub fn of(ranges: &[RangeInclusive<u32>]) -> Self {
         let bound = |range: &RangeInclusive<u32>| SequenceRange {
@@ -52,9 +52,9 @@ impl SequenceSet {
         Self { ranges: ranges.iter().map(bound).collect() }
     }
 
-    /// Gives the ranges sorted and merged, with `last` for `*`.
+    /// Returns the ranges sorted and merged, with `last` in place of `*`.
     ///
-    /// A range with `*` includes the last message even when its other end is larger (RFC 9051 §9, `seq-range`).
+    /// A range with `*` includes the last message even if its other end is larger (RFC 9051 §9, `seq-range`).
     #[must_use]
     pub fn resolve(&self, last: u32) -> Vec<RangeInclusive<u32>> {
         let mut ranges: Vec<(u32, u32)> = self.ranges.iter().map(|range| range.resolve(last)).collect();
@@ -71,7 +71,7 @@ impl SequenceSet {
         merged
     }
 
-    /// Whether the number is in the set, with `last` for `*`. Linear; for small sets.
+    /// Returns `true` if the number is in the set, with `last` in place of `*`. Linear, so meant for small sets.
     #[must_use]
     pub fn contains(&self, number: u32, last: u32) -> bool {
         self.ranges.iter().any(|range| {
@@ -80,7 +80,7 @@ impl SequenceSet {
         })
     }
 
-    /// Gives the numbers in the order written; `*` is left out. Bounded by `count_max`.
+    /// Returns at most `count_max` numbers in the order written. Ranges with `*` are omitted.
     pub fn numbers_in_order(&self, count_max: usize) -> impl Iterator<Item = u32> + '_ {
         self.ranges
             .iter()
@@ -100,12 +100,12 @@ impl SequenceRange {
     }
 }
 
-/// The messages that a command is about.
+/// The messages that a command addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MessageSet {
-    /// `$`: the result that the last `SEARCH RETURN (SAVE)` left (RFC 5182).
+    /// `$`: the result saved by the last `SEARCH RETURN (SAVE)` (RFC 5182).
     Saved,
-    /// Numbers.
+    /// Message numbers.
     Numbers(SequenceSet),
 }
 
