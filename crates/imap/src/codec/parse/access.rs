@@ -1,4 +1,4 @@
-//! Arguments of the verbs about the session itself: LOGIN, AUTHENTICATE, ENABLE, ID, COMPRESS.
+//! Arguments of the verbs that concern the session itself: LOGIN, AUTHENTICATE, ENABLE, ID, COMPRESS.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use crate::codec::error::SyntaxError;
 use crate::codec::scanner::{Parsed, Scanner};
 use crate::limits;
 
-/// `LOGIN user password`
+/// Parses `LOGIN user password`.
 pub fn login(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     let user = scanner.astring_text()?;
@@ -17,7 +17,7 @@ pub fn login(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     Ok(CommandBody::Login { user, password })
 }
 
-/// `AUTHENTICATE mechanism [initial-response]`
+/// Parses `AUTHENTICATE mechanism [initial-response]`.
 pub fn authenticate(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     let mechanism = scanner.atom("a mechanism")?.to_ascii_uppercase();
@@ -30,12 +30,12 @@ pub fn authenticate(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBo
     Ok(CommandBody::Authenticate { mechanism, initial })
 }
 
-/// Decodes what a client sends within AUTHENTICATE.
+/// Decodes a base64 message that the client sends during AUTHENTICATE.
 pub fn decode_base64(text: &[u8]) -> Parsed<Vec<u8>> {
     STANDARD.decode(text).map_err(|_| SyntaxError::Expected("base64"))
 }
 
-/// `ENABLE capability ...`
+/// Parses `ENABLE capability ...`.
 pub fn enable(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     let mut names = Vec::new();
     while names.is_empty() || !scanner.is_at_end() {
@@ -48,7 +48,7 @@ pub fn enable(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     Ok(CommandBody::Enable(names))
 }
 
-/// `ID (name value ...)` or `ID NIL`
+/// Parses `ID (name value ...)` or `ID NIL`.
 pub fn id(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     if scanner.take_word("NIL") {
@@ -62,7 +62,7 @@ pub fn id(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     Ok(CommandBody::Id(parameters))
 }
 
-/// `COMPRESS algorithm`
+/// Parses `COMPRESS algorithm`.
 pub fn compress(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     Ok(CommandBody::Compress(scanner.atom("an algorithm")?.to_ascii_uppercase()))

@@ -1,4 +1,4 @@
-//! Arguments of the verbs about mailboxes: SELECT to LSUB, STATUS, LIST and the quota commands.
+//! Arguments of the verbs that concern mailboxes: SELECT to LSUB, STATUS, LIST and the quota commands.
 
 use crate::codec::ast::{
     CommandBody, ListCommand, ListReturns, ListSelection, Numbering, Qresync, QuotaLimit, SelectCommand, SelectMode,
@@ -8,7 +8,7 @@ use crate::codec::error::SyntaxError;
 use crate::codec::scanner::{Parsed, Scanner};
 use crate::limits;
 
-/// `SELECT mailbox [(parameters)]`, and EXAMINE
+/// Parses `SELECT mailbox [(parameters)]`, and EXAMINE.
 pub fn select(scanner: &mut Scanner<'_>, mode: SelectMode) -> Parsed<CommandBody> {
     scanner.space()?;
     let mailbox = scanner.mailbox()?;
@@ -52,7 +52,7 @@ fn qresync(scanner: &mut Scanner<'_>) -> Parsed<Qresync> {
     Ok(qresync)
 }
 
-/// `CREATE mailbox [(USE (attributes))]`
+/// Parses `CREATE mailbox [(USE (attributes))]`.
 pub fn create(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     let mailbox = scanner.mailbox()?;
@@ -73,13 +73,13 @@ pub fn create(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     Ok(CommandBody::Create { mailbox, special_use })
 }
 
-/// `DELETE mailbox`
+/// Parses `DELETE mailbox`.
 pub fn delete(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     Ok(CommandBody::Delete(scanner.mailbox()?))
 }
 
-/// `RENAME mailbox mailbox`
+/// Parses `RENAME mailbox mailbox`.
 pub fn rename(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     let from = scanner.mailbox()?;
@@ -87,19 +87,19 @@ pub fn rename(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     Ok(CommandBody::Rename { from, to: scanner.mailbox()? })
 }
 
-/// `SUBSCRIBE mailbox`
+/// Parses `SUBSCRIBE mailbox`.
 pub fn subscribe(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     Ok(CommandBody::Subscribe(scanner.mailbox()?))
 }
 
-/// `UNSUBSCRIBE mailbox`
+/// Parses `UNSUBSCRIBE mailbox`.
 pub fn unsubscribe(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     Ok(CommandBody::Unsubscribe(scanner.mailbox()?))
 }
 
-/// `LSUB reference pattern`
+/// Parses `LSUB reference pattern`.
 pub fn lsub(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     let reference = scanner.mailbox()?;
@@ -107,7 +107,7 @@ pub fn lsub(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     Ok(CommandBody::Lsub { reference, pattern: scanner.list_pattern()? })
 }
 
-/// `LIST [(selection)] reference pattern|(patterns) [RETURN (options)]`
+/// Parses `LIST [(selection)] reference pattern|(patterns) [RETURN (options)]`.
 pub fn list(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     let mut extended = false;
@@ -167,7 +167,7 @@ fn list_return(scanner: &mut Scanner<'_>, returns: &mut ListReturns) -> Parsed<(
     Ok(())
 }
 
-/// `STATUS mailbox (items)`
+/// Parses `STATUS mailbox (items)`.
 pub fn status(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     let mailbox = scanner.mailbox()?;
@@ -197,19 +197,19 @@ fn status_item(scanner: &mut Scanner<'_>) -> Parsed<StatusItem> {
     })
 }
 
-/// `GETQUOTA root`
+/// Parses `GETQUOTA root`.
 pub fn get_quota(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     Ok(CommandBody::GetQuota(scanner.astring_text()?))
 }
 
-/// `GETQUOTAROOT mailbox`
+/// Parses `GETQUOTAROOT mailbox`.
 pub fn get_quota_root(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     Ok(CommandBody::GetQuotaRoot(scanner.mailbox()?))
 }
 
-/// `SETQUOTA root (resource limit ...)`
+/// Parses `SETQUOTA root (resource limit ...)`.
 pub fn set_quota(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     let root = scanner.astring_text()?;

@@ -1,4 +1,4 @@
-//! Arguments of the verbs about messages: APPEND, REPLACE, FETCH, STORE, COPY, MOVE, EXPUNGE.
+//! Arguments of the verbs that concern messages: APPEND, REPLACE, FETCH, STORE, COPY, MOVE, EXPUNGE.
 
 use crate::codec::ast::{
     AppendMessage, CommandBody, Date, FetchAttribute, FetchCommand, FlagList, Numbering, PartPath, Partial,
@@ -9,7 +9,7 @@ use crate::codec::scanner::{Parsed, Scanner};
 use crate::codec::writer::MONTHS;
 use crate::limits;
 
-/// `APPEND mailbox message ...`
+/// Parses `APPEND mailbox message ...`.
 pub fn append(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     let mailbox = scanner.mailbox()?;
@@ -24,7 +24,7 @@ pub fn append(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     Ok(CommandBody::Append { mailbox, messages })
 }
 
-/// `[(flags)] [date-time] literal`
+/// Parses `[(flags)] [date-time] literal`.
 fn append_message(scanner: &mut Scanner<'_>) -> Parsed<AppendMessage> {
     let mut flags = FlagList::default();
     if scanner.peek() == Some(b'(') {
@@ -48,7 +48,7 @@ fn append_message(scanner: &mut Scanner<'_>) -> Parsed<AppendMessage> {
     Ok(AppendMessage { flags, received_seconds, raw })
 }
 
-/// `"dd-Mon-yyyy hh:mm:ss +zzzz"`, the day with a space or a zero before a single digit
+/// Parses `"dd-Mon-yyyy hh:mm:ss +zzzz"`. A single-digit day has a space or a zero before it.
 fn date_time(scanner: &mut Scanner<'_>) -> Parsed<i64> {
     const WHAT: SyntaxError = SyntaxError::Expected("a date and time");
     let text = scanner.string()?;
@@ -63,7 +63,7 @@ fn date_time(scanner: &mut Scanner<'_>) -> Parsed<i64> {
     Ok(date.days_since_epoch() * 86_400 + seconds - zone)
 }
 
-/// Reads `dd-Mon-yyyy`.
+/// Parses `dd-Mon-yyyy`.
 pub fn date_of(text: &str) -> Option<Date> {
     let mut parts = text.split('-');
     let (day, month, year) = (parts.next()?, parts.next()?, parts.next()?);
@@ -98,7 +98,7 @@ fn all_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `REPLACE message mailbox new-message`
+/// Parses `REPLACE message mailbox new-message`.
 pub fn replace(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     let target = scanner.bound()?;
@@ -109,13 +109,13 @@ pub fn replace(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<Comman
     Ok(CommandBody::Replace(ReplaceCommand { numbering, target, mailbox, message }))
 }
 
-/// `FETCH set attributes [(modifiers)]`
+/// Parses `FETCH set attributes [(modifiers)]`.
 pub fn fetch(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     let set = scanner.message_set()?;
     scanner.space()?;
     let attributes = if scanner.peek() == Some(b'(') {
-        // A macro within parentheses is not in the grammar, but there are clients that send it.
+        // The grammar has no macro within parentheses, but some clients send it.
         scanner.list(limits::FETCH_ATTRIBUTES_MAX, "attributes", macro_or_attribute)?.concat()
     } else {
         macro_or_attribute(scanner)?
@@ -159,7 +159,7 @@ fn macro_or_attribute(scanner: &mut Scanner<'_>) -> Parsed<Vec<FetchAttribute>> 
     })
 }
 
-/// Takes an attribute of FETCH.
+/// Parses an attribute of FETCH.
 pub fn fetch_attribute(scanner: &mut Scanner<'_>) -> Parsed<FetchAttribute> {
     let name = scanner.word().to_ascii_uppercase();
     Ok(match name.as_slice() {
@@ -240,7 +240,7 @@ fn section(scanner: &mut Scanner<'_>) -> Parsed<Section> {
     Ok(Section { part, text })
 }
 
-/// Takes `1.2.3`, and says whether a dot follows that something else must stand behind.
+/// Parses `1.2.3`. The flag is `true` if the path ends with a dot, which must be followed by a section text.
 fn part_path(scanner: &mut Scanner<'_>) -> Parsed<(PartPath, bool)> {
     let mut part = Vec::new();
     let mut dot_follows = false;
@@ -277,7 +277,7 @@ fn partial(scanner: &mut Scanner<'_>) -> Parsed<Option<Partial>> {
     Ok(Some(Partial { start, length }))
 }
 
-/// `STORE set [(UNCHANGEDSINCE n)] [+|-]FLAGS[.SILENT] flags`
+/// Parses `STORE set [(UNCHANGEDSINCE n)] [+|-]FLAGS[.SILENT] flags`.
 pub fn store(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     let set = scanner.message_set()?;
@@ -311,12 +311,12 @@ pub fn store(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<CommandB
     Ok(CommandBody::Store(StoreCommand { numbering, set, action, silent, flags, unchanged_since }))
 }
 
-/// `COPY set mailbox`
+/// Parses `COPY set mailbox`.
 pub fn copy(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<CommandBody> {
     transfer(scanner, numbering).map(CommandBody::Copy)
 }
 
-/// `MOVE set mailbox`
+/// Parses `MOVE set mailbox`.
 pub fn move_(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<CommandBody> {
     transfer(scanner, numbering).map(CommandBody::Move)
 }
@@ -328,7 +328,7 @@ fn transfer(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<TransferC
     Ok(TransferCommand { numbering, set, mailbox: scanner.mailbox()? })
 }
 
-/// `EXPUNGE`, or `UID EXPUNGE set`
+/// Parses `EXPUNGE`, or `UID EXPUNGE set`.
 pub fn expunge(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<CommandBody> {
     if numbering == Numbering::Sequence {
         return Ok(CommandBody::Expunge(None));
