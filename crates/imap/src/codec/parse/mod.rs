@@ -1,6 +1,6 @@
-//! From a complete command to its value: tag, verb, arguments, end. One file for each family of verbs.
+//! Parser of complete commands: tag, verb, arguments, end. One file per family of verbs.
 //!
-//! Recursive descent over bytes; the only recursion, that of search keys, carries its depth.
+//! The parser descends recursively over bytes. Only search keys recurse, and their depth is counted.
 
 pub mod access;
 pub mod mailbox;
@@ -26,7 +26,7 @@ pub fn command(mut frame: Frame, mode: Mode) -> Decoded {
     }
 }
 
-/// Gives the tag at the front of a command, whatever follows it.
+/// Returns the tag at the front of a command, regardless of the rest of the command.
 pub fn tag_of(text: &[u8]) -> Option<String> {
     let length = text.iter().position(|byte| !is_tag_byte(*byte)).unwrap_or(text.len());
     let well_formed = (1..=limits::TAG_BYTES_MAX).contains(&length);
@@ -34,7 +34,7 @@ pub fn tag_of(text: &[u8]) -> Option<String> {
     std::str::from_utf8(tag).ok().map(str::to_owned)
 }
 
-/// Whether the command that begins like this brings messages in its literals.
+/// Returns `true` if the command that begins with this text carries messages in its literals.
 pub fn takes_messages(text: &[u8]) -> bool {
     let mut words = text.split(|byte| *byte == b' ').skip(1);
     let mut word = words.next().unwrap_or_default();
@@ -44,7 +44,8 @@ pub fn takes_messages(text: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"APPEND") || word.eq_ignore_ascii_case(b"REPLACE")
 }
 
-/// Whether the command that begins like this is a search whose result is to be saved (RFC 5182), well-formed or not.
+/// Returns `true` if the command that begins with this text is a search whose result is to be saved (RFC 5182), whether
+/// or not it is well-formed.
 pub fn saves_result(text: &[u8]) -> bool {
     let mut words = text.split(|byte| *byte == b' ').skip(1);
     let mut word = words.next().unwrap_or_default();

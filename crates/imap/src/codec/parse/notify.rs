@@ -1,6 +1,6 @@
 //! Arguments of NOTIFY (RFC 5465 §8).
 //!
-//! Events that are not known are refused with BADEVENT, which names those that are.
+//! Unknown events are refused with BADEVENT, which lists the known ones.
 
 use super::message::fetch_attribute;
 use crate::codec::ast::{CommandBody, EventGroup, Events, MailboxFilter, MailboxName, NotifyCommand, Numbering};
@@ -8,7 +8,7 @@ use crate::codec::error::SyntaxError;
 use crate::codec::scanner::{Parsed, Scanner};
 use crate::limits;
 
-/// `NOTIFY NONE` or `NOTIFY SET [STATUS] (mailboxes events) ...`
+/// Parses `NOTIFY NONE` or `NOTIFY SET [STATUS] (mailboxes events) ...`.
 pub fn notify(scanner: &mut Scanner<'_>, _: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     if scanner.take_word("NONE") {

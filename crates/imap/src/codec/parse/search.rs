@@ -1,7 +1,7 @@
 //! Arguments of SEARCH, SORT and THREAD.
 //!
-//! Texts are decoded here with the CHARSET of the command, so that nothing behind the decoder knows of charsets.
-//! Keys are counted and their nesting is limited by one budget that is handed down.
+//! Texts are decoded here with the command's CHARSET, so that no code after the decoder deals with charsets. One budget
+//! that is passed down limits the number of keys and their nesting.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::codec::error::SyntaxError;
 use crate::codec::scanner::{Parsed, Scanner};
 use crate::limits;
 
-/// `SEARCH [RETURN (options)] [CHARSET charset] keys`
+/// Parses `SEARCH [RETURN (options)] [CHARSET charset] keys`.
 pub fn search(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     let returns = returns(scanner)?;
@@ -33,7 +33,7 @@ pub fn search(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<Command
     Ok(CommandBody::Search(SearchCommand { numbering, returns, key }))
 }
 
-/// `SORT [RETURN (options)] (criteria) charset keys`
+/// Parses `SORT [RETURN (options)] (criteria) charset keys`.
 pub fn sort(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     let returns = returns(scanner)?;
@@ -48,7 +48,7 @@ pub fn sort(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<CommandBo
     Ok(CommandBody::Sort(SortCommand { numbering, returns, criteria, key }))
 }
 
-/// `THREAD algorithm charset keys`
+/// Parses `THREAD algorithm charset keys`.
 pub fn thread(scanner: &mut Scanner<'_>, numbering: Numbering) -> Parsed<CommandBody> {
     scanner.space()?;
     let algorithm = match scanner.word().to_ascii_uppercase().as_slice() {
@@ -115,7 +115,7 @@ fn charset_of(scanner: &mut Scanner<'_>) -> Parsed<&'static Encoding> {
     Encoding::for_label(&name).ok_or(SyntaxError::BadCharset)
 }
 
-/// Takes the keys up to the end of the command.
+/// Parses the keys up to the end of the command.
 fn program(scanner: &mut Scanner<'_>, charset: &'static Encoding) -> Parsed<SearchKey> {
     let mut keys = Keys { scanner, charset, count: 0 };
     let mut all = vec![keys.key(0)?];
@@ -287,7 +287,8 @@ impl Keys<'_, '_> {
         self.scanner.number_not_zero()
     }
 
-    /// `MODSEQ [entry-name entry-type] n`: flags have no mod-sequence of their own here, the entry is disregarded
+    /// Parses `MODSEQ [entry-name entry-type] n`. The entry is ignored, because flags have no mod-sequences of their
+    /// own here.
     fn modseq(&mut self) -> Parsed<SearchKey> {
         self.scanner.space()?;
         if self.scanner.peek() == Some(b'"') {
