@@ -1,6 +1,6 @@
-//! The attributes of FETCH that are about a message's contents, name and value.
+//! FETCH attributes that concern a message's contents, with name and value.
 //!
-//! FLAGS, UID and MODSEQ are not here: the session knows what it tells of them and when.
+//! FLAGS, UID and MODSEQ are not handled here, because the session decides when and in what form they are sent.
 
 use mail::mime::text;
 
@@ -12,18 +12,18 @@ use super::structure::{Detail, body_structure};
 use crate::codec::Writer;
 use crate::codec::ast::{FetchAttribute, PartPath, Partial, Section, SectionText};
 
-/// What became of an attribute.
+/// Result of writing an attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was written.
+    /// The attribute was written.
     Written,
-    /// Nothing was written: it is not about contents.
+    /// Nothing was written, because the attribute is not handled by the function that was called.
     NotHere,
-    /// Nothing was written: the transfer encoding of the part is unknown (`NO [UNKNOWN-CTE]`).
+    /// Nothing was written, because the transfer encoding of the part is unknown (`NO [UNKNOWN-CTE]`).
     UnknownEncoding,
 }
 
-/// Appends an attribute that the folder's entry answers.
+/// Appends an attribute that the folder's entry holds.
 pub fn write_entry_attribute(attribute: &FetchAttribute, entry: &impl Entry, out: &mut Writer) -> Outcome {
     match attribute {
         FetchAttribute::InternalDate => out.raw(b"INTERNALDATE ").date_time(entry.received().seconds()),
@@ -41,7 +41,7 @@ pub fn write_entry_attribute(attribute: &FetchAttribute, entry: &impl Entry, out
 ///
 /// # Errors
 ///
-/// Those of the message; what was written before stays in the writer.
+/// Returns the errors of the message. Output that was written before the error stays in the writer.
 pub fn write_attribute<M: Stored>(
     attribute: &FetchAttribute,
     message: &M,
@@ -79,13 +79,14 @@ pub fn write_attribute<M: Stored>(
     Ok(Outcome::Written)
 }
 
-/// Finds the octets of `BODY[...]` and of the `RFC822` attributes that give octets; none for any other attribute.
+/// Returns the octets of `BODY[...]` and of the `RFC822` attributes that consist of octets, or `None` for any other
+/// attribute.
 ///
-/// With [`octets_name`], for callers that send large octets in pieces.
+/// Together with [`octets_name`], this lets callers send large octets in pieces.
 ///
 /// # Errors
 ///
-/// Those of the message.
+/// Returns the errors of the message.
 pub fn octets<M: Stored>(attribute: &FetchAttribute, message: &M) -> Result<Option<Octets>, M::Error> {
     let whole = |text| Section { part: PartPath::default(), text };
     let section = match attribute {
@@ -100,7 +101,7 @@ pub fn octets<M: Stored>(attribute: &FetchAttribute, message: &M) -> Result<Opti
     Octets::of_section(message, &section).map(Some)
 }
 
-/// Appends what a response calls an attribute that gives octets.
+/// Appends the name under which a response returns an attribute that consists of octets.
 pub fn octets_name(attribute: &FetchAttribute, out: &mut Writer) {
     match attribute {
         FetchAttribute::BodySection { section, partial, .. } => section_name(section, *partial, out),

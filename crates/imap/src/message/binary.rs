@@ -1,8 +1,8 @@
 //! BINARY and BINARY.SIZE (RFC 3516, RFC 9051 §6.4.5): parts without their transfer encoding.
 //!
-//! The decoding is lenient: what a client could make of the part with effort, it is given. Only an encoding that nobody knows
-//! is refused. A part that holds others, and the whole message, have no encoding of their own and are given as they are.
-//! What does not exist is empty.
+//! Decoding is lenient: it returns all data that a client could recover from the part with effort. Only an unknown
+//! encoding is refused. A part that contains other parts, and the whole message, have no encoding of their own and are
+//! returned unchanged. A part that does not exist is empty.
 
 use std::borrow::Cow;
 
@@ -15,17 +15,17 @@ use crate::codec::ast::{PartPath, Partial};
 /// A part without its transfer encoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decoded {
-    /// Its octets.
+    /// The octets of the part.
     Octets(Octets),
-    /// Nobody knows its encoding: `NO [UNKNOWN-CTE]`.
+    /// The encoding of the part is unknown: `NO [UNKNOWN-CTE]`.
     UnknownEncoding,
 }
 
-/// Decodes a part, and cuts out what a partial asks for.
+/// Decodes a part and cuts it to the requested range.
 ///
 /// # Errors
 ///
-/// Those of the source.
+/// Returns the errors of the source.
 pub fn binary<S: Source + ?Sized>(source: &S, path: &PartPath, partial: Option<Partial>) -> Result<Decoded, S::Error> {
     if path.0.is_empty() {
         return Ok(Decoded::Octets(Octets::Range(0..source.structure().length()).cut(partial)));
