@@ -1,39 +1,40 @@
-//! What rendering and matching ask about a message besides its bytes.
+//! Interfaces through which rendering and matching access a message.
 //!
-//! [`Entry`] is what a folder keeps of each message, so that most questions need no more than that. [`Stored`] is
-//! a message that was opened: its bytes ([`Source`]) and its names. The session implements both over the mail room.
+//! [`Entry`] is the data that a folder keeps of each message, which is sufficient for most questions. [`Stored`] is an
+//! opened message: its bytes ([`Source`]) and its ids. The session implements both on top of the `mail` crate.
 
 use base::Timestamp;
 use mail::mime::Source;
 
 use crate::codec::ast::SystemFlags;
 
-/// What a folder keeps of a message.
+/// The data that a folder keeps of a message.
 pub trait Entry {
-    /// Gives the UID.
+    /// Returns the UID.
     fn uid(&self) -> u32;
-    /// Gives the system flags.
+    /// Returns the system flags.
     fn flags(&self) -> SystemFlags;
-    /// Tells whether a keyword is set; case does not count.
+    /// Returns `true` if the keyword is set. Case is ignored.
     fn has_keyword(&self, keyword: &str) -> bool;
-    /// Tells whether the message is recent in this session.
+    /// Returns `true` if the message is recent in this session.
     fn is_recent(&self) -> bool;
-    /// Gives the mod-sequence.
+    /// Returns the mod-sequence.
     fn mod_sequence(&self) -> u64;
-    /// Gives the size in bytes.
+    /// Returns the size in bytes.
     fn size(&self) -> u64;
-    /// Gives the internal date.
+    /// Returns the internal date.
     fn received(&self) -> Timestamp;
-    /// Gives the moment when the message came into the folder, if that is known.
+    /// Returns the time at which the message was saved to the folder, or `None` if it is unknown.
     fn saved(&self) -> Option<Timestamp>;
-    /// Tells whether it is known that the message has not the text of this number in the place that goes with it ([`super::Plan::sought`]).
+    /// Returns `true` if the message is known to lack the text with this number in the place where that text is sought
+    /// ([`super::Plan::sought`]).
     fn lacks(&self, number: usize) -> bool;
 }
 
-/// A message that was opened.
+/// An opened message.
 pub trait Stored: Source {
-    /// Gives the EMAILID (RFC 8474).
+    /// Returns the EMAILID (RFC 8474).
     fn email_id(&self) -> Result<String, Self::Error>;
-    /// Gives the THREADID, if there is one.
+    /// Returns the THREADID, or `None` if the message has none.
     fn thread_id(&self) -> Result<Option<String>, Self::Error>;
 }

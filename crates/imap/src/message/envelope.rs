@@ -1,9 +1,9 @@
-//! ENVELOPE (RFC 9051 §7.5.2): the fields of a header that mail lists show, as the sender wrote them.
+//! ENVELOPE (RFC 9051 §7.5.2): the header fields that message lists show, as the sender wrote them.
 //!
-//! Encoded words stay encoded: clients decode them. A field that is missing is NIL, as is one that says nothing, but for
-//! the subject, which may be empty. Sender and Reply-To are those of From when they are missing. Several fields of
-//! one kind count as one, for addresses; of others the first counts. A mailbox without a domain has an empty host, because
-//! NIL would make it the beginning of a group.
+//! Encoded words stay encoded, because clients decode them. A missing or empty field is NIL, except that the subject
+//! may be empty. If Sender or Reply-To is missing, it takes the value of From. Several address fields of one kind are
+//! merged into one; of other fields only the first counts. A mailbox without a domain has an empty host, because NIL
+//! would make it the start of a group.
 
 use mail::limits::{ADDRESSES_MAX, FIELD_BYTES_MAX};
 use mail::mime::address::{self, Mailbox};
@@ -100,7 +100,7 @@ impl<'a> Envelope<'a> {
         }
     }
 
-    /// Gives a text on one line; none when it says nothing.
+    /// Returns a field as one line, or `None` if it is missing or empty.
     fn text(&self, text: Text) -> Option<Vec<u8>> {
         let value = header::unfolded(cut(self.texts[text as usize]?));
         (!value.is_empty()).then(|| value.into_owned())

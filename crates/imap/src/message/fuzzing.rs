@@ -1,4 +1,4 @@
-//! What must hold for any message at all.
+//! Properties that must hold for any message.
 
 use base::Timestamp;
 use mail::mime::Source;
@@ -10,7 +10,8 @@ use crate::codec::ast::{
     Date, FetchAttribute, PartPath, Partial, SearchKey, Section, SectionText, SortCriterion, SortKey, ThreadAlgorithm,
 };
 
-/// Renders bytes as a message in every way there is and panics when a promise is broken. The entry of the fuzzers.
+/// Renders bytes as a message in every supported form and panics if a property is violated. This is the entry point of
+/// the fuzzers.
 pub fn fuzz(data: &[u8]) {
     let message = Message::of(data);
     for attribute in attributes() {
@@ -50,7 +51,7 @@ fn attributes() -> Vec<FetchAttribute> {
     attributes
 }
 
-/// Checks that sections are what they say, read at once or in pieces.
+/// Checks that sections have the expected bytes, whether they are read at once or in pieces.
 fn check_sections(message: &Message<'_>, data: &[u8]) {
     let whole = Section { part: PartPath::default(), text: SectionText::Whole };
     let Ok(octets) = Octets::of_section(message, &whole);
@@ -71,7 +72,7 @@ fn check_sections(message: &Message<'_>, data: &[u8]) {
     section::section_name(&whole, None, &mut Writer::new());
 }
 
-/// Checks that what the entry settles is what the message says.
+/// Checks that a match decided from the entry agrees with the match decided from the message.
 fn check_search(message: &Message<'_>, data: &[u8]) {
     let word: String = String::from_utf8_lossy(data.get(..5).unwrap_or(data)).into_owned();
     let date = Date { year: 1997, month: 11, day: 21 };
@@ -103,7 +104,7 @@ fn check_order(message: &Message<'_>) {
     }
 }
 
-/// Tells whether parentheses, strings and literals are closed.
+/// Returns `true` if all parentheses, strings and literals are closed.
 fn is_balanced(mut text: &[u8]) -> bool {
     let mut depth = 0_i64;
     while let Some((byte, rest)) = text.split_first() {
@@ -149,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// The pieces that mail and its accidents are made of.
+    /// Generates pieces of which well-formed and malformed mail consists.
     fn piece() -> impl Strategy<Value = &'static str> {
         prop::sample::select(vec![
             "\r\n",

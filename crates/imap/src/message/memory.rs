@@ -1,4 +1,4 @@
-//! A message in memory, for the tests and fuzzers of this folder.
+//! A message in memory, for the tests and fuzzers of this module.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -10,7 +10,7 @@ use mail::mime::{Source, Structure, Whole, parse};
 use super::entry::{Entry, Stored};
 use crate::codec::ast::SystemFlags;
 
-/// What a folder would keep of a message.
+/// The data that a folder would keep of a message.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
     pub uid: u32,
@@ -62,7 +62,7 @@ impl Entry for Facts {
     }
 }
 
-/// A message whose bytes are at hand; counts how often they are asked for.
+/// A message whose bytes are in memory. It counts how often they are read.
 pub struct Message<'a> {
     raw: &'a [u8],
     structure: Structure,
@@ -71,7 +71,7 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Takes a message.
+    /// Parses a message.
     pub fn of(raw: &'a [u8]) -> Self {
         let entry = Facts { uid: 1, size: raw.len() as u64, ..Facts::default() };
         Self { raw, structure: parse(raw), entry, reads: std::cell::Cell::new(0) }
