@@ -1,16 +1,16 @@
-//! What clients see of a message: structures, sections, search, sort and threads. Pure functions over message data.
+//! Client-visible views of a message: structures, sections, search, sort and threads. Pure functions over message data.
 //!
-//! | module | what it holds |
+//! | Module | Contents |
 //! |---|---|
-//! | [`entry`] | what is asked of a message: the folder's entry, the message when it is opened |
+//! | [`entry`] | interfaces to a message: the folder's entry, and the opened message |
 //! | [`attribute`] | the attributes of FETCH, name and value |
-//! | [`envelope`], [`structure`], [`section`], [`binary`] | what those attributes hold |
-//! | [`search`] | SEARCH: a plan that opens no message when the entry settles it |
-//! | [`sort`], [`thread`] | SORT and THREAD over records that are made of each message once |
-//! | [`subject`] | subjects without `Re:`, comparable |
+//! | [`envelope`], [`structure`], [`section`], [`binary`] | the values of those attributes |
+//! | [`search`] | SEARCH: a plan that opens no message if the entry decides the match |
+//! | [`sort`], [`thread`] | SORT and THREAD over records that are created once per message |
+//! | [`subject`] | base subjects: without `Re:`, and comparable |
 //!
-//! Nothing here fails but for what the source of the bytes reports, nothing recurses on a message, and time is linear
-//! in what is read.
+//! The only errors are those that the source of the bytes reports. No function recurses on a message, and time is
+//! linear in the data that is read.
 
 pub mod attribute;
 pub mod binary;

@@ -1,8 +1,8 @@
-//! BODY[...]: which bytes of a message a section means (RFC 9051 §6.4.5.1).
+//! BODY[...]: the bytes of a message that a section denotes (RFC 9051 §6.4.5.1).
 //!
-//! A section is a range of the message, or a selection of header fields. [`Octets`] names it without reading it, so that
-//! a large one can be sent in pieces. What does not exist has no octets. They go out as they are, NULs included, which
-//! IMAP has no place for: a message that was accepted is given back byte for byte.
+//! A section is a range of the message, or a selection of header fields. [`Octets`] describes it without reading it, so
+//! that a large section can be sent in pieces. A section that does not exist has no octets. Octets are sent unchanged,
+//! including NULs, which IMAP does not allow, because an accepted message is returned byte for byte.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::codec::ast::{PartPath, Partial, Section, SectionText};
 pub enum Octets {
     /// A range of the message.
     Range(Range<u64>),
-    /// Bytes of their own.
+    /// Bytes that are not a range of the message.
     Bytes(Vec<u8>),
 }
 
@@ -25,16 +25,16 @@ impl Octets {
     /// No octets.
     pub const NONE: Self = Self::Range(0..0);
 
-    /// Finds the octets of a section.
+    /// Returns the octets of a section.
     ///
     /// # Errors
     ///
-    /// Those of the source; only fields of an encapsulated message's header are read.
+    /// Returns the errors of the source, which is read only for fields in the header of an encapsulated message.
     pub fn of_section<S: Source + ?Sized>(source: &S, section: &Section) -> Result<Self, S::Error> {
         let parts = source.structure().parts();
         let Some(index) = source.structure().find(&section.part.0) else { return Ok(Self::NONE) };
         let part = &parts[index];
-        // HEADER and TEXT of a part are those of the message within it.
+        // HEADER and TEXT of a part are those of the message that it encapsulates.
         let message = match (section.part.0.is_empty(), part.kind) {
             (true, _) => Some(part),
             (false, Kind::Message) => parts.get(index + 1),
@@ -58,7 +58,7 @@ impl Octets {
         Ok(range.map_or(Self::NONE, Self::Range))
     }
 
-    /// Gives the number of octets.
+    /// Returns the number of octets.
     #[must_use]
     pub fn length(&self) -> u64 {
         match self {
@@ -67,7 +67,7 @@ impl Octets {
         }
     }
 
-    /// Leaves only what a partial asks for.
+    /// Cuts the octets to the requested range.
     #[must_use]
     pub fn cut(self, partial: Option<Partial>) -> Self {
         let Some(Partial { start, length }) = partial else { return self };
@@ -79,11 +79,11 @@ impl Octets {
         }
     }
 
-    /// Reads some of the octets.
+    /// Reads a range of the octets.
     ///
     /// # Errors
     ///
-    /// Those of the source.
+    /// Returns the errors of the source.
     pub fn read<'s, S: Source + ?Sized>(&'s self, source: &'s S, range: Range<u64>) -> Result<Cow<'s, [u8]>, S::Error> {
         match self {
             Self::Range(all) => {
@@ -98,7 +98,7 @@ impl Octets {
     ///
     /// # Errors
     ///
-    /// Those of the source.
+    /// Returns the errors of the source.
     pub fn write<S: Source + ?Sized>(&self, source: &S, out: &mut Writer) -> Result<(), S::Error> {
         let bytes = self.read(source, 0..self.length())?;
         out.literal_head(bytes.len()).raw(&bytes);
@@ -112,7 +112,7 @@ fn slice(bytes: &[u8], range: Range<u64>) -> &[u8] {
     &bytes[start..end]
 }
 
-/// Gives the wanted fields of a header as they stand there, and a blank line.
+/// Returns the wanted fields of a header unchanged, followed by an empty line.
 fn selected_fields(header: &[u8], wanted: &SectionText) -> Vec<u8> {
     let is_any = |names: &[String], name: &[u8]| names.iter().any(|other| other.as_bytes().eq_ignore_ascii_case(name));
     let mut selected = Vec::new();
@@ -133,7 +133,7 @@ fn selected_fields(header: &[u8], wanted: &SectionText) -> Vec<u8> {
     selected
 }
 
-/// Appends what a response calls a section: `BODY[1.HEADER]<0>`.
+/// Appends the name of a section in a response: `BODY[1.HEADER]<0>`.
 pub fn section_name(section: &Section, partial: Option<Partial>, out: &mut Writer) {
     out.raw(b"BODY[");
     path(&section.part, out);
@@ -169,7 +169,7 @@ pub(super) fn path(path: &PartPath, out: &mut Writer) {
     }
 }
 
-/// Appends the first octet of a partial.
+/// Appends the offset of the first octet of a partial.
 pub(super) fn origin(partial: Option<Partial>, out: &mut Writer) {
     if let Some(Partial { start, .. }) = partial {
         out.byte(b'<').number(start).byte(b'>');
