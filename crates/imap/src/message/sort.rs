@@ -1,8 +1,9 @@
-//! SORT (RFC 5256, RFC 5957): messages in the order of their criteria.
+//! SORT (RFC 5256, RFC 5957): orders messages by criteria.
 //!
-//! Each message is reduced to a [`Record`] with one key a criterion; then the records are sorted. What two messages have in
-//! common is decided by their UIDs, which are in the order of the mailbox. Texts are compared folded; an address is its
-//! mailbox, without the domain; the date sent is the internal date when the Date field is missing or broken.
+//! Each message is reduced to a [`Record`] with one key per criterion, and then the records are sorted. Messages with
+//! equal keys are ordered by UID, which is the order of the mailbox. Texts are compared in folded form. An address is
+//! compared by its mailbox, without the domain. If the Date field is missing or invalid, the sent date is the internal
+//! date.
 
 use std::cmp::Ordering;
 
@@ -15,13 +16,13 @@ use super::entry::Entry;
 use super::subject::BaseSubject;
 use crate::codec::ast::{SortCriterion, SortKey};
 
-/// Criteria, ready to sort by.
+/// Criteria in executable form.
 #[derive(Debug, Clone)]
 pub struct Sorter {
     criteria: Vec<SortCriterion>,
 }
 
-/// What a message is sorted by.
+/// The sort keys of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     uid: u32,
@@ -35,25 +36,25 @@ enum Key {
 }
 
 impl Sorter {
-    /// Takes the criteria, the most important first.
+    /// Creates a sorter. The most important criterion comes first.
     #[must_use]
     pub fn new(criteria: &[SortCriterion]) -> Self {
         Self { criteria: criteria.to_vec() }
     }
 
-    /// Tells whether records need the headers of messages.
+    /// Returns `true` if records need the headers of messages.
     #[must_use]
     pub fn needs_header(&self) -> bool {
         self.criteria.iter().any(|criterion| !matches!(criterion.key, SortKey::Arrival | SortKey::Size))
     }
 
-    /// Reduces a message to what it is sorted by; the header may be empty when [`Sorter::needs_header`] says so.
+    /// Returns the sort keys of a message. If [`Sorter::needs_header`] returns `false`, the header may be empty.
     pub fn record(&self, entry: &impl Entry, header: &[u8]) -> Record {
         let keys = self.criteria.iter().map(|criterion| key(criterion.key, entry, header)).collect();
         Record { uid: entry.uid(), keys }
     }
 
-    /// Sorts records and gives the UIDs in their order.
+    /// Sorts records and returns the UIDs in the resulting order.
     #[must_use]
     pub fn sort(&self, mut records: Vec<Record>) -> Vec<u32> {
         records.sort_unstable_by(|a, b| self.compare(a, b));
@@ -83,12 +84,12 @@ fn key(key: SortKey, entry: &impl Entry, header: &[u8]) -> Key {
     }
 }
 
-/// Gives the moment when a message was sent.
+/// Returns the time at which a message was sent.
 pub(super) fn sent(header: &[u8], received: Timestamp) -> Timestamp {
     header::first(header, "Date").and_then(date::Date::parse).map_or(received, |date| date.timestamp)
 }
 
-/// Gives the mailbox of the first address: its local part, or the name of a group.
+/// Returns the mailbox of the first address: its local part, or the name of a group.
 fn local_part(header: &[u8], name: &str) -> String {
     match first_address(header, name) {
         Some(address::Entry::Mailbox(mailbox)) => fold(&String::from_utf8_lossy(&mailbox.local)),
@@ -97,7 +98,7 @@ fn local_part(header: &[u8], name: &str) -> String {
     }
 }
 
-/// Gives what is shown for the first address: its name, or else the address.
+/// Returns the display text of the first address: its name, or else the address.
 fn display(header: &[u8], name: &str) -> String {
     let shown =
         |mailbox: &Mailbox| mailbox.display_name().filter(|name| !name.is_empty()).unwrap_or_else(|| mailbox.address());
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
     use crate::message::memory::Facts;
 
-    /// Sorts messages whose UIDs are their places, from 1, and whose sizes and internal dates rise with them.
+    /// Sorts messages whose UIDs are their positions from 1, and whose sizes and internal dates ascend with the UIDs.
     fn check(criteria: &[(SortKey, bool)], headers: &[&str], expected: &[u32]) {
         let criteria: Vec<_> = criteria.iter().map(|&(key, reverse)| SortCriterion { key, reverse }).collect();
         let sorter = Sorter::new(&criteria);

@@ -1,11 +1,11 @@
 //! BODY and BODYSTRUCTURE (RFC 9051 §7.5.2).
 //!
-//! The parts are walked in the order in which they begin, with a list of those that are open: nothing recurses. Types and
-//! encodings are written in upper case, names of parameters in lower case and sorted, because neither case nor order
-//! means anything and clients compare carelessly; values are as the sender wrote them. Text without a character set is
-//! said to be in us-ascii, as the RFCs have it.
+//! The parts are visited in the order in which they begin, with a list of the open containers, so that no function
+//! recurses. Types and encodings are written in upper case, and parameter names in lower case and sorted, because
+//! neither case nor order is significant and clients compare carelessly. Values are written as the sender wrote them.
+//! Text without a character set is reported as us-ascii, as the RFCs require.
 //!
-//! Only for an encapsulated message bytes are read: its header, for its envelope.
+//! Bytes are read only for an encapsulated message: its header, for its envelope.
 
 use mail::mime::structure::{Content, Parameter, Part, Text};
 use mail::mime::{Kind, Source};
@@ -13,7 +13,7 @@ use mail::mime::{Kind, Source};
 use super::envelope::envelope;
 use crate::codec::Writer;
 
-/// How much is told of the structure.
+/// Amount of detail in a structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// BODY: without extension data.
@@ -26,7 +26,7 @@ pub enum Detail {
 ///
 /// # Errors
 ///
-/// Those of the source.
+/// Returns the errors of the source.
 pub fn body_structure<S: Source + ?Sized>(source: &S, detail: Detail, out: &mut Writer) -> Result<(), S::Error> {
     let parts = source.structure().parts();
     let mut open: Vec<&Part> = Vec::new();
@@ -72,7 +72,7 @@ fn leaf(part: &Part, detail: Detail, out: &mut Writer) {
     out.byte(b')');
 }
 
-/// Writes what follows the parts within a part.
+/// Writes the elements that follow the inner parts of a part.
 fn close(part: &Part, detail: Detail, out: &mut Writer) {
     if part.kind == Kind::Message {
         out.space().number(part.lines);
@@ -89,13 +89,14 @@ fn close(part: &Part, detail: Detail, out: &mut Writer) {
     out.byte(b')');
 }
 
-/// Writes what all parts but multiparts begin with: type, parameters, id, description, encoding, size.
+/// Writes the elements with which every part except a multipart begins: type, parameters, id, description, encoding,
+/// size.
 fn common(part: &Part, out: &mut Writer) {
     let (media_type, subtype) = part.media();
     upper(media_type, out);
     upper(subtype, out.space());
     let content = &part.content;
-    // What is shown as something else than it says has no parameters of that.
+    // If the part is reported with a type other than the declared one, the declared parameters do not apply.
     let is_as_declared = media_type.eq_ignore_ascii_case(&content.media_type);
     let declared = if is_as_declared { &content.parameters[..] } else { &[] };
     let has_charset = declared.iter().any(|parameter| parameter.name.eq_ignore_ascii_case(b"charset"));
@@ -133,7 +134,7 @@ fn common_extension(content: &Content, out: &mut Writer) {
     out.space().nstring(content.location.as_deref());
 }
 
-/// Writes parameters, with a character set that the sender did not name.
+/// Writes parameters, including a character set that the sender did not name.
 fn parameters(declared: &[Parameter], charset: Option<&[u8]>, out: &mut Writer) {
     let pair = |parameter: &Parameter| (parameter.name.to_ascii_lowercase(), Text::clone(&parameter.value));
     let mut pairs: Vec<_> = declared.iter().map(pair).collect();
