@@ -1,24 +1,24 @@
 //! The base subject (RFC 5256 §2.1): a subject without `Re:`, `Fwd:`, `[list]` and the like.
 //!
-//! Steps 3 and 4 of the RFC are done for all blobs in a row at once, so that time is linear.
+//! Steps 3 and 4 of the RFC are applied to all consecutive blobs at once, so that time is linear.
 
 use mail::casemap::fold;
 use mail::mime::header;
 
-/// Most bytes of a decoded subject that are looked at.
+/// Maximum number of bytes of a decoded subject that are examined.
 const SUBJECT_BYTES_MAX: usize = 4 << 10;
 
-/// A subject reduced to what replies have in common.
+/// A subject reduced to the part that replies have in common.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct BaseSubject {
     /// The base subject, folded for comparison.
     pub text: String,
-    /// Whether it said that this is a reply or forwarded.
+    /// `true` if the subject marked the message as a reply or as forwarded.
     pub is_reply: bool,
 }
 
 impl BaseSubject {
-    /// Reduces the folded value of a Subject field; none is an empty subject.
+    /// Reduces the folded value of a Subject field. `None` is treated as an empty subject.
     #[must_use]
     pub fn of(value: Option<&[u8]>) -> Self {
         let Some(value) = value else { return Self::default() };
@@ -31,7 +31,8 @@ impl BaseSubject {
     }
 }
 
-/// Gives the base of a subject with single blanks, and whether anything that marks a reply was taken off.
+/// Returns the base of a subject whose words are separated by single blanks. The flag is `true` if a marker of a reply
+/// was removed.
 fn reduce(subject: &str) -> (&str, bool) {
     let mut text = subject;
     let mut is_reply = false;
@@ -51,7 +52,7 @@ fn reduce(subject: &str) -> (&str, bool) {
     }
 }
 
-/// Takes a `(fwd)` or a blank off the end.
+/// Removes a trailing `(fwd)` or blank.
 fn without_trailer<'a>(text: &'a str, is_reply: &mut bool) -> Option<&'a str> {
     if let Some(rest) = text.strip_suffix(' ') {
         return Some(rest);
@@ -62,7 +63,7 @@ fn without_trailer<'a>(text: &'a str, is_reply: &mut bool) -> Option<&'a str> {
     Some(rest)
 }
 
-/// Takes everything off the beginning that replies and lists put there.
+/// Removes all leading markers that replies and mailing lists add.
 fn without_leaders<'a>(subject: &'a str, is_reply: &mut bool) -> &'a str {
     let mut text = subject;
     loop {
@@ -73,7 +74,7 @@ fn without_leaders<'a>(subject: &'a str, is_reply: &mut bool) -> &'a str {
             text = rest;
             continue;
         }
-        // No reply follows the blobs: they go as long as something is left.
+        // No reply marker follows the blobs, so they are removed as long as some text remains.
         let mut rest = text;
         while let Some(next) = without_blob(rest).filter(|next| !next.is_empty()) {
             rest = next;
@@ -85,7 +86,7 @@ fn without_leaders<'a>(subject: &'a str, is_reply: &mut bool) -> &'a str {
     }
 }
 
-/// Takes `re`, `fw` or `fwd`, perhaps a blob, and a colon off the beginning.
+/// Removes a leading `re`, `fw` or `fwd`, an optional blob, and a colon.
 fn without_reply(text: &str) -> Option<&str> {
     let rest = strip_prefix(text, "re").or_else(|| strip_prefix(text, "fwd")).or_else(|| strip_prefix(text, "fw"))?;
     let rest = rest.trim_start_matches(' ');
@@ -99,7 +100,7 @@ fn without_blobs(mut text: &str) -> &str {
     text
 }
 
-/// Takes `[...]` and the blanks after it off the beginning.
+/// Removes a leading `[...]` and the blanks after it.
 fn without_blob(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('[')?;
     let end = inside.find(['[', ']'])?;
