@@ -1,13 +1,13 @@
-//! SEARCH (RFC 9051 §6.4.4): which messages match.
+//! SEARCH (RFC 9051 §6.4.4): decides which messages match.
 //!
-//! A [`Plan`] is made once of the client's keys. [`Plan::decide`] answers from the folder's entry alone whenever that
-//! settles it; only else the message is opened and [`Plan::matches`] is asked, which looks at the header before the
-//! body, and at the body only as far as it must. Keys are ordered by what they cost; a key whose answer cannot change
-//! the result is not looked at. Which texts a message lacks may be known beforehand, of an index ([`Entry::lacks`]).
+//! A [`Plan`] is created once from the client's keys. [`Plan::decide`] answers from the folder's entry alone if the
+//! entry is sufficient. Only otherwise the message is opened and [`Plan::matches`] is called. It examines the header
+//! before the body, and the body only as far as necessary. Keys are ordered by their cost, and a key that cannot change
+//! the result is not evaluated. An index can state in advance which texts a message lacks ([`Entry::lacks`]).
 //!
-//! Days are those of UTC, as dates are shown in it. Texts are compared by [`mail::casemap`]. The BODY of a message
-//! is the decoded text of its parts, the headers of messages within it and the names of its files; of HTML, both
-//! the source and what is read of it. TEXT is the header besides.
+//! Days are days in UTC, because dates are shown in UTC. Texts are compared with [`mail::casemap`]. The BODY of a
+//! message consists of the decoded text of its parts, the headers of the messages within it, and the names of its
+//! files; HTML parts are searched both as source and as visible text. TEXT additionally covers the header.
 
 #[cfg(test)]
 mod tests;
@@ -29,22 +29,22 @@ use text::Texts;
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// The keys of a search, ready to be matched.
+/// The keys of a search in executable form.
 #[derive(Debug, Clone)]
 pub struct Plan {
     root: Node,
-    /// How many keys look at bodies.
+    /// Number of keys that examine bodies.
     body_keys: usize,
 }
 
-/// What a plan may have to look at.
+/// The data that a plan may need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Needs {
-    /// Nothing: it matches all messages or none.
+    /// No data: the plan matches all messages or none.
     Nothing,
     /// The folder's entry.
     Entry,
-    /// The message's names or its header.
+    /// The message's ids or its header.
     Header,
     /// The body.
     Body,
@@ -85,14 +85,14 @@ enum ContentTest {
     Text(Numbered),
 }
 
-/// A text that is looked for, and which of the plan's it is.
+/// A sought text and its number within the plan.
 #[derive(Debug, Clone)]
 struct Numbered {
     needle: Needle,
     number: usize,
 }
 
-/// Days before, on, or not before a day.
+/// A set of days: before a day, on it, or not before it.
 #[derive(Debug, Clone, Copy)]
 enum Days {
     Before(i64),
@@ -115,9 +115,9 @@ impl Days {
 }
 
 impl Plan {
-    /// Makes a plan of keys; `now` is what OLDER and YOUNGER count from.
+    /// Creates a plan from keys. OLDER and YOUNGER count from `now`.
     ///
-    /// Sequence numbers and `$` must have been replaced by UIDs; a key that still has them matches nothing.
+    /// Sequence numbers and `$` must have been replaced by UIDs. A key that still contains them matches no message.
     #[must_use]
     pub fn new(key: &SearchKey, now: Timestamp) -> Self {
         let mut root = Node::of(key, now);
@@ -126,13 +126,14 @@ impl Plan {
         Self { root, body_keys }
     }
 
-    /// Tells what the plan may have to look at.
+    /// Returns the data that the plan may need.
     #[must_use]
     pub fn needs(&self) -> Needs {
         self.root.needs()
     }
 
-    /// Gives the UIDs outside of which nothing matches, rising, when the keys say so.
+    /// Returns the ranges of UIDs, in ascending order, outside of which no message matches. Returns `None` if the keys
+    /// do not restrict the UIDs.
     #[must_use]
     pub fn uids(&self) -> Option<&[RangeInclusive<u32>]> {
         let of = |node: &'_ Node| matches!(node, Node::Entry(EntryTest::Uid(_)));
@@ -146,8 +147,8 @@ impl Plan {
         }
     }
 
-    /// Gives the texts of which an index may know, by number, each with the place where it is looked for: of a TEXT key the body, of other
-    /// fields than [`INDEXED_FIELDS`] none.
+    /// Returns the sought texts, by number, that an index can look up, each with the place to look in. A TEXT key
+    /// contributes its text in the body. Fields other than [`INDEXED_FIELDS`] contribute an empty list.
     #[must_use]
     pub fn sought(&self) -> Vec<Vec<Sought>> {
         let mut all = Vec::new();
@@ -155,16 +156,16 @@ impl Plan {
         all
     }
 
-    /// Tells whether a message matches, if its entry settles it.
+    /// Returns `Some(true)` or `Some(false)` if the entry decides the match, or `None` if the message must be opened.
     pub fn decide(&self, entry: &impl Entry) -> Option<bool> {
         self.root.decide(entry)
     }
 
-    /// Tells whether a message matches.
+    /// Returns `true` if a message matches.
     ///
     /// # Errors
     ///
-    /// Those of the message.
+    /// Returns the errors of the message.
     pub fn matches<M: Stored>(&self, entry: &impl Entry, message: &M) -> Result<bool, M::Error> {
         self.root.matches(entry, &mut Texts::new(message, self.body_keys > 1))
     }
@@ -201,13 +202,13 @@ impl Node {
         Self::Content(ContentTest::Field { name: name.to_owned(), sought: Numbered::new(text) })
     }
 
-    /// Joins keys that must all match, the cheap ones first.
+    /// Combines keys that must all match, in ascending order of cost.
     fn both(mut nodes: Vec<Self>) -> Self {
         nodes.sort_by_key(Self::needs);
         Self::And(nodes)
     }
 
-    /// Joins keys of which one must match, the cheap ones first.
+    /// Combines keys of which one must match, in ascending order of cost.
     fn either(mut nodes: Vec<Self>) -> Self {
         nodes.sort_by_key(Self::needs);
         Self::Or(nodes)
@@ -233,7 +234,7 @@ impl Node {
         }
     }
 
-    /// Numbers the texts that are looked for.
+    /// Assigns numbers to the sought texts.
     fn number(&mut self, next: &mut usize) {
         match self {
             Self::Content(
@@ -248,7 +249,7 @@ impl Node {
         }
     }
 
-    /// Lists the texts that are looked for in the order of their numbers.
+    /// Lists the sought texts in the order of their numbers.
     fn sought(&self, out: &mut Vec<Vec<Sought>>) {
         match self {
             Self::Content(ContentTest::Field { name, sought }) => {
@@ -299,7 +300,8 @@ impl Node {
     }
 }
 
-/// Joins what the entry settles of several keys; one that is `decisive` settles all.
+/// Combines the results that the entry decides for several keys. A single key with the result `decisive` decides the
+/// whole.
 fn settled(nodes: &[Node], entry: &impl Entry, decisive: bool) -> Option<bool> {
     let mut all_settled = true;
     for node in nodes {
@@ -376,7 +378,7 @@ impl ContentTest {
         })
     }
 
-    /// Tells whether it is known without a look that the message has not the text.
+    /// Returns `true` if the message is known not to contain the text, without opening it.
     fn is_ruled_out(&self, entry: &impl Entry) -> bool {
         match self {
             Self::Field { sought, .. } | Self::Body(sought) => !sought.needle.is_empty() && entry.lacks(sought.number),

@@ -1,4 +1,4 @@
-//! Which keys match which messages, and what they look at.
+//! Tests of the messages that a key matches, and of the data that it examines.
 
 use super::*;
 use crate::codec::ast::{Bound, SequenceRange, SequenceSet, SystemFlags};
@@ -22,7 +22,7 @@ fn matches(key: &SearchKey) -> bool {
     if let Some(decided) = plan.decide(&message.entry) {
         assert_eq!(decided, found, "{key:?}");
     }
-    // Twice the same key makes the texts be kept, which must not make a difference.
+    // If the same key occurs twice, the texts are kept, which must not change the result.
     let twice = Plan::new(&SearchKey::Or(boxed(key.clone()), boxed(key.clone())), Timestamp::default());
     assert_eq!(twice.matches(&message.entry, &message), Ok(found), "{key:?}");
     found
