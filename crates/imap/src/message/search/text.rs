@@ -1,7 +1,7 @@
-//! The texts of a message in which SEARCH looks.
+//! The texts of a message that SEARCH examines.
 //!
-//! With one key that looks at the body, parts are read and decoded one by one until it is found. With several, the
-//! decoded parts are kept, so that none is decoded twice.
+//! If only one key examines the body, the parts are read and decoded one by one until the text is found. If several
+//! keys do, the decoded parts are kept, so that no part is decoded twice.
 
 use mail::casemap::Needle;
 use mail::searched::{find_in_body, find_in_header};
@@ -12,22 +12,22 @@ use crate::message::entry::Stored;
 pub(super) struct Texts<'m, M> {
     pub(super) message: &'m M,
     keeps: bool,
-    /// The folded texts of the body, once they were decoded to be kept.
+    /// The folded texts of the body, once they have been decoded. Used only if they are kept.
     kept: Option<Vec<String>>,
 }
 
 impl<'m, M: Stored> Texts<'m, M> {
-    /// Looks at a message; `keeps` says whether more than one key may look at its body.
+    /// Creates the texts of a message. `keeps` is `true` if more than one key may examine its body.
     pub(super) fn new(message: &'m M, keeps: bool) -> Self {
         Self { message, keeps, kept: None }
     }
 
-    /// Tells whether a text is in the header.
+    /// Returns `true` if the header contains the text.
     pub(super) fn header_has(&self, needle: &Needle) -> bool {
         find_in_header(self.message.header(), &mut |text| needle.is_in_folded_field(text))
     }
 
-    /// Tells whether a text is in the body.
+    /// Returns `true` if the body contains the text.
     pub(super) fn body_has(&mut self, needle: &Needle) -> Result<bool, M::Error> {
         if !self.keeps {
             return find_in_body(self.message, &mut |text| needle.is_in_folded(text));
