@@ -1,20 +1,21 @@
-//! Threads as trees, and how they are written.
+//! Threads as trees, and their output form.
 //!
-//! Trees are lists of children by number; nothing recurses, as a thread may be as deep as the mailbox is long.
+//! Trees are lists of child indexes. No function recurses, because a thread may be as deep as the number of messages in
+//! the mailbox.
 
 use crate::codec::Writer;
 
-/// Threads, in the order in which they are told.
+/// Threads, in the order in which they are sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Forest {
     pub(super) nodes: Vec<Node>,
     pub(super) roots: Vec<usize>,
 }
 
-/// A message of a thread, or a place for one that is not there.
+/// A message of a thread, or a dummy for a missing message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Node {
-    /// The UID; none for a place without a message.
+    /// The UID. `None` for a dummy.
     pub(super) uid: Option<u32>,
     pub(super) children: Vec<usize>,
 }
@@ -26,13 +27,13 @@ enum Step {
 }
 
 impl Forest {
-    /// Tells whether there are no threads.
+    /// Returns `true` if there are no threads.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.roots.is_empty()
     }
 
-    /// Appends the threads; `shown` gives the number by which the client knows a UID.
+    /// Appends the threads. `shown` maps a UID to the number by which the client knows the message.
     pub fn write(&self, out: &mut Writer, mut shown: impl FnMut(u32) -> u32) {
         let mut steps = Vec::new();
         for root in &self.roots {
@@ -52,7 +53,8 @@ impl Forest {
         }
     }
 
-    /// Writes a message and its only child, and that one's, until several follow; those become steps.
+    /// Writes a message and its chain of only children, up to the first message with several children. Those children
+    /// become steps.
     fn write_chain(&self, start: usize, steps: &mut Vec<Step>, out: &mut Writer, shown: &mut impl FnMut(u32) -> u32) {
         let mut index = start;
         loop {

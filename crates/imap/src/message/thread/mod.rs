@@ -1,11 +1,11 @@
-//! THREAD (RFC 5256): messages in threads.
+//! THREAD (RFC 5256): groups messages into threads.
 //!
-//! A [`Threader`] takes the messages one by one, in the order of the mailbox, and keeps of each only what threads are made
-//! of: message ids as numbers, the base subject, the date. [`Threader::finish`] makes the [`Forest`].
+//! A [`Threader`] takes the messages one by one, in mailbox order, and keeps only the data that threading needs:
+//! message ids as numbers, the base subject, and the date. [`Threader::finish`] builds the [`Forest`].
 //!
-//! * [`subjects`]: ORDEREDSUBJECT, the poor man's threads;
-//! * [`references`]: REFERENCES, by message ids and then by subject;
-//! * [`forest`]: threads as they are written.
+//! - [`subjects`]: ORDEREDSUBJECT, the simple algorithm that uses only subjects;
+//! - [`references`]: REFERENCES, by message ids and then by subject;
+//! - [`forest`]: threads in their output form.
 
 mod forest;
 mod references;
@@ -27,16 +27,16 @@ use crate::limits::{MESSAGE_ID_BYTES_MAX, REFERENCES_MAX};
 
 pub use forest::Forest;
 
-/// Makes threads of messages.
+/// Builds threads from messages.
 #[derive(Debug)]
 pub struct Threader {
     algorithm: ThreadAlgorithm,
     letters: Vec<Letter>,
-    /// The numbers of message ids.
+    /// The number of each message id.
     ids: HashMap<Box<[u8]>, u32>,
 }
 
-/// What threads are made of.
+/// The data of a message that threading needs.
 #[derive(Debug)]
 struct Letter {
     uid: u32,
@@ -47,13 +47,13 @@ struct Letter {
 }
 
 impl Threader {
-    /// Begins with no messages.
+    /// Creates a threader without messages.
     #[must_use]
     pub fn new(algorithm: ThreadAlgorithm) -> Self {
         Self { algorithm, letters: Vec::new(), ids: HashMap::new() }
     }
 
-    /// Adds a message; messages come in the order of the mailbox.
+    /// Adds a message. Messages must be added in mailbox order.
     pub fn add(&mut self, entry: &impl Entry, header: &[u8]) {
         let mut letter = Letter {
             uid: entry.uid(),
@@ -70,7 +70,7 @@ impl Threader {
         self.letters.push(letter);
     }
 
-    /// Makes the threads.
+    /// Builds the threads.
     #[must_use]
     pub fn finish(self) -> Forest {
         match self.algorithm {
@@ -79,9 +79,9 @@ impl Threader {
         }
     }
 
-    /// Gives the ids that a message refers to, the parent last.
+    /// Returns the ids that a message refers to, with the parent last.
     fn references(&mut self, header: &[u8]) -> Vec<u32> {
-        // The nearest ancestors stand last: of a field that is too long, only its end counts.
+        // The nearest ancestors come last, so that only the end of an overlong field counts.
         let end = |value: &'_ [u8]| value.len().saturating_sub(FIELD_BYTES_MAX);
         let value = header::first(header, "References").map(|value| &value[end(value)..]);
         let all: Vec<&[u8]> = value.into_iter().flat_map(message_ids).collect();
@@ -103,7 +103,7 @@ impl Threader {
     }
 }
 
-/// Finds the message ids of a field: what stands in angle brackets and has an `@`.
+/// Returns the message ids of a field: text in angle brackets that contains an `@`.
 fn message_ids(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b'>').filter_map(|piece| {
         let start = memchr::memrchr(b'<', piece)?;
