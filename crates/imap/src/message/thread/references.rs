@@ -1,19 +1,21 @@
 //! THREAD=REFERENCES (RFC 5256 §3): threads by message ids, joined by subject.
 //!
-//! The steps are those of the RFC. Two things differ in how, not in what, so that time is nearly linear and nothing recurses:
+//! The steps are those of the RFC. Two of them are implemented differently, with the same result, so that time is
+//! nearly linear and no function recurses:
 //!
-//! * The parent of a message is the last id that it refers to, whatever others refer to it as. So those links are made
-//!   first; then those that references imply for ids whose messages are missing or refer to nothing. Whether a link would
-//!   make a loop is asked of a union-find, which works because no link is ever taken back.
-//! * Places without a message are not pruned one by one: every message looks for the next message above it, and
-//!   what the places on the way lead to is remembered.
+//! - The parent of a message is the last id that the message refers to, regardless of the references of other messages.
+//!   These links are therefore made first. Then follow the links that references imply for ids whose messages are
+//!   missing or have no references. A union-find structure detects links that would form a loop, which is possible
+//!   because no link is ever removed.
+//! - Dummies are not pruned one by one. Instead, the nearest message above each message is searched, and the result is
+//!   remembered for the dummies on the way.
 
 use std::collections::HashMap;
 
 use super::Letter;
 use super::forest::{Forest, Node};
 
-/// Makes threads by references; `ids` is how many ids have numbers.
+/// Builds threads by references. `ids` is the number of ids that have numbers.
 pub(super) fn threads(letters: &[Letter], ids: usize) -> Forest {
     let links = Links::of(letters, ids);
     let mut threads = Threads::of(letters, &links);
@@ -24,12 +26,12 @@ pub(super) fn threads(letters: &[Letter], ids: usize) -> Forest {
     Forest { nodes: threads.nodes, roots: threads.roots }
 }
 
-/// The links between ids (steps 1 and 2). A message without an id of its own, or with one that another has, gets a further
-/// number.
+/// The links between ids (steps 1 and 2). A message without an id, or with an id that another message has, gets an
+/// additional number.
 struct Links {
-    /// The number of each letter.
+    /// The number of each message.
     numbers: Vec<usize>,
-    /// The letter of each number; none for an id whose message is missing.
+    /// The index of the message of each number. `None` for an id whose message is missing.
     letters: Vec<Option<usize>>,
     parents: Vec<Option<usize>>,
     sets: Sets,
@@ -60,7 +62,7 @@ impl Links {
                 let (parent, child) = (pair[0] as usize, pair[1] as usize);
                 let is_free = match links.letters[child] {
                     None => true,
-                    // A later message without references takes the link back.
+                    // In the RFC, a later message without references removes the link.
                     Some(other) => letters[other].references.is_empty() && other <= index,
                 };
                 if is_free && links.parents[child].is_none() {
@@ -71,7 +73,7 @@ impl Links {
         links
     }
 
-    /// Makes a link to a child that has no parent, unless that would make a loop.
+    /// Links a child without a parent to a parent, unless the link would form a loop.
     fn link(&mut self, parent: usize, child: usize) {
         if self.sets.join(parent, child) {
             self.parents[child] = Some(parent);
@@ -79,7 +81,7 @@ impl Links {
     }
 }
 
-/// Which numbers hang together.
+/// Sets of connected numbers (union-find).
 #[derive(Default)]
 struct Sets {
     above: Vec<usize>,
@@ -93,14 +95,14 @@ impl Sets {
     fn top(&mut self, number: usize) -> usize {
         let mut top = number;
         while self.above[top] != top {
-            // Halves the way for whoever comes next.
+            // Path halving: shortens the path for later lookups.
             self.above[top] = self.above[self.above[top]];
             top = self.above[top];
         }
         top
     }
 
-    /// Hangs the tree of `child` below `parent`; not when they hang together already.
+    /// Links the tree of `child` below `parent`. Returns `false` if they are already connected.
     fn join(&mut self, parent: usize, child: usize) -> bool {
         let (parent, child) = (self.top(parent), self.top(child));
         if parent == child {
@@ -111,25 +113,25 @@ impl Sets {
     }
 }
 
-/// Where the way up from a place leads (step 3).
+/// The end of the path upwards from a dummy (step 3).
 #[derive(Clone, Copy)]
 enum Above {
-    /// To a message, by its node.
+    /// The path ends at a message with this node index.
     Message(usize),
-    /// To no message; the topmost place is this number.
+    /// The path ends without a message, and this number is the topmost dummy.
     Place(usize),
 }
 
-/// The threads, under construction.
+/// The threads under construction.
 struct Threads<'l> {
     letters: &'l [Letter],
-    /// One node a letter, in their order, then one a place without a message.
+    /// One node per message, in their order, then one node per dummy.
     nodes: Vec<Node>,
     roots: Vec<usize>,
 }
 
 impl<'l> Threads<'l> {
-    /// Leaves out the places without messages, but for those at the top with several children (step 3).
+    /// Builds the threads without dummies, except for top-level dummies with several children (step 3).
     fn of(letters: &'l [Letter], links: &Links) -> Self {
         let nodes = letters.iter().map(|letter| Node { uid: Some(letter.uid), children: Vec::new() }).collect();
         let mut threads = Self { letters, nodes, roots: Vec::new() };
@@ -166,19 +168,21 @@ impl<'l> Threads<'l> {
         self.nodes.len() - 1
     }
 
-    /// Gives what a node is sorted by: when it was sent, or its first child was, and its place in the mailbox.
+    /// Returns the sort key of a node: the sent date of its message or of its first child, and the position of that
+    /// message in the mailbox.
     fn order(&self, node: usize) -> (base::Timestamp, usize) {
         let letter = self.first_letter(node);
         (letter.map_or_else(Default::default, |letter| self.letters[letter].sent), letter.unwrap_or(node))
     }
 
-    /// Gives the letter of a node, or of the first child of a place.
+    /// Returns the index of the message of a node or, for a dummy, of its first child.
     fn first_letter(&self, node: usize) -> Option<usize> {
         let is_letter = |node: &usize| *node < self.letters.len();
         Some(node).filter(is_letter).or_else(|| self.nodes[node].children.first().copied().filter(is_letter))
     }
 
-    /// Sorts all siblings but the roots (step 6). Places stand at the top only, so their children are messages.
+    /// Sorts all siblings except the roots (step 6). Dummies exist only at the top level, so their children are
+    /// messages.
     fn sort_siblings(&mut self) {
         for node in 0..self.nodes.len() {
             let mut children = std::mem::take(&mut self.nodes[node].children);
@@ -222,7 +226,7 @@ impl<'l> Threads<'l> {
                 _ => roots.push(current),
             }
         }
-        // A place that took a root's place stands where that root stood.
+        // A dummy that replaces a root takes the position of that root.
         let mut replaced: HashMap<usize, usize> = HashMap::new();
         for place in table.into_values().filter(|node| self.is_place(*node)) {
             replaced.extend(self.nodes[place].children.iter().map(|child| (*child, place)));
@@ -230,7 +234,7 @@ impl<'l> Threads<'l> {
         self.roots = roots.into_iter().map(|root| replaced.get(&root).copied().unwrap_or(root)).collect();
     }
 
-    /// Finds the thread that stands for each subject (step 5.B).
+    /// Returns the thread that represents each subject (step 5.B).
     fn subject_table(&self) -> HashMap<&'l str, usize> {
         let mut table: HashMap<&'l str, usize> = HashMap::new();
         for root in self.roots.iter().copied().filter(|root| !self.subject(*root).is_empty()) {
@@ -244,7 +248,8 @@ impl<'l> Threads<'l> {
         table
     }
 
-    /// Joins a thread with the one that stands for its subject (step 5.C). Gives a new place that now stands for it.
+    /// Joins a thread with the one that represents its subject (step 5.C). Returns the new dummy that now represents
+    /// the subject, if one was created.
     fn join(&mut self, first: usize, current: usize) -> Option<usize> {
         match (self.is_place(first), self.is_place(current)) {
             (true, true) => {
@@ -265,7 +270,7 @@ impl<'l> Threads<'l> {
     }
 }
 
-/// Finds what is above a number, passing over places without a message.
+/// Returns the message or topmost dummy above a number, skipping dummies. Returns `None` if the number has no parent.
 fn above(number: usize, links: &Links, known: &mut [Option<Above>]) -> Option<Above> {
     let start = links.parents[number]?;
     let mut passed = Vec::new();
