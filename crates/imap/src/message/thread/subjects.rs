@@ -1,12 +1,12 @@
-//! THREAD=ORDEREDSUBJECT (RFC 5256 §3): messages with one base subject are a thread.
+//! THREAD=ORDEREDSUBJECT (RFC 5256 §3): messages with the same base subject form a thread.
 //!
-//! Within a thread they are in the order in which they were sent: the first is the parent of all others. Threads are in the
-//! order of their first messages.
+//! Messages of a thread are ordered by the date on which they were sent, and the first is the parent of all others.
+//! Threads are ordered by their first messages.
 
 use super::Letter;
 use super::forest::{Forest, Node};
 
-/// Makes threads by subject.
+/// Builds threads by subject.
 pub(super) fn threads(letters: &[Letter]) -> Forest {
     let mut order: Vec<usize> = (0..letters.len()).collect();
     let by_date = |index: &usize| (letters[*index].sent, *index);

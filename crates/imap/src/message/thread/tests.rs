@@ -1,10 +1,10 @@
-//! Which threads are made of which messages.
+//! Tests of the threads that are built from messages.
 
 use super::*;
 use crate::codec::Writer;
 use crate::message::memory::Facts;
 
-/// Makes threads of headers; UIDs are places from 1, internal dates rise with them.
+/// Builds threads from headers. UIDs are positions from 1, and internal dates ascend with the UIDs.
 fn threads(algorithm: ThreadAlgorithm, headers: &[String]) -> String {
     let mut threader = Threader::new(algorithm);
     for (place, header) in headers.iter().enumerate() {
@@ -17,7 +17,7 @@ fn threads(algorithm: ThreadAlgorithm, headers: &[String]) -> String {
     String::from_utf8_lossy(&out.take()).into_owned()
 }
 
-/// A message: its id, the ids that it refers to, its subject. All may be empty.
+/// Creates the header of a message from its id, the ids that it refers to, and its subject. Each may be empty.
 fn letter(id: &str, references: &str, subject: &str) -> String {
     let list = |ids: &str| ids.split_whitespace().map(|id| format!("<{id}@x>")).collect::<Vec<_>>().join(" ");
     format!("Message-ID: {}\r\nReferences: {}\r\nSubject: {subject}\r\n\r\n", list(id), list(references))
@@ -75,7 +75,7 @@ fn threads_of_one_subject_are_joined() {
     check(&[("a", "", "s"), ("b", "", "s"), ("c", "", "Re: s")], "((1)(2)(3))");
     check(&[("a", "", "Re: s"), ("b", "", "Re: s")], "((1)(2))");
     check(&[("a", "", ""), ("b", "", "Re:")], "(1)(2)");
-    // A place takes in messages, and other places.
+    // A dummy absorbs messages and other dummies.
     check(&[("b", "a", "s"), ("c", "a", "s"), ("d", "", "s")], "((1)(2)(3))");
     check(&[("b", "a", "s"), ("c", "a", "s"), ("e", "d", "s"), ("f", "d", "s")], "((1)(2)(3)(4))");
     check(&[("x", "", "first"), ("a", "", "s"), ("y", "", "last"), ("b", "", "s")], "(1)((2)(4))(3)");
@@ -109,7 +109,7 @@ fn a_thread_may_be_as_deep_as_the_mailbox_is_long() {
     let count = 50_000;
     let id = |number: usize| format!("<{number}@x>");
     let header = |number: usize| format!("Message-ID: {}\r\nReferences: {}\r\n\r\n", id(number), id(number + 1));
-    // Each refers to the next, so that every link is made below the whole of what hangs together already.
+    // Each message refers to the next one, so that each link puts the complete connected tree below a new parent.
     let headers: Vec<_> = (0..count).map(header).collect();
     let text = threads(ThreadAlgorithm::References, &headers);
     assert!(text.starts_with(&format!("({} {} ", count, count - 1)) && text.ends_with(" 2 1)"));
