@@ -1,44 +1,44 @@
 //! The tree of mailboxes as LIST and LSUB show it: patterns, implied parents, attributes.
 //!
-//! The mail file knows folders by their whole names. A client also sees the levels between: `a` when only `a/b`
-//! exists, and subscriptions to names that are no mailboxes. [`Hierarchy`] adds those, and chooses and describes what
-//! a command asks for (RFC 5258). Pure.
+//! The mail file stores folders by their full names. A client also sees intermediate levels, such as `a` if only `a/b`
+//! exists, and subscriptions to names without a mailbox. [`Hierarchy`] adds these names, and selects and describes the
+//! names that a command requests (RFC 5258). Pure.
 //!
-//! The separator is `/`. INBOX comes first, the rest in the order of their bytes with each parent before its children.
+//! The separator is `/`. INBOX comes first. All other names are in byte order, with each parent before its children.
 
 use std::collections::BTreeMap;
 
 use crate::codec::ast::{ListReturns, ListSelection, SpecialUse};
 use crate::limits::LIST_STEPS_MAX;
 
-/// The separator of levels.
+/// The separator between levels.
 pub const SEPARATOR: char = '/';
 
 /// A name in the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mailbox {
-    /// Whether it exists as a mailbox; else it is a level between, or only subscribed to.
+    /// `true` if the mailbox exists. Otherwise the name is an intermediate level, or only subscribed to.
     pub exists: bool,
-    /// Whether the client has subscribed to it.
+    /// `true` if the client has subscribed to the name.
     pub subscribed: bool,
-    /// What it is for.
+    /// The special use of the mailbox.
     pub special_use: Option<SpecialUse>,
-    /// Whether an existing mailbox lies below it.
+    /// `true` if there is an existing mailbox below the name.
     pub has_children: bool,
-    /// Whether a subscribed name lies below it.
+    /// `true` if there is a subscribed name below the name.
     pub has_subscribed_children: bool,
-    /// Whether a mailbox with a special use lies below it.
+    /// `true` if there is a mailbox with a special use below the name.
     pub has_special_children: bool,
 }
 
-/// A line of the answer to LIST.
+/// A line of the response to LIST.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed<'h> {
     /// The name.
     pub name: &'h str,
-    /// What is known of it.
+    /// The properties of the name.
     pub mailbox: &'h Mailbox,
-    /// Whether a mailbox below it matches the selection (RECURSIVEMATCH), so that CHILDINFO is said.
+    /// `true` if a mailbox below the name matches the selection (RECURSIVEMATCH), so that CHILDINFO is sent.
     pub child_info: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// Collects names with what is known of them; levels between are added.
+    /// Creates the tree from names with their properties, and adds intermediate levels.
     #[must_use]
     pub fn of(mailboxes: impl IntoIterator<Item = (String, Mailbox)>) -> Self {
         let mut names: BTreeMap<String, Mailbox> = BTreeMap::new();
@@ -68,7 +68,7 @@ impl Hierarchy {
         Self { names }
     }
 
-    /// Gives what LIST answers: names that match a pattern and the selection.
+    /// Returns the response to LIST: the names that match a pattern and the selection.
     pub fn list<'h>(
         &'h self,
         patterns: &'h [Pattern],
@@ -79,9 +79,10 @@ impl Hierarchy {
             .filter_map(move |(name, mailbox)| choose(name, mailbox, selection))
     }
 
-    /// Gives what LSUB answers: subscribed names that match, and for `%` the first level below which one lies.
+    /// Returns the response to LSUB: the subscribed names that match and, for `%`, the first level above a subscribed
+    /// name.
     ///
-    /// The flag says whether the name itself is subscribed; if not, it is answered as `\Noselect`.
+    /// The flag is `true` if the name itself is subscribed. Otherwise the name is sent as `\Noselect`.
     pub fn subscribed<'h>(&'h self, pattern: &'h Pattern) -> impl Iterator<Item = (&'h str, bool)> + 'h {
         self.in_order().filter_map(move |(name, mailbox)| {
             let parent = mailbox.has_subscribed_children && pattern.ends_with_percent();
@@ -90,7 +91,7 @@ impl Hierarchy {
         })
     }
 
-    /// Gives what is known of a name.
+    /// Returns the properties of a name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Mailbox> {
         self.names.get(name)
@@ -117,7 +118,7 @@ fn choose<'h>(name: &'h str, mailbox: &'h Mailbox, selection: ListSelection) -> 
 }
 
 impl Listed<'_> {
-    /// Gives the attributes in parentheses, for these selection and return options.
+    /// Returns the attributes to send in parentheses, for these selection and return options.
     pub fn attributes(&self, selection: ListSelection, returns: &ListReturns) -> impl Iterator<Item = &'static str> {
         let mailbox = self.mailbox;
         let missing = (!mailbox.exists).then_some("\\NonExistent");
@@ -133,7 +134,7 @@ impl Listed<'_> {
     }
 }
 
-/// What a mailbox name must look like: `*` stands for anything, `%` for anything within one level.
+/// A pattern for mailbox names: `*` matches any text, `%` matches any text within one level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     text: String,
@@ -151,9 +152,9 @@ impl Pattern {
         Self { text }
     }
 
-    /// Whether the name looks like that. INBOX is compared without regard to case.
+    /// Returns `true` if the name matches the pattern. INBOX is compared without regard to case.
     ///
-    /// A pattern so made that matching would take too long matches nothing.
+    /// A pattern that would take too many steps to match matches nothing.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         let fold = name == "INBOX";
@@ -167,10 +168,10 @@ impl Pattern {
     }
 }
 
-/// Matches with two places to return to: the last `*` and, behind it, the last `%`.
+/// Matches with two backtracking points: the last `*` and, after it, the last `%`.
 ///
-/// A `*` can take whatever was taken before it differently, so only the last one matters; the same holds for `%`
-/// within a level. Steps are counted, so that the cost is bounded whatever the pattern.
+/// Only the last `*` matters, because it can compensate for any other choice of an earlier one. The same holds for `%`
+/// within a level. Steps are counted, so that the cost is bounded for every pattern.
 fn matches(pattern: &[u8], name: &[u8], equal: impl Fn(u8, u8) -> bool) -> bool {
     let (mut at, mut place) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -196,7 +197,8 @@ fn matches(pattern: &[u8], name: &[u8], equal: impl Fn(u8, u8) -> bool) -> bool 
             }
             _ => {}
         }
-        // A dead end: let the last percent take one more byte, unless a level ends there; else the last star.
+        // Mismatch: the last `%` takes one more byte unless that byte ends a level; otherwise the last `*` takes one
+        // more byte.
         match (percent, star) {
             (Some((after, from)), _) if name.get(from).is_some_and(|byte| *byte != SEPARATOR as u8) => {
                 percent = Some((after, from + 1));
