@@ -1,18 +1,18 @@
-//! One connection's state and what its commands do. Pure: no sockets, no tokio, no clock of its own.
+//! The state of one connection, and the effect of its commands. Pure: no sockets, no tokio, no clock of its own.
 //!
-//! A [`Session`] takes commands one after the other, writes what the client is to be told, and says with an [`Effect`] what
-//! the connection does next. Long answers come in slices: after each one the connection sends what was written, waits for
-//! the client to take it, and calls [`Session::resume`] on whatever worker is free, so that neither memory nor a worker is held
-//! by a slow client. No snapshot of the store lives longer than a slice.
+//! A [`Session`] takes commands one after the other, writes the output for the client, and returns an [`Effect`] that
+//! states the connection's next action. Long responses are produced in slices. After each slice the connection sends
+//! the output, waits until the client has received it, and calls [`Session::resume`] on any free worker. A slow client
+//! therefore occupies neither memory nor a worker. No snapshot of the store lives longer than a slice.
 //!
-//! Before anything that was written is sent, [`Session::take_durable`] must be ready: nobody may learn of what a power
-//! failure can take back.
+//! Before any output is sent, the future from [`Session::take_durable`] must be ready, because a client must not learn
+//! of a change that a power failure can undo.
 //!
-//! * [`site`] is what all sessions share, [`recent`] the book of recent messages.
-//! * [`roster`] knows which message the client means by a number, [`selected`] what is selected and how sets of messages
-//!   resolve, [`walk`] how they are visited in slices, [`updates`] how the client learns what other sessions did, [`watch`] what it
-//!   hears of without asking.
-//! * [`hierarchy`] is the tree of mailboxes as LIST shows it, [`sasl`] the mechanisms of AUTHENTICATE.
+//! - [`site`] holds the data that all sessions share, [`recent`] tracks recent messages.
+//! - [`roster`] maps the client's sequence numbers to messages, [`selected`] is the selected mailbox and resolves
+//!   message sets, [`walk`] visits messages in slices, [`updates`] reports the changes that other sessions made,
+//!   [`watch`] reports events without a request (NOTIFY).
+//! - [`hierarchy`] is the tree of mailboxes as LIST shows it, [`sasl`] the mechanisms of AUTHENTICATE.
 
 pub mod hierarchy;
 pub mod recent;
@@ -45,31 +45,31 @@ pub use updates::Updates;
 
 use sasl::Sasl;
 
-/// What the connection does after a session has taken a command or a line.
+/// The connection's next action after a session has processed a command or a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Sends what was written and brings the next command.
+    /// Sends the output and passes the next command to the session.
     Ready,
-    /// Sends what was written and calls [`Session::resume`].
+    /// Sends the output and calls [`Session::resume`].
     Unfinished,
-    /// Sends what was written and brings the next line to [`Session::answer`].
+    /// Sends the output and passes the next line to [`Session::answer`].
     Line,
-    /// Like `Line`, and calls [`Session::resume`] whenever [`Session::listen`] wakes.
+    /// Like `Line`, and also calls [`Session::resume`] whenever [`Session::listen`] wakes.
     Idle,
-    /// Sends what was written, forgets unread input, and begins TLS.
+    /// Sends the output, discards unread input, and begins TLS.
     StartTls,
-    /// Sends what was written and begins to compress.
+    /// Sends the output and begins compression.
     Compress,
-    /// Sends what was written and closes.
+    /// Sends the output and closes the connection.
     Close,
 }
 
-/// What the client has switched on (RFC 5161), by ENABLE or by using it.
+/// The extensions that the client has enabled (RFC 5161), by ENABLE or by using them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Enabled {
-    /// CONDSTORE: mod-sequences are told.
+    /// CONDSTORE: mod-sequences are sent.
     pub condstore: bool,
-    /// QRESYNC: VANISHED instead of EXPUNGE.
+    /// QRESYNC: VANISHED replaces EXPUNGE.
     pub qresync: bool,
     /// UTF8=ACCEPT.
     pub utf8: bool,
@@ -77,9 +77,9 @@ pub struct Enabled {
     pub rev2: bool,
 }
 
-/// Who has logged in.
+/// The user that has logged in.
 pub struct Account {
-    /// The login in its proper spelling.
+    /// The login in its canonical spelling.
     pub login: String,
     /// The mail file.
     pub file: Arc<MailFile>,
@@ -92,36 +92,36 @@ pub struct Session {
     pub(crate) account: Option<Account>,
     pub(crate) selected: Option<Box<Selected>>,
     pub(crate) enabled: Enabled,
-    /// What NOTIFY asked for, if it was ever said.
+    /// The events that NOTIFY selected. `None` if the client has not used NOTIFY.
     pub(crate) watch: Option<Box<watch::Watch>>,
     pub(crate) compressed: bool,
-    /// What must be durable before the present output leaves.
+    /// Ticket that must be durable before the current output is sent.
     ticket: Ticket,
-    /// The tag of the present command.
+    /// The tag of the current command.
     pub(crate) tag: String,
-    /// The verb of the present command.
+    /// The verb of the current command.
     verb: &'static str,
-    /// How many commands in a row could not be.
+    /// Number of commands answered with BAD since the last success.
     errors: u32,
-    /// How many logins failed.
+    /// Number of failed logins.
     pub(crate) login_failures: u32,
-    /// What is left to do of the present command.
+    /// Remaining work of the current command.
     task: Option<Task>,
-    /// A fault of ours that the connection has not logged yet.
+    /// A fault of the server that the connection has not logged yet.
     fault: Option<String>,
 }
 
 enum Task {
-    /// A command that makes its answer in slices.
+    /// A command that produces its response in slices.
     Job(Box<dyn Job>),
-    /// The answer is made; what other sessions did, and the tagged line, remain.
+    /// The response is complete. The updates from other sessions and the tagged line remain.
     Finish(Reply),
     Sasl(Sasl),
     Idle,
 }
 
 impl Session {
-    /// Begins a connection.
+    /// Creates the session of a new connection.
     #[must_use]
     pub fn new(site: Arc<Site>, peer: Peer) -> Self {
         Self {
@@ -158,7 +158,7 @@ impl Session {
         self.proceed(started, out)
     }
 
-    /// Answers a command that could not be understood.
+    /// Answers a command that the decoder refused.
     pub fn refuse(&mut self, refusal: &Refusal, out: &mut Writer) -> Effect {
         let status = refusal.tag.as_ref().map_or(Status::Bad, |_| refusal.error.status());
         if let Some(selected) = self.selected.as_deref_mut().filter(|_| refusal.was_to_save && status == Status::No) {
@@ -173,7 +173,8 @@ impl Session {
         effect
     }
 
-    /// Goes on with a command that was not finished, tells an idle client what has changed, or one between commands what it watches.
+    /// Continues an unfinished command. Without one, reports changes to an idle client, or watched events to a client
+    /// between commands.
     pub fn resume(&mut self, out: &mut Writer) -> Effect {
         match self.task.take() {
             None => self.push(out),
@@ -197,7 +198,7 @@ impl Session {
         }
     }
 
-    /// Takes the line that the client sent after a continuation request.
+    /// Processes the line that the client sent after a continuation request.
     pub fn answer(&mut self, line: &[u8], out: &mut Writer) -> Effect {
         let next = match self.task.take() {
             None => return Effect::Ready,
@@ -209,7 +210,8 @@ impl Session {
         self.proceed(next, out)
     }
 
-    /// Gives what wakes when an idle client may have to be told something. Take it before calling [`Session::resume`].
+    /// Returns a listener that wakes when there may be something to report to an idle client. It must be taken before
+    /// [`Session::resume`] is called.
     #[must_use]
     pub fn listen(&self) -> Option<EventListener> {
         if self.selected.is_none() && !self.is_watching() {
@@ -218,7 +220,7 @@ impl Session {
         Some(self.account.as_ref()?.file.listen())
     }
 
-    /// Whether there is nothing to tell the client at present, so that telling it needs no disk.
+    /// Returns `true` if there is nothing to report to the client at present, so that a report needs no disk access.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
         let Some(account) = &self.account else { return true };
@@ -226,13 +228,14 @@ impl Session {
         self.selected.as_ref().is_none_or(|selected| selected.has_told(modseq)) && self.has_told_watched(modseq)
     }
 
-    /// Makes a session in the place of one that was lost, which can only say good-bye.
+    /// Creates a session that replaces a lost one. It can only be used to end the connection.
     #[must_use]
     pub fn successor(&self) -> Self {
         Self::new(Arc::clone(&self.site), self.peer)
     }
 
-    /// Gives what must be ready before the output written so far is sent; nothing when it already is.
+    /// Returns a future that must be ready before the output written so far is sent, or `None` if the output can be
+    /// sent at once.
     #[must_use]
     pub fn take_durable(&mut self) -> Option<store::Durable> {
         let ticket = std::mem::replace(&mut self.ticket, Ticket::NONE);
@@ -240,17 +243,17 @@ impl Session {
         Some(account.file.durable(ticket))
     }
 
-    /// Gives the text of a fault of ours that happened since the last call, for the log.
+    /// Takes the text of a server fault that occurred since the last call, for the log.
     pub fn take_fault(&mut self) -> Option<String> {
         self.fault.take()
     }
 
-    /// Tells the session that the connection is encrypted now.
+    /// Records that the connection is now encrypted.
     pub fn encrypted(&mut self) {
         self.peer = self.peer.encrypted();
     }
 
-    /// Gives how the client's bytes are to be read.
+    /// Returns the mode in which the client's bytes are decoded.
     #[must_use]
     pub fn mode(&self) -> Mode {
         Mode {
@@ -261,7 +264,7 @@ impl Session {
         }
     }
 
-    /// Gives the login, once there is one.
+    /// Returns the login, or `None` before login.
     #[must_use]
     pub fn login(&self) -> Option<&str> {
         self.account.as_ref().map(|account| account.login.as_str())
@@ -271,18 +274,18 @@ impl Session {
         if self.mode().utf8 { Encoding::Utf8 } else { Encoding::Ascii }
     }
 
-    /// Gives the mail file of who has logged in.
+    /// Returns the mail file of the user that has logged in.
     pub(crate) fn file(&self) -> Result<Arc<MailFile>> {
         let account = self.account.as_ref().ok_or(Error::Bad("log in first"))?;
         Ok(Arc::clone(&account.file))
     }
 
-    /// Gives the selected mailbox.
+    /// Returns the selected mailbox.
     pub(crate) fn selected(&mut self) -> Result<&mut Selected> {
         self.selected.as_deref_mut().ok_or(Error::Bad("select a mailbox first"))
     }
 
-    /// Gives the selected mailbox if it may be changed.
+    /// Returns the selected mailbox if it is writable.
     pub(crate) fn selected_writable(&mut self) -> Result<&mut Selected> {
         let selected = self.selected()?;
         if selected.is_writable() {
@@ -292,7 +295,7 @@ impl Session {
         }
     }
 
-    /// Makes the output wait for a ticket.
+    /// Delays the output until the ticket is durable.
     pub(crate) fn wait_for(&mut self, ticket: Ticket) {
         self.ticket = self.ticket.max(ticket);
     }
@@ -324,7 +327,7 @@ impl Session {
         if is_full(out) { Effect::Unfinished } else { self.resume(out) }
     }
 
-    /// Tells what other sessions did, as far as the reply allows, and ends the command.
+    /// Reports the changes that other sessions made, as far as the reply allows, and ends the command.
     fn finish(&mut self, reply: Reply, out: &mut Writer) -> Effect {
         match self.tell(reply.updates, out) {
             Ok(updates::Told::All) => {
@@ -342,7 +345,8 @@ impl Session {
         }
     }
 
-    /// Counts commands that could not be, in a row, and says good-bye when there were too many of them or of failed logins.
+    /// Counts commands answered with BAD; a success after login resets the count. Sends BYE if there are too many of
+    /// them, or too many failed logins.
     fn bear_with(&mut self, status: Status, out: &mut Writer) -> Effect {
         match status {
             Status::Bad => self.errors = self.errors.saturating_add(1),
@@ -375,7 +379,8 @@ impl Session {
         }
     }
 
-    /// Says good-bye because the selected mailbox cannot be told of any more.
+    /// Ends the connection because the selected mailbox can no longer be reported. Sends BYE unless a literal is
+    /// unfinished.
     pub(crate) fn part(&mut self, error: &Error, out: &mut Writer) -> Effect {
         if error.is_ours() {
             self.fault = Some(error.to_string());
@@ -389,7 +394,7 @@ impl Session {
     }
 }
 
-/// Whether a slice has made enough for now.
+/// Returns `true` if a slice has produced enough output.
 pub(crate) fn is_full(out: &Writer) -> bool {
     out.len() >= limits::SLICE_BYTES
 }
