@@ -1,8 +1,9 @@
-//! Which messages are recent: new since the last session that could claim them (RFC 3501 §2.3.2).
+//! Recent messages: those that arrived since the last session that could claim them (RFC 3501 §2.3.2).
 //!
-//! IMAP4rev2 has no `\Recent` and hardly a client of IMAP4rev1 looks at it, so it is not worth a write at every SELECT. The
-//! book is kept in memory: for each mailbox the first UID that no session has claimed yet. After a restart nobody can tell
-//! who has been told of a message, and then it counts as recent, as the RFC asks: for the first session that selects the mailbox.
+//! IMAP4rev2 has no `\Recent` and few IMAP4rev1 clients use it, so that it does not justify a write at every SELECT.
+//! The state is therefore kept in memory: for each mailbox, the first UID that no session has claimed. After a restart
+//! it is unknown whether a session was notified of a message. The message then counts as recent for the first session
+//! that selects the mailbox, as the RFC requires.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,12 +19,12 @@ pub struct RecentBook {
 }
 
 impl RecentBook {
-    /// Claims every UID below `uid_next`; gives the first one that nobody had claimed before.
+    /// Claims every UID below `uid_next`. Returns the first UID that was unclaimed before.
     pub fn claim(&self, mailbox: (DbNumber, ViewId), uid_next: u32) -> u32 {
         self.look_up(mailbox, uid_next, |first| *first = uid_next.max(*first))
     }
 
-    /// Gives the first UID that nobody has claimed, without claiming.
+    /// Returns the first unclaimed UID without claiming it.
     pub fn peek(&self, mailbox: (DbNumber, ViewId), uid_next: u32) -> u32 {
         self.look_up(mailbox, uid_next, |_| {})
     }
@@ -31,7 +32,7 @@ impl RecentBook {
     fn look_up(&self, mailbox: (DbNumber, ViewId), uid_next: u32, change: impl FnOnce(&mut u32)) -> u32 {
         let mut unclaimed = self.unclaimed.lock().unwrap_or_else(PoisonError::into_inner);
         if unclaimed.len() >= RECENT_MAILBOXES_MAX && !unclaimed.contains_key(&mailbox) {
-            // Forgetting makes messages recent once more, which is what is right when it is not known.
+            // Cleared entries make messages recent again, which is the correct answer if the state is unknown.
             unclaimed.clear();
         }
         let first = unclaimed.entry(mailbox).or_insert(1);

@@ -1,5 +1,5 @@
-//! How a command ends: its tagged line, what may be told before it, what happens after it; or that it is not at its
-//! end yet.
+//! The end of a command: its tagged line, the updates that may precede it, and the action that follows it. A command
+//! that is not at its end returns its next step instead.
 
 use std::borrow::Cow;
 
@@ -9,21 +9,21 @@ use super::{Effect, Session};
 use crate::codec::{Status, Writer};
 use crate::error::{Error, Result};
 
-/// What a command leads to.
+/// Result of executing a command.
 pub enum Next {
-    /// It is done.
+    /// The command is complete.
     Reply(Reply),
-    /// It makes its answer in slices.
+    /// The command produces its response in slices.
     Job(Box<dyn Job>),
-    /// It asks for a line of AUTHENTICATE.
+    /// The command asks for a line of AUTHENTICATE.
     Sasl(Sasl),
-    /// It waits for DONE.
+    /// The command waits for DONE.
     Idle,
 }
 
-/// A command that makes its answer in slices.
+/// A command that produces its response in slices.
 pub trait Job: Send {
-    /// Makes a slice; gives the reply when it was the last.
+    /// Produces a slice. Returns the reply if it was the last slice.
     fn step(&mut self, session: &mut Session, out: &mut Writer) -> Result<Option<Reply>>;
 }
 
@@ -32,30 +32,30 @@ pub trait Job: Send {
 pub struct Reply {
     /// OK, NO or BAD.
     pub status: Status,
-    /// The response code in brackets, if any.
+    /// The response code in brackets.
     pub code: Option<String>,
-    /// What people read; empty for "completed".
+    /// The human-readable text. Empty for "completed".
     pub text: Cow<'static, str>,
-    /// What of other sessions' doing may be told before.
+    /// The updates from other sessions that may be sent before the reply.
     pub updates: Updates,
-    /// What the connection does then.
+    /// The connection's next action after the reply.
     pub effect: Effect,
 }
 
 impl Reply {
-    /// Ends with OK.
+    /// Creates an OK reply with a text.
     #[must_use]
     pub fn ok(text: &'static str) -> Self {
         Self { status: Status::Ok, code: None, text: Cow::Borrowed(text), updates: Updates::All, effect: Effect::Ready }
     }
 
-    /// Ends with OK and that the command is completed.
+    /// Creates an OK reply which states that the command is completed.
     #[must_use]
     pub fn completed() -> Self {
         Self::ok("")
     }
 
-    /// Ends with what the client is told of an error.
+    /// Creates the reply for an error.
     #[must_use]
     pub fn error(error: &Error) -> Self {
         let (status, text) = error.told();
@@ -68,19 +68,19 @@ impl Reply {
         Self { code: Some(code.into()), ..self }
     }
 
-    /// Says what may be told before.
+    /// Sets the updates that may be sent before the reply.
     #[must_use]
     pub fn telling(self, updates: Updates) -> Self {
         Self { updates, ..self }
     }
 
-    /// Says what the connection does then.
+    /// Sets the connection's next action after the reply.
     #[must_use]
     pub fn then(self, effect: Effect) -> Self {
         Self { effect, ..self }
     }
 
-    /// Writes the line behind its tag.
+    /// Writes the line after its tag.
     pub fn write(&self, verb: &str, out: &mut Writer) {
         out.text(self.status.name()).space();
         if let Some(code) = &self.code {
