@@ -1,28 +1,30 @@
-//! The roster: the messages of the selected mailbox as the client counts them.
+//! The roster: maps sequence numbers to the messages of the selected mailbox as the client counts them.
 //!
-//! A client numbers messages from 1 in the order of their UIDs, and that numbering must not move before the server
-//! has said so (RFC 9051 §5.5, §7.5.1): other sessions expunge and deliver meanwhile. Keeping the UIDs of a large mailbox for
-//! every connection would cost megabytes. The roster keeps three things instead: how many messages the client was told
-//! of, the first UID that it has not been told of, and the UIDs that are gone but not yet reported. Everything else
-//! comes from the counted index of the folder ([`Positions`]), which tells ranks and positions in logarithmic time; it
-//! is not asked for what follows from the number alone, as with `1:*`.
+//! A client numbers messages from 1 in the order of their UIDs. This numbering must not change before the server has
+//! announced it (RFC 9051 §5.5, §7.5.1), although other sessions expunge and deliver in the meantime. Keeping all UIDs
+//! of a large mailbox for every connection would cost megabytes. The roster instead keeps three things: the number of
+//! messages reported to the client, the first UID that has not been reported, and the UIDs that have vanished but have
+//! not been reported as such. Everything else comes from the counted index of the folder ([`Positions`]), which returns
+//! ranks and positions in logarithmic time. The index is not asked if the sequence number alone determines the result,
+//! as with `1:*`.
 //!
-//! Invariants: `gone` is strictly rising, lies below `uid_next`, and holds no UID that the folder still has. So the
-//! client's list is the folder's UIDs below `uid_next` merged with `gone`, and `count` is its length.
+//! Invariants: `gone` is strictly ascending, all its UIDs are below `uid_next`, and none of them exists in the folder.
+//! The client's list is therefore the folder's UIDs below `uid_next` merged with `gone`, and `count` is its length.
 //!
-//! Pure: the folder is a parameter of every call, always a snapshot that [`Roster::vanish`] has been told of.
+//! Pure: the folder is a parameter of every call. It is always a snapshot whose vanished UIDs have been passed to
+//! [`Roster::vanish`].
 
 use std::ops::RangeInclusive;
 
-/// Where UIDs stand in the folder as it is now.
+/// The positions of UIDs in the current folder.
 pub trait Positions {
-    /// What can go wrong while reading.
+    /// The error of a read.
     type Error;
 
-    /// Tells how many messages have a smaller UID.
+    /// Returns the number of messages with smaller UIDs.
     fn rank(&self, uid: u32) -> Result<u32, Self::Error>;
 
-    /// Gives the UID at a position, counted from 0.
+    /// Returns the UID at a position, counted from 0.
     fn uid_at(&self, index: u32) -> Result<Option<u32>, Self::Error>;
 }
 
@@ -34,12 +36,12 @@ pub struct Roster {
     gone: Vec<u32>,
 }
 
-/// UIDs from one to another, with gaps, as a command means them.
+/// A range of UIDs, with gaps, that a command addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stretch {
-    /// The first and the last.
+    /// The first and the last UID.
     pub uids: RangeInclusive<u32>,
-    /// How many messages have smaller UIDs than the first, when that is known.
+    /// Number of messages with UIDs smaller than the first, or `None` if it is unknown.
     pub rank: Option<u32>,
 }
 
@@ -51,31 +53,32 @@ impl From<RangeInclusive<u32>> for Stretch {
 }
 
 impl Roster {
-    /// Begins with the mailbox as SELECT reports it: the `count` messages that the folder has, all below `uid_next`.
+    /// Creates the roster of a mailbox as SELECT reports it: `count` messages in the folder, all with UIDs below
+    /// `uid_next`.
     #[must_use]
     pub fn new(uid_next: u32, count: u32) -> Self {
         Self { uid_next, count, gone: Vec::new() }
     }
 
-    /// Gives the first UID that the client does not know of.
+    /// Returns the first UID that has not been reported to the client.
     #[must_use]
     pub fn uid_next(&self) -> u32 {
         self.uid_next
     }
 
-    /// Whether messages are gone of which the client has not been told.
+    /// Returns `true` if messages have vanished without a report to the client.
     #[must_use]
     pub fn has_gone(&self) -> bool {
         !self.gone.is_empty()
     }
 
-    /// Gives the UIDs that are gone and not reported, rising.
+    /// Returns the vanished UIDs that have not been reported, in ascending order.
     #[must_use]
     pub fn gone(&self) -> &[u32] {
         &self.gone
     }
 
-    /// Notes UIDs that the folder lost; those that the client never knew do not matter.
+    /// Records UIDs that the folder has lost. UIDs that were never reported to the client are ignored.
     pub fn vanish(&mut self, uids: impl IntoIterator<Item = u32>) {
         let known = self.gone.len();
         self.gone.extend(uids.into_iter().filter(|uid| *uid < self.uid_next));
@@ -85,21 +88,21 @@ impl Roster {
         }
     }
 
-    /// Tells how many messages the client counts.
+    /// Returns the number of messages that the client counts.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Gives the client's number of a UID that the folder has, or that is gone.
+    /// Returns the sequence number of a UID that exists in the folder or has vanished without a report.
     pub fn number_of<P: Positions>(&self, folder: &P, uid: u32) -> Result<u32, P::Error> {
         Ok(folder.rank(uid)?.saturating_add(self.gone_below(uid)).saturating_add(1))
     }
 
-    /// Gives the UID of a client's number, gone or not.
+    /// Returns the UID of a sequence number, even if the message has vanished.
     pub fn uid_of<P: Positions>(&self, folder: &P, number: u32) -> Result<Option<u32>, P::Error> {
         let Some(index) = number.checked_sub(1) else { return Ok(None) };
-        // The k-th of the gone stands at its rank in the folder plus k, which rises with k.
+        // The client's position of the k-th vanished UID is its rank in the folder plus k, which increases with k.
         let (mut low, mut high) = (0, self.gone.len());
         while low < high {
             let middle = low.midpoint(high);
@@ -115,7 +118,8 @@ impl Roster {
         Ok(uid.filter(|uid| *uid < self.uid_next))
     }
 
-    /// Turns ranges of numbers, sorted and merged, into stretches of UIDs; numbers beyond the last are left out.
+    /// Converts ranges of sequence numbers, sorted and merged, to ranges of UIDs. Numbers beyond the last message are
+    /// omitted.
     pub fn uids_of<P: Positions>(&self, folder: &P, numbers: &[RangeInclusive<u32>]) -> Result<Vec<Stretch>, P::Error> {
         let mut stretches = Vec::with_capacity(numbers.len());
         for range in numbers.iter().take_while(|range| *range.start() <= self.count) {
@@ -124,7 +128,7 @@ impl Roster {
         Ok(stretches)
     }
 
-    /// Turns a range of numbers, the first of which exists, into UIDs.
+    /// Converts a range of sequence numbers, the first of which exists, to UIDs.
     fn stretch_of<P: Positions>(&self, folder: &P, numbers: &RangeInclusive<u32>) -> Result<Option<Stretch>, P::Error> {
         let (start, end) = (*numbers.start(), *numbers.end());
         let whole_end = self.uid_next.saturating_sub(1);
@@ -139,10 +143,11 @@ impl Roster {
         Ok(last.map(|last| Stretch { uids: first..=last, rank }))
     }
 
-    /// Forgets what is gone and calls `each` with the number to report for it, one EXPUNGE after the other.
+    /// Forgets the vanished UIDs and calls `each` with the sequence number to report for each of them, one EXPUNGE
+    /// after the other.
     pub fn report_expunged<P: Positions>(&mut self, folder: &P, mut each: impl FnMut(u32)) -> Result<(), P::Error> {
-        // The smaller ones have been reported when a UID's turn comes, so only the folder's own count below it. Those that
-        // stood side by side share it: they are told apart by the next UID that is still there.
+        // When a UID is reported, the smaller ones have already been reported, so that only the folder's own messages
+        // below it count. Adjacent vanished UIDs share their rank; the next existing UID marks the end of such a group.
         let mut last = None;
         let gone = std::mem::take(&mut self.gone);
         self.count = self.count.saturating_sub(narrow(gone.len()));
@@ -160,27 +165,28 @@ impl Roster {
         Ok(())
     }
 
-    /// Forgets what is gone and gives it as ranges of UIDs, for VANISHED.
+    /// Forgets the vanished UIDs and returns them as ranges, for VANISHED.
     pub fn take_vanished(&mut self) -> Vec<RangeInclusive<u32>> {
         let gone = std::mem::take(&mut self.gone);
         self.count = self.count.saturating_sub(narrow(gone.len()));
         ranges_of(gone)
     }
 
-    /// Lets the client know the `count` messages that the folder has, all below `uid_next`.
+    /// Extends the client's list to the `count` messages in the folder, all with UIDs below `uid_next`.
     pub fn grow(&mut self, uid_next: u32, count: u32) {
         self.uid_next = self.uid_next.max(uid_next);
         self.count = count.saturating_add(narrow(self.gone.len()));
     }
 
-    /// Counts the gone messages with smaller UIDs: what the client's number of a UID is above its rank.
+    /// Returns the number of unreported vanished messages with smaller UIDs. The sequence number of a UID exceeds its
+    /// position in the folder by this number.
     #[must_use]
     pub fn gone_below(&self, uid: u32) -> u32 {
         narrow(self.gone.partition_point(|gone| *gone < uid))
     }
 }
 
-/// Joins rising numbers to ranges.
+/// Joins ascending numbers to ranges.
 #[must_use]
 pub fn ranges_of(numbers: impl IntoIterator<Item = u32>) -> Vec<RangeInclusive<u32>> {
     let mut ranges: Vec<RangeInclusive<u32>> = Vec::new();
@@ -193,7 +199,7 @@ pub fn ranges_of(numbers: impl IntoIterator<Item = u32>) -> Vec<RangeInclusive<u
     ranges
 }
 
-/// Counts of messages fit 32 bits because UIDs do.
+/// Converts a count of messages to 32 bits. It fits because UIDs have 32 bits.
 fn narrow(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
@@ -226,25 +232,25 @@ mod tests {
         }
     }
 
-    /// A session with the list that an attentive client would have kept.
+    /// A session with the list that an attentive client would keep.
     struct Session {
         roster: Roster,
-        /// What the client believes, in its order.
+        /// The client's list of messages, in its order.
         client: Vec<u32>,
-        /// Changes that the session has not looked at: UIDs that vanished.
+        /// Vanished UIDs that the session has not read yet.
         unseen: Vec<u32>,
     }
 
     #[derive(Debug, Clone)]
     enum Step {
         Deliver(u32),
-        /// Removes the n-th of what is there.
+        /// Removes the n-th existing message.
         Expunge(usize),
-        /// A session looks at the changes without reporting.
+        /// A session reads the changes without reporting them.
         Look(usize),
-        /// A session reports expunges one by one and new messages.
+        /// A session reports expunges one by one, and new messages.
         ReportExpunged(usize),
-        /// A session reports VANISHED and new messages.
+        /// A session reports VANISHED, and new messages.
         ReportVanished(usize),
     }
 
@@ -297,7 +303,7 @@ mod tests {
             self.client.extend(folder.uids.range(known..));
         }
 
-        /// The roster must agree with the client about every number.
+        /// Checks that the roster agrees with the client about every sequence number.
         fn check(&self, folder: &Folder) {
             let roster = &self.roster;
             assert_eq!(roster.count() as usize, self.client.len());
@@ -313,7 +319,7 @@ mod tests {
             }
         }
 
-        /// A stretch must hold exactly the messages that are meant and still there, and know its rank.
+        /// Checks that a range contains exactly the addressed messages that still exist, and that its rank is correct.
         fn check_stretch(&self, folder: &Folder, start: u32, end: u32) {
             let stretches = ok(self.roster.uids_of(folder, &[start..=end]));
             let mut held = Vec::new();
@@ -323,7 +329,7 @@ mod tests {
             }
             let meant = self.client.iter().skip(start as usize - 1).take((end - start) as usize + 1);
             let there: Vec<u32> = meant.copied().filter(|uid| folder.uids.contains(uid)).collect();
-            // What came since the client was told has larger UIDs and is not meant.
+            // Messages that arrived since the last report have larger UIDs and are not addressed.
             assert_eq!(held, there, "{start}:{end}");
         }
     }
@@ -346,7 +352,7 @@ mod tests {
                 Step::ReportExpunged(session) => sessions[session].report_expunged(&folder),
                 Step::ReportVanished(session) => sessions[session].report_vanished(&folder),
             }
-            // A session speaks to its client only about a folder that it has looked at.
+            // A session reports only about a folder whose changes it has read.
             sessions.iter().filter(|session| session.unseen.is_empty()).for_each(|session| session.check(&folder));
         }
     }
