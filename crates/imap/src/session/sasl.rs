@@ -1,14 +1,15 @@
-//! The mechanisms of AUTHENTICATE: PLAIN (RFC 4616), LOGIN (the old one of many clients), SCRAM-SHA-256 (RFC 7677).
+//! The mechanisms of AUTHENTICATE: PLAIN (RFC 4616), LOGIN (the older mechanism that many clients use), SCRAM-SHA-256
+//! (RFC 7677).
 //!
-//! A mechanism takes the client's messages, already decoded, and either asks for more or ends with a login. Passwords are
-//! checked by [`crate::backend::Credentials`].
+//! A mechanism takes the client's decoded messages and either asks for another message or ends with a login.
+//! [`crate::backend::Credentials`] checks the passwords.
 
 use wire::Peer;
 
 use super::Options;
 use crate::backend::{Credentials, Exchange, ExchangeStep, LoginError};
 
-/// A SASL exchange between two messages of the client.
+/// A SASL exchange that waits for a message from the client.
 pub enum Sasl {
     /// PLAIN waits for its only message.
     Plain,
@@ -16,15 +17,15 @@ pub enum Sasl {
     LoginName,
     /// LOGIN waits for the password.
     LoginPassword(String),
-    /// A mechanism of several steps.
+    /// A mechanism with several steps.
     Steps(Box<dyn Exchange>),
-    /// The client has proved who it is and must say that it has read the server's last message.
+    /// The client has proved its identity and must confirm that it has read the server's last message.
     Proved(String),
 }
 
-/// What follows a message of the client.
+/// Result of processing a message from the client.
 pub enum SaslStep {
-    /// The server says this and waits.
+    /// The server sends this challenge and waits.
     Challenge(Sasl, Vec<u8>),
     /// The client has logged in.
     Done(String),
@@ -32,14 +33,14 @@ pub enum SaslStep {
 
 const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
 
-/// Gives the mechanisms that are offered, the best first.
+/// Returns the mechanisms that are offered, the best first.
 pub fn offered(options: &Options) -> impl Iterator<Item = &'static str> + use<> {
     let scram = options.scram.then_some(SCRAM_SHA_256);
     scram.into_iter().chain(["PLAIN", "LOGIN"])
 }
 
 impl Sasl {
-    /// Begins an exchange; none if that mechanism is not offered.
+    /// Begins an exchange. Returns `None` if the mechanism is not offered.
     #[must_use]
     pub fn begin(mechanism: &str, options: &Options, credentials: &dyn Credentials, peer: &Peer) -> Option<Self> {
         match offered(options).find(|offered| *offered == mechanism)? {
@@ -50,7 +51,7 @@ impl Sasl {
         }
     }
 
-    /// Gives what the server says first, when the client has not begun.
+    /// Returns the server's first message, for a client that sent no initial response.
     #[must_use]
     pub fn prompt(&self) -> &'static [u8] {
         match self {
@@ -60,7 +61,7 @@ impl Sasl {
         }
     }
 
-    /// Takes a message of the client.
+    /// Processes a message from the client.
     pub fn step(self, message: &[u8], credentials: &dyn Credentials, peer: &Peer) -> Result<SaslStep, LoginError> {
         match self {
             Self::Plain => {
@@ -85,7 +86,8 @@ impl Sasl {
     }
 }
 
-/// Takes apart `[authorization] NUL login NUL password`; acting for somebody else is not possible.
+/// Parses `[authorization] NUL login NUL password`. Returns `None` if the message is malformed or if the authorization
+/// names another user, because acting for another user is not supported.
 fn plain(message: &[u8]) -> Option<(&str, &[u8])> {
     let mut parts = message.splitn(3, |byte| *byte == 0);
     let (authorization, login, password) = (parts.next()?, parts.next()?, parts.next()?);
