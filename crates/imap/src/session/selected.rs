@@ -1,8 +1,8 @@
-//! The selected mailbox: how the client counts its messages, and what it has been told.
+//! The selected mailbox: the client's numbering of its messages, and the changes that have been reported to the client.
 //!
-//! `looked` and `told` are mod-sequences of the mail file. Up to `looked` every message that vanished is in the
-//! roster; up to `told` the client also knows of changed flags. Own changes are remembered by their mod-sequence, so that
-//! the client is not told what it did itself.
+//! `looked` and `told` are mod-sequences of the mail file. Up to `looked`, the roster contains every vanished message.
+//! Up to `told`, the client also knows the changed flags. The session's own changes are remembered by their
+//! mod-sequence, so that they are not reported to the client that made them.
 
 use std::ops::RangeInclusive;
 
@@ -18,30 +18,30 @@ use crate::error::{Error, Result};
 pub struct Selected {
     /// The folder.
     pub folder: ViewId,
-    /// Its name when it was selected.
+    /// The name of the folder when it was selected.
     pub name: String,
     mode: SelectMode,
-    /// The messages as the client counts them.
+    /// The client's numbering of messages.
     pub roster: Roster,
     pub(super) looked: Modseq,
     pub(super) told: Modseq,
-    /// Up to here the client knows everything, also what is gone.
+    /// Mod-sequence up to which the client knows all changes, including vanished messages.
     settled: Modseq,
-    /// Up to here the client knows of new messages.
+    /// Mod-sequence up to which the client knows of new messages.
     pub(super) counted: Modseq,
-    /// Mod-sequences of own changes after `told`.
+    /// Mod-sequences of the session's own changes after `told`.
     pub(super) own: Vec<Modseq>,
-    /// UIDs whose flags the client is still to be told, falling.
+    /// UIDs whose flags have yet to be reported to the client, in descending order.
     pub(super) untold: Vec<u32>,
-    /// How many keywords of the mail file the client knows.
+    /// Number of the mail file's keywords that the client knows.
     pub(super) keywords_told: usize,
-    /// Recent messages, rising.
+    /// UIDs of recent messages, in ascending order.
     pub(super) recent: Vec<RangeInclusive<u32>>,
-    /// The saved search result (RFC 5182), rising.
+    /// The saved search result (RFC 5182), in ascending order.
     pub saved: Vec<RangeInclusive<u32>>,
 }
 
-/// A folder in a snapshot, as the roster asks about it.
+/// A folder in a snapshot, through which the roster reads positions.
 pub struct Place<'v, 'f> {
     /// The snapshot.
     pub view: &'v MailView<'f>,
@@ -62,7 +62,7 @@ impl Positions for Place<'_, '_> {
 }
 
 impl Selected {
-    /// Selects a folder as a snapshot shows it.
+    /// Creates the state of a newly selected folder from a snapshot's status.
     #[must_use]
     pub fn new(folder: &Folder, mode: SelectMode, status: &FolderStatus) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl Selected {
         }
     }
 
-    /// Notes that the client knows everything up to this snapshot.
+    /// Records that the client knows everything up to this snapshot.
     pub fn know(&mut self, view: &MailView<'_>) {
         self.looked = view.modseq();
         self.told = view.modseq();
@@ -91,14 +91,14 @@ impl Selected {
         self.keywords_told = view.keywords().names().len();
     }
 
-    /// Whether the client knows everything up to a mod-sequence of the mail file.
+    /// Returns `true` if the client knows everything up to this mod-sequence of the mail file.
     #[must_use]
     pub fn has_told(&self, modseq: Modseq) -> bool {
         self.told == modseq && self.counted == modseq && self.untold.is_empty() && !self.roster.has_gone()
     }
 
-    /// Notes that the client knows everything up to a mod-sequence when only this session's own changes of flags led
-    /// there, so that nothing has to be looked up.
+    /// Records that the client knows everything up to a mod-sequence if only the session's own flag changes led to it.
+    /// In that case no lookup is needed.
     pub fn settle_own_changes(&mut self, modseq: Modseq) {
         let every_one = modseq.0.checked_sub(self.told.0) == Some(self.own.len() as u64);
         if every_one && self.own.last() == Some(&modseq) && self.counted == self.told {
@@ -107,8 +107,8 @@ impl Selected {
         }
     }
 
-    /// Notes at the end of a command what the client knows. Gives the mod-sequence from which it must count when it was told of
-    /// later changes while expunges before them had to be held back.
+    /// Records the client's knowledge at the end of a command. If the client has received later changes while earlier
+    /// expunges were held back, returns the mod-sequence from which it must resynchronise.
     pub fn settle(&mut self) -> Option<Modseq> {
         if !self.roster.has_gone() {
             self.settled = self.told;
@@ -117,19 +117,19 @@ impl Selected {
         (self.told > self.settled).then_some(self.settled)
     }
 
-    /// Whether the mailbox was selected and not examined.
+    /// Returns `true` if the mailbox was opened with SELECT, not EXAMINE.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.mode == SelectMode::ReadWrite
     }
 
-    /// Gives the folder in a snapshot.
+    /// Returns the folder in a snapshot.
     #[must_use]
     pub fn place<'v, 'f>(&self, view: &'v MailView<'f>) -> Place<'v, 'f> {
         Place { view, folder: self.folder }
     }
 
-    /// Notes which messages vanished up to a snapshot, so that numbers can be resolved in it.
+    /// Records the messages that vanished up to a snapshot, so that sequence numbers can be resolved in it.
     pub fn look(&mut self, view: &MailView<'_>) -> Result<()> {
         if view.modseq() > self.looked {
             let changes = view.changes(self.folder, self.looked).map_err(gone)?;
@@ -139,10 +139,10 @@ impl Selected {
         Ok(())
     }
 
-    /// Notes a silent change of this session's own; the client need not be told of it.
+    /// Records a silent change by this session, which need not be reported to the client.
     ///
-    /// When somebody else changed the mail file since the client was told everything, it is told all the same: the
-    /// messages may have changed in ways that it cannot know.
+    /// If another session has changed the mail file since the client was last up to date, the change is reported
+    /// nevertheless, because the messages may have changed in ways that the client cannot know.
     pub fn own_change(&mut self, modseq: Modseq) {
         let known = self.own.last().copied().unwrap_or(self.told);
         if known.next() == modseq {
@@ -150,25 +150,25 @@ impl Selected {
         }
     }
 
-    /// Notes a change of this session's own whose outcome the client is told in full.
+    /// Records a change by this session whose result is reported to the client in full.
     pub fn told_change(&mut self, modseq: Modseq) {
         self.own.push(modseq);
     }
 
-    /// Leaves the flags of messages to be told with the next updates.
+    /// Queues the flags of messages for the next updates.
     pub fn leave_untold(&mut self, uids: impl Iterator<Item = u32>) {
         self.untold.extend(uids);
         self.untold.sort_unstable_by(|a, b| b.cmp(a));
         self.untold.dedup();
     }
 
-    /// Whether the message is recent in this session.
+    /// Returns `true` if the message is recent in this session.
     #[must_use]
     pub fn is_recent(&self, uid: u32) -> bool {
         self.recent.iter().any(|range| range.contains(&uid))
     }
 
-    /// Gives the ranges of recent UIDs.
+    /// Returns the ranges of recent UIDs.
     #[must_use]
     pub fn recent(&self) -> &[RangeInclusive<u32>] {
         &self.recent
@@ -185,7 +185,7 @@ impl Selected {
         }
     }
 
-    /// Counts the recent messages that are still there.
+    /// Returns the number of recent messages that still exist.
     pub fn count_recent(&self, view: &MailView<'_>) -> Result<u32> {
         let place = self.place(view);
         let mut count = 0_u32;
@@ -196,9 +196,10 @@ impl Selected {
         Ok(count)
     }
 
-    /// Turns the set of a command into stretches of UIDs that the client knows, rising.
+    /// Resolves a command's message set to ranges of UIDs that the client knows, in ascending order.
     ///
-    /// The roster must have looked at the snapshot. A sequence number that no message has is the client's fault.
+    /// The vanished messages up to this snapshot must have been recorded. Returns a BAD error if the set contains a
+    /// sequence number without a message.
     pub fn resolve(&self, view: &MailView<'_>, set: &MessageSet, numbering: Numbering) -> Result<Vec<Stretch>> {
         let MessageSet::Numbers(numbers) = set else {
             return Ok(self.saved.iter().cloned().map(Stretch::from).collect());
@@ -208,7 +209,7 @@ impl Selected {
                 let count = self.roster.count();
                 let beyond = |bound| matches!(bound, Bound::Number(number) if number > count);
                 let is_wrong = |range: &SequenceRange| match (range.first, range.last) {
-                    // `1:*` means everything, also in an empty mailbox.
+                    // `1:*` means all messages, even in an empty mailbox.
                     (Bound::Last, Bound::Number(1)) | (Bound::Number(1), Bound::Last) => false,
                     (first, last) => beyond(first) || beyond(last),
                 };
@@ -224,7 +225,7 @@ impl Selected {
         }
     }
 
-    /// Like [`Selected::resolve`], but numbers that no message has are left out silently, as in searches.
+    /// Like [`Selected::resolve`], but silently omits numbers without a message, as searches require.
     pub fn resolve_existing(
         &self,
         view: &MailView<'_>,
@@ -244,9 +245,9 @@ impl Selected {
         }
     }
 
-    /// Gives what `*` stands for in a set of UIDs: the last UID, or 0 in an empty mailbox.
+    /// Returns the meaning of `*` in a set of UIDs: the last UID, or 0 in an empty mailbox.
     ///
-    /// Where any larger number would mean the same messages, the index is not asked.
+    /// If any larger number would mean the same messages, the index is not read.
     fn last_uid(&self, view: &MailView<'_>, numbers: &SequenceSet) -> Result<u32> {
         let harmless = |range: &SequenceRange| {
             let starts_low = |bound| matches!(bound, Bound::Number(number) if number <= 1);
@@ -259,7 +260,7 @@ impl Selected {
         Ok(self.roster.uid_of(&self.place(view), self.roster.count())?.unwrap_or(0))
     }
 
-    /// Cuts ranges of UIDs to those that the client knows.
+    /// Cuts ranges of UIDs to the UIDs that the client knows.
     #[must_use]
     pub fn known_uids(&self, ranges: Vec<RangeInclusive<u32>>) -> Vec<RangeInclusive<u32>> {
         let last = self.roster.uid_next().saturating_sub(1);
@@ -268,19 +269,20 @@ impl Selected {
     }
 }
 
-/// Gives the UIDs of stretches.
+/// Returns the UIDs of resolved ranges.
 #[must_use]
 pub fn uids_of(stretches: Vec<Stretch>) -> Vec<RangeInclusive<u32>> {
     stretches.into_iter().map(|stretch| stretch.uids).collect()
 }
 
-/// Makes the set that the mail room takes.
+/// Converts ranges to the UID set of the `mail` crate.
 #[must_use]
 pub fn uid_set(ranges: &[RangeInclusive<u32>]) -> UidSet {
     UidSet::from_ranges(ranges.iter().map(|range| (Uid(*range.start()), Uid(*range.end()))))
 }
 
-/// Turns "there is no such mailbox" into what it means for the selected one.
+/// Converts an error of the `mail` crate that concerns the selected mailbox. A missing mailbox means that it was
+/// deleted by another session.
 pub fn gone(error: mail::Error) -> Error {
     match error {
         mail::Error::NoMailbox(_) => Error::MailboxGone,
