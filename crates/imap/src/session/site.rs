@@ -1,4 +1,4 @@
-//! What all sessions share: accounts, the clock, options.
+//! Data that all sessions share: accounts, the clock, options.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use super::recent::RecentBook;
 use crate::backend::{Credentials, FullText};
 use crate::limits;
 
-/// What the operator may set.
+/// The options that the operator can set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The largest message that APPEND takes; told as APPENDLIMIT.
+    /// Maximum size of a message in APPEND. Sent as APPENDLIMIT.
     pub append_bytes_max: usize,
-    /// Whether STARTTLS is offered on connections without encryption.
+    /// `true` if STARTTLS is offered on unencrypted connections.
     pub starttls: bool,
-    /// Whether COMPRESS=DEFLATE is offered.
+    /// `true` if COMPRESS=DEFLATE is offered.
     pub compression: bool,
-    /// Whether AUTHENTICATE offers SCRAM-SHA-256.
+    /// `true` if AUTHENTICATE offers SCRAM-SHA-256.
     pub scram: bool,
-    /// So long a client may be silent after login; IDLE is silence too.
+    /// Maximum silence of a client after login, including IDLE.
     pub silence_time_max: Duration,
-    /// So long a client may be silent before login.
+    /// Maximum silence of a client before login.
     pub login_time_max: Duration,
-    /// After so many commands in a row that could not be, the connection ends.
+    /// Number of BAD commands in a row after which the connection ends.
     pub errors_max: u32,
-    /// After so many failed logins, the connection ends.
+    /// Number of failed logins after which the connection ends.
     pub login_failures_max: u32,
-    /// What the server says about itself in ID: names and values.
+    /// The server's identification in ID, as names and values.
     pub identification: Vec<(String, String)>,
 }
 
@@ -52,28 +52,28 @@ impl Default for Options {
     }
 }
 
-/// What all sessions share.
+/// Data that all sessions share.
 pub struct Site {
-    /// Who may log in.
+    /// Access to passwords and mail files.
     pub credentials: Arc<dyn Credentials>,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// What the operator has set.
+    /// The options.
     pub options: Options,
-    /// Which messages are recent.
+    /// The recent messages.
     pub recent: RecentBook,
-    /// Rules out messages that need not be read to be searched.
+    /// Access to the full-text index, which excludes messages from a search without reading them.
     pub full_text: FullText,
 }
 
 impl Site {
-    /// Puts together what sessions share.
+    /// Creates the shared data of sessions, without a full-text index.
     #[must_use]
     pub fn new(credentials: Arc<dyn Credentials>, clock: Arc<dyn Clock>, options: Options) -> Self {
         Self { credentials, clock, options, recent: RecentBook::default(), full_text: Arc::new(|| Ok(None)) }
     }
 
-    /// Lets searches ask the full-text index.
+    /// Sets the full-text index that searches use.
     #[must_use]
     pub fn with_full_text(self, full_text: FullText) -> Self {
         Self { full_text, ..self }
