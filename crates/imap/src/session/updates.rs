@@ -1,11 +1,12 @@
-//! How the client learns what happened meanwhile: EXPUNGE or VANISHED, EXISTS, RECENT, and flags by FETCH.
+//! Reports changes to the client: EXPUNGE or VANISHED, EXISTS, RECENT, and flags by FETCH.
 //!
-//! Expunges are told only where the client expects its numbers to move (RFC 9051 §7.5.1); everything else at the end of
-//! every command. The order matters: first what is gone, then how many there are, then flags, numbered as the client counts
-//! by then. A client is never told of a message's flags before it knows of the message.
+//! Expunges are reported only where the client expects its sequence numbers to change (RFC 9051 §7.5.1), all other
+//! changes at the end of every command. The order is significant: first the vanished messages, then the number of
+//! messages, then flags, which use the sequence numbers that result from the previous reports. The flags of a message
+//! are never reported before the message itself.
 //!
-//! Flags of very many messages are told in slices: what is left is kept as UIDs and told from the entries as
-//! they are then.
+//! The flags of a large number of messages are reported in slices. The UIDs that remain are kept, and their flags are
+//! read from the entries when they are reported.
 
 use base::{DbNumber, Uid};
 use mail::mailbox::MailView;
@@ -17,28 +18,28 @@ use crate::codec::ast::Numbering;
 use crate::codec::{Status, Writer};
 use crate::error::Result;
 
-/// What may be told at the end of a command.
+/// The updates that may be sent at the end of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Updates {
-    /// Nothing.
+    /// No updates.
     None,
-    /// Everything but expunges.
+    /// All updates except expunges.
     KeepNumbers,
-    /// Everything.
+    /// All updates.
     All,
 }
 
-/// Whether everything was told.
+/// Progress of sending updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told {
-    /// It was.
+    /// All updates were sent.
     All,
-    /// There was too much for one slice.
+    /// The slice was full before all updates were sent.
     Part,
 }
 
 impl Session {
-    /// Tells what other sessions did since the last time, as far as allowed.
+    /// Reports the changes that other sessions made since the last report, as far as `updates` allows.
     pub(crate) fn tell(&mut self, updates: Updates, out: &mut Writer) -> Result<Told> {
         if self.announce(out)? == Told::Part {
             return Ok(Told::Part);
@@ -65,7 +66,7 @@ impl Session {
         }
     }
 
-    /// Tells what a snapshot shows that the client does not know.
+    /// Reports the changes in a snapshot that the client does not know.
     pub(crate) fn tell_from(&mut self, view: &MailView<'_>, updates: Updates, out: &mut Writer) -> Result<Told> {
         self.notice(view)?;
         if updates == Updates::All {
@@ -75,16 +76,18 @@ impl Session {
         self.tell_flags(view, out)
     }
 
-    /// Tells which messages a snapshot lacks and which it has that the client does not know; no flags.
+    /// Reports the messages that vanished before a snapshot and the new messages in it, but no flags.
     pub(crate) fn tell_messages(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
         self.notice(view)?;
         self.tell_gone(view, out)?;
         self.tell_new(view, out)
     }
 
-    /// Switches CONDSTORE on; tells a client with a selected mailbox from where on it may count (RFC 7162 §3.1).
+    /// Enables CONDSTORE. If a mailbox is selected, reports the mod-sequence from which the client may start (RFC 7162
+    /// §3.1).
     ///
-    /// That is the last change in the mailbox, unless the client has not been told of it yet.
+    /// This is the mod-sequence of the last change in the mailbox, unless that change has not been reported to the
+    /// client yet.
     pub(crate) fn enable_condstore(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
         if std::mem::replace(&mut self.enabled.condstore, true) {
             return Ok(());
@@ -100,15 +103,15 @@ impl Session {
         Ok(())
     }
 
-    /// Tells a client that resynchronises from where on it must do so, when expunges are held back: the mod-sequences that FETCH and STORE
-    /// have told it may be later (erratum 1810 of RFC 5162).
+    /// If expunges are held back, reports the mod-sequence from which a client with QRESYNC must resynchronise. The
+    /// mod-sequences that FETCH and STORE have sent may be later (erratum 1810 of RFC 5162).
     pub(crate) fn tell_settled(&mut self, out: &mut Writer) {
         let Some(selected) = self.selected.as_deref_mut() else { return };
         let Some(modseq) = selected.settle().filter(|_| self.enabled.qresync) else { return };
         out.untagged().text("OK [HIGHESTMODSEQ ").number(modseq.0).text("] expunges are still to be told").crlf();
     }
 
-    /// Notes what changed up to a snapshot, and leaves foreign changes of flags to be told.
+    /// Records the changes up to a snapshot, and queues flag changes by other sessions for reporting.
     pub(crate) fn notice(&mut self, view: &MailView<'_>) -> Result<()> {
         let selected = self.selected()?;
         if view.modseq() <= selected.told {
@@ -166,7 +169,7 @@ impl Session {
             selected.add_recent(unclaimed.max(known)..uid_next);
         }
         if selected.roster.count() == before {
-            // What came has gone again.
+            // The new messages have already vanished again.
             return Ok(());
         }
         out.untagged_number(u64::from(selected.roster.count()), "EXISTS");
@@ -177,7 +180,7 @@ impl Session {
         Ok(())
     }
 
-    /// Tells flags of messages that others changed, until the slice is full.
+    /// Reports flags that other sessions changed, until the slice is full.
     fn tell_flags(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<Told> {
         if !self.hears_of_flags() {
             self.selected()?.untold.clear();
@@ -186,7 +189,7 @@ impl Session {
             return Ok(Told::All);
         }
         self.tell_keywords(view, out)?;
-        // NOTIFY wants the UID (RFC 5465 §5.1).
+        // NOTIFY requires the UID (RFC 5465 §5.1).
         let numbering = if self.watch.is_some() { Numbering::Uid } else { Numbering::Sequence };
         while let Some(uid) = self.selected()?.untold.pop() {
             let selected = self.selected()?;
@@ -200,7 +203,7 @@ impl Session {
         Ok(if self.selected()?.untold.is_empty() { Told::All } else { Told::Part })
     }
 
-    /// Lists the flags anew when there are keywords that the client has not been told of.
+    /// Sends the flag lists again if there are keywords that have not been reported to the client.
     pub(crate) fn tell_keywords(&mut self, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
         let count = view.keywords().names().len();
         let selected = self.selected()?;
@@ -211,7 +214,7 @@ impl Session {
         Ok(())
     }
 
-    /// Gives what the book of recent messages calls the selected mailbox.
+    /// Returns the key of the selected mailbox in the table of recent messages.
     pub(crate) fn mailbox_key(&mut self) -> Result<(DbNumber, base::ViewId)> {
         let database = self.file()?.database().number();
         Ok((database, self.selected()?.folder))
