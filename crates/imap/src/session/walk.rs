@@ -1,8 +1,8 @@
-//! A walk over the messages of a command, in slices.
+//! A cursor over the messages of a command, which are visited in slices.
 //!
-//! The messages are ranges of UIDs; a slice visits those that exist, with their entries and the numbers that the client
-//! gives them, and leaves the rest for the next one. A number costs one look-up a range at most, not one a message: a
-//! rank that is known from a snapshot of the same mod-sequence is not looked up again.
+//! The messages are given as ranges of UIDs. A slice visits those that exist, with their entries and their sequence
+//! numbers, and leaves the rest for the next slice. Sequence numbers cost at most one lookup per range, not one per
+//! message. A rank that is known from a snapshot with the same mod-sequence is not looked up again.
 
 use std::ops::{ControlFlow, RangeInclusive};
 
@@ -14,31 +14,31 @@ use super::roster::{Positions, Stretch};
 use super::selected::{Selected, gone};
 use crate::error::Result;
 
-/// What is left to visit.
+/// The messages that remain to be visited.
 #[derive(Debug)]
 pub struct Walk {
-    /// The first one last.
+    /// The remaining ranges, in reverse order.
     stretches: Vec<Stretch>,
-    /// The snapshot in which the ranks hold.
+    /// Mod-sequence of the snapshot in which the ranks are valid.
     ranked_at: Modseq,
     missed: bool,
 }
 
 impl Walk {
-    /// Begins a walk over rising stretches of UIDs, made with this snapshot.
+    /// Creates a cursor over ranges of UIDs in ascending order, which were resolved in this snapshot.
     #[must_use]
     pub fn new(mut stretches: Vec<Stretch>, view: &MailView<'_>) -> Self {
         stretches.reverse();
         Self { stretches, ranked_at: view.modseq(), missed: false }
     }
 
-    /// Whether everything was visited.
+    /// Returns `true` if all messages have been visited.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.stretches.is_empty()
     }
 
-    /// Takes everything that is left, when that is at most `count_max` UIDs, without asking which of them exist.
+    /// Takes all remaining UIDs if there are at most `count_max`, without checking which of them exist.
     pub fn take_few(&mut self, selected: &Selected, count_max: usize) -> Option<Vec<u32>> {
         let span = |stretch: &Stretch| u64::from(stretch.uids.end().saturating_sub(*stretch.uids.start())) + 1;
         let count: u64 = self.stretches.iter().map(span).sum();
@@ -49,14 +49,14 @@ impl Walk {
         Some(std::mem::take(&mut self.stretches).into_iter().rev().flat_map(|stretch| stretch.uids).collect())
     }
 
-    /// Whether messages were passed that are gone without the client knowing.
+    /// Returns `true` if the cursor has passed messages that vanished without a report to the client.
     #[must_use]
     pub fn missed(&self) -> bool {
         self.missed
     }
 
-    /// Calls `each` with the numbers and entries of the next messages, until it breaks (the message counts as visited) or
-    /// was called `count_max` times.
+    /// Calls `each` with the sequence numbers and entries of the next messages, until it breaks or has been called
+    /// `count_max` times. A message at which it breaks counts as visited.
     pub fn visit(
         &mut self,
         selected: &Selected,
@@ -89,7 +89,7 @@ struct Slice {
 }
 
 impl Slice {
-    /// Visits a stretch; gives what is left of it when it was not finished.
+    /// Visits a range. Returns the rest of the range if it was not finished.
     fn visit_stretch(
         &mut self,
         selected: &Selected,
@@ -120,7 +120,7 @@ impl Slice {
             Ok(ControlFlow::Continue(()))
         };
         if first == last {
-            // One message is looked up, which is cheaper than a scan.
+            // A single message is looked up, which is cheaper than a scan.
             if let Some(entry) = view.entry(selected.folder, first).map_err(gone)? {
                 let _ = visit(entry)?;
             }
