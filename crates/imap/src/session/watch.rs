@@ -1,10 +1,13 @@
-//! What a client watches with NOTIFY (RFC 5465), and how it is told: also between commands, and of mailboxes that are not selected.
+//! The mailboxes that a client watches with NOTIFY (RFC 5465), and the reports about them, which are also sent between
+//! commands and for mailboxes that are not selected.
 //!
-//! A watch knows of each mailbox that matters what the client was told last: its name, its subscription, its numbers. When the mail file has
-//! moved, the folders are compared with that, which costs a look at the totals of each watched mailbox and nothing for each message. What
-//! concerns the selected mailbox goes the usual way ([`super::updates`]); the watch only says whether and when it is told.
+//! For each watched mailbox, the watch stores the state that was last reported: name, subscription, and status numbers.
+//! When the mail file has changed, the folders are compared with that state. This costs one read of the totals per
+//! watched mailbox, and no cost per message. Changes in the selected mailbox are reported in the usual way
+//! ([`super::updates`]); the watch only decides whether and when.
 //!
-//! Left out: a session is also told of what it did itself in mailboxes that are not selected, which the RFC would rather spare it.
+//! Left out: a session also receives reports about its own changes in mailboxes that are not selected, which the RFC
+//! would prefer to avoid.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -22,22 +25,22 @@ use crate::codec::ast::{EventGroup, Events, ListReturns, ListSelection, MailboxF
 use crate::error::{Error, Result};
 use crate::limits;
 
-/// What a client wants to hear of, and what it has heard.
+/// The events that a client watches, and the state that has been reported to it.
 pub struct Watch {
     groups: Vec<EventGroup>,
-    /// The watched mailboxes as the client knows them.
+    /// The watched mailboxes as last reported to the client.
     mailboxes: BTreeMap<ViewId, Known>,
-    /// Up to here the client knows what happened to watched mailboxes.
+    /// Mod-sequence up to which events in watched mailboxes have been reported.
     told: Modseq,
-    /// Up to here the client was told between commands what can be told there.
+    /// Mod-sequence up to which the reports that are permitted between commands have been sent.
     pushed: Modseq,
-    /// UIDs of new messages in the selected mailbox of which attributes are to be told.
+    /// UIDs of new messages in the selected mailbox whose attributes have yet to be sent.
     fresh: Option<RangeInclusive<u32>>,
-    /// What is being told of them.
+    /// The job that is sending attributes of new messages.
     announcement: Option<Box<dyn Job>>,
 }
 
-/// A mailbox as the client knows it.
+/// A mailbox as last reported to the client.
 struct Known {
     name: String,
     subscribed: bool,
@@ -45,7 +48,9 @@ struct Known {
 }
 
 impl Watch {
-    /// Begins to watch; an empty list of groups means that nothing matters.
+    /// Creates a watch. An empty list of groups watches no events.
+    ///
+    /// Returns an error if too many mailboxes would be watched.
     pub fn new(groups: Vec<EventGroup>, view: &MailView<'_>) -> Result<Self> {
         let (told, pushed) = (view.modseq(), view.modseq());
         let mut watch = Self { groups, mailboxes: BTreeMap::new(), told, pushed, fresh: None, announcement: None };
@@ -62,14 +67,15 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Gives the names of watched mailboxes whose messages matter, but for the selected one.
+    /// Returns the names of the mailboxes, except the selected one, whose message events are watched.
     pub fn names_with_messages(&self, selected: Option<ViewId>) -> Vec<String> {
         let others = self.mailboxes.iter().filter(|(id, _)| Some(**id) != selected).map(|(_, known)| known);
         let matter = |known: &&Known| self.events(&known.name, known.subscribed).is_some_and(|events| events.messages);
         others.filter(matter).map(|known| known.name.clone()).collect()
     }
 
-    /// Gives what matters in a mailbox that is not selected: the events of the first group that it is in, if there are any.
+    /// Returns the watched events of a mailbox that is not selected: those of the first group that contains it, or
+    /// `None` if there are none.
     fn events(&self, name: &str, subscribed: bool) -> Option<&Events> {
         let is_in = |filter: &MailboxFilter| match filter {
             MailboxFilter::Selected | MailboxFilter::SelectedDelayed => false,
@@ -85,18 +91,18 @@ impl Watch {
         (group.events != Events::default()).then_some(&group.events)
     }
 
-    /// Whether anything matters but the selected mailbox.
+    /// Returns `true` if any group concerns mailboxes other than the selected one.
     fn watches_others(&self) -> bool {
         self.groups.iter().any(|group| !is_selected(&group.filter))
     }
 
-    /// Gives the events of the selected mailbox that matter.
+    /// Returns the watched events of the selected mailbox.
     fn of_selected(&self) -> Option<(&MailboxFilter, &Events)> {
         let group = self.groups.iter().find(|group| is_selected(&group.filter))?;
         group.events.messages.then_some((&group.filter, &group.events))
     }
 
-    /// Tells what a snapshot shows of watched mailboxes that the client does not know.
+    /// Reports the changes of watched mailboxes in a snapshot that the client does not know.
     fn tell(&mut self, selected: Option<ViewId>, condstore: bool, view: &MailView<'_>, out: &mut Writer) -> Result<()> {
         let folders: Vec<Folder> = view.folders()?.into_iter().filter(|folder| folder.selectable).collect();
         let hierarchy = list::hierarchy(view)?;
@@ -134,7 +140,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Tells of a mailbox that was in a group and is in none any more: by a new name, or because it is not subscribed to now.
+    /// Reports a mailbox that no longer belongs to a group, because it has been renamed or is no longer subscribed.
     fn left(&self, known: Option<Known>, hierarchy: &Hierarchy, out: &mut Writer) {
         let Some(known) = known else { return };
         let events = self.events(&known.name, known.subscribed);
@@ -148,7 +154,7 @@ fn is_selected(filter: &MailboxFilter) -> bool {
     matches!(filter, MailboxFilter::Selected | MailboxFilter::SelectedDelayed)
 }
 
-/// Writes how a name is listed now.
+/// Writes the current LIST response of a name.
 fn write_list(name: &str, old_name: Option<&str>, hierarchy: &Hierarchy, out: &mut Writer) {
     let returns = ListReturns { subscribed: true, ..ListReturns::default() };
     match hierarchy.get(name) {
@@ -165,7 +171,7 @@ fn write_list(name: &str, old_name: Option<&str>, hierarchy: &Hierarchy, out: &m
     out.crlf();
 }
 
-/// Writes the numbers that have changed, as far as they matter.
+/// Writes the changed numbers whose events are watched.
 fn write_status(
     name: &str,
     (known, now): (Option<&FolderStatus>, &FolderStatus),
@@ -195,21 +201,22 @@ fn write_status(
 }
 
 impl Session {
-    /// Gives what wakes when a client may have to be told something between commands. Take it before asking [`Session::has_news`].
+    /// Returns a listener that wakes when there may be something to report between commands. It must be taken before
+    /// [`Session::has_news`] is called.
     #[must_use]
     pub fn listen_between_commands(&self) -> Option<EventListener> {
         let _ = self.watch.as_ref().filter(|watch| !watch.groups.is_empty())?;
         Some(self.account.as_ref()?.file.listen())
     }
 
-    /// Whether something happened since the client was last told between commands.
+    /// Returns `true` if the mail file has changed since the last report between commands.
     #[must_use]
     pub fn has_news(&self) -> bool {
         let (Some(watch), Some(account)) = (&self.watch, &self.account) else { return false };
         watch.pushed != account.file.database().modseq()
     }
 
-    /// Tells between commands what the client watches.
+    /// Reports watched events between commands.
     pub(crate) fn push(&mut self, out: &mut Writer) -> Effect {
         let (Some(watch), Some(account)) = (&mut self.watch, &self.account) else { return Effect::Ready };
         watch.pushed = account.file.database().modseq();
@@ -230,29 +237,29 @@ impl Session {
         }
     }
 
-    /// Whether there is nothing to tell of watched mailboxes at present.
+    /// Returns `true` if there is nothing to report about watched mailboxes at present.
     pub(crate) fn has_told_watched(&self, modseq: Modseq) -> bool {
         self.watch.as_ref().is_none_or(|watch| {
             (!watch.watches_others() || watch.told == modseq) && watch.announcement.is_none() && watch.fresh.is_none()
         })
     }
 
-    /// Whether events wake an idle client also without a selected mailbox.
+    /// Returns `true` if events wake an idle client even without a selected mailbox.
     pub(crate) fn is_watching(&self) -> bool {
         self.watch.as_ref().is_some_and(|watch| !watch.groups.is_empty())
     }
 
-    /// Whether an idle client is to hear of the selected mailbox.
+    /// Returns `true` if an idle client receives reports about the selected mailbox.
     pub(crate) fn hears_of_selected(&self) -> bool {
         self.watch.as_ref().is_none_or(|watch| watch.of_selected().is_some())
     }
 
-    /// Whether the client is to hear of foreign changes of flags in the selected mailbox.
+    /// Returns `true` if the client receives flag changes by other sessions in the selected mailbox.
     pub(crate) fn hears_of_flags(&self) -> bool {
         self.watch.as_ref().is_none_or(|watch| watch.of_selected().is_some_and(|(_, events)| events.flags))
     }
 
-    /// Notes that there are new messages in the selected mailbox.
+    /// Records new messages in the selected mailbox.
     pub(crate) fn note_fresh(&mut self, uids: RangeInclusive<u32>) {
         let Some(watch) = self.watch.as_mut() else { return };
         if watch.of_selected().is_some_and(|(_, events)| !events.attributes.is_empty()) {
@@ -261,14 +268,14 @@ impl Session {
         }
     }
 
-    /// Forgets new messages of a mailbox that is left.
+    /// Forgets the new messages of a mailbox that is deselected.
     pub(crate) fn forget_fresh(&mut self) {
         if let Some(watch) = self.watch.as_mut() {
             watch.fresh = None;
         }
     }
 
-    /// Tells what happened to watched mailboxes.
+    /// Reports events in watched mailboxes.
     pub(crate) fn tell_watched(&mut self, out: &mut Writer) -> Result<()> {
         let file = self.file()?;
         let Some(watch) = self.watch.as_mut().filter(|watch| watch.watches_others()) else { return Ok(()) };
@@ -282,7 +289,7 @@ impl Session {
         Ok(())
     }
 
-    /// Tells attributes of new messages; goes on where it stopped, which may be within a literal.
+    /// Sends attributes of new messages. Continues an interrupted report, which may have stopped within a literal.
     pub(crate) fn announce(&mut self, out: &mut Writer) -> Result<Told> {
         let Some(watch) = self.watch.as_mut() else { return Ok(Told::All) };
         let mut job = match (watch.announcement.take(), watch.fresh.take()) {
@@ -298,7 +305,8 @@ impl Session {
             _ => return Ok(Told::All),
         };
         match job.step(self, out) {
-            // A part whose encoding nobody knows is no reason to complain about what was not asked for.
+            // The client did not request these attributes, so a part with an unknown encoding is no reason for an
+            // error.
             Ok(Some(_)) | Err(Error::No(_)) => Ok(Told::All),
             Ok(None) => {
                 if let Some(watch) = self.watch.as_mut() {
