@@ -1,4 +1,4 @@
-//! A connection without a socket: the session, and what its task would do around it.
+//! A connection without a socket: the session, and the work of the connection's task around it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use wire::Peer;
 
 use crate::world::World;
 
-/// A client's end that is fed with bytes and keeps what the server says, line by line.
+/// The client side of a connection. It is fed with bytes and collects the server's output line by line.
 pub struct Connection {
     session: Session,
     decoder: Decoder,
     out: Writer,
     effect: Effect,
-    /// What the server said and nobody has taken yet.
+    /// Lines from the server that have not been consumed yet.
     pub said: VecDeque<String>,
 }
 
 impl Connection {
-    /// Connects.
+    /// Connects to a world.
     pub fn new(world: &World, peer: Peer) -> Self {
         Self::at(&world.site, peer)
     }
@@ -32,13 +32,13 @@ impl Connection {
         Self { session, decoder, out: Writer::new(), effect: Effect::Ready, said: VecDeque::new() }
     }
 
-    /// Complains when something was said that nobody has taken.
+    /// Returns an error if there are lines that have not been consumed.
     pub fn nothing_unexpected(&self) -> Result<(), String> {
         let said: Vec<&str> = self.said.iter().map(String::as_str).collect();
         if said.is_empty() { Ok(()) } else { Err(format!("not expected:\n  {}", said.join("\n  "))) }
     }
 
-    /// Takes bytes of the client and answers them.
+    /// Processes bytes from the client.
     pub fn receive(&mut self, bytes: &[u8]) {
         self.decoder.feed(bytes);
         loop {
@@ -68,7 +68,7 @@ impl Connection {
         self.collect();
     }
 
-    /// Does what the connection's task would do after an effect.
+    /// Performs an effect as the connection's task would.
     fn settle(&mut self, mut effect: Effect) {
         while effect == Effect::Unfinished {
             self.collect();
@@ -80,7 +80,7 @@ impl Connection {
         self.effect = effect;
     }
 
-    /// Tells an idle client what another one did, and one that watches.
+    /// Reports the changes of other clients to a client that is idle or that watches mailboxes.
     pub fn wake(&mut self) {
         let between = self.effect == Effect::Ready && self.session.listen_between_commands().is_some();
         if self.effect == Effect::Idle || (between && self.session.has_news()) {

@@ -2,15 +2,15 @@
 //!
 //! A dialogue is a text of lines:
 //!
-//! * `C: text` sends a line; `C2: text` on the second connection. A connection begins with its first line and is greeted
-//!   silently; `connect 2 network` begins one that comes from elsewhere without encryption.
-//! * Lines that begin with ` |` behind a command that ends in `{*}`, `{*+}` or `~{*}` are its literal; the player fills in
-//!   the length and waits for the continuation by itself. `C>: text` goes on with the command behind the literal.
-//! * `S: text` expects a line. `...` stands for any text. `$name` stands for a word that is remembered and must be
-//!   the same from then on, also in lines that are sent.
-//! * `T: 3600` lets seconds pass. `#` begins a comment.
+//! - `C: text` sends a line; `C2: text` sends it on the second connection. A connection begins with its first line, and
+//!   its greeting is skipped. `connect 2 network` begins a connection that comes from another host without encryption.
+//! - Lines that begin with ` |` after a command that ends in `{*}`, `{*+}` or `~{*}` are its literal. The player fills
+//!   in the length and waits for the continuation request. `C>: text` continues the command after the literal.
+//! - `S: text` expects a line. `...` matches any text. `$name` matches a word, which is remembered and must be the same
+//!   from then on, also in lines that are sent.
+//! - `T: 3600` advances the clock by a number of seconds. `#` begins a comment.
 //!
-//! Every line that the server says must be expected, before the next line is sent on that connection.
+//! Every line from the server must be expected before the next line is sent on that connection.
 
 use std::collections::BTreeMap;
 
@@ -99,7 +99,7 @@ impl Player {
     }
 }
 
-/// Compares a line with a pattern, and remembers the words of `$name`.
+/// Compares a line with a pattern, and stores the words of `$name`.
 fn matches(pattern: &str, said: &str, words: &mut BTreeMap<String, String>) -> Result<(), ()> {
     let Some(special) = ["...", "$"].iter().filter_map(|mark| pattern.find(mark)).min() else {
         return if pattern == said { Ok(()) } else { Err(()) };

@@ -1,7 +1,9 @@
-//! Searches with the full-text index against searches without: the same messages are found, whatever is in them and whatever is looked for.
+//! Compares searches with the full-text index to searches without it. Both must find the same messages, for any content
+//! and any search text.
 //!
-//! Messages are made of texts that fold in odd ways, in all encodings and in all places where SEARCH looks; needles are cut out of these texts, also in the
-//! middle of words and across their borders, and spelled in another case now and then.
+//! Messages consist of texts with unusual case folding, in all encodings and in all places that SEARCH examines.
+//! Needles are cut out of these texts, also in the middle of words and across word boundaries, and sometimes with a
+//! different case.
 
 use std::sync::atomic::Ordering;
 
@@ -11,10 +13,10 @@ use wire::Peer;
 use crate::connection::Connection;
 use crate::world::{World, deliver};
 
-/// So many messages are there that the index is worth asking.
+/// Number of additional messages, so that the index is worth using.
 const OTHERS: usize = 40;
 
-/// What texts are made of: words, and what stands between them.
+/// Words and separators of which texts consist.
 const WORDS: [&str; 44] = [
     "airport",
     "ports",
@@ -73,7 +75,7 @@ fn text() -> impl Strategy<Value = String> {
         .prop_map(|pieces| pieces.into_iter().map(|(word, between)| word + between).collect())
 }
 
-/// One part of a message: where its text stands, and the text.
+/// One part of a message: the kind of place of its text, and the text.
 #[derive(Clone, Debug)]
 struct Part {
     kind: usize,
@@ -87,7 +89,7 @@ fn messages() -> impl Strategy<Value = Vec<Vec<Part>>> {
 
 const KINDS: usize = 10;
 
-/// Writes a message.
+/// Returns the bytes of a message.
 fn write(parts: &[Part]) -> Vec<u8> {
     let (mut header, mut body) = (String::new(), String::new());
     for Part { kind, text } in parts {
@@ -122,7 +124,7 @@ fn percent(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }
 
-/// Where to cut a needle out of which text, and how to spell it.
+/// A description of a needle: the text and the position to cut it from, and its case.
 #[derive(Clone, Debug)]
 struct Cut {
     of: prop::sample::Index,
@@ -148,7 +150,7 @@ fn needle(cut: &Cut, texts: &[&str]) -> String {
     }
 }
 
-/// A client with a selected inbox.
+/// A client with the inbox selected.
 struct Client(Connection);
 
 impl Client {
@@ -171,7 +173,7 @@ impl Client {
     }
 }
 
-/// Compares what two clients find, one with the index and one without.
+/// Compares the results of two clients, one with the index and one without.
 fn compare(world: &World, needles: &[String]) {
     let mut with = Client::new(Connection::at(&world.site, Peer::local()));
     let mut without = Client::new(Connection::at(&world.site_without_index, Peer::local()));
@@ -205,7 +207,7 @@ proptest! {
         let texts: Vec<&str> = indexed.iter().chain(&later).flatten().map(|part| part.text.as_str()).collect();
         let needles: Vec<String> = cuts.iter().map(|cut| needle(cut, &texts)).collect();
         compare(&world, &needles);
-        // Meanwhile the index is behind.
+        // At this point the index is out of date.
         later.iter().for_each(|parts| deliver(&file, &write(parts)));
         let mut client = Client::new(Connection::at(&world.site, Peer::local()));
         client.say(format!("d UID STORE {}:{} +FLAGS (\\Deleted)\r\ne EXPUNGE\r\nf STORE 1:3,42:* +FLAGS (\\Flagged)\r\n", 3, 5).as_bytes());

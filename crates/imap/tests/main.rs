@@ -1,5 +1,6 @@
-//! The IMAP room from outside: dialogues as text files, played against real sessions over an in-memory store, several
-//! clients against a model, searches with an index against those without, and whole connections over loopback sockets.
+//! Tests of the `imap` crate from outside: dialogues as text files, played against real sessions over an in-memory
+//! store; several clients against a model; searches with an index against searches without; complete connections over
+//! loopback sockets.
 
 mod connection;
 mod dialogue;
@@ -14,7 +15,7 @@ use std::path::Path;
 
 use wire::Peer;
 
-/// One test for each file in `dialogues`, named like it.
+/// Defines one test for each file in `dialogues`, with the name of the file.
 macro_rules! dialogues {
     ($($name:ident),+ $(,)?) => {
         $(#[test]
