@@ -1,7 +1,9 @@
-//! The access matrix of IMAP: every command that asks for something of a mail file, for every level that somebody may have in it.
+//! The access matrix of IMAP: every command that requires access to a mail file, at every ACL level that a user may
+//! have in it.
 //!
-//! Logins prove their names with passwords, which give Editor at most: what owners of mailboxes need works all the same. A command of the dispatcher without
-//! a row, or a place among those that ask for nothing, fails.
+//! Logins prove their names with passwords, which limits access to Editor. Commands that mailbox owners need work
+//! nevertheless. A command of the dispatcher fails the test if it has neither a row nor an entry in the list of
+//! commands that require no access.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +14,8 @@ use wire::Peer;
 use crate::connection::Connection;
 use crate::world::World;
 
-/// A command as the dispatcher calls it, the level from which it works, and the lines; the last one's outcome counts.
+/// A command as the dispatcher names it, the lowest level at which it works, and the lines to send. The result of the
+/// last line counts.
 type Row = (&'static str, AclLevel, &'static [&'static str]);
 
 use AclLevel::{Author, Designer, Editor, Reader};
@@ -47,11 +50,11 @@ const ROWS: &[Row] = &[
     ("Delete", Designer, &["DELETE Archive"]),
 ];
 
-/// Commands that ask for nothing of a mail file: about the connection, or refused to all.
+/// Commands that require no access to a mail file: they concern the connection, or are refused for all users.
 const ASKING_NOTHING: &str =
     "Authenticate Capability Compress Enable Id Idle Login Logout Namespace Noop SetQuota StartTls";
 
-/// Plays a row as Alice, who has that level in her mail file; tells how the last line ended.
+/// Plays a row as Alice with this level in her mail file. Returns `true` if the last line ended with OK.
 fn outcome(level: AclLevel, lines: &[&str]) -> bool {
     let world = World::new();
     let file = world.open_as_server("alice");
