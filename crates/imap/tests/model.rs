@@ -1,9 +1,11 @@
-//! Several clients against a model: whatever they do in whatever order, each can follow what happens to its mailbox.
+//! Tests several clients against a model: whatever they do in whatever order, each client can follow the changes of its
+//! mailbox.
 //!
-//! The model is three mailboxes as plain lists; the third is deleted, made anew and renamed while it is in use. A client keeps a mirror of the mailbox that it has selected, from nothing but what
-//! the server tells it. After every command, what was told must fit the mirror and the model; after a NOOP the mirror must
-//! be the mailbox, flags included. One client is plain, one knows CONDSTORE, one QRESYNC; the last leaves now and then
-//! and comes back with what it knew.
+//! The model is three mailboxes as plain lists. The third is deleted, recreated and renamed while it is in use. A
+//! client keeps a mirror of its selected mailbox, built only from the server's output. After every command, the output
+//! must fit the mirror and the model. After a NOOP the mirror must equal the mailbox, including flags. One client is
+//! plain, one uses CONDSTORE, and one uses QRESYNC. The last one leaves now and then and comes back with the state that
+//! it knew.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +16,7 @@ use crate::connection::Connection;
 use crate::world::{self, World};
 
 const NAMES: [&str; 3] = ["INBOX", "Archive", "Plan"];
-/// The mailbox that is not left in peace, and its other name.
+/// Index of the mailbox that is deleted, recreated and renamed during the test. Its alternative name follows.
 const RESTLESS: usize = 2;
 const OTHER_NAME: &str = "Project";
 const FLAGS: [&str; 4] = ["\\Seen", "\\Deleted", "\\Flagged", "Label"];
@@ -26,9 +28,9 @@ struct Mailbox {
     name: &'static str,
     messages: BTreeMap<u32, Flags>,
     uid_next: u32,
-    /// Its UIDVALIDITY, once somebody was told.
+    /// Its UIDVALIDITY, once the server has reported it.
     validity: Option<u32>,
-    /// The largest UIDVALIDITY of a mailbox of this name that is gone.
+    /// The largest UIDVALIDITY of a deleted mailbox with this name.
     past_validity: u32,
 }
 
@@ -37,13 +39,13 @@ impl Mailbox {
         Self { name, messages: BTreeMap::new(), uid_next: 0, validity: None, past_validity: 0 }
     }
 
-    /// Takes a UIDVALIDITY that somebody was told: the same as before, or in a new mailbox a larger one.
+    /// Checks a UIDVALIDITY that the server reported: it is unchanged or, in a recreated mailbox, larger than before.
     fn told_validity(&mut self, validity: u32) {
         assert!(validity > self.past_validity, "{validity} is of the past, as {}", self.past_validity);
         assert_eq!(*self.validity.get_or_insert(validity), validity);
     }
 
-    /// The mailbox was deleted and made anew.
+    /// Records that the mailbox was deleted and recreated.
     fn begin_anew(&mut self) {
         *self = Self { past_validity: self.validity.unwrap_or(self.past_validity), ..Self::new(self.name) };
     }
@@ -55,7 +57,7 @@ impl Mailbox {
     }
 }
 
-/// What a client knows of a message: its UID from the first FETCH on, its flags, its mod-sequence.
+/// A client's knowledge of a message: its UID (from the first FETCH on), its flags, and its mod-sequence.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Known {
     uid: u32,
@@ -82,20 +84,20 @@ struct Client {
     selected: usize,
     mirror: Vec<Known>,
     uid_validity: u32,
-    /// Up to here the client knows everything.
+    /// Mod-sequence up to which the client knows all changes.
     highest_modseq: u64,
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// One message or several.
+    /// Appends one message or several.
     Append {
         mailbox: usize,
         flags: Vec<Vec<usize>>,
     },
-    /// The router puts a message into the inbox.
+    /// The router delivers a message to the inbox.
     Deliver,
-    /// The restless mailbox is deleted and made anew; who has it open learns of that with this command.
+    /// Deletes and recreates the third mailbox. Clients that have it selected learn of this with the given command.
     DeleteAndCreate {
         learns_with: &'static str,
     },
@@ -106,7 +108,8 @@ enum Step {
         target: usize,
         flags: Vec<usize>,
     },
-    /// By number or by UID; only what is unchanged since the client heard of the first; `+`, `-` or nothing; silent or not.
+    /// Changes flags by sequence number or by UID, with `+`, `-` or no sign, silently or not. If `unchanged` is set,
+    /// only messages that have not changed since the mod-sequence known for the first of them.
     Store {
         by_uid: bool,
         unchanged: bool,
@@ -180,7 +183,7 @@ struct Play {
     world: World,
     mailboxes: [Mailbox; 3],
     clients: Vec<Client>,
-    /// Tells the mod-sequences that messages really have.
+    /// A connection that reads the actual mod-sequences of messages.
     observer: Connection,
 }
 
@@ -293,14 +296,14 @@ impl Play {
         let messages = self.selected(index).messages.iter_mut();
         messages.filter(|(uid, _)| uids.contains(uid)).for_each(|(_, flags)| change(flags));
         self.hear(index, &said);
-        // A client that asked for silence does itself what it asked for, once it is told that it is done.
+        // A client that stores silently applies the change itself, once the command has succeeded.
         if silent {
             let mirror = &mut self.clients[index].mirror;
             mirror.iter_mut().filter(|known| uids.contains(&known.uid)).for_each(|known| change(&mut known.flags));
         }
     }
 
-    /// Puts a message in the place of another one, which may be gone.
+    /// Replaces a message, which may have vanished, by a new one.
     fn replace(&mut self, index: usize, (by_uid, pick): (bool, usize), target: usize, flags: Flags) {
         let Some((set, uids)) = self.pick(index, &[pick], by_uid) else { return };
         let uid = if by_uid { "UID " } else { "" };
@@ -318,7 +321,7 @@ impl Play {
         self.hear(index, &said);
     }
 
-    /// Deletes the restless mailbox and makes it anew. Who has it open is told good-bye, and comes back.
+    /// Deletes and recreates the third mailbox. Other clients that have it selected receive BYE and reconnect.
     fn delete_and_create(&mut self, index: usize, learns_with: &str) {
         let name = self.mailboxes[RESTLESS].name;
         let said = self.command(index, &format!("DELETE {name}"));
@@ -339,14 +342,14 @@ impl Play {
             let said = self.clients[other].ask(learns_with);
             assert!(said.last().is_some_and(|last| last.starts_with("* BYE ")), "{learns_with}: {said:?}");
             if learns_with.starts_with("APPEND") {
-                // That was done before anybody asked for the mailbox.
+                // APPEND was complete before the selected mailbox was accessed.
                 self.mailboxes[0].add(Flags::new());
             }
             self.come_back_to_new(other);
         }
     }
 
-    /// Connects a client again, which believes that it knows the mailbox.
+    /// Reconnects a client that believes to know the mailbox.
     fn come_back_to_new(&mut self, index: usize) {
         let client = &mut self.clients[index];
         client.connection = Connection::new(&self.world, Peer::local());
@@ -361,7 +364,7 @@ impl Play {
         self.select(index, RESTLESS);
     }
 
-    /// Asks which messages of a mailbox have changed since a mod-sequence.
+    /// Returns the messages of a mailbox that have changed since a mod-sequence.
     fn changed_since(&mut self, mailbox: usize, modseq: u64) -> BTreeSet<u32> {
         let name = self.mailboxes[mailbox].name;
         self.observer.said.clear();
@@ -371,7 +374,7 @@ impl Play {
         changed.map(|line| after(&line, "UID ").map_or(0, narrow)).collect()
     }
 
-    /// Checks that new messages have the UIDs that they must have, and the UIDVALIDITY of their mailbox.
+    /// Checks that new messages have the expected UIDs and that their mailbox has the expected UIDVALIDITY.
     fn check_new(&mut self, mailbox: usize, said: &[String], uids: &[u32]) {
         let line = said.iter().find(|line| line.contains("[APPENDUID ")).unwrap_or_else(|| panic!("{said:?}"));
         let (_, code) = line.split_once("[APPENDUID ").unwrap_or_default();
@@ -386,7 +389,8 @@ impl Play {
         let line = format!("{uid}{verb} {set} {}", self.mailboxes[target].name);
         let mailbox = self.selected(index);
         if !by_uid && uids.iter().any(|uid| !mailbox.messages.contains_key(uid)) {
-            // By number all or none; what the client was not told is gone is no reason to copy the rest.
+            // By sequence number, the command applies to all messages or to none. This also holds if a message has
+            // vanished without a report to the client.
             let said = self.clients[index].ask(&line);
             assert!(said.last().is_some_and(|last| last.starts_with("t NO [EXPUNGEISSUED] ")), "{line}: {said:?}");
             return self.hear(index, &said);
@@ -412,7 +416,8 @@ impl Play {
         self.check_mirror(index);
     }
 
-    /// Selects a mailbox and reads it; with QRESYNC, and when it is the same as before, from what is known.
+    /// Selects a mailbox and reads it. With QRESYNC and the same mailbox as before, starts from the state that the
+    /// client knows.
     fn select(&mut self, index: usize, mailbox: usize) {
         let name = self.mailboxes[mailbox].name;
         let client = &mut self.clients[index];
@@ -432,7 +437,8 @@ impl Play {
         self.check_mirror(index);
     }
 
-    /// Chooses messages of the client's mirror; gives the set to send and the UIDs meant.
+    /// Chooses messages of the client's mirror. Returns the set to send and the UIDs that it denotes, or `None` if the
+    /// mirror is empty.
     fn pick(&self, index: usize, picks: &[usize], by_uid: bool) -> Option<(String, BTreeSet<u32>)> {
         let mirror = &self.clients[index].mirror;
         let places: BTreeSet<usize> = picks.iter().map(|pick| pick.checked_rem(mirror.len())).collect::<Option<_>>()?;
@@ -453,7 +459,7 @@ impl Play {
         &mut self.mailboxes[self.clients[index].selected]
     }
 
-    /// Lets a client hear untagged responses, checks them, and has it ask for messages that are new to it.
+    /// Passes untagged responses to a client, which checks them and fetches the messages that are new to it.
     fn hear(&mut self, index: usize, said: &[String]) {
         let client = &mut self.clients[index];
         let mailbox = &self.mailboxes[client.selected];
@@ -464,7 +470,7 @@ impl Play {
         }
     }
 
-    /// The client was told everything: its mirror must be the mailbox.
+    /// Checks that the mirror equals the mailbox, after all changes have been reported to the client.
     fn check_mirror(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let mirror: Vec<(u32, &Flags)> = client.mirror.iter().map(|known| (known.uid, &known.flags)).collect();
@@ -484,19 +490,19 @@ impl Client {
         }
     }
 
-    /// Gives the number by which the client calls each UID that it knows.
+    /// Returns the sequence number of each UID that the client knows.
     fn numbers(&self) -> BTreeMap<u32, u32> {
         (1..).zip(&self.mirror).map(|(number, known)| (known.uid, number)).collect()
     }
 
-    /// Sends a command and takes the answer; it must end with OK.
+    /// Sends a command and returns the response, which must end with OK.
     fn send(&mut self, line: &str) -> Vec<String> {
         let said = self.ask(line);
         assert!(said.last().is_some_and(|last| last.starts_with("t OK ")), "{line}: {said:?}");
         said
     }
 
-    /// Sends a command and takes the answer, whatever it is.
+    /// Sends a command and returns the response, whatever its status.
     fn ask(&mut self, line: &str) -> Vec<String> {
         self.connection.receive(format!("t {line}\r\n").as_bytes());
         self.connection.said.drain(..).collect()
@@ -513,7 +519,7 @@ impl Client {
         }
     }
 
-    /// Takes what SELECT with QRESYNC tells: what vanished, what is new or changed.
+    /// Processes the response to SELECT with QRESYNC: the vanished messages, and those that are new or changed.
     fn come_back(&mut self, said: &[String]) {
         let mut exists = 0;
         for line in said {
@@ -536,7 +542,7 @@ impl Client {
         assert_eq!(self.mirror.len(), exists, "{said:?}");
     }
 
-    /// Takes an untagged response that may come at any time.
+    /// Processes an untagged response that may be sent at any time.
     fn hear(&mut self, line: &str, mailbox: &Mailbox) {
         if line.ends_with(" EXISTS") {
             let count = first_number(line);
@@ -555,7 +561,7 @@ impl Client {
         } else if line.contains(" FETCH (") {
             self.hear_fetch(line);
         } else if let Some(modseq) = after(line, "[HIGHESTMODSEQ ") {
-            // It may fall below what FETCH told, while expunges are held back.
+            // While expunges are held back, the value may be lower than a mod-sequence that FETCH reported.
             self.highest_modseq = modseq;
         }
     }
@@ -578,7 +584,7 @@ impl Client {
 }
 
 impl Known {
-    /// Reads `* n FETCH (UID u FLAGS (...) MODSEQ (m))`.
+    /// Parses `* n FETCH (UID u FLAGS (...) MODSEQ (m))`.
     fn of(line: &str) -> Self {
         let flags =
             line.split_once("FLAGS (").and_then(|(_, rest)| rest.split_once(')')).map_or("", |(flags, _)| flags);
