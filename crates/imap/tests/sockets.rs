@@ -1,4 +1,5 @@
-//! Whole connections over loopback sockets: pipelining, literals, IDLE, COMPRESS, slow readers, shutdown, many writers.
+//! Tests complete connections over loopback sockets: pipelining, literals, IDLE, COMPRESS, slow readers, shutdown, many
+//! writers.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ struct Server {
     world: World,
 }
 
-/// Serves a new world on a port of the machine's choice.
+/// Serves a new world on a port that the system chooses.
 async fn server() -> Server {
     let world = World::new();
     let clock = Arc::new(SimClock::new());
@@ -69,7 +70,7 @@ impl Client {
         self.stream.write_all(&bytes).await.expect("the server reads");
     }
 
-    /// Takes what the server says up to a text, which must come.
+    /// Reads the server's output up to and including a text, which must occur.
     async fn until(&mut self, end: &str) -> String {
         loop {
             let found = self.received.windows(end.len()).position(|window| window == end.as_bytes());
@@ -92,7 +93,7 @@ impl Client {
         self.received.extend_from_slice(&plain);
     }
 
-    /// Sends a command without literals and takes everything up to its tagged line.
+    /// Sends a command without literals and returns everything up to its tagged line.
     async fn command(&mut self, line: &str) -> String {
         self.send(format!("{line}\r\n").as_bytes()).await;
         let tag = line.split(' ').next().unwrap_or_default();
@@ -221,7 +222,7 @@ async fn a_client_that_watches_hears_between_its_commands() {
     let groups =
         "(selected (MessageNew (BODY.PEEK[TEXT]) MessageExpunge)) (personal (MessageNew MessageExpunge MailboxName))";
     watching.command(&format!("b NOTIFY SET {groups}")).await;
-    // More than a piece, so that the announcement goes over several slices.
+    // The message is larger than a piece, so that the announcement takes several slices.
     let body = "0123456789 abcdefghijklmnopqrstuvwxyz\r\n".repeat(20_000);
     let message = format!("Subject: large\r\n\r\n{body}");
     other.send(format!("a APPEND INBOX {{{}+}}\r\n{message}\r\n", message.len()).as_bytes()).await;
@@ -232,11 +233,11 @@ async fn a_client_that_watches_hears_between_its_commands() {
     assert_eq!(watching.until("\r\n").await, "* LIST (\\HasNoChildren) \"/\" Plan\r\n");
     other.send(b"c APPEND Plan {1+}\r\nx\r\n").await;
     assert!(watching.until("\r\n").await.starts_with("* STATUS Plan (UIDVALIDITY "));
-    // A command of its own works as ever, and the next event comes.
+    // A regular command still works, and the next event arrives.
     watching.command("c NOOP").await;
     other.until("c OK ").await;
     other.command("d DELETE Plan").await;
-    // A mailbox loses its messages before it goes, which may be seen.
+    // The mailbox loses its messages before it is removed, which may be reported.
     let mut last = watching.until("\r\n").await;
     if last.ends_with(" MESSAGES 0)\r\n") {
         last = watching.until("\r\n").await;
@@ -244,7 +245,8 @@ async fn a_client_that_watches_hears_between_its_commands() {
     assert_eq!(last, "* LIST (\\NonExistent) \"/\" Plan\r\n");
 }
 
-/// One of many writers: puts messages into the inbox, and changes, copies, moves and expunges those that are its own.
+/// Runs one of many writers. It appends messages to the inbox, and changes, copies, moves and expunges its own
+/// messages.
 async fn write_in_company(mut client: Client, writer: usize) -> Vec<u32> {
     let mut uids = Vec::new();
     let mut count = 0;
@@ -283,7 +285,7 @@ const WRITERS: usize = 5;
 const WRITER_ROUNDS: usize = 24;
 const DELIVERIES: usize = 60;
 
-/// Writers to one mailbox queue: nobody is told to try again, and nothing is lost or done twice.
+/// Writers to one mailbox are queued: no client has to retry, and no change is lost or made twice.
 #[tokio::test]
 async fn many_writers_to_one_mailbox_wait_for_each_other() {
     let server = server().await;

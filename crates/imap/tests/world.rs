@@ -1,6 +1,7 @@
-//! A server without sockets: accounts, mail files in memory, a clock that stands still.
+//! A server without sockets: accounts, mail files in memory, and a clock that only tests advance.
 //!
-//! There are `alice`, `bob` and `carol` (who has a quota of 10 KiB), all with the password `secret`, and `dora`, who is disabled.
+//! The accounts are `alice`, `bob` and `carol` (with a quota of 10 KiB), all with the password `secret`, and `dora`,
+//! which is disabled.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,15 +19,15 @@ use store::memory::Memory;
 use store::{Store, SyncMode};
 use wire::Peer;
 
-/// What the sessions of one dialogue share.
+/// Data that the sessions of one dialogue share.
 pub struct World {
-    /// The clock, for dialogues that let time pass.
+    /// The clock, for dialogues that advance the time.
     pub clock: Arc<SimClock>,
-    /// What sessions are made with.
+    /// The shared data for sessions.
     pub site: Arc<Site>,
-    /// What sessions are made with that search without an index.
+    /// The shared data for sessions that search without an index.
     pub site_without_index: Arc<Site>,
-    /// How often sessions asked for the index.
+    /// Number of times that sessions asked for the index.
     pub index_uses: Arc<AtomicUsize>,
     mail: Arc<Mail>,
     index: Arc<Search>,
@@ -34,12 +35,12 @@ pub struct World {
 }
 
 impl World {
-    /// Makes an empty world; the same one every time.
+    /// Creates an empty world, which is always the same.
     pub fn new() -> Self {
         Self::with(|_| {})
     }
 
-    /// Makes an empty world where the operator has changed something.
+    /// Creates an empty world with changed options.
     pub fn with(change: impl FnOnce(&mut Options)) -> Self {
         let options = store::Options { sync: SyncMode::Each, ..store::Options::default() };
         let store = Arc::new(Store::over(Arc::new(Memory::new(1)), &options).expect("a store in memory opens"));
@@ -66,12 +67,12 @@ impl World {
         Self { clock, site, site_without_index, index_uses, mail, index, _index_folder: folder }
     }
 
-    /// Gives the full-text index.
+    /// Returns the full-text index.
     pub fn search(&self) -> Arc<Search> {
         Arc::clone(&self.index)
     }
 
-    /// Brings the full-text index of a mail file up to date.
+    /// Updates the full-text index of a mail file.
     pub fn index(&self, login: &str) {
         let file = self.open_as_server(login);
         let access = file.database().authorize(&Arc::new(Identity::local_server(""))).expect("the server may");
@@ -79,13 +80,13 @@ impl World {
         self.index.commit().expect("a commit");
     }
 
-    /// Opens a mail file as the server does to deliver.
+    /// Opens a mail file as the server does for delivery.
     pub fn open_as_server(&self, login: &str) -> MailFile {
         self.mail.open_as_server(&path(login)).expect("the mail file is there")
     }
 }
 
-/// Puts a message into the inbox, as the router does.
+/// Delivers a message to the inbox, as the router does.
 pub fn deliver(file: &MailFile, raw: &[u8]) {
     let inbox = file.view().and_then(|view| view.folder("INBOX")).expect("the store works").expect("there is an inbox");
     let message = NewMessage { raw: raw.to_vec(), flags: Flags::default(), received: None };
@@ -134,7 +135,7 @@ impl Credentials for Accounts {
     }
 }
 
-/// Stands for SCRAM: asks once, and takes the right answer. The real exchange is tested in `directory`.
+/// A stand-in for SCRAM: it asks once and accepts the right answer. The real exchange is tested in `directory`.
 struct Riddle {
     asked: bool,
 }
