@@ -1,5 +1,7 @@
-//! Measures what a delivery costs: the processor time of taking a message of 10 KB and putting it into a mailbox, from
-//! several threads, durable at the end, without any protocol around it.
+//! Measures the processor time of a delivery.
+//!
+//! Several threads accept messages of 10 KB and put them into mailboxes, without any protocol around them. Each
+//! delivery is durable at the end.
 //!
 //! `cargo run --release -p mail --example delivery_cost -- [messages] [threads] [users]`
 
@@ -24,7 +26,7 @@ impl Addressing for Everybody {
     }
 }
 
-/// The time of the machine, which an example may ask for.
+/// The clock of the machine. An example may read it.
 struct RealClock(Instant);
 
 impl Clock for RealClock {
@@ -41,7 +43,7 @@ fn argument(place: usize, otherwise: usize) -> usize {
     std::env::args().nth(place).and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Processor seconds of this process, user and system.
+/// Returns the processor time of this process, user and system, in seconds.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();

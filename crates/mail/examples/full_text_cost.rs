@@ -1,11 +1,16 @@
-//! What full-text search costs: indexing generated mail, and asking for two words.
+//! Measures the cost of full-text search: indexing generated mail and queries for two words.
 //!
 //! `cargo run --release -p mail --example full_text_cost [-- [MESSAGES] [FILES] [THREADS] [--imap] [--json]]`
 //!
-//! Messages of 40 to 360 words, drawn from 60,000 words as often as words of a language are (the n-th word with a probability of about 1/n), are put
-//! into mail files on the real store, without syncing; then they are indexed from nothing, as the server does it: file after file, with one commit
-//! at the end and those that happen by themselves. Queries ask one file for two words that are neither the most nor the least frequent, and for twenty
-//! hits. At last single messages are added, each of them indexed and committed. With `--imap` the index also gets what IMAP asks it. The words are drawn from a seed: every run has the same mail.
+//! Messages have 40 to 360 words, drawn from 60,000 words with the frequencies of a natural language: the n-th word has
+//! a probability of about 1/n. They are put into mail files on the real store, without syncing.
+//!
+//! Then they are indexed from scratch, as the server does it: file after file, with one commit at the end and the
+//! commits that the index makes by itself. Each query asks one file for two words, neither the most nor the least
+//! frequent, and for twenty hits. At the end, single messages are added, and each of them is indexed and committed.
+//! With `--imap` the index also receives the texts that IMAP SEARCH needs.
+//!
+//! The words are drawn from a seed, so every run has the same mail.
 
 #![expect(clippy::disallowed_methods, reason = "this program measures time")]
 
@@ -28,12 +33,12 @@ use generated::{message, word};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Messages of one transaction.
+/// Number of messages in one transaction.
 const BATCH: usize = 500;
-/// Queries that are measured, and those before them that read the index from the disk.
+/// Number of measured queries. [`FIRST_QUERIES`] unmeasured ones run before them and read the index from disk.
 const QUERIES: usize = 2_000;
 const FIRST_QUERIES: usize = 100;
-/// Messages that are added one by one.
+/// Number of messages that are added one by one.
 const ADDED: usize = 200;
 
 fn main() {
@@ -66,7 +71,7 @@ fn main() {
     figures.print();
 }
 
-/// What was measured, by name.
+/// The measured values, by name.
 #[derive(Default)]
 struct Figures(Vec<(String, f64)>);
 
@@ -75,7 +80,7 @@ impl Figures {
         self.0.push((name.into(), value));
     }
 
-    /// Adds the median and the 99th percentile of times, in milliseconds.
+    /// Adds the median and the 99th percentile of `times`, in milliseconds.
     fn add_times(&mut self, name: &str, mut times: Vec<Duration>) {
         times.sort_unstable();
         let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1_000.0;
@@ -93,13 +98,14 @@ impl Figures {
     }
 }
 
-/// Seconds of a processor that this process, or one of its threads, has had; the file says how many nanoseconds.
+/// Returns the processor time of this process or of one of its threads, in seconds. `file` is the `/proc` file that
+/// states it in nanoseconds.
 fn cpu_seconds(file: &str) -> f64 {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.split(' ').next().and_then(|nanoseconds| nanoseconds.parse::<f64>().ok()).unwrap_or_default() / 1e9
 }
 
-/// Processor seconds of this process, user and system, of threads that have ended too.
+/// Returns the processor time of this process, user and system, in seconds. Threads that have ended are included.
 fn process_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
@@ -107,7 +113,7 @@ fn process_seconds() -> f64 {
     ticks / 100.0
 }
 
-/// Processor seconds of the threads that put pieces of the index together.
+/// Returns the processor time of the threads that merge index segments, in seconds.
 fn merge_seconds() -> f64 {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten().map(|task| task.path());
     let merges = |task: &std::path::PathBuf| {
@@ -188,7 +194,7 @@ fn ask(
     figures.add(format!("{name}: hits"), hits as f64 / QUERIES as f64);
 }
 
-/// Measures how soon one message more can be found, and what putting the pieces together costs that come of it.
+/// Measures how soon one additional message can be found, and the cost of the segment merges that it causes.
 fn after_changes(search: &Search, files: &[MailFile], random: &SeededRandom, figures: &mut Figures) {
     let (mut times, merging) = (Vec::new(), merge_seconds());
     for _ in 0..ADDED {

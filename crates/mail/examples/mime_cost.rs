@@ -1,7 +1,7 @@
-//! Measures what it costs to take messages apart and to put them together: microseconds a message.
+//! Measures the cost of parsing messages and of reassembling them, in microseconds per message.
 //!
-//! Usage: `cargo run --release -p mail --example mime_cost [FILE...]`. Without files it makes messages of about 10 KB
-//! of the kinds that matter, with files it adds each of them.
+//! Usage: `cargo run --release -p mail --example mime_cost [FILE...]`. The program generates messages of about 10 KB of
+//! the kinds that matter. Files given as arguments are measured in addition.
 
 use std::convert::Infallible;
 use std::hint::black_box;
@@ -53,7 +53,7 @@ fn measure(name: &str, message: &[u8]) {
     println!(" {:>6} {:>6}", stored.len(), skeleton.encode().len());
 }
 
-/// Gives the time of one call: the least of many short rounds, so that a busy machine disturbs little.
+/// Returns the time of one call: the minimum of many short rounds, so that a busy machine has little influence.
 #[expect(clippy::disallowed_methods, reason = "this program measures time")]
 fn cost(mut call: impl FnMut()) -> Duration {
     let mut round = |count: u32| {
