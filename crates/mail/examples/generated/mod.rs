@@ -1,21 +1,24 @@
-//! Generated mail for programs that measure: words drawn from a language of 60,000 as often as words of a language are (the n-th word with a
-//! probability of about 1/n), in messages of about 1 KB with the fields that all messages have. The same seed makes the same mail.
+//! Generated mail for measuring programs.
+//!
+//! Words are drawn from a vocabulary of 60,000 with the frequencies of a natural language: the n-th word has a
+//! probability of about 1/n. A message has about 1 KB and the fields that all messages have. The same seed produces the
+//! same mail.
 
 use base::Random;
 use base::sim::SeededRandom;
 use mail::mailbox::{Flags, NewMessage};
 
-/// Words of the language.
+/// Number of words in the vocabulary.
 const WORDS: u64 = 60_000;
 
-/// Draws a word between two numbers: the n-th with a probability of about 1/n.
+/// Draws a word whose number lies between `first` and `last`. The n-th word has a probability of about 1/n.
 pub fn word(random: &SeededRandom, first: u64, last: u64) -> String {
     let unit = random.below(1 << 24) as f64 / f64::from(1 << 24);
     let number = first as f64 * (last as f64 / first as f64).powf(unit);
     spell(number as u64)
 }
 
-/// Spells a number in syllables, the frequent ones in few.
+/// Spells a number in syllables. Frequent words have few.
 fn spell(mut number: u64) -> String {
     let mut word = String::new();
     loop {
@@ -28,7 +31,7 @@ fn spell(mut number: u64) -> String {
     }
 }
 
-/// Makes a message of 40 to 360 words.
+/// Creates a message of 40 to 360 words.
 pub fn message(random: &SeededRandom) -> NewMessage {
     let words = |count: u64| (0..count).map(|_| word(random, 1, WORDS)).collect::<Vec<_>>();
     let (from, to) = (word(random, 1_000, 9_000), word(random, 1_000, 9_000));
