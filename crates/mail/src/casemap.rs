@@ -1,15 +1,15 @@
-//! Texts made comparable: `i;unicode-casemap` (RFC 5051), with which SEARCH, SORT and THREAD of IMAP compare.
+//! Text comparison by `i;unicode-casemap` (RFC 5051), the collation of IMAP SEARCH, SORT and THREAD.
 //!
-//! Letters become upper case and characters are taken apart into base and marks, so that case and the way in which accents
-//! are encoded make no difference. An accent itself does, but a search for `cafe` finds `café`, because the mark
-//! comes after the letter.
+//! Letters become upper case, and characters are decomposed into base characters and combining marks. So neither case
+//! nor the encoding of accents makes a difference. An accent itself does make a difference, but a search for `cafe`
+//! finds `café`, because the mark comes after the letter.
 
 use std::borrow::Cow;
 
 use memchr::memmem;
 use unicode_normalization::UnicodeNormalization;
 
-/// Gives the form of a text in which it is compared.
+/// Returns the form of a text that is compared.
 #[must_use]
 pub fn fold(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
@@ -22,14 +22,15 @@ pub fn fold(text: &str) -> String {
         folded[start..].make_ascii_uppercase();
         let other = after.bytes().position(|byte| byte.is_ascii()).unwrap_or(after.len());
         let (other, after) = after.split_at(other);
-        // What is taken apart may leave small letters: `ª` is a small `a`.
+        // Decomposition can produce lower-case letters: `ª` becomes a small `a`.
         folded.extend(other.chars().flat_map(char::to_uppercase).nfkd().flat_map(char::to_uppercase));
         rest = after;
     }
     folded
 }
 
-/// Makes every run of blanks one space: how a field was folded into lines makes no difference (RFC 5322 §2.2.3).
+/// Replaces each run of white space by one space. How a field was folded into lines then makes no difference (RFC 5322
+/// §2.2.3).
 #[must_use]
 pub fn on_one_line(text: &str) -> Cow<'_, str> {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n');
@@ -49,22 +50,22 @@ pub fn on_one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// Gives the form of a header field in which it is compared.
+/// Returns the form of a header field that is compared.
 #[must_use]
 pub fn fold_field(text: &str) -> String {
     fold(&on_one_line(text))
 }
 
-/// A text to be found in others.
+/// A text to search for in other texts.
 #[derive(Debug, Clone)]
 pub struct Needle {
     finder: Box<memmem::Finder<'static>>,
-    /// The one for header fields, where it is another.
+    /// The finder for header fields. `None` if it is the same as `finder`.
     field_finder: Option<Box<memmem::Finder<'static>>>,
 }
 
 impl Needle {
-    /// Makes a text ready to be found.
+    /// Prepares a text to be searched for.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let finder = |text: &str| Box::new(memmem::Finder::new(fold(text).as_bytes()).into_owned());
@@ -75,32 +76,33 @@ impl Needle {
         Self { finder: finder(text), field_finder }
     }
 
-    /// Tells whether there is nothing to be found, which is everywhere.
+    /// Returns `true` if the text is empty. An empty text is found everywhere.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.finder.needle().is_empty()
     }
 
-    /// Tells whether the text is in a header field's, whichever blanks stand between words there and here.
+    /// Returns `true` if the text occurs in the text of a header field. Differences in white space between words are
+    /// ignored.
     #[must_use]
     pub fn is_in_field(&self, text: &str) -> bool {
         self.is_in_folded_field(&fold_field(text))
     }
 
-    /// Tells whether the text is in a header field's that was folded ([`fold_field`]).
+    /// Returns `true` if the text occurs in the text of a header field that was already folded with [`fold_field`].
     #[must_use]
     pub fn is_in_folded_field(&self, folded: &str) -> bool {
         self.field_finder.as_ref().unwrap_or(&self.finder).find(folded.as_bytes()).is_some()
     }
 
-    /// Gives the text as it is compared, and as it is compared with header fields.
+    /// Returns the folded text as it is compared with ordinary texts and as it is compared with header fields.
     #[must_use]
     pub fn folded(&self) -> [&str; 2] {
         let field_finder = self.field_finder.as_ref().unwrap_or(&self.finder);
         [&self.finder, field_finder].map(|finder| std::str::from_utf8(finder.needle()).unwrap_or_default())
     }
 
-    /// Tells whether the text is in another one that was folded.
+    /// Returns `true` if the text occurs in a text that was already folded.
     #[must_use]
     pub fn is_in_folded(&self, folded: &str) -> bool {
         self.finder.find(folded.as_bytes()).is_some()

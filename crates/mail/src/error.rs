@@ -1,15 +1,16 @@
-//! What can go wrong with mail, sorted by who must act.
+//! Errors of the mail crate, sorted by the party that must act.
 
 /// The result of an operation on mail.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation on mail failed.
+/// The reason why an operation on mail failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// A stored record is not what was written. The operator restores or repairs (`doublet fixup`).
+    /// A stored record differs from the one that was written. The operator restores a backup or repairs the database
+    /// (`doublet fixup`).
     #[error("damaged {0}")]
     Damaged(&'static str),
-    /// Databases or notes failed; see there who must act.
+    /// An operation on databases or notes failed. That error states the party that must act.
     #[error(transparent)]
     Notes(#[from] notes::Error),
     /// The named mailbox does not exist.
@@ -18,13 +19,13 @@ pub enum Error {
     /// The named mailbox exists already.
     #[error("mailbox {0} exists already")]
     MailboxExists(String),
-    /// The mailbox cannot be used that way.
+    /// The mailbox cannot be used in this way.
     #[error("mailbox {name}: {why}")]
     MailboxRefused { name: String, why: &'static str },
-    /// The user's quota would be passed. The user deletes, or the operator raises the quota.
+    /// The operation would exceed the user's quota. The user deletes messages, or the operator raises the quota.
     #[error("over quota: {used_bytes} of {limit_bytes} bytes are used")]
     OverQuota { used_bytes: u64, limit_bytes: u64 },
-    /// The message is larger than the server takes.
+    /// The message is larger than the server accepts.
     #[error("the message has {size_bytes} bytes, at most {max_bytes} are taken")]
     TooLarge { size_bytes: u64, max_bytes: u64 },
 }

@@ -1,7 +1,8 @@
-//! What of a message the full-text index gets.
+//! Texts of a message for the full-text index.
 //!
-//! Subject and addresses are summary items and taken already. Here are the texts of the parts, as they are read: those that are shown go to
-//! the body, attachments are named and, where there is text in them, read. Of a part no more is decoded than is indexed.
+//! The subject and the addresses are summary items, which the index reads without this module. This module reads the
+//! texts of the parts. Text parts that are displayed with the message go to the body. The names of attachments are
+//! indexed, and so is the text of attachments that contain text. No more of a part is decoded than is indexed.
 
 use search::extract::{self, Elsewhere, Kind};
 use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENTS_MAX, TEXT_BYTES_MAX};
@@ -13,13 +14,13 @@ use crate::mime::structure::Part;
 use crate::mime::{Kind as PartKind, Source, text, transfer};
 use crate::searched::{INDEXED_FIELDS, find_in_body, find_in_field};
 
-/// The item under whose name the names of attachments are found.
+/// Name of the item under which the names of attachments are found.
 const FILE_ITEM: &str = search::text::FILE_ITEM;
 
-/// Reads messages for the full-text index.
+/// A reader of messages for the full-text index.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Messages {
-    /// Whether the index also gets what rules messages out when IMAP searches.
+    /// `true` if the index also receives the texts that let an IMAP search rule messages out.
     pub serves_imap: bool,
 }
 
@@ -66,7 +67,7 @@ fn read(message: &Message<'_>, elsewhere: Option<&dyn Elsewhere>, out: &mut Note
     Ok(())
 }
 
-/// Hands over what IMAP looks into.
+/// Passes on the texts that an IMAP search examines.
 fn read_searched(message: &Message<'_>, out: &mut NoteText) -> Result<()> {
     for name in INDEXED_FIELDS {
         find_in_field(message.header(), name, &mut |text| !out.searched(Place::Header, text));
@@ -76,12 +77,12 @@ fn read_searched(message: &Message<'_>, out: &mut NoteText) -> Result<()> {
     Ok(())
 }
 
-/// Tells whether a part is text that a reader sees with the message.
+/// Returns `true` if the part is text that is displayed with the message.
 fn is_shown(part: &Part) -> bool {
     part.is_text() && !part.is_attachment()
 }
 
-/// Reads the text of an attachment; tells whether it is of a kind that was looked into.
+/// Reads the text of an attachment. Returns `true` if it is of a kind that is read.
 fn read_attachment(
     message: &Message<'_>,
     part: &Part,
@@ -92,7 +93,7 @@ fn read_attachment(
     let media = format!("{}/{}", String::from_utf8_lossy(media_type), String::from_utf8_lossy(subtype));
     let name = part.content.file_name().unwrap_or_default();
     let Some(kind) = Kind::of(&media, &name).filter(|kind| out.has_time_for(*kind)) else { return Ok(false) };
-    // What is encoded is at most three times as long as what it says.
+    // Encoded data is at most three times as long as the decoded data.
     if part.size() > 3 * ATTACHMENT_BYTES_MAX as u64 {
         return Ok(false);
     }
