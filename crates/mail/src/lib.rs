@@ -1,16 +1,16 @@
 //! Mail: messages as notes, mailboxes, delivery and the router.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`mime`] | the structure of a message, how it is kept losslessly, and its texts decoded |
+//! | [`mime`] | the structure of a message, its lossless storage, and its decoded texts |
 //! | [`message`] | a message as the items of a note |
 //! | [`mailbox`] | mail files, mailboxes and messages, as IMAP and POP3 see them |
-//! | [`router`] | taking messages, delivering them, the queue |
+//! | [`router`] | acceptance of messages, delivery, the queue |
 //! | [`transport`] | import and export: mbox, Maildir, single files |
-//! | [`casemap`], [`searched`] | texts made comparable; those of a message in which IMAP looks |
-//! | [`full_text`] | what of a message the full-text index gets |
-//! | [`error`] | what can go wrong here, sorted by who must act |
-//! | [`limits`] | every maximum of this room |
+//! | [`casemap`], [`searched`] | text comparison; the texts of a message that IMAP SEARCH examines |
+//! | [`full_text`] | the texts of a message for the full-text index |
+//! | [`error`] | the errors of this crate, sorted by the party that must act |
+//! | [`limits`] | every limit of this crate |
 
 pub mod casemap;
 pub mod error;
