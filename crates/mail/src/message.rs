@@ -1,18 +1,18 @@
 //! A message as the items of a note.
 //!
-//! | item | where | what it holds |
+//! | item | where | contents |
 //! |---|---|---|
 //! | `Form` | summary | `Memo` |
-//! | `Subject`, `From`, `SendTo`, `CopyTo` | summary | decoded texts, cut to what lists show |
+//! | `Subject`, `From`, `SendTo`, `CopyTo` | summary | decoded texts, truncated to the length that lists show |
 //! | `PostedDate` | summary | the Date field |
 //! | `$MessageID` | summary | the Message-ID field |
-//! | `$ThreadID` | summary | what all messages of a thread share, as far as their References tell |
-//! | `$FileForm`, `$FileSeparator` | summary | what was unusual about the file that it was imported from ([`crate::transport::form`]) |
-//! | `$Head` | body 0 | structure and header, as they are needed to render a message |
-//! | `$MIME` | body 1 | the skeleton of what follows the header |
+//! | `$ThreadID` | summary | an identifier shared by all messages of a thread, as far as their References fields connect them |
+//! | `$FileForm`, `$FileSeparator` | summary | the unusual properties of the file that the message was imported from ([`crate::transport::form`]) |
+//! | `$Head` | body 0 | structure and header, in the form needed to render a message |
+//! | `$MIME` | body 1 | the skeleton of everything after the header |
 //!
-//! The message itself is `$Head` and `$MIME` with the contents in the blob store, and comes out of them byte for byte. The
-//! summary items are made from it for views and lists and are never read back into it.
+//! The message itself consists of `$Head`, `$MIME` and the contents in the blob store, and is restored from them byte
+//! for byte. The summary items are derived from it for views and lists. They are never used to restore it.
 
 use std::borrow::Cow;
 
@@ -26,16 +26,16 @@ use crate::limits::{SUMMARY_ADDRESSES_MAX, SUMMARY_TEXT_BYTES_MAX};
 use crate::mime::skeleton::{self, ContentId, Segment, Skeleton};
 use crate::mime::{self, Structure, address, header, word};
 
-/// The number of the body item with structure and header.
+/// Ordinal of the body item with structure and header.
 pub const HEAD_ORDINAL: u16 = 0;
 
-/// The number of the body item with the skeleton.
+/// Ordinal of the body item with the skeleton.
 pub const SKELETON_ORDINAL: u16 = 1;
 
-/// The items that every message has in its body, by their ordinals.
+/// The body items that every message has, by ordinal.
 pub const BODY_ITEMS: [&str; 2] = ["$Head", "$MIME"];
 
-/// A message taken apart once, to be put into any number of mailboxes.
+/// A parsed message that can be put into any number of mailboxes.
 pub struct Prepared<'a> {
     structure: Structure,
     segments: Vec<Segment<'a>>,
@@ -43,12 +43,12 @@ pub struct Prepared<'a> {
     head: Vec<u8>,
     length: u64,
     crlf_growth: u64,
-    /// The contents, once they were put; the same for all mailboxes.
+    /// The blobs of the contents, empty until they are written. They are the same for all mailboxes.
     contents: Vec<BlobId>,
 }
 
 impl<'a> Prepared<'a> {
-    /// Takes a message apart. Bodies of parts from `separate_bytes_min` on go to the blob store.
+    /// Parses a message. Bodies of parts of at least `separate_bytes_min` bytes go to the blob store.
     #[must_use]
     pub fn new(raw: &'a [u8], separate_bytes_min: usize) -> Self {
         let structure = mime::parse(raw);
@@ -65,19 +65,19 @@ impl<'a> Prepared<'a> {
         Self { structure, segments, items, head, length, crlf_growth, contents: Vec::new() }
     }
 
-    /// Gives the structure.
+    /// Returns the structure.
     #[must_use]
     pub fn structure(&self) -> &Structure {
         &self.structure
     }
 
-    /// Gives the message's length in bytes.
+    /// Returns the length of the message in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Makes the note for one database; the caller adds folders, flags and times and creates it at once.
+    /// Creates the note for one database. The caller adds folders, flags and times and writes the note at once.
     pub fn note(&mut self, writer: &mut Writer<'_, '_>) -> Result<NewNote> {
         if self.contents.is_empty() {
             for segment in &self.segments {
@@ -102,7 +102,8 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// Counts the bytes by which a message grows when every line of it gets CRLF, the last one too. Nothing that came in through DATA grows.
+/// Returns the number of bytes that a message gains if every line, including the last one, ends with CRLF. A message
+/// received through DATA gains none.
 #[must_use]
 pub fn crlf_growth(raw: &[u8]) -> u64 {
     let without_cr = |place: &usize| place.checked_sub(1).is_none_or(|before| raw.get(before) != Some(&b'\r'));
@@ -117,7 +118,7 @@ fn encode_head(structure: &Structure, header: &[u8]) -> Vec<u8> {
     out.finish()
 }
 
-/// Reads the item `$Head`: the structure, and where the header begins.
+/// Decodes the item `$Head`. Returns the structure and the offset of the header.
 pub fn decode_head(bytes: &[u8]) -> Result<(Structure, usize)> {
     let damaged = |_| Error::Damaged("head of a message");
     let mut input = Decoder::new(bytes);
@@ -166,7 +167,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Gives the first message id of a field, with its angle brackets.
+/// Returns the first message identifier of a field, with its angle brackets.
 #[must_use]
 pub fn message_id(header: &[u8], field: &str) -> Option<String> {
     let value = header::unfolded(header::first(header, field)?);
@@ -175,15 +176,17 @@ pub fn message_id(header: &[u8], field: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&value[start..=end]).into_owned())
 }
 
-/// Names the thread of a message by the oldest message that it knows of: the first of References, else In-Reply-To,
-/// else itself. A message without any of them is a thread of its own.
+/// Returns the identifier of the message's thread, derived from the oldest message that it refers to.
+///
+/// That is the first message of References, else of In-Reply-To, else the message itself. A message without any of
+/// these fields is its own thread.
 fn thread_id(header: &[u8]) -> String {
     let root = ["References", "In-Reply-To", "Message-ID"].iter().find_map(|field| message_id(header, field));
     let seed: Cow<'_, [u8]> = root.map_or(Cow::Borrowed(header), |id| Cow::Owned(id.into_bytes()));
     blake3::hash(&seed).to_hex()[..16].to_owned()
 }
 
-/// Gives the time of the topmost Received field.
+/// Returns the time of the topmost Received field.
 #[must_use]
 pub fn received_time(header: &[u8]) -> Option<Timestamp> {
     let value = header::unfolded(header::first(header, "Received")?);
