@@ -1,34 +1,38 @@
-//! The texts of a message in which IMAP looks (RFC 9051 §6.4.4), as they are compared.
+//! The texts of a message that IMAP SEARCH examines (RFC 9051 §6.4.4), in the form in which they are compared.
 //!
-//! Whoever looks into a message and whoever tells the index what is in it ask here, so that both have the same texts: those of the header are its fields
-//! as people read them, with their names or without; those of the body are the decoded texts of the parts, the headers of messages within it and the names of its files; of
-//! HTML, both the source and what is read of it. Of a part no more than [`SEARCH_PART_BYTES_MAX`] bytes are decoded.
+//! Searches in a message and the full-text index both take their texts from this module, so that they always use the
+//! same texts. The texts of the header are its decoded fields, with or without their names. The texts of the body are
+//! the decoded texts of the parts, the headers of messages within it and the names of its files. HTML is included
+//! twice, as source and as displayed text. At most [`SEARCH_PART_BYTES_MAX`] bytes of a part are decoded.
 
 use crate::casemap::{fold, fold_field};
 use crate::limits::SEARCH_PART_BYTES_MAX;
 use crate::mime::structure::Part;
 use crate::mime::{Kind, Source, header, text};
 
-/// The fields for which IMAP has keys of their own; the index has the words of these. Others are full of signatures and traces, of which each message has
-/// hundreds of words that no other one has.
+/// The fields that have their own IMAP search keys. The index contains the words of these fields. Other fields are full
+/// of signatures and traces: each message has hundreds of words there that occur in no other message.
 pub const INDEXED_FIELDS: [&str; 5] = ["From", "To", "Cc", "Bcc", "Subject"];
 
-/// Asks about the values of the fields of a name until one is the right one.
+/// Returns `true` if `is_right` accepts the value of a field with this name. It is called for one value after another
+/// until it returns `true`.
 pub fn find_in_field(header: &[u8], name: &str, is_right: &mut dyn FnMut(&str) -> bool) -> bool {
     let mut fields = header::fields(header).filter(|field| field.is(name));
     fields.any(|field| is_right(&fold_field(&header::decoded(field.value))))
 }
 
-/// Asks about the texts of a header until one is the right one: all its fields, with their names.
+/// Returns `true` if `is_right` accepts the text of a header field. It is called for all fields, with their names,
+/// until it returns `true`.
 pub fn find_in_header(header: &[u8], is_right: &mut dyn FnMut(&str) -> bool) -> bool {
     header::fields(header).any(|field| is_right(&fold_field(&field_text(&field))))
 }
 
-/// Asks about the texts of a body until one is the right one. Parts are read one by one.
+/// Returns `true` if `is_right` accepts a text of the body. It is called for one text after another until it returns
+/// `true`. Parts are read one by one.
 ///
 /// # Errors
 ///
-/// Those of the source.
+/// Returns the errors of the source.
 pub fn find_in_body<S: Source + ?Sized>(source: &S, is_right: &mut dyn FnMut(&str) -> bool) -> Result<bool, S::Error> {
     let parts = source.structure().parts();
     for (index, part) in parts.iter().enumerate() {
@@ -42,7 +46,7 @@ pub fn find_in_body<S: Source + ?Sized>(source: &S, is_right: &mut dyn FnMut(&st
     Ok(false)
 }
 
-/// Asks about the header of a message within the message, or the name of a part's file.
+/// Returns `true` if `is_right` accepts a header field of a message within the message, or the file name of a part.
 fn headers_match<S: Source + ?Sized>(
     source: &S,
     part: &Part,
@@ -69,7 +73,7 @@ fn part_matches<S: Source + ?Sized>(
     Ok(part.is_media("text", "html") && is_right(&fold(&text::of_html(&decoded))))
 }
 
-/// Gives a field as people read it: `Name: value`.
+/// Returns a field in readable form: `Name: value`.
 fn field_text(field: &header::Field<'_>) -> String {
     let value = header::decoded(field.value);
     if field.name.is_empty() { value } else { format!("{}: {value}", String::from_utf8_lossy(field.name)) }
