@@ -1,7 +1,8 @@
-//! Mail files: making and opening them, their mailboxes, and the changes of messages.
+//! Mail files: creation, opening, mailboxes, and changes to messages.
 //!
-//! Every change is one transaction; its [`Ticket`] must be durable before the client is told. Many messages in one call
-//! change together or not at all, as COPY, MOVE and APPEND ask (RFC 9051 §6.4.7, RFC 6851, RFC 3502).
+//! Every change is one transaction. Its [`Ticket`] must be durable before the client receives a reply. A call with
+//! several messages changes all of them or none, as COPY, MOVE and APPEND require (RFC 9051 §6.4.7, RFC 6851, RFC
+//! 3502).
 
 use std::sync::Arc;
 
@@ -25,16 +26,16 @@ use crate::mailbox::uids::UidSet;
 use crate::mailbox::view::{Folder, MailView, SpecialUse, canonical_name};
 use crate::message::Prepared;
 
-/// The note with the user's settings: the first after the ACL.
+/// The note with the user's settings: the first one after the ACL.
 pub(crate) const PROFILE_NOTE: NoteId = NoteId(2);
 
-/// The item of the profile note with the names that the user is subscribed to.
+/// The item of the profile note that lists the user's subscribed names.
 pub(crate) const SUBSCRIPTIONS_ITEM: &str = "$Subscriptions";
 
-/// The item of a folder that says what it is for.
+/// The item of a folder that holds its special use.
 pub(crate) const SPECIAL_USE_ITEM: &str = "$SpecialUse";
 
-/// The item of a folder that holds no messages.
+/// The item that marks a folder that holds no messages.
 pub(crate) const NO_SELECT_ITEM: &str = "$NoSelect";
 
 /// The mailboxes that every mail file has from the start.
@@ -47,14 +48,14 @@ const FIRST_FOLDERS: [(&str, Option<SpecialUse>); 6] = [
     ("Trash", Some(SpecialUse::Trash)),
 ];
 
-/// What an operator may set for all mail files.
+/// Operator settings that apply to all mail files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MailOptions {
-    /// Bodies of parts from this size on go to the blob store.
+    /// Minimum size of a part's body that is stored in the blob store.
     pub separate_bytes_min: usize,
-    /// Largest message that is taken.
+    /// Maximum size of an accepted message.
     pub message_bytes_max: u64,
-    /// When the full-text index of a mail file that is made is brought up to date.
+    /// Update frequency of the full-text index of a new mail file.
     pub full_text: FullText,
 }
 
@@ -76,13 +77,13 @@ pub struct Mail {
 }
 
 impl Mail {
-    /// Takes charge of the mail files among the databases.
+    /// Creates the mail layer on top of the databases of a server.
     #[must_use]
     pub fn new(notes: Arc<Notes>, options: MailOptions) -> Arc<Self> {
         Arc::new(Self { notes, options, heads: Heads::default() })
     }
 
-    /// Gives the databases.
+    /// Returns the databases.
     #[must_use]
     pub fn notes(&self) -> &Arc<Notes> {
         &self.notes
@@ -92,13 +93,13 @@ impl Mail {
         &self.heads
     }
 
-    /// Gives the options.
+    /// Returns the options.
     #[must_use]
     pub fn options(&self) -> &MailOptions {
         &self.options
     }
 
-    /// Makes a mail file with its first mailboxes. Durable on return.
+    /// Creates a mail file with its first mailboxes. The mail file is durable on return.
     pub fn create(&self, path: &str, title: &str, owner: &Name, quota_bytes: Option<u64>) -> Result<()> {
         let new = NewDatabase {
             owner: owner.clone(),
@@ -109,7 +110,7 @@ impl Mail {
         self.complete(&database)
     }
 
-    /// Makes the mail file unless it exists; tells whether it was made.
+    /// Creates the mail file unless it exists. Returns `true` if it was created.
     pub fn ensure(&self, path: &str, title: &str, owner: &Name, quota_bytes: Option<u64>) -> Result<bool> {
         match self.create(path, title, owner, quota_bytes) {
             Ok(()) => Ok(true),
@@ -118,7 +119,7 @@ impl Mail {
         }
     }
 
-    /// Opens a mail file as one identity.
+    /// Opens a mail file with the rights of one identity.
     pub fn open(self: &Arc<Self>, path: &str, identity: &Arc<Identity>) -> Result<MailFile> {
         let database = self.notes.database_open(path)?;
         let access: Access<level::Reader> = database.authorize(identity)?;
@@ -131,19 +132,20 @@ impl Mail {
         self.open(path, &Arc::new(Identity::local_server("")))
     }
 
-    /// Opens a mail file for a command of the operator, as the server of that name: an enforced list is obeyed.
+    /// Opens a mail file for an operator command, as the server with that name. An ACL that is enforced for local
+    /// access applies.
     pub fn open_as_tool(self: &Arc<Self>, path: &str, server: &Name) -> Result<MailFile> {
         self.open(path, &Arc::new(Identity::local_tool(server.clone())))
     }
 
-    /// Finds the inbox of a mail file within a transaction.
+    /// Returns the inbox of a mail file within a transaction.
     pub(crate) fn inbox_of(&self, writer: &Writer<'_, '_>) -> Result<ViewId> {
         let folders = writer.folders()?;
         let inbox = folders.iter().find(|folder| folder.title == "INBOX");
         inbox.map(|folder| folder.view).ok_or_else(|| Error::NoMailbox("INBOX".into()))
     }
 
-    /// Makes what a crash right after the database was made may have left out.
+    /// Creates the parts of a mail file that are missing if a crash followed the creation of its database.
     fn complete(&self, database: &Arc<Database>) -> Result<()> {
         if database.modseq() > Modseq(2) {
             return Ok(());
@@ -169,8 +171,10 @@ impl Mail {
     }
 }
 
-/// Gives the first mailboxes of a mail file their names back, and what they are for, when a repair of its database made them again without: it knows their
-/// messages and not what they are called. An inbox that is gone is made anew, for mail would be refused without one. Other databases are left alone.
+/// Restores the names and special uses of the first mailboxes of a mail file after a repair of its database.
+///
+/// The repair recreates the folders without names: it knows their messages but not their names. A missing inbox is
+/// created, because mail would be refused without one. Other databases are left alone.
 pub fn restore_first_folders(notes: &Notes, path: &str) -> Result<()> {
     let database = notes.database_open(path)?;
     if database.record().kind != DatabaseKind::Mail {
@@ -203,7 +207,7 @@ pub fn restore_first_folders(notes: &Notes, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Changes folders in a transaction of its own, unless `change` says that there is nothing to change. Durable on return.
+/// Changes folders in a separate transaction, unless `change` returns `false`. The change is durable on return.
 fn change_folders(
     notes: &Notes,
     itself: &Access<level::Depositor>,
@@ -225,61 +229,61 @@ fn change_folders(
 pub struct NewMessage {
     /// The message, byte for byte.
     pub raw: Vec<u8>,
-    /// Its flags.
+    /// The flags of the message.
     pub flags: Flags,
-    /// When it was received; now when absent.
+    /// The time of receipt. `None` stands for the current time.
     pub received: Option<Timestamp>,
 }
 
-/// What a change of flags did.
+/// The outcome of a change of flags.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreOutcome {
-    /// UIDs whose flags were changed, rising.
+    /// UIDs of the messages whose flags were changed, ascending.
     pub changed: Vec<Uid>,
-    /// UIDs that somebody changed since the modseq given (RFC 7162: MODIFIED), rising.
+    /// UIDs of the messages that were changed since the given modseq (RFC 7162: MODIFIED), ascending.
     pub modified: Vec<Uid>,
     /// The modseq of the change.
     pub modseq: Modseq,
-    /// What makes it durable.
+    /// The ticket of the change, to wait for its durability.
     pub ticket: Ticket,
 }
 
-/// What an expunge did.
+/// The outcome of an expunge.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExpungeOutcome {
-    /// UIDs that are gone, rising.
+    /// UIDs of the removed messages, ascending.
     pub uids: Vec<Uid>,
     /// The modseq of the change.
     pub modseq: Modseq,
-    /// What makes it durable.
+    /// The ticket of the change, to wait for its durability.
     pub ticket: Ticket,
 }
 
-/// What copying or moving did.
+/// The outcome of a copy or a move.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyOutcome {
     /// UIDVALIDITY of the target.
     pub uid_validity: u32,
-    /// Old and new UIDs, by rising old UID.
+    /// Old and new UIDs, ascending by old UID.
     pub pairs: Vec<(Uid, Uid)>,
     /// The modseq of the change.
     pub modseq: Modseq,
-    /// What makes it durable.
+    /// The ticket of the change, to wait for its durability.
     pub ticket: Ticket,
 }
 
-/// How full a mail file is.
+/// The usage and the quota of a mail file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// Bytes of all messages.
+    /// Number of bytes of all messages.
     pub used_bytes: u64,
-    /// How many they may be.
+    /// Maximum number of bytes, or `None` for no limit.
     pub limit_bytes: Option<u64>,
-    /// How many notes there are, folders and settings included.
+    /// Number of notes, including folders and settings.
     pub notes: u64,
 }
 
-/// One user's open mail file.
+/// A mail file that is open for one user.
 pub struct MailFile {
     mail: Arc<Mail>,
     access: Access<level::Reader>,
@@ -287,48 +291,48 @@ pub struct MailFile {
 }
 
 impl MailFile {
-    /// Gives the database.
+    /// Returns the database.
     #[must_use]
     pub fn database(&self) -> &Arc<Database> {
         self.access.database()
     }
 
-    /// Gives the proof of write access, for transactions over several mail files.
+    /// Returns the proof of write access, for transactions over several mail files.
     #[must_use]
     pub fn depositor(&self) -> &Access<level::Depositor> {
         &self.depositor
     }
 
-    /// Refuses those who may not change all messages.
+    /// Checks that the user may change all messages. Returns an error without Editor access.
     pub fn require_editor(&self) -> Result<()> {
         let identity = Arc::new(self.access.identity().clone());
         let _editor: Access<level::Editor> = self.access.database().authorize(&identity)?;
         Ok(())
     }
 
-    /// Gives all mail files of the server.
+    /// Returns the mail files of the server.
     #[must_use]
     pub fn mail(&self) -> &Arc<Mail> {
         &self.mail
     }
 
-    /// Freezes the present state for reading.
+    /// Takes a snapshot of the current state for reading.
     pub fn view(&self) -> Result<MailView<'_>> {
         Ok(MailView::new(self.access.read()?, &self.mail.heads))
     }
 
-    /// Gives what is ready after the next change; take it before the view that is compared.
+    /// Returns a listener that is notified of the next change. It must be taken before the snapshot that is compared.
     #[must_use]
     pub fn listen(&self) -> EventListener {
         self.database().listen()
     }
 
-    /// Gives what to wait for until a change is durable.
+    /// Returns a handle to wait until a change is durable.
     pub fn durable(&self, ticket: Ticket) -> store::Durable {
         self.mail.notes.store().durable(ticket)
     }
 
-    /// Tells how full the mail file is.
+    /// Returns the usage and the quota of the mail file.
     pub fn quota(&self) -> Result<Quota> {
         let reading = self.access.read()?;
         let counters = reading.counters();
@@ -336,7 +340,7 @@ impl MailFile {
         Ok(Quota { used_bytes: counters.bytes, limit_bytes, notes: counters.notes })
     }
 
-    /// Makes a mailbox, and those above it that are missing.
+    /// Creates a mailbox and its missing parents.
     pub fn folder_create(&self, name: &str, special: Option<SpecialUse>) -> Result<(ViewId, Ticket)> {
         let name = checked_name(name)?;
         self.write(|writer| {
@@ -359,7 +363,7 @@ impl MailFile {
         })
     }
 
-    /// Deletes a mailbox with its messages. One with mailboxes below it stays as a name that holds no messages.
+    /// Deletes a mailbox and its messages. A mailbox with children remains as a name that holds no messages.
     pub fn folder_delete(&self, name: &str) -> Result<Ticket> {
         let folder = self.require(name)?;
         if folder.name == "INBOX" {
@@ -372,7 +376,7 @@ impl MailFile {
         loop {
             while self.delete_some(folder.id)? {}
             let (is_done, ticket) = self.write(|writer| {
-                // Mail may have come in since.
+                // New mail can have arrived since.
                 if writer.folder_read(folder.id)?.totals()?.count > 0 {
                     return Ok(false);
                 }
@@ -389,7 +393,7 @@ impl MailFile {
         }
     }
 
-    /// Gives a mailbox and those below it another name. The inbox stays; its messages go to the new mailbox.
+    /// Renames a mailbox and its children. The inbox remains; its messages are moved to the new mailbox.
     pub fn folder_rename(&self, from: &str, to: &str) -> Result<Ticket> {
         let folder = self.require(from)?;
         let to = checked_name(to)?;
@@ -422,7 +426,7 @@ impl MailFile {
         Ok(ticket)
     }
 
-    /// Adds a name to those that the user wants to see, whether it exists or not.
+    /// Adds a name to the user's subscriptions. The mailbox need not exist.
     pub fn folder_subscribe(&self, name: &str) -> Result<Ticket> {
         let name = checked_name(name)?;
         self.subscriptions_change(|names| {
@@ -432,13 +436,13 @@ impl MailFile {
         })
     }
 
-    /// Takes a name from those that the user wants to see.
+    /// Removes a name from the user's subscriptions.
     pub fn folder_unsubscribe(&self, name: &str) -> Result<Ticket> {
         let name = canonical_name(name);
         self.subscriptions_change(|names| names.retain(|known| *known != name))
     }
 
-    /// Puts messages into a mailbox; gives UIDVALIDITY and their UIDs.
+    /// Puts messages into a mailbox. Returns UIDVALIDITY and their UIDs.
     pub fn append(&self, folder: ViewId, messages: &[NewMessage]) -> Result<(u32, Vec<Uid>, Ticket)> {
         let mut prepared = self.prepare(messages)?;
         let ((validity, uids), ticket) = self.write(|writer| {
@@ -448,7 +452,7 @@ impl MailFile {
         Ok((validity, uids, ticket))
     }
 
-    /// Puts a message in the place of another one (RFC 8508).
+    /// Replaces a message by another one (RFC 8508).
     pub fn replace(
         &self,
         folder: ViewId,
@@ -498,7 +502,7 @@ impl MailFile {
         Ok(StoreOutcome { changed, modified, modseq, ticket })
     }
 
-    /// Deletes the messages with `\Deleted`, or those of them that are in `uids`.
+    /// Deletes the messages with `\Deleted`. With `uids`, only those of them that are in `uids`.
     pub fn expunge(&self, folder: ViewId, uids: Option<&UidSet>) -> Result<ExpungeOutcome> {
         let database = self.database();
         let ((gone, modseq), ticket) = self.write(|writer| {
@@ -528,7 +532,7 @@ impl MailFile {
         Ok(CopyOutcome { uid_validity, pairs, modseq, ticket })
     }
 
-    /// Moves messages; they keep their flags and times and get new UIDs.
+    /// Moves messages. They keep their flags and times and receive new UIDs.
     pub fn move_to(&self, folder: ViewId, uids: &UidSet, target: ViewId) -> Result<CopyOutcome> {
         let ((uid_validity, pairs, modseq), ticket) = self.write(|writer| {
             let mut pairs = Vec::new();
@@ -584,7 +588,7 @@ impl MailFile {
         Ok(self.move_to(inbox.id, &everything, target)?.ticket)
     }
 
-    /// Deletes the first messages of a mailbox; tells whether there were any.
+    /// Deletes the first messages of a mailbox. Returns `true` if there were any.
     fn delete_some(&self, folder: ViewId) -> Result<bool> {
         let (found, _) = self.write(|writer| {
             let mut doomed = Vec::new();
@@ -600,7 +604,8 @@ impl MailFile {
         Ok(found)
     }
 
-    /// Changes the owner's subscriptions. They lie in a design note, which editors do not change otherwise; so the server does it for them.
+    /// Changes the owner's subscriptions. They are in a design note, which Editors may not change. So the server
+    /// changes it on their behalf.
     fn subscriptions_change(&self, change: impl FnOnce(&mut Vec<String>)) -> Result<Ticket> {
         let database = self.access.database();
         self.require_editor()?;
@@ -622,7 +627,7 @@ impl MailFile {
     }
 }
 
-/// Refuses what would pass the quota.
+/// Checks that `more` bytes do not exceed the quota.
 pub(crate) fn check_quota(writer: &Writer<'_, '_>, limit: Option<u64>, more: u64) -> Result<()> {
     let Some(limit_bytes) = limit else { return Ok(()) };
     let used_bytes = writer.bytes_used();
@@ -672,8 +677,11 @@ fn copy_note(writer: &mut Writer<'_, '_>, entry: &notes::Entry, target: ViewId) 
     Ok(uid)
 }
 
-/// Finds the messages with `\Deleted`. They mostly stand side by side, so each that is found through the counts is
-/// followed by those behind it; looking each up by its number would pass over what was deleted before, every time.
+/// Returns the messages with `\Deleted`.
+///
+/// They are mostly adjacent, so the function looks up one message through the counts of the tree and then scans the
+/// messages after it. Looking up each message by its position would step over the traces of earlier deletions every
+/// time.
 fn deleted_entries(reader: &notes::FolderReader<'_>) -> Result<Vec<notes::Entry>> {
     let total = reader.totals()?.deleted;
     let mut found: Vec<notes::Entry> = Vec::new();
