@@ -12,19 +12,19 @@ pub struct Flags {
 }
 
 impl Flags {
-    /// No flag.
+    /// Returns an empty set of flags.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// The system flags alone.
+    /// Creates flags from system flags, without keywords.
     #[must_use]
     pub fn of(marks: Marks) -> Self {
         Self { marks, keywords: Vec::new() }
     }
 
-    /// Adds a flag by its IMAP name; `\Recent` and unknown system flags are left out.
+    /// Adds a flag by its IMAP name. `\Recent` and unknown system flags are ignored.
     pub fn add(&mut self, name: &str) {
         if let Some(mark) = mark_of(name) {
             self.marks = self.marks.with(mark);
@@ -33,7 +33,7 @@ impl Flags {
         }
     }
 
-    /// Tells whether the keyword is among the flags, without regard to case.
+    /// Returns `true` if the keyword is among the flags, ignoring case.
     #[must_use]
     pub fn has_keyword(&self, name: &str) -> bool {
         self.keywords.iter().any(|known| known.eq_ignore_ascii_case(name))
@@ -56,30 +56,30 @@ const MARKS: [(&str, Marks); 5] = [
     ("\\Draft", Marks::DRAFT),
 ];
 
-/// Gives the system flag of a name such as `\Seen`.
+/// Returns the system flag with a name such as `\Seen`.
 #[must_use]
 pub fn mark_of(name: &str) -> Option<Marks> {
     MARKS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, mark)| *mark)
 }
 
-/// Gives the names of the system flags that are set.
+/// Returns the names of the system flags that are set.
 pub fn mark_names(marks: Marks) -> impl Iterator<Item = &'static str> {
     MARKS.into_iter().filter(move |(_, mark)| marks.has(*mark)).map(|(name, _)| name)
 }
 
-/// What shall happen to the flags of messages.
+/// A change of the flags of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlagChange {
-    /// These are set, the others stay.
+    /// Sets these flags. The others stay.
     Add(Flags),
-    /// These are cleared, the others stay.
+    /// Clears these flags. The others stay.
     Remove(Flags),
-    /// These are set, the others are cleared.
+    /// Sets these flags and clears the others.
     Replace(Flags),
 }
 
 impl FlagChange {
-    /// Gives what becomes of flags.
+    /// Returns the flags after the change.
     #[must_use]
     pub fn apply(&self, old: &Flags) -> Flags {
         match self {

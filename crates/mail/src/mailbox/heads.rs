@@ -1,8 +1,8 @@
-//! Heads of messages in memory: structure and header, which lists and searches read again and again.
+//! In-memory cache of message heads: structure and header, which lists and searches read again and again.
 //!
-//! A head is kept under the name of its note and of the state of its database's contents
-//! ([`notes::Reading::contents_version`]), so that one of other items is never taken for it. All mail files share [`HEADS_BYTES_MAX`];
-//! those that are asked for least go first.
+//! The key of a head contains its note and the version of its database's contents
+//! ([`notes::Reading::contents_version`]). So the cache never returns a head that was built from other items. All mail
+//! files share a capacity of [`HEADS_BYTES_MAX`]. The least requested heads are evicted first.
 
 use std::sync::Arc;
 
@@ -16,23 +16,23 @@ use crate::limits::HEADS_BYTES_MAX;
 use crate::message::{HEAD_ORDINAL, decode_head};
 use crate::mime::Structure;
 
-/// Structure and header of a message.
+/// The structure and the header of a message.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) structure: Structure,
-    /// The item `$Head`; the header of the message begins at `header_start`.
+    /// The item `$Head`. The header of the message begins at `header_start`.
     bytes: Vec<u8>,
     header_start: usize,
 }
 
 impl Head {
-    /// Gives the header's bytes.
+    /// Returns the bytes of the header.
     pub(crate) fn header(&self) -> &[u8] {
         &self.bytes[self.header_start..]
     }
 }
 
-/// The heads of a server's messages.
+/// A cache of message heads for all mail files of a server.
 #[derive(Debug)]
 pub(crate) struct Heads {
     cache: Cache<Key, Arc<Head>, ByBytes>,
@@ -47,7 +47,7 @@ impl Default for Heads {
 }
 
 impl Heads {
-    /// Gives the head of a message that the reader may see.
+    /// Returns the head of a message that the reader may see.
     pub(crate) fn get(&self, reading: &Reading<'_>, note: NoteId) -> Result<Arc<Head>> {
         let Some(version) = reading.contents_version() else { return load(reading, note).map(Arc::new) };
         let key = (reading.database().number(), note, version);
@@ -60,7 +60,7 @@ impl Heads {
     }
 }
 
-/// What a head takes, about, with the parts of its structure.
+/// Approximate size of a head in memory, including the parts of its structure.
 const TYPICAL_BYTES: usize = 2_048;
 
 #[derive(Clone, Debug)]

@@ -1,7 +1,7 @@
-//! One stored message.
+//! A stored message.
 //!
-//! Header and structure are read when the message is opened; the rest only when a range of it is asked for, and then only the
-//! contents that the range touches.
+//! The header and the structure are read when the message is opened. The rest is read when a range of it is requested,
+//! and only those contents that the range overlaps.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -20,12 +20,12 @@ use crate::mime::source::slice;
 use crate::mime::{Source, Structure};
 use crate::transport::FileForm;
 
-/// A message of a mail file, in a snapshot of it.
+/// A message of a mail file, in a snapshot of the mail file.
 pub struct Message<'v> {
     reading: &'v Reading<'v>,
     note: NoteId,
     head: Arc<Head>,
-    /// The item `$MIME`, once it was needed.
+    /// The item `$MIME`. It is read when it is first needed.
     skeleton: OnceCell<Vec<u8>>,
 }
 
@@ -35,31 +35,31 @@ impl<'v> Message<'v> {
         Ok(Self { reading, note, head: heads.get(reading, note)?, skeleton: OnceCell::new() })
     }
 
-    /// Opens a message that is looked at once, and so not kept in memory afterwards.
+    /// Opens a message that is read only once. Its head is not added to the cache.
     pub(crate) fn open_once(reading: &'v Reading<'v>, note: NoteId) -> Result<Self> {
         Ok(Self { reading, note, head: Arc::new(heads::load(reading, note)?), skeleton: OnceCell::new() })
     }
 
-    /// Gives the note's universal identifier (RFC 8474: EMAILID).
+    /// Returns the note's universal identifier (RFC 8474: EMAILID).
     pub fn unid(&self) -> Result<Unid> {
         let header = self.reading.header(self.note)?.ok_or(Error::Damaged("message without its note"))?;
         Ok(header.unid)
     }
 
-    /// Gives the name of the message's thread (RFC 8474: THREADID).
+    /// Returns the identifier of the message's thread (RFC 8474: THREADID).
     pub fn thread_id(&self) -> Result<Option<String>> {
         let summary = self.reading.summary(self.note)?;
         let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
         Ok(notes::item::find(items, "$ThreadID").and_then(|item| item.value.text()).map(str::to_owned))
     }
 
-    /// Gives what was unusual about the file that the message was imported from.
+    /// Returns the unusual properties of the file that the message was imported from.
     pub fn file_form(&self) -> Result<FileForm> {
         let summary = self.reading.summary(self.note)?;
         Ok(FileForm::of(summary.as_ref().map_or(&[][..], |summary| &summary.items)))
     }
 
-    /// Gives the whole message.
+    /// Returns the whole message.
     pub fn raw(&self) -> Result<Vec<u8>> {
         Ok(self.range(0..self.head.structure.length())?.into_owned())
     }
