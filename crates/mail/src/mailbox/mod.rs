@@ -1,18 +1,19 @@
-//! Mailboxes: a user's mail database as IMAP, POP3 and their like see it.
+//! Mailboxes: a user's mail database as IMAP, POP3 and similar protocols see it.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`mod@file`] | [`Mail`], all mail files of a server; [`MailFile`], one that is open; folders; changes of messages |
-//! | [`view`] | [`MailView`]: a snapshot of it: counts, positions, entries, changes, messages |
-//! | [`message`] | [`Message`]: one stored message, byte for byte |
+//! | [`mod@file`] | [`Mail`], all mail files of a server; [`MailFile`], an open mail file; folders; changes to messages |
+//! | [`view`] | [`MailView`], a snapshot of a mail file: counts, positions, entries, changes, messages |
+//! | [`message`] | [`Message`], a stored message, byte for byte |
 //! | [`flags`] | flags and keywords by name |
 //! | [`uids`] | sets of UIDs |
 //! | [`utf7`] | mailbox names as IMAP4rev1 and Maildir write them |
 //!
-//! A mailbox is a folder of the mail database, a message a note in exactly one folder. Copying makes a new note that
-//! shares the attachments; moving keeps the note and gives it a new UID. UIDs, UIDVALIDITY and modseqs come from `notes`,
-//! where the batch that changes a message changes its folder: nothing here can be out of step, and no client
-//! ever sees an internal conflict, because writers to one mailbox queue.
+//! A mailbox is a folder of the mail database. A message is a note in exactly one folder. A copy creates a new note
+//! that shares the attachments. A move keeps the note and gives it a new UID.
+//!
+//! UIDs, UIDVALIDITY and modseqs come from `notes`, where one batch changes a message and its folder, so the two are
+//! always consistent. Writers to one mailbox wait for each other, so no client ever sees an internal conflict.
 
 pub mod file;
 pub mod flags;

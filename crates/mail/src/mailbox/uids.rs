@@ -1,6 +1,7 @@
-//! Sets of UIDs as ranges, in rising order and without overlap.
+//! Sets of UIDs as ranges, in ascending order and without overlap.
 //!
-//! A set costs as much as it has gaps, not as it has members: `1:*` of a folder of a million messages is one range.
+//! The size of a set depends on its number of gaps, not on its number of members: `1:*` of a folder with a million
+//! messages is one range.
 
 use std::ops::RangeInclusive;
 
@@ -13,13 +14,13 @@ pub struct UidSet {
 }
 
 impl UidSet {
-    /// Makes an empty set.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes a set of ranges in any order; a range that ends before it starts is taken the other way round.
+    /// Creates a set from ranges in any order. The ends of a range may be swapped.
     #[must_use]
     pub fn from_ranges(ranges: impl IntoIterator<Item = (Uid, Uid)>) -> Self {
         let mut sorted: Vec<(u32, u32)> = ranges.into_iter().map(|(a, b)| (a.0.min(b.0), a.0.max(b.0))).collect();
@@ -31,43 +32,43 @@ impl UidSet {
         set
     }
 
-    /// Tells whether nothing is in the set.
+    /// Returns `true` if the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Counts the members.
+    /// Returns the number of members.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.ranges.iter().map(|(first, last)| u64::from(last - first) + 1).sum()
     }
 
-    /// Tells whether a UID is in the set.
+    /// Returns `true` if a UID is in the set.
     #[must_use]
     pub fn contains(&self, uid: Uid) -> bool {
         let index = self.ranges.partition_point(|(_, last)| *last < uid.0);
         self.ranges.get(index).is_some_and(|(first, _)| *first <= uid.0)
     }
 
-    /// Adds a UID that is greater than all in the set, or equal to the greatest.
+    /// Adds a UID that is not smaller than the greatest member. Panics if it is smaller.
     pub fn push(&mut self, uid: Uid) {
         assert!(self.ranges.last().is_none_or(|(_, last)| *last <= uid.0), "a set is filled in rising order");
         self.append(uid.0, uid.0);
     }
 
-    /// Gives the ranges, rising.
+    /// Returns the ranges, ascending.
     pub fn ranges(&self) -> impl DoubleEndedIterator<Item = RangeInclusive<Uid>> + '_ {
         self.ranges.iter().map(|(first, last)| Uid(*first)..=Uid(*last))
     }
 
-    /// Gives the smallest member.
+    /// Returns the smallest member.
     #[must_use]
     pub fn first(&self) -> Option<Uid> {
         self.ranges.first().map(|(first, _)| Uid(*first))
     }
 
-    /// Gives the greatest member.
+    /// Returns the greatest member.
     #[must_use]
     pub fn last(&self) -> Option<Uid> {
         self.ranges.last().map(|(_, last)| Uid(*last))

@@ -1,10 +1,10 @@
 //! Modified UTF-7, the form of mailbox names in IMAP4rev1 (RFC 3501 §5.1.3) and in the directory names of Maildirs.
 //!
-//! Decoding is strict about what cannot be read (bad base64, lone surrogates) and lenient about what is merely not
-//! canonical (printable ASCII inside base64), because clients list a name and send it back as they got it.
-//! Bytes beyond ASCII are taken as UTF-8, which is what clients that break the rule mean.
+//! Decoding is strict with unreadable names (bad base64, lone surrogates). It is lenient with names that are merely not
+//! canonical (printable ASCII inside base64), because clients list a name and send it back as they received it. Bytes
+//! beyond ASCII are decoded as UTF-8, which is the intent of clients that violate the rule.
 
-/// Whether the name is the same in modified UTF-7.
+/// Returns `true` if the name is the same in modified UTF-7.
 #[must_use]
 pub fn is_plain(name: &str) -> bool {
     name.bytes().all(|byte| matches!(byte, 0x20..=0x7e) && byte != b'&')
@@ -30,7 +30,7 @@ pub fn encode(name: &str) -> String {
     encoded
 }
 
-/// Decodes a name, or gives none when it is not modified UTF-7.
+/// Decodes a name. Returns `None` if it is not modified UTF-7.
 #[must_use]
 pub fn decode(encoded: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(encoded).ok()?;
