@@ -1,7 +1,7 @@
 //! A snapshot of a mail file: mailboxes, counts, positions, entries, changes, messages.
 //!
-//! Everything that a client is told in one reply comes from one [`MailView`], so it is consistent; before the reply
-//! leaves, [`MailView::ticket`] must be durable.
+//! All data of one reply to a client comes from one [`MailView`], so the reply is consistent. [`MailView::ticket`] must
+//! be durable before the reply is sent.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::mailbox::file::PROFILE_NOTE;
 use crate::mailbox::flags::Flags;
 use crate::mailbox::heads::Heads;
 
-/// What a mailbox is for (RFC 6154).
+/// The special use of a mailbox (RFC 6154).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum SpecialUse {
     /// All messages.
@@ -29,7 +29,7 @@ pub enum SpecialUse {
     Drafts,
     /// Flagged messages.
     Flagged,
-    /// Unwanted mail.
+    /// Junk mail.
     Junk,
     /// Sent messages.
     Sent,
@@ -48,13 +48,13 @@ impl SpecialUse {
         (Self::Trash, "\\Trash"),
     ];
 
-    /// Gives the attribute of RFC 6154, such as `\Sent`.
+    /// Returns the attribute of RFC 6154, such as `\Sent`.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(known, _)| *known == self).map_or("", |(_, name)| name)
     }
 
-    /// Reads the attribute.
+    /// Parses the attribute of RFC 6154.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(|(special, _)| *special)
@@ -64,30 +64,30 @@ impl SpecialUse {
 /// A mailbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder {
-    /// Its number.
+    /// The view ID of the folder.
     pub id: ViewId,
-    /// Its name in UTF-8, levels separated by `/`; the inbox is `INBOX`.
+    /// The name in UTF-8, with levels separated by `/`. The name of the inbox is `INBOX`.
     pub name: String,
-    /// What it is for.
+    /// The special use, if the mailbox has one.
     pub special_use: Option<SpecialUse>,
-    /// The user wants to see it.
+    /// `true` if the user is subscribed to the mailbox.
     pub subscribed: bool,
-    /// Messages can be in it.
+    /// `true` if the mailbox can hold messages.
     pub selectable: bool,
 }
 
-/// The counts and numbers of a mailbox.
+/// The status of a mailbox: counts, UIDs, modseq and identifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderStatus {
-    /// How many messages.
+    /// Number of messages.
     pub messages: u32,
-    /// How many without `\Seen`.
+    /// Number of messages without `\Seen`.
     pub unseen: u32,
-    /// How many with `\Deleted`.
+    /// Number of messages with `\Deleted`.
     pub deleted: u32,
-    /// Bytes of all messages.
+    /// Number of bytes of all messages.
     pub size: u64,
-    /// The UID that the next message will get.
+    /// The UID of the next message.
     pub uid_next: Uid,
     /// UIDVALIDITY.
     pub uid_validity: u32,
@@ -97,16 +97,16 @@ pub struct FolderStatus {
     pub mailbox_id: String,
 }
 
-/// What happened in a mailbox since a modseq.
+/// The changes in a mailbox since a modseq.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Changes {
-    /// UIDs that are gone, rising.
+    /// UIDs of the messages that were removed, ascending.
     pub vanished: Vec<Uid>,
-    /// Messages that are new or were changed, by rising UID.
+    /// New and changed messages, ascending by UID.
     pub changed: Vec<Entry>,
-    /// The modseq up to which this tells everything.
+    /// The modseq up to which the changes are included.
     pub modseq: Modseq,
-    /// False when the modseq asked for is so old that gone messages are no longer known.
+    /// `false` if the requested modseq is so old that the removals since then are no longer fully known.
     pub complete: bool,
 }
 
@@ -123,19 +123,19 @@ impl<'f> MailView<'f> {
         Self { reading, keywords, heads }
     }
 
-    /// Gives what must be durable before a reply that was made from this leaves.
+    /// Returns the ticket that must be durable before a reply with data of this snapshot is sent.
     #[must_use]
     pub fn ticket(&self) -> Ticket {
         self.reading.ticket()
     }
 
-    /// Gives the modseq of the last change anywhere in the mail file.
+    /// Returns the modseq of the last change anywhere in the mail file.
     #[must_use]
     pub fn modseq(&self) -> Modseq {
         self.reading.modseq()
     }
 
-    /// Lists the mailboxes, the inbox first and the others by name.
+    /// Returns the mailboxes, the inbox first and the others by name.
     pub fn folders(&self) -> Result<Vec<Folder>> {
         let subscriptions = self.subscriptions()?;
         let designs = self.reading.folders()?;
@@ -144,7 +144,7 @@ impl<'f> MailView<'f> {
         Ok(folders)
     }
 
-    /// Finds a mailbox by name; `INBOX` in any case.
+    /// Returns the mailbox with a name. Case is ignored for `INBOX`.
     pub fn folder(&self, name: &str) -> Result<Option<Folder>> {
         let name = canonical_name(name);
         let designs = self.reading.folders()?;
@@ -152,7 +152,7 @@ impl<'f> MailView<'f> {
         Ok(Some(folder(design, &self.subscriptions()?)))
     }
 
-    /// Gives the names that the user is subscribed to, whether they exist or not.
+    /// Returns the names that the user is subscribed to, including names of mailboxes that do not exist.
     pub fn subscriptions(&self) -> Result<Vec<String>> {
         let summary = self.reading.summary(PROFILE_NOTE)?;
         let items = summary.as_ref().map_or(&[][..], |summary| &summary.items);
@@ -160,7 +160,7 @@ impl<'f> MailView<'f> {
             .map_or_else(Vec::new, |item| item.value.texts().to_vec()))
     }
 
-    /// Gives counts and numbers of a mailbox.
+    /// Returns the status of a mailbox.
     pub fn status(&self, folder: ViewId) -> Result<FolderStatus> {
         let reader = self.open(folder)?;
         let (state, totals) = (reader.state(), reader.totals()?);
@@ -177,27 +177,27 @@ impl<'f> MailView<'f> {
         })
     }
 
-    /// Gives the UID at a position, counted from 0.
+    /// Returns the UID at a position, counted from 0.
     pub fn uid_at(&self, folder: ViewId, position: u32) -> Result<Option<Uid>> {
         Ok(self.open(folder)?.uid_at(u64::from(position))?)
     }
 
-    /// Counts the messages with smaller UIDs.
+    /// Returns the number of messages with smaller UIDs.
     pub fn rank(&self, folder: ViewId, uid: Uid) -> Result<u32> {
         Ok(u32::try_from(self.open(folder)?.rank(uid)?).unwrap_or(u32::MAX))
     }
 
-    /// Gives the first message that the owner has not read.
+    /// Returns the UID of the first message without `\Seen`.
     pub fn first_unseen(&self, folder: ViewId) -> Result<Option<Uid>> {
         Ok(self.open(folder)?.unseen_at(0)?.map(|entry| entry.uid))
     }
 
-    /// Gives the entry of a message.
+    /// Returns the entry of a message.
     pub fn entry(&self, folder: ViewId, uid: Uid) -> Result<Option<Entry>> {
         Ok(self.open(folder)?.entry(uid)?)
     }
 
-    /// Calls `each` for the messages from `first` to `last`, by rising UID, until it breaks.
+    /// Calls `each` for the messages in `range`, ascending by UID, until it breaks.
     pub fn entries(
         &self,
         folder: ViewId,
@@ -220,7 +220,8 @@ impl<'f> MailView<'f> {
         failed.map_or(Ok(()), Err)
     }
 
-    /// Tells what happened in a mailbox after `since`. Costs as much as happened in the mail file since.
+    /// Returns the changes in a mailbox after `since`. The cost depends on the number of changes in the whole mail file
+    /// since then.
     pub fn changes(&self, folder: ViewId, since: Modseq) -> Result<Changes> {
         let reader = self.open(folder)?;
         let modseq = self.reading.modseq();
@@ -251,7 +252,7 @@ impl<'f> MailView<'f> {
         Ok(changes)
     }
 
-    /// Opens a message.
+    /// Opens a message. Returns `None` if the note does not exist, is a deletion stub, or is hidden from the reader.
     pub fn message(&self, note: NoteId) -> Result<Option<Message<'_>>> {
         match self.reading.header(note)?.filter(|header| !header.is_stub()) {
             Some(header) => Message::open(&self.reading, header.note, self.heads).map(Some),
@@ -259,7 +260,8 @@ impl<'f> MailView<'f> {
         }
     }
 
-    /// Opens the message of an entry of this view, which says that it exists and whether Readers items may hide it.
+    /// Opens the message of an entry of this snapshot. The entry proves that the message exists and states whether
+    /// Readers items may hide it.
     pub fn message_of(&self, entry: &Entry) -> Result<Option<Message<'_>>> {
         if entry.restricted {
             return self.message(entry.note);
@@ -267,23 +269,23 @@ impl<'f> MailView<'f> {
         Message::open(&self.reading, entry.note, self.heads).map(Some)
     }
 
-    /// Asks the full-text index, for each of some texts, which messages do not hold it.
+    /// Returns, for each of several texts, the messages that do not contain it according to the full-text index.
     ///
     /// # Errors
     ///
-    /// Those of the index.
+    /// Returns the errors of the index.
     pub fn lacking(&self, index: &Search, texts: &[Vec<Sought>]) -> search::Result<Vec<Lacking>> {
         index.lacking(&self.reading, texts)
     }
 
-    /// Gives the flags of an entry by name.
+    /// Returns the flags of an entry by name.
     #[must_use]
     pub fn flags(&self, entry: &Entry) -> Flags {
         let names = entry.keywords.iter().filter_map(|keyword| self.keywords.name(*keyword));
         Flags { marks: entry.marks, keywords: names.map(str::to_owned).collect() }
     }
 
-    /// Gives the keywords of the mail file, by number.
+    /// Returns the keywords of the mail file, by number.
     #[must_use]
     pub fn keywords(&self) -> &Keywords {
         &self.keywords
@@ -307,7 +309,7 @@ fn folder(design: &FolderDesign, subscriptions: &[String]) -> Folder {
     }
 }
 
-/// Gives a mailbox name with `INBOX`, alone or as the first level, in capitals.
+/// Returns a mailbox name with `INBOX`, alone or as the first level, in capitals.
 #[must_use]
 pub fn canonical_name(name: &str) -> String {
     let (first, rest) = name.split_once('/').map_or((name, None), |(first, rest)| (first, Some(rest)));
