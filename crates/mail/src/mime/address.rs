@@ -1,50 +1,50 @@
-//! Lists of addresses in header fields (RFC 5322 §3.4, and what stands in real fields).
+//! Lists of addresses in header fields (RFC 5322 §3.4, and the deviations of real fields).
 //!
-//! Texts are given as the sender wrote them, without quotes, backslashes, comments and folding; encoded words stay
-//! encoded, because IMAP passes them on. [`Mailbox::display_name`] decodes.
+//! Texts are returned as the sender wrote them, without quotes, backslashes, comments and folding. Encoded words stay
+//! encoded, because IMAP passes them on. [`Mailbox::display_name`] decodes them.
 //!
-//! Lenient: `;` separates like `,`; a missing `>` ends with the list's next `,`; a name without quotes may hold dots and
-//! anything but `,;:<>@`; an old-style comment `user@host (Name)` gives the name; text without an `@` is a local part without
-//! a domain. Nothing fails, and time is linear.
+//! The parser is lenient. `;` separates like `,`. A missing `>` is assumed at the list's next `,`. A name without
+//! quotes may contain dots and anything except `,;:<>@`. An old-style comment `user@host (Name)` provides the name.
+//! Text without an `@` is a local part without a domain. Parsing never fails and takes linear time.
 
 use crate::limits::ADDRESSES_MAX;
 use crate::mime::word;
 
-/// Longest encoded word that may hold characters which separate addresses elsewhere.
+/// Maximum length of an encoded word that may contain characters that otherwise separate addresses.
 const ENCODED_WORD_BYTES_MAX: usize = 256;
 
-/// Something in a list of addresses.
+/// An element of a list of addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// A mailbox.
     Mailbox(Mailbox),
-    /// The mailboxes up to the next [`Entry::GroupEnd`] are of the group with this name.
+    /// The start of a group with this name. The mailboxes up to the next [`Entry::GroupEnd`] belong to it.
     GroupStart(Vec<u8>),
-    /// The group ends.
+    /// The end of a group.
     GroupEnd,
 }
 
-/// One mailbox.
+/// A mailbox of a list.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mailbox {
     /// The display name.
     pub name: Option<Vec<u8>>,
     /// The obsolete route.
     pub route: Option<Vec<u8>>,
-    /// What stands before the `@`; may be empty.
+    /// The local part, before the `@`. It may be empty.
     pub local: Vec<u8>,
-    /// What stands after the `@`; may be empty.
+    /// The domain, after the `@`. It may be empty.
     pub domain: Vec<u8>,
 }
 
 impl Mailbox {
-    /// Gives the display name, decoded.
+    /// Returns the decoded display name.
     #[must_use]
     pub fn display_name(&self) -> Option<String> {
         self.name.as_deref().map(word::decode)
     }
 
-    /// Gives `local@domain`; without a domain there is no `@`.
+    /// Returns `local@domain`, or the local part alone if there is no domain.
     #[must_use]
     pub fn address(&self) -> String {
         let local = String::from_utf8_lossy(&self.local);
@@ -55,7 +55,7 @@ impl Mailbox {
     }
 }
 
-/// Reads the folded value of a field that holds addresses; after [`ADDRESSES_MAX`] the rest is left out.
+/// Parses the folded value of a field that holds addresses. The rest is ignored after [`ADDRESSES_MAX`] entries.
 #[must_use]
 pub fn parse(value: &[u8]) -> Vec<Entry> {
     let mut parser = Parser { entries: Vec::new(), in_group: false, words: Words::default() };
@@ -71,7 +71,7 @@ pub fn parse(value: &[u8]) -> Vec<Entry> {
     parser.entries
 }
 
-/// Gives the mailboxes of a list, whatever groups they are in.
+/// Returns the mailboxes of a list, including those in groups.
 pub fn mailboxes(value: &[u8]) -> impl Iterator<Item = Mailbox> {
     parse(value).into_iter().filter_map(|entry| match entry {
         Entry::Mailbox(mailbox) => Some(mailbox),
@@ -111,7 +111,7 @@ impl Tokens<'_> {
         }
     }
 
-    /// Takes text up to a closing byte, undoing backslashes and folding.
+    /// Consumes text up to a closing byte, and removes backslashes and folding.
     fn enclosed(&mut self, closes: impl Fn(u8) -> bool) -> Vec<u8> {
         let mut text = Vec::new();
         while let Some((byte, rest)) = self.rest.split_first() {
@@ -156,7 +156,7 @@ impl Tokens<'_> {
         }
     }
 
-    /// Takes text up to a parenthesis, which stays.
+    /// Consumes text up to a parenthesis, which is left in the input.
     fn enclosed_in_comment(&mut self) -> Vec<u8> {
         let mut text = Vec::new();
         loop {
@@ -180,7 +180,7 @@ impl Tokens<'_> {
             Some(length) => length,
             None => self.rest.iter().position(|byte| ends_atom(*byte)).unwrap_or(self.rest.len()),
         };
-        // A domain literal holds what ends an atom elsewhere.
+        // A domain literal may contain characters that end an atom elsewhere.
         let length = match self.rest {
             [b'[', ..] => memchr::memchr2(b']', b',', self.rest)
                 .filter(|end| self.rest[*end] == b']')
@@ -197,7 +197,7 @@ fn ends_atom(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b'(' | b')' | b'<' | b'>' | b'@' | b',' | b';' | b':' | b'\\' | b'"')
 }
 
-/// Gives the length of the encoded word that begins here.
+/// Returns the length of the encoded word at the start of the text.
 fn encoded_word_length(text: &[u8]) -> Option<usize> {
     if !text.starts_with(b"=?") {
         return None;
@@ -217,7 +217,7 @@ struct Angle {
     domain: Vec<u8>,
 }
 
-/// Reads what follows a `<`, up to the `>`.
+/// Parses the text after a `<`, up to the `>`.
 fn angle(tokens: &mut Tokens<'_>) -> Angle {
     let mut found = Angle::default();
     let mut at = false;
@@ -225,7 +225,7 @@ fn angle(tokens: &mut Tokens<'_>) -> Angle {
         let before = tokens.rest;
         match tokens.next() {
             None | Some(Token::Special(b'>')) => break,
-            // `@a,@b:` before the address is a route; else the `>` is missing.
+            // `@a,@b:` before the address is a route. Otherwise the `>` is missing.
             Some(Token::Special(b',')) if at && found.local.is_empty() => found.domain.push(b','),
             Some(Token::Special(b',' | b';' | b'<')) => {
                 tokens.rest = before;
@@ -253,11 +253,11 @@ impl Angle {
     }
 }
 
-/// What was read of the present mailbox or group.
+/// The parsed words of the current mailbox or group.
 #[derive(Default)]
 struct Words {
     words: Vec<Vec<u8>>,
-    /// How many words stood before the first `@`.
+    /// Number of words before the first `@`.
     at: Option<usize>,
     comment: Option<Vec<u8>>,
     angle: Option<Angle>,
@@ -326,7 +326,8 @@ impl Words {
     }
 }
 
-/// Finds the first of the words that end with the local part: blanks may stand around its dots.
+/// Returns the index of the first word of the local part, which ends the list of words. White space may surround the
+/// dots of a local part.
 fn local_part_start(words: &[Vec<u8>]) -> usize {
     let mut start = words.len().saturating_sub(1);
     while start > 0 && (words[start].starts_with(b".") || words[start - 1].ends_with(b".")) {
@@ -339,7 +340,7 @@ fn local_part_start(words: &[Vec<u8>]) -> usize {
 mod tests {
     use super::*;
 
-    /// Gives entries as text: `name|route|local|domain`, `group:` and `;`.
+    /// Formats entries as text: `name|route|local|domain`, `group:` and `;`.
     fn shown(value: &[u8]) -> String {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let or_nil = |bytes: &Option<Vec<u8>>| bytes.as_deref().map_or("-".into(), text);
