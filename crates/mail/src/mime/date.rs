@@ -1,26 +1,28 @@
-//! Dates of header fields (RFC 5322 §3.3, with everything that stands in real Date fields).
+//! Dates of header fields (RFC 5322 §3.3, and the deviations of real Date fields).
 //!
-//! Read are the day, the month by its name, the year of two to four digits, the time with or without seconds, and the
-//! zone as an offset or one of the old names; the day of the week and comments are passed over, the order
-//! "month day time year" of `asctime` is understood. A date without a zone is in UTC. Day and month must exist and the
-//! time must be one; a leap second counts as the second before it.
+//! The parser reads the day, the month by its name, the year of two to four digits, the time with or without seconds,
+//! and the zone as an offset or as one of the old names. It skips the day of the week and comments. It accepts the
+//! order "month day time year" of `asctime`.
+//!
+//! A date without a zone is in UTC. The day must exist in its month, and the time must be valid. A leap second counts
+//! as the second before it.
 
 use base::Timestamp;
 
-/// Longest text that is looked at.
+/// Maximum length of a text that is examined.
 const DATE_BYTES_MAX: usize = 256;
 
-/// A moment, and how the sender wrote it.
+/// A point in time and the zone in which the sender wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Date {
-    /// The moment.
+    /// The point in time.
     pub timestamp: Timestamp,
-    /// The zone's distance from UTC; east is positive.
+    /// The zone's offset from UTC in minutes. East is positive.
     pub offset_minutes: i32,
 }
 
 impl Date {
-    /// Reads the value of a Date field.
+    /// Parses the value of a Date field.
     #[must_use]
     pub fn parse(value: &[u8]) -> Option<Self> {
         let mut reading = Reading::default();
@@ -30,14 +32,14 @@ impl Date {
         reading.finish()
     }
 
-    /// Gives the day as it was written, its zone disregarded, in days since 1970-01-01.
+    /// Returns the day as it was written, ignoring its zone, in days since 1970-01-01.
     #[must_use]
     pub fn local_day(self) -> i64 {
         (self.timestamp.seconds() + i64::from(self.offset_minutes) * 60).div_euclid(86_400)
     }
 }
 
-/// Gives the number of days from 1970-01-01 to a day of the Gregorian calendar that exists.
+/// Returns the number of days from 1970-01-01 to a day of the Gregorian calendar. The day must exist.
 #[must_use]
 pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     // Howard Hinnant's algorithm: the year begins in March, so that the leap day is its last.
@@ -49,7 +51,7 @@ pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// Gives year, month and day of a day that is counted from 1970-01-01.
+/// Returns year, month and day of a day that is counted from 1970-01-01.
 #[must_use]
 pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
@@ -71,7 +73,7 @@ enum Token<'a> {
     Name(&'a [u8]),
 }
 
-/// The tokens of a date; comments and punctuation are left out.
+/// The tokens of a date, without comments and punctuation.
 struct Tokens<'a> {
     rest: &'a [u8],
 }
@@ -81,7 +83,7 @@ impl<'a> Tokens<'a> {
         Self { rest: value.get(..DATE_BYTES_MAX).unwrap_or(value) }
     }
 
-    /// Passes over blanks and comments to a colon; stays where it is when there is none.
+    /// Skips white space and comments before a colon. Returns `false` and consumes nothing if there is no colon.
     fn skip_to_colon(&mut self) -> bool {
         let before = self.rest;
         loop {
@@ -122,7 +124,7 @@ impl<'a> Tokens<'a> {
         (value, digits.len())
     }
 
-    /// Takes what follows the hour: `:mm` and perhaps `:ss`.
+    /// Consumes the text after the hour: `:mm` and optionally `:ss`.
     fn time(&mut self, hour: i64) -> Token<'a> {
         let mut time = [hour, 0, 0];
         for part in &mut time[1..] {
@@ -139,7 +141,7 @@ impl<'a> Tokens<'a> {
         Token::Time(time)
     }
 
-    /// Takes the digits after a sign, and minutes after a colon.
+    /// Consumes the digits after a sign, and the minutes after a colon.
     fn signed(&mut self, sign: i32) -> Token<'a> {
         let (mut value, mut digits) = self.number();
         if let [b':', ..] = self.rest {
@@ -176,7 +178,7 @@ impl<'a> Iterator for Tokens<'a> {
     }
 }
 
-/// What was read of a date so far.
+/// The parsed fields of a date.
 #[derive(Default)]
 struct Reading {
     day: Option<i64>,
@@ -193,7 +195,7 @@ impl Reading {
             Token::Number(value, digits) if self.year.is_none() => self.year = year(value, digits),
             Token::Number(..) => {}
             Token::Time(time) => self.time = self.time.or(Some(time)),
-            // `21-Nov-97 10:00`: before the time, a hyphen stands before the year.
+            // `21-Nov-97 10:00`: before the time, a hyphen precedes the year.
             Token::Signed { value, digits, .. } if self.time.is_none() && self.year.is_none() => {
                 self.year = year(value, digits);
             }
@@ -235,7 +237,7 @@ impl Reading {
     }
 }
 
-/// Completes a year as RFC 5322 §4.3 says.
+/// Completes a year by the rules of RFC 5322 §4.3.
 fn year(value: i64, digits: usize) -> Option<i64> {
     match (digits, value) {
         (..=2, 0..=49) => Some(2_000 + value),
@@ -245,14 +247,15 @@ fn year(value: i64, digits: usize) -> Option<i64> {
     }
 }
 
-/// Reads `+hh` or `+hhmm`; what cannot be an offset is UTC.
+/// Parses `+hh` or `+hhmm`. An impossible offset counts as UTC.
 fn offset_minutes(sign: i32, value: i64, digits: usize) -> i32 {
     let (hours, minutes) = if digits <= 2 { (value, 0) } else { (value / 100, value % 100) };
     let minutes = hours.saturating_mul(60).saturating_add(minutes);
     if minutes < 24 * 60 { i32::try_from(minutes).unwrap_or(0) * sign } else { 0 }
 }
 
-/// Gives the offset of a zone's name; a single letter and what is unknown are UTC (RFC 5322 §4.3).
+/// Returns the offset of a zone name. A single letter and an unknown name count as UTC (RFC 5322 §4.3). Returns `None`
+/// for `am` and `pm`.
 fn zone(lower: &[u8]) -> Option<i32> {
     let hours = match lower {
         b"edt" => -4,

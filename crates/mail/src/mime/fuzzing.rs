@@ -1,4 +1,4 @@
-//! What must hold for any bytes at all.
+//! Properties of the MIME code that must hold for arbitrary bytes.
 
 use std::convert::Infallible;
 
@@ -6,7 +6,7 @@ use super::skeleton::{ContentId, Segment, Skeleton, join, split};
 use super::{Structure, Whole, address, date, header, parse, text, word};
 use crate::mime::Damaged;
 
-/// Takes bytes apart in every way there is and panics when a promise is broken. The entry of the fuzzers.
+/// Parses bytes in every possible way and panics if a property does not hold. The entry point of the fuzzers.
 pub fn fuzz(data: &[u8]) {
     let structure = parse(data);
     assert_eq!(structure.length(), data.len() as u64, "the structure is as long as the message");
@@ -32,7 +32,7 @@ pub fn fuzz(data: &[u8]) {
     check_foreign(data);
 }
 
-/// Checks that a message comes out of its skeleton as it went in, in whole and in ranges.
+/// Checks that a skeleton restores its message, in whole and in ranges.
 fn check_skeleton(data: &[u8], structure: &Structure, size_bytes_min: usize) {
     let segments = split(data, structure, size_bytes_min);
     assert_eq!(join(&segments), data, "segments join to the message");
@@ -57,7 +57,7 @@ fn check_skeleton(data: &[u8], structure: &Structure, size_bytes_min: usize) {
     }
 }
 
-/// Reads the bytes as stored records, which they are not.
+/// Decodes the bytes as stored records, although they are not.
 fn check_foreign(data: &[u8]) {
     if let Ok(structure) = Structure::decode(data) {
         assert_eq!(Structure::decode(&structure.encode()), Ok(structure), "what is accepted reads back");
