@@ -1,49 +1,49 @@
 //! Header fields as they stand in a message.
 //!
-//! A header is a run of lines; a line that begins with a blank or a tab continues the field before it. A line that is
-//! neither a field (a name without blanks and controls, then `:`) nor a continuation is *stray*: it is passed through
-//! as a [`Field`] without a name, so that the fields together are the header, byte for byte.
+//! A header is a sequence of lines. A line that begins with a space or a tab continues the field before it. A line that
+//! is neither a field (a name without white space and control characters, then `:`) nor a continuation is *stray*. It
+//! is returned as a [`Field`] without a name, so that the fields together are the header, byte for byte.
 //!
-//! Nothing here copies but [`unfolded`] and [`decoded`]. What is a header's end is decided by the structure's scanner;
-//! these functions take a header that is cut out already and stop at its blank line.
+//! Only [`unfolded`] and [`decoded`] copy. The scanner of the structure determines the end of a header. These functions
+//! take a header that is already separated from the message and stop at its blank line.
 
 use std::borrow::Cow;
 
 use crate::limits::FIELD_BYTES_MAX;
 use crate::mime::word;
 
-/// One field of a header.
+/// A field of a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// The name as written; empty for a stray line.
+    /// The name as written. It is empty for a stray line.
     pub name: &'a [u8],
-    /// What follows the colon, still folded, without the line end.
+    /// The text after the colon, still folded, without the line end.
     pub value: &'a [u8],
-    /// All of the field's lines with their line ends.
+    /// All lines of the field with their line ends.
     pub raw: &'a [u8],
 }
 
 impl Field<'_> {
-    /// Tells whether the field has this name, in any case.
+    /// Returns `true` if the field has this name, ignoring case.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name.as_bytes())
     }
 }
 
-/// Gives the fields of a header in their order.
+/// Returns the fields of a header in their order.
 #[must_use]
 pub fn fields(header: &[u8]) -> Fields<'_> {
     Fields { rest: header }
 }
 
-/// Finds the first field with this name, in any case, and gives its folded value.
+/// Returns the folded value of the first field with this name, ignoring case.
 #[must_use]
 pub fn first<'a>(header: &'a [u8], name: &str) -> Option<&'a [u8]> {
     fields(header).find(|field| field.is(name)).map(|field| field.value)
 }
 
-/// Gives a value on one line: line ends are taken out, blanks at both ends too.
+/// Returns a value on one line, without line ends and without white space at both ends.
 #[must_use]
 pub fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
     let value = value.trim_ascii();
@@ -53,15 +53,15 @@ pub fn unfolded(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(value.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect())
 }
 
-/// Gives a value as people read it: unfolded, with its encoded words and character sets decoded.
+/// Returns a value in readable form: unfolded, with its encoded words and character sets decoded.
 ///
-/// Looks at no more than [`FIELD_BYTES_MAX`] bytes.
+/// No more than [`FIELD_BYTES_MAX`] bytes are examined.
 #[must_use]
 pub fn decoded(value: &[u8]) -> String {
     word::decode(&unfolded(value.get(..FIELD_BYTES_MAX).unwrap_or(value)))
 }
 
-/// The fields of a header; made by [`fields`].
+/// An iterator over the fields of a header, created by [`fields`].
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
     rest: &'a [u8],
@@ -88,26 +88,27 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Gives the index after the LF that ends the line at `from`, or the end of the bytes.
+/// Returns the index after the LF that ends the line at `from`, or the length of the bytes.
 pub(crate) fn line_end(bytes: &[u8], from: usize) -> usize {
     let rest = bytes.get(from..).unwrap_or_default();
     memchr::memchr(b'\n', rest).map_or(bytes.len(), |position| from + position + 1)
 }
 
-/// Tells whether a line holds nothing but its line end. No line at all counts as blank.
+/// Returns `true` if a line consists of only its line end. An empty slice counts as a blank line.
 pub(crate) fn is_blank_line(line: &[u8]) -> bool {
     let content = line.strip_suffix(b"\n").unwrap_or(line);
     // Some programs end lines with CR CR LF.
     content.iter().all(|byte| *byte == b'\r')
 }
 
-/// Takes the line end off a line.
+/// Returns a line without its line end.
 pub(crate) fn without_line_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Finds the length of the name of the field that begins here, and the colon; nothing when no field does.
+/// Returns the length of the name of the field that begins here and the index of the colon. Returns `None` if no field
+/// begins here.
 pub(crate) fn split_name(line: &[u8]) -> Option<(usize, usize)> {
     let name_length = line.iter().position(|byte| !matches!(byte, 33..=57 | 59..=126))?;
     if name_length == 0 {

@@ -1,18 +1,18 @@
-//! MIME: what a message consists of, how it is kept losslessly, and what its texts say.
+//! MIME: the structure of a message, its lossless storage, and its decoded texts.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`structure`] | the tree of parts with exact byte ranges, made by [`parse`]; what is stored of it |
+//! | [`structure`] | the tree of parts with exact byte ranges, created by [`parse`]; its stored form |
 //! | [`header`] | header fields as they stand in the message, unfolded and decoded |
-//! | [`skeleton`] | a message without its large parts, which are kept decoded; joined again byte for byte |
-//! | [`transfer`] | base64 and quoted-printable, as leniently as mail needs it |
+//! | [`skeleton`] | a message without its large parts, which are stored decoded; restored byte for byte |
+//! | [`transfer`] | base64 and quoted-printable, as leniently as mail requires |
 //! | [`text`] | texts of parts in Unicode, and the preview |
-//! | [`address`], [`date`], [`word`] | what stands in header fields |
-//! | [`source`] | how the bytes of a stored message are reached |
+//! | [`address`], [`date`], [`word`] | the contents of header fields |
+//! | [`source`] | access to the bytes of a stored message |
 //!
-//! Promises: no input makes any of this panic, nest deeper than `base::limits::MIME_DEPTH_MAX`, or take more time
-//! than its length warrants. A message that is broken is taken apart as far as it can be; what cannot be told apart
-//! stays within one part. Only LF ends a line, with or without a CR before it; a CR alone is an ordinary byte.
+//! No input makes any of this panic, nest deeper than `base::limits::MIME_DEPTH_MAX`, or take more time than its length
+//! warrants. A malformed message is parsed as far as possible, and a section that cannot be divided stays within one
+//! part. Only LF ends a line, with or without a CR before it. A CR alone is an ordinary byte.
 //!
 //! The formats are described in `docs/message-storage.md`.
 
