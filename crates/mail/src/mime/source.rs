@@ -1,8 +1,8 @@
-//! How the bytes of a message are reached, wherever they are.
+//! Access to the bytes of a message, wherever they are stored.
 //!
-//! A stored message has its header and its structure at hand, while the rest may lie in several records. Whoever
-//! renders or searches messages asks a [`Source`] for the ranges that it needs and for nothing else.
-//! [`Whole`] is a message that lies in memory.
+//! The header and the structure of a stored message are in memory, while the rest may be in several records. Code that
+//! renders or searches messages requests only the ranges that it needs from a [`Source`]. [`Whole`] is a message that
+//! is entirely in memory.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -10,18 +10,18 @@ use std::ops::Range;
 
 use crate::mime::Structure;
 
-/// A message whose bytes can be asked for.
+/// A message whose bytes can be requested.
 pub trait Source {
-    /// Why bytes could not be given.
+    /// The error of a failed read.
     type Error;
 
-    /// Gives the header of the message with its blank line. At hand, costs nothing.
+    /// Returns the header of the message with its blank line. It is in memory, so the call is free.
     fn header(&self) -> &[u8];
 
-    /// Gives the structure. At hand, costs nothing.
+    /// Returns the structure. It is in memory, so the call is free.
     fn structure(&self) -> &Structure;
 
-    /// Gives a range of the message's bytes. What lies past the end of the message is left out.
+    /// Returns a range of the message's bytes, cut off at the end of the message.
     fn range(&self, range: Range<u64>) -> Result<Cow<'_, [u8]>, Self::Error>;
 }
 
@@ -33,7 +33,7 @@ pub struct Whole<'a> {
 }
 
 impl<'a> Whole<'a> {
-    /// Takes a message and the structure that was made of it.
+    /// Creates a source from a message and its structure.
     #[must_use]
     pub fn new(raw: &'a [u8], structure: &'a Structure) -> Self {
         Self { raw, structure }
@@ -56,7 +56,7 @@ impl Source for Whole<'_> {
     }
 }
 
-/// Cuts a range out of bytes; what lies past their end is left out.
+/// Returns a range of bytes, cut off at their end.
 pub(crate) fn slice<'a>(bytes: &'a [u8], range: &Range<u64>) -> &'a [u8] {
     let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(bytes.len());
     let start = usize::try_from(range.start).unwrap_or(usize::MAX).min(end);

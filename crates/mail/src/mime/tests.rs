@@ -1,4 +1,4 @@
-//! Promises that hold for any bytes: generated messages, mutations of them, and real ones.
+//! Properties that hold for arbitrary bytes: generated messages, mutations of them, and real messages.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::skeleton::{Rebuild, Segment, split};
 use super::{fuzz, parse};
 
-/// The pieces that mail and its accidents are made of.
+/// Returns a strategy for pieces of mail and of malformed mail.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let fixed = prop::sample::select(vec![
         "\r\n",
@@ -66,7 +66,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// An encoded body as programs make it.
+/// Returns a strategy for encoded bodies as programs write them.
 fn encoded_body() -> impl Strategy<Value = Vec<u8>> {
     let content = prop::collection::vec(any::<u8>(), 0..400);
     (content, 1_usize..100, prop::bool::ANY, prop::bool::ANY).prop_map(|(content, line, crlf, padded)| {
@@ -80,7 +80,8 @@ fn encoded_body() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Quoted-printable text as programs make it: any limit, any taste in what to escape.
+/// Returns a strategy for quoted-printable text as programs write it, with any line length and any choice of escaped
+/// bytes.
 fn quoted_printable_body() -> impl Strategy<Value = Vec<u8>> {
     (
         prop::collection::vec(any::<char>().prop_filter("escaped line ends", |c| !"\r\n".contains(*c)), 0..200),
@@ -134,7 +135,7 @@ proptest! {
     }
 }
 
-/// Reads the messages of the corpus beside the project; none when it is not there.
+/// Reads the messages of the corpus beside the project. Returns none if the corpus does not exist.
 fn corpus() -> Vec<(String, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus/mime");
     let mut folders = vec![folder];

@@ -1,7 +1,7 @@
 //! The texts of a message's parts in Unicode, and the preview.
 //!
-//! Transfer encoding and character set are undone, both leniently: an unknown character set is guessed. A limit says how
-//! much is looked at, and no more than that is read from the [`Source`].
+//! The transfer encoding and the character set are decoded, both leniently: an unknown character set is guessed. A
+//! limit determines how much is examined, and no more than that is read from the [`Source`].
 
 use search::html;
 
@@ -9,12 +9,12 @@ use crate::limits::{PREVIEW_CHARACTERS_MAX, PREVIEW_PARTS_MAX, PREVIEW_SOURCE_BY
 use crate::mime::structure::{Encoding, Part};
 use crate::mime::{Source, transfer, word};
 
-/// How much of a part is looked at first to make a preview of it.
+/// Number of bytes of a part that are examined first for a preview.
 const PREVIEW_SOURCE_BYTES_MIN: usize = 1 << 10;
 
-/// Decodes the body of a part to text; nothing when its transfer encoding is unknown.
+/// Decodes the body of a part to text. Returns `None` if its transfer encoding is unknown.
 ///
-/// About `size_bytes_max` bytes are decoded before the character set is; the text may be longer in UTF-8.
+/// About `size_bytes_max` bytes of the transfer encoding are decoded. The text may be longer in UTF-8.
 #[must_use]
 pub fn decode(part: &Part, body: &[u8], size_bytes_max: usize) -> Option<String> {
     let bytes = transfer::decode(&part.content.encoding, body, size_bytes_max)?.into_owned();
@@ -23,11 +23,11 @@ pub fn decode(part: &Part, body: &[u8], size_bytes_max: usize) -> Option<String>
     Some(if was_cut { word::cut_to_unicode(charset, bytes) } else { word::charset_to_unicode(charset, bytes) })
 }
 
-/// Reads a part, by its index, and decodes it; see [`decode`].
+/// Reads a part by its index and decodes it. See [`decode`].
 ///
 /// # Errors
 ///
-/// Those of the source.
+/// Returns the errors of the source.
 pub fn of_part<S: Source + ?Sized>(
     source: &S,
     index: usize,
@@ -44,19 +44,20 @@ pub fn of_part<S: Source + ?Sized>(
     Ok(decode(part, &body, size_bytes_max))
 }
 
-/// Gives the text of an HTML document, roughly as a reader sees it.
+/// Returns the text of an HTML document, approximately as a reader sees it.
 #[must_use]
 pub fn of_html(html: &str) -> String {
     html::to_text(html)
 }
 
-/// Gives the beginning of what a reader sees of the message, on one line; empty when there is no text.
+/// Returns the beginning of the displayed text of the message, on one line. Returns an empty string if there is no
+/// text.
 ///
-/// Taken is the first part with text, plain or HTML, that is no attachment.
+/// The text is taken from the first part with plain or HTML text that is not an attachment.
 ///
 /// # Errors
 ///
-/// Those of the source.
+/// Returns the errors of the source.
 pub fn preview<S: Source + ?Sized>(source: &S) -> Result<String, S::Error> {
     let shown =
         |part: &Part| (part.is_media("text", "plain") || part.is_media("text", "html")) && !part.is_attachment();
@@ -70,7 +71,7 @@ pub fn preview<S: Source + ?Sized>(source: &S) -> Result<String, S::Error> {
     Ok(String::new())
 }
 
-/// Gives the preview of one part, from as little of it as there must be.
+/// Returns the preview of one part. Reads as little of the part as possible.
 fn preview_of_part<S: Source + ?Sized>(source: &S, index: usize, part: &Part) -> Result<String, S::Error> {
     let mut size_bytes = PREVIEW_SOURCE_BYTES_MIN;
     loop {
@@ -85,7 +86,8 @@ fn preview_of_part<S: Source + ?Sized>(source: &S, index: usize, part: &Part) ->
     }
 }
 
-/// Joins the words of a text with single blanks, up to a number of characters. Controls and what only fills go.
+/// Joins the words of a text with single spaces, up to a number of characters. Control characters and invisible filler
+/// characters are removed.
 #[must_use]
 pub fn on_one_line(text: &str, characters_max: usize) -> String {
     let mut line = String::new();
@@ -96,7 +98,7 @@ pub fn on_one_line(text: &str, characters_max: usize) -> String {
             blank_before = count > 0;
             continue;
         }
-        // Soft hyphens, joiners and the like: newsletters fill their previews with them.
+        // These are soft hyphens, joiners and similar characters. Newsletters fill their previews with them.
         let fills = matches!(character, '\u{ad}' | '\u{34f}' | '\u{200b}' | '\u{feff}')
             || (matches!(character, '\u{200c}' | '\u{200d}') && (blank_before || count == 0));
         if fills || character.is_control() {
@@ -166,7 +168,8 @@ mod tests {
             let decoded = decode(structure.root(), &raw[head.len()..], size_bytes_max);
             assert_eq!(decoded.as_deref(), Some(expected), "{charset} {size_bytes_max}");
         };
-        // Each of these bytes would begin a character in UTF-8. With 4 the limit may have cut, with 100 it has not.
+        // Each of these bytes would begin a character in UTF-8. The limit of 4 may have truncated the text, the limit
+        // of 100 has not.
         for size_bytes_max in [4, 100] {
             check("iso-8859-1", 0xe9, size_bytes_max, "caf\u{e9}");
             check("iso-8859-15", 0xe9, size_bytes_max, "caf\u{e9}");
