@@ -1,19 +1,19 @@
-//! Transfer encodings (RFC 2045 §6), decoded as leniently as mail needs it.
+//! Transfer encodings (RFC 2045 §6), decoded as leniently as mail requires.
 //!
-//! What is not of the alphabet of base64 is passed over; what follows its padding is decoded as well, because
-//! some programs join encoded texts. In quoted-printable, an `=` that begins nothing stays, and blanks before a line
-//! end go, as the RFC says. Nothing here fails.
+//! Characters outside the base64 alphabet are skipped. Text after base64 padding is decoded as well, because some
+//! programs join encoded texts. In quoted-printable, an invalid `=` is kept, and white space before a line end is
+//! removed, as the RFC requires. Decoding never fails.
 //!
-//! Left out: encoding again exactly as it was; that is the skeleton's task.
+//! Encoding to exactly the original text is left out; that is the task of the skeleton.
 
 use std::borrow::Cow;
 
 use crate::mime::structure::Encoding;
 
-/// Decodes a body; nothing when the encoding is unknown.
+/// Decodes a body. Returns `None` if the encoding is unknown.
 ///
-/// Stops after about `size_bytes_max` decoded bytes: what was decoded may be a little longer, never cut shorter
-/// unless there is no more.
+/// Decoding stops after about `size_bytes_max` bytes. The result may be a little longer, but it is shorter only if the
+/// body ends.
 #[must_use]
 pub fn decode<'a>(encoding: &Encoding, body: &'a [u8], size_bytes_max: usize) -> Option<Cow<'a, [u8]>> {
     match encoding {
@@ -29,7 +29,7 @@ pub fn decode<'a>(encoding: &Encoding, body: &'a [u8], size_bytes_max: usize) ->
 /// Decodes base64.
 #[must_use]
 pub fn base64_lenient(encoded: &[u8], size_bytes_max: usize) -> Vec<u8> {
-    // With line ends, and to spare: twice the bytes that are wanted hold enough characters.
+    // Twice the number of wanted bytes contains enough characters, even with line ends.
     let prefix = encoded.get(..size_bytes_max.saturating_mul(2).saturating_add(64)).unwrap_or(encoded);
     if let Ok(decoded) = base64_simd::forgiving_decode_to_vec(prefix)
         && (prefix.len() == encoded.len() || decoded.len() >= size_bytes_max)
@@ -43,7 +43,7 @@ pub fn base64_lenient(encoded: &[u8], size_bytes_max: usize) -> Vec<u8> {
             break;
         }
         if *byte == b'=' {
-            // Padding: what is left of the last character holds no whole byte.
+            // This is padding. The remaining bits of the last character do not form a whole byte.
             count = 0;
             continue;
         }
@@ -68,7 +68,7 @@ pub fn quoted_printable_lenient(encoded: &[u8], size_bytes_max: usize) -> Vec<u8
         let (line, after) = rest.split_at(end);
         let content = crate::mime::header::without_line_end(line);
         let text = content.trim_ascii_end();
-        // Blanks at the very end stay: the line has not ended.
+        // White space at the very end is kept, because the line has not ended.
         let has_end = content.len() < line.len();
         let (text, ending) = match text.strip_suffix(b"=") {
             Some(text) => (text, &line[..0]),
@@ -99,7 +99,7 @@ fn unescape(mut text: &[u8], decoded: &mut Vec<u8>) {
     decoded.extend_from_slice(text);
 }
 
-/// Gives the value of two hexadecimal digits of either case.
+/// Returns the value of two hexadecimal digits of either case. Returns `None` for other characters.
 pub(crate) fn hex_pair(high: u8, low: u8) -> Option<u8> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -110,7 +110,7 @@ pub(crate) fn hex_pair(high: u8, low: u8) -> Option<u8> {
     Some(digit(high)? << 4 | digit(low)?)
 }
 
-/// Gives the value of a character of base64.
+/// Returns the value of a base64 character. Returns `None` for other characters.
 pub(crate) fn base64_value(byte: u8) -> Option<u8> {
     match byte {
         b'A'..=b'Z' => Some(byte - b'A'),

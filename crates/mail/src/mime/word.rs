@@ -1,10 +1,10 @@
 //! Encoded words (RFC 2047) and the character sets of header fields.
 //!
-//! Lenient where mail is: words may be longer than 75 bytes, hold blanks, split a character between two of them (as
-//! long as both name one character set), or stand inside other text. What does not decode stays as it was written.
-//! Bytes outside of words are UTF-8, or else Windows-1252.
+//! The decoder is as lenient as mail requires. Words may be longer than 75 bytes, contain white space, stand inside
+//! other text, or split a character between two words, as long as both name the same character set. Text that cannot be
+//! decoded stays as written. Bytes outside words are UTF-8, or else Windows-1252.
 //!
-//! Time is linear in the length: the end of a word is never looked for twice in the same bytes.
+//! Decoding takes linear time: the decoder never searches the same bytes twice for the end of a word.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use mail_parser::decoders::charsets::map::charset_decoder;
 
 use crate::mime::transfer;
 
-/// Longest name of a character set.
+/// Maximum length of the name of a character set.
 const CHARSET_BYTES_MAX: usize = 64;
 
 /// Decodes all encoded words of an unfolded value.
@@ -40,7 +40,7 @@ pub fn decode(value: &[u8]) -> String {
     decoder.finish()
 }
 
-/// Converts text of a named character set to Unicode; a set that is unknown or none is guessed.
+/// Converts text of a named character set to Unicode. A missing or unknown character set is guessed.
 #[must_use]
 pub fn charset_to_unicode(charset: Option<&[u8]>, bytes: Vec<u8>) -> String {
     match decoder_of(charset) {
@@ -49,12 +49,12 @@ pub fn charset_to_unicode(charset: Option<&[u8]>, bytes: Vec<u8>) -> String {
     }
 }
 
-/// Gives what decodes a character set; nothing where texts are guessed.
+/// Returns the decoder of a character set. Returns `None` if the character set must be guessed.
 fn decoder_of(charset: Option<&[u8]>) -> Option<fn(&[u8]) -> String> {
     charset.map(<[u8]>::trim_ascii).filter(|name| !is_unicode_or_ascii(name)).and_then(charset_decoder)
 }
 
-/// Takes UTF-8 as such and anything else as Windows-1252.
+/// Decodes valid UTF-8 as UTF-8 and other bytes as Windows-1252.
 fn guessed(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| {
         let bytes = error.into_bytes();
@@ -65,13 +65,14 @@ fn guessed(bytes: Vec<u8>) -> String {
     })
 }
 
-/// Tells whether a set is one whose texts are best guessed: many that claim ASCII are something else.
+/// Returns `true` if texts of this character set are best guessed. Many texts that claim ASCII are something else.
 fn is_unicode_or_ascii(charset: &[u8]) -> bool {
     const NAMES: [&[u8]; 5] = [b"utf-8", b"utf8", b"us-ascii", b"ascii", b"unknown-8bit"];
     charset.is_empty() || NAMES.iter().any(|name| charset.eq_ignore_ascii_case(name))
 }
 
-/// Converts text that a limit has cut: where it may be UTF-8, perhaps within its last character.
+/// Converts text that was truncated at a limit. If the character set is guessed, an incomplete UTF-8 character at the
+/// end is dropped.
 pub(crate) fn cut_to_unicode(charset: Option<&[u8]>, mut bytes: Vec<u8>) -> String {
     if decoder_of(charset).is_none()
         && let Err(error) = std::str::from_utf8(&bytes)
@@ -88,16 +89,16 @@ struct Word<'a> {
 }
 
 enum Parsed<'a> {
-    /// A word, and what follows it.
+    /// A word and the text after it.
     Word(Word<'a>, &'a [u8]),
-    /// What looked like a word is none.
+    /// The text is not a word, although it looks like one.
     NoWord,
-    /// Neither this nor anything after it can be a word.
+    /// Neither this text nor any text after it can be a word.
     NoEnd,
 }
 
 impl<'a> Word<'a> {
-    /// Parses the word at the front of `text`, which begins with `=?`.
+    /// Parses the word at the start of `text`, which begins with `=?`.
     fn parse(text: &'a [u8]) -> Parsed<'a> {
         let inside = &text[2..];
         let head = inside.get(..CHARSET_BYTES_MAX).unwrap_or(inside);
@@ -140,11 +141,11 @@ fn decode_q(encoded: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Puts the decoded text together.
+/// An accumulator of the decoded text.
 #[derive(Default)]
 struct Decoder {
     text: String,
-    /// The bytes of words that may go on in the next one, and their character set.
+    /// The bytes of words that may continue in the next word. `charset` is their character set.
     pending: Vec<u8>,
     charset: Vec<u8>,
 }
@@ -157,7 +158,7 @@ impl Decoder {
         }
     }
 
-    /// Adds what stands before a word: nothing when that is only the blanks between two words.
+    /// Adds the text before a word. White space between two words is dropped.
     fn plain_before_word(&mut self, bytes: &[u8]) {
         let between_words = !self.charset.is_empty();
         if !between_words || !bytes.iter().all(u8::is_ascii_whitespace) {
