@@ -1,11 +1,11 @@
-//! Base64 that can be encoded again to the very same characters.
+//! Base64 that can be encoded again to exactly the same characters.
 //!
-//! Nearly every program writes lines of one length and one kind of line end, and pads the end or does not. That is a
-//! [`Layout`] of a few bytes. [`take_apart`] finds it, decodes, encodes again and compares; anything it does not
-//! reproduce exactly it refuses. Blank lines before, and what follows the last line, are not part of the region that
-//! it finds: they stay in the skeleton as they are.
+//! Nearly every program writes lines of one length with one kind of line end, and either pads the end or does not. This
+//! is described by a [`Layout`] of a few bytes. [`take_apart`] determines the layout, decodes the text, encodes it
+//! again and compares. It rejects any text that it does not reproduce exactly. Blank lines before the region that it
+//! finds, and the text after its last line, are not part of the region. They stay in the skeleton unchanged.
 //!
-//! As lines are equally long, a range of the encoded text needs only the matching range of the content.
+//! All lines have the same length, so a range of the encoded text requires only the matching range of the content.
 
 use std::ops::Range;
 
@@ -14,48 +14,50 @@ use base64_simd::{STANDARD, STANDARD_NO_PAD};
 use super::LineEnding;
 use crate::mime::transfer::base64_value;
 
-/// Characters that are decoded, encoded again and compared at a time; a multiple of 4.
+/// Number of characters that are decoded, encoded again and compared at a time. It is a multiple of 4.
 const CHUNK_CHARACTERS: usize = 48 << 10;
 
-/// How encoded text is laid out.
+/// The layout of encoded text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// Characters on each line but the last; zero when there is one line of any length.
+    /// Number of characters on each line except the last, or 0 for a single line of any length.
     pub line_characters: u32,
-    /// What stands between lines.
+    /// The line end.
     pub ending: LineEnding,
-    /// Whether the end is filled up with `=`.
+    /// The padding with `=` at the end.
     pub padding: Padding,
 }
 
-/// Whether the end of encoded text is filled up with `=`.
+/// The padding of encoded text with `=` at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Padding {
-    /// It is, or there is nothing to fill up.
+    /// The text is padded, or needs no padding.
     Present,
-    /// It is not.
+    /// The text needs padding and has none.
     Absent,
 }
 
-/// A region of a body that was decoded.
+/// A decoded region of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
-    /// Where it lies in the body.
+    /// The range of the region in the body.
     pub range: Range<usize>,
-    /// How it is laid out.
+    /// The layout of the region.
     pub layout: Layout,
-    /// What it encodes.
+    /// The decoded content.
     pub content: Vec<u8>,
 }
 
-/// Finds the region of a body that can be encoded again; nothing when that is not nearly all of it.
+/// Returns the region of a body that can be encoded again. Returns `None` if the region does not cover nearly the whole
+/// body.
 #[must_use]
 pub fn take_apart(body: &[u8]) -> Option<Region> {
     let lead = body.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
     let text = &body[lead..];
     let lines = Lines::of(text)?;
     let end = lead + lines.text_length();
-    // What follows stays as it is; more than a fifth of all is not worth it.
+    // The text after the region stays unchanged. If it is more than a fifth of the body, separate storage is not
+    // worthwhile.
     if body.len() - end > body.len() / 5 {
         return None;
     }
@@ -63,15 +65,15 @@ pub fn take_apart(body: &[u8]) -> Option<Region> {
     Some(Region { range: lead..end, layout: lines.layout, content })
 }
 
-/// The lines that were found in a text.
+/// The lines of a text.
 struct Lines {
     layout: Layout,
-    /// Lines of full length.
+    /// Number of lines of full length.
     full: usize,
     line_length: usize,
-    /// Characters of the last, shorter line; may be none.
+    /// Number of characters of the last, shorter line, or 0 if there is none.
     last: usize,
-    /// Padding characters at the end.
+    /// Number of padding characters at the end.
     padding: usize,
 }
 
@@ -121,12 +123,12 @@ impl Lines {
         self.line_length + self.layout.ending.bytes().len()
     }
 
-    /// Gives a character by its number, line ends not counted.
+    /// Returns a character by its number, not counting line ends.
     fn character(&self, text: &[u8], number: usize) -> u8 {
         text[number / self.line_length * self.stride() + number % self.line_length]
     }
 
-    /// Gives the length of the region, from the first character to the last.
+    /// Returns the length of the region, from its first character to its last.
     fn text_length(&self) -> usize {
         let length = self.full * self.stride() + self.last;
         if self.last > 0 { length } else { length.saturating_sub(self.layout.ending.bytes().len()) }
@@ -162,7 +164,7 @@ impl Lines {
     }
 }
 
-/// Decodes characters and makes sure that encoding them again gives the same.
+/// Decodes characters and checks that encoding the result yields the same characters.
 fn decode_chunk(chunk: &mut Vec<u8>, again: &mut Vec<u8>, content: &mut Vec<u8>) -> Option<()> {
     let start = content.len();
     STANDARD_NO_PAD.decode_append(&chunk[..], content).ok()?;
@@ -172,7 +174,7 @@ fn decode_chunk(chunk: &mut Vec<u8>, again: &mut Vec<u8>, content: &mut Vec<u8>)
 }
 
 impl Layout {
-    /// Gives the length of the encoded text of so much content.
+    /// Returns the length of the encoded text for a content of the given length. Returns `None` on overflow.
     #[must_use]
     pub fn encoded_length(&self, content_length: u64) -> Option<u64> {
         let (triples, rest) = (content_length / 3, content_length % 3);
@@ -189,7 +191,7 @@ impl Layout {
         characters.checked_add(breaks.checked_mul(self.ending.bytes().len() as u64)?)
     }
 
-    /// Gives the range of the content that is needed to encode a range of the text; its start is a multiple of 3.
+    /// Returns the range of the content that is needed to encode a range of the text. Its start is a multiple of 3.
     #[must_use]
     pub fn content_range(&self, range: &Range<u64>, content_length: u64) -> Range<u64> {
         let start = self.characters_before(range.start) / 4;
@@ -198,7 +200,7 @@ impl Layout {
         start.saturating_mul(3).min(end)..end
     }
 
-    /// Appends a range of the encoded text. `content` is what [`Layout::content_range`] named.
+    /// Appends a range of the encoded text. `content` is the range that [`Layout::content_range`] returned.
     pub fn encode(&self, content: &[u8], content_start: u64, range: Range<u64>, text: &mut Vec<u8>) {
         let encoder = if self.padding == Padding::Present { &STANDARD } else { &STANDARD_NO_PAD };
         let mut characters = Vec::with_capacity(content.len() / 3 * 4 + 4);
@@ -222,7 +224,7 @@ impl Layout {
         }
     }
 
-    /// Gives how many characters go on from a position of the text to the end of its line, and what then follows of
+    /// Returns the number of characters from a position of the text to the end of its line, and the remaining bytes of
     /// the line end.
     fn at(&self, position: u64, line: u64) -> (u64, &'static [u8]) {
         let ending = self.ending.bytes();
@@ -231,7 +233,7 @@ impl Layout {
         (line.saturating_sub(column), &ending[within_ending..])
     }
 
-    /// Counts the characters before a position of the text, line ends not counted.
+    /// Returns the number of characters before a position of the text, not counting line ends.
     fn characters_before(&self, position: u64) -> u64 {
         match u64::from(self.line_characters) {
             0 => position,
