@@ -1,15 +1,16 @@
-//! A message without its large parts, from which it is joined again byte for byte.
+//! The skeleton of a message: the message without its large parts, from which it is restored byte for byte.
 //!
-//! [`split`] cuts a message into segments: bytes that stay where they are, and bodies of leaf parts that are large
-//! enough to be kept apart, decoded where that can be undone exactly. The same attachment is then the same content in
-//! whatever message and however wrapped it came. The [`Skeleton`] holds the small bytes and, for each part, the id of
-//! its content and how to encode it.
+//! [`split`] divides a message into segments: bytes that stay in place, and bodies of leaf parts that are large enough
+//! to be stored separately. These bodies are decoded where this can be reversed exactly. The same attachment then has
+//! the same content, independent of its message and its line wrapping. The [`Skeleton`] holds the small bytes and, for
+//! each part, the identifier of its content and the way to encode it.
 //!
-//! Lossless by construction: a body is kept decoded only when encoding it again gave the very same bytes while it was
-//! split; else it is kept as it is. Reading a range asks only for the contents that it touches, and of base64 and raw
-//! ones only for the part that it touches.
+//! Storage is lossless by construction. [`split`] stores a body decoded only if encoding it again yields exactly the
+//! same bytes; otherwise it stores the body unchanged. Reading a range requests only the contents that it overlaps. Of
+//! base64 and raw contents it requests only the overlapping range.
 //!
-//! Left out: where contents are kept. The caller stores them when it makes a skeleton and reads them when it joins.
+//! Storage of contents is left out. The caller stores them when it creates a skeleton and reads them when it restores
+//! the message.
 
 mod base64;
 mod quoted_printable;
@@ -29,42 +30,42 @@ use crate::mime::structure::{Encoding, Kind, Structure};
 pub use base64::{Layout, Padding};
 pub use quoted_printable::Style;
 
-/// The name of a part's content: the hash by which the store keeps it.
+/// The identifier of a part's content: the hash under which the store keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentId(pub [u8; 32]);
 
-/// A segment of a message that was split.
+/// A segment of a split message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Segment<'a> {
     /// Bytes that stay with the message.
     Inline(&'a [u8]),
-    /// A part that is kept apart.
+    /// A part that is stored separately.
     Part(SplitPart<'a>),
 }
 
-/// A part that is kept apart from its message.
+/// A part that is stored separately from its message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitPart<'a> {
-    /// What is kept.
+    /// The stored content.
     pub content: Cow<'a, [u8]>,
-    /// How many bytes of the message it stands for.
+    /// Number of bytes of the message that the part replaces.
     pub length: u64,
-    /// How those bytes are made of it.
+    /// The method that restores those bytes from the content.
     pub rebuild: Rebuild,
 }
 
-/// How the bytes of a message are made of a content.
+/// The method that restores the bytes of a message from a content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rebuild {
-    /// They are the content.
+    /// The bytes are the content.
     Raw,
-    /// They are its base64.
+    /// The bytes are the content in base64.
     Base64(Layout),
-    /// They are its quoted-printable.
+    /// The bytes are the content in quoted-printable.
     QuotedPrintable(Style),
 }
 
-/// What stands between lines.
+/// The line end between lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineEnding {
     /// CR LF.
@@ -74,7 +75,7 @@ pub enum LineEnding {
 }
 
 impl LineEnding {
-    /// Gives its bytes.
+    /// Returns the bytes of the line end.
     #[must_use]
     pub fn bytes(self) -> &'static [u8] {
         match self {
@@ -84,8 +85,7 @@ impl LineEnding {
     }
 }
 
-/// Cuts a message into segments that together are the message. Bodies of leaf parts of at least `size_bytes_min`
-/// become parts.
+/// Splits a message into consecutive segments. Bodies of leaf parts of at least `size_bytes_min` become parts.
 #[must_use]
 pub fn split<'a>(raw: &'a [u8], structure: &Structure, size_bytes_min: usize) -> Vec<Segment<'a>> {
     let mut segments = Vec::new();
@@ -109,7 +109,7 @@ pub fn split<'a>(raw: &'a [u8], structure: &Structure, size_bytes_min: usize) ->
     segments
 }
 
-/// Joins segments to the message that they were cut from.
+/// Joins segments to the message that they were split from.
 #[must_use]
 pub fn join(segments: &[Segment<'_>]) -> Vec<u8> {
     let mut raw = Vec::new();
@@ -124,7 +124,7 @@ pub fn join(segments: &[Segment<'_>]) -> Vec<u8> {
     raw
 }
 
-/// Finds what of a body is kept, and how.
+/// Determines the content to store for a body, its range in the body, and how to restore it.
 fn take_apart<'a>(body: &'a [u8], encoding: &Encoding) -> (Range<usize>, SplitPart<'a>) {
     match encoding {
         Encoding::Base64 => {
@@ -146,7 +146,7 @@ fn take_apart<'a>(body: &'a [u8], encoding: &Encoding) -> (Range<usize>, SplitPa
 }
 
 impl Rebuild {
-    /// Gives the range of the content that is needed for a range of the message's bytes.
+    /// Returns the range of the content that is needed for a range of the message's bytes.
     fn content_range(&self, range: &Range<u64>, content_length: u64) -> Range<u64> {
         match self {
             Self::Raw => range.clone(),
@@ -155,7 +155,7 @@ impl Rebuild {
         }
     }
 
-    /// Appends a range of the message's bytes, made of the range of the content that begins at `content_start`.
+    /// Appends a range of the message's bytes, restored from the range of the content that begins at `content_start`.
     fn write(&self, content: &[u8], content_start: u64, length: u64, range: Range<u64>, raw: &mut Vec<u8>) {
         match self {
             Self::Raw => raw.extend_from_slice(content),
@@ -168,7 +168,7 @@ impl Rebuild {
     }
 }
 
-/// What is stored of a message that was split.
+/// The stored record of a split message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skeleton<'a> {
     pieces: Vec<Piece<'a>>,
@@ -177,7 +177,7 @@ pub struct Skeleton<'a> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Piece<'a> {
-    /// Where it begins in the message.
+    /// Offset of the piece in the message.
     start: u64,
     bytes: Bytes<'a>,
 }
@@ -188,25 +188,25 @@ enum Bytes<'a> {
     Part(StoredPart),
 }
 
-/// A part of a stored message whose content is kept apart.
+/// A part of a stored message whose content is stored separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredPart {
-    /// Which content.
+    /// The identifier of the content.
     pub content: ContentId,
-    /// How long the content is.
+    /// Length of the content.
     pub content_length: u64,
-    /// How many bytes of the message it stands for.
+    /// Number of bytes of the message that the part replaces.
     pub length: u64,
-    /// How those bytes are made of it.
+    /// The method that restores those bytes from the content.
     pub rebuild: Rebuild,
 }
 
 impl<'a> Skeleton<'a> {
-    /// Makes a skeleton; `put` keeps a content and gives its id.
+    /// Creates a skeleton. `put` stores a content and returns its identifier.
     ///
     /// # Errors
     ///
-    /// Those of `put`.
+    /// Returns the errors of `put`.
     pub fn of<E>(
         segments: &'a [Segment<'a>],
         mut put: impl FnMut(&SplitPart<'a>) -> Result<ContentId, E>,
@@ -230,13 +230,13 @@ impl<'a> Skeleton<'a> {
         Ok(Self { pieces, length })
     }
 
-    /// Gives the length of the message.
+    /// Returns the length of the message.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Gives the parts that are kept apart, in their order; one content may be there several times.
+    /// Returns the separately stored parts in their order. The same content may occur several times.
     pub fn parts(&self) -> impl Iterator<Item = &StoredPart> {
         self.pieces.iter().filter_map(|piece| match &piece.bytes {
             Bytes::Part(part) => Some(part),
@@ -244,11 +244,11 @@ impl<'a> Skeleton<'a> {
         })
     }
 
-    /// Gives the whole message.
+    /// Returns the whole message.
     ///
     /// # Errors
     ///
-    /// Those of [`Skeleton::range`].
+    /// Returns the errors of [`Skeleton::range`].
     pub fn join<E: From<Damaged>>(
         &self,
         read: impl FnMut(&ContentId, Range<u64>) -> Result<Vec<u8>, E>,
@@ -256,11 +256,11 @@ impl<'a> Skeleton<'a> {
         self.range(0..self.length, read)
     }
 
-    /// Gives a range of the message's bytes; what lies past the end is left out. `read` gives a range of a content.
+    /// Returns a range of the message's bytes, cut off at the end of the message. `read` returns a range of a content.
     ///
     /// # Errors
     ///
-    /// Those of `read`, and [`Damaged`] when a content is not as long as it was.
+    /// Returns the errors of `read`, and [`Damaged`] if the length of a content has changed.
     pub fn range<E: From<Damaged>>(
         &self,
         range: Range<u64>,
@@ -309,17 +309,17 @@ impl StoredPart {
 }
 
 impl<'a> Skeleton<'a> {
-    /// Gives the bytes that are stored with the message.
+    /// Returns the bytes that are stored with the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         stored::encode(self)
     }
 
-    /// Reads stored bytes back.
+    /// Decodes stored bytes.
     ///
     /// # Errors
     ///
-    /// [`Damaged`] when they are no skeleton.
+    /// Returns [`Damaged`] if the bytes are not a skeleton.
     pub fn decode(bytes: &'a [u8]) -> Result<Self, Damaged> {
         stored::decode(bytes)
     }
