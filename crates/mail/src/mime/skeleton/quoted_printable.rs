@@ -1,11 +1,12 @@
-//! Quoted-printable that can be encoded again to the very same characters.
+//! Quoted-printable that can be encoded again to exactly the same characters.
 //!
-//! Programs differ in what they escape beyond need and in where they break lines. [`take_apart`] learns both from the
-//! text: which bytes are always escaped, whether a blank at a line's end, a dot or a `From ` at its beginning are, the
-//! case of the digits, the longest line. Where lines are broken is one of two usual rules, or else a list with one byte
-//! a line. Then it encodes again and compares; anything that does not come out the same is refused.
+//! Programs differ in the bytes that they escape without need and in where they break lines. [`take_apart`] derives
+//! both from the text: the bytes that are always escaped; whether white space at the end of a line, a dot or a `From `
+//! at its beginning is escaped; the case of the digits; and the longest line. Line breaks follow one of two usual
+//! rules, or else are stored as a list with one byte per line. Then the text is encoded again and compared. Any text
+//! that is not reproduced exactly is rejected.
 //!
-//! To give a range of the text, all of it must be encoded; so long texts are refused too.
+//! Reading a range of the text requires encoding all of it, so long texts are rejected too.
 
 use base::codec::{Decoder, Encoder, Truncated};
 
@@ -13,22 +14,22 @@ use super::LineEnding;
 use crate::limits::QUOTED_PRINTABLE_BYTES_MAX;
 use crate::mime::transfer::hex_pair;
 
-/// How a text is encoded.
+/// The style in which a text is encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Style {
     ending: LineEnding,
-    /// Whether hexadecimal digits are in lower case.
+    /// `true` if hexadecimal digits are in lower case.
     lower_case: bool,
-    /// Which bytes are escaped wherever they stand.
+    /// The bytes that are escaped in any position.
     escaped: ByteSet,
     contexts: Contexts,
     breaks: Breaks,
 }
 
-/// Where bytes are escaped that stand for themselves elsewhere.
+/// Positions in which bytes are escaped that are literal elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Contexts {
-    /// A blank or a tab before a line end.
+    /// A space or a tab before a line end.
     trailing_blank: bool,
     /// A dot at the beginning of a line.
     leading_dot: bool,
@@ -36,18 +37,19 @@ struct Contexts {
     leading_from: bool,
 }
 
-/// Where lines are broken.
+/// The rule for line breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Breaks {
-    /// As late as the length allows; a line that ends there may be as long as one that is broken, with its `=`.
+    /// Lines are broken as late as the length allows. A line that ends without a break may be as long as a broken line
+    /// with its `=`.
     Late(u8),
-    /// As late as the length allows, with room for the `=` whether the line is broken or not.
+    /// Lines are broken as late as the length allows, with space for the `=` even if the line is not broken.
     Early(u8),
-    /// For each line: its length with the `=`, or zero when it is not broken.
+    /// One entry for each line: its length with the `=`, or 0 if it is not broken.
     Listed(Vec<u8>),
 }
 
-/// Finds out how a body is encoded, and decodes it; nothing when encoding it again would not give the same.
+/// Determines the style of a body and decodes it. Returns `None` if encoding it again would not yield the same bytes.
 #[must_use]
 pub fn take_apart(body: &[u8]) -> Option<(Vec<u8>, Style)> {
     if body.len() > QUOTED_PRINTABLE_BYTES_MAX {
@@ -79,7 +81,7 @@ fn ending_of(body: &[u8]) -> LineEnding {
 struct ByteSet([u64; 4]);
 
 impl ByteSet {
-    /// The bytes that must be escaped: all but blanks, tabs and printable ASCII without `=`.
+    /// The bytes that must be escaped: all except spaces, tabs and printable ASCII other than `=`.
     const NEEDED: Self = Self([0xFFFF_FFFF & !(1 << 9) | 1 << 61, 1 << 63, u64::MAX, u64::MAX]);
 
     fn insert(&mut self, byte: u8) {
@@ -99,11 +101,11 @@ impl ByteSet {
     }
 }
 
-/// What was learned from a text while it was decoded.
+/// The content of a text and the properties of its encoding, gathered during decoding.
 struct Reading {
     ending: LineEnding,
     content: Vec<u8>,
-    /// One entry a line, as in [`Breaks::Listed`].
+    /// One entry for each line, as in [`Breaks::Listed`].
     lines: Vec<u8>,
     escaped: ByteSet,
     contexts: Contexts,
@@ -182,7 +184,8 @@ impl Reading {
         hex_pair(high, low)
     }
 
-    /// Gives the style that explains what was read, if one does: what is escaped somewhere is escaped everywhere.
+    /// Returns the style that matches the gathered properties. A byte that is escaped somewhere is assumed to be
+    /// escaped everywhere. Returns `None` if the case of the digits varies.
     fn style(&self, breaks: Breaks) -> Option<Style> {
         if self.lower_case && self.upper_case {
             return None;
@@ -192,17 +195,17 @@ impl Reading {
     }
 }
 
-/// How a line of encoded text ends.
+/// The kind of end of a line of encoded text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineKind {
-    /// With the `=` of a break.
+    /// The line ends with the `=` of a break.
     Broken,
-    /// With a line end of the content, or the end of all.
+    /// The line ends with a line end of the content, or with the end of the text.
     Ended,
 }
 
 impl Style {
-    /// Encodes a text; stops when that has become longer than `size_bytes_max`.
+    /// Encodes a text. Stops when the result is longer than `size_bytes_max`.
     #[must_use]
     pub fn encode(&self, content: &[u8], size_bytes_max: usize) -> Vec<u8> {
         let mut encoded = Vec::with_capacity(content.len() + content.len() / 16);
@@ -214,7 +217,7 @@ impl Style {
         encoded
     }
 
-    /// Tells whether a text, encoded, gives these bytes.
+    /// Returns `true` if the encoded text equals `expected`.
     fn gives(&self, content: &[u8], expected: &[u8]) -> bool {
         let mut rest = expected;
         let complete = Writer::new(self, |bytes| match rest.strip_prefix(bytes) {
@@ -273,12 +276,12 @@ impl Style {
     }
 }
 
-/// Encodes piece by piece into a sink that says when it has had enough.
+/// An encoder that passes pieces to a sink until the sink refuses one.
 struct Writer<'a, Sink> {
     style: &'a Style,
-    /// Bytes that cannot be written without a closer look.
+    /// The bytes that may have to be escaped.
     special: [bool; 256],
-    /// Whether these are no others than those that must be escaped.
+    /// `true` if only the bytes that must always be escaped are special.
     usual: bool,
     sink: Sink,
     column: usize,
@@ -321,7 +324,7 @@ impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
         Some(())
     }
 
-    /// Writes one line of the content, broken into as many lines as it takes.
+    /// Writes one line of the content, broken into as many lines as necessary.
     fn line(&mut self, line: &[u8]) -> Option<()> {
         let blank_at_end = self.style.contexts.trailing_blank && matches!(line, [.., b' ' | b'\t']);
         let plain_end = line.len() - usize::from(blank_at_end);
@@ -343,13 +346,13 @@ impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
         Some(())
     }
 
-    /// Gives how many bytes from here on need no closer look.
+    /// Returns the number of bytes at the start of `text` that are certainly literal.
     fn plain_length(&self, text: &[u8]) -> usize {
         const CHUNK: usize = 16;
         let needs_escape = |byte: u8| byte.wrapping_sub(b' ') > b'~' - b' ' || byte == b'=';
         let mut length = 0;
         if self.usual {
-            // Without a branch for each byte, so that it is done many bytes at a time.
+            // There is no branch per byte, so that the compiler can process many bytes at a time.
             let is_plain = |chunk: &&[u8]| !chunk.iter().fold(false, |any, byte| any | needs_escape(*byte));
             length = text.chunks_exact(CHUNK).take_while(is_plain).count() * CHUNK;
         }
@@ -357,7 +360,7 @@ impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
         length + rest.iter().position(|byte| self.special[usize::from(*byte)]).unwrap_or(rest.len())
     }
 
-    /// Writes bytes that stand for themselves.
+    /// Writes literal bytes.
     fn run(&mut self, mut run: &[u8], ends_line: bool) -> Option<()> {
         while !run.is_empty() {
             if self.breaks_before(1, ends_line && run.len() == 1) {
@@ -380,7 +383,7 @@ impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
         Some(())
     }
 
-    /// Writes the first byte of what is left of a line, escaped if it must be.
+    /// Writes the first byte of the rest of a line, escaped if necessary.
     fn special(&mut self, rest: &[u8]) -> Option<()> {
         const UPPER: &[u8; 16] = b"0123456789ABCDEF";
         const LOWER: &[u8; 16] = b"0123456789abcdef";
@@ -409,7 +412,7 @@ impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
         }
     }
 
-    /// Tells whether the line is broken before something of so many characters.
+    /// Returns `true` if the line is broken before an element of that many characters.
     fn breaks_before(&self, characters: usize, is_last: bool) -> bool {
         let column = self.column;
         match &self.style.breaks {
@@ -434,7 +437,7 @@ impl<'a, Sink: FnMut(&[u8]) -> bool> Writer<'a, Sink> {
 mod tests {
     use super::*;
 
-    /// Takes a text apart and gives what it says and where it says lines are broken.
+    /// Parses a text and checks the content and the rule for line breaks.
     fn check(body: &str, content: &str, breaks: &Breaks) {
         let (found, style) = take_apart(body.as_bytes()).unwrap_or_else(|| panic!("{body:?} cannot be encoded again"));
         assert_eq!(String::from_utf8_lossy(&found), content);
