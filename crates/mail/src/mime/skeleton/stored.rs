@@ -1,4 +1,4 @@
-//! The stored form of a skeleton; `docs/message-storage.md` describes it byte by byte.
+//! The stored form of a skeleton. `docs/message-storage.md` describes it byte by byte.
 
 use base::codec::{Decoder, Encoder, Truncated};
 use base::limits::MIME_PARTS_MAX;
@@ -9,7 +9,7 @@ use crate::mime::Damaged;
 /// The version of the form that is written.
 const VERSION: u8 = 1;
 
-/// Most pieces that a message can have: each part and what stands before and after it.
+/// Maximum number of pieces of a message: each part and the bytes before and after it.
 const PIECES_MAX: usize = 2 * MIME_PARTS_MAX + 1;
 
 const INLINE: u8 = 0;

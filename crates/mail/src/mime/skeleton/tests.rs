@@ -1,4 +1,4 @@
-//! What goes in comes out, byte for byte.
+//! Tests that a message is restored byte for byte.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::*;
 use crate::mime::parse;
 
-/// Contents by their ids, and which ranges of them were read.
+/// Contents by their identifiers, and the ranges of them that were read.
 #[derive(Default)]
 struct Contents {
     kept: Vec<Vec<u8>>,
@@ -42,7 +42,7 @@ fn base64_body(length: usize) -> String {
     lines.join("\r\n")
 }
 
-/// Splits a message, stores and restores its skeleton, joins it, and gives how its parts are rebuilt.
+/// Splits a message, stores and restores its skeleton, joins it, and returns how its parts are restored.
 fn check(raw: &str, size_bytes_min: usize) -> Vec<Rebuild> {
     let structure = parse(raw.as_bytes());
     let segments = split(raw.as_bytes(), &structure, size_bytes_min);
