@@ -1,9 +1,11 @@
-//! What the `Content-` fields of a part say (RFC 2045, 2046, 2183, 2231, 3282, 1864, 2557).
+//! The `Content-` fields of a part (RFC 2045, 2046, 2183, 2231, 3282, 1864, 2557).
 //!
-//! Values are kept as the sender wrote them, with quoting, comments and folding undone. Parameters in pieces
-//! (RFC 2231 §3) are put together; one that names a character set keeps its form and its `*`. What cannot be read as
-//! the RFCs want is read as mail programs do: blanks in values without quotes belong to them, a missing `;` is seen
-//! by the `=` of the next parameter. A Content-Type without a subtype counts as none.
+//! Values are kept as the sender wrote them, without quoting, comments and folding. Parameters in pieces (RFC 2231 §3)
+//! are joined. A parameter that names a character set keeps its form and its `*`.
+//!
+//! Values that violate the RFCs are read as mail programs read them: white space in an unquoted value belongs to the
+//! value, and a missing `;` is recognized by the `=` of the next parameter. A Content-Type without a subtype counts as
+//! missing.
 
 use crate::limits::{FIELD_BYTES_MAX, LANGUAGES_MAX, PARAMETERS_MAX, STRUCTURE_VALUE_BYTES_MAX};
 use crate::mime::header;
@@ -11,10 +13,11 @@ use crate::mime::structure::Text;
 use crate::mime::transfer::hex_pair;
 use crate::mime::word;
 
-/// What the header of a part says of its body.
+/// The description of a part's body in its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Content {
-    /// Whether a readable Content-Type is there; else type and subtype are the default of the place.
+    /// `true` if there is a readable Content-Type. Otherwise type and subtype are the default for the place of the
+    /// part.
     pub typed: bool,
     /// The media type.
     pub media_type: Text,
@@ -50,7 +53,7 @@ pub struct Parameter {
 /// Content-Disposition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disposition {
-    /// `inline`, `attachment` or another.
+    /// `inline`, `attachment` or another disposition.
     pub kind: Text,
     /// The parameters.
     pub parameters: Vec<Parameter>,
@@ -59,7 +62,7 @@ pub struct Disposition {
 /// Content-Transfer-Encoding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Encoding {
-    /// `7bit`, also when none is named.
+    /// `7bit`, also the default.
     SevenBit,
     /// `8bit`.
     EightBit,
@@ -69,12 +72,12 @@ pub enum Encoding {
     Base64,
     /// `quoted-printable`.
     QuotedPrintable,
-    /// Any other, as written.
+    /// Any other encoding, as written.
     Other(Text),
 }
 
 impl Encoding {
-    /// Gives the name as IMAP and MIME write it.
+    /// Returns the name as IMAP and MIME write it.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         match self {
@@ -87,7 +90,7 @@ impl Encoding {
         }
     }
 
-    /// Tells whether bytes stand as they are.
+    /// Returns `true` if the encoding leaves bytes unchanged.
     #[must_use]
     pub fn is_identity(&self) -> bool {
         matches!(self, Self::SevenBit | Self::EightBit | Self::Binary)
@@ -106,7 +109,7 @@ impl Encoding {
 }
 
 impl Content {
-    /// Reads the folded values of a part's fields; `place` says what a part without a type is.
+    /// Parses the folded values of a part's fields. `place` determines the default type of the part.
     #[must_use]
     pub(crate) fn of(fields: &ContentFields<'_>, place: Place) -> Self {
         let value = |field: ContentField| fields.0[field as usize].map(cut_field);
@@ -135,26 +138,26 @@ impl Content {
         }
     }
 
-    /// Tells whether the type says that this is a multipart.
+    /// Returns `true` if the media type is a multipart.
     #[must_use]
     pub fn is_multipart(&self) -> bool {
         self.media_type.eq_ignore_ascii_case(b"multipart")
     }
 
-    /// Tells whether the type says that this is an encapsulated message.
+    /// Returns `true` if the media type is an encapsulated message.
     #[must_use]
     pub fn is_message(&self) -> bool {
         self.media_type.eq_ignore_ascii_case(b"message")
             && (self.subtype.eq_ignore_ascii_case(b"rfc822") || self.subtype.eq_ignore_ascii_case(b"global"))
     }
 
-    /// Finds a parameter of the media type as it stands in the message.
+    /// Returns a parameter of the media type as it stands in the message.
     #[must_use]
     pub fn parameter(&self, name: &str) -> Option<&[u8]> {
         find(&self.parameters, name)
     }
 
-    /// Gives the name of the file that the part holds, decoded: of the disposition, or else of the type.
+    /// Returns the decoded file name of the part, from the disposition or else from the media type.
     #[must_use]
     pub fn file_name(&self) -> Option<String> {
         let disposition = self.disposition.as_ref().map(|disposition| &disposition.parameters[..]).unwrap_or_default();
@@ -164,7 +167,7 @@ impl Content {
     }
 }
 
-/// Where a part stands, which decides what it is when it does not say.
+/// The place of a part, which determines its default type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Directly within a `multipart/digest`.
@@ -173,7 +176,7 @@ pub(crate) enum Place {
     Other,
 }
 
-/// The fields that are looked for while a header is scanned.
+/// The fields that are recognized while a header is scanned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ContentField {
     Type,
@@ -187,7 +190,7 @@ pub(crate) enum ContentField {
 }
 
 impl ContentField {
-    /// Recognises a field by its name.
+    /// Returns the field with this name.
     pub(crate) fn of(name: &[u8]) -> Option<Self> {
         let (prefix, rest) = name.split_at_checked(8)?;
         if !prefix.eq_ignore_ascii_case(b"content-") {
@@ -207,7 +210,7 @@ impl ContentField {
     }
 }
 
-/// The folded values of a part's `Content-` fields; the first of each counts.
+/// The folded values of a part's `Content-` fields. The first of each name counts.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ContentFields<'a>([Option<&'a [u8]>; 8]);
 
@@ -216,12 +219,12 @@ impl<'a> ContentFields<'a> {
         self.0[field as usize].get_or_insert(value);
     }
 
-    /// Tells whether a Content-Type was found.
+    /// Returns `true` if there is a Content-Type field.
     pub(crate) fn has_type(&self) -> bool {
         self.0[ContentField::Type as usize].is_some()
     }
 
-    /// Gives the boundary of a multipart; nothing when there is none that lines could show.
+    /// Returns the boundary of a multipart. Returns `None` if it is missing, empty or too long.
     pub(crate) fn boundary(&self) -> Option<Vec<u8>> {
         let (media_type, _, parameters) =
             self.0[ContentField::Type as usize].and_then(|value| parse_type(cut_field(value)))?;
@@ -229,7 +232,7 @@ impl<'a> ContentFields<'a> {
     }
 }
 
-/// Finds the boundary among parameters; nothing when there is none that lines could show.
+/// Returns the boundary among parameters. Returns `None` if it is missing, empty or too long.
 pub(crate) fn boundary_of(parameters: &[Parameter]) -> Option<Vec<u8>> {
     let boundary = find(parameters, "boundary")?.trim_ascii_end();
     (1..=crate::limits::BOUNDARY_BYTES_MAX).contains(&boundary.len()).then(|| boundary.to_vec())
@@ -305,7 +308,7 @@ fn parse_disposition(value: &[u8]) -> Option<Disposition> {
     Some(Disposition { kind, parameters })
 }
 
-/// Reads an address: blanks in it come from folding (RFC 2557 §4.4.2), comments do not belong to it.
+/// Parses a location. White space in it comes from folding (RFC 2557 §4.4.2), and comments are not part of it.
 fn parse_location(value: &[u8]) -> Option<Text> {
     let mut tokens = Tokens::of(value);
     let mut location = tokens.quoted().unwrap_or_default();
@@ -338,21 +341,21 @@ fn parse_languages(value: &[u8]) -> Vec<Text> {
     languages
 }
 
-/// Tells what stands between tokens. Other controls are part of them.
+/// Returns `true` if the byte is white space between tokens. Other control characters are part of tokens.
 fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// Where a token ends besides at blanks.
+/// The characters that end a token besides white space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stop {
-    /// At any character that has a meaning in these fields.
+    /// Any character that has a meaning in these fields.
     AtPunctuation,
-    /// At `;` only: values without quotes hold what they should not.
+    /// Only `;`. Unquoted values contain characters that the syntax forbids.
     AtSemicolon,
 }
 
-/// Takes a field's value apart.
+/// A tokenizer for the value of a field.
 struct Tokens<'a> {
     rest: &'a [u8],
 }
@@ -362,7 +365,7 @@ impl<'a> Tokens<'a> {
         Self { rest: value }
     }
 
-    /// Passes over blanks, line ends and comments.
+    /// Skips white space, line ends and comments.
     fn skip_blanks(&mut self) {
         let mut depth = 0_usize;
         while let Some((byte, rest)) = self.rest.split_first() {
@@ -393,7 +396,8 @@ impl<'a> Tokens<'a> {
         Some(())
     }
 
-    /// Takes what stands up to a blank or to where `stop` says. Empty only at a stop and at the end.
+    /// Consumes the text up to white space or to a character that `stop` names. The result is empty only at such a
+    /// character or at the end of the value.
     fn token(&mut self, stop: Stop) -> &'a [u8] {
         self.skip_blanks();
         let ends = |byte: &u8| match byte {
@@ -410,7 +414,7 @@ impl<'a> Tokens<'a> {
         token
     }
 
-    /// Takes a quoted string, if one begins here; without its closing quote it ends with the value.
+    /// Consumes a quoted string, if one begins here. Without a closing quote it extends to the end of the value.
     fn quoted(&mut self) -> Option<Vec<u8>> {
         self.skip_blanks();
         let mut rest = self.rest.strip_prefix(b"\"")?;
@@ -433,7 +437,7 @@ impl<'a> Tokens<'a> {
         Some(text)
     }
 
-    /// Takes all parameters up to the end.
+    /// Consumes all parameters up to the end of the value.
     fn parameters(&mut self) -> Vec<Parameter> {
         let mut pieces: Vec<(&[u8], Vec<u8>)> = Vec::new();
         while pieces.len() < PARAMETERS_MAX {
@@ -444,7 +448,7 @@ impl<'a> Tokens<'a> {
             let name = self.token(Stop::AtPunctuation);
             if name.is_empty() || self.skip(b'=').is_none() {
                 if name.is_empty() {
-                    // `;` between parameters, or something that has no place here.
+                    // This is a `;` between parameters, or a character that is invalid here.
                     self.rest = self.rest.get(1..).unwrap_or_default();
                 }
                 continue;
@@ -470,14 +474,14 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Tells whether `name=` stands here.
+    /// Returns `true` if `name=` follows.
     fn at_parameter(&self) -> bool {
         let mut ahead = Self { rest: self.rest };
         !ahead.token(Stop::AtPunctuation).is_empty() && ahead.skip(b'=').is_some()
     }
 }
 
-/// A part of a parameter in pieces: `filename*1*=b` is piece 1 of `filename`, and encoded.
+/// A piece of a parameter: `filename*1*=b` is piece 1 of `filename`, and encoded.
 struct Piece<'a> {
     name: &'a [u8],
     number: usize,
@@ -485,7 +489,7 @@ struct Piece<'a> {
     value: Vec<u8>,
 }
 
-/// Reads the name of a piece: the name of the whole, the number, and whether it is encoded.
+/// Parses the name of a piece. Returns the name of the parameter, the number of the piece, and `true` if it is encoded.
 fn piece_name(name: &[u8]) -> Option<(&[u8], usize, bool)> {
     let (name, encoded) = match name.strip_suffix(b"*") {
         Some(name) => (name, true),
@@ -496,7 +500,7 @@ fn piece_name(name: &[u8]) -> Option<(&[u8], usize, bool)> {
     Some((&name[..star], number, encoded))
 }
 
-/// Joins the pieces of parameters that come in several (RFC 2231 §3); others pass through and stand first.
+/// Joins the pieces of parameters (RFC 2231 §3). Parameters in one piece are kept and come first.
 fn put_together(named: Vec<(&[u8], Vec<u8>)>) -> Vec<Parameter> {
     let mut parameters = Vec::with_capacity(named.len());
     let mut pieces = Vec::new();
@@ -512,14 +516,14 @@ fn put_together(named: Vec<(&[u8], Vec<u8>)>) -> Vec<Parameter> {
     parameters
 }
 
-/// Joins the sorted pieces of one parameter, as far as their numbers go on from 0.
+/// Joins the sorted pieces of one parameter, as far as their numbers are consecutive from 0.
 fn joined(pieces: &[Piece<'_>]) -> Option<Parameter> {
     let first = pieces.first().filter(|piece| piece.number == 0)?;
     let mut value = Vec::new();
     let mut wanted = 0;
     for piece in pieces {
         if piece.number != wanted {
-            // A second piece of the same number is passed over; a missing one ends the value.
+            // A duplicate number is skipped. A missing number ends the value.
             if piece.number < wanted { continue } else { break }
         }
         if first.encoded && !piece.encoded {
@@ -536,7 +540,7 @@ fn joined(pieces: &[Piece<'_>]) -> Option<Parameter> {
     Some(Parameter { name: Text::of(cut(&name)), value: Text::of(cut(&value)) })
 }
 
-/// Writes a byte of a plain piece so that it may stand among encoded ones.
+/// Appends a byte of a plain piece to encoded pieces, escaped if necessary.
 fn push_escaped(value: &mut Vec<u8>, byte: u8) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'!' | b'#' | b'$' | b'&' | b'+') {
