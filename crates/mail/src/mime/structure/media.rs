@@ -1,17 +1,17 @@
-//! Short texts of message structures; frequent ones neither cost memory nor many bytes when stored.
+//! Short texts of message structures. Frequent texts take no memory and few bytes when stored.
 //!
-//! The numbers of the words are part of the stored format: words are added at the end and never taken out.
+//! The numbers of the words are part of the stored format: words are added at the end and are never removed.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// A short text as it stands in the message: bytes, because mail may hold anything.
+/// A short text as it stands in the message. It consists of bytes, because mail may contain any bytes.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Text(Cow<'static, [u8]>);
 
 impl Text {
-    /// Takes a text.
+    /// Creates a text.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         match number_of(bytes) {
@@ -20,13 +20,13 @@ impl Text {
         }
     }
 
-    /// Gives the number by which a frequent word is stored.
+    /// Returns the number under which a frequent word is stored. Returns `None` for other texts.
     #[must_use]
     pub(crate) fn number(&self) -> Option<u8> {
         number_of(&self.0)
     }
 
-    /// Finds the word with this number.
+    /// Returns the word with this number.
     #[must_use]
     pub(crate) fn from_number(number: u64) -> Option<Self> {
         let word = WORDS.get(usize::try_from(number).ok()?)?;
@@ -48,7 +48,7 @@ impl fmt::Debug for Text {
     }
 }
 
-/// Makes the table and the look-up of the words.
+/// Defines the table of words and the lookup of their numbers.
 macro_rules! words {
     ($($number:literal $word:literal,)*) => {
         const WORDS: &[&[u8]] = &[$($word,)*];
