@@ -1,18 +1,20 @@
-//! The structure of a message: its parts with exact byte ranges, and what their headers say of their contents.
+//! The structure of a message: its parts with exact byte ranges, and the descriptions of their contents in their
+//! headers.
 //!
-//! A [`Structure`] is a flat list of [`Part`]s in the order in which they begin; a part stands before the parts within
-//! it. Invariants, which [`parse`] establishes and [`Structure::decode`] checks:
+//! A [`Structure`] is a flat list of [`Part`]s in the order in which they begin. A part comes before the parts that it
+//! contains. [`parse`] establishes these invariants, and [`Structure::decode`] checks them:
 //!
-//! * there is a first part, the root; its header begins at 0 and its body ends at the end of the message;
-//! * a part's header ends where its body begins; both lie within the body of its parent, after the parts before it;
-//! * a multipart has at least one part within it, a message exactly one (the root of that message), a leaf none;
-//! * there are at most `MIME_PARTS_MAX` parts, and none lies deeper than `MIME_DEPTH_MAX`.
+//! - There is a first part, the root. Its header begins at 0, and its body ends at the end of the message.
+//! - A part's header ends where its body begins. Both lie within the body of the part's parent, after the preceding
+//!   parts.
+//! - A multipart contains at least one part, a message exactly one (the root of that message), a leaf none.
+//! - There are at most `MIME_PARTS_MAX` parts, and none is nested deeper than `MIME_DEPTH_MAX`.
 //!
-//! What is broken becomes a leaf: a multipart without a boundary, or without a line that shows it; an encapsulated
-//! message in base64, whose bytes cannot be told apart; whatever passes a limit. [`Part::media`] tells what a leaf is
-//! best taken for.
+//! A malformed part becomes a leaf: a multipart without a boundary or without a line that matches it, an encapsulated
+//! message in base64, whose bytes cannot be divided, and any part that exceeds a limit. [`Part::media`] returns the
+//! media type by which a leaf is best treated.
 //!
-//! Left out: the contents. Ranges are all that is known of them.
+//! The contents are left out. A structure knows only their ranges.
 
 mod content;
 mod media;
@@ -27,78 +29,78 @@ pub use content::{Content, Disposition, Encoding, Parameter};
 pub use media::Text;
 pub use scan::{Effort, parse, parse_counting};
 
-/// The parts of a message. Made by [`parse`], stored by [`Structure::encode`].
+/// The parts of a message. It is created by [`parse`] and stored by [`Structure::encode`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Structure {
     parts: Vec<Part>,
 }
 
-/// One part of a message.
+/// A part of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {
-    /// The index of the part that this one lies in; none for the root.
+    /// The index of the parent, or `None` for the root.
     pub parent: Option<usize>,
-    /// How many parts lie around this one.
+    /// Number of parts that enclose this one.
     pub depth: usize,
-    /// The index after the last part that lies within this one.
+    /// The index after the last part within this one.
     pub end: usize,
-    /// Whether other parts lie in it.
+    /// The kind of the part.
     pub kind: Kind,
     /// The bytes of the header with its blank line, if it has one.
     pub header: Range<u64>,
     /// The bytes of the body, without the line end that belongs to the boundary after it.
     pub body: Range<u64>,
-    /// The number of line ends in the body.
+    /// Number of line ends in the body.
     pub lines: u64,
-    /// What the header says of the body.
+    /// The description of the body in the header.
     pub content: Content,
 }
 
-/// Whether other parts lie in a part.
+/// The kind of a part: whether it contains other parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// No parts lie in it.
+    /// A part without other parts.
     Leaf,
-    /// Parts lie in it, one after the other.
+    /// A part that contains a sequence of parts.
     Multipart,
-    /// A message lies in it.
+    /// A part that contains a message.
     Message,
 }
 
 impl Structure {
-    /// Gives the part that is the message itself.
+    /// Returns the part that is the message itself.
     #[must_use]
     pub fn root(&self) -> &Part {
         &self.parts[0]
     }
 
-    /// Gives the parts in the order in which they begin.
+    /// Returns the parts in the order in which they begin.
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Gives the length of the message.
+    /// Returns the length of the message.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.root().body.end
     }
 
-    /// Gives the indexes of the parts directly within a part, in their order.
+    /// Returns the indexes of the direct children of a part, in their order.
     pub fn children(&self, index: usize) -> impl Iterator<Item = usize> + '_ {
         let end = self.parts.get(index).map_or(0, |part| part.end);
         let first = Some(index + 1).filter(|first| *first < end);
         std::iter::successors(first, move |child| Some(self.parts[*child].end).filter(|next| *next < end))
     }
 
-    /// Finds a part by the numbers that IMAP and others give them (RFC 9051 §6.4.5.1); no number is the root.
+    /// Returns the index of a part by its IMAP part numbers (RFC 9051 §6.4.5.1). An empty slice stands for the root.
     ///
-    /// The parts of a multipart count from 1. A message that is no multipart has one part, 1, which is its body:
-    /// here the root of that message. The numbers go on through an encapsulated message.
+    /// The parts of a multipart count from 1. A message that is not a multipart has one part, 1, which is its body; the
+    /// result is the root of that message. The numbers continue through an encapsulated message.
     #[must_use]
     pub fn find(&self, numbers: &[u32]) -> Option<usize> {
         let mut index = 0;
-        // Whether `index` is the root of a message, whose own body is part 1 when it is no multipart.
+        // `true` if `index` is the root of a message, whose body is part 1 if it is not a multipart.
         let mut is_root = true;
         for number in numbers {
             let part = self.parts.get(index)?;
@@ -118,10 +120,10 @@ impl Structure {
 }
 
 impl Part {
-    /// Gives the media type and subtype that the body is best taken for, as they are written.
+    /// Returns the media type and subtype by which the body is best treated, as they are written.
     ///
-    /// They differ from what the header says where no parts could be found: an unreadable multipart is shown as
-    /// text, and so is a message that lies too deep; an encoded message is a file.
+    /// They differ from the header if no inner parts could be found. An unreadable multipart is shown as text, and so
+    /// is a message that is nested too deep. An encoded message is a file.
     #[must_use]
     pub fn media(&self) -> (&[u8], &[u8]) {
         let content = &self.content;
@@ -137,13 +139,13 @@ impl Part {
         }
     }
 
-    /// Tells whether this is a leaf that holds text of any kind.
+    /// Returns `true` if this is a leaf with text of any kind.
     #[must_use]
     pub fn is_text(&self) -> bool {
         self.kind == Kind::Leaf && self.media().0.eq_ignore_ascii_case(b"text")
     }
 
-    /// Tells whether this is a leaf of a media type, given in lower case.
+    /// Returns `true` if this is a leaf of a media type. The media type is given in lower case.
     #[must_use]
     pub fn is_media(&self, media_type: &str, subtype: &str) -> bool {
         let media = self.media();
@@ -152,7 +154,7 @@ impl Part {
             && media.1.eq_ignore_ascii_case(subtype.as_bytes())
     }
 
-    /// Tells whether the sender meant this part to be kept apart from the text.
+    /// Returns `true` if the sender marked this part as an attachment.
     #[must_use]
     pub fn is_attachment(&self) -> bool {
         self.content
@@ -161,7 +163,7 @@ impl Part {
             .is_some_and(|disposition| disposition.kind.eq_ignore_ascii_case(b"attachment"))
     }
 
-    /// Gives the size of the body in bytes, as it was sent.
+    /// Returns the size of the body in bytes, as it was sent.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.body.end.saturating_sub(self.body.start)
