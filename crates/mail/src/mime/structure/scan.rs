@@ -1,20 +1,19 @@
-//! The scanner: finds header ends and boundaries in one pass.
+//! The scanner, which finds the ends of headers and the boundaries in one pass.
 //!
-//! There is a stack of the multiparts and encapsulated messages that are open. The scanner jumps from one line that
-//! begins with `--` to the next and compares it with the boundaries on the stack, the innermost first. A match ends
-//! everything that was opened inside of that multipart, so that a missing closing boundary costs nothing but
-//! the text after it.
+//! The scanner keeps a stack of the open multiparts and encapsulated messages. It jumps from one line that begins with
+//! `--` to the next and compares it with the boundaries on the stack, the innermost first. A match ends every part that
+//! was opened inside that multipart. So a missing closing boundary affects only the text after it.
 //!
-//! A line is a boundary when it is `--`, the boundary, perhaps `--`, and blanks, whole and exact; so a boundary that
-//! is the beginning of another one is no trouble. Only for the innermost open multipart may something else follow after
-//! a blank or the closing `--`, because some programs append to that line.
+//! A line is a boundary if it consists of exactly `--`, the boundary, optionally `--`, and white space. So a boundary
+//! may be a prefix of another one. Only for the innermost open multipart may other text follow after white space or
+//! after the closing `--`, because some programs append to that line.
 //!
-//! A header ends with its blank line. Without one it ends where lines are no longer those of a header: before a
-//! boundary, or before two lines in a row of which neither is a field. (One stray line among fields is part of the
-//! header; mail from mbox files and careless filters has such.)
+//! A header ends with its blank line. Without a blank line it ends before a boundary, or before two consecutive lines
+//! of which neither is a field. A single stray line among fields is part of the header; mail from mbox files and
+//! careless filters has such lines.
 //!
-//! Time: bytes are looked at a fixed number of times; a line that begins with `--` is compared with at most
-//! `MIME_DEPTH_MAX` boundaries. [`Effort`] counts it for the tests.
+//! Every byte is examined a fixed number of times, and a line that begins with `--` is compared with at most
+//! `MIME_DEPTH_MAX` boundaries. [`Effort`] counts these steps for the tests.
 
 use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
 use memchr::memmem;
@@ -24,13 +23,13 @@ use super::{Kind, Part, Structure};
 use crate::limits::BOUNDARY_PADDING_BYTES_MAX;
 use crate::mime::header::{is_blank_line, line_end, split_name};
 
-/// Takes a message apart. Whatever the bytes are, there is a structure.
+/// Parses a message. Any bytes have a structure.
 #[must_use]
 pub fn parse(raw: &[u8]) -> Structure {
     parse_counting(raw).0
 }
 
-/// Takes a message apart and tells what it cost. For tests and fuzzers.
+/// Parses a message and returns the effort as well. For tests and fuzzers.
 #[must_use]
 pub fn parse_counting(raw: &[u8]) -> (Structure, Effort) {
     let mut scanner = Scanner::new(raw);
@@ -38,21 +37,21 @@ pub fn parse_counting(raw: &[u8]) -> (Structure, Effort) {
     (Structure { parts: scanner.parts }, scanner.effort)
 }
 
-/// What it cost to take a message apart.
+/// The effort of parsing a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Effort {
-    /// Lines of headers that were looked at.
+    /// Number of header lines that were examined.
     pub header_lines: u64,
-    /// Comparisons of a line with a boundary.
+    /// Number of comparisons of a line with a boundary.
     pub comparisons: u64,
 }
 
 struct Scanner<'a> {
     raw: &'a [u8],
     parts: Vec<Part>,
-    /// The containers around the present place, outermost first.
+    /// The containers that enclose the current position, outermost first.
     open: Vec<Open>,
-    /// The leaf at the present place.
+    /// The leaf at the current position.
     leaf: Option<usize>,
     lines: LineCounter<'a>,
     effort: Effort,
@@ -61,7 +60,7 @@ struct Scanner<'a> {
 /// A multipart or a message that has not ended yet.
 struct Open {
     part: usize,
-    /// The boundary of a multipart that was not closed by it yet.
+    /// The boundary of a multipart, until its closing boundary is found.
     boundary: Option<Vec<u8>>,
     place: Place,
 }
@@ -69,16 +68,16 @@ struct Open {
 /// A line that is a boundary.
 #[derive(Debug, Clone, Copy)]
 struct Delimiter {
-    /// Whose it is: an index into the stack.
+    /// The index in the stack of the multipart that the boundary belongs to.
     level: usize,
     closing: bool,
-    /// Where the line begins.
+    /// The start of the line.
     start: usize,
-    /// Where the next line begins.
+    /// The start of the next line.
     next: usize,
 }
 
-/// A header that was scanned.
+/// A scanned header.
 struct Header<'a> {
     end: usize,
     fields: ContentFields<'a>,
@@ -114,7 +113,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Begins a part, and the message within it if it is one, and so on. Gives the place where the body begins.
+    /// Opens a part and, if it is a message, the part within it, and so on. Returns the start of the body.
     fn open_part(&mut self, start: usize, place: Place) -> usize {
         let (mut start, mut place) = (start, place);
         loop {
@@ -157,7 +156,7 @@ impl<'a> Scanner<'a> {
             kind,
             header: header.start as u64..body_start,
             body: body_start..body_start,
-            // Until the part ends: the lines before it.
+            // The number of lines before the body, until the part ends.
             lines: self.lines.before(header.end),
             content,
         });
@@ -178,7 +177,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Finds the next line from a beginning of a line on that is a boundary of an open multipart.
+    /// Returns the next line that is a boundary of an open multipart. `from` must be the start of a line.
     fn next_delimiter(&mut self, from: usize) -> Option<Delimiter> {
         if self.open.iter().all(|open| open.boundary.is_none()) {
             return None;
@@ -189,7 +188,7 @@ impl<'a> Scanner<'a> {
         first.into_iter().chain(candidates).find_map(|start| self.delimiter_at(start))
     }
 
-    /// Compares the line that begins here, with `--`, with the boundaries of the open multiparts.
+    /// Compares a line that begins with `--` with the boundaries of the open multiparts.
     fn delimiter_at(&mut self, start: usize) -> Option<Delimiter> {
         let line = &self.raw[start + 2..];
         let mut tolerated = None;
@@ -213,7 +212,7 @@ impl<'a> Scanner<'a> {
         Some(Delimiter { level, closing, start, next: line_end(self.raw, after) })
     }
 
-    /// Scans the header that begins here and finds its end.
+    /// Scans a header and finds its end.
     fn scan_header(&mut self, start: usize) -> Header<'a> {
         let raw = self.raw;
         let mut fields = ContentFields::default();
@@ -259,21 +258,22 @@ impl<'a> Scanner<'a> {
         Header { end, fields }
     }
 
-    /// Tells whether the line after a stray one shows that the header is over.
+    /// Returns `true` if the line after a stray line shows that the header is over.
     fn body_begins(&self, next: usize) -> bool {
         let line = &self.raw[next..line_end(self.raw, next)];
         line.is_empty() || (!is_blank_line(line) && split_name(line).is_none())
     }
 }
 
-/// The boundary that the header being scanned has named so far.
+/// The boundary that is named by the header being scanned.
 enum OwnBoundary {
     Unknown,
     Known(Option<Vec<u8>>),
 }
 
 impl OwnBoundary {
-    /// Tells whether a line is the boundary that this very header has named: then its blank line is missing.
+    /// Returns `true` if a line is the boundary that this header has named. The blank line of the header is then
+    /// missing.
     fn is(&mut self, line: &[u8], fields: &ContentFields<'_>) -> bool {
         if let (Self::Unknown, true) = (&self, fields.has_type()) {
             *self = Self::Known(fields.boundary());
@@ -288,13 +288,13 @@ impl OwnBoundary {
     }
 }
 
-/// What follows a boundary on its line.
+/// The text that follows a boundary on its line.
 enum Ending {
-    /// Nothing, or `--`, and blanks; so many bytes with the line end.
+    /// Nothing or `--`, and white space. `length` is its number of bytes including the line end.
     Exact { closing: bool, length: usize },
-    /// More, but set off.
+    /// Other text, separated by white space or the closing `--`.
     Tolerable { closing: bool },
-    /// The line only begins like the boundary.
+    /// The line only has the boundary as a prefix.
     Other,
 }
 
@@ -314,7 +314,7 @@ impl Ending {
     }
 }
 
-/// Gives the length of a line that holds nothing but blanks, with its line end.
+/// Returns the length of a line of white space, including its line end. Returns `None` if there is other text.
 fn blank_length(rest: &[u8]) -> Option<usize> {
     let padding = rest.get(..BOUNDARY_PADDING_BYTES_MAX).unwrap_or(rest);
     match padding.iter().position(|byte| !matches!(byte, b' ' | b'\t' | b'\r')) {
@@ -323,14 +323,14 @@ fn blank_length(rest: &[u8]) -> Option<usize> {
     }
 }
 
-/// Gives the end of what stands before a boundary's line: the line end before it belongs to the boundary.
+/// Returns the end of the content before a boundary line. The line end before the line belongs to the boundary.
 fn content_end(raw: &[u8], start: usize) -> usize {
     let before = &raw[..start];
     let before = before.strip_suffix(b"\n").unwrap_or(before);
     before.strip_suffix(b"\r").unwrap_or(before).len()
 }
 
-/// Counts line ends in one pass: it is asked for places that never go back.
+/// A counter of line ends that works in one pass. The requested positions must not decrease.
 struct LineCounter<'a> {
     raw: &'a [u8],
     position: usize,
