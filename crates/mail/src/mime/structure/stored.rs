@@ -1,7 +1,8 @@
-//! The stored form of a structure; `docs/message-storage.md` describes it byte by byte.
+//! The stored form of a structure. `docs/message-storage.md` describes it byte by byte.
 //!
 //! Positions are stored as distances and frequent words as numbers, so that a plain message takes about 20 bytes.
-//! Reading checks every invariant of [`Structure`]: bytes that break one are damage, whoever wrote them.
+//! Decoding checks every invariant of [`Structure`]. Bytes that violate one are reported as damage, whatever their
+//! origin.
 
 use std::ops::Range;
 
@@ -23,7 +24,7 @@ const DISPOSITION: u8 = 1 << 6;
 const LOCATION: u8 = 1 << 7;
 
 impl Structure {
-    /// Gives the bytes that are stored with the message.
+    /// Returns the bytes that are stored with the message.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut encoder = Encoder::with_capacity(8 + 24 * self.parts.len());
@@ -42,11 +43,11 @@ impl Structure {
         encoder.finish()
     }
 
-    /// Reads stored bytes back.
+    /// Decodes stored bytes.
     ///
     /// # Errors
     ///
-    /// [`Damaged`] when they are no structure, or one that no message can have.
+    /// Returns [`Damaged`] if the bytes are not a structure, or are one that no message can have.
     pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
         let mut decoder = Decoder::new(bytes);
         let parts = decode_parts(&mut decoder).map_err(|Truncated| Damaged("structure of a message"))?;
@@ -57,7 +58,7 @@ impl Structure {
         Ok(structure)
     }
 
-    /// Tells whether what is not true by the way it is stored holds as well.
+    /// Checks the invariants that the stored form does not guarantee by itself.
     fn holds(&self) -> bool {
         let root_first = self.parts.first().is_some_and(|root| root.header.start == 0 && root.end == self.parts.len());
         let kinds_fit = self.parts.iter().enumerate().all(|(index, part)| match part.kind {
@@ -75,16 +76,16 @@ impl Structure {
     }
 }
 
-/// Where the next part may begin, for each level of the parts around it.
+/// The earliest start of the next part, for each level of the enclosing parts.
 #[derive(Default)]
 struct Positions {
-    /// For each open part: the start of its body, then the end of its last child.
+    /// For each open part: the start of its body, or the end of its last child.
     levels: Vec<u64>,
     ends: Vec<u64>,
 }
 
 impl Positions {
-    /// Ends the parts that a part of this depth does not lie in.
+    /// Ends the parts that do not enclose a part of this depth.
     fn enter(&mut self, depth: usize) {
         while self.levels.len() > depth {
             self.levels.pop();
@@ -154,7 +155,7 @@ fn encode_parameters(encoder: &mut Encoder, parameters: &[Parameter]) {
     }
 }
 
-/// Writes a frequent word as an odd number, any other text as twice its length and its bytes.
+/// Writes a frequent word as an odd number, and any other text as twice its length followed by its bytes.
 fn encode_text(encoder: &mut Encoder, text: &Text) {
     match text.number() {
         Some(number) => encoder.varint(u64::from(number) * 2 + 1),

@@ -1,10 +1,10 @@
-//! What structures are made of which messages, sound and broken.
+//! Tests of the structures of valid and malformed messages.
 
 use base::limits::{MIME_DEPTH_MAX, MIME_PARTS_MAX};
 
 use super::*;
 
-/// Gives a line for each part: its depth as dots, its media type, and for a leaf its body in quotes.
+/// Returns a line for each part: its depth as dots, its media type, and for a leaf its body in quotes.
 fn outline(raw: &str) -> Vec<String> {
     let structure = parse(raw.as_bytes());
     assert_eq!(Structure::decode(&structure.encode()).as_ref(), Ok(&structure));
@@ -23,7 +23,7 @@ fn outline(raw: &str) -> Vec<String> {
 
 fn check(raw: &str, expected: &[&str]) {
     assert_eq!(outline(raw), expected, "{raw:?}");
-    // The same with CRLF, unless the message is about line ends.
+    // The message is checked again with CRLF, unless it is about line ends.
     if !raw.contains('\r') && raw.is_ascii() {
         let crlf = raw.replace('\n', "\r\n");
         let expected: Vec<_> = expected.iter().map(|line| line.replace("\\n", "\\r\\n")).collect();
@@ -89,7 +89,7 @@ fn a_boundary_that_begins_another_is_no_trouble() {
         &format!("{MIXED}\n--b\n\n--bc\n--b-\n---b\n --b\n--b--"),
         &["multipart/mixed", ".text/plain \"--bc\\n--b-\\n---b\\n --b\""],
     );
-    // The same boundary within and without: the inner one takes it.
+    // An outer and an inner multipart have the same boundary: the inner one takes the line.
     check(
         &format!("{MIXED}\n--b\n{MIXED}\n--b\n\n1\n--b--\n--b\n\n2\n--b--"),
         &["multipart/mixed", ".multipart/mixed", "..text/plain \"1\"", ".text/plain \"2\""],
@@ -268,7 +268,7 @@ fn what_has_too_many_parts_keeps_the_rest_in_the_last() {
     assert_eq!(Structure::decode(&structure.encode()), Ok(structure));
 }
 
-/// Checks that a message of `count` repetitions costs no more than a fixed number of steps for each of its bytes.
+/// Checks that a message of `count` repetitions takes no more than a fixed number of steps per byte.
 fn check_effort(name: &str, begin: &str, repeated: &str, count: usize) {
     let raw = format!("{begin}{}", repeated.repeat(count));
     let (structure, effort) = parse_counting(raw.as_bytes());
@@ -319,7 +319,7 @@ fn damaged_records_are_refused() {
         for flip in [1, 0x80, 0xFF] {
             let mut damaged = stored.clone();
             damaged[place] ^= flip;
-            // Either it is refused, or it is another structure that holds together.
+            // The bytes are either rejected or are another valid structure.
             if let Ok(structure) = Structure::decode(&damaged) {
                 assert_eq!(Structure::decode(&structure.encode()), Ok(structure), "{place}");
             }
