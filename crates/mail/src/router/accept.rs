@@ -1,10 +1,10 @@
-//! Taking a message, and whatever else puts messages into mailboxes and the queue.
+//! Acceptance of messages, and every other operation that puts messages into mailboxes and the queue.
 //!
-//! All of it goes through [`Router::post`]: one transaction over the mail files concerned and a `mail.box`, so that delivery,
-//! queueing, the end of a queue entry and the report about it happen together or not at all.
+//! All of them go through [`Router::post`]: one transaction over the mail files concerned and one `mail.box`. So
+//! delivery, queueing, the removal of a queue entry and its report happen together or not at all.
 //!
-//! Whether a mailbox has room is known only inside that transaction. So a report of success is written there too, after the
-//! deliveries that it tells of: it can only say what has happened.
+//! Only that transaction can determine whether a mailbox has space. So a report of success is written in the same
+//! transaction, after the deliveries that it reports. It can only report completed deliveries.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -26,55 +26,56 @@ use crate::router::queue::{CANNOT_OPEN, MAILBOX_FULL, Queue};
 use crate::router::report::{self, Action, Report};
 use crate::router::schedule::Schedule;
 
-/// The item of a state note that holds it.
+/// The item of a state note that holds the queue entry.
 pub(crate) const QUEUE_ITEM: &str = "$Queue";
 
-/// A mailbox that a recipient stands for.
+/// A local mailbox that an address resolves to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LocalMailbox {
     /// The path of the mail file.
     pub mail_file: String,
-    /// What a mail file that is made now is called.
+    /// The title of the mail file, if it has to be created.
     pub title: String,
-    /// Whose mail file it is.
+    /// The owner of the mail file.
     pub owner: Name,
-    /// How full a mail file that is made now may get.
+    /// The quota of the mail file, if it has to be created.
     pub quota_bytes: Option<u64>,
 }
 
-/// What a recipient's address stands for.
+/// A target that a recipient's address resolves to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// A mailbox here.
+    /// A local mailbox.
     Local(LocalMailbox),
-    /// An address elsewhere.
+    /// A remote address.
     Remote(String),
-    /// Nothing: the reply that a report shall give.
+    /// No target. The text is the reply that the report contains.
     Undeliverable(String),
 }
 
-/// Knows what addresses stand for: persons, groups (expanded), forwarding, catch-all.
+/// A resolver of addresses: persons, groups (expanded), forwarding, catch-all.
 pub trait Addressing: Send + Sync {
-    /// Gives everything that an address stands for.
+    /// Returns all targets that an address resolves to.
     fn targets(&self, address: &str) -> Result<Vec<Target>>;
 }
 
-/// What an operator may set for the router.
+/// Operator settings of the router.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RouterOptions {
-    /// The name under which reports are sent.
+    /// The server name from which reports are sent.
     pub server: String,
-    /// How many `mail.box` databases share the queue.
+    /// Number of `mail.box` databases that share the queue.
     pub mailboxes: u16,
-    /// The times of the queue.
+    /// The schedule of the queue.
     pub schedule: Schedule,
-    /// Most messages that the queue takes.
+    /// Maximum number of messages in the queue.
     pub queue_messages_max: usize,
-    /// Most transfers to one destination at a time.
+    /// Maximum number of concurrent transfers to one destination.
     pub transfers_per_destination_max: usize,
-    /// Transfers to other servers at a time, as many as whoever takes the jobs has places for. Slow destinations get half of them.
+    /// Number of concurrent transfers to other servers. It equals the number of transfer workers that take the jobs.
+    /// Slow destinations receive half of them.
     pub transfers_max: usize,
-    /// Whether everything that is not for here goes through one host.
+    /// `true` if all mail that is not local goes through one host.
     pub smart_host: bool,
 }
 
@@ -92,24 +93,24 @@ impl Default for RouterOptions {
     }
 }
 
-/// What became of a message at first.
+/// The first outcome of an accepted message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Accepted {
-    /// What makes it durable.
+    /// The ticket of the transaction, to wait for its durability.
     pub ticket: Ticket,
-    /// Mailboxes that have it.
+    /// Number of mailboxes that have received the message.
     pub delivered: usize,
-    /// Recipients for whom it waits in the queue.
+    /// Number of recipients for which the message waits in the queue.
     pub queued: usize,
 }
 
-/// One `mail.box`.
+/// A `mail.box` database.
 pub(crate) struct MailBox {
     pub(crate) depositor: Access<level::Depositor>,
     pub(crate) reader: Access<level::Reader>,
 }
 
-/// Takes messages and knows where they go.
+/// The router, which accepts messages and directs them to their targets.
 pub struct Router {
     pub(crate) mail: Arc<Mail>,
     addressing: Arc<dyn Addressing>,
@@ -119,27 +120,30 @@ pub struct Router {
     next_box: AtomicUsize,
 }
 
-/// A message with the places it goes to.
+/// A message with its targets.
 pub(crate) struct Posting<'a> {
     pub(crate) envelope: Envelope,
     pub(crate) raw: Cow<'a, [u8]>,
-    /// The message as it lies in a mailbox, where that was needed before; the delivery makes it otherwise.
+    /// The message in the form that mailboxes hold, if it has already been computed. Otherwise the delivery computes
+    /// it.
     pub(crate) form: Option<Vec<u8>>,
-    /// Mailboxes here. After [`Router::post`], those that have it.
+    /// The local mailboxes. After [`Router::post`], only those that have received the message.
     pub(crate) local: Vec<(LocalMailbox, Recipient)>,
-    /// Recipients for whom it goes into the queue. After [`Router::post`], also those whose mailbox did not take it.
+    /// The recipients for which the message goes into the queue. After [`Router::post`], also those whose mailbox did
+    /// not accept it.
     pub(crate) queued: Vec<QueuedRecipient>,
     pub(crate) if_full: IfFull,
-    /// This is the report of what another posting, before it in the list, delivered. It is written when that is known, if there is anything to tell.
+    /// The index of an earlier posting whose deliveries this posting reports. The report is written after those
+    /// deliveries, if there is anything to report.
     pub(crate) confirms: Option<usize>,
 }
 
-/// What happens when a mailbox does not take a message.
+/// The reaction if a mailbox cannot accept a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IfFull {
-    /// The message waits in the queue for it.
+    /// The message waits in the queue for the mailbox.
     Queue,
-    /// Nothing happens at all: it is an error.
+    /// The whole transaction fails with an error.
     Fail,
 }
 
@@ -150,15 +154,15 @@ impl<'a> Posting<'a> {
     }
 }
 
-/// What a posting does to a queued message.
+/// A change of a queued message that belongs to a transaction of [`Router::post`].
 pub(crate) struct Update {
     pub(crate) key: QueueKey,
-    /// Its new state. One without recipients is done.
+    /// The new state of the entry. An entry without recipients is done and is removed.
     pub(crate) entry: QueueEntry,
 }
 
 impl Router {
-    /// Opens the queue, and makes its databases where they are missing.
+    /// Opens the queue and creates its missing databases.
     pub fn open(mail: Arc<Mail>, addressing: Arc<dyn Addressing>, options: RouterOptions) -> Result<Arc<Self>> {
         let count = options.mailboxes.clamp(1, 16);
         let boxes: Vec<MailBox> = (1..=count).map(|number| open_box(&mail, number)).collect::<Result<_>>()?;
@@ -166,13 +170,13 @@ impl Router {
         Ok(Arc::new(Self { mail, addressing, options, boxes, queue, next_box: AtomicUsize::new(0) }))
     }
 
-    /// Tells whether the queue takes more messages.
+    /// Returns `true` if the queue accepts more messages.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.queue.counts().messages < self.options.queue_messages_max
     }
 
-    /// Takes a message. When the ticket is durable, the message is safe.
+    /// Accepts a message. The message is safe when the ticket is durable.
     pub fn accept(&self, envelope: &Envelope, raw: &[u8]) -> Result<Accepted> {
         let now = self.mail.notes().clock().now();
         let mut posting = Posting::new(Envelope { recipients: Vec::new(), ..envelope.clone() }, raw);
@@ -191,13 +195,15 @@ impl Router {
         Ok(Accepted { ticket, delivered: postings[place].local.len(), queued: postings[place].queued.len() })
     }
 
-    /// Gives everything that an address stands for.
+    /// Returns all targets that an address resolves to.
     pub(crate) fn targets(&self, address: &str) -> Result<Vec<Target>> {
         self.addressing.targets(address)
     }
 
-    /// Sorts recipients into mailboxes here and addresses elsewhere, each once. An address that stands for one place goes before a group,
-    /// so that who is addressed both ways is served as the sender said of him.
+    /// Sorts recipients into local mailboxes and remote addresses, each once.
+    ///
+    /// Addresses with a single target are handled before groups. So the sender's parameters for a direct recipient take
+    /// precedence if a group contains the same target.
     fn route(&self, recipients: &[Recipient], posting: &mut Posting<'_>, now: Timestamp) -> Result<Unreached> {
         let mut unreached = Unreached::default();
         let mut groups = Vec::new();
@@ -212,7 +218,8 @@ impl Router {
         }
         for (recipient, targets) in groups {
             let mut recipient = recipient.clone();
-            // What becomes of each member is not the sender's to know; that the group was served is told at once (RFC 3461 §5.2.7.3).
+            // The fate of the individual members is not reported to the sender. That the group was served is reported
+            // at once (RFC 3461 §5.2.7.3).
             if let Some(notify) = recipient.notify.filter(|notify| notify.success) {
                 unreached.expanded.push(QueuedRecipient::new(recipient.clone(), None, now));
                 recipient.notify = Some(Notify { success: false, ..notify });
@@ -230,8 +237,8 @@ impl Router {
         Ok(unreached)
     }
 
-    /// Adds the report that a sender wants to the postings. Gives those failures back, as dead, that cannot be reported
-    /// because there is no sender.
+    /// Adds the report that a sender requested to the postings. If there is no sender, the failures cannot be reported
+    /// and are returned as dead.
     pub(crate) fn push_report(
         &self,
         postings: &mut Vec<Posting<'_>>,
@@ -254,7 +261,7 @@ impl Router {
         Ok(Vec::new())
     }
 
-    /// Gives the posting of a report to the sender of a message, still without its text.
+    /// Creates the posting of a report to the sender of a message, without its text.
     fn report_to_sender(&self, about: &Posting<'_>, number: usize, now: Timestamp) -> Result<Posting<'static>> {
         let envelope = Envelope {
             id: format!("{}.{number}", about.envelope.id),
@@ -274,7 +281,8 @@ impl Router {
         Report { action, envelope, recipients, message: &about.raw, arrived: now, server, now }.render()
     }
 
-    /// Puts messages where they go and changes queued ones, all as one transaction. The postings tell afterwards what became of them.
+    /// Delivers messages, queues them, and changes queued messages, all in one transaction. Afterwards the postings
+    /// contain their outcome.
     pub(crate) fn post(&self, postings: &mut [Posting<'_>], updates: Vec<Update>, now: Timestamp) -> Result<Ticket> {
         let mut files: Vec<MailFile> = Vec::new();
         let places = self.open_files(postings, &mut files, now)?;
@@ -317,7 +325,7 @@ impl Router {
         Ok(ticket)
     }
 
-    /// Opens the mail files that messages go to. Who cannot be opened waits in the queue.
+    /// Opens the mail files that messages go to. Recipients whose mail file cannot be opened are queued.
     fn open_files(
         &self,
         postings: &mut [Posting<'_>],
@@ -364,7 +372,7 @@ impl Router {
         }
     }
 
-    /// Puts one message into its mailboxes. Full ones wait in the queue.
+    /// Puts one message into its mailboxes. Recipients with a full mailbox are queued.
     fn deliver(
         &self,
         transaction: &mut Transaction<'_>,
@@ -423,16 +431,16 @@ impl Router {
     }
 }
 
-/// Recipients that are not among the places a message goes to.
+/// Recipients that are not themselves targets of the message.
 #[derive(Default)]
 struct Unreached {
-    /// Nobody lives there.
+    /// Recipients without a valid target.
     failed: Vec<QueuedRecipient>,
-    /// Groups that stand for several, and of whom the sender wants to be told.
+    /// Groups that were expanded and whose delivery the sender wants reported.
     expanded: Vec<QueuedRecipient>,
 }
 
-/// Puts what a recipient's address stands for where it belongs, unless it is there already.
+/// Adds the targets of a recipient to the posting, unless they are already there.
 fn spread(
     recipient: &Recipient,
     targets: Vec<Target>,
@@ -457,7 +465,8 @@ fn spread(
     }
 }
 
-/// Gives a message as it lies in a mailbox: with the reverse path on top, and with no other field of that name (RFC 5321 §4.4).
+/// Returns a message in the form that mailboxes hold: with the reverse path in the first field, and without other
+/// fields of that name (RFC 5321 §4.4).
 pub(crate) fn final_form(envelope: &Envelope, raw: &[u8]) -> Vec<u8> {
     const NAME: &[u8] = b"return-path:";
     let mut form = format!("Return-Path: <{}>\r\n", envelope.reverse_path).into_bytes();
@@ -490,7 +499,7 @@ fn wants(queued: &QueuedRecipient, action: Action) -> bool {
     }
 }
 
-/// Gives the recipients in mailboxes here of whose delivery the sender wants to be told.
+/// Returns the local recipients whose successful delivery the sender wants reported.
 fn wanting_success(posting: &Posting<'_>) -> Vec<QueuedRecipient> {
     let now = Timestamp::default();
     let all = posting.local.iter();
