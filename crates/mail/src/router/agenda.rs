@@ -1,18 +1,21 @@
-//! The agenda: which queued message is to be tried when, and where to. Kept in memory beside the queue's states.
+//! The agenda of the queue: the time and the destination of the next attempt of every queued message. It is kept in
+//! memory beside the states of the queue.
 //!
-//! *Work* is one message for one [`Destination`]. Work that nobody does waits in the lane of its destination, in the order of its times; work that is
-//! taken stands in no lane until it is given back, so it is never given out twice. The lanes to other servers are sorted by their
-//! first work, and one whose places are all taken is not among them. So a destination that is slow, or has ten thousand messages,
-//! hides nobody else's: the next work is found without a look at what cannot be done. Mailboxes here have a lane of their own, which no other
-//! server can fill.
+//! A piece of *work* is one message for one [`Destination`]. Waiting work is in the lane of its destination, in the
+//! order of its times. Work that is taken is in no lane until it is given back, so it is never given out twice. The
+//! lanes to other servers are sorted by their first work. A lane whose slots are all in use is not in this order. So a
+//! destination that is slow or has ten thousand messages does not hide the work of others: the next work is found
+//! without examining work that cannot be done. Local mailboxes have a separate lane that no other server can fill.
 //!
-//! Many destinations that are slow must not hold all places either. A domain is *slow* while an attempt of its work runs for longer than
-//! [`TRANSFER_SLOW_AFTER`], and from a failure that took so long until an attempt ends well or fails quickly. Work for slow domains together is given out
-//! only as long as less than half of all places are held by such work; the lanes of slow domains are sorted apart, so that this needs no search.
-//! Invariant: `slow_busy` is the sum of what is taken from slow lanes. Who is slow is forgotten with the domain's last work, so
-//! it takes no more room than the queue.
+//! Several slow destinations must not occupy all slots either. A domain is *slow* while an attempt at its work has been
+//! running for longer than [`TRANSFER_SLOW_AFTER`]. It is also slow from a failure that took that long until an attempt
+//! succeeds or fails quickly. Work for slow domains is given out only while such work holds less than half of all
+//! slots. The lanes of slow domains are sorted separately, so this requires no search.
 //!
-//! Who owns an agenda holds the lock around it; here is nothing but order.
+//! Invariant: `slow_busy` is the sum of the work that is taken from slow lanes. Slow marks are dropped with a domain's
+//! last work, so memory is bounded by the queue.
+//!
+//! The owner of an agenda holds the lock around it. This module only maintains the order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,44 +24,44 @@ use base::Timestamp;
 use crate::limits::TRANSFER_SLOW_AFTER;
 use crate::router::entry::QueueKey;
 
-/// Where a job goes.
+/// The destination of a job.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Destination {
     /// Mailboxes of this server.
     Here,
-    /// The mail exchangers of a domain, which is in lower case.
+    /// The mail exchangers of a domain. The domain is in lower case.
     Domain(String),
-    /// The host through which everything goes that is not for here.
+    /// The host for all mail that is not local.
     SmartHost,
 }
 
-/// When each destination of a message is to be tried.
+/// The time of the next attempt for each destination of a message.
 pub(crate) type Times = BTreeMap<Destination, Timestamp>;
 
-/// How work that was taken ended.
+/// The result of an attempt at work that was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {
-    /// The other side answered for good, or the work was for mailboxes here.
+    /// The remote server gave a final reply, or the work was for local mailboxes.
     Well,
-    /// It is to be tried again; this is when it failed.
+    /// The work is to be tried again. The value is the time of the failure.
     Failed(Timestamp),
-    /// Nobody tried.
+    /// No attempt was made.
     Untried,
 }
 
-/// What is to be done when.
+/// The order in which queued messages are tried.
 pub(crate) struct Agenda {
     lanes: HashMap<Destination, Lane>,
-    /// The first work of every lane to another server that has a free place and is not slow.
+    /// The time of the first work of every lane to another server that has a free slot and is not slow.
     first: BTreeSet<(Timestamp, Destination)>,
-    /// The same of slow lanes.
+    /// The time of the first work of every slow lane that has a free slot.
     first_slow: BTreeSet<(Timestamp, Destination)>,
     planned: HashMap<QueueKey, Times>,
-    /// What is taken, and since when.
+    /// The work that is taken, and the time at which it was taken.
     taken: HashMap<(QueueKey, Destination), Timestamp>,
-    /// The taken work for domains that did not make its lane slow yet, the oldest first.
+    /// The taken work for domains that has not made its lane slow yet, the oldest first.
     young: BTreeSet<(Timestamp, QueueKey, Destination)>,
-    /// How much is taken from slow lanes.
+    /// Number of pieces of work that are taken from slow lanes.
     slow_busy: usize,
     per_destination_max: usize,
     slow_max: usize,
@@ -68,16 +71,16 @@ pub(crate) struct Agenda {
 #[derive(Default)]
 struct Lane {
     waiting: BTreeSet<(Timestamp, QueueKey)>,
-    /// How much of it is taken.
+    /// Number of pieces of work that are taken.
     busy: usize,
-    /// Under which time the lane stands in [`Agenda::first`], or in [`Agenda::first_slow`] if it is slow.
+    /// The time under which the lane is listed in [`Agenda::first`], or in [`Agenda::first_slow`] if it is slow.
     shown: Option<Timestamp>,
-    /// Whether the destination keeps us waiting.
+    /// `true` if the destination is slow.
     slow: bool,
 }
 
 impl Agenda {
-    /// Makes one for so many places of one destination, and of all other servers together.
+    /// Creates an agenda with the given numbers of slots for one destination and for all other servers together.
     pub(crate) fn new(per_destination_max: usize, elsewhere_max: usize) -> Self {
         Self {
             lanes: HashMap::new(),
@@ -92,7 +95,8 @@ impl Agenda {
         }
     }
 
-    /// Sets when a message is to be tried; without times, never. What is taken of it stays taken.
+    /// Sets the times of the next attempts of a message. Without times the message is not tried. Work that is taken
+    /// stays taken.
     pub(crate) fn plan(&mut self, key: QueueKey, times: Times) {
         let before = self.planned.remove(&key).unwrap_or_default();
         for (destination, time) in &before {
@@ -105,19 +109,21 @@ impl Agenda {
                 self.lanes.entry(destination.clone()).or_default().waiting.insert((*time, key));
             }
         }
-        // Only now, so that a lane whose only message gets another time is not forgotten meanwhile.
+        // The lanes are updated only now, so that a lane whose only message receives another time is not dropped in
+        // between.
         before.keys().chain(times.keys()).for_each(|destination| self.refresh(destination));
         if !times.is_empty() {
             self.planned.insert(key, times);
         }
     }
 
-    /// Takes the work for mailboxes here that has been due longest.
+    /// Takes the work for local mailboxes that has been due longest.
     pub(crate) fn take_here(&mut self, now: Timestamp) -> Option<(QueueKey, Destination)> {
         self.take(Destination::Here, now)
     }
 
-    /// Takes the work for other servers that has been due longest, of those that have a free place; slow ones have no more than half.
+    /// Takes the work for other servers that has been due longest, among the destinations with a free slot. Slow
+    /// destinations receive at most half of the slots.
     pub(crate) fn take_elsewhere(&mut self, now: Timestamp) -> Option<(QueueKey, Destination)> {
         self.notice_slow(now);
         let slow = self.first_slow.first().filter(|_| self.slow_busy < self.slow_max);
@@ -125,12 +131,12 @@ impl Agenda {
         self.take(destination.clone(), now)
     }
 
-    /// Tells whether a destination keeps us waiting, as far as that is known.
+    /// Returns `true` if a destination is known to be slow.
     pub(crate) fn is_slow(&self, destination: &Destination) -> bool {
         self.lanes.get(destination).is_some_and(|lane| lane.slow)
     }
 
-    /// Puts work back that was taken. It waits until its time, and until `not_before`.
+    /// Puts taken work back into its lane. It waits until its time, and at least until `not_before`.
     pub(crate) fn give_back(&mut self, key: QueueKey, destination: &Destination, not_before: Timestamp, ended: Ended) {
         let Some(since) = self.taken.remove(&(key, destination.clone())) else { return };
         self.young.remove(&(since, key, destination.clone()));
@@ -151,7 +157,7 @@ impl Agenda {
         self.refresh(destination);
     }
 
-    /// Gives how many messages are to be tried, and how much work is taken.
+    /// Returns the number of messages that are to be tried and the number of pieces of work that are taken.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.planned.len(), self.taken.len())
     }
@@ -173,7 +179,7 @@ impl Agenda {
         Some((key, destination))
     }
 
-    /// Finds the destinations whose work has been running for too long.
+    /// Marks the destinations whose work has been running for too long as slow.
     fn notice_slow(&mut self, now: Timestamp) {
         while self.young.first().is_some_and(|(since, _, _)| since.after(TRANSFER_SLOW_AFTER) <= now) {
             let Some((_, _, destination)) = self.young.pop_first() else { break };
@@ -181,7 +187,7 @@ impl Agenda {
         }
     }
 
-    /// Sets whether a destination is slow.
+    /// Marks a destination as slow or not slow.
     fn mark(&mut self, destination: &Destination, slow: bool) {
         let Some(lane) = self.lanes.get_mut(destination).filter(|lane| lane.slow != slow) else { return };
         if let Some(time) = lane.shown.take() {
@@ -193,7 +199,7 @@ impl Agenda {
         self.refresh(destination);
     }
 
-    /// Puts a lane where it belongs after it has changed, and forgets it when it is empty.
+    /// Lists a lane in its current order after a change. Removes the lane if it is empty.
     fn refresh(&mut self, destination: &Destination) {
         let Some(lane) = self.lanes.get_mut(destination) else { return };
         let is_open = *destination != Destination::Here && lane.busy < self.per_destination_max;
@@ -214,7 +220,8 @@ impl Agenda {
     }
 }
 
-/// Tells whether a destination can be slow. The smart host is the only one besides mailboxes here: it has nobody to make room for.
+/// Returns `true` if a destination can be slow. Only domains can. The smart host is the only destination besides local
+/// mailboxes, so there is no other destination that it could delay.
 fn can_be_slow(destination: &Destination) -> bool {
     matches!(destination, Destination::Domain(_))
 }
@@ -271,12 +278,12 @@ mod tests {
         assert_eq!((agenda.counts(), agenda.lanes.len(), agenda.first.len()), ((0, 0), 0, 0), "nothing is left");
     }
 
-    /// The time in so many seconds.
+    /// Returns the time at that many seconds.
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_seconds(seconds)
     }
 
-    /// Plans messages for `slow0.test`, `slow1.test`, … and takes as many as there are places.
+    /// Plans messages for `slow0.test`, `slow1.test`, … and takes as many as there are slots.
     fn with_slow(count: u32, places: usize) -> (Agenda, Vec<(QueueKey, Destination)>) {
         let mut agenda = Agenda::new(5, places);
         (0..count).for_each(|note| agenda.plan(key(note), [(domain(&format!("slow{note}.test")), at(0))].into()));
