@@ -1,8 +1,8 @@
-//! A queued message's state.
+//! The state of a queued message.
 //!
-//! In a `mail.box` database a queued message is two notes: one with the message itself, which never changes, and one with the
-//! state, which every attempt rewrites. The state is the summary item `$Queue` (format: version 1, below); its note
-//! names the other one.
+//! A queued message is two notes in a `mail.box` database. One holds the message itself and never changes. The other
+//! one holds the state, which every attempt rewrites. The state is the summary item `$Queue` (format: version 1, see
+//! below). It names the note with the message.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,10 +12,10 @@ use base::{NoteId, Timestamp};
 
 use crate::router::envelope::{Envelope, Notify, Recipient};
 
-/// Names a queued message: which `mail.box`, and the note with its state. Shown as `1-2A`.
+/// The identifier of a queued message: its `mail.box` and the note with its state. It is displayed as `1-2A`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct QueueKey {
-    /// The `mail.box`, counted from 1.
+    /// The number of the `mail.box`, counted from 1.
     pub mailbox: u16,
     /// The note with the state.
     pub note: NoteId,
@@ -39,38 +39,38 @@ impl FromStr for QueueKey {
     }
 }
 
-/// Where a recipient of a queued message stands.
+/// The state of a recipient of a queued message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecipientState {
-    /// To be tried at its next attempt.
+    /// The recipient is tried at its next attempt.
     Pending,
-    /// An operator holds it.
+    /// An operator holds the recipient.
     Held,
-    /// Given up, and nobody could be told.
+    /// Delivery was given up, and there was no sender to report it to.
     Dead,
 }
 
 /// A recipient of a queued message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueuedRecipient {
-    /// Who, and what the sender wants to be told.
+    /// The address and the reports that the sender requested.
     pub recipient: Recipient,
-    /// The mail file, when the recipient is local and could not be delivered to at once.
+    /// The mail file of a local recipient for which immediate delivery was not possible.
     pub mail_file: Option<String>,
-    /// Where it stands.
+    /// The state.
     pub state: RecipientState,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: u32,
-    /// When it is tried next.
+    /// The time of the next attempt.
     pub next_attempt: Timestamp,
-    /// What was said last.
+    /// The last reply or error.
     pub last_reply: String,
-    /// The sender was told that it takes long.
+    /// `true` if the sender was warned of the delay.
     pub warned: bool,
 }
 
 impl QueuedRecipient {
-    /// Makes a recipient that is to be tried at once.
+    /// Creates a recipient that is tried at once.
     #[must_use]
     pub fn new(recipient: Recipient, mail_file: Option<String>, now: Timestamp) -> Self {
         Self {
@@ -84,13 +84,14 @@ impl QueuedRecipient {
         }
     }
 
-    /// Tells whether this is the same recipient. All mailboxes that a group stands for have the group's address.
+    /// Returns `true` if both are the same recipient. The mail files are compared as well, because all mailboxes of a
+    /// group have the group's address.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.recipient.address == other.recipient.address && self.mail_file == other.mail_file
     }
 
-    /// Gives the domain to which the message goes, in lower case; empty for local recipients.
+    /// Returns the domain that the message goes to, in lower case. Returns an empty string for local recipients.
     #[must_use]
     pub fn domain(&self) -> String {
         if self.mail_file.is_some() {
@@ -103,27 +104,27 @@ impl QueuedRecipient {
 /// A queued message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueueEntry {
-    /// Its envelope; the recipients are below.
+    /// The envelope, without recipients.
     pub envelope: Envelope,
-    /// When it came.
+    /// The time of arrival.
     pub arrived: Timestamp,
     /// The note with the message.
     pub message: NoteId,
-    /// Bytes of the message.
+    /// Number of bytes of the message.
     pub size: u64,
     /// The recipients that are not done.
     pub recipients: Vec<QueuedRecipient>,
 }
 
 impl QueueEntry {
-    /// Gives the time of the next attempt for any recipient; nothing when all are held or dead.
+    /// Returns the earliest next attempt of all recipients. Returns `None` if all are held or dead.
     #[must_use]
     pub fn next_attempt(&self) -> Option<Timestamp> {
         let pending = self.recipients.iter().filter(|recipient| recipient.state == RecipientState::Pending);
         pending.map(|recipient| recipient.next_attempt).min()
     }
 
-    /// Gives the stored form.
+    /// Returns the stored form.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(256);
@@ -136,7 +137,7 @@ impl QueueEntry {
         out.finish()
     }
 
-    /// Reads the stored form.
+    /// Decodes the stored form.
     pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != 1 {
