@@ -1,20 +1,20 @@
-//! What surrounds a message on its way (RFC 5321, RFC 3461).
+//! The envelope of a message on its way (RFC 5321, RFC 3461).
 
 use base::codec::{Decoder, Encoder, Truncated};
 
-/// When the sender wants a report about a recipient (RFC 3461 §4.1).
+/// The events about which the sender wants a report for a recipient (RFC 3461 §4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Notify {
-    /// When the message was delivered.
+    /// The message was delivered.
     pub success: bool,
-    /// When it cannot be delivered.
+    /// The message cannot be delivered.
     pub failure: bool,
-    /// When it takes long.
+    /// The delivery is delayed.
     pub delay: bool,
 }
 
 impl Default for Notify {
-    /// What holds when the sender did not say.
+    /// Returns the value that applies if the sender did not specify one: failure and delay.
     fn default() -> Self {
         Self { success: false, failure: true, delay: true }
     }
@@ -30,58 +30,58 @@ impl Notify {
     }
 }
 
-/// How much of a message comes back with a failure report (RFC 3461 §4.3).
+/// The part of a message that is returned with a failure report (RFC 3461 §4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReturnContent {
-    /// The sender did not say: the header.
+    /// The sender did not specify it. The header is returned.
     #[default]
     Unspecified,
-    /// The whole message, if it is not large.
+    /// The whole message is returned, unless it is large.
     Full,
-    /// The header.
+    /// The header is returned.
     Headers,
 }
 
-/// One recipient.
+/// A recipient of an envelope.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recipient {
     /// The address, without brackets.
     pub address: String,
-    /// What the sender wants to be told.
+    /// The events about which the sender wants a report.
     pub notify: Option<Notify>,
-    /// The recipient as the sender knew it: `rfc822;ann@acme.test`.
+    /// The recipient as the sender specified it: `rfc822;ann@acme.test`.
     pub original: Option<String>,
 }
 
 impl Recipient {
-    /// Makes a recipient about whom the sender said nothing special.
+    /// Creates a recipient without parameters of the sender.
     #[must_use]
     pub fn new(address: &str) -> Self {
         Self { address: address.to_owned(), ..Self::default() }
     }
 }
 
-/// A message's envelope.
+/// The envelope of a message.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Envelope {
-    /// The identifier under which the message was taken, as it stands in the trace field and in the log.
+    /// The identifier under which the message was accepted. It appears in the trace field and in the log.
     pub id: String,
-    /// Who gets reports; empty for `<>`.
+    /// The address that receives reports. It is empty for `<>`.
     pub reverse_path: String,
-    /// To whom.
+    /// The recipients.
     pub recipients: Vec<Recipient>,
     /// `ENVID`.
     pub envelope_id: Option<String>,
     /// `RET`.
     pub return_content: ReturnContent,
-    /// Announced with `SMTPUTF8`.
+    /// `true` if the message was announced with `SMTPUTF8`.
     pub smtputf8: bool,
-    /// Announced with `BODY=8BITMIME`.
+    /// `true` if the message was announced with `BODY=8BITMIME`.
     pub eight_bit: bool,
 }
 
 impl Envelope {
-    /// Appends everything but the recipients.
+    /// Appends all fields except the recipients.
     pub(crate) fn encode(&self, out: &mut Encoder) {
         let ret = match self.return_content {
             ReturnContent::Unspecified => 0,
@@ -92,7 +92,7 @@ impl Envelope {
         out.u8(ret).u8(u8::from(self.smtputf8)).u8(u8::from(self.eight_bit));
     }
 
-    /// Takes what [`Envelope::encode`] wrote; there are no recipients in it.
+    /// Decodes the output of [`Envelope::encode`]. It contains no recipients.
     pub(crate) fn decode(input: &mut Decoder<'_>) -> Result<Self, Truncated> {
         Ok(Self {
             id: input.text()?.to_owned(),
