@@ -1,22 +1,22 @@
-//! The router: takes messages, delivers them here, queues them for elsewhere, and reports what became of them.
+//! The router: accepts messages, delivers them locally, queues them for other servers, and reports the outcome.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`envelope`] | sender and recipients, and what the sender wants to be told |
-//! | [`schedule`] | when to try again, when to warn, when to give up |
-//! | [`entry`] | a queued message's state, and its stored form |
-//! | [`accept`] | taking a message: everything that happens to it at first is one batch |
-//! | [`agenda`] | which of them is to be tried when, and where to |
-//! | [`queue`] | the queue: what is due, what became of it, what an operator may do |
+//! | [`envelope`] | the sender, the recipients, and the reports that the sender requests |
+//! | [`schedule`] | the times of retries, of the warning and of giving up |
+//! | [`entry`] | the state of a queued message and its stored form |
+//! | [`accept`] | acceptance: the first deliveries and queue entries of a message are one batch |
+//! | [`agenda`] | the time and the destination of the next attempts |
+//! | [`queue`] | the queue: due jobs, their outcomes, the operator's commands |
 //! | [`report`] | delivery status notifications (RFC 3464) |
 //!
-//! Invariants. A message that was accepted is, in the same batch, in the mailboxes of its local recipients and in the
-//! queue for the others: there is no moment in which a crash loses it or delivers it twice. A change of the queue and the
-//! report that it causes are one batch too. A report is never answered by a report. What cannot be reported is kept as
-//! *dead* mail until an operator looks at it.
+//! One batch puts an accepted message into the mailboxes of its local recipients and into the queue for the others. At
+//! no moment can a crash lose the message or deliver it twice. A change of the queue and the report that it causes are
+//! one batch too. A report is never answered with a report. A failure that cannot be reported stays as *dead* mail
+//! until an operator handles it.
 //!
-//! The router does no input or output of its own: a transfer agent asks [`Router::due`] for jobs and tells
-//! [`Router::finish`] what became of them. `docs/mail-flow.md` draws the whole way.
+//! The router does no network input or output. A transfer agent takes jobs from [`Router::due`] and passes their
+//! outcomes to [`Router::finish`]. `docs/mail-flow.md` shows the whole path of a message.
 
 pub mod accept;
 pub mod agenda;
