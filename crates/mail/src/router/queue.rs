@@ -1,20 +1,23 @@
-//! The queue: what is due, what became of it, and what an operator may do.
+//! The queue: due jobs, their outcomes, and the operator's commands.
 //!
-//! The truth lies in the `mail.box` databases; this keeps an index of it in memory, read once at the start and changed
-//! after every transaction that changes a state.
+//! The `mail.box` databases hold the authoritative state. This module keeps an index of it in memory. The index is read
+//! once at startup and updated after every transaction that changes a state.
 //!
-//! Whoever changes a queued message reads its state, decides, and writes the state back as a whole. They take turns ([`Queue::turn`]), so that
-//! transfers of one message to several domains, which end whenever they end, do not undo each other.
+//! A change of a queued message reads its state, modifies it, and writes the whole state back. Changes of the same
+//! message wait for each other ([`Queue::turn`]), so concurrent transfers of one message to several domains do not
+//! overwrite each other's changes.
 //!
-//! What a transfer did elsewhere cannot be undone. If it cannot be written down, because the disk is full for instance, it is kept here and written later;
-//! until then nothing else is sent.
+//! A remote transfer cannot be undone. If its outcome cannot be written, for instance because the disk is full, the
+//! outcome is kept in memory and written later. Until then nothing else is sent.
 //!
-//! A [`Job`] is one message for one destination. While it is under way no second job of that message for that destination is
-//! given out, so nothing is sent twice as long as the server lives; a crash between the remote server's reply and our
-//! commit repeats that one transfer, which SMTP cannot exclude (RFC 1047). What is due when says [`super::agenda`].
+//! A [`Job`] is one message for one destination. While it is in progress, no second job of that message for that
+//! destination is given out. So nothing is sent twice as long as the server runs. A crash between the remote server's
+//! reply and the local commit repeats that one transfer, which SMTP cannot exclude (RFC 1047). [`super::agenda`]
+//! determines the order of jobs.
 //!
-//! A message may be given out before it is durable. Whoever sends it elsewhere waits for [`Router::durable`] first: a client that was told
-//! «not now», because the log could not be written, will come again with it.
+//! A message may be given out before it is durable. Before it is sent elsewhere, the transfer waits for
+//! [`Router::durable`]: if the log cannot be written, the client receives a temporary failure and sends the message
+//! again.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,67 +41,70 @@ use crate::router::report::Action;
 /// One message for one destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Job {
-    /// Which message.
+    /// The queued message.
     pub key: QueueKey,
-    /// Where to.
+    /// The destination.
     pub destination: Destination,
-    /// The envelope; the recipients are below.
+    /// The envelope, without recipients.
     pub envelope: Envelope,
-    /// The recipients there that are due, as many as go in one transaction. The others are due when the job is given back.
+    /// The due recipients at the destination, up to the number that fits into one transaction. The others become due
+    /// when the job is given back.
     pub recipients: Vec<QueuedRecipient>,
-    /// Bytes of the message.
+    /// Number of bytes of the message.
     pub size: u64,
-    /// The last write of its state.
+    /// The ticket of the last write of the message's state.
     pub ticket: Ticket,
-    /// How long it may take until a server is found that takes mail; nothing for as long as the protocol allows. See [`OPENING_TIME_MAX`].
+    /// Maximum time until a server accepts the connection for mail, or `None` for as long as the protocol allows. See
+    /// [`OPENING_TIME_MAX`].
     pub opening_max: Option<Duration>,
 }
 
-/// What became of one recipient of a job.
+/// The outcome of a job for one recipient.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TransferOutcome {
-    /// The other server has it. `reports` tells whether that server sends the delivery reports that were asked for.
+    /// The message was transferred. `reports` is `true` if the other server sends the requested delivery reports.
     Delivered { reply: String, reports: bool },
-    /// Not now.
+    /// A temporary failure.
     Temporary { reply: String },
-    /// Never.
+    /// A permanent failure.
     Permanent { reply: String },
 }
 
-/// How full the queue is.
+/// Number of messages in the queue, by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueCounts {
-    /// Messages.
+    /// Number of messages.
     pub messages: usize,
-    /// Messages with recipients that are to be tried.
+    /// Number of messages with recipients that are to be tried.
     pub pending: usize,
-    /// Transfers under way.
+    /// Number of transfers in progress.
     pub active: usize,
 }
 
-/// What is said when a mailbox has no room. How much is in it is nobody else's business.
+/// The reply if a mailbox is full. It does not reveal how much the mailbox contains.
 pub(crate) const MAILBOX_FULL: &str = "452 4.2.2 mailbox full";
 
-/// What is said when a mailbox cannot be opened, whatever the reason.
+/// The reply if a mailbox cannot be opened, independent of the reason.
 pub(crate) const CANNOT_OPEN: &str = "451 4.3.0 the mailbox cannot be opened now";
 
-/// How many queued messages can be changed at a time. Those whose numbers differ by a multiple of this wait for each other.
+/// Number of queued messages that can be changed concurrently. Messages whose note numbers differ by a multiple of this
+/// number wait for each other.
 const TURNS: usize = 64;
 
-/// The index of the queue.
+/// The in-memory index of the queue.
 pub(crate) struct Queue {
     state: Mutex<State>,
-    /// One is held by whoever changes a message, from the look at its state until the new one is in `state`. Taken before the
-    /// locks of databases.
+    /// Locks for changes of messages. A change holds one from reading the state until the new state is in `state`. It
+    /// is taken before the locks of databases.
     turns: [Mutex<()>; TURNS],
     smart_host: bool,
 }
 
 struct State {
-    /// The states, each with the write that made it.
+    /// The states, each with the ticket of the write that created it.
     entries: BTreeMap<QueueKey, (QueueEntry, Ticket)>,
     agenda: Agenda,
-    /// Jobs that are still active because it could not be written down what became of them.
+    /// Jobs that are still active because their outcomes could not be written.
     unwritten: Vec<(Job, Vec<TransferOutcome>)>,
 }
 
@@ -132,7 +138,7 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Replaces what is known of a message; one without recipients is forgotten.
+    /// Replaces the state of a message. A message without recipients is removed.
     pub(crate) fn set(&self, key: QueueKey, entry: QueueEntry, ticket: Ticket) {
         let mut times = Times::new();
         for queued in entry.recipients.iter().filter(|queued| queued.state == RecipientState::Pending) {
@@ -154,7 +160,7 @@ impl Queue {
         QueueCounts { messages: state.entries.len(), pending, active }
     }
 
-    /// Waits until nobody else changes a message.
+    /// Waits until no other change of a message is in progress, and locks it.
     fn turn(&self, key: QueueKey) -> MutexGuard<'_, ()> {
         self.turns[key.note.0 as usize % TURNS].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -163,7 +169,7 @@ impl Queue {
         self.lock().entries.get(&key).map(|(entry, _)| entry.clone())
     }
 
-    /// Takes jobs, as many as there may be, from what `take` gives.
+    /// Takes jobs from `take`, at most `jobs_max`.
     fn take_due(
         &self,
         now: Timestamp,
@@ -213,8 +219,10 @@ impl Queue {
 }
 
 impl Router {
-    /// Gives jobs that are due, at most so many, those for mailboxes here first. Each must be given back with [`Router::finish`] or
-    /// [`Router::deliver_here`]. None are given while the store takes nothing: whatever was sent then would be sent again.
+    /// Returns due jobs, at most `jobs_max`, those for local mailboxes first.
+    ///
+    /// Each job must be given back with [`Router::finish`] or [`Router::deliver_here`]. The result is empty while the
+    /// store accepts no writes: a message sent in that state would be sent again.
     #[must_use]
     pub fn due(&self, jobs_max: usize) -> Vec<Job> {
         let mut jobs = self.due_here(jobs_max);
@@ -222,13 +230,13 @@ impl Router {
         jobs
     }
 
-    /// Gives jobs for mailboxes here, as [`Router::due`] does.
+    /// Returns jobs for local mailboxes, like [`Router::due`].
     #[must_use]
     pub fn due_here(&self, jobs_max: usize) -> Vec<Job> {
         self.take_due(jobs_max, Agenda::take_here)
     }
 
-    /// Gives jobs for other servers, as [`Router::due`] does.
+    /// Returns jobs for other servers, like [`Router::due`].
     #[must_use]
     pub fn due_elsewhere(&self, jobs_max: usize) -> Vec<Job> {
         self.take_due(jobs_max, Agenda::take_elsewhere)
@@ -245,12 +253,13 @@ impl Router {
         self.queue.take_due(self.mail.notes().clock().now(), jobs_max, take)
     }
 
-    /// Gives what to wait for before a job's message is sent elsewhere: it may still get lost, and then its sender comes again.
+    /// Returns a handle to wait for before a job's message is sent elsewhere. Until then a crash can lose the message,
+    /// and its sender would send it again.
     pub fn durable(&self, job: &Job) -> Durable {
         self.mail.notes().store().durable(job.ticket)
     }
 
-    /// Gives the message of a queued entry.
+    /// Returns the content of a queued message.
     pub fn content(&self, key: QueueKey) -> Result<Vec<u8>> {
         let entry = self.require(key)?;
         let of_box = self.boxes.get(usize::from(key.mailbox) - 1).ok_or_else(|| unknown(key))?;
@@ -259,9 +268,9 @@ impl Router {
         Message::open(&reading, header.note, self.mail.heads())?.raw()
     }
 
-    /// Takes back a job with what became of each of its recipients, in their order.
+    /// Finishes a job with the outcome of each of its recipients, in their order.
     ///
-    /// After an error the job is not given out again: [`Router::due`] goes on trying to write down what became of it, until the
+    /// After an error the job is not given out again. [`Router::due`] keeps trying to write the outcomes until the
     /// server ends.
     pub fn finish(&self, job: &Job, outcomes: &[TransferOutcome]) -> Result<Ticket> {
         let ended = self.ended(outcomes);
@@ -274,12 +283,12 @@ impl Router {
         outcome
     }
 
-    /// Does a job whose recipients are mailboxes here: delivery and the end of the entry are one transaction. After an error
-    /// it is tried again, but not at once.
+    /// Executes a job whose recipients are local mailboxes. The delivery and the end of the entry are one transaction.
+    /// After an error the job is retried with a delay.
     pub fn deliver_here(&self, job: &Job) -> Result<Ticket> {
         let mut outcome = self.settle_here(job);
         for _ in 1..SETTLE_TRIES_MAX {
-            // A mailbox was filled between the look at it and the delivery. It is full at the next look.
+            // A mailbox was filled between the check and the delivery. The next check finds it full.
             if !matches!(outcome, Err(Error::OverQuota { .. })) {
                 break;
             }
@@ -290,7 +299,7 @@ impl Router {
         outcome
     }
 
-    /// Writes down what became of jobs, where that failed before; tells whether the store takes anything.
+    /// Writes outcomes of jobs that could not be written before. Returns `true` if the store accepts writes.
     fn write_down(&self) -> bool {
         if self.mail.notes().store().committer().poisoned().is_some() {
             return false;
@@ -309,18 +318,18 @@ impl Router {
         takes
     }
 
-    /// Gives a job back untried, for instance at shutdown.
+    /// Puts a job back without an attempt, for instance at shutdown.
     pub fn abandon(&self, job: &Job) {
         self.queue.release(job, Timestamp::default(), Ended::Untried);
     }
 
-    /// Lists the queue.
+    /// Returns all messages of the queue.
     #[must_use]
     pub fn list(&self) -> Vec<(QueueKey, QueueEntry)> {
         self.queue.lock().entries.iter().map(|(key, (entry, _))| (*key, entry.clone())).collect()
     }
 
-    /// Tells how full the queue is.
+    /// Returns the counts of the queue.
     #[must_use]
     pub fn counts(&self) -> QueueCounts {
         self.queue.counts()
@@ -332,12 +341,12 @@ impl Router {
         self.change(key, |queued| queued.next_attempt = now.min(queued.next_attempt))
     }
 
-    /// Holds a message: it is not tried until it is released.
+    /// Holds a message. It is not tried until it is released.
     pub fn hold(&self, key: QueueKey) -> Result<Ticket> {
         self.change(key, |queued| queued.state = RecipientState::Held)
     }
 
-    /// Makes held and dead recipients of a message due now.
+    /// Makes the held and dead recipients of a message due now.
     pub fn release(&self, key: QueueKey) -> Result<Ticket> {
         let now = self.mail.notes().clock().now();
         self.change(key, |queued| {
@@ -346,7 +355,7 @@ impl Router {
         })
     }
 
-    /// Removes a message from the queue; nobody is told.
+    /// Removes a message from the queue without a report.
     pub fn remove(&self, key: QueueKey) -> Result<Ticket> {
         let _turn = self.queue.turn(key);
         let mut entry = self.require(key)?;
@@ -385,11 +394,11 @@ impl Router {
         self.settle(job, &outcomes, vec![posting])
     }
 
-    /// Tells why a mailbox does not take a message now.
+    /// Returns the reason why a mailbox cannot accept a message now, or `None` if it can.
     fn obstacle(&self, mailbox: &LocalMailbox, size: u64) -> Result<Option<&'static str>> {
         let quota = match self.mail.open_as_server(&mailbox.mail_file).and_then(|file| file.quota()) {
             Ok(quota) => quota,
-            // One that still belongs to somebody is made by the delivery.
+            // A missing mail file that has an owner is created by the delivery.
             Err(Error::Notes(notes::Error::NotFound { .. })) => {
                 return Ok(mailbox.owner.canonical().is_empty().then_some("450 4.2.0 there is no such mailbox"));
             }
@@ -414,7 +423,7 @@ impl Router {
         }))
     }
 
-    /// Writes what became of a job, with the reports that it causes.
+    /// Writes the outcomes of a job and the reports that they cause.
     fn settle(&self, job: &Job, outcomes: &[TransferOutcome], mut postings: Vec<Posting<'_>>) -> Result<Ticket> {
         assert_eq!(outcomes.len(), job.recipients.len(), "every recipient has an outcome");
         let now = self.mail.notes().clock().now();
@@ -458,13 +467,13 @@ impl Router {
         self.post(&mut postings, vec![Update { key: job.key, entry }], now)
     }
 
-    /// Tells how a transfer ended whose recipients became this.
+    /// Returns the result of a transfer from the outcomes of its recipients.
     fn ended(&self, outcomes: &[TransferOutcome]) -> Ended {
         let is_temporary = |outcome: &TransferOutcome| matches!(outcome, TransferOutcome::Temporary { .. });
         if outcomes.iter().all(is_temporary) { Ended::Failed(self.mail.notes().clock().now()) } else { Ended::Well }
     }
 
-    /// Notes a temporary failure; tells whether the time is up.
+    /// Records a temporary failure. Returns `true` if the message has expired.
     fn postpone(&self, queued: &mut QueuedRecipient, reply: &str, arrived: Timestamp, now: Timestamp) -> bool {
         queued.attempts = queued.attempts.saturating_add(1);
         queued.last_reply = reply.to_owned();
@@ -478,7 +487,7 @@ impl Router {
     }
 }
 
-/// Tells whether it is the store that fails, not one message.
+/// Returns `true` if the error is a failure of the store and not of one message.
 fn is_of_store(error: &Error) -> bool {
     use store::Error::{Failed, Full};
     matches!(error, Error::Notes(notes::Error::Store(Full(_) | Failed { .. })))
