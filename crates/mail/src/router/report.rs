@@ -1,10 +1,11 @@
 //! Delivery status notifications (RFC 3461, 3462, 3464, 6533).
 //!
 //! A report is a `multipart/report` of three parts: a text for people, the status for programs, and the message or its
-//! header. It is sent from `<>`, so that nothing answers it.
+//! header. It is sent from `<>`, so that it is never answered.
 //!
-//! Whoever sent with SMTPUTF8, or has an address that needs it, gets the international form of the status and of the header, with addresses as
-//! they are. Anybody else gets the form that is in ASCII, and a foreign address in it is spelled with `\x{…}` (RFC 6533 §3).
+//! A sender that used SMTPUTF8, or whose address requires it, receives the international form of the status and of the
+//! header, with unchanged addresses. Other senders receive the ASCII form, in which a non-ASCII address is written with
+//! `\x{…}` (RFC 6533 §3).
 
 use std::fmt::Write;
 
@@ -14,21 +15,21 @@ use crate::mime::date;
 use crate::router::entry::QueuedRecipient;
 use crate::router::envelope::{Envelope, ReturnContent};
 
-/// Most bytes of a message that come back whole.
+/// Maximum size of a message that is returned whole.
 const RETURN_BYTES_MAX: usize = 256 << 10;
 
-/// What a report tells.
+/// The event that a report describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// It was delivered.
+    /// The message was delivered.
     Delivered,
-    /// It was handed to a server that does not report.
+    /// The message was transferred to a server that does not send reports.
     Relayed,
-    /// It was handed to all members of a group; no more is told of them.
+    /// The message was passed on to all members of a group. The members are not reported individually.
     Expanded,
-    /// It takes long; no action is needed.
+    /// The delivery is delayed. The sender need not act.
     Delayed,
-    /// It was given up.
+    /// The delivery was given up.
     Failed,
 }
 
@@ -78,12 +79,12 @@ impl Action {
     }
 }
 
-/// Tells whether a report about a message goes out in its international form.
+/// Returns `true` if the report about a message has the international form.
 pub(crate) fn is_international(envelope: &Envelope) -> bool {
     envelope.smtputf8 || !envelope.reverse_path.is_ascii()
 }
 
-/// Tells whether a text is what an SMTP server says: a reply code, and a blank or the end behind it.
+/// Returns `true` if a text is an SMTP reply: a reply code followed by a space, a hyphen or the end of the text.
 fn is_reply(text: &str) -> bool {
     let (code, rest) = text.split_at_checked(3).unwrap_or_default();
     code.starts_with(['2', '4', '5'])
@@ -96,26 +97,26 @@ fn is_enhanced_status(word: &str) -> bool {
     parts.len() == 3 && parts.iter().all(|part| matches!(part.len(), 1..=3) && part.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// What a report is made of.
+/// The data of a report.
 pub struct Report<'a> {
-    /// What it tells.
+    /// The event that the report describes.
     pub action: Action,
-    /// The envelope of the message that it is about.
+    /// The envelope of the reported message.
     pub envelope: &'a Envelope,
-    /// The recipients that it is about.
+    /// The reported recipients.
     pub recipients: &'a [QueuedRecipient],
-    /// The message itself.
+    /// The reported message.
     pub message: &'a [u8],
-    /// When the message came.
+    /// The time of arrival of the message.
     pub arrived: Timestamp,
     /// The name of this server.
     pub server: &'a str,
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
 impl Report<'_> {
-    /// Gives the report as a message.
+    /// Returns the report as a message.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
         let boundary = format!("report-{}", &blake3::hash(self.message).to_hex()[..24]);
@@ -188,7 +189,7 @@ impl Report<'_> {
         out.push_str("\r\n");
     }
 
-    /// Gives the type of an address and the address as this report may spell it.
+    /// Returns the type of an address, and the address as this report may write it.
     fn typed(&self, address: &str) -> (&'static str, String) {
         let kind = if address.is_ascii() { "rfc822" } else { "utf-8" };
         if is_international(self.envelope) {
@@ -198,7 +199,7 @@ impl Report<'_> {
         (kind, line(address).chars().map(spell).collect())
     }
 
-    /// Gives a text as this report may have it: in ASCII, unless it is international.
+    /// Returns a text as this report may contain it: in ASCII, unless the report is international.
     fn plain(&self, text: &str) -> String {
         let text = line(text);
         if is_international(self.envelope) {
@@ -212,7 +213,7 @@ impl Report<'_> {
             && self.envelope.return_content == ReturnContent::Full
             && self.message.len() <= RETURN_BYTES_MAX;
         let content = if whole { self.message } else { header_of(self.message) };
-        // What is not UTF-8 has no place in an international part.
+        // An international part may contain only UTF-8.
         let international = is_international(self.envelope) && std::str::from_utf8(content).is_ok();
         let media_type = match (whole, international) {
             (true, true) => "message/global",
@@ -232,12 +233,12 @@ fn header_of(message: &[u8]) -> &[u8] {
     &message[..usize::try_from(end).unwrap_or(usize::MAX).min(message.len()).min(RETURN_BYTES_MAX)]
 }
 
-/// Makes what came from outside fit on one line.
+/// Converts external text to one line.
 fn line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(900).collect()
 }
 
-/// Gives a time as RFC 5322 §3.3 writes it, in UTC.
+/// Returns a time in the format of RFC 5322 §3.3, in UTC.
 #[must_use]
 pub fn rfc5322(time: Timestamp) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
@@ -261,7 +262,7 @@ mod tests {
         assert_eq!(rfc5322(Timestamp::from_seconds(1_767_225_600)), "Thu, 1 Jan 2026 00:00:00 +0000");
     }
 
-    /// Renders a failure of one recipient and gives the lines of its status.
+    /// Renders a failure of one recipient and returns the lines that contain `: `, among them those of its status.
     fn status(envelope: &Envelope, address: &str, reply: &str) -> Vec<String> {
         let recipient = Recipient { original: Some(format!("utf-8;{address}")), ..Recipient::new(address) };
         let queued =

@@ -1,19 +1,19 @@
-//! When to try again, when to warn the sender, when to give up (RFC 5321 §4.5.4.1).
+//! The times of retries, of the warning to the sender, and of giving up (RFC 5321 §4.5.4.1).
 
 use std::time::Duration;
 
 use base::Timestamp;
 
-/// The times of the queue.
+/// The schedule of the queue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Schedule {
-    /// The wait after the first failure; each later one is twice as long.
+    /// The wait after the first failure. Each later wait is twice as long.
     pub retry_first: Duration,
     /// The longest wait.
     pub retry_max: Duration,
-    /// After this time the sender is warned, once.
+    /// The time after which the sender is warned, once.
     pub warn_after: Duration,
-    /// After this time the message comes back.
+    /// The time after which the message is returned.
     pub expire_after: Duration,
 }
 
@@ -29,7 +29,7 @@ impl Default for Schedule {
 }
 
 impl Schedule {
-    /// Gives the time of the next attempt after `attempts` failures, the last of them now.
+    /// Returns the time of the next attempt after `attempts` failures, the last of them now.
     #[must_use]
     pub fn next(&self, attempts: u32, now: Timestamp) -> Timestamp {
         let doublings = attempts.saturating_sub(1).min(20);
@@ -37,13 +37,13 @@ impl Schedule {
         now.after(wait)
     }
 
-    /// Tells whether a message that arrived then is to be given up.
+    /// Returns `true` if a message that arrived at `arrived` is to be given up.
     #[must_use]
     pub fn is_expired(&self, arrived: Timestamp, now: Timestamp) -> bool {
         now.since(arrived) >= self.expire_after
     }
 
-    /// Tells whether the sender of a message that arrived then is to be warned.
+    /// Returns `true` if the sender of a message that arrived at `arrived` is to be warned.
     #[must_use]
     pub fn is_late(&self, arrived: Timestamp, now: Timestamp) -> bool {
         now.since(arrived) >= self.warn_after
