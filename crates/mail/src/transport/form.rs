@@ -1,14 +1,14 @@
-//! What a file had beside a message's bytes, so that the same file can be written again.
+//! The properties of a file beside a message's bytes, kept so that the same file can be written again.
 //!
-//! Most files are as their format usually is and have nothing to keep. What is unusual goes into two items of the message's note,
-//! which no protocol shows:
+//! Most files have the usual form of their format, and nothing is kept. Unusual properties are kept in two items of the
+//! message's note, which no protocol shows:
 //!
-//! | item | what it holds |
+//! | item | contents |
 //! |---|---|
-//! | `$FileForm` | words: `LF` or `CRLF`, when the file's line ends are not those of its format; the [`Ending`] in an mbox file |
-//! | `$FileSeparator` | the line before the message in an mbox file, when it is not the one that would be made |
+//! | `$FileForm` | words: `LF` or `CRLF`, if the file's line ends are not those of its format; the [`Ending`] in an mbox file |
+//! | `$FileSeparator` | the line before the message in an mbox file, if it is not the one that would be generated |
 //!
-//! Items that say something unknown are passed over: the file is then written in the usual form.
+//! Unknown values in these items are ignored. The file is then written in the usual form.
 
 use notes::{Item, item};
 
@@ -17,7 +17,7 @@ use super::line_ends::LineEnds;
 const FORM_ITEM: &str = "$FileForm";
 const SEPARATOR_ITEM: &str = "$FileSeparator";
 
-/// What follows a message in an mbox file.
+/// The bytes that follow a message in an mbox file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Ending {
     /// An empty line.
@@ -25,28 +25,29 @@ pub enum Ending {
     Blank,
     /// An empty line that ends with CRLF.
     CrlfBlank,
-    /// The next separator, at once.
+    /// The next separator, without an empty line.
     Separator,
-    /// The end of the file, at once.
+    /// The end of the file, without an empty line.
     FileEnd,
 }
 
 const ENDINGS: [(Ending, &str); 3] =
     [(Ending::CrlfBlank, "crlf-blank"), (Ending::Separator, "separator"), (Ending::FileEnd, "end")];
 
-/// How a message stood in its file, as far as that was unusual.
+/// The unusual properties of a message's file.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct FileForm {
-    /// Its line ends, when they are not those of the format.
+    /// The line ends, if they are not those of the format.
     pub line_ends: Option<LineEnds>,
-    /// What followed it in an mbox file.
+    /// The bytes that followed the message in an mbox file.
     pub ending: Ending,
-    /// The separator before it in an mbox file, without the last LF, when it is not the one that would be made.
+    /// The separator before the message in an mbox file, without the last LF, if it is not the one that would be
+    /// generated.
     pub separator: Option<String>,
 }
 
 impl FileForm {
-    /// Gives the items that keep it; none for what is usual.
+    /// Returns the items that keep the properties. The usual form needs no items.
     pub(crate) fn items(&self) -> Vec<Item> {
         let mut words: Vec<&str> = self.line_ends.iter().map(|ends| ends.name()).collect();
         words.extend(ENDINGS.iter().filter(|(ending, _)| *ending == self.ending).map(|(_, word)| word));
@@ -58,7 +59,7 @@ impl FileForm {
         items
     }
 
-    /// Reads the items of a note.
+    /// Reads the properties from the items of a note.
     pub(crate) fn of(items: &[Item]) -> Self {
         let text = |name| item::find(items, name).and_then(|item| item.value.text());
         let mut form = Self { separator: text(SEPARATOR_ITEM).map(str::to_owned), ..Self::default() };
