@@ -1,16 +1,17 @@
-//! Putting many messages into a mail file.
+//! Import of many messages into a mail file.
 //!
-//! Messages go in groups, each group one transaction, which also records how far the import of that source has come: an import
-//! that was stopped, by whatever, goes on where it stopped, without a message lost or there twice. The record says how to
-//! recognize the place ([`Position::check`]); when the source is not what it was, whoever reads it begins again
-//! ([`Importer::begin_again`]), and messages that are in their mailbox already are left out, each as often as it is there.
+//! Messages are imported in groups. Each group is one transaction, which also records the position of the import in its
+//! source. An interrupted import continues where it stopped, and no message is lost or imported twice. The record
+//! contains a check of the position ([`Position::check`]). If the source has changed, its reader starts again
+//! ([`Importer::begin_again`]). Messages that are already in their mailbox are then skipped, each as often as it is
+//! there.
 //!
-//! A source that came to its end stays in the record, with its last position, until everything that was imported together with
-//! it has ended well ([`forget`]): what is read of it when the import is given again is what came to it since. A source of which
-//! something was left out ([`Importer::leave_gap`]) is read from its beginning then. So is one that is missing in a record that is full
-//! ([`is_full`]), since it may have been forgotten.
+//! A completely read source stays in the record with its last position, until everything that was imported together
+//! with it has ended successfully ([`forget`]). If the import is repeated before that, only the part that was added to
+//! the source since then is read. A source of which a part was skipped ([`Importer::leave_gap`]) is then read from its
+//! beginning. So is a source that is missing in a full record ([`is_full`]), since it may have been dropped.
 //!
-//! Taking messages apart, which is most of the work, is shared between threads.
+//! Most of the work is the parsing of messages. It is shared between threads.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -28,23 +29,24 @@ use crate::message::Prepared;
 use crate::mime;
 use crate::transport::form::FileForm;
 
-/// The item of the profile note that records how far imports have come.
+/// The item of the profile note that records the progress of imports.
 const PROGRESS_ITEM: &str = "$ImportProgress";
 
-/// In the record: the source is read from its beginning the next time, and what is there already is left out.
+/// A marker in the record: the next import reads the source from its beginning and skips messages that are already
+/// present.
 const AGAIN: &str = "again";
 
-/// How far an import has come.
+/// The progress of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Position {
-    /// Where in the source; what it counts is up to whoever reads the source.
+    /// The offset in the source. Its unit is defined by the reader of the source.
     pub offset: u64,
-    /// What tells that the source still is there what it was.
+    /// A check value by which the reader recognizes that the source is unchanged at the offset.
     pub check: u64,
 }
 
 impl Position {
-    /// Makes a check of bytes.
+    /// Computes a check value of bytes.
     #[must_use]
     pub fn digest(bytes: &[u8]) -> u64 {
         let [a, b, c, d, e, f, g, h, ..] = *blake3::hash(bytes).as_bytes();
@@ -58,77 +60,78 @@ impl From<u64> for Position {
     }
 }
 
-/// A message from elsewhere.
+/// A message to be imported.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ImportedMessage {
-    /// The mailbox that it goes to; made if it is missing.
+    /// The mailbox that the message goes to. It is created if it is missing.
     pub mailbox: String,
     /// The message, with the line ends of the wire.
     pub raw: Vec<u8>,
-    /// Its flags.
+    /// The flags of the message.
     pub flags: Flags,
-    /// When it was received; else what [`time_of`] finds, else now.
+    /// The time of receipt. `None` stands for the result of [`time_of`], or else for the current time.
     pub received: Option<Timestamp>,
-    /// What was unusual about its file.
+    /// The unusual properties of the message's file.
     pub form: FileForm,
-    /// How far the import has come with it.
+    /// The position of the import after this message.
     pub next_position: Position,
 }
 
-/// What may be set for an import.
+/// Options of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ImportOptions {
-    /// Messages that are in their mailbox already, byte for byte, are left out.
+    /// Skips messages that are already in their mailbox, byte for byte.
     pub skip_duplicates: bool,
 }
 
-/// What an import did.
+/// The result of an import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ImportReport {
-    /// Messages put in.
+    /// Number of imported messages.
     pub messages: u64,
-    /// Their bytes.
+    /// Number of bytes of the imported messages.
     pub bytes: u64,
-    /// Messages left out because they were there.
+    /// Number of messages that were skipped because they were already present.
     pub duplicates: u64,
-    /// Keywords left out because the mail file has as many as it can have.
+    /// Number of keywords that were dropped because the mail file cannot have more of them.
     pub keywords_left_out: u64,
-    /// Sources that had gone in before and hold nothing new.
+    /// Number of sources that had been imported before and contain nothing new.
     pub sources_done: u64,
 }
 
-/// What becomes of messages that are there already.
+/// The treatment of messages that are already present.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Duplicates {
-    /// They come in once more.
+    /// They are imported once more.
     Keep,
-    /// They are left out, those that the source itself has twice too.
+    /// They are skipped, and so are messages that occur twice in the source.
     Skip,
-    /// The source is read again: each is left out as often as it is there.
+    /// The source is read again. Each message is skipped as often as it is present.
     Match,
 }
 
-/// An import under way.
+/// An import in progress.
 pub struct Importer<'f> {
     file: &'f MailFile,
     duplicates: Duplicates,
-    /// Names the source in the record of progress.
+    /// The name of the source in the record of progress.
     source: String,
-    /// How far the source was read, by this import or the one that it goes on with.
+    /// The position up to which the source was read, by this import or by the one that it continues.
     position: Option<Position>,
-    /// Something of the source was left out that the next import of it tries again.
+    /// `true` if a part of the source was skipped that the next import tries again.
     has_gap: bool,
     group: Vec<ImportedMessage>,
     group_bytes: usize,
     folders: HashMap<String, ViewId>,
-    /// How often each message is in the mailboxes that were looked at, by mailbox and content.
+    /// Number of copies of each message in the mailboxes examined so far, by mailbox and content.
     known: HashMap<(ViewId, [u8; 32]), u32>,
     report: ImportReport,
     ticket: Ticket,
 }
 
 impl<'f> Importer<'f> {
-    /// Starts an import. `source` names what is imported, and into what: the same name goes on where it stopped.
+    /// Starts an import. `source` identifies the source and its target. An import with the same name continues where
+    /// the previous one stopped.
     pub fn new(file: &'f MailFile, source: &str, options: ImportOptions) -> Result<Self> {
         Ok(Self {
             file,
@@ -145,14 +148,16 @@ impl<'f> Importer<'f> {
         })
     }
 
-    /// Tells how far the source was read; nothing for one that is to be read from its beginning.
+    /// Returns the position up to which the source was read. Returns `None` if the source must be read from its
+    /// beginning.
     pub fn position(&mut self) -> Result<Option<Position>> {
         let lines = recorded_lines(self.file)?;
         let Some((position, again)) = lines.iter().find_map(|line| position_in(line, &self.source)) else {
             return Ok(None);
         };
         if again {
-            // A position would not do: of a message that is twice in the source, once before it, both copies are in the mailbox or one.
+            // A position is not sufficient. If a message occurs twice in the source, once before the position, the
+            // mailbox contains either both copies or only one.
             self.begin_again();
             return Ok(None);
         }
@@ -160,7 +165,7 @@ impl<'f> Importer<'f> {
         Ok(self.position)
     }
 
-    /// Says that the source is read from its beginning though something of it may be there: that is left out.
+    /// Starts again at the beginning of the source. Messages that are already present are skipped.
     pub fn begin_again(&mut self) {
         self.position = None;
         if self.duplicates == Duplicates::Keep {
@@ -168,12 +173,12 @@ impl<'f> Importer<'f> {
         }
     }
 
-    /// Says that a part of the source was left out: the next import of it reads it from its beginning.
+    /// Records that a part of the source was skipped. The next import of the source reads it from its beginning.
     pub fn leave_gap(&mut self) {
         self.has_gap = true;
     }
 
-    /// Adds a message; it is put in with its group.
+    /// Adds a message. It is written with its group.
     pub fn add(&mut self, message: ImportedMessage) -> Result<()> {
         self.group_bytes += message.raw.len();
         self.group.push(message);
@@ -183,21 +188,22 @@ impl<'f> Importer<'f> {
         Ok(())
     }
 
-    /// Tells what was done so far, the group that is being gathered not counted.
+    /// Returns the result so far, without the group that is being gathered.
     #[must_use]
     pub fn report(&self) -> ImportReport {
         self.report
     }
 
-    /// Ends an import that cannot go on: what was put in becomes durable, the group that is being gathered is given up.
+    /// Ends an import that cannot continue. Written messages become durable, and the group that is being gathered is
+    /// discarded.
     #[must_use]
     pub fn stop(self) -> ImportReport {
-        // The import has failed already; that its beginning is not durable either is for the same reason.
+        // The import has failed already. If its written part cannot become durable either, the reason is the same.
         let _ = self.file.durable(self.ticket).wait();
         self.report
     }
 
-    /// Puts the last group in, records that the source is done, and waits until everything is durable.
+    /// Writes the last group, records that the source is done, and waits until everything is durable.
     pub fn finish(mut self) -> Result<ImportReport> {
         let is_done = self.position.is_some() && self.group.is_empty() && self.report == ImportReport::default();
         self.report.sources_done = u64::from(is_done && !self.has_gap);
@@ -249,7 +255,7 @@ impl<'f> Importer<'f> {
         Ok(())
     }
 
-    /// Takes the messages of a group apart, half of them in another thread.
+    /// Parses the messages of a group, half of them in another thread.
     fn prepare<'m>(&self, group: &'m [ImportedMessage]) -> Result<Vec<Prepared<'m>>> {
         let options = *self.file.mail().options();
         let all = |messages: &'m [ImportedMessage]| -> Vec<Prepared<'m>> {
@@ -281,7 +287,7 @@ impl<'f> Importer<'f> {
         Ok(())
     }
 
-    /// Notes what a mailbox holds.
+    /// Counts the messages of a mailbox by content.
     fn learn_known(&mut self, folder: ViewId) -> Result<()> {
         let view = self.file.view()?;
         view.entries(folder, Uid(1)..=Uid(u32::MAX), &mut |entry| {
@@ -311,7 +317,7 @@ impl<'f> Importer<'f> {
         self.report.duplicates += (before - group.len()) as u64;
     }
 
-    /// A mail file can have only so many keywords; a message is worth more than its keywords.
+    /// Drops new keywords beyond the maximum number of a mail file. A message is worth more than its keywords.
     fn leave_out_keywords(&mut self, group: &mut [ImportedMessage]) {
         let known = self.file.database().keywords();
         let mut fresh: HashSet<String> = HashSet::new();
@@ -330,19 +336,20 @@ impl<'f> Importer<'f> {
     }
 }
 
-/// Forgets how far these sources have come: what was imported with them has ended well, and the next import of them is a new one.
+/// Removes the progress of these sources. The sources that were imported together have ended successfully, so the next
+/// import of them is a new one.
 pub fn forget(file: &MailFile, sources: &[String]) -> Result<()> {
     let names: HashSet<String> = sources.iter().map(|source| source_name(source)).collect();
     let is_kept = |line: &&String| fields_of(line).is_none_or(|(_, _, name)| !names.contains(name));
     forget_lines(file, |old| old.iter().filter(is_kept).cloned().collect())
 }
 
-/// Forgets how far any source has come.
+/// Removes the progress of all sources.
 pub fn forget_all(file: &MailFile) -> Result<()> {
     forget_lines(file, |_| Vec::new())
 }
 
-/// Tells whether the record has no room, so that a source that is missing in it may have been forgotten.
+/// Returns `true` if the record is full. A source that is missing in it may then have been dropped.
 pub fn is_full(file: &MailFile) -> Result<bool> {
     Ok(recorded_lines(file)?.len() >= IMPORT_SOURCES_MAX)
 }
@@ -355,7 +362,7 @@ fn forget_lines(file: &MailFile, change: impl FnOnce(&[String]) -> Vec<String>) 
     Ok(file.durable(ticket).wait()?)
 }
 
-/// Gives the time at which a message was received, as far as it says so: that of its topmost Received field, else its Date.
+/// Returns the time at which a message was received: that of its topmost Received field, or else its Date.
 #[must_use]
 pub fn time_of(message: &[u8]) -> Option<Timestamp> {
     crate::message::received_time(message).or_else(|| {
@@ -364,7 +371,7 @@ pub fn time_of(message: &[u8]) -> Option<Timestamp> {
     })
 }
 
-/// Gives the name of a source as a line can hold it.
+/// Returns the name of a source in a form that fits on one line of the record.
 fn source_name(source: &str) -> String {
     source.replace(char::is_control, "?")
 }
@@ -376,7 +383,7 @@ fn recorded_lines(file: &MailFile) -> Result<Vec<String>> {
     Ok(item.map_or_else(Vec::new, |item| item.value.texts().to_vec()))
 }
 
-/// Reads a line of the record: offset, check, `again` when the source is to be read from its beginning, and the source.
+/// Parses a line of the record: offset, check, `again` if the source must be read from its beginning, and the source.
 fn fields_of(line: &str) -> Option<(Position, bool, &str)> {
     let fields: Vec<&str> = line.splitn(4, '\t').collect();
     let [offset, check, again, name] = fields.as_slice() else { return None };
@@ -388,7 +395,8 @@ fn position_in(line: &str, source: &str) -> Option<(Position, bool)> {
     fields_of(line).and_then(|(position, again, name)| (name == source).then_some((position, again)))
 }
 
-/// Gives the record with a source's new position, or without it. What was not gone on with for longest goes first.
+/// Returns the record with the new position of a source, or without the source. The sources that have not been
+/// continued for the longest time are dropped first.
 fn recorded(old: &[String], source: &str, position: Option<(Position, bool)>) -> Vec<String> {
     let mut lines: Vec<String> = old.iter().filter(|line| position_in(line, source).is_none()).cloned().collect();
     lines.extend(position.map(|(Position { offset, check }, again)| {
@@ -398,7 +406,7 @@ fn recorded(old: &[String], source: &str, position: Option<(Position, bool)>) ->
     lines
 }
 
-/// Changes the record, which the profile note holds.
+/// Changes the record, which is in the profile note.
 fn record_progress(writer: &mut Writer<'_, '_>, change: impl FnOnce(&[String]) -> Vec<String>) -> Result<()> {
     let profile = writer.note(PROFILE_NOTE)?.ok_or(Error::Damaged("settings of the mail file"))?;
     let old = profile.item(PROGRESS_ITEM).map_or_else(Vec::new, |item| item.value.texts().to_vec());
