@@ -1,28 +1,28 @@
-//! LF outside, CRLF inside.
+//! Conversion of line ends: LF in files, CRLF in mail files.
 //!
-//! Mail on the wire ends its lines with CRLF; files on Unix with LF. A message whose lines all end with LF alone gets CRLFs
-//! when it comes in, and gives them up when it goes out; any other message is left as it is, both ways.
+//! Lines of mail end with CRLF on the wire, and with LF in Unix files. A message whose lines all end with LF alone
+//! receives CRLFs on import and loses them on export. Any other message is left unchanged in both directions.
 //!
-//! Two things cannot be seen in the bytes. A file with CRLFs throughout and one with LFs become the same message: [`from_file`] tells
-//! when a file was not as its format usually is, so that this can be kept beside the message and the file comes out the
-//! same. And a message of the wire that has LFs alone would get CRLFs when it is read back: [`to_file`] says so
-//! ([`Written::marked`]), and each format has a place outside the message to note it.
+//! Two facts are not visible in the bytes. A file with CRLFs throughout and a file with LFs become the same message. So
+//! [`from_file`] reports if the line ends of a file are not those of its format, and the caller stores this beside the
+//! message to write the same file again. A message that has LFs alone on the wire would receive CRLFs when it is read
+//! back. [`to_file`] reports this ([`Written::marked`]), and each format has a place outside the message to note it.
 
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr_iter, memmem};
 
-/// How the lines of a file end.
+/// The line ends of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineEnds {
-    /// With LF, as in mbox files and Maildirs.
+    /// LF, as in mbox files and Maildirs.
     Lf,
-    /// As on the wire, as in single files.
+    /// CRLF as on the wire and in single files.
     Crlf,
 }
 
 impl LineEnds {
-    /// Gives the name under which it is kept.
+    /// Returns the name under which the line ends are stored.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -31,29 +31,31 @@ impl LineEnds {
         }
     }
 
-    /// Reads the name.
+    /// Parses the stored name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Lf, Self::Crlf].into_iter().find(|known| known.name() == name)
     }
 }
 
-/// A message as it is written into a file.
+/// A message in the form that is written into a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written<'a> {
     /// The bytes.
     pub bytes: Cow<'a, [u8]>,
-    /// [`to_wire`] would change them: who reads the file must be told to leave them as they are.
+    /// `true` if [`to_wire`] would change the bytes. The file must then be marked, so that its reader leaves them
+    /// unchanged.
     pub marked: bool,
 }
 
-/// Gives a message from a file the line ends of the wire.
+/// Converts a message of a file to the line ends of the wire.
 #[must_use]
 pub fn to_wire(raw: Vec<u8>) -> Vec<u8> {
     from_file(raw, LineEnds::Lf).0
 }
 
-/// Gives a message from a file the line ends of the wire, and those of the file when they are not the `usual` ones.
+/// Converts a message of a file to the line ends of the wire. Returns the line ends of the file as well if they are not
+/// the `usual` ones.
 #[must_use]
 pub fn from_file(raw: Vec<u8>, usual: LineEnds) -> (Vec<u8>, Option<LineEnds>) {
     if memmem::find(&raw, b"\r\n").is_some() {
@@ -74,13 +76,14 @@ pub fn from_file(raw: Vec<u8>, usual: LineEnds) -> (Vec<u8>, Option<LineEnds>) {
     (out, (usual == LineEnds::Crlf).then_some(LineEnds::Lf))
 }
 
-/// Like [`from_file`], for a file that is noted to be as it is on the wire; one with CRLFs needs no such note.
+/// Works like [`from_file`] for a file that is marked as unchanged from the wire. A file with CRLFs does not need such
+/// a mark.
 #[must_use]
 pub fn from_marked_file(raw: Vec<u8>, usual: LineEnds) -> (Vec<u8>, Option<LineEnds>) {
     if memmem::find(&raw, b"\r\n").is_some() { from_file(raw, usual) } else { (raw, None) }
 }
 
-/// Gives a message the line ends of a file, as far as reading it back gives the same message.
+/// Converts a message to the line ends of a file, provided that reading it back yields the same message.
 #[must_use]
 pub fn to_file(raw: &[u8], wanted: LineEnds) -> Written<'_> {
     let converted = if wanted == LineEnds::Lf { without_returns(raw) } else { None };
@@ -93,7 +96,8 @@ pub fn to_file(raw: &[u8], wanted: LineEnds) -> Written<'_> {
     }
 }
 
-/// Takes the CR out of every line end; nothing when a line has none, or a second one that would then be taken for the first.
+/// Removes the CR from every line end. Returns `None` if a line end has no CR, or has two of them: with the remaining
+/// CR the line would be read back as one with CRLF.
 fn without_returns(raw: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(raw.len());
     let mut start = 0;
