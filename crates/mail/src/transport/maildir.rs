@@ -1,11 +1,13 @@
-//! What Maildir tells in file and folder names.
+//! The information in the file and folder names of a Maildir.
 //!
-//! A message is a file in `cur` (or `new`, unseen) of its folder, its flags the letters after `:2,`; the letters `a` to `z` are
-//! keywords, which the folder's file `dovecot-keywords` names. Folders below the inbox are directories `.Work.2026` (Maildir++) beside
-//! `cur`, their names in modified UTF-7; a dot within a level is `\2e`, as Dovecot's plugin `listescape` writes it.
+//! A message is a file in `cur` of its folder, or in `new` if it is unseen. Its flags are the letters after `:2,`. The
+//! letters `a` to `z` are keywords, which the folder's file `dovecot-keywords` names. Folders below the inbox are
+//! directories such as `.Work.2026` (Maildir++) beside `cur`. Their names are in modified UTF-7. A dot within a level
+//! is written as `\2e`, like in Dovecot's plugin `listescape`.
 //!
-//! The file's size stands in its name as `S=`. `W=`, the size with line ends of the wire, is written where it is the same although
-//! there are lines: it says that the message has LFs alone on the wire too.
+//! The size of the file is in its name as `S=`. `W=` is the size with the line ends of the wire. It is written if it
+//! equals the size of the file although the message has lines. It then means that the message has LFs alone on the wire
+//! too.
 
 use base::Timestamp;
 use notes::Marks;
@@ -13,16 +15,16 @@ use notes::Marks;
 use crate::mailbox::{Flags, utf7};
 use crate::transport::status;
 
-/// The file that names the keywords of a folder.
+/// Name of the file with the keywords of a folder.
 pub const KEYWORDS_FILE: &str = "dovecot-keywords";
 
-/// Most keywords that a folder's file names have letters for.
+/// Maximum number of keywords that have letters in a folder.
 const KEYWORDS_MAX: usize = 26;
 
 const LETTERS: [(char, Marks); 5] =
     [('D', Marks::DRAFT), ('F', Marks::FLAGGED), ('R', Marks::ANSWERED), ('S', Marks::SEEN), ('T', Marks::DELETED)];
 
-/// The keyword that has a letter in every folder.
+/// The keyword that has the same letter in every folder.
 const FORWARDED: (char, &str) = ('P', "$Forwarded");
 
 /// The keywords of one folder, by their letters.
@@ -32,7 +34,7 @@ pub struct KeywordLetters {
 }
 
 impl KeywordLetters {
-    /// Reads the file [`KEYWORDS_FILE`]: lines of a number from 0 and a name. Lines that are none are passed over.
+    /// Parses the file [`KEYWORDS_FILE`]: lines of a number, counted from 0, and a name. Invalid lines are skipped.
     #[must_use]
     pub fn read(text: &str) -> Self {
         let mut names = vec![String::new(); KEYWORDS_MAX];
@@ -44,14 +46,14 @@ impl KeywordLetters {
         Self { names }
     }
 
-    /// Gives the file; nothing when there are no keywords.
+    /// Returns the content of the file, or `None` if there are no keywords.
     #[must_use]
     pub fn written(&self) -> Option<String> {
         let lines = self.names.iter().enumerate().map(|(number, name)| format!("{number} {name}\n"));
         (!self.names.is_empty()).then(|| lines.collect())
     }
 
-    /// Gives the letter of a keyword; nothing when all letters are taken.
+    /// Returns the letter of a keyword, and assigns one if necessary. Returns `None` if all letters are taken.
     fn letter(&mut self, keyword: &str) -> Option<char> {
         let known = self.names.iter().position(|name| name.eq_ignore_ascii_case(keyword));
         let number = known.unwrap_or(self.names.len());
@@ -70,13 +72,13 @@ impl KeywordLetters {
     }
 }
 
-/// Gives what names a message as long as it is in the Maildir: its file name without the flags, which change.
+/// Returns the permanent name of a message in the Maildir: its file name without the flags, which change.
 #[must_use]
 pub fn base_of(file_name: &str) -> &str {
     cut(file_name).0
 }
 
-/// Reads the flags of a file name such as `1700000000.M1P2.host:2,FSa`.
+/// Parses the flags of a file name such as `1700000000.M1P2.host:2,FSa`.
 #[must_use]
 pub fn flags_of(file_name: &str, keywords: &KeywordLetters) -> Flags {
     let letters = cut(file_name).1;
@@ -89,36 +91,36 @@ pub fn flags_of(file_name: &str, keywords: &KeywordLetters) -> Flags {
     flags
 }
 
-/// Gives the time at the start of a file name, if there is one.
+/// Returns the time at the start of a file name, if there is one.
 #[must_use]
 pub fn time_of(file_name: &str) -> Option<Timestamp> {
     let seconds: i64 = file_name.split('.').next()?.parse().ok()?;
     (seconds > 0).then(|| Timestamp::from_seconds(seconds))
 }
 
-/// Tells whether a file of this name and size is the message as it was on the wire, whatever its line ends.
+/// Returns `true` if the name of a file of this size marks its bytes as those on the wire, whatever their line ends.
 #[must_use]
 pub fn is_as_is(file_name: &str, size: usize) -> bool {
     base_of(file_name).split(',').any(|field| field.strip_prefix("W=").is_some_and(|text| text.parse() == Ok(size)))
 }
 
-/// What the name of a message's file says.
+/// The information in the name of a message's file.
 #[derive(Clone, Copy, Debug)]
 pub struct Letter<'a> {
-    /// When it was received.
+    /// The time of receipt.
     pub received: Timestamp,
     /// A number that is unique in the folder.
     pub unique: u64,
     /// The size of the file.
     pub size: usize,
-    /// Its lines end with LF on the wire too.
+    /// `true` if the lines of the message end with LF on the wire too.
     pub as_is: bool,
-    /// Its flags.
+    /// The flags of the message.
     pub flags: &'a Flags,
 }
 
 impl Letter<'_> {
-    /// Makes the name; tells how many keywords have no place in it.
+    /// Returns the file name and the number of keywords that did not fit into it.
     #[must_use]
     pub fn file_name(&self, keywords: &mut KeywordLetters) -> (String, usize) {
         let mut letters: Vec<char> =
@@ -135,13 +137,13 @@ impl Letter<'_> {
         let (seconds, micros) = (self.received.seconds(), self.received.0.rem_euclid(1_000_000));
         let wire_size = if self.as_is { format!(",W={}", self.size) } else { String::new() };
         let letters: String = letters.into_iter().collect();
-        // Zeros keep the order of messages that came within the same second.
+        // The zeros keep the order of messages that arrived within the same second.
         let stamp = format!("{seconds}.M{micros:06}Q{:08}", self.unique);
         (format!("{stamp}.doublet,S={}{wire_size}:2,{letters}", self.size), left_out)
     }
 }
 
-/// Gives the mailbox of a Maildir++ directory: `.Work.2026` is `Work/2026`; the top is the inbox.
+/// Returns the mailbox of a Maildir++ directory: `.Work.2026` is `Work/2026`, and the top directory is the inbox.
 #[must_use]
 pub fn mailbox_of(directory: &str) -> String {
     match directory.strip_prefix('.') {
@@ -154,7 +156,7 @@ pub fn mailbox_of(directory: &str) -> String {
     }
 }
 
-/// Gives the Maildir++ directory of a mailbox; the inbox is the top, an empty name.
+/// Returns the Maildir++ directory of a mailbox. The directory of the inbox is the top directory, an empty name.
 #[must_use]
 pub fn directory_of(mailbox: &str) -> String {
     if mailbox == "INBOX" {
@@ -169,7 +171,8 @@ fn unescaped(level: &str) -> String {
     level.replace("\\2e", ".").replace("\\2E", ".").replace("\\5c", "\\").replace("\\5C", "\\")
 }
 
-/// Cuts a file name into what stays and the letters of its flags. Where `:` is not allowed, programs write `!` or `;`.
+/// Splits a file name into its permanent part and the letters of its flags. Where `:` is not allowed, programs write
+/// `!` or `;`.
 fn cut(file_name: &str) -> (&str, &str) {
     [":2,", "!2,", ";2,"].iter().find_map(|sign| file_name.rsplit_once(sign)).unwrap_or((file_name, ""))
 }
