@@ -1,17 +1,18 @@
 //! Import and export of messages: mbox, Maildir and single files.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`mbox`] | reading and writing the mbox format (RFC 4155, with the quoting of `mboxrd`) |
-//! | [`maildir`] | what Maildir tells in file and folder names |
-//! | [`status`] | flags that stand in header fields |
-//! | [`line_ends`] | LF outside, CRLF inside |
-//! | [`form`] | what a file had beside the message's bytes |
-//! | [`import`] | putting many messages into a mail file, resumable |
+//! | [`mbox`] | reading and writing of the mbox format (RFC 4155, with the quoting of `mboxrd`) |
+//! | [`maildir`] | the information in the file and folder names of a Maildir |
+//! | [`status`] | flags in header fields |
+//! | [`line_ends`] | LF in files, CRLF in mail files |
+//! | [`form`] | the properties of a file beside the message's bytes |
+//! | [`import`] | resumable import of many messages into a mail file |
 //!
-//! Files are opened by `server`; this takes and gives bytes. A message that goes out in any format and comes in again is the
-//! same on the wire, to the byte, whatever it consists of. A file that comes in and goes out in the same format is the same to
-//! the byte, too; the one thing that is not kept is an mbox file whose lines `From ` are not quoted: they are when it is written.
+//! The `server` crate opens the files; this module only handles bytes. A message that is exported in any format and
+//! imported again is the same on the wire, byte for byte, whatever its content. A file that is imported and exported in
+//! the same format is also the same, byte for byte. The only exception is an mbox file with unquoted lines `From `:
+//! they are quoted when it is written.
 
 pub mod form;
 pub mod import;

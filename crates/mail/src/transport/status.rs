@@ -1,15 +1,16 @@
-//! Flags that stand in header fields, as mbox files keep them.
+//! Flags in header fields, as mbox files keep them.
 //!
-//! | field | what it holds | who writes it |
+//! | field | contents | written by |
 //! |---|---|---|
-//! | `Status` | `R`: read; `O`: old, which is no flag here | everybody |
+//! | `Status` | `R`: read; `O`: old, which is not a flag here | all programs |
 //! | `X-Status` | `A` answered, `F` flagged, `D` deleted, `T` draft | Dovecot, mutt, UW IMAP |
 //! | `X-Keywords` | keywords | Dovecot, UW IMAP |
 //! | `X-Mozilla-Status`, `X-Mozilla-Status2` | bits, in hexadecimal | Thunderbird |
 //! | `X-Mozilla-Keys` | keywords | Thunderbird |
-//! | `X-Gmail-Labels` | `Unread`, `Starred`, `Drafts`; other labels are not taken | Gmail Takeout |
+//! | `X-Gmail-Labels` | `Unread`, `Starred`, `Drafts`; other labels are ignored | Gmail Takeout |
 //!
-//! The fields are read and stay in the message: they are part of its bytes. What is no keyword of IMAP is left out.
+//! The fields are read and stay in the message, because they are part of its bytes. Words that are not IMAP keywords
+//! are ignored.
 
 use notes::Marks;
 use notes::limits::{KEYWORD_BYTES_MAX, KEYWORDS_PER_NOTE_MAX};
@@ -22,17 +23,18 @@ const STATUS: [(u8, Marks); 1] = [(b'R', Marks::SEEN)];
 const X_STATUS: [(u8, Marks); 4] =
     [(b'A', Marks::ANSWERED), (b'F', Marks::FLAGGED), (b'D', Marks::DELETED), (b'T', Marks::DRAFT)];
 
-/// Read, answered, flagged, and deleted but not yet taken out of the file.
+/// Bits of `X-Mozilla-Status`: read, answered, flagged, deleted but not yet removed from the file, and forwarded.
 const MOZILLA: [(u32, &str); 5] =
     [(0x1, "\\Seen"), (0x2, "\\Answered"), (0x4, "\\Flagged"), (0x8, "\\Deleted"), (0x1000, "$Forwarded")];
 
-/// Deleted on the IMAP server; the five labels of old Thunderbirds are a number in three bits.
+/// Bit of `X-Mozilla-Status2`: deleted on the IMAP server. The five labels of old Thunderbird versions are a number in
+/// three bits, which begin at [`MOZILLA2_LABEL`].
 const MOZILLA2_DELETED: u32 = 0x0020_0000;
 const MOZILLA2_LABEL: u32 = 25;
 
 const GMAIL: [(&str, &str); 3] = [("Starred", "\\Flagged"), ("Draft", "\\Draft"), ("Drafts", "\\Draft")];
 
-/// Reads the flags that stand in a message's header.
+/// Returns the flags in the header of a message.
 #[must_use]
 pub fn flags_of(message: &[u8]) -> Flags {
     let mut flags = Flags::none();
@@ -46,7 +48,7 @@ pub fn flags_of(message: &[u8]) -> Flags {
     flags
 }
 
-/// Adds a flag when it can be one: a system flag, or a keyword that IMAP can write.
+/// Adds a flag if it is valid: a system flag, or a keyword that IMAP can write.
 pub fn add(flags: &mut Flags, name: &str) {
     let atom = |byte: u8| byte.is_ascii_graphic() && !b"(){%*\"\\]".contains(&byte);
     let sound = (1..=KEYWORD_BYTES_MAX).contains(&name.len()) && name.bytes().all(atom);
