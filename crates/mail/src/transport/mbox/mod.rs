@@ -1,15 +1,15 @@
-//! The mbox format: messages one after the other, each after a line `From sender date`.
+//! The mbox format: a sequence of messages, each after a line `From sender date`.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`separator`] | the line before a message |
-//! | [`reader`] | messages out of a file |
-//! | [`writer`] | messages into a file |
+//! | [`reader`] | reading of messages from a file |
+//! | [`writer`] | writing of messages to a file |
 //!
-//! Lines of a message that look like a separator are quoted with `>` (mboxrd: also those that are quoted already), and
-//! unquoted when they are read.
+//! Lines of a message that look like a separator are quoted with `>`, as in mboxrd including lines that are already
+//! quoted. They are unquoted on reading.
 //!
-//! Left out: the `Content-Length` of System V's mailboxes, and files whose lines end with CR alone.
+//! The `Content-Length` of System V mailboxes and files whose lines end with CR alone are not supported.
 
 pub mod reader;
 pub mod separator;
@@ -22,7 +22,7 @@ pub use reader::{MboxMessage, MboxReader};
 pub use separator::{Separator, sender_of};
 pub use writer::MboxWriter;
 
-/// Counts the `>` before `From ` at the start of a line; nothing when the line is no such line.
+/// Returns the number of `>` before `From ` at the start of a line. Returns `None` for any other line.
 fn quotes_of(line: &[u8]) -> Option<usize> {
     if !matches!(line.first(), Some(b'>' | b'F')) {
         return None;

@@ -1,11 +1,11 @@
-//! Messages out of an mbox file.
+//! A reader of the messages in an mbox file.
 //!
-//! A separator is a line `From ` with a date, whether an empty line is before it or not; see [`super::separator`]. The first
-//! line of a file is taken for one even without a date, and then lines `From ` after an empty line separate the messages of
-//! that file, dated or not: there are programs that write no dates.
+//! A separator is a line that begins with `From ` and has a date, whether an empty line precedes it or not; see
+//! [`super::separator`]. The first line of a file is accepted as a separator even without a date, because some programs
+//! write no dates. In such a file every line `From ` after an empty line is a separator, dated or not.
 //!
-//! Memory is bounded by the largest message that is taken: of a larger one the beginning is given, the rest is passed over up to the
-//! next separator.
+//! Memory is bounded by the maximum message size. Of a larger message only the beginning is returned, and the rest is
+//! skipped up to the next separator.
 
 use std::io::{self, BufRead};
 
@@ -20,35 +20,36 @@ use crate::transport::import::{ImportedMessage, Position};
 use crate::transport::line_ends::{LineEnds, from_file, from_marked_file};
 use crate::transport::status;
 
-/// Bytes that are kept beyond the largest message: the empty line after it.
+/// Number of bytes that are kept beyond the largest message, for the empty line after it.
 const SLACK_BYTES: usize = 4;
 
-/// One message of an mbox file.
+/// A message of an mbox file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MboxMessage {
-    /// Where its separator begins.
+    /// The offset of the separator of this message.
     pub offset: u64,
-    /// Where the message after this one begins.
+    /// The offset of the next message.
     pub next_offset: u64,
-    /// The line before it.
+    /// The line before the message.
     pub separator: Separator,
     /// The message, unquoted, with the line ends of the file.
     pub raw: Vec<u8>,
-    /// What followed it.
+    /// The bytes that followed the message.
     pub ending: Ending,
-    /// The message was larger than [`MESSAGE_BYTES_MAX`]; `raw` holds its beginning.
+    /// `true` if the message was larger than [`MESSAGE_BYTES_MAX`]. `raw` then holds its beginning.
     pub truncated: bool,
 }
 
 impl MboxMessage {
-    /// Gives the position of an import that has come past this message.
+    /// Returns the position of an import after this message.
     #[must_use]
     pub fn position(&self) -> Position {
         let tail = &self.raw[self.raw.len().saturating_sub(IMPORT_CHECK_BYTES)..];
         Position { offset: self.offset, check: Position::digest(tail) }
     }
 
-    /// Makes it what an import takes: with the line ends of the wire, the flags of its header, and what was unusual about the file.
+    /// Converts the message for import: with the line ends of the wire, the flags of its header, and the unusual
+    /// properties of the file.
     #[must_use]
     pub fn into_imported(self, mailbox: &str) -> ImportedMessage {
         let next_position = self.position();
@@ -71,31 +72,31 @@ impl MboxMessage {
         }
     }
 
-    /// Gives the date of the separator.
+    /// Returns the date of the separator.
     #[must_use]
     pub fn received(&self) -> Option<Timestamp> {
         self.separator.received
     }
 }
 
-/// Reads the messages of an mbox file.
+/// A reader of the messages in an mbox file.
 pub struct MboxReader<R> {
     input: R,
     offset: u64,
-    /// The line that was read last, with its end; cut when it is longer than any message.
+    /// The last line that was read, with its line end. It is truncated if it is longer than any message.
     line: Vec<u8>,
-    /// The separator of the next message, read already, and where it begins.
+    /// The separator of the next message, if it was already read, and its offset.
     separator: Option<(u64, Vec<u8>)>,
     started: bool,
 }
 
 impl<R: BufRead> MboxReader<R> {
-    /// Starts at a message; `offset` says where in the file that is.
+    /// Creates a reader that starts at a message. `offset` is the position of `input` in the file.
     pub fn new(input: R, offset: u64) -> Self {
         Self { input, offset, line: Vec::new(), separator: None, started: false }
     }
 
-    /// Gives the next message; nothing at the end.
+    /// Returns the next message, or `None` at the end of the file.
     pub fn next_message(&mut self) -> io::Result<Option<MboxMessage>> {
         let Some((offset, separator)) = self.take_separator()? else { return Ok(None) };
         let separator = Separator::read(&separator);
@@ -151,7 +152,7 @@ impl<R: BufRead> MboxReader<R> {
         }
     }
 
-    /// Reads one line and counts all its bytes; tells whether there was one.
+    /// Reads a line and counts all its bytes. Returns `false` at the end of the file.
     fn read_line(&mut self) -> io::Result<bool> {
         self.line.clear();
         let start = self.offset;
@@ -174,7 +175,8 @@ impl<R: BufRead> MboxReader<R> {
     }
 }
 
-/// Takes off the empty line before a separator, which belongs to the separator; tells which one it was.
+/// Removes the empty line before a separator, which belongs to the separator. Returns its kind, or `None` if there is
+/// no empty line.
 fn take_blank(raw: &mut Vec<u8>) -> Option<Ending> {
     let line = raw.strip_suffix(b"\n")?;
     let (rest, ending) =
