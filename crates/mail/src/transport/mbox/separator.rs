@@ -1,11 +1,11 @@
-//! The line before a message in an mbox file: `From ann@acme.test Sat Jan  3 01:05:34 1996`.
+//! The separator of an mbox file, the line before a message: `From ann@acme.test Sat Jan  3 01:05:34 1996`.
 //!
-//! The date may have a zone before or after the year, may lack the seconds, and may be written as in a Date field. A line without
-//! a date that can be read is text: `From here on …` within a message separates nothing.
+//! The date may have a zone before or after the year, may lack the seconds, and may have the form of a Date field. A
+//! line without a readable date is text: `From here on …` within a message is not a separator.
 //!
-//! Two things about a message cannot be seen in its file: that its lines end with LF on the wire too, and that its last
-//! line has no end. They are noted behind the date, as `remote from as-is`, `open` or `as-is.open`: the place where UUCP named a host,
-//! which programs that read mbox files pass over.
+//! Two properties of a message are not visible in its file: that its lines end with LF on the wire too, and that its
+//! last line has no line end. They are noted after the date, as `remote from as-is`, `open` or `as-is.open`. UUCP put
+//! the name of a host there, and programs that read mbox files ignore it.
 
 use base::Timestamp;
 
@@ -21,24 +21,24 @@ const WITHOUT_DATE: &str = "From MAILER-DAEMON Thu Jan  1 00:00:00 1970";
 
 const NOTE: &str = " remote from ";
 
-/// What the notes are called, by `as_is` and `open`.
+/// The words of the notes, by `as_is` and `open`.
 const NOTES: [(&str, bool, bool); 3] = [("as-is", true, false), ("open", false, true), ("as-is.open", true, true)];
 
-/// What a separator says.
+/// The information in a separator.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Separator {
-    /// The line without its LF and without notes; a CR before the LF belongs to it. Nothing when it is not UTF-8.
+    /// The line without its LF and without notes. A CR before the LF belongs to it. `None` if the line is not UTF-8.
     pub line: Option<String>,
-    /// Its date.
+    /// The date.
     pub received: Option<Timestamp>,
-    /// The lines of the message end on the wire as they do in the file.
+    /// `true` if the lines of the message have the same line ends on the wire as in the file.
     pub as_is: bool,
-    /// The last line of the message has no end; the one in the file is the format's.
+    /// `true` if the last line of the message has no line end. The line end in the file then belongs to the format.
     pub open: bool,
 }
 
 impl Separator {
-    /// Makes the separator of a message that came from no mbox file.
+    /// Creates the separator of a message that does not come from an mbox file.
     #[must_use]
     pub fn new(sender: &str, received: Timestamp) -> Self {
         let sender = if sender.is_empty() { "MAILER-DAEMON" } else { sender };
@@ -51,7 +51,7 @@ impl Separator {
         Self { line: Some(line), received: Some(received), as_is: false, open: false }
     }
 
-    /// Reads a line that begins with `From `.
+    /// Parses a line that begins with `From `.
     #[must_use]
     pub fn read(line: &[u8]) -> Self {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
@@ -66,7 +66,7 @@ impl Separator {
         Self { line: Some(format!("{plain}{end}")), received: date_of(plain.as_bytes()), as_is, open }
     }
 
-    /// Gives the line with its notes and its end.
+    /// Returns the line with its notes and its line end.
     #[must_use]
     pub fn written(&self) -> String {
         let line = self.line.as_deref().unwrap_or(WITHOUT_DATE);
@@ -76,13 +76,13 @@ impl Separator {
     }
 }
 
-/// Tells whether a line is a separator: it begins with `From ` and has a date.
+/// Returns `true` if a line is a separator: it begins with `From ` and has a date.
 #[must_use]
 pub fn is_separator(line: &[u8]) -> bool {
     line.starts_with(b"From ") && date_of(line).is_some()
 }
 
-/// Gives the address of a message's sender, as it stands in a separator.
+/// Returns the address of a message's sender for a separator.
 #[must_use]
 pub fn sender_of(message: &[u8]) -> String {
     let field = ["Return-Path", "From", "Sender"].into_iter().find_map(|name| header::first(message, name));
@@ -90,7 +90,7 @@ pub fn sender_of(message: &[u8]) -> String {
     mailbox.map(|mailbox| mailbox.address()).unwrap_or_default()
 }
 
-/// Reads the date of a separator.
+/// Parses the date of a separator.
 fn date_of(line: &[u8]) -> Option<Timestamp> {
     if line.len() > SEPARATOR_BYTES_MAX {
         return None;
@@ -101,7 +101,7 @@ fn date_of(line: &[u8]) -> Option<Timestamp> {
     starts.into_iter().find_map(|start| date_in(&words[start + 1..]))
 }
 
-/// Reads what follows the day of the week: `Jan 3 01:05:34 1996` or `3 Jan 1996 01:05:34`, with a zone or without.
+/// Parses the text after the day of the week: `Jan 3 01:05:34 1996` or `3 Jan 1996 01:05:34`, with or without a zone.
 fn date_in(words: &[&str]) -> Option<Timestamp> {
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     let [first, second, third, rest @ ..] = words else { return None };
@@ -114,7 +114,7 @@ fn date_in(words: &[&str]) -> Option<Timestamp> {
     Date::parse(format!("{day} {month} {year} {time} {zone}").as_bytes()).map(|date| date.timestamp)
 }
 
-/// `Thu, 1 Jan 1970 00:00:00 +0000` as `Thu Jan  1 00:00:00 1970`.
+/// Converts `Thu, 1 Jan 1970 00:00:00 +0000` to `Thu Jan  1 00:00:00 1970`.
 fn asctime(time: Timestamp) -> String {
     let text = rfc5322(time);
     let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();

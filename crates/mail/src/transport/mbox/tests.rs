@@ -1,4 +1,4 @@
-//! mbox files in and out: separators, quoting, ends, and that nothing changes on the way.
+//! Tests of mbox files: separators, quoting, endings, and unchanged messages and files after reading and writing.
 
 use base::Timestamp;
 use base::limits::MESSAGE_BYTES_MAX;
@@ -20,7 +20,7 @@ fn texts(text: &str) -> Vec<String> {
     read(text.as_bytes()).into_iter().map(|message| String::from_utf8(message.raw).expect("text")).collect()
 }
 
-/// Writes messages as an export does.
+/// Writes messages like an export.
 fn written(messages: &[(Vec<u8>, FileForm)]) -> Vec<u8> {
     let mut out = MboxWriter::new(Vec::new());
     for (raw, form) in messages {
@@ -33,7 +33,7 @@ fn imported(file: &[u8]) -> Vec<ImportedMessage> {
     read(file).into_iter().map(|message| message.into_imported("INBOX")).collect()
 }
 
-/// Reads a file as an import does and writes it again.
+/// Reads a file like an import and writes it again.
 fn through(file: &[u8]) -> Vec<u8> {
     let mut out = MboxWriter::new(Vec::new());
     for message in imported(file) {
@@ -164,7 +164,7 @@ fn a_date_that_no_separator_can_show_separates_all_the_same() {
     }
 }
 
-/// Pieces that trouble is made of; the second half is for files, which separators of their own may cut.
+/// Returns a strategy for pieces that are hard to read and write. Some of them form additional separators in a file.
 fn pieces(count: usize) -> impl Strategy<Value = Vec<u8>> {
     let pieces = [
         "\r\n",
@@ -208,7 +208,8 @@ proptest! {
 
     #[test]
     fn a_file_survives_the_wire(text in pieces(14)) {
-        // Lines `From ` that are neither quoted nor whole separators come out quoted or ended; everything else is the same.
+        // Lines `From ` that are neither quoted nor whole separators come out quoted or with a line end. Everything
+        // else stays the same.
         let bare = |line: &[u8]| line.starts_with(b"From ") && !(is_separator(line) && line.ends_with(b"\n"));
         let mut file = SEPARATOR.as_bytes().to_vec();
         file.extend(text.split_inclusive(|byte| *byte == b'\n').filter(|line| !bare(line)).flatten());
