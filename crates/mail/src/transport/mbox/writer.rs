@@ -1,8 +1,8 @@
-//! Messages into an mbox file.
+//! A writer of messages to an mbox file.
 //!
-//! What [`super::reader`] reads from the file is the same message to the byte, whatever it consists of. A message that came from an mbox
-//! file is written as it stood there; the end of one that ended its file is kept for the last message alone, so each message is
-//! held back until it is known whether another one follows.
+//! [`super::reader`] reads the same messages back from the file, byte for byte, whatever their content. A message that
+//! came from an mbox file is written as it stood there. The unusual end of a message at the end of its file is kept
+//! only for the last message. So each message is held back until it is known whether another one follows.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -15,15 +15,15 @@ use crate::limits::SEPARATOR_BYTES_MAX;
 use crate::transport::form::{Ending, FileForm};
 use crate::transport::line_ends::{LineEnds, to_file};
 
-/// Longest separator that is written as it was: a note must have room behind it.
+/// Maximum length of a separator that is written unchanged. A note must fit after it.
 const ORIGINAL_BYTES_MAX: usize = SEPARATOR_BYTES_MAX / 2;
 
-/// Writes the messages of an mbox file.
+/// A writer of the messages of an mbox file.
 pub struct MboxWriter<W> {
     out: W,
-    /// Bytes written so far.
+    /// Number of bytes written so far.
     offset: u64,
-    /// The last message, not yet written.
+    /// The last message, which is not written yet.
     waiting: Option<Waiting>,
 }
 
@@ -34,12 +34,12 @@ struct Waiting {
 }
 
 impl<W: Write> MboxWriter<W> {
-    /// Starts an empty file.
+    /// Creates a writer of an empty file.
     pub fn new(out: W) -> Self {
         Self { out, offset: 0, waiting: None }
     }
 
-    /// Adds a message of the wire; gives where in the file its separator begins.
+    /// Adds a message with the line ends of the wire. Returns the offset of its separator in the file.
     pub fn write(&mut self, raw: &[u8], received: Timestamp, form: &FileForm) -> io::Result<u64> {
         self.flush(false)?;
         let file = to_file(raw, form.line_ends.unwrap_or(LineEnds::Lf));
@@ -53,7 +53,7 @@ impl<W: Write> MboxWriter<W> {
         Ok(self.offset)
     }
 
-    /// Writes what was held back.
+    /// Writes the message that was held back.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush(true)?;
         self.out.flush()?;
@@ -86,7 +86,7 @@ impl<W: Write> MboxWriter<W> {
     }
 }
 
-/// Puts a `>` before each line that could be taken for a separator, or for one that is quoted already.
+/// Adds a `>` to each line that could be mistaken for a separator or for a quoted one.
 fn quoted(raw: &[u8]) -> Cow<'_, [u8]> {
     let starts = std::iter::once(0).chain(memchr::memchr_iter(b'\n', raw).map(|end| end + 1));
     let places: Vec<usize> = starts.filter(|start| quotes_of(&raw[*start..]).is_some()).collect();
