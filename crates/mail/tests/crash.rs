@@ -1,11 +1,14 @@
-//! A mail server on a disk that fails: everything is driven from a seed, over the in-memory engine and its faults.
+//! Tests of a mail server on a disk that fails. A seed determines everything, and the disk is the in-memory engine with
+//! its faults.
 //!
-//! [`simulation`] runs random operations of users and of the router, notes after every one which batch it ended with and what
-//! the mail files and the queue then held, stops the world at a random moment, opens what is left of the disk, and compares. Nothing
-//! that was acknowledged is missing, nothing is half there, nothing is there twice. The other modules do the same for
-//! one kind of trouble each: a full disk, a sync that fails, an import that is interrupted, threads.
+//! [`simulation`] runs random operations of users and of the router. After each operation it records the last batch and
+//! the contents of the mail files and the queue. It stops the world at a random moment, opens the disk as the crash
+//! left it, and compares the state. Nothing acknowledged may be missing, no operation may be half done, and nothing may
+//! exist twice. Each of the other modules does the same for one kind of fault: a full disk, a failing sync, an
+//! interrupted import, threads.
 //!
-//! A failing seed is in the panic's message; `DOUBLET_SEED=n` runs that one alone, `DOUBLET_SOAK=1` runs thousands.
+//! The panic message contains the failing seed. `DOUBLET_SEED=n` runs that seed alone, and `DOUBLET_SOAK=1` runs
+//! thousands.
 
 #[path = "crash/content.rs"]
 mod content;

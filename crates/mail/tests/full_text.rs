@@ -1,4 +1,4 @@
-//! What is found of messages: subject, addresses, shown parts, names and texts of attachments.
+//! Tests of the indexed texts of messages: subject, addresses, displayed parts, names and texts of attachments.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ struct World {
     _folder: tempfile::TempDir,
 }
 
-/// Takes for the text of a PDF what stands in it from its end.
+/// An extractor of PDF text that returns the characters of the file in reverse order.
 struct Backwards;
 
 impl Elsewhere for Backwards {

@@ -1,4 +1,4 @@
-//! Imports over the in-memory engine: progress, resuming, duplicates, and export back.
+//! Tests of imports over the in-memory engine: progress, resuming, duplicates, and export of imported messages.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn archive(count: usize) -> Vec<u8> {
     out.finish().unwrap()
 }
 
-/// Imports from where the last import stopped; gives up after `limit` messages without finishing.
+/// Imports from where the last import stopped. Stops after `limit` messages without finishing the import.
 fn import(file: &MailFile, archive: &[u8], options: ImportOptions, limit: usize) -> Option<ImportReport> {
     let mut importer = Importer::new(file, "archive.mbox", options).unwrap();
     let mut reader = MboxReader::new(archive, 0);
@@ -59,7 +59,7 @@ fn exported(file: &MailFile) -> Vec<u8> {
     out.finish().unwrap()
 }
 
-/// Every message of the only mailbox that imports here make, in order.
+/// Returns all messages of the only mailbox that these imports create, in order.
 fn imported(file: &MailFile) -> Vec<Vec<u8>> {
     let view = file.view().unwrap();
     let folder = view.folder("Old/Archive").unwrap().expect("the import made it").id;

@@ -1,4 +1,4 @@
-//! Mail files over the in-memory engine: mailboxes, messages, flags, copies, moves, changes.
+//! Tests of mail files over the in-memory engine: mailboxes, messages, flags, copies, moves, changes.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ fn a_message_that_gets_other_items_is_read_anew() {
     assert!(message.header().starts_with(b"From: Bob"), "what was seen before stays as it was");
 }
 
-/// Gives a message's note the items of another message.
+/// Replaces the items of a message's note by those of another message.
 fn replace_content(mail: &Mail, note: base::NoteId, raw: &[u8]) {
     let database = mail.notes().database_open("mail/ann.nsf").unwrap();
     let itself = Arc::new(notes::Identity::local_server(""));

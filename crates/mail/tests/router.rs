@@ -1,4 +1,4 @@
-//! The router over the in-memory engine: delivery, queueing, retries, reports, and what an operator may do.
+//! Tests of the router over the in-memory engine: delivery, queueing, retries, reports, and the operator's commands.
 
 use std::future::Future as _;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use notes::Notes;
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
 
-/// Everybody at acme.test lives here; `team` is a group, `gone` is nobody.
+/// The addresses of acme.test. All users are local, except that `team` is a group and `gone` does not exist.
 struct Acme;
 
 impl Addressing for Acme {
@@ -83,7 +83,7 @@ impl World {
         self.router.accept(&envelope(from, to), MESSAGE).expect("it is taken")
     }
 
-    /// The messages in somebody's inbox.
+    /// Returns the messages in a user's inbox.
     fn inbox(&self, name: &str) -> Vec<String> {
         let Ok(file) = self.mail.open_as_server(&format!("mail/{name}.nsf")) else { return Vec::new() };
         let view = file.view().unwrap();
@@ -213,7 +213,7 @@ fn reports_of_success_are_sent_when_asked_for() {
     assert!(reports[0].contains("Action: delivered") && reports[1].contains("Action: relayed"));
 }
 
-/// An envelope whose recipients ask for reports of success.
+/// Returns an envelope whose recipients request reports of success.
 fn asking(to: &[&str]) -> Envelope {
     let mut asked = envelope("bob@acme.test", to);
     for recipient in &mut asked.recipients {
@@ -222,7 +222,7 @@ fn asking(to: &[&str]) -> Envelope {
     asked
 }
 
-/// Addresses and actions of all reports in somebody's inbox.
+/// Returns the addresses and actions of all reports in a user's inbox.
 fn reported(world: &World, name: &str) -> Vec<(String, String)> {
     let inbox = world.inbox(name);
     let fields = |field: &str| -> Vec<String> {
@@ -283,14 +283,14 @@ fn mail_for_elsewhere_does_not_stand_in_the_way_of_mail_for_here() {
     assert_eq!(world.router.due(50).len(), 10);
 }
 
-/// Other servers that hang until an attempt is given up, in the time of the test.
+/// Jobs for servers that hang until the attempt is given up, in the time of the test.
 struct Hanging {
     since: u64,
     jobs: Vec<mail::router::Job>,
 }
 
 impl World {
-    /// Begins what is due for elsewhere as far as there are places; gives what goes to servers that answer.
+    /// Starts the due jobs for other servers, up to the number of free slots. Returns the jobs for servers that answer.
     fn begin(&self, hanging: &mut Vec<Hanging>, second: u64) -> Vec<mail::router::Job> {
         let busy: usize = hanging.iter().map(|begun| begun.jobs.len()).sum();
         let is_dead =
@@ -301,7 +301,7 @@ impl World {
     }
 }
 
-/// Tells when a message for `alive…` was sent.
+/// Returns the time at which a message for `alive…` was sent.
 fn sent_at(job: &mail::router::Job) -> u64 {
     let Destination::Domain(name) = &job.destination else { return 0 };
     name.chars().filter(char::is_ascii_digit).collect::<String>().parse().expect("a second")
