@@ -1,26 +1,26 @@
-//! What is put into messages: every one is different, some carry an attachment that others carry too.
+//! The contents of test messages. All messages are different, and some share an attachment with others.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The bytes of a message, compared byte for byte and shown briefly.
+/// The bytes of a message. They are compared byte for byte and displayed in short form.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Content(pub Arc<Vec<u8>>);
 
 impl Content {
-    /// Makes a content of bytes.
+    /// Creates a content from bytes.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self(Arc::new(bytes))
     }
 
-    /// Gives the content as it is delivered: under the address that reports go to.
+    /// Returns the content in its delivered form, under a Return-Path field.
     pub fn delivered(&self, reverse_path: &str) -> Self {
         let mut bytes = format!("Return-Path: <{reverse_path}>\r\n").into_bytes();
         bytes.extend_from_slice(&self.0);
         Self::new(bytes)
     }
 
-    /// Tells whether this is a report of the router's, delivered or queued.
+    /// Returns `true` if this is a report of the router, delivered or queued.
     pub fn is_report(&self) -> bool {
         let own = b"From: Mail Delivery System";
         self.0.starts_with(own) || self.0.strip_prefix(b"Return-Path: <>\r\n").is_some_and(|rest| rest.starts_with(own))
@@ -34,7 +34,7 @@ impl fmt::Debug for Content {
     }
 }
 
-/// Makes message number `serial`. `attachment` picks one of a few that messages share; its bytes count from 0.
+/// Creates message number `serial`. `attachment` selects one of a few shared attachments, counted from 0.
 pub fn message(serial: u64, attachment: Option<u64>, text_bytes: usize) -> Vec<u8> {
     let text = "All work and no play.\r\n".repeat(text_bytes / 23);
     let head = format!("From: ann@acme.test\r\nSubject: number {serial}\r\nX-Serial: {serial}\r\n");

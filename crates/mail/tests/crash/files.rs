@@ -1,4 +1,4 @@
-//! What users do with their mail files, and what they may expect of it: a naive model of mailboxes.
+//! The operations of users on their mail files and the expected results: a naive model of mailboxes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::content::Content;
 use crate::state::{File, Shown};
 use crate::world::World;
 
-/// Something that a user does.
+/// An operation of a user.
 #[derive(Clone, Debug)]
 pub enum FileOperation {
     Append {
@@ -59,14 +59,14 @@ pub enum FileOperation {
         name: String,
         wanted: bool,
     },
-    /// Each letter with its mailbox.
+    /// Imports letters. Each letter is given with its mailbox.
     Import {
         source: String,
         letters: Vec<(String, Letter)>,
     },
 }
 
-/// A message that a user brings.
+/// A message that a user adds.
 #[derive(Clone, Debug)]
 pub struct Letter {
     pub content: Content,
@@ -79,7 +79,7 @@ impl Letter {
         NewMessage { raw: self.content.0.to_vec(), flags: self.flags.clone(), received: self.received }
     }
 
-    /// Gives what is shown of it once it is there.
+    /// Returns the visible properties of the message after it was added.
     fn shown(&self, now: Timestamp) -> Shown {
         Shown {
             content: self.content.clone(),
@@ -107,7 +107,7 @@ pub struct ModelFolder {
 }
 
 impl Model {
-    /// Takes from a file what its owner sees.
+    /// Creates the model of a file from the properties that its owner sees.
     pub fn of(file: &File) -> Self {
         let folder = |folder: &crate::state::Folder| ModelFolder {
             special: folder.special,
@@ -178,7 +178,7 @@ impl ModelFolder {
 }
 
 impl FileOperation {
-    /// Does it; checks what the user is told.
+    /// Performs the operation and checks its result.
     pub fn perform(&self, world: &World, path: &str, before: &File) -> mail::Result<()> {
         let file = world.file(path);
         let id = |name: &str| before.folders[name].id;
@@ -237,7 +237,7 @@ impl FileOperation {
         Ok(())
     }
 
-    /// Says what the owner of the file sees afterwards.
+    /// Returns the expected state of the file after the operation.
     pub fn predict(&self, before: &File, now: Timestamp) -> Model {
         let mut model = Model::of(before);
         match self {
@@ -288,7 +288,7 @@ impl FileOperation {
         model
     }
 
-    /// Tells whether the file may refuse it, for what the user asked or for lack of room.
+    /// Returns `true` if the file may refuse the operation because of its arguments.
     pub fn is_refused(&self, before: &File) -> bool {
         let selectable = |name: &str| before.folders.get(name).is_some_and(|folder| folder.selectable);
         let has_children = |name: &str| before.folders.keys().any(|other| other.starts_with(&format!("{name}/")));
@@ -301,17 +301,18 @@ impl FileOperation {
         }
     }
 
-    /// Tells whether it takes room, which a quota may refuse.
+    /// Returns `true` if the operation takes space, so that a quota may refuse it.
     pub fn takes_room(&self) -> bool {
         matches!(self, Self::Append { .. } | Self::Replace { .. } | Self::Copy { .. } | Self::Import { .. })
     }
 
-    /// Tells whether it waits until it is durable.
+    /// Returns `true` if the operation waits until it is durable.
     pub fn waits(&self) -> bool {
         matches!(self, Self::Import { .. })
     }
 
-    /// Tells whether a crash or a full disk between its transactions may leave the file like this. Most have only one.
+    /// Returns `true` if a crash or a full disk between the transactions of the operation may leave this state of the
+    /// file. Most operations have only one transaction.
     pub fn may_stop_at(&self, before: &File, found: &File) -> bool {
         let mut before = Model::of(before);
         let mut found = Model::of(found);
@@ -325,7 +326,7 @@ impl FileOperation {
             _ => return false,
         };
         for name in made {
-            // A mailbox that held no messages may hold some already.
+            // A mailbox that could not hold messages before may already be selectable.
             for model in [&mut before, &mut found] {
                 model.folders.entry(name.clone()).and_modify(|folder| folder.selectable = true);
             }

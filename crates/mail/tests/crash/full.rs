@@ -1,5 +1,5 @@
-//! Full mailboxes and full disks: what does not fit waits or is refused, nothing is half done, and everything goes on when there
-//! is room.
+//! Tests of full mailboxes and full disks. Messages that do not fit wait or are refused, no operation is half done, and
+//! everything continues when there is space again.
 
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ fn copies(state: &State, name: &str, content: &Content) -> usize {
     inbox.map_or(0, |inbox| inbox.messages.values().filter(|message| message.shown.content == *content).count())
 }
 
-/// Deletes everything in somebody's inbox.
+/// Deletes all messages in a user's inbox.
 fn empty(world: &World, name: &str) {
     let file = world.file(&format!("mail/{name}.nsf"));
     let inbox = file.view().unwrap().folder("INBOX").unwrap().expect("there is one").id;

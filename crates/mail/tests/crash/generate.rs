@@ -1,4 +1,4 @@
-//! Draws what happens next.
+//! Random generation of operations.
 
 use base::sim::SeededRandom;
 use base::{Random, Timestamp, Uid};
@@ -29,7 +29,7 @@ const RECIPIENTS: [&str; 13] = [
     "dora@far.test",
 ];
 
-/// Draws from a seed.
+/// A random generator of operations, driven by a seed.
 pub struct Dice {
     random: SeededRandom,
     /// The number of the next message.
@@ -45,7 +45,7 @@ impl Dice {
         self.random.below(bound)
     }
 
-    /// Happens so many times of a hundred.
+    /// Returns `true` with a probability of `percent` percent.
     pub fn chance(&self, percent: u64) -> bool {
         self.below(100) < percent
     }
@@ -54,7 +54,7 @@ impl Dice {
         &of[self.below(of.len() as u64) as usize]
     }
 
-    /// Draws one of several, or none when there are none.
+    /// Draws one of several items. Returns `None` if there are none.
     pub fn pick_of<T>(&self, of: impl IntoIterator<Item = T>) -> Option<T> {
         let mut all: Vec<T> = of.into_iter().collect();
         if all.is_empty() { None } else { Some(all.swap_remove(self.below(all.len() as u64) as usize)) }
@@ -82,7 +82,7 @@ impl Dice {
         Letter { content: self.message(), flags: self.flags(), received }
     }
 
-    /// Draws something that the owner of a file does.
+    /// Draws an operation of the owner of a file.
     pub fn file_operation(&mut self, file: &File, now: Timestamp) -> FileOperation {
         let selectable: Vec<&String> =
             file.folders.iter().filter(|(_, folder)| folder.selectable).map(|(name, _)| name).collect();
@@ -116,7 +116,7 @@ impl Dice {
         }
     }
 
-    /// Draws some of the UIDs of a mailbox that has some.
+    /// Draws some of the UIDs of a mailbox that is not empty.
     fn uids(&self, file: &File, folder: &str) -> Vec<Uid> {
         let all: Vec<Uid> = file.folders[folder].messages.keys().copied().collect();
         let percent = *self.pick(&[10, 50, 100]);
@@ -147,7 +147,7 @@ impl Dice {
         FileOperation::Import { source, letters }
     }
 
-    /// Draws a message on its way.
+    /// Draws a message with its envelope.
     pub fn envelope(&mut self) -> (Envelope, Content) {
         let raw = self.message();
         let count = 1 + self.below(3);
@@ -162,7 +162,7 @@ impl Dice {
         Recipient { notify: self.chance(30).then_some(notify), ..Recipient::new(self.pick::<&str>(&RECIPIENTS)) }
     }
 
-    /// Draws what became of a recipient.
+    /// Draws the outcome for a recipient.
     pub fn outcome(&self) -> TransferOutcome {
         match self.below(5) {
             0 | 1 => TransferOutcome::Delivered { reply: "250 2.0.0 ok".into(), reports: self.chance(30) },
@@ -171,7 +171,7 @@ impl Dice {
         }
     }
 
-    /// Draws a mail file of a state, if it has any.
+    /// Draws a mail file of a state. Returns `None` if the state has none.
     pub fn path(&self, state: &State) -> Option<String> {
         self.pick_of(state.files.keys().cloned())
     }
