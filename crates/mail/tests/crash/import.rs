@@ -1,7 +1,8 @@
-//! An import over crashes: every message once and in order, whatever was lost each time.
+//! Tests of an import across crashes: every message is imported once and in order, whatever each crash loses.
 //!
-//! An archive is imported in stretches of random length; after each the disk fails, with more or less of what was not yet durable.
-//! What is left is always a whole beginning of the archive, and the record of progress says where it ends.
+//! An archive is imported in sections of random length. After each section the disk fails and loses some of the data
+//! that was not durable. The mail file then always contains the beginning of the archive, and the record of progress
+//! marks the end of this beginning.
 
 use std::ops::ControlFlow;
 
@@ -17,7 +18,7 @@ use crate::world::{Syncing, World};
 
 const PATH: &str = "mail/ann.nsf";
 
-/// More than three groups.
+/// Number of messages. They fill more than three groups.
 const COUNT: u64 = 1_700;
 
 fn message(number: u64) -> Vec<u8> {
@@ -32,7 +33,7 @@ fn archive() -> Vec<u8> {
     out.finish().expect("memory takes it")
 }
 
-/// Imports up to `limit` messages from where the last import stopped; tells whether it came to the end.
+/// Imports up to `limit` messages from where the last import stopped. Returns `true` if the import is complete.
 fn go_on(file: &MailFile, archive: &[u8], limit: u64) -> bool {
     let mut importer = Importer::new(file, "archive", ImportOptions::default()).expect("an import");
     let mut reader = MboxReader::new(archive, 0);

@@ -1,6 +1,6 @@
-//! What happens to messages on their way, and what may be expected of the router: a naive model of addressing and queue.
+//! The operations on messages in transit and the expected results: a naive model of addressing and the queue.
 //!
-//! Where a mailbox that may be full decides between delivery and queue, both are right, but exactly one of them must have happened.
+//! If a mailbox may be full, delivery and queueing are both correct, but exactly one of them must have happened.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::files::Model;
 use crate::state::{Queued, State};
 use crate::world::{World, has_quota, targets};
 
-/// Something that happens to messages on their way.
+/// An operation on messages in transit.
 #[derive(Clone, Debug)]
 pub enum QueueOperation {
     Accept {
@@ -25,7 +25,7 @@ pub enum QueueOperation {
         job: Job,
         outcomes: Vec<TransferOutcome>,
     },
-    /// What became of the job could not be written down before.
+    /// Writes the outcomes of a job that could not be written before.
     WriteDown {
         job: Job,
         outcomes: Vec<TransferOutcome>,
@@ -47,15 +47,15 @@ pub enum QueueOperation {
     },
 }
 
-/// What decides between outcomes that are both right.
+/// The circumstances that decide between several correct outcomes.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
     pub now: Timestamp,
-    /// The disk is full: what cannot be delivered may wait.
+    /// `true` if the disk is full. Messages that cannot be delivered may then wait.
     pub disk_full: bool,
 }
 
-/// What a change did, in terms of messages.
+/// The effect of an operation on messages.
 struct Flow {
     /// New messages by mail file.
     arrived: BTreeMap<String, Vec<Content>>,
@@ -70,7 +70,7 @@ fn ensure(holds: bool, what: impl FnOnce() -> String) -> Check {
 }
 
 impl QueueOperation {
-    /// Does it; checks what the caller is told.
+    /// Performs the operation and checks its result.
     pub fn perform(&self, world: &World) -> mail::Result<()> {
         let router = &world.router;
         match self {
@@ -86,7 +86,7 @@ impl QueueOperation {
         Ok(())
     }
 
-    /// Says what is wrong with the state afterwards, if anything is.
+    /// Checks the state after the operation. Returns a description of the first error.
     pub fn check(&self, before: &State, after: &State, given: Circumstances) -> Check {
         let flow = Flow::between(before, after)?;
         match self {
@@ -110,14 +110,15 @@ impl QueueOperation {
         }
     }
 
-    /// Tells whether a crash or a full disk between its transactions may leave this: mail files may have been made.
+    /// Returns `true` if a crash or a full disk between the transactions of the operation may leave this state. Mail
+    /// files may have been created.
     pub fn may_stop_at(&self, before: &State, found: &State) -> bool {
         Flow::between(before, found).is_ok_and(|flow| flow.is_empty()) && before.queue == found.queue
     }
 }
 
 impl Flow {
-    /// Finds what came; anything else that changed in a mail file is an error.
+    /// Returns the new messages. Returns an error if anything else in a mail file changed.
     fn between(before: &State, after: &State) -> Result<Self, String> {
         let mut arrived = BTreeMap::new();
         for (path, new) in &after.files {
@@ -149,7 +150,7 @@ impl Flow {
         self.arrived.get(path).map_or(0, |come| come.iter().filter(|one| *one == content).count())
     }
 
-    /// Counts the recipients in a mail file for whom a content was queued.
+    /// Returns the number of recipients with this mail file for which a content was queued.
     fn waiting(&self, path: &str, content: &Content) -> usize {
         let entries = self.queued.iter().filter(|queued| queued.content == *content);
         let recipients = entries.flat_map(|queued| &queued.entry.recipients);
@@ -158,10 +159,10 @@ impl Flow {
             .count()
     }
 
-    /// Checks that so many reports about a message went to its sender, and that nobody else got one.
+    /// Checks that the sender of a message received `expected` reports about it, and that no other user received one.
     fn check_reports(&self, about: &Queued, expected: usize) -> Check {
         let sender = about.entry.envelope.reverse_path.as_str();
-        // A report may be what is delivered.
+        // The delivered message may itself be a report.
         let itself = about.content.delivered(sender);
         let to: Vec<Target> = if sender.is_empty() { Vec::new() } else { targets(sender) };
         let mut found = 0;
@@ -186,21 +187,21 @@ fn wants(queued: &QueuedRecipient) -> mail::router::Notify {
     queued.recipient.notify.unwrap_or_default()
 }
 
-/// Where a message must go: mail files, addresses elsewhere, and recipients that cannot be reached.
+/// The targets of a message: mail files, remote addresses, and recipients that cannot be reached.
 #[derive(Default)]
 struct Route {
     files: BTreeSet<String>,
     remote: BTreeSet<String>,
     failed: Vec<String>,
-    /// Mail files of whose delivery the sender wants to be told.
+    /// The mail files whose successful delivery the sender wants reported.
     confirmed: BTreeSet<String>,
-    /// Whether a group is among the recipients of whom the sender wants to be told.
+    /// `true` if the sender wants a report of success for a group.
     expanded: bool,
 }
 
 fn route(envelope: &Envelope) -> Route {
     let mut route = Route::default();
-    // Who is addressed twice is served as the first address says that is no group.
+    // If a target is addressed several times, the parameters of the first address that is not a group apply.
     let is_group = |recipient: &&mail::router::Recipient| targets(&recipient.address).len() > 1;
     let (groups, people): (Vec<_>, Vec<_>) = envelope.recipients.iter().partition(is_group);
     for (recipient, is_group) in
@@ -255,7 +256,7 @@ fn check_accept(
     let unreported = envelope.reverse_path.is_empty();
     let dead = if unreported { route.failed.clone() } else { Vec::new() };
     ensure(of(RecipientState::Dead) == dead, || "what cannot be reported is kept as dead mail".into())?;
-    // Success is reported only of what was delivered.
+    // Success is reported only for actual deliveries.
     let delivered = route.confirmed.iter().any(|path| flow.copies(path, &copy) == 1);
     let reports = usize::from(!route.failed.is_empty()) + usize::from(delivered) + usize::from(route.expanded);
     let about = QueueEntry {
@@ -271,7 +272,7 @@ fn check_accept(
     ensure(kept, || "another queued message changed".into())
 }
 
-/// Finds out which recipients of a local job got the message.
+/// Determines which recipients of a local job received the message.
 fn arrivals_of(job: &Job, before: &State, flow: &Flow, given: Circumstances) -> Result<Vec<TransferOutcome>, String> {
     let Some(queued) = before.queue.get(&job.key) else { return Ok(job.recipients.iter().map(|_| later()).collect()) };
     let copy = queued.content.delivered(&job.envelope.reverse_path);
@@ -303,7 +304,7 @@ fn position(entry: &QueueEntry, recipient: &QueuedRecipient) -> Option<usize> {
     entry.recipients.iter().position(same)
 }
 
-/// What must stand in the queue of a recipient.
+/// The compared properties of a queued recipient.
 type Standing = (String, Option<String>, u8, u32, Timestamp, bool);
 
 fn standing(queued: &QueuedRecipient) -> Standing {
@@ -311,7 +312,7 @@ fn standing(queued: &QueuedRecipient) -> Standing {
     (address, queued.mail_file.clone(), queued.state as u8, queued.attempts, queued.next_attempt, queued.warned)
 }
 
-/// Checks what became of a queued message after its recipients were tried.
+/// Checks the state of a queued message after an attempt at its recipients.
 fn check_settled(
     job: &Job,
     outcomes: &[TransferOutcome],
@@ -340,7 +341,7 @@ fn check_settled(
     ensure(others(before) == others(after), || "another queued message changed".into())
 }
 
-/// Does to an entry what a job's outcomes mean; gives the number of reports.
+/// Applies the outcomes of a job to an entry. Returns the number of reports.
 fn settle(entry: &mut QueueEntry, job: &Job, outcomes: &[TransferOutcome], now: Timestamp) -> usize {
     let schedule = Schedule::default();
     let (mut relayed, mut delayed) = (false, false);

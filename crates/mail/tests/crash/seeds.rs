@@ -1,10 +1,11 @@
-//! Which seeds a test runs.
+//! The seeds of a test run.
 //!
-//! A seed repeats a failure exactly, because one thread does everything and nothing else is random.
+//! A seed reproduces a failure exactly, because there is only one thread and no other source of randomness.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Runs a test for each of its seeds: `short` of them, or `long` with `DOUBLET_SOAK`, or the one in `DOUBLET_SEED`.
+/// Runs a test for each of its seeds: `short` seeds, or `long` seeds with `DOUBLET_SOAK`, or only the seed in
+/// `DOUBLET_SEED`.
 pub fn each_seed(test: &str, short: u64, long: u64, run: impl Fn(u64)) {
     for seed in seeds(short, long) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(seed))) {
