@@ -1,8 +1,10 @@
-//! The mail server's life in one thread: operations, syncs, crashes, full disks and failing syncs, in an order drawn from a seed.
+//! A simulation of the mail server in one thread: operations, syncs, crashes, full disks and failing syncs, in an order
+//! drawn from a seed.
 //!
-//! Every batch that reaches the engine has a number. The simulation remembers the state after each operation under the number of
-//! its last batch, and up to which number everything was acknowledged. A crash keeps a prefix of the batches, at least the
-//! acknowledged ones; what is found afterwards must be the very state that belongs to the last batch kept.
+//! Every batch that reaches the engine has a number. The simulation stores the state after each operation under the
+//! number of its last batch. It also tracks the last batch that was acknowledged. A crash keeps a prefix of the batches
+//! that contains at least the acknowledged ones. The state found afterwards must be exactly the state of the last batch
+//! that was kept.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +20,10 @@ use crate::sound::{assert_blobs, assert_changes, assert_sound};
 use crate::state::{State, continuity, difference, observe};
 use crate::world::{Syncing, World, local};
 
-/// Names of everybody with a mail file, sooner or later.
+/// Names of all users that can have a mail file.
 const NAMES: [&str; 5] = ["ann", "bob", "cy", "tiny", "small"];
 
-/// Something that happens.
+/// An operation of the simulation.
 #[derive(Clone, Debug)]
 enum Operation {
     File { path: String, operation: FileOperation },
@@ -31,17 +33,17 @@ enum Operation {
     DeleteFile { path: String },
 }
 
-/// A state that was reached, and how.
+/// An operation with the states before and after it.
 struct Step {
-    /// Its first batch.
+    /// The first batch of the operation.
     first: u64,
-    /// Its last batch; less than the first when it wrote nothing.
+    /// The last batch of the operation. It is smaller than `first` if the operation wrote nothing.
     last: u64,
-    /// What was done.
+    /// The operation.
     operation: Operation,
     given: Circumstances,
     before: State,
-    /// Unknown when the store failed meanwhile.
+    /// The state after the operation. `None` if the store failed during the operation.
     after: Option<State>,
 }
 
@@ -49,16 +51,16 @@ struct Simulation {
     world: World,
     dice: Dice,
     syncing: Syncing,
-    /// What the world holds now, as far as it was seen.
+    /// The current state of the world, as last observed.
     state: State,
-    /// The state after the last crash, and the number of its last batch.
+    /// The state after the last crash and the number of its last batch.
     base: (u64, State),
     steps: Vec<Step>,
-    /// The last batch that somebody was told is durable.
+    /// The last batch that was acknowledged as durable.
     acknowledged: u64,
-    /// Jobs under way.
+    /// The jobs in progress.
     jobs: Vec<Job>,
-    /// What could not be written down of a job.
+    /// The outcomes of a job that could not be written.
     unwritten: Option<(Job, Vec<TransferOutcome>)>,
 }
 
@@ -108,7 +110,7 @@ impl Operation {
         }
     }
 
-    /// Says what is wrong with the state afterwards, if anything is.
+    /// Checks the state after the operation. Returns a description of the error.
     fn check(&self, before: &State, after: &State, given: Circumstances) -> Result<(), String> {
         let mut expected = before.clone();
         match self {
@@ -127,7 +129,7 @@ impl Operation {
         difference(&expected, after).map_or(Ok(()), Err)
     }
 
-    /// Tells whether a state may be found when only some of its transactions happened.
+    /// Returns `true` if a state may be found after only some of the operation's transactions.
     fn may_stop_at(&self, before: &State, found: &State) -> bool {
         match self {
             Self::Queue(operation) => operation.may_stop_at(before, found),
@@ -141,18 +143,18 @@ impl Operation {
         }
     }
 
-    /// Tells whether it may be refused for what it asks.
+    /// Returns `true` if the operation may be refused because of its arguments.
     fn is_refused(&self, before: &State) -> bool {
         match self {
             Self::File { path, operation } => operation.is_refused(&before.files[path]),
             Self::Queue(QueueOperation::Accept { .. }) => false,
-            // The message may have been removed meanwhile.
+            // The message may have been removed in the meantime.
             Self::Queue(QueueOperation::DeliverHere { job }) => !before.queue.contains_key(&job.key),
             Self::Queue(_) | Self::Purge { .. } | Self::Collect { .. } | Self::DeleteFile { .. } => false,
         }
     }
 
-    /// Tells whether it waits until something is durable.
+    /// Returns `true` if the operation waits until its writes are durable.
     fn waits(&self, before: &State) -> bool {
         match self {
             Self::File { operation, .. } => operation.waits(),
@@ -222,9 +224,10 @@ impl Simulation {
         self.acknowledged = self.world.written();
     }
 
-    /// Does one thing, on a disk that may be full.
+    /// Runs one operation, on a full disk if `full` is set.
     fn operate(&mut self, full: bool) {
-        // Before it is drawn: what is to be written down is no longer unwritten then, and would meet a full disk again.
+        // This is decided before the operation is drawn. Drawing clears `unwritten`, and the outcomes would meet a full
+        // disk again.
         let full = full && self.unwritten.is_none();
         let operation = self.draw();
         if full {
@@ -255,7 +258,8 @@ impl Simulation {
         self.steps.push(step);
     }
 
-    /// Lets the store fail during an operation. Nothing is written any more, reading does not panic, and a crash follows.
+    /// Makes the store fail during an operation. Afterwards nothing is written, reading must not panic, and a crash
+    /// follows.
     fn fail(&mut self) {
         if self.syncing == Syncing::Late {
             return;
@@ -285,7 +289,7 @@ impl Simulation {
             assert!(is_poisoned(&error), "{error:?}");
             assert!(error.to_string().contains("refuses writes"), "it says what to do: {error}");
         }
-        // Reading may be refused, because what is visible may not last; it must not panic.
+        // Reading may be refused, because visible data may not be durable. It must not panic.
         if let Err(error) = observe(&self.world, &State::default()) {
             assert!(is_poisoned(&error), "{error:?}");
         }
@@ -306,7 +310,7 @@ impl Simulation {
         step.operation.perform(&self.world, &step.before)
     }
 
-    /// Cuts the power, opens what is left, and compares.
+    /// Cuts the power, opens the disk as the crash left it, and compares the state.
     fn crash(&mut self) {
         let world = self.world.crashed();
         let kept = world.memory.sequences().0;
@@ -373,7 +377,7 @@ impl Simulation {
         QueueOperation::Accept { envelope, content }
     }
 
-    /// Takes what is due, and finishes one of the jobs under way.
+    /// Takes the due jobs and draws an operation that finishes one of the jobs in progress.
     fn job(&mut self) -> Option<QueueOperation> {
         if let Some((job, outcomes)) = self.unwritten.take() {
             return Some(QueueOperation::WriteDown { job, outcomes });
@@ -412,7 +416,7 @@ impl Step {
         check.unwrap_or_else(|why| panic!("{why}\nafter {:?}", self.operation));
     }
 
-    /// Asserts that there was a reason, and that nothing happened, or not more than a crash could have left.
+    /// Asserts that the refusal had a reason, and that the state is unchanged or one that a crash could have left.
     fn assert_refused(&self, error: &mail::Error, after: &State) {
         let quota = matches!(&self.operation, Operation::File { operation, .. } if operation.takes_room());
         let excused = self.operation.is_refused(&self.before)

@@ -1,4 +1,4 @@
-//! What must hold whatever happened before: nothing is damaged, nothing refers to nothing, nothing is left over.
+//! Invariants that hold after any sequence of operations: no damage, no dangling references, no leftovers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use notes::{Access, DatabaseKind, Identity, fixup, level};
 use crate::state::{File, State};
 use crate::world::{GRACE, World};
 
-/// Asserts that every database is sound, and that the queue's databases hold the queue and nothing else.
+/// Asserts that every database is sound, and that the queue's databases contain the queue and nothing else.
 pub fn assert_sound(world: &World) {
     let mut documents = 0;
     for record in world.notes().database_list().expect("the catalog can be read") {
@@ -38,7 +38,7 @@ fn count_documents(world: &World, path: &str) -> usize {
     count
 }
 
-/// Collects what nobody uses, and asserts that content is there exactly when a note uses it.
+/// Collects unused blobs, and asserts that a blob exists exactly if a note uses it.
 pub fn assert_blobs(world: &World) {
     let store = world.store();
     let blobs = store.blobs();
@@ -59,7 +59,7 @@ pub fn assert_blobs(world: &World) {
     assert!(damage.is_empty(), "{damage:?}");
 }
 
-/// Asserts that a client that saw `old` learns from the order of changes what is different in `new`.
+/// Asserts that a client that saw `old` learns all differences to `new` from the list of changes.
 pub fn assert_changes(world: &World, old: &State, new: &State) {
     for (path, now) in &new.files {
         let Some(then) = old.files.get(path).filter(|then| then.number == now.number) else { continue };
