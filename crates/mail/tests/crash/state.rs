@@ -1,7 +1,8 @@
-//! What mail files and queue hold, as their users see it: read from a world, compared, and shown where it differs.
+//! The contents of mail files and the queue as their users see them: read from a world, compared, and displayed if they
+//! differ.
 //!
-//! A [`State`] is everything that a client could be told. The files are shared between states, so that one state per batch costs
-//! little; what a batch did not touch is not read again.
+//! A [`State`] contains everything that a client can learn. States share their files, so that one state per batch is
+//! cheap. Files that a batch did not change are not read again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -15,7 +16,7 @@ use notes::{DatabaseKind, Marks};
 use crate::content::Content;
 use crate::world::World;
 
-/// Everything.
+/// The state of all mail files and the queue.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct State {
     /// Mail files by path in lower case.
@@ -62,24 +63,24 @@ pub struct Message {
     pub shown: Shown,
 }
 
-/// What the owner of a message knows of it.
+/// The properties of a message that its owner sees.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shown {
     pub content: Content,
     pub marks: Marks,
-    /// In lower case.
+    /// The keywords, in lower case.
     pub keywords: BTreeSet<String>,
     pub received: Timestamp,
 }
 
 impl File {
-    /// Gives the mailbox that a number stands for.
+    /// Returns the mailbox with this ID.
     pub fn by_id(&self, id: ViewId) -> Option<&Folder> {
         self.folders.values().find(|folder| folder.id == id)
     }
 }
 
-/// Reads everything, except what `known` has and no transaction has touched since.
+/// Reads the current state. Files in `known` that no transaction has changed since are reused.
 pub fn observe(world: &World, known: &State) -> mail::Result<State> {
     let mut state = State::default();
     for record in world.notes().database_list()?.into_iter().filter(|record| record.kind == DatabaseKind::Mail) {
@@ -160,7 +161,7 @@ fn read_messages(
     Ok(messages)
 }
 
-/// Says in a few lines how two states differ; nothing when they do not.
+/// Returns a short description of the differences between two states, or `None` if they are equal.
 pub fn difference(expected: &State, found: &State) -> Option<String> {
     let mut lines = Vec::new();
     diff(&mut lines, "file", &expected.files, &found.files, |lines, path, old, new| {
@@ -207,7 +208,8 @@ fn diff<K: Ord + std::fmt::Debug, V: PartialEq + std::fmt::Debug>(
     }
 }
 
-/// Checks what no change may break: numbers rise, a UID stays with its message, a changed mailbox has a greater modseq.
+/// Checks the invariants of every change: numbers ascend, a UID keeps its message, and a changed mailbox has a greater
+/// modseq.
 pub fn continuity(before: &State, after: &State) -> Result<(), String> {
     for (path, old) in &before.files {
         let Some(new) = after.files.get(path).filter(|new| new.number == old.number) else { continue };

@@ -1,7 +1,7 @@
-//! Many threads on one mail server: what one does is not undone by another, and a crash in the middle of it loses nothing that
-//! was acknowledged.
+//! Tests with many threads on one mail server. Threads do not undo each other's changes, and a crash during their work
+//! loses nothing that was acknowledged.
 //!
-//! These do not repeat from a seed; they have failed when what they say does not hold once.
+//! These tests are not reproducible from a seed. A single failure proves an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ use crate::sound::{assert_blobs, assert_sound};
 use crate::state::{State, observe};
 use crate::world::{Syncing, World};
 
-/// How often something is done: so many times, or ten times as often with `DOUBLET_SOAK`.
+/// Returns the number of rounds: `count`, or ten times as many with `DOUBLET_SOAK`.
 fn rounds(count: u64) -> u64 {
     if std::env::var_os("DOUBLET_SOAK").is_some() { count * 10 } else { count }
 }
@@ -42,7 +42,7 @@ fn sent() -> TransferOutcome {
     TransferOutcome::Delivered { reply: "250 ok".into(), reports: true }
 }
 
-/// Runs all jobs, each in a thread of its own, all at the same moment.
+/// Runs all jobs at the same moment, each in a separate thread.
 fn at_once<'w>(world: &'w World, jobs: &'w [Job], run: impl Fn(&Job) + Sync) {
     let start = std::sync::Barrier::new(jobs.len());
     thread::scope(|scope| {
@@ -95,14 +95,14 @@ fn an_operator_and_transfers_do_not_undo_each_other() {
     assert_sound(&world);
 }
 
-/// What threads know to be true: messages by content.
+/// The messages that threads have issued and that were acknowledged, by content.
 #[derive(Default)]
 struct Ledger {
     issued: BTreeSet<Content>,
     acknowledged: BTreeSet<Content>,
 }
 
-/// Delivers and changes mail; notes what was acknowledged.
+/// Delivers and changes mail, and records the acknowledged messages.
 fn work(world: &World, thread: u64, ledger: &Mutex<Ledger>) {
     let random = SeededRandom::new(thread);
     for round in 0..rounds(40) {
@@ -122,7 +122,7 @@ fn work(world: &World, thread: u64, ledger: &Mutex<Ledger>) {
     }
 }
 
-/// Changes somebody's mailbox, as one of several sessions.
+/// Changes a mailbox like one of several sessions.
 fn stir(file: &MailFile, random: &SeededRandom, serial: u64) {
     let view = file.view().unwrap();
     let inbox = view.folder("INBOX").unwrap().expect("there is one").id;
@@ -146,7 +146,7 @@ fn stir(file: &MailFile, random: &SeededRandom, serial: u64) {
     }
 }
 
-/// Counts the copies of every message in a mailbox.
+/// Returns the number of copies of every message in a mailbox.
 fn inbox(state: &State, name: &str) -> BTreeMap<Content, usize> {
     let mut copies = BTreeMap::new();
     for message in state.files[&format!("mail/{name}.nsf")].folders["INBOX"].messages.values() {
@@ -155,7 +155,8 @@ fn inbox(state: &State, name: &str) -> BTreeMap<Content, usize> {
     copies
 }
 
-/// Cuts the power while others work, and compares what is left with what was acknowledged before.
+/// Cuts the power during the work of other threads, and compares the remaining state with the previously acknowledged
+/// messages.
 fn crash_and_compare(world: &World, ledger: &Mutex<Ledger>) {
     let acknowledged = ledger.lock().unwrap().acknowledged.clone();
     let left = world.crashed();
@@ -206,7 +207,7 @@ fn a_mailbox_is_deleted_while_mail_comes_into_it() {
                 scope.spawn(|| {
                     let raw = content::message(serial, Some(1), 100);
                     let new = [NewMessage { raw, flags: Flags::none(), received: None }];
-                    // Until the mailbox is gone.
+                    // The loop ends when the mailbox is gone.
                     (0..200).all(|_| file.append(folder, &new).is_ok())
                 });
             }
