@@ -1,7 +1,8 @@
-//! A mail server without sockets: notes, mail files and router over one engine in memory.
+//! A mail server without sockets: notes, mail files and router over one in-memory engine.
 //!
-//! How writes become durable differs, because each way has its own moments at which a crash can come: see [`Syncing`]. In all of
-//! them a single thread decides when the disk is synced, so that a run repeats from its seed.
+//! There are several ways in which writes become durable, because each way has its own moments at which a crash can
+//! occur; see [`Syncing`]. In all of them a single thread decides when the disk is synced, so that a run is
+//! reproducible from its seed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +16,18 @@ use store::blob::BlobOptions;
 use store::memory::Memory;
 use store::{Options, Store, SyncMode};
 
-/// How long content without users is kept.
+/// Time for which unused content is kept.
 pub const GRACE: Duration = Duration::from_hours(1);
 
-/// When writes become durable.
+/// The way in which writes become durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Syncing {
-    /// When the simulation says so; until then many batches may be lost, in the order in which they were written.
+    /// Writes become durable when the simulation decides. Until then many batches may be lost, in the order in which
+    /// they were written.
     Late,
-    /// Each batch by itself, before its writer goes on.
+    /// Each batch is synced separately, before its writer continues.
     Each,
-    /// By the log's own thread, which stands at a closed door until the simulation waits for it.
+    /// The thread of the log syncs. It is blocked until the simulation waits for it.
     Group,
 }
 
@@ -49,15 +51,15 @@ pub struct World {
 }
 
 impl World {
-    /// Starts on an empty disk.
+    /// Starts a server on an empty disk.
     pub fn new(seed: u64, syncing: Syncing) -> Self {
         let memory = Arc::new(Memory::new(seed));
         Self::open(memory, Arc::new(SimClock::new()), syncing).expect("an empty disk can be used")
     }
 
-    /// Starts on what a disk holds.
+    /// Starts a server on the contents of a disk.
     pub fn open(memory: Arc<Memory>, clock: Arc<SimClock>, syncing: Syncing) -> mail::Result<Self> {
-        // Other identifiers than before the crash, as from a real generator.
+        // The identifiers differ from those before the crash, as with a real generator.
         let random = SeededRandom::new(base::Random::next_u64(memory.random()));
         let mail = open_mail(&memory, clock.clone(), syncing, random)?;
         let options = RouterOptions { server: "mx.acme.test".into(), ..RouterOptions::default() };
@@ -65,7 +67,7 @@ impl World {
         Ok(Self { memory, clock, mail, router, syncing })
     }
 
-    /// Starts on what is left of this world's disk after a power failure now.
+    /// Starts a server on this world's disk after a simulated power failure at this moment.
     pub fn crashed(&self) -> Self {
         let memory = Arc::new(self.memory.crash());
         Self::open(memory, Arc::clone(&self.clock), self.syncing).expect("what a crash leaves can be opened")
@@ -83,29 +85,29 @@ impl World {
         self.clock.now()
     }
 
-    /// Opens a mail file that exists.
+    /// Opens an existing mail file.
     pub fn file(&self, path: &str) -> MailFile {
         self.mail.open_as_server(path).expect("the mail file can be opened")
     }
 
-    /// Gives the number of the last batch.
+    /// Returns the number of the last batch.
     pub fn written(&self) -> u64 {
         self.memory.sequences().0
     }
 
-    /// Keeps syncs from happening until [`World::settle`]. Whoever waits for one meanwhile waits for ever.
+    /// Blocks syncs until [`World::settle`]. A wait for a sync in this state never ends.
     pub fn close_door(&self) {
         if self.syncing == Syncing::Group {
             self.memory.faults().hold_syncs();
         }
     }
 
-    /// Lets syncs happen at any time.
+    /// Allows syncs at any time.
     pub fn open_door(&self) {
         self.memory.faults().release_syncs();
     }
 
-    /// Makes everything durable that was written: after this it counts as acknowledged.
+    /// Makes all writes durable. They then count as acknowledged.
     pub fn settle(&self) -> store::Result<()> {
         match self.syncing {
             Syncing::Late => self.store().engine().sync(),
@@ -120,7 +122,7 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        // The log's thread is joined when the store is dropped.
+        // The thread of the log is joined when the store is dropped.
         self.open_door();
     }
 }
@@ -139,10 +141,11 @@ fn open_mail(
     Ok(Mail::new(notes, MailOptions { separate_bytes_min: 256, ..MailOptions::default() }))
 }
 
-/// How many members the group `crowd` has: more than one transaction takes.
+/// Number of members of the group `crowd`. It exceeds the limit of one transaction.
 pub const CROWD: usize = 1_700;
 
-/// Who lives at acme.test: everybody but `gone`; `team`, `all`, `full` and `crowd` are groups; `tiny` and `small` have little room.
+/// The addresses of acme.test. All users exist except `gone`. `team`, `all`, `full` and `crowd` are groups. `tiny` and
+/// `small` have small quotas.
 pub struct Acme;
 
 impl Addressing for Acme {
@@ -151,7 +154,7 @@ impl Addressing for Acme {
     }
 }
 
-/// Gives what an address stands for.
+/// Returns the targets of an address.
 pub fn targets(address: &str) -> Vec<Target> {
     let Some(name) = address.strip_suffix("@acme.test") else { return vec![Target::Remote(address.into())] };
     let several = |names: &[&str]| names.iter().flat_map(|name| targets(name)).collect();
@@ -165,7 +168,7 @@ pub fn targets(address: &str) -> Vec<Target> {
     }
 }
 
-/// Gives the mailbox of somebody at acme.test.
+/// Returns the mailbox of a user at acme.test.
 pub fn local(name: &str) -> LocalMailbox {
     LocalMailbox {
         mail_file: format!("mail/{name}.nsf"),
@@ -183,7 +186,7 @@ fn quota_of(name: &str) -> Option<u64> {
     }
 }
 
-/// Tells whether a mail file may be full.
+/// Returns `true` if a mail file has a quota and may be full.
 pub fn has_quota(mail_file: &str) -> bool {
     mail_file.trim_start_matches("mail/").strip_suffix(".nsf").and_then(quota_of).is_some()
 }
