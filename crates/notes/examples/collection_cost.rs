@@ -1,15 +1,17 @@
-//! What operations on collections cost at different sizes, on the real engine.
+//! Benchmark of collection operations at different sizes, on the real engine.
 //!
 //! `cargo run --release -p notes --example collection_cost [-- [folder|view] [BLOCK NODE ROOT RECENT]]`
 //!
-//! For each size two collections are loaded, one in rising and one in random order, and compacted, so that small and large
-//! collections lie in sorted files alike. They are like folders (keys are UIDs, values 40 bytes) or like views (keys of 100
-//! bytes of which the first 90 are the same for some hundred entries, values 200 bytes), with four sums. Then each operation is done some
-//! thousand times, each time as a transaction or on a snapshot of its own, without syncing. Appending uses the first
-//! collection, all else the second. Inserts are followed by as many removals, so that a size stays what it is.
+//! For each size, two collections are loaded, one in ascending and one in random order, and compacted, so that small
+//! and large collections alike lie in sorted files. They resemble folders (keys are UIDs, values have 40 bytes) or
+//! views (keys of 100 bytes of which the first 90 are shared by some hundred entries, values of 200 bytes), with four
+//! sums. Each operation then runs some thousand times, each time in its own transaction or on its own snapshot, without
+//! syncing. Appends use the first collection, all other operations the second. Inserts are followed by as many
+//! removals, so that the size stays constant.
 //!
-//! Printed are median, mean (without the slowest hundredth) and 99th percentile of the time in microseconds, and what one change writes into its batch.
-//! The last columns are the greatest median, and mean, of the sizes by the least.
+//! The output shows the median, the mean (without the slowest hundredth) and the 99th percentile of the time in
+//! microseconds, and the bytes that one change writes into its batch. The last two columns are the ratio of the
+//! greatest to the least median, and of the greatest to the least mean, over all sizes.
 
 use std::path::Path;
 use std::time::Instant;
@@ -20,25 +22,25 @@ use notes::collection::{CollectionId, Reader, Tuning, Weigh, Weight, Writer, sha
 use store::rocks::{Options, Rocks};
 use store::{Batch, Engine, KeyRange, Table};
 
-/// Loaded in rising order.
+/// Collection that is loaded in ascending order.
 const RISING: CollectionId = CollectionId::new(DbNumber(1), ViewId(1));
-/// Loaded in random order.
+/// Collection that is loaded in random order.
 const RANDOM: CollectionId = CollectionId::new(DbNumber(1), ViewId(2));
-/// Between two entries there is room for this many more.
+/// Distance between the numbers of neighbouring entries, which leaves gaps for inserts.
 const STRIDE: u64 = 16;
-/// Operations of a kind that are done in a row.
+/// Number of operations of one kind that run in a row.
 const CHUNK: usize = 50;
 const CHUNKS: usize = 100;
 const WARM_UP_CHUNKS: usize = 20;
 
-/// What the collections are like.
+/// Shape of the collections' keys and values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Folder,
     View,
 }
 
-/// Weighs like a folder: unseen, deleted, bytes, restricted.
+/// Weigher of folder-like entries: unseen, deleted, bytes, restricted.
 struct Weigher;
 
 impl Weigh for Weigher {
@@ -61,7 +63,7 @@ fn value(random: &SeededRandom, kind: Kind) -> Vec<u8> {
     value
 }
 
-/// The times of one operation at one size.
+/// Times of one operation at one size.
 #[derive(Clone, Default)]
 struct Samples {
     nanoseconds: Vec<u64>,
@@ -69,7 +71,7 @@ struct Samples {
 }
 
 impl Samples {
-    /// Gives the mean of the fastest 99 in 100, because the slowest were interrupted.
+    /// Returns the mean of the fastest 99 in 100, because the slowest were interrupted.
     fn mean(&mut self) -> f64 {
         self.nanoseconds.sort_unstable();
         let count = (self.nanoseconds.len() * 99 / 100).max(1);
@@ -83,14 +85,14 @@ impl Samples {
     }
 }
 
-/// Collections of one size under measurement.
+/// The two collections of one size, with their engine.
 struct Bench {
     engine: Rocks,
     random: SeededRandom,
     kind: Kind,
     tuning: Tuning,
     entries: u64,
-    /// Numbers of the first entry and after the last, in strides.
+    /// Numbers of the first entry and of the one after the last, in units of [`STRIDE`].
     first: u64,
     next: u64,
 }
@@ -148,7 +150,7 @@ impl Bench {
     fn insert_and_remove(&mut self, samples: &mut [Samples; KINDS.len()]) {
         let mut numbers: Vec<u64> =
             (0..CHUNK).map(|_| self.some_number() + 1 + self.random.below(STRIDE - 1)).collect();
-        // In an order that is not the collection's.
+        // The order is not that of the collection's keys.
         numbers.sort_unstable_by_key(|number| (number.wrapping_mul(0x9E37_79B9_7F4A_7C15), *number));
         numbers.dedup();
         let (kind, value) = (self.kind, value(&self.random, self.kind));
@@ -269,11 +271,11 @@ fn main() {
     let mut benches: Vec<Bench> =
         sizes.iter().map(|entries| Bench::load(&root.join(entries.to_string()), *entries, (kind, tuning))).collect();
     let mut columns: Vec<[Samples; KINDS.len()]> = sizes.iter().map(|_| Default::default()).collect();
-    // Reads first: removals leave traces in the engine, which a small collection has to pass more of.
+    // Reads run first: deletions leave tombstones in the engine, and a small collection has to step over more of them.
     for operations in [Bench::reads, Bench::writes] {
         let before: Vec<_> = columns.clone();
         for chunk in 0..WARM_UP_CHUNKS + CHUNKS {
-            // In turns, so that whatever else the machine does hits all sizes alike.
+            // The sizes take turns, so that other load on the machine affects all of them alike.
             for (bench, samples) in benches.iter_mut().zip(&mut columns) {
                 operations(bench, samples);
             }
