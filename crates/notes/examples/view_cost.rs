@@ -1,17 +1,24 @@
-//! What views cost, on the real engine: building, opening, reading, changing.
+//! Benchmark of views on the real engine: building, opening, reading and updating.
 //!
-//! `cargo run --release -p notes --example view_cost [-- [DOCUMENTS] [FOLDER] [--json] [--only build|read|update|readers|rebuild] [--ram FOLDER]]`
+//! `cargo run --release -p notes --example view_cost [-- [DOCUMENTS] [FOLDER] [--json] [--only
+//! build|read|update|readers|rebuild] [--ram FOLDER]]`
 //!
-//! Makes a database with so many documents (1,000,000) of some ten items each, and one with 1,000, and measures on one thread:
+//! Creates one database with `DOCUMENTS` documents (default 1,000,000) of about ten items each and one with 1,000, and
+//! measures on one thread:
 //!
-//! - the build of a view with three sorted columns, in documents a second;
-//! - opening such a view and reading the first 50 entries, 50 entries at a random position, and 50 entries from a known key on;
-//! - saving a document while five views of the database are kept up to date, in the large database and in the small one;
-//! - the build of the same view again in a database with 4 KB a document, sorted on the disk and in a memory file system (`--ram FOLDER`, `/dev/shm`), in turns;
-//! - all collapsed categories with their totals, of 1,000 categories;
-//! - saving a document and reading a page of a view with totals, as somebody who may not read each twentieth document (of a tenth as many).
+//! - building a view with three sorted columns, in documents per second;
+//! - opening such a view and reading the first 50 entries, 50 entries at a random position, and 50 entries from a known
+//!   key on;
+//! - saving a document while five views of the database are kept up to date, in the large database and in the small
+//!   one;
+//! - building the same view again in a database with 4 KB per document, sorted on the disk and in a memory file system
+//!   (`--ram FOLDER`, default `/dev/shm`), in turns;
+//! - reading all collapsed categories with their totals, of 1,000 categories;
+//! - saving a document and reading a page of a view with totals, as a user who may not read one document in twenty (in
+//!   a database with a tenth as many documents).
 //!
-//! Times are of the processor where they are about throughput, and elapsed where somebody waits. Nothing is synced but at the end of each load.
+//! The throughput of builds is reported per elapsed second and per second of processor time. Latencies are elapsed
+//! time. The store is synced only at the end of each load and in the measurement of durable updates.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -29,7 +36,7 @@ use notes::view::sort_key::Order;
 use notes::{Access, Acl, Database, DatabaseKind, Identity, Item, NewDatabase, NewNote, Notes, Value, level};
 use store::{KeyRange, Options, Store, Table, Ticket};
 
-/// The server's.
+/// The allocator that the server uses.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -37,7 +44,7 @@ const SMALL: u32 = 1_000;
 const CATEGORIES: u64 = 1_000;
 const LOOKS: usize = 2_000;
 const UPDATES: usize = 2_000;
-/// Bytes of a body, where there are bodies.
+/// Size of a body in bytes, in the database that has bodies.
 const BODY_BYTES: usize = 4_000;
 
 struct MachineClock;
@@ -75,7 +82,7 @@ fn items(random: &SeededRandom, number: u64) -> Vec<Item> {
     ]
 }
 
-/// Makes a text that hardly compresses.
+/// Returns a random text that hardly compresses.
 fn text_of(random: &SeededRandom, bytes: usize) -> String {
     let mut drawn = vec![0; bytes];
     random.fill(&mut drawn);
@@ -96,7 +103,7 @@ fn view(title: &str, columns: Vec<Column>) -> ViewNote {
     ViewNote { title: title.into(), selection, design, ..ViewNote::default() }
 }
 
-/// The views of each database; the first has three sorted columns, the second categories with totals.
+/// Returns the views of each database. The first has three sorted columns, the second has categories with totals.
 fn views() -> Vec<ViewNote> {
     let (up, down) = (Order::Ascending, Order::Descending);
     let category = Column { categorised: true, ..sorted("Customer", up) };
@@ -135,7 +142,7 @@ impl Bench {
         self.load_with(path, count, 0)
     }
 
-    /// Makes a database with its views, whose documents have bodies of so many bytes.
+    /// Creates a database with its views, whose documents have bodies of `body_bytes` bytes.
     fn load_with(&mut self, path: &str, count: u32, body_bytes: usize) -> Place {
         let acl = Acl::private(&Name::new("Ann/Acme"));
         let database = self.notes.database_create(&NewDatabase::new(path, path, DatabaseKind::Standard, acl));
@@ -163,13 +170,13 @@ impl Bench {
         let ticket = transaction.commit().expect("committed");
         self.notes.store().durable(ticket).wait().expect("durable");
         eprintln!("{count} documents in {:.1} s", started.elapsed().as_secs_f64());
-        // What the engine puts in order behind the load is not the view's.
+        // Compacts the engine here, so that its background work after the load does not count as view cost.
         let all = KeyRange::all();
         Table::ALL.iter().for_each(|table| self.notes.store().engine().compact(*table, &all).expect("compacted"));
         Place { access, views, count }
     }
 
-    /// Builds all views, three times in turns; the medians count.
+    /// Builds all views three times, in turns, and reports the medians.
     fn build(&mut self, place: &Place) {
         let mut elapsed = vec![Samples::default(); place.views.len()];
         let mut processor = elapsed.clone();
@@ -214,7 +221,8 @@ impl Bench {
             for (samples, request) in samples.iter_mut().zip([first_page(Start::Beginning), position, behind_key]) {
                 let started = Instant::now();
                 assert_eq!(rows_of(&reader, place.views[0], &request).len(), 50);
-                // The first look at each page is the engine's, not the view's.
+                // The first reads load pages into the engine's cache and do not measure the view, so they are not
+                // counted.
                 if number >= LOOKS / 10 {
                     samples.add(started);
                 }
@@ -248,7 +256,8 @@ impl Bench {
         self.tell("1,000 collapsed categories with totals: median", samples.percentile(50), "ms");
     }
 
-    /// Reads any document and saves it with other items; gives when that began, and what to wait for until it is durable.
+    /// Saves a random document with new items. Returns the start time, and the ticket to wait on until the change is
+    /// durable.
     fn save_one(&self, place: &Place, number: u64) -> (Instant, Ticket) {
         let note = NoteId(2 + self.random.below(u64::from(place.count)) as u32);
         let new = items(&self.random, number);
@@ -266,7 +275,7 @@ impl Bench {
         (started, transaction.commit().expect("committed"))
     }
 
-    /// Saves documents, and reads the first entries of the view of three columns after each.
+    /// Saves documents, and reads the first entries of the view with three columns after each.
     fn save_and_read(&mut self, place: &Place) {
         let mut samples = Samples::default();
         for number in 0..UPDATES {
@@ -277,7 +286,7 @@ impl Bench {
         self.tell("a document saved and the first 50 entries read: median", samples.percentile(50), "ms");
     }
 
-    /// Builds a view of a database with bodies, where the sorting is done on the disk and in memory.
+    /// Builds a view of a database with bodies, once sorted on the disk and once in memory.
     fn rebuild(&mut self, count: u32, ram: &Path) {
         if !ram.is_dir() {
             eprintln!("there is no {}: the build with a memory file system is left out", ram.display());
@@ -303,7 +312,8 @@ impl Bench {
         }
     }
 
-    /// Saves documents in a database of which a tenth has Readers items, and reads a page of a view with totals after each, as somebody who may read half of those.
+    /// Saves documents in a database in which one document in ten has Readers items. After each save, it reads a page
+    /// of a view with totals, as a user who may read half of the restricted documents.
     fn readers(&mut self, count: u32) {
         let place = self.load("restricted.nsf", count);
         for number in (0..count).step_by(10) {
@@ -335,7 +345,7 @@ impl Bench {
         self.tell(&format!("{name}: median"), samples.percentile(50), "ms");
     }
 
-    /// Saves documents while all views follow, without and with waiting for the disk.
+    /// Saves documents while all views are kept up to date, with and without waiting for the disk.
     fn update(&mut self, places: &[&Place]) {
         let mut samples = vec![[Samples::default(), Samples::default()]; places.len()];
         for number in 0..2 * UPDATES {
@@ -364,7 +374,7 @@ impl Bench {
     }
 }
 
-/// Brings a view up to date and reads entries of it.
+/// Brings a view up to date and returns entries of it.
 fn rows_of(access: &Access<level::Reader>, view: NoteId, request: &Request) -> Vec<EntryRow> {
     let progress = access.view_refresh(view, 100).expect("refreshed");
     assert!(progress.complete, "little changes meanwhile");
@@ -374,7 +384,7 @@ fn rows_of(access: &Access<level::Reader>, view: NoteId, request: &Request) -> V
     entries.read(request).expect("sound").rows
 }
 
-/// Asks for fifty entries with their places.
+/// Returns a request for 50 entries with their places.
 fn first_page(start: Start) -> Request {
     Request {
         start,
@@ -405,7 +415,7 @@ impl Samples {
     }
 }
 
-/// Gives the processor time of this process, in seconds.
+/// Returns the processor time of this process, in seconds.
 fn processor_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux tells what a process has used");
     let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or("").split(' ').collect();
