@@ -1,16 +1,17 @@
-//! The proof that somebody may do something in a database.
+//! Proof that an identity may act in a database.
 //!
-//! [`Database::authorize`](crate::Database::authorize) evaluates the ACL once and gives an [`Access`] of the level
-//! asked for, or an error. Everything that touches the data of a database takes an `Access`, so the right cannot be
-//! forgotten. The level is part of the type: reading wants [`AtLeast<Reader>`], changing the ACL [`AtLeast<Manager>`].
+//! [`Database::authorize`](crate::Database::authorize) evaluates the ACL once and returns an [`Access`] of the
+//! requested level, or an error. Everything that touches the data of a database takes an `Access`, so the check cannot
+//! be forgotten. The level is part of the type: reading needs [`AtLeast<Reader>`], changing the ACL needs
+//! [`AtLeast<Manager>`].
 //!
-//! Two levels as types are no steps of the ladder. [`level::Public`] is the proof that somebody may read public documents: who has Reader access
-//! or the flag for it; it gives a [`crate::PublicReading`] and no [`crate::Reading`]. [`level::Depositor`], which transactions ask for, is also had by who may write nothing but
-//! public documents: what may be put in, each verb of a writer looks at anyway.
+//! Two of the level types are not steps of the ladder of ACL levels. [`level::Public`] proves the right to read public
+//! documents, by Reader access or by the flag for it. It yields a [`crate::PublicReading`] but no [`crate::Reading`].
+//! [`level::Depositor`], which transactions require, is also granted to an identity that may write public documents
+//! only. Each method of a writer checks by itself which documents may be written.
 //!
-//! An `Access` notices when the ACL changed since it was made: it is evaluated anew before the next use, and a right
-//! that was taken away is gone at once. Readers and Authors items refine it per note: [`Grant::may_read`],
-//! [`Grant::may_edit`].
+//! An `Access` notices when the ACL changes after its creation: it is evaluated again before the next use, so a revoked
+//! right is lost at once. Readers and Authors items refine it per note: [`Grant::may_read`], [`Grant::may_edit`].
 
 use std::collections::HashSet;
 use std::marker::PhantomData;
@@ -24,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::item::{Item, ItemFlags, ItemRef, ValueRef};
 use crate::note::NoteFlags;
 
-/// The levels as types.
+/// The access levels as types.
 pub mod level {
     macro_rules! levels {
         ($($(#[$doc:meta])* $name:ident includes $($below:ident)*;)*) => {
@@ -41,7 +42,7 @@ pub mod level {
         };
     }
 
-    /// May put documents in, or public ones at least.
+    /// The right to add documents, or at least public ones.
     #[derive(Clone, Copy, Debug)]
     pub enum Depositor {}
 
@@ -55,7 +56,7 @@ pub mod level {
 
     impl super::AtLeast<Self> for Depositor {}
 
-    /// May read public documents at least.
+    /// The right to read documents, or at least public ones.
     #[derive(Clone, Copy, Debug)]
     pub enum Public {}
 
@@ -70,25 +71,25 @@ pub mod level {
     impl super::AtLeast<Self> for Public {}
 
     levels! {
-        /// May read.
+        /// The right to read documents.
         Reader includes Depositor Public;
-        /// May create documents and change their own.
+        /// The right to create documents and to change those that name the identity in an Authors item.
         Author includes Depositor Public Reader;
-        /// May change all documents.
+        /// The right to change all documents.
         Editor includes Depositor Public Reader Author;
-        /// May change the design.
+        /// The right to change the design.
         Designer includes Depositor Public Reader Author Editor;
-        /// May change the ACL.
+        /// The right to change the ACL.
         Manager includes Depositor Public Reader Author Editor Designer;
     }
 }
 
-/// A level as a type.
+/// An access level as a type.
 pub trait Level {
     /// The level as a value.
     const LEVEL: AclLevel;
 
-    /// Tells whether these rights reach the level.
+    /// Returns `true` if the rights reach the level.
     fn is_had(rights: &Rights) -> bool {
         rights.level >= Self::LEVEL
     }
@@ -97,23 +98,23 @@ pub trait Level {
 /// Implemented by the levels that include `L`.
 pub trait AtLeast<L>: Level {}
 
-/// The proof that an identity has at least the level `L` in a database.
+/// Proof that an identity has at least the level `L` in a database.
 pub struct Access<L> {
     database: Arc<Database>,
     identity: Arc<Identity>,
-    /// Evaluated again when the ACL changes.
+    /// The evaluated ACL, replaced when the ACL changes.
     state: Mutex<Arc<Grant>>,
     level: PhantomData<fn() -> L>,
 }
 
-/// What the ACL gave, and of which version of it.
+/// The rights that an identity has by one version of the ACL.
 #[derive(Debug)]
 pub struct Grant {
     acl_version: u64,
     rights: Rights,
-    /// Names, groups and roles in lower case, as Readers and Authors items are compared with them.
+    /// Names, groups and roles in lower case, for the comparison with Readers and Authors items.
     names: HashSet<String>,
-    /// The name, then the aliases.
+    /// The name, followed by the aliases. Empty for an anonymous identity.
     own: Vec<Name>,
     local: bool,
     who: String,
@@ -127,19 +128,19 @@ impl<L: Level> Access<L> {
         Ok(access)
     }
 
-    /// Gives the database.
+    /// Returns the database.
     #[must_use]
     pub fn database(&self) -> &Arc<Database> {
         &self.database
     }
 
-    /// Gives who asks.
+    /// Returns the identity.
     #[must_use]
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Gives what the ACL presently grants; an error when that is less than `L`.
+    /// Returns the rights that the current ACL grants. Fails with [`Error::AccessDenied`] if they do not reach `L`.
     pub fn grant(&self) -> Result<Arc<Grant>> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.acl_version != self.database.acl_version() {
@@ -156,7 +157,7 @@ impl<L: Level> Access<L> {
         Ok(Arc::clone(&state))
     }
 
-    /// Gives the same proof for a lower level.
+    /// Returns the same proof for a lower level.
     pub fn lower<M: Level>(&self) -> Access<M>
     where
         L: AtLeast<M>,
@@ -171,13 +172,14 @@ impl<L: Level> Access<L> {
     }
 }
 
-/// Names whom the Readers and Authors items of a note name, so that whether somebody may read is found out once for all notes that say the same: a digest of the
-/// names, whatever their order and case.
+/// A digest of the names in the Readers and Authors items of a note, regardless of their order and case.
+///
+/// Notes with the same names have the same digest, so the right to read is evaluated once for all of them.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ReadersId(pub [u8; 16]);
 
 impl ReadersId {
-    /// Digests the items.
+    /// Computes the digest from the items of a note.
     #[must_use]
     pub fn of(items: &[ItemRef<'_>]) -> Self {
         let mut names: Vec<(bool, String)> = Vec::new();
@@ -200,7 +202,7 @@ impl ReadersId {
     }
 }
 
-/// Digests a list so that different lists have different digests.
+/// Computes the digest of a list. Different lists have different digests.
 fn digest<'n>(names: impl Iterator<Item = (u8, &'n str)>) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new();
     for (kind, name) in names {
@@ -214,7 +216,8 @@ fn digest<'n>(names: impl Iterator<Item = (u8, &'n str)>) -> [u8; 16] {
 }
 
 impl Grant {
-    /// Gives a digest of all names that Readers and Authors items may mean: those for whom it is the same may read the same.
+    /// Returns a digest of all names that Readers and Authors items may refer to. Identities with the same digest may
+    /// read the same documents.
     #[must_use]
     pub fn names_digest(&self) -> [u8; 16] {
         let mut names: Vec<&str> = self.names().collect();
@@ -222,59 +225,63 @@ impl Grant {
         digest(names.into_iter().map(|name| (0, name)))
     }
 
-    /// Gives the level.
+    /// Returns the access level.
     #[must_use]
     pub fn level(&self) -> AclLevel {
         self.rights.level
     }
 
-    /// Gives the name of the one who asks, as people read it.
+    /// Returns the name of the identity in abbreviated form, as shown to people.
     #[must_use]
     pub fn who(&self) -> &str {
         &self.who
     }
 
-    /// Tells whether this is the server itself, from which nothing is hidden.
+    /// Returns `true` if the ACL does not apply to this identity because it is the server itself. Nothing is hidden
+    /// from it.
     #[must_use]
     pub fn is_server_itself(&self) -> bool {
         self.local
     }
 
-    /// Gives the name under which things of one's own are kept, such as unread marks; nothing for one who did not log in.
+    /// Returns the name under which personal data such as unread marks is stored, or `None` for an anonymous identity.
     #[must_use]
     pub fn name(&self) -> Option<&Name> {
         self.own.first()
     }
 
-    /// Lists the roles, with brackets.
+    /// Returns the roles, with brackets.
     pub fn roles(&self) -> impl Iterator<Item = &str> {
         self.rights.roles.iter().map(String::as_str)
     }
 
-    /// Lists all names that Readers and Authors items may mean, in lower case: own ones, groups, roles.
+    /// Returns all names that Readers and Authors items may refer to, in lower case: the name, aliases, groups and
+    /// roles.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(String::as_str)
     }
 
-    /// Tells whether a name is one's own: the name itself or an alias, no group.
+    /// Returns `true` if `name` is the identity's own name or an alias. Groups do not count.
     #[must_use]
     pub fn is_own(&self, name: &Name) -> bool {
         self.own.contains(name)
     }
 
-    /// Gives the flags.
+    /// Returns the ACL flags.
     #[must_use]
     pub fn flags(&self) -> AclFlags {
         self.rights.flags
     }
 
-    /// Tells whether the Readers items among the summary items let this one read.
+    /// Returns `true` if the Readers items among the summary items admit the identity. Names in Authors items are
+    /// admitted, too.
     #[must_use]
     pub fn may_read(&self, summary: &[Item]) -> bool {
         self.local || self.passes(summary, ItemFlags::READERS).unwrap_or(true) || self.is_author(summary)
     }
 
-    /// Tells whether this one may see a note with these flags and summary items: reads at all, or it is public, and no Readers items are in the way.
+    /// Returns `true` if the identity may see a note with these flags and summary items. It needs Reader access, or the
+    /// note must be public and the identity have the flag for public documents. Readers items must not exclude it.
     #[must_use]
     pub fn may_see(&self, flags: NoteFlags, summary: &[Item]) -> bool {
         let reads = self.level() >= AclLevel::Reader;
@@ -282,31 +289,32 @@ impl Grant {
         (reads || reads_public) && self.may_read(summary)
     }
 
-    /// Tells whether this one may write public documents.
+    /// Returns `true` if the identity may write public documents.
     #[must_use]
     pub fn may_write_public(&self) -> bool {
         self.flags().has(AclFlags::PUBLIC_WRITER)
     }
 
-    /// Tells whether one of these names, which a design note lets in, is one's own, a group's or a role; no names let in everybody.
+    /// Returns `true` if one of the names in the `$Readers` of a design note is the identity's name, an alias, a group
+    /// or a role. An empty list admits everybody.
     #[must_use]
     pub fn may_use(&self, readers: &[String]) -> bool {
         self.local || readers.is_empty() || readers.iter().any(|name| self.is_meant(name))
     }
 
-    /// Tells whether this one may change a note with these summary items.
+    /// Returns `true` if the identity may change a note with these summary items.
     #[must_use]
     pub fn may_edit(&self, summary: &[Item]) -> bool {
         self.level() >= AclLevel::Editor || (self.level() == AclLevel::Author && self.is_author(summary))
     }
 
-    /// Tells whether this one may delete a note with these summary items.
+    /// Returns `true` if the identity may delete a note with these summary items.
     #[must_use]
     pub fn may_delete(&self, summary: &[Item]) -> bool {
         self.may_edit(summary) && !self.flags().has(AclFlags::NO_DELETE)
     }
 
-    /// Tells whether this one may create documents.
+    /// Returns `true` if the identity may create documents.
     #[must_use]
     pub fn may_create(&self) -> bool {
         match self.level() {
@@ -320,7 +328,8 @@ impl Grant {
         self.passes(summary, ItemFlags::AUTHORS).unwrap_or(false)
     }
 
-    /// Tells whether a name of ours is in the items with that flag; `None` when no such item names anybody.
+    /// Returns `true` if a name of the identity is in the items with that flag. Returns `None` if no such item has a
+    /// name.
     fn passes(&self, summary: &[Item], flag: ItemFlags) -> Option<bool> {
         let flagged = summary.iter().filter(|item| item.flags.has(flag));
         let mut names = flagged.flat_map(|item| item.value.texts()).filter(|name| !name.trim().is_empty()).peekable();
@@ -338,7 +347,8 @@ impl Grant {
     }
 }
 
-/// Tells whether somebody may know of a view, a folder or another design note with these summary items: its `$Readers` decide, as those of a document do.
+/// Returns `true` if the identity may know of a view, folder or other design note with these summary items. The
+/// `$Readers` of the note decide, as the Readers items of a document do.
 #[must_use]
 pub fn may_see_design(grant: &Grant, summary: &[Item]) -> bool {
     grant.may_read(summary)
