@@ -1,19 +1,21 @@
-//! Access control lists: who may do what in a database.
+//! Access control lists: the rights of identities in a database.
 //!
-//! The seven levels and the flags are those of the original (`domino.md` §2.2). An [`Acl`] is kept as a note like
-//! everything else; [`Acl::evaluate`] finds what an [`Identity`] has:
+//! The seven levels and the flags are those of Domino. An [`Acl`] is stored as a note like everything else.
+//! [`Acl::evaluate`] finds the rights of an [`Identity`]:
 //!
-//! 1. an entry with the very name of the identity decides alone;
-//! 2. else the highest level among the entries for its groups and for wildcards that cover it; flags that permit are
-//!    united, flags that forbid hold only if every such entry of that level has them;
-//! 3. else the entry `-Default-`, or `Anonymous` for one who did not log in (no such entry: `-Default-`).
+//! 1. An entry with the very name of the identity decides alone.
+//! 2. Otherwise the highest level counts among the entries for its groups and for the wildcards that cover it. Flags
+//!    that permit are united. Flags that forbid hold only if every such entry of that level has them.
+//! 3. Otherwise the entry `-Default-` counts, or `Anonymous` for an identity that did not log in. Without an entry
+//!    `Anonymous`, it is `-Default-` again.
 //!
-//! An entry whose kind is said counts only for that kind: a person's for nobody's group, a group's for nobody of that name. Flags count only at levels
-//! at which they mean something, and a level brings the flags with it that it includes ([`AclFlags::meaningful_at`], [`AclFlags::included_in`]).
-//! Who proved their name with nothing but a password, or did not log in, gets at most [`Acl::internet_max`].
+//! An entry with a kind matches only that kind: an entry for a person does not match members of a group, and an entry
+//! for a group does not match a person or server of that name. Flags count only at levels at which they have a meaning,
+//! and a level brings the flags that it includes ([`AclFlags::meaningful_at`], [`AclFlags::included_in`]). An identity
+//! that proved its name only with a password, or did not log in, gets at most [`Acl::internet_max`].
 //!
-//! Roles are united over all entries that match. What Readers and Authors items add to this is decided where notes
-//! are read and written ([`crate::access`]). The whole of it stands in `docs/access-control.md`.
+//! Roles are united over all matching entries. The effect of Readers and Authors items is decided where notes are read
+//! and written ([`crate::access`]). `docs/access-control.md` describes access control as a whole.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fmt;
@@ -25,23 +27,24 @@ use base::codec::{Decoder, Encoder, Truncated};
 use crate::error::{Error, Result};
 use crate::limits::{ACL_ENTRIES_MAX, ACL_NAME_BYTES_MAX, ACL_ROLES_MAX, ROLE_BYTES_MAX};
 
-/// How much somebody may do, each level including those before it.
+/// Access level of an identity, in ascending order. Each level includes the ones before it, except that a `Reader` does
+/// not create documents as a `Depositor` does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 #[repr(u8)]
 pub enum AclLevel {
-    /// Nothing.
+    /// No access.
     NoAccess = 0,
-    /// May put documents in, sees none.
+    /// The right to add documents, without seeing any.
     Depositor = 1,
-    /// May read documents.
+    /// The right to read documents.
     Reader = 2,
-    /// May create documents and change those that name them as author.
+    /// The right to create documents, and to change those that name the identity in an Authors item.
     Author = 3,
-    /// May change all documents.
+    /// The right to change all documents.
     Editor = 4,
-    /// May change the design.
+    /// The right to change the design.
     Designer = 5,
-    /// May change the ACL, and delete the database.
+    /// The right to change the ACL, and to delete the database.
     Manager = 6,
 }
 
@@ -83,33 +86,34 @@ impl FromStr for AclLevel {
     }
 }
 
-/// What an entry permits or forbids beside its level.
+/// The permissions and prohibitions of an entry in addition to its level.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct AclFlags(pub u16);
 
 impl AclFlags {
     /// No flag.
     pub const NONE: Self = Self(0);
-    /// An author may not create documents.
+    /// Flag that forbids an Author to create documents.
     pub const AUTHOR_NO_CREATE: Self = Self(0x0001);
-    /// May not delete documents.
+    /// Flag that forbids deleting documents.
     pub const NO_DELETE: Self = Self(0x0004);
-    /// May create personal agents. Without effect: there are none yet.
+    /// Flag that permits creating personal agents. It has no effect, because there are no personal agents yet.
     pub const CREATE_PERSONAL_AGENT: Self = Self(0x0008);
-    /// May create personal folders and views.
+    /// Flag that permits creating personal folders and views.
     pub const CREATE_PERSONAL_FOLDER: Self = Self(0x0010);
-    /// May create, change and delete shared folders and views.
+    /// Flag that permits creating, changing and deleting shared folders and views.
     pub const CREATE_FOLDER: Self = Self(0x0080);
-    /// May read public documents, whatever the level.
+    /// Flag that permits reading public documents, whatever the level.
     pub const PUBLIC_READER: Self = Self(0x0200);
-    /// May create and change public documents, whatever the level.
+    /// Flag that permits creating and changing public documents, whatever the level.
     pub const PUBLIC_WRITER: Self = Self(0x0400);
 
     const FORBIDDING: Self = Self(Self::AUTHOR_NO_CREATE.0 | Self::NO_DELETE.0);
     const PERSONAL: Self = Self(Self::CREATE_PERSONAL_AGENT.0 | Self::CREATE_PERSONAL_FOLDER.0);
     const PUBLIC: Self = Self(Self::PUBLIC_READER.0 | Self::PUBLIC_WRITER.0);
 
-    /// Gives the flags that make a difference at a level: below, what they permit is out of reach; above, the level includes it.
+    /// Returns the flags that make a difference at a level. At lower levels, the permitted operation is out of reach.
+    /// At higher levels, the level includes it.
     #[must_use]
     pub fn meaningful_at(level: AclLevel) -> Self {
         match level {
@@ -121,7 +125,7 @@ impl AclFlags {
         }
     }
 
-    /// Gives the flags that a level has whatever its entry says.
+    /// Returns the flags that a level includes, whatever its entry specifies.
     #[must_use]
     pub fn included_in(level: AclLevel) -> Self {
         match level {
@@ -132,19 +136,19 @@ impl AclFlags {
         }
     }
 
-    /// Tells whether all flags of `other` are set.
+    /// Returns `true` if all flags of `other` are set.
     #[must_use]
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Gives the flags of both.
+    /// Returns the union of both sets of flags.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Gives these flags less those of `other`.
+    /// Returns these flags without those of `other`.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
@@ -161,18 +165,18 @@ impl AclFlags {
     }
 }
 
-/// What kind of name an entry holds.
+/// The kind of name that an entry holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum AclKind {
-    /// Not said.
+    /// An unspecified kind: the name may be that of a person, a server or a group.
     #[default]
     Unspecified = 0,
     /// A person.
     Person = 1,
     /// A server.
     Server = 2,
-    /// A group of both.
+    /// A group of persons and servers.
     MixedGroup = 3,
     /// A group of persons.
     PersonGroup = 4,
@@ -196,34 +200,34 @@ impl AclKind {
         }
     }
 
-    /// Tells whether an entry of this kind can be about one alone.
+    /// Returns `true` if an entry of this kind may stand for a single person or server.
     fn names_one(self) -> bool {
         matches!(self, Self::Unspecified | Self::Person | Self::Server)
     }
 
-    /// Tells whether an entry of this kind can be about a group.
+    /// Returns `true` if an entry of this kind may stand for a group.
     fn names_group(self) -> bool {
         !matches!(self, Self::Person | Self::Server)
     }
 }
 
-/// One line of an ACL.
+/// An entry of an ACL.
 #[derive(Clone, PartialEq, Debug)]
 pub struct AclEntry {
-    /// A person, server, group, a wildcard such as `*/Sales/Acme`, `-Default-` or `Anonymous`.
+    /// Name of a person, server or group, a wildcard such as `*/Sales/Acme`, `-Default-` or `Anonymous`.
     pub name: Name,
-    /// What kind of name that is.
+    /// The kind of name.
     pub kind: AclKind,
-    /// How much it may do.
+    /// The access level.
     pub level: AclLevel,
-    /// What else it may or may not do.
+    /// Permissions and prohibitions in addition to the level.
     pub flags: AclFlags,
-    /// Its roles, with brackets: `[HRStaff]`. Each is one of the list's.
+    /// The roles of the entry, with brackets: `[HRStaff]`. Each must be in [`Acl::roles`].
     pub roles: BTreeSet<String>,
 }
 
 impl AclEntry {
-    /// Makes an entry without flags and roles.
+    /// Creates an entry without flags and roles.
     #[must_use]
     pub fn new(name: impl Into<Name>, level: AclLevel) -> Self {
         Self { name: name.into(), kind: AclKind::Unspecified, level, flags: AclFlags::NONE, roles: BTreeSet::new() }
@@ -233,7 +237,7 @@ impl AclEntry {
         self.name.canonical().starts_with('*')
     }
 
-    /// Tells whether this is the entry of the one who asks, by name.
+    /// Returns `true` if the entry is for a single name and the identity has that name, as its own or as an alias.
     fn names(&self, identity: &Identity) -> bool {
         self.kind.names_one() && identity.own_names().any(|name| *name == self.name)
     }
@@ -245,7 +249,8 @@ impl AclEntry {
                 || (self.kind.names_group() && identity.groups.contains(&self.name)))
     }
 
-    /// Gives what the entry grants: its flags as far as they mean something at its level, and those that the level includes.
+    /// Returns the rights that the entry grants: its flags that are meaningful at its level, and those that the level
+    /// includes.
     fn rights(&self) -> Rights {
         let flags = self.flags.common_with(AclFlags::meaningful_at(self.level));
         let flags = flags.with(AclFlags::included_in(self.level));
@@ -270,72 +275,74 @@ impl AclEntry {
     }
 }
 
-/// Tells whether what follows a star lets it stand for whole parts of names: `*Acme` would cover `BigAcme`, too.
+/// Checks whether the text after a wildcard's star begins a new part of a name. The pattern `*Acme` fails this check
+/// because it would also cover `BigAcme`.
 fn ends_at_a_part(rest: &str) -> bool {
     rest.is_empty() || (rest.len() > 1 && (rest.starts_with('/') || rest.starts_with('@')))
 }
 
-/// How somebody proved who they are.
+/// The proof by which an identity established its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Authentication {
-    /// With a key of their own: a certificate, or the native protocol's; and the server itself.
+    /// A private key: that of a certificate or of the native protocol. The server itself counts as this.
     #[default]
     Key,
-    /// With a password, which others may know or try.
+    /// A password, which may be known to others or guessed.
     Password,
 }
 
-/// Who asks: a name, the groups it belongs to, and whether it is a server.
+/// The identity that accesses a database: a name, the groups that contain it, and whether it is a server.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Identity {
-    /// The name; empty for one who did not log in.
+    /// The name. Empty if the identity did not log in.
     pub name: Name,
-    /// Other names of the same one (addresses, alternate names).
+    /// Other names of the same identity (addresses, alternate names).
     pub aliases: Vec<Name>,
-    /// All groups, nested ones included.
+    /// All groups that contain the identity, directly or through nested groups.
     pub groups: Vec<Name>,
-    /// A server, not a person.
+    /// `true` for a server, `false` for a person.
     pub server: bool,
-    /// This very server acting for itself: full access to its own databases.
+    /// `true` for this server acting for itself, with full access to its own databases.
     pub local: bool,
-    /// A command of the operator that works on documents on the server's behalf; it obeys lists that are enforced ([`Acl::uniform`]).
+    /// `true` for an operator's command that works on documents on the server's behalf. It is subject to ACLs that are
+    /// enforced ([`Acl::uniform`]).
     pub tool: bool,
-    /// How they proved the name.
+    /// The proof by which the name was established.
     pub authentication: Authentication,
 }
 
 impl Identity {
-    /// Makes the identity of a person.
+    /// Creates the identity of a person.
     #[must_use]
     pub fn person(name: impl Into<Name>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// Makes the identity under which a server works on its own databases.
+    /// Creates the identity under which a server works on its own databases.
     #[must_use]
     pub fn local_server(name: impl Into<Name>) -> Self {
         Self { name: name.into(), server: true, local: true, ..Self::default() }
     }
 
-    /// Makes the identity under which commands of the operator read and write documents.
+    /// Creates the identity under which an operator's commands read and write documents.
     #[must_use]
     pub fn local_tool(name: impl Into<Name>) -> Self {
         Self { tool: true, ..Self::local_server(name) }
     }
 
-    /// Makes the identity of one who did not log in.
+    /// Creates the identity of a client that did not log in.
     #[must_use]
     pub fn anonymous() -> Self {
         Self::default()
     }
 
-    /// Gives the same one, who has proved the name in this way.
+    /// Returns the same identity with its name established by `authentication`.
     #[must_use]
     pub fn authenticated(self, authentication: Authentication) -> Self {
         Self { authentication, ..self }
     }
 
-    /// Tells whether the name, if there is one, stands on a password at best.
+    /// Returns `true` if the identity is anonymous or established its name only with a password.
     fn is_weakly_known(&self) -> bool {
         self.name.is_empty() || self.authentication == Authentication::Password
     }
@@ -345,10 +352,10 @@ impl Identity {
     }
 }
 
-/// What an identity has in a database.
+/// The rights of an identity in a database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rights {
-    /// The level.
+    /// The access level.
     pub level: AclLevel,
     /// The flags.
     pub flags: AclFlags,
@@ -361,8 +368,10 @@ impl Rights {
         Self { level: AclLevel::NoAccess, flags: AclFlags::NONE, roles: BTreeSet::new() }
     }
 
-    /// Gives these rights less what goes beyond a level. What a higher level includes and the lower one may have stays, such as making folders; what
-    /// is public stays only to those who may read anyway.
+    /// Returns these rights capped at a level.
+    ///
+    /// Flags of the higher level that are also meaningful at the lower one stay, such as creating folders. Of the
+    /// rights on public documents, only those that the lower level includes stay.
     fn at_most(self, max: AclLevel) -> Self {
         if max == AclLevel::NoAccess {
             return Self { level: max, flags: AclFlags::NONE, ..self };
@@ -378,13 +387,13 @@ impl Rights {
 /// An access control list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Acl {
-    /// The entries, in the order in which people see them.
+    /// The entries, in the order in which they are shown.
     pub entries: Vec<AclEntry>,
     /// The roles that exist, with brackets.
     pub roles: BTreeSet<String>,
-    /// All replicas shall have the same ACL, and it holds for local tools, too.
+    /// `true` if the ACL is enforced: all replicas must have the same ACL, and it also applies to local tools.
     pub uniform: bool,
-    /// The most that those get who proved their name with a password, or did not log in.
+    /// The maximum level of an identity that established its name only with a password, or did not log in.
     pub internet_max: AclLevel,
 }
 
@@ -394,17 +403,17 @@ impl Default for Acl {
     }
 }
 
-/// [`Acl::internet_max`] of lists that do not say another one, those of version 1 among them.
+/// Value of [`Acl::internet_max`] in a new ACL and in ACLs stored in version 1, which lack the field.
 const INTERNET_MAX: AclLevel = AclLevel::Editor;
 
-/// The name of the entry for everybody who is not named.
+/// Name of the entry for every identity that no other entry matches.
 pub const DEFAULT_ENTRY: &str = "-Default-";
 
-/// The name of the entry for those who did not log in.
+/// Name of the entry for identities that did not log in.
 pub const ANONYMOUS_ENTRY: &str = "Anonymous";
 
 impl Acl {
-    /// Makes the ACL of a database that belongs to one person: they manage it, nobody else sees it.
+    /// Creates the ACL of a personal database: its owner is the Manager, all others have no access.
     #[must_use]
     pub fn private(owner: &Name) -> Self {
         let mut acl = Self::default();
@@ -413,19 +422,20 @@ impl Acl {
         acl
     }
 
-    /// Makes an ACL with a default level only.
+    /// Creates an ACL with only a default level.
     #[must_use]
     pub fn open_to_all(level: AclLevel) -> Self {
         Self { entries: vec![AclEntry::new(DEFAULT_ENTRY, level)], ..Self::default() }
     }
 
-    /// Tells whether the list does not hold for somebody: the server itself, and its tools unless it is enforced.
+    /// Returns `true` if the ACL does not apply to the identity: to the server itself, and to its tools unless the ACL
+    /// is enforced.
     #[must_use]
     pub fn is_open_to(&self, identity: &Identity) -> bool {
         identity.local && !(identity.tool && self.uniform)
     }
 
-    /// Finds what an identity has.
+    /// Returns the rights of an identity.
     #[must_use]
     pub fn evaluate(&self, identity: &Identity) -> Rights {
         if self.is_open_to(identity) {
@@ -436,7 +446,7 @@ impl Acl {
         if identity.is_weakly_known() { found.at_most(self.internet_max) } else { found }
     }
 
-    /// Finds what the entries say of an identity.
+    /// Returns the rights that the entries grant to an identity, before the cap for passwords.
     fn find(&self, identity: &Identity) -> Rights {
         if identity.name.is_empty() {
             let entry = self.named(ANONYMOUS_ENTRY).or_else(|| self.named(DEFAULT_ENTRY));
@@ -453,7 +463,8 @@ impl Acl {
         found
     }
 
-    /// Checks the limits, that names and roles can be such, that none occurs twice, and that the roles of entries exist.
+    /// Checks the limits, that names and roles are valid, that no name or role occurs twice, and that the ACL has the
+    /// roles of its entries.
     pub fn check(&self) -> Result<()> {
         if self.entries.len() > ACL_ENTRIES_MAX {
             return Err(Error::Limit { what: "entries of an ACL", max: ACL_ENTRIES_MAX });
@@ -481,7 +492,7 @@ impl Acl {
         Ok(())
     }
 
-    /// Gives the stored form (version 2).
+    /// Returns the stored form (version 2).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
@@ -496,7 +507,7 @@ impl Acl {
         out.finish()
     }
 
-    /// Reads the stored form, also that of version 1, which says nothing of the most that passwords give.
+    /// Parses the stored form. Version 1 is accepted, too. It lacks [`Acl::internet_max`].
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         let version = input.u8()?;
@@ -517,7 +528,7 @@ impl Acl {
     }
 }
 
-/// Checks that a text can be a role: `[HRStaff]`.
+/// Checks that a text is a valid role, such as `[HRStaff]`.
 pub fn check_role(role: &str) -> Result<()> {
     let inner = role.strip_prefix('[').and_then(|role| role.strip_suffix(']'));
     let is_role = inner.is_some_and(|inner| {
@@ -546,7 +557,7 @@ fn decode_level(input: &mut Decoder<'_>) -> std::result::Result<AclLevel, Trunca
     AclLevel::from_number(input.u8()?).ok_or(Truncated)
 }
 
-/// Appends an entry as lists and their history hold it.
+/// Appends an entry in the form that ACLs and their history store.
 pub(crate) fn encode_entry(out: &mut Encoder, entry: &AclEntry) {
     out.text(entry.name.canonical()).u8(entry.kind as u8).u8(entry.level as u8).u16(entry.flags.0);
     out.varint(entry.roles.len() as u64);
@@ -555,7 +566,7 @@ pub(crate) fn encode_entry(out: &mut Encoder, entry: &AclEntry) {
     }
 }
 
-/// Takes what [`encode_entry`] wrote.
+/// Parses an entry that [`encode_entry`] wrote.
 pub(crate) fn decode_entry(input: &mut Decoder<'_>) -> std::result::Result<AclEntry, Truncated> {
     Ok(AclEntry {
         name: Name::new(input.text()?),
