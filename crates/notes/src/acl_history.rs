@@ -1,10 +1,12 @@
-//! What was changed in an access control list, by whom and when.
+//! History of changes to an access control list.
 //!
-//! Each transaction that changes the list adds one record to the table `meta`, under its modseq: the moment, the name, and the differences between the
-//! list before and after. The last [`ACL_HISTORY_MAX`] are kept. A record is written in the batch of the change, so that neither is without the other.
-//! A repair that had to make a list anew says so, too.
+//! Each transaction that changes the ACL adds one record to the table `meta` under its modseq: the time, the name of
+//! the author of the change, and the differences between the ACL before and after. The last [`ACL_HISTORY_MAX`] records
+//! are kept. A record is written in the batch of the change, so that neither exists without the other. A repair that
+//! had to recreate the ACL is also recorded.
 //!
-//! Left out: what the list was when the database was made, which follows from the list as it is and the differences, unless some were forgotten.
+//! The initial ACL of the database is not stored. It follows from the current ACL and the differences, unless records
+//! were dropped.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -20,44 +22,44 @@ use crate::keys;
 use crate::limits::{ACL_DIFFERENCES_MAX, ACL_HISTORY_MAX};
 use crate::reading::Reading;
 
-/// One change of a list.
+/// One change of an ACL.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AclChange {
-    /// The transaction.
+    /// Modseq of the transaction.
     pub modseq: Modseq,
-    /// When.
+    /// Time of the change.
     pub at: Timestamp,
-    /// Who, as people read it.
+    /// Abbreviated name of the identity that changed the ACL.
     pub by: String,
-    /// A repair has made the list anew.
+    /// `true` if a repair recreated the ACL.
     pub is_repair: bool,
-    /// What is different.
+    /// The differences, at most [`ACL_DIFFERENCES_MAX`].
     pub differences: Vec<AclDifference>,
-    /// How many more differences there were.
+    /// Number of further differences that are not stored.
     pub left_out: u64,
 }
 
-/// One thing that is different in a list.
+/// One difference between two versions of an ACL.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AclDifference {
-    /// An entry is new.
+    /// An added entry.
     Added(AclEntry),
-    /// An entry is gone.
+    /// A removed entry.
     Removed(AclEntry),
-    /// An entry says something else.
+    /// A changed entry.
     Changed { before: AclEntry, after: AclEntry },
-    /// There is one more role.
+    /// An added role.
     RoleAdded(String),
-    /// A role is gone.
+    /// A removed role.
     RoleRemoved(String),
-    /// The list is enforced from now on, or no more.
+    /// Enforcement of the ACL, turned on (`true`) or off (`false`).
     Uniform(bool),
-    /// Passwords give at most something else.
+    /// A changed maximum level for passwords ([`Acl::internet_max`]).
     InternetMax { before: AclLevel, after: AclLevel },
 }
 
 impl AclChange {
-    /// Compares two lists.
+    /// Compares two versions of an ACL.
     #[must_use]
     pub fn between(before: &Acl, after: &Acl, by: &str, at: Timestamp, modseq: Modseq) -> Self {
         let mut differences = differences(before, after);
@@ -66,7 +68,7 @@ impl AclChange {
         Self { modseq, at, by: by.to_owned(), is_repair: false, differences, left_out }
     }
 
-    /// Gives the stored form (version 1); the modseq is the key.
+    /// Returns the stored form (version 1). The modseq is part of the key.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
@@ -76,7 +78,7 @@ impl AclChange {
         out.finish()
     }
 
-    /// Reads the stored form.
+    /// Parses the stored form.
     pub fn decode(modseq: Modseq, bytes: &[u8]) -> std::result::Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != 1 {
@@ -145,7 +147,7 @@ impl fmt::Display for AclDifference {
     }
 }
 
-/// What an entry says, without its name.
+/// The displayed form of an entry, without its name.
 struct Told<'e>(&'e AclEntry);
 
 impl fmt::Display for Told<'_> {
@@ -192,7 +194,8 @@ fn differences(before: &Acl, after: &Acl) -> Vec<AclDifference> {
     found
 }
 
-/// Adds a change to the history and forgets the oldest ones beyond what is kept. A second change of the same transaction takes the place of the first.
+/// Adds a change to the history and deletes the oldest records beyond [`ACL_HISTORY_MAX`]. A second change in the same
+/// transaction replaces the first.
 pub(crate) fn put(reader: &dyn Read, database: DbNumber, change: &AclChange, batch: &mut Batch) -> Result<()> {
     let mut known = 0;
     let mut cursor = reader.scan(Table::Meta, &keys::acl_history(database), Direction::Backward)?;
@@ -207,7 +210,7 @@ pub(crate) fn put(reader: &dyn Read, database: DbNumber, change: &AclChange, bat
 }
 
 impl Reading<'_> {
-    /// Gives the last changes of the access control list, the latest first.
+    /// Returns the last changes of the ACL, newest first.
     pub fn acl_history(&self, count_max: usize) -> Result<Vec<AclChange>> {
         let range = keys::acl_history(self.database().number());
         let mut cursor = self.snapshot.scan(Table::Meta, &range, Direction::Backward)?;
