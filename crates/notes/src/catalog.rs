@@ -1,14 +1,14 @@
-//! The catalog: which databases a server has.
+//! The catalog: the list of a server's databases.
 //!
-//! A database is a number, and every key of it begins with that number; the catalog maps its path (`mail/jdoe.nsf`,
-//! compared without regard to case) to the number, the replica id and the options. Numbers are never used twice, so
-//! what a dropped database leaves behind cannot appear in a new one.
+//! A database has a number, and all its keys begin with that number. The catalog maps the path (`mail/jdoe.nsf`,
+//! compared without regard to case) to the number, the replica id and the options. Numbers are never reused, so data
+//! left behind by a dropped database cannot appear in a new one.
 //!
 //! | key in `catalog` | value |
 //! |---|---|
 //! | `p`, path in lower case | [`DatabaseRecord`] |
 //! | `n`, number | path in lower case |
-//! | `#` | the number that the next database will get |
+//! | `#` | number of the next new database |
 
 use base::codec::{Decoder, Encoder, Truncated};
 use base::limits::{DATABASE_PATH_BYTES_MAX, DATABASE_TITLE_BYTES_MAX};
@@ -18,25 +18,25 @@ use crate::error::{Error, Result};
 use crate::limits::PURGE_INTERVAL_DAYS;
 use crate::structure::Structure;
 
-/// What a database is used for.
+/// The purpose of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 #[repr(u8)]
 pub enum DatabaseKind {
-    /// Documents.
+    /// A database of documents.
     #[default]
     Standard = 0,
-    /// One user's mail.
+    /// The mail file of one user.
     Mail = 1,
     /// The router's queue.
     MailBox = 2,
-    /// People and groups.
+    /// A directory of people and groups.
     Directory = 3,
 }
 
 impl DatabaseKind {
     const ALL: [Self; 4] = [Self::Standard, Self::Mail, Self::MailBox, Self::Directory];
 
-    /// Gives the name under which people and scripts know the kind.
+    /// Returns the name of the kind that users and scripts see.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -48,10 +48,10 @@ impl DatabaseKind {
     }
 }
 
-/// When the full-text index of a database is brought up to date.
+/// Update schedule of the full-text index of a database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub enum FullText {
-    /// There is none.
+    /// No full-text index.
     #[default]
     Off,
     /// Soon after each change.
@@ -62,7 +62,7 @@ pub enum FullText {
     Daily(u8),
 }
 
-/// Hours of a day.
+/// Number of hours in a day.
 const HOURS: u8 = 24;
 
 impl FullText {
@@ -86,20 +86,20 @@ impl FullText {
     }
 }
 
-/// What may be set for a database as a whole (`domino.md` §2.4).
+/// Options of a database as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DatabaseOptions {
-    /// Days after which deletion stubs are purged.
+    /// Number of days after which deletion stubs are purged.
     pub purge_interval_days: u16,
-    /// Nobody's unread marks are kept.
+    /// `true` if the database keeps no unread marks.
     pub no_unread_marks: bool,
-    /// Bytes that the documents may take; mail beyond is refused.
+    /// Maximum total size of the documents in bytes, or `None` for no limit. Mail beyond it is refused.
     pub quota_bytes: Option<u64>,
-    /// When the full-text index is brought up to date.
+    /// Update schedule of the full-text index.
     pub full_text: FullText,
-    /// The Update task leaves the views alone; they are updated when they are opened.
+    /// `true` if the Update task skips the views. They are updated when they are opened.
     pub no_view_updates: bool,
-    /// Hours for which deleted documents can be restored; nothing where a deletion is for good.
+    /// Number of hours for which deleted documents can be restored, or `None` if deletions are final.
     pub keep_deleted_hours: Option<u16>,
 }
 
@@ -107,7 +107,8 @@ const NO_UNREAD_MARKS: u8 = 1;
 const NO_VIEW_UPDATES: u8 = 2;
 
 impl DatabaseOptions {
-    /// Refuses what would not read back as it was said.
+    /// Checks the options, and refuses values that would not read back as they were set: an hour above 23, a quota of
+    /// `u64::MAX`, and 0 hours for deleted documents.
     pub(crate) fn check(&self) -> Result<()> {
         match (self.full_text, self.keep_deleted_hours) {
             (FullText::Daily(hour), _) if hour >= HOURS => {
@@ -138,34 +139,36 @@ impl Default for DatabaseOptions {
     }
 }
 
-/// What the catalog knows of a database.
+/// The catalog's record of a database.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DatabaseRecord {
-    /// Its number in this store.
+    /// Number of the database in this store.
     pub number: DbNumber,
-    /// Its path, as it was written.
+    /// Path as it was entered.
     pub path: String,
-    /// What all its replicas share.
+    /// The id that all replicas of the database share.
     pub replica_id: ReplicaId,
-    /// What people call it.
+    /// Title shown to users.
     pub title: String,
-    /// What it is used for.
+    /// Purpose of the database.
     pub kind: DatabaseKind,
-    /// Whose unread marks are the marks of the notes themselves.
+    /// The user whose unread marks are stored in the notes themselves.
     pub owner: Name,
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
-    /// Its options.
+    /// Options of the database.
     pub options: DatabaseOptions,
-    /// The store that holds it; 0 until there is more than one.
+    /// Number of the store that holds the database. It is 0 as long as there is only one store.
     pub shard: u32,
-    /// Which forms its records have.
+    /// Version of the on-disk structure of its records.
     pub structure: Structure,
 }
 
 impl DatabaseRecord {
-    /// Gives the stored form: version 4, which says the structure. Of databases of the oldest structure, as long as they are not upgraded, a version that
-    /// programs from before there was a number read too: 1, with a full-text index 2, where deleted documents are kept 3.
+    /// Returns the stored form. It is version 4, which contains the structure version.
+    ///
+    /// A database of the oldest structure is stored in a version that programs from before structure versions can read,
+    /// until it is upgraded: 1, or 2 with a full-text index, or 3 if deleted documents are kept.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         assert!(self.options.check().is_ok(), "what is stored reads back as it was said");
@@ -194,8 +197,8 @@ impl DatabaseRecord {
         out.finish()
     }
 
-    /// Reads the stored form of any version. What a newer structure adds behind the end is passed over, so that such a database is listed and can be
-    /// refused by its number.
+    /// Parses the stored form of any version. Data that a newer structure appends is ignored, so that such a database
+    /// is listed and can be refused by its structure version.
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         let version = input.u8()?;
@@ -227,27 +230,27 @@ impl DatabaseRecord {
     }
 }
 
-/// A database to be made.
+/// Parameters of a new database.
 #[derive(Clone, Debug)]
 pub struct NewDatabase {
-    /// Where.
+    /// Path of the database.
     pub path: String,
-    /// What people call it.
+    /// Title shown to users.
     pub title: String,
-    /// What it is used for.
+    /// Purpose of the database.
     pub kind: DatabaseKind,
-    /// Whose unread marks are the marks of the notes themselves.
+    /// The user whose unread marks are stored in the notes themselves.
     pub owner: Name,
-    /// Who may do what.
+    /// The access control list.
     pub acl: crate::acl::Acl,
-    /// Given when this is a new replica of a database.
+    /// Replica id, if the new database is a replica of an existing one.
     pub replica_id: Option<ReplicaId>,
-    /// Its options.
+    /// Options of the database.
     pub options: DatabaseOptions,
 }
 
 impl NewDatabase {
-    /// Describes a database with default options.
+    /// Creates the parameters of a database with default options.
     #[must_use]
     pub fn new(path: &str, title: &str, kind: DatabaseKind, acl: crate::acl::Acl) -> Self {
         Self {
@@ -277,7 +280,8 @@ pub(crate) fn check_title(title: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a path can be one of a database: relative, no empty or dotted parts, no control characters.
+/// Checks that a path is valid for a database: relative, without empty or dotted parts, without control characters or
+/// backslashes, and not too long.
 pub fn check_path(path: &str) -> Result<()> {
     let why = if path.is_empty() || path.len() > DATABASE_PATH_BYTES_MAX {
         "empty or too long"
