@@ -1,11 +1,11 @@
-//! The order of changes: what happened in a database since a given modseq.
+//! The change log: the changes of a database since a given modseq, in order.
 //!
-//! Every note has exactly one *changed* or *deleted* record in the table `bymod`, at the modseq of its last change; an
-//! update removes the earlier one. Beside them, a note that left a folder without being deleted leaves a
-//! *left* record. Views, replication, CONDSTORE and QRESYNC (RFC 7162) read this order.
+//! Every note has exactly one *changed* or *deleted* record in the table `bymod`, at the modseq of its last change. An
+//! update removes the earlier record. In addition, a note that leaves a folder without being deleted leaves a *left*
+//! record. Views, replication, CONDSTORE and QRESYNC (RFC 7162) read this log.
 //!
-//! Deleted and left records are purged with the deletion stubs; [`crate::reading::Reading::is_complete_since`] is false when a caller asks
-//! for a time before that.
+//! Deleted and left records are purged with the deletion stubs. [`crate::reading::Reading::is_complete_since`] returns
+//! `false` for a modseq before the purge.
 
 use base::codec::{Decoder, Encoder, Truncated};
 use base::{DbNumber, Modseq, NoteId, Timestamp, Uid, ViewId};
@@ -16,53 +16,53 @@ use crate::error::Result;
 use crate::keys;
 use crate::note::{Header, Membership, decode_memberships, encode_memberships};
 
-/// What happened to a note.
+/// The kind of a change to a note.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// It was made or changed; these are the folders that hold it.
+    /// The note was created or changed. `folders` are the folders that contain it.
     Changed { folders: Vec<Membership> },
-    /// It was deleted; these folders held it.
+    /// The note was deleted. `folders` are the folders that contained it.
     Deleted { at: Timestamp, folders: Vec<Membership> },
-    /// It left a folder and lives on.
+    /// The note was removed from a folder but still exists.
     Left { at: Timestamp, from: Membership },
 }
 
-/// How far somebody has read the order of changes.
+/// A position in the change log up to which a reader has read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChangePlace {
-    /// Everything up to here was read.
+    /// All changes up to this modseq were read.
     pub modseq: Modseq,
-    /// The last record that was read of the transaction behind, of which more is left.
+    /// The last record that was read of the next transaction, if that transaction was read only in part.
     within: Option<(Modseq, NoteId, u8)>,
 }
 
 impl ChangePlace {
-    /// Behind a transaction.
+    /// Creates the position after a complete transaction.
     #[must_use]
     pub fn behind(modseq: Modseq) -> Self {
         Self { modseq, within: None }
     }
 
-    /// Behind an entry of a transaction of which more is left.
+    /// Creates the position after an entry of a transaction that has more entries.
     #[must_use]
     pub fn within(entry: &ChangeEntry) -> Self {
         let before = Modseq(entry.modseq.0.saturating_sub(1));
         Self { modseq: before, within: Some((entry.modseq, entry.note, entry.kind)) }
     }
 
-    /// Tells whether some of that transaction was read, and some is left.
+    /// Returns `true` if the transaction with this modseq was read only in part.
     #[must_use]
     pub fn is_within(&self, modseq: Modseq) -> bool {
         self.within.is_some_and(|(begun, ..)| begun == modseq)
     }
 
-    /// Tells whether no transaction is begun.
+    /// Returns `true` if the position lies between two transactions.
     #[must_use]
     pub fn is_between(&self) -> bool {
         self.within.is_none()
     }
 
-    /// Gives the key of the first record behind.
+    /// Returns the key from which reading continues.
     fn start(&self, database: DbNumber) -> Vec<u8> {
         match self.within {
             Some((modseq, note, kind)) => [&keys::bymod(database, modseq, note, kind)[..], &[0]].concat(),
@@ -75,14 +75,14 @@ const CHANGED: u8 = 0;
 const DELETED: u8 = 1;
 const LEFT: u8 = 2;
 
-/// One entry of the order of changes.
+/// An entry of the change log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChangeEntry {
-    /// When, in the order of the database.
+    /// Modseq of the change.
     pub modseq: Modseq,
-    /// Which note.
+    /// The changed note.
     pub note: NoteId,
-    /// What.
+    /// The change.
     pub change: Change,
     /// The last byte of the record's key.
     pub(crate) kind: u8,
@@ -94,13 +94,13 @@ pub(crate) fn put_changed(batch: &mut Batch, database: DbNumber, modseq: Modseq,
     batch.put(Table::Bymod, &keys::bymod(database, modseq, note, CHANGED), &out.finish());
 }
 
-/// Removes the record of a note's last change.
+/// Deletes the record of a note's last change.
 pub(crate) fn delete_last(batch: &mut Batch, database: DbNumber, header: &Header) {
     let kind = if header.is_stub() { DELETED } else { CHANGED };
     batch.delete(Table::Bymod, &keys::bymod(database, header.modseq, header.note, kind));
 }
 
-/// Removes whatever record but a left one there is of a note at a modseq.
+/// Deletes the *changed* or *deleted* record of a note at a modseq. *Left* records stay.
 pub(crate) fn delete_any(batch: &mut Batch, database: DbNumber, modseq: Modseq, note: NoteId) {
     for kind in [CHANGED, DELETED] {
         batch.delete(Table::Bymod, &keys::bymod(database, modseq, note, kind));
@@ -120,19 +120,20 @@ pub(crate) fn put_deleted(
     batch.put(Table::Bymod, &keys::bymod(database, entry.0, entry.1, DELETED), &out.finish());
 }
 
-/// Removes one record.
+/// Deletes one record.
 pub(crate) fn delete_entry(batch: &mut Batch, database: DbNumber, entry: &ChangeEntry) {
     let key = keys::bymod(database, entry.modseq, entry.note, entry.kind);
     batch.delete(Table::Bymod, &key);
 }
 
-/// Tells whether a record is there as it was found.
+/// Returns `true` if the record of an entry still exists.
 pub(crate) fn is_there(reader: &dyn Read, database: DbNumber, entry: &ChangeEntry) -> Result<bool> {
     let key = keys::bymod(database, entry.modseq, entry.note, entry.kind);
     Ok(reader.get(Table::Bymod, &key)?.is_some())
 }
 
-/// Several folders left in one transaction share the record's key; so each has its own kind number, from [`LEFT`] up.
+/// Writes a *left* record. If a note leaves several folders in one transaction, their records share modseq and note, so
+/// each gets its own kind number, from [`LEFT`] up.
 pub(crate) fn put_left(
     batch: &mut Batch,
     database: DbNumber,
@@ -157,7 +158,7 @@ pub(crate) fn scan(
     scan_while(reader, database, since, &mut |entry| each(entry).map(|()| true))
 }
 
-/// Gives about `limit` changes after `since`, in order: all of a transaction or none.
+/// Returns about `limit` changes after `since`, in order. Each transaction is returned completely or not at all.
 pub(crate) fn scan_some(
     reader: &dyn Read,
     database: DbNumber,
@@ -175,7 +176,8 @@ pub(crate) fn scan_some(
     Ok(found)
 }
 
-/// Gives up to `limit` changes behind a place, in order, and the place behind them; none when nothing is left.
+/// Returns up to `limit` changes after a position, in order, and the position after them. That position is `None` if no
+/// changes are left.
 pub(crate) fn scan_page(
     reader: &dyn Read,
     database: DbNumber,
@@ -196,7 +198,7 @@ pub(crate) fn scan_page(
     Ok((found, next))
 }
 
-/// Calls `each` for every change after `since`, in order, until it says to stop.
+/// Calls `each` for every change after `since`, in order, until it returns `false`.
 pub(crate) fn scan_while(
     reader: &dyn Read,
     database: DbNumber,
@@ -222,7 +224,7 @@ fn scan_from(
     Ok(())
 }
 
-/// Reads one record.
+/// Parses one record.
 pub fn decode(key: &[u8], value: &[u8]) -> std::result::Result<ChangeEntry, Truncated> {
     let (modseq, note, kind) = keys::split_bymod(key).ok_or(Truncated)?;
     let mut input = Decoder::new(value);
