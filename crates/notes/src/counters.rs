@@ -1,31 +1,31 @@
-//! The counters of a database: one small record, rewritten by every transaction.
+//! The counters of a database: one small record that every transaction rewrites.
 
 use base::codec::{Decoder, Encoder, Truncated};
 use base::{Modseq, NoteId};
 
-/// Numbers that every transaction moves on, and sums that it keeps.
+/// Counters that every transaction advances, and sums over the notes of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
-    /// The note id that the next note will get.
+    /// Note id of the next new note.
     pub next_note: NoteId,
-    /// The modseq of the last transaction.
+    /// Modseq of the last transaction.
     pub modseq: Modseq,
-    /// The modseq of the last transaction that changed a design note or the ACL.
+    /// Modseq of the last transaction that changed a design note or the ACL.
     pub design_modseq: Modseq,
-    /// Changes before this one may have been purged.
+    /// Modseq before which changes may have been purged.
     pub purged_modseq: Modseq,
-    /// How many notes there are, stubs not counted.
+    /// Number of notes, without deletion stubs.
     pub notes: u64,
-    /// How many deletion stubs and left records there are, at most.
+    /// Upper bound for the number of deletion stubs and left records.
     pub stubs: u64,
-    /// Bytes of all documents, as their headers say.
+    /// Total size of all documents in bytes, according to their headers.
     pub bytes: u64,
-    /// The greatest UIDVALIDITY given to a folder so far.
+    /// The greatest UIDVALIDITY that any folder has received so far.
     pub uid_validity: u32,
 }
 
 impl Counters {
-    /// The counters of an empty database.
+    /// Counters of an empty database.
     pub const START: Self = Self {
         next_note: NoteId(1),
         modseq: Modseq(1),
@@ -37,7 +37,7 @@ impl Counters {
         uid_validity: 0,
     };
 
-    /// Gives the stored form (version 1).
+    /// Returns the stored form (version 1).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         assert!(self.next_note > NoteId(0), "no note has the number 0");
@@ -49,7 +49,7 @@ impl Counters {
         out.finish()
     }
 
-    /// Reads the stored form.
+    /// Parses the stored form.
     pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != 1 {
