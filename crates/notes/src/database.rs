@@ -1,8 +1,8 @@
-//! Databases: the set of all of a server ([`Notes`]) and one open database ([`Database`]).
+//! Databases: the set of all databases of a server ([`Notes`]) and one open database ([`Database`]).
 //!
-//! A database has one writer at a time: [`Database::lock`], held for the in-memory part of a transaction and never for
-//! the disk sync. Readers take snapshots and never wait. What every request needs (ACL, keywords, folder designs) is kept
-//! decoded; the transaction that changes it replaces it before it lets go of the lock.
+//! A database has one writer at a time. The writer holds [`Database::lock`] for the in-memory part of a transaction,
+//! but never for the disk sync. Readers use snapshots and never wait. The data that every request needs (ACL, keywords,
+//! folder designs) is kept decoded. A transaction that changes it replaces it before releasing the lock.
 //!
 //! An open database stays in memory until it is deleted or [`Notes::close_idle`] finds it unused.
 
@@ -33,10 +33,10 @@ use crate::structure::{self, Structure};
 use crate::transaction::Transaction;
 use crate::view::served::Views;
 
-/// The note that holds the ACL: the first of every database.
+/// The note that contains the ACL. It is the first note of every database.
 pub const ACL_NOTE: NoteId = NoteId(1);
 
-/// The item of the ACL note that holds the list.
+/// The item of the ACL note that contains the list.
 pub(crate) const ACL_ITEM: &str = "$ACL";
 
 /// All databases of a server.
@@ -44,16 +44,16 @@ pub struct Notes {
     store: Arc<Store>,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
-    /// Databases that are open, by path in lower case. Also the lock under which the catalog changes.
+    /// The open databases, by path in lower case. The mutex also guards changes of the catalog.
     open: Mutex<HashMap<String, Arc<Database>>>,
-    /// Held by the one who works on a database that does not open, so that two do not repair it one upon the other.
+    /// Held during work on a database that does not open, so that two repairs do not interfere.
     fixup: Mutex<()>,
     folder_images: Budget,
     followers: Arc<Followers>,
 }
 
 impl Notes {
-    /// Takes charge of the databases of a store.
+    /// Opens the databases of a store.
     #[must_use]
     pub fn open(store: Arc<Store>, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Arc<Self> {
         Arc::new(Self {
@@ -67,31 +67,31 @@ impl Notes {
         })
     }
 
-    /// Gives the store.
+    /// Returns the store.
     #[must_use]
     pub fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// Gives the clock.
+    /// Returns the clock.
     #[must_use]
     pub fn clock(&self) -> &dyn Clock {
         self.clock.as_ref()
     }
 
-    /// Gives the source of randomness.
+    /// Returns the source of randomness.
     #[must_use]
     pub fn random(&self) -> &dyn Random {
         self.random.as_ref()
     }
 
-    /// Begins to collect which databases change.
+    /// Starts to collect which databases change.
     #[must_use]
     pub fn follow(&self) -> Arc<Follower> {
         self.followers.add()
     }
 
-    /// Makes a database. Durable on return.
+    /// Creates a database. Durable on return.
     pub fn database_create(&self, new: &NewDatabase) -> Result<Arc<Database>> {
         new.check()?;
         let mut open = self.lock_open();
@@ -137,18 +137,18 @@ impl Notes {
         Ok(database)
     }
 
-    /// Opens a database by its number; nothing when it is gone.
+    /// Opens a database by its number. Returns `None` if it no longer exists.
     pub fn database_open_number(&self, number: DbNumber) -> Result<Option<Arc<Database>>> {
         let Some(path) = self.store.get(Table::Catalog, &catalog::number_key(number))? else { return Ok(None) };
         let path = String::from_utf8(path).map_err(|_| damaged(Table::Catalog, &catalog::number_key(number)))?;
         match self.database_open(&path) {
-            // It was renamed or deleted between the two looks.
+            // The database was renamed or deleted between the two look-ups.
             Err(Error::NotFound { .. }) => Ok(None),
             opened => opened.map(Some),
         }
     }
 
-    /// Lists the databases in the order of their paths.
+    /// Returns the records of all databases in the order of their paths.
     pub fn database_list(&self) -> Result<Vec<DatabaseRecord>> {
         let mut found = Vec::new();
         let mut cursor = self.store.scan(Table::Catalog, &KeyRange::prefix(b"p"), Direction::Forward)?;
@@ -158,12 +158,12 @@ impl Notes {
         Ok(found)
     }
 
-    /// Tells whether there is a database at a path, without opening it.
+    /// Returns `true` if a database exists at a path, without opening it.
     pub fn database_exists(&self, path: &str) -> Result<bool> {
         Ok(self.store.get(Table::Catalog, &catalog::path_key(path))?.is_some())
     }
 
-    /// Gives a database another path. Durable on return.
+    /// Changes the path of a database. Durable on return.
     pub fn database_rename(&self, access: &Access<level::Manager>, path: &str) -> Result<()> {
         self.database_rename_with(access, path, |catalog| {
             let mut batch = Batch::new();
@@ -172,8 +172,10 @@ impl Notes {
         })
     }
 
-    /// Gives a database another path together with other changes: `commit` puts what it is handed into its own batch, commits that,
-    /// and waits until it is durable. The lock of the catalog is held meanwhile, so `commit` must not open databases.
+    /// Changes the path of a database together with other changes.
+    ///
+    /// `commit` must call the function that it receives on its own batch, commit that batch, and wait until it is
+    /// durable. The lock of the catalog is held during that time, so `commit` must not open databases.
     pub fn database_rename_with<E: From<Error>>(
         &self,
         access: &Access<level::Manager>,
@@ -202,14 +204,14 @@ impl Notes {
         Ok(())
     }
 
-    /// Changes title or options of a database. Durable on return.
+    /// Changes the title and options of a database. Durable on return.
     pub fn database_set(&self, access: &Access<level::Manager>, title: &str, options: DatabaseOptions) -> Result<()> {
         catalog::check_title(title)?;
         options.check()?;
         self.record_change(access, |record| DatabaseRecord { title: title.to_owned(), options, ..record })
     }
 
-    /// Says which structure a database has from now on. Durable on return.
+    /// Sets the structure version of a database. Durable on return.
     pub(crate) fn database_structure_set(&self, access: &Access<level::Manager>, structure: Structure) -> Result<()> {
         self.record_change(access, |record| {
             assert!(record.structure <= structure, "a structure is raised and never lowered");
@@ -235,13 +237,14 @@ impl Notes {
         Ok(())
     }
 
-    /// Deletes a database and gives its space back. Durable on return.
+    /// Deletes a database and frees its disk space. Durable on return.
     pub fn database_delete(&self, access: &Access<level::Manager>) -> Result<()> {
         access.grant()?;
         let mut open = self.lock_open();
         let database = access.database();
         database.refuse_when_dropped()?;
-        // The gate before the lock, like every transaction: the other order could wait for a collector that waits for us.
+        // The blob gate is taken before the lock, as in every transaction. The other order could deadlock with the blob
+        // collector.
         let gate = self.store.blobs().writer();
         let counters = database.lock();
         let mut batch = Batch::new();
@@ -250,7 +253,8 @@ impl Notes {
         crate::drop::release_blobs(self, database, &gate, &mut batch)?;
         crate::drop::delete_tables(database.number, &mut batch);
         self.commit_now(&batch)?;
-        // Not before: a database that could not be deleted, for want of space for instance, goes on.
+        // The flag is set only after the commit: a database whose deletion failed, for example because the disk is
+        // full, stays usable.
         database.dropped.store(true, Ordering::SeqCst);
         drop(counters);
         drop(gate);
@@ -261,13 +265,14 @@ impl Notes {
         crate::drop::give_space_back(&self.store, database.number)
     }
 
-    /// Starts a transaction over databases; each database at most once.
+    /// Starts a transaction over databases. Each database may occur at most once.
     pub fn transaction<'t>(&'t self, accesses: &[&'t Access<level::Depositor>]) -> Result<Transaction<'t>> {
         Transaction::begin(self, accesses)
     }
 
-    /// Closes databases that nobody uses at the moment, so that their memory is given back, and what the others keep in memory
-    /// without having used it since the last call; tells how many were closed.
+    /// Closes databases that are not in use and returns their number.
+    ///
+    /// In the databases that stay open, cached folders that were not used since the last call are dropped.
     pub fn close_idle(&self) -> usize {
         let mut open = self.lock_open();
         let before = open.len();
@@ -276,7 +281,7 @@ impl Notes {
         before - open.len()
     }
 
-    /// Tells how many databases are open.
+    /// Returns the number of open databases.
     #[must_use]
     pub fn open_count(&self) -> usize {
         self.lock_open().len()
@@ -321,7 +326,7 @@ impl Notes {
         Ok(database)
     }
 
-    /// Takes the turn of the one who works on a database that does not open.
+    /// Locks out other work on databases that do not open.
     pub(crate) fn fixup_turn(&self) -> MutexGuard<'_, ()> {
         self.fixup.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -339,44 +344,44 @@ fn decode_record(key: &[u8], value: &[u8]) -> Result<DatabaseRecord> {
     DatabaseRecord::decode(value).map_err(|_| damaged(Table::Catalog, key))
 }
 
-/// Makes the error for a record that does not match its format.
+/// Creates the error for a record that does not match its format.
 pub(crate) fn damaged(table: Table, key: &[u8]) -> Error {
     Error::Store(store::Error::Damaged { table, key: key.to_vec(), why: "not in the expected format".into() })
 }
 
-/// One open database.
+/// An open database.
 pub struct Database {
     pub(crate) store: Arc<Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) random: Arc<dyn Random>,
     pub(crate) number: DbNumber,
     record: RwLock<Arc<DatabaseRecord>>,
-    /// The ACL and how often it was replaced since the database was opened.
+    /// The ACL. `acl_version` counts its replacements since the database was opened.
     acl: RwLock<Arc<Acl>>,
     acl_version: AtomicU64,
     keywords: RwLock<Arc<Keywords>>,
-    /// The folders as of a design modseq; loaded when asked for.
+    /// The folder designs as of a design modseq. Loaded on demand.
     designs: Mutex<Option<(Modseq, Arc<Vec<FolderDesign>>)>>,
     pub(crate) views: Views,
-    /// The last changes, for indexes that follow.
+    /// The last changes, for indexes that follow them.
     recent: Mutex<RecentChanges>,
-    /// The lock of the one writer; what it guards is the counters as the last transaction left them.
+    /// The lock of the single writer. It guards the counters as the last transaction left them.
     writer: Mutex<Counters>,
-    /// The last transaction and the ticket that makes it durable.
+    /// Modseq of the last transaction, and the ticket with which to wait for its durability.
     last: Mutex<(Modseq, Ticket)>,
-    /// Told after every transaction.
+    /// Notified after every transaction.
     changed: Event,
-    /// Those who follow all databases.
+    /// The subscribers to changes of any database.
     followers: Arc<Followers>,
     pub(crate) dropped: AtomicBool,
     pub(crate) folder_images: Images,
-    /// The modseq of a transaction since which no note got other items; never before the database was opened.
+    /// Modseq since which no note has got other items. It is never earlier than the opening of the database.
     contents: AtomicU64,
-    /// What it was opened without; only a fixup opens a database that has lost something.
+    /// The records that could not be read at opening. Only a fixup opens a database that has lost any.
     pub(crate) losses: Losses,
 }
 
-/// Which of the records that a database keeps of itself could not be read when it was opened.
+/// Flags for the records about the database itself that could not be read when it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
     pub(crate) counters: bool,
@@ -408,42 +413,43 @@ impl Database {
         }
     }
 
-    /// Proves that an identity has at least the level `L`.
+    /// Returns the proof that an identity has at least the level `L`.
     pub fn authorize<L: Level>(self: &Arc<Self>, identity: &Arc<Identity>) -> Result<Access<L>> {
         Access::new(Arc::clone(self), Arc::clone(identity))
     }
 
-    /// Gives the number within the store.
+    /// Returns the number of the database within the store.
     #[must_use]
     pub fn number(&self) -> DbNumber {
         self.number
     }
 
-    /// Gives what the catalog knows.
+    /// Returns the record in the catalog.
     #[must_use]
     pub fn record(&self) -> Arc<DatabaseRecord> {
         Arc::clone(&self.record.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Gives the path.
+    /// Returns the path.
     #[must_use]
     pub fn path(&self) -> String {
         self.record().path.clone()
     }
 
-    /// Gives the keywords that exist.
+    /// Returns the existing keywords.
     #[must_use]
     pub fn keywords(&self) -> Arc<Keywords> {
         Arc::clone(&self.keywords.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Gives something to wait for: ready after the next transaction. Take it before looking at the present state.
+    /// Returns a listener that is notified of the next transaction. Create it before reading the current state, so that
+    /// no change is missed.
     #[must_use]
     pub fn listen(&self) -> EventListener {
         self.changed.listen()
     }
 
-    /// Gives the modseq of the last transaction, durable or not; a cheap look whether anything changed.
+    /// Returns the modseq of the last transaction, durable or not. This is a cheap check for changes.
     #[must_use]
     pub fn modseq(&self) -> Modseq {
         self.last().0
@@ -458,12 +464,12 @@ impl Database {
         self.acl_version.load(Ordering::SeqCst)
     }
 
-    /// Gives the modseq since which no note got other items.
+    /// Returns the modseq since which no note has got other items.
     pub(crate) fn contents_modseq(&self) -> Modseq {
         Modseq(self.contents.load(Ordering::SeqCst))
     }
 
-    /// Notes, before it is committed, that a transaction gives notes other items.
+    /// Records that a transaction changes the items of notes. Must be called before the transaction is committed.
     pub(crate) fn contents_change(&self, modseq: Modseq) {
         self.contents.store(modseq.0, Ordering::SeqCst);
     }
@@ -498,7 +504,7 @@ impl Database {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells what the transaction that held the lock did, and those who wait for changes.
+    /// Publishes the result of the transaction that held the lock, and notifies everything that waits for changes.
     pub(crate) fn publish(&self, modseq: Modseq, ticket: Ticket) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         assert!(modseq >= last.0, "modseqs are published in their order");
@@ -509,34 +515,35 @@ impl Database {
         self.followers.tell(self.number);
     }
 
-    /// Notes what a transaction changed, before it is published.
+    /// Records the changes of a transaction in memory, before it is published.
     pub(crate) fn remember_changes(&self, changes: Vec<RecentChange>) {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner).add(changes);
     }
 
-    /// Forgets how notes were before changes that all open views have followed.
+    /// Drops the old versions of notes for all changes that every open view has already followed.
     pub(crate) fn forget_versions(&self) {
         let followed = self.views.followed();
         self.recent.lock().unwrap_or_else(PoisonError::into_inner).forget_versions(followed);
     }
 
-    /// Forgets the last changes: the order of changes was written anew, up to a modseq.
+    /// Drops the changes kept in memory, because the change log was rewritten up to `modseq`.
     pub(crate) fn forget_changes(&self, modseq: Modseq) {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         *recent = RecentChanges::since(modseq);
     }
 
-    /// Gives about `limit` notes that were changed after a modseq, in the order of the changes: all of a transaction or none. Nothing when that is too long ago.
+    /// Returns about `limit` notes that were changed after a modseq, in the order of the changes. Each transaction is
+    /// returned completely or not at all. Returns `None` if changes that old are no longer in memory.
     pub(crate) fn recent_changes(&self, since: Modseq, limit: usize) -> Option<Vec<RecentChange>> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner).after(since, limit)
     }
 
-    /// Gives the notes that were changed after a modseq. Nothing when that is too long ago.
+    /// Returns the notes that were changed after a modseq, or `None` if changes that old are no longer in memory.
     pub(crate) fn changed_notes(&self, since: Modseq) -> Option<HashSet<NoteId>> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner).notes_after(since)
     }
 
-    /// Gives the folders as of `design_modseq`, from memory or through `load`.
+    /// Returns the folder designs as of `design_modseq`, from memory or with `load`.
     pub(crate) fn designs(
         &self,
         design_modseq: Modseq,
@@ -555,7 +562,7 @@ impl Database {
 }
 
 impl<L: crate::access::AtLeast<level::Reader>> Access<L> {
-    /// Freezes the present state of the database for reading.
+    /// Takes a snapshot of the database for reading.
     pub fn read(&self) -> Result<Reading<'_>> {
         Reading::begin(self.database(), self.grant()?)
     }
