@@ -1,15 +1,19 @@
-//! Soft deletion: documents that are deleted and can come back for a time.
+//! Soft deletion: deleted documents that can be restored for some time.
 //!
-//! Where a database keeps what is deleted ([`crate::DatabaseOptions::keep_deleted_hours`]), [`Writer::note_delete`] makes a *stub that has kept its contents*: flags [`NoteFlags::STUB`] and
-//! [`NoteFlags::SOFT_DELETED`]. For everybody who reads, it is a deletion like any other: the document leaves its folders, views, threads and
-//! searches, and clients and replicas learn of it from the same records. Summary, body and attachments stay, and so does its share of the quota. One record a
-//! document in the table `meta` says when, by whom, and from which folders it was deleted; by it they are listed and purged.
+//! If a database keeps deleted documents ([`crate::DatabaseOptions::keep_deleted_hours`]), [`Writer::note_delete`]
+//! turns a document into a *stub that keeps its contents*, with the flags [`NoteFlags::STUB`] and
+//! [`NoteFlags::SOFT_DELETED`]. For all readers this is a deletion like any other: the document leaves its folders,
+//! views, threads and searches, and clients and replicas learn of it from the same records. Summary, body and
+//! attachments stay, and continue to count towards the quota. One record per document in the table `meta` stores the
+//! time, the author and the folders of the deletion. It serves to list and purge deleted documents.
 //!
-//! [`Writer::note_restore`] turns it back: same note, same UNID, a higher sequence number, and new UIDs in the folders that are still there. Who may do that, and see what is
-//! deleted, is who may delete the document. [`Writer::note_delete_for_good`] deletes at once, also what is deleted already; [`purge_deleted`]
-//! does so when the time is over. IMAP's EXPUNGE is for good: its clients expect the space back and have their own trash.
+//! [`Writer::note_restore`] undoes the deletion: same note, same UNID, a higher sequence number, and new UIDs in the
+//! folders that still exist. Seeing and restoring a deleted document requires the right to delete it.
+//! [`Writer::note_delete_for_good`] deletes permanently, also documents that are already soft-deleted.
+//! [`purge_deleted`] does so when the time is over. IMAP's EXPUNGE deletes permanently, because its clients expect the
+//! space to be freed and have their own trash.
 //!
-//! Design notes, the access control list and profile documents are always deleted for good.
+//! Design notes, the access control list and profile documents are always deleted permanently.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,19 +32,19 @@ use crate::reading::{self, Reading};
 use crate::view::record::IndexRecord;
 use crate::writer::{self, Writer};
 
-/// What is remembered of a deletion.
+/// The record of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Deletion {
-    /// When.
+    /// Time of the deletion.
     pub at: Timestamp,
-    /// Who, as people read it.
+    /// Abbreviated name of the identity that deleted the document.
     pub by: String,
-    /// The folders that held the document.
+    /// The folders that contained the document.
     pub folders: Vec<ViewId>,
 }
 
 impl Deletion {
-    /// Gives the stored form (version 1).
+    /// Returns the stored form (version 1).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
@@ -51,7 +55,7 @@ impl Deletion {
         out.finish()
     }
 
-    /// Reads the stored form.
+    /// Parses the stored form.
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != 1 {
@@ -72,26 +76,27 @@ impl Deletion {
 pub struct DeletedNote {
     /// Its header, as a stub.
     pub header: Header,
-    /// What is remembered of the deletion.
+    /// The record of its deletion.
     pub deletion: Deletion,
 }
 
-/// Some of the documents that can be restored.
+/// A page of documents that can be restored.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeletedPage {
-    /// By rising number.
+    /// The documents, by ascending note id.
     pub notes: Vec<DeletedNote>,
-    /// The last document that was looked at; nothing when there are no more.
+    /// The last document that was examined, or `None` if there are no more.
     pub next: Option<NoteId>,
 }
 
 impl Reading<'_> {
-    /// Lists documents that are deleted and that the reader may restore, after note `after`, at most `count_max`.
+    /// Returns at most `count_max` deleted documents after note `after` that the reader may restore.
     pub fn deleted_notes(&self, after: NoteId, count_max: usize) -> Result<Vec<DeletedNote>> {
         Ok(self.deleted_page(after, count_max, usize::MAX)?.notes)
     }
 
-    /// The same, and looks at most at `looks_max` that somebody has deleted.
+    /// Does the same as [`Reading::deleted_notes`], but examines at most `looks_max` deleted documents, including those
+    /// that the reader may not restore.
     pub fn deleted_page(&self, after: NoteId, count_max: usize, looks_max: usize) -> Result<DeletedPage> {
         let number = self.database().number();
         let end = keys::deletions(number).end;
@@ -114,7 +119,8 @@ impl Reading<'_> {
         Ok(page)
     }
 
-    /// Gives a document that is deleted and that the reader may restore, as it was, with the body items that are wanted.
+    /// Returns a deleted document that the reader may restore, with its contents before the deletion. Only the body
+    /// items for which `wants` returns `true` are read.
     pub fn deleted_note(&self, note: NoteId, wants: &mut dyn FnMut(&BodyItem) -> bool) -> Result<Option<Note>> {
         let Some((header, summary)) = self.restorable(note)? else { return Ok(None) };
         let mut items = summary.items;
@@ -134,7 +140,8 @@ impl Reading<'_> {
 }
 
 impl Writer<'_, '_> {
-    /// Deletes a note; a stub stays. Where the database keeps what is deleted, a document can be restored for that time. Tells whether there was one.
+    /// Deletes a note and leaves a stub. If the database keeps deleted documents, a document can be restored for that
+    /// time. Returns `false` if there was no such note.
     pub fn note_delete(&mut self, note: NoteId) -> Result<bool> {
         let Some(summary) = self.deletable(note)? else { return Ok(false) };
         let is_document = self.require(note)?.after.class.is_document();
@@ -146,7 +153,8 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Deletes a note so that it cannot be restored, also one that is deleted already; a stub stays. Tells whether there was one.
+    /// Deletes a note permanently and leaves a stub. Notes that are already soft-deleted are included. Returns `false`
+    /// if there was no such note.
     pub fn note_delete_for_good(&mut self, note: NoteId) -> Result<bool> {
         if let Some(summary) = self.deletable(note)? {
             self.delete_contents(note, &summary)?;
@@ -167,7 +175,7 @@ impl Writer<'_, '_> {
         Ok(true)
     }
 
-    /// Brings a deleted document back, into the folders that it was in as far as they are still there.
+    /// Restores a deleted document, into those of its former folders that still exist.
     pub fn note_restore(&mut self, note: NoteId) -> Result<()> {
         let summary = self.deleted(note)?.ok_or_else(|| Error::not_found(format!("deleted note {note}")))?;
         if !self.part.grant.may_delete(&summary.items) {
@@ -206,7 +214,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Gives the summary of a note that the caller may delete.
+    /// Returns the summary of a note that the caller may delete.
     fn deletable(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let Some(summary) = self.visible(note)? else { return Ok(None) };
         let class = self.require(note)?.after.class;
@@ -220,7 +228,7 @@ impl Writer<'_, '_> {
         Ok(Some(summary))
     }
 
-    /// Gives the summary of a document that is deleted and that the caller might see.
+    /// Returns the summary of a deleted document that the caller would be allowed to see.
     fn deleted(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let summary = self.part.stored_summary(note)?;
         let found = self.part.stored(note)?.map(|pending| &pending.after);
@@ -292,7 +300,8 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Removes the summary record of a note that is deleted for good. Where Readers items hid the note, they stay: its stub is for the same people.
+/// Removes the summary record of a note that is deleted permanently. If Readers items restricted the note, the items
+/// that decide on access are kept, so that its stub stays restricted to the same identities.
 fn replace_summary(batch: &mut Batch, of: (DbNumber, NoteId), flags: NoteFlags, summary: &Summary) {
     let key = keys::summary(of.0, of.1, Record::Summary);
     if flags.has(NoteFlags::HAS_READERS) {
@@ -303,7 +312,7 @@ fn replace_summary(batch: &mut Batch, of: (DbNumber, NoteId), flags: NoteFlags, 
     }
 }
 
-/// Makes the header that of a stub without contents.
+/// Changes the header into that of a stub without contents.
 fn forget_contents(header: &mut Header) {
     let is_restricted = header.flags.has(NoteFlags::HAS_READERS);
     header.flags = if is_restricted { NoteFlags::STUB.with(NoteFlags::HAS_READERS) } else { NoteFlags::STUB };
@@ -312,8 +321,11 @@ fn forget_contents(header: &mut Header) {
     header.keywords.clear();
 }
 
-/// Deletes for good what was deleted longer ago than the database keeps it, or all where it keeps nothing any more; tells how many. Call again while it gives any.
-/// Durable on return. Nobody learns of it: the document was gone before.
+/// Permanently deletes documents whose time is over, or all soft-deleted ones if the database no longer keeps deleted
+/// documents.
+///
+/// Returns their number, which is bounded per call. Call again until it returns 0. Durable on return. The change log
+/// gets no new records, because for readers the documents were already deleted.
 pub fn purge_deleted(database: &Database) -> Result<usize> {
     let kept = u64::from(database.record().options.keep_deleted_hours.unwrap_or(0));
     let limit = database.clock.now().before(Duration::from_secs(kept * 3_600));
