@@ -1,4 +1,4 @@
-//! Making, changing and deleting folders and views.
+//! Creation, change and deletion of folders and views.
 
 use base::limits::FOLDER_NAME_BYTES_MAX;
 use base::{Name, NoteId, Uid, ViewId};
@@ -17,17 +17,17 @@ use crate::transaction::OpenFolder;
 use crate::view::note::{self, FORMAT_ITEM, READERS_ITEM, SELECTION_ITEM, ViewKind, ViewNote};
 use crate::writer::Writer;
 
-/// The items of a design note that the design of a view says.
+/// The items of a design note that belong to the design of a view.
 const DESIGN_ITEMS: [&str; 5] = [folder::TITLE_ITEM, folder::FLAGS_ITEM, SELECTION_ITEM, FORMAT_ITEM, READERS_ITEM];
 
 impl Writer<'_, '_> {
-    /// Makes a folder. `attributes` become text items of its design note.
+    /// Creates a shared folder. `attributes` become text items of its design note.
     pub fn folder_create(&mut self, title: &str, attributes: &[(&str, &str)]) -> Result<ViewId> {
         self.check_may_design_folders()?;
         self.make_folder(title, attributes, None)
     }
 
-    /// Makes a folder of the caller's own, whom nobody else sees.
+    /// Creates a personal folder of the caller, which is hidden from all others.
     pub fn folder_create_personal(&mut self, title: &str, attributes: &[(&str, &str)]) -> Result<ViewId> {
         let owner = self.new_owner()?;
         self.make_folder(title, attributes, Some(&owner))
@@ -60,19 +60,20 @@ impl Writer<'_, '_> {
         Ok(view)
     }
 
-    /// Makes a design note: one of the caller's own needs no right to make documents.
+    /// Creates a design note. For a personal one, the caller does not need the right to create documents.
     fn make_design(&mut self, owner: Option<&Name>, new: NewNote) -> Result<NoteId> {
         if owner.is_some() { self.make(new) } else { self.note_create(new) }
     }
 
-    /// Refuses a title that no folder can have, or that another one has. The name of one that is hidden from the caller is taken, too, unless it is somebody's own.
+    /// Checks that a title is valid for a folder and not in use. The title of a folder that is hidden from the caller
+    /// counts as in use, but that of another user's personal folder does not.
     fn check_folder_title(&self, title: &str, own: Option<ViewId>) -> Result<()> {
         let folders = self.all_folders()?;
         let others = folders.iter().filter(|other| Some(other.view) != own && self.takes_names(other.owner().as_ref()));
         check_title(title, others)
     }
 
-    /// Gives a folder another name.
+    /// Renames a folder.
     pub fn folder_rename(&mut self, folder: ViewId, title: &str) -> Result<()> {
         self.check_folder_title(title, Some(folder))?;
         self.folder_set(folder, folder::TITLE_ITEM, Some(title))
@@ -84,7 +85,7 @@ impl Writer<'_, '_> {
         self.folder_design(folder, name, value.map(|value| Item::text(name, value)))
     }
 
-    /// Says who may know of a folder: names, groups, roles, wildcards; everybody when there are none.
+    /// Sets the names that may know of a folder: names, groups, roles and wildcards. An empty list admits everybody.
     pub fn folder_readers_set(&mut self, folder: ViewId, readers: &[String]) -> Result<()> {
         if readers.len() > FOLDER_READERS_MAX {
             return Err(Error::Limit { what: "readers of a folder", max: FOLDER_READERS_MAX });
@@ -108,12 +109,13 @@ impl Writer<'_, '_> {
     pub fn folder_delete(&mut self, folder: ViewId) -> Result<()> {
         self.check_may_design_view(NoteId(folder.0))?;
         self.require_known(folder)?;
-        // What is hidden from the caller counts too.
+        // Documents that are hidden from the caller also count.
         let gets_a_note = self.part.pending.values().any(|pending| pending.after.uid_in(folder).is_some());
         if gets_a_note || FolderReader::open(self.store, self.part.database, folder)?.totals()?.count > 0 {
             return Err(Error::invalid(format!("folder {folder}"), "not empty"));
         }
-        // First what may be refused: a caller who goes on after an error must not commit half of this.
+        // The step that can be refused comes first: a caller that goes on after an error must not commit half of the
+        // deletion.
         if !self.note_delete(NoteId(folder.0))? {
             return Err(Error::not_found(format!("folder {folder}")));
         }
@@ -122,12 +124,12 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Makes a view; a private one is the caller's own, whatever it says of its readers.
+    /// Creates a view. A private view belongs to the caller, whatever readers it lists.
     pub fn view_create(&mut self, view: &ViewNote) -> Result<NoteId> {
         self.view_create_with(view, Vec::new())
     }
 
-    /// Makes a view whose design note has further items.
+    /// Creates a view whose design note has further items.
     pub fn view_create_with(&mut self, view: &ViewNote, more: Vec<Item>) -> Result<NoteId> {
         if view.kind.folder {
             return Err(Error::invalid(
@@ -152,8 +154,10 @@ impl Writer<'_, '_> {
         self.make_design(owner.as_ref(), NewNote::of_class(NoteClass::VIEW, items))
     }
 
-    /// Replaces the design of a view, or gives columns to a folder, unless somebody saved it since the caller read sequence number `expected`. Items of
-    /// the design note that the design knows nothing of stay.
+    /// Replaces the design of a view, or the columns of a folder. Returns the new sequence number.
+    ///
+    /// Fails with [`Error::Conflict`] if the note was saved since the caller read sequence number `expected`. Items of
+    /// the design note that do not belong to the design are kept.
     pub fn view_update(&mut self, note: NoteId, expected: u32, view: &ViewNote) -> Result<u32> {
         self.check_may_design_view(note)?;
         let stored = self.note(note)?.filter(|stored| stored.header.class == NoteClass::VIEW);
@@ -182,7 +186,7 @@ impl Writer<'_, '_> {
         self.note_update(note, expected, &items, &stored.blobs)
     }
 
-    /// Deletes a view with its index.
+    /// Deletes a view and its index.
     pub fn view_delete(&mut self, note: NoteId) -> Result<()> {
         self.check_may_design_view(note)?;
         let stored = self.note(note)?.filter(|stored| stored.header.class == NoteClass::VIEW);
@@ -206,7 +210,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Tells whether the caller may make, change and delete notes of a class, what else they need for it aside.
+    /// Checks that the caller may create, change and delete notes of a class. Other conditions are not checked here.
     pub(crate) fn check_may_design(&self, class: NoteClass) -> Result<()> {
         match class {
             NoteClass::DOCUMENT => Ok(()),
@@ -226,7 +230,7 @@ impl Writer<'_, '_> {
         if self.may_design_folders() { Ok(()) } else { self.require_level(AclLevel::Designer) }
     }
 
-    /// Tells whether the caller may make, change and delete shared folders and views.
+    /// Returns `true` if the caller may create, change and delete shared folders and views.
     pub(crate) fn may_design_folders(&self) -> bool {
         self.part.grant.flags().has(AclFlags::CREATE_FOLDER) || self.part.grant.level() >= AclLevel::Designer
     }

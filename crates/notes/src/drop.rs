@@ -1,4 +1,4 @@
-//! Deleting a whole database: its blobs lose a user, its keys go by range, its space comes back.
+//! Deletes a whole database: releases its blobs, deletes its keys by range, and frees its disk space.
 
 use base::DbNumber;
 use store::blob::{BlobOwner, BlobWriter};
@@ -23,7 +23,7 @@ pub(crate) const TABLES: [Table; 10] = [
     Table::Meta,
 ];
 
-/// Takes away the references of all notes to their blobs.
+/// Releases the references of all notes to their blobs.
 pub(crate) fn release_blobs(
     notes: &Notes,
     database: &Database,
@@ -38,7 +38,8 @@ pub(crate) fn release_blobs(
         if part != keys::Part::Summary as u8 {
             continue;
         }
-        // A damaged record keeps its blobs from being collected until `doublet blobs --rebuild`; it does not keep the database.
+        // A damaged record must not prevent the deletion of the database. Its blobs stay until `doublet blobs
+        // --rebuild`.
         let Ok(summary) = Summary::decode(value) else { continue };
         for blob in &summary.blobs {
             gate.release(batch, BlobOwner { database: database.number, note }, blob, now);
@@ -47,7 +48,7 @@ pub(crate) fn release_blobs(
     Ok(())
 }
 
-/// Removes every key of the database.
+/// Deletes every key of the database.
 pub(crate) fn delete_tables(number: DbNumber, batch: &mut Batch) {
     let start = number.to_key();
     for table in TABLES {
@@ -58,7 +59,7 @@ pub(crate) fn delete_tables(number: DbNumber, batch: &mut Batch) {
     }
 }
 
-/// Gives the space of a deleted database back to the file system.
+/// Returns the space of a deleted database to the file system.
 pub(crate) fn give_space_back(store: &Store, number: DbNumber) -> Result<()> {
     let range = KeyRange::prefix(&number.to_key());
     for table in TABLES {
