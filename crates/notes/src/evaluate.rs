@@ -1,9 +1,11 @@
-//! Formulas over notes: what a document and its surroundings tell an evaluation, and searches by formula.
+//! Formula evaluation over notes: the data of a document and its context, and searches by formula.
 //!
-//! A [`Subject`] is a note as a formula sees it: its header and its summary items, borrowed from the stored record. Two items that are not
-//! stored as such are there for formulas of the original: `$REF` (the parent's UNID, as 32 hexadecimal digits) and `$Conflict`.
+//! A [`Subject`] is a note as a formula sees it: its header and its summary items, borrowed from the stored record. It
+//! also has two items that are not stored but that formulas written for Domino expect: `$REF` (the parent's UNID, as 32
+//! hexadecimal digits) and `$Conflict`.
 //!
-//! [`Reading::search`] evaluates a selection over the documents of a database that changed since a modseq: the original's NSFSearch.
+//! [`Reading::search`] evaluates a selection over the documents of a database that changed since a modseq, as NSFSearch
+//! does in Domino.
 
 use base::{Modseq, NoteId, ReplicaId, Timestamp, Unid};
 use formula::host::{Attachment, Fact, History, State};
@@ -20,10 +22,13 @@ use crate::reading::{self, Reading, load_summary_bytes};
 /// The item that names the parent of a response.
 pub const REF_ITEM: &str = "$REF";
 
-/// The item that only losers of conflicts have.
+/// The item that only conflict documents have, which are the losing versions of a conflict.
 pub const CONFLICT_ITEM: &str = "$Conflict";
 
-/// Tells whether a name is that of an item which formulas see and which is none: it follows from the header, and an item of that name would say otherwise.
+/// Returns the canonical spelling of a reserved item name, or `None` if the name is not reserved.
+///
+/// Formulas see reserved items, but these are derived from the header. A stored item of such a name would contradict
+/// it.
 #[must_use]
 pub fn reserved(name: &str) -> Option<&'static str> {
     [REF_ITEM, CONFLICT_ITEM].into_iter().find(|reserved| name.eq_ignore_ascii_case(reserved))
@@ -32,22 +37,22 @@ pub fn reserved(name: &str) -> Option<&'static str> {
 /// A note as a formula sees it.
 #[derive(Clone, Debug)]
 pub struct Subject<'n> {
-    /// Its header.
+    /// The header of the note.
     pub header: &'n Header,
-    /// Its summary items.
+    /// The summary items of the note.
     pub items: Vec<ItemRef<'n>>,
-    /// What stands behind them in the stored record; nothing where they come from elsewhere.
+    /// The bytes after the items in the stored record. Empty if the items come from another source.
     behind: &'n [u8],
 }
 
 impl<'n> Subject<'n> {
-    /// Makes the subject of a header and the items that belong to it.
+    /// Creates the subject of a header and its items.
     #[must_use]
     pub fn new(header: &'n Header, items: Vec<ItemRef<'n>>) -> Self {
         Self { header, items, behind: &[] }
     }
 
-    /// Gives the value of an item.
+    /// Returns the value of an item.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&ValueRef<'n>> {
         self.items.iter().find(|item| item.name.eq_ignore_ascii_case(name)).map(|item| &item.value)
@@ -113,7 +118,7 @@ impl Document for Subject<'_> {
     }
 }
 
-/// Gives the value of an item as formulas compute with it; nothing for what is no value to them.
+/// Converts the value of an item into a formula value. Returns `None` for types that formulas cannot compute with.
 #[must_use]
 pub fn as_operand<'v>(value: &ValueRef<'v>) -> Option<formula::Value<'v>> {
     Some(match value {
@@ -132,8 +137,11 @@ pub fn as_operand<'v>(value: &ValueRef<'v>) -> Option<formula::Value<'v>> {
     })
 }
 
-/// Gives what a formula computed as an item keeps it; the failure as text where there is no value. Dates without a time are kept as their midnight in the zone;
-/// ranges as their beginning; times of day, for which items have no type, as texts that are in their order (`09:30:00`, `09:30:00.25`).
+/// Converts the result of a formula into an item value.
+///
+/// Dates without a time become midnight in the zone. Ranges become their start. Items have no type for times of day, so
+/// these become texts that sort in the order of time (`09:30:00`, `09:30:00.25`). Returns the reason as text if the
+/// result is a failure or cannot be stored.
 pub fn as_item_value(value: &formula::Value<'_>, zone: &Zone) -> std::result::Result<Value, String> {
     Ok(match value {
         formula::Value::Text(text) => Value::Text(text.to_string()),
@@ -162,7 +170,7 @@ fn start_of(moment: Moment, zone: &Zone) -> std::result::Result<Timestamp, Strin
     zone.start(moment).ok_or_else(|| "the time cannot be told in this zone".to_owned())
 }
 
-/// Writes a time of day, or the beginning of a range of them; nothing of what has a date.
+/// Formats a time of day, or the start of a range of times of day. Returns `None` for moments with a date.
 fn clock_of(moment: Moment) -> Option<String> {
     let (Moment::Clock(hundredths) | Moment::Clocks(hundredths, _)) = moment else { return None };
     let (seconds, hundredths) = (hundredths / 100, hundredths % 100);
@@ -170,33 +178,33 @@ fn clock_of(moment: Moment) -> Option<String> {
     Some(if hundredths == 0 { clock } else { format!("{clock}.{hundredths:02}") })
 }
 
-/// What an evaluation may ask about besides the document.
+/// The context of an evaluation: data other than the document that a formula can query.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// The time that holds for the whole evaluation.
+    /// The time, which is the same for the whole evaluation.
     pub now: Timestamp,
-    /// Who evaluates, canonical.
+    /// Canonical name of the user for whom the formula is evaluated.
     pub user: String,
-    /// All names of that one: own, groups, roles.
+    /// All names of the user: own names, groups and roles.
     pub user_names: Vec<String>,
-    /// The roles.
+    /// The roles of the user.
     pub roles: Vec<String>,
-    /// The server, canonical.
+    /// Canonical name of the server.
     pub server: String,
-    /// The path of the database.
+    /// Path of the database.
     pub path: String,
-    /// Its title.
+    /// Title of the database.
     pub title: String,
-    /// Its replica id.
+    /// Replica id of the database.
     pub replica_id: Option<ReplicaId>,
-    /// The view that is built or read, by its title.
+    /// Title of the view that is built or read.
     pub view: String,
-    /// What the user may do in the database.
+    /// The rights of the user in the database.
     pub access: Option<formula::host::Access>,
 }
 
 impl Surroundings {
-    /// Describes a database for the server itself, which evaluates for nobody in particular.
+    /// Creates the context for an evaluation by the server itself, without a user.
     #[must_use]
     pub fn of(database: &Database, now: Timestamp) -> Self {
         let record = database.record();
@@ -245,7 +253,7 @@ impl Host for Surroundings {
 }
 
 impl Reading<'_> {
-    /// Describes this database for the one who reads it.
+    /// Creates the context of this database and its reader.
     #[must_use]
     pub fn surroundings(&self) -> Surroundings {
         let (database, grant) = (self.database(), self.grant());
@@ -263,7 +271,8 @@ impl Reading<'_> {
         }
     }
 
-    /// Tells which body items a note has of which a search gave the subject; [`Reading::body_item`] reads them. One that is not stored has none.
+    /// Returns the body items of the note that a search passed as a subject. [`Reading::body_item`] reads them. A
+    /// subject that is not stored has none.
     pub fn body_of(&self, subject: &Subject<'_>) -> Result<Vec<BodyItem>> {
         if subject.behind.is_empty() {
             return Ok(Vec::new());
@@ -272,8 +281,10 @@ impl Reading<'_> {
         note::body_items(subject.behind).map_err(damaged)
     }
 
-    /// Calls `each` for the documents that changed after `since` and that the selection takes, in the order of their changes, until it says to stop.
-    /// Documents that Readers items hide are left out.
+    /// Calls `each` for the documents that changed after `since` and that the selection selects, in the order of their
+    /// changes, until it returns `false`.
+    ///
+    /// Documents that Readers items hide are skipped.
     pub fn search(
         &self,
         selection: &Formula,
@@ -305,18 +316,18 @@ impl Reading<'_> {
     }
 }
 
-/// What a search went through.
+/// Statistics of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Searched {
-    /// The modseq of the last document that was looked at.
+    /// Modseq of the last document that was examined.
     pub up_to: Modseq,
-    /// Documents that were looked at.
+    /// Number of documents that were examined.
     pub looked_at: u64,
-    /// Documents over which the formula came to a limit; they count as not selected.
+    /// Number of documents for which the formula hit a limit. They count as not selected.
     pub stopped: u64,
 }
 
-/// Makes the subject of a header and a stored summary record.
+/// Creates the subject of a header and a stored summary record.
 pub(crate) fn subject<'n>(header: &'n Header, bytes: &'n [u8], database: &Database) -> Result<Subject<'n>> {
     let damaged = |_| reading::damaged_note(database, header.note, "summary");
     let (items, behind) = note::split_summary(bytes).map_err(damaged)?;
