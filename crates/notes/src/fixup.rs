@@ -1,17 +1,21 @@
-//! Checking a database, and repairing what can be derived.
+//! Checks a database, and repairs the data that can be derived.
 //!
-//! The notes (headers, summaries, bodies) are what counts. Everything else is derived from them and can be written again:
-//! the index of UNIDs, the order of changes, the response hierarchy, the list of design notes, the indexes of folders and the
-//! counters. So a derived table that the engine cannot read is one finding, and a repair writes it anew without reading it. A note whose own records
-//! cannot be read, because their format is wrong or because the engine cannot read the block, cannot be derived from anything: it is reported,
-//! and a repair puts what can be read of it into quarantine, so that the rest of the database works on and a backup or replica can bring it back. A folder
-//! of which only the design note is lost is made again under the name `Recovered`, a lost access control list from the one in memory.
+//! The notes (headers, summaries, bodies) are authoritative. Everything else is derived from them and can be rewritten:
+//! the UNID index, the change log, the response hierarchy, the list of design notes, the indexes of folders and the
+//! counters. Therefore a derived table that the engine cannot read is a single finding, and a repair rewrites it
+//! without reading it.
 //!
-//! A database whose counters, access control list or keywords cannot be read does not open; [`check_at`] and [`repair_at`] work on it all the
-//! same, with what can be derived of them and a list that lets in nobody but the owner (`own`).
+//! A note whose own records cannot be read, because their format is wrong or because the engine cannot read the block,
+//! cannot be derived. It is reported, and a repair moves its readable parts into quarantine, so that the rest of the
+//! database keeps working and a backup or replica can restore the note. A folder that lost only its design note is
+//! recreated under the name `Recovered`. A lost access control list is recreated from the one in memory.
 //!
-//! A check reads a snapshot and disturbs nobody. A repair holds the database's lock while it works. What neither does: take the damaged blocks
-//! out of the engine's files, and repair the catalog.
+//! A database whose counters, access control list or keywords cannot be read does not open. [`check_at`] and
+//! [`repair_at`] work on it nevertheless, with the derivable part of these records and an ACL that admits only the
+//! owner (`own`).
+//!
+//! A check reads a snapshot and does not block other work. A repair holds the database's lock. Left out: removing
+//! damaged blocks from the engine's files, and repairing the catalog.
 
 mod own;
 mod repair;
@@ -43,43 +47,45 @@ use crate::view::index::Index;
 use crate::view::record::{self, IndexRecord};
 use salvage::Pairs;
 
-/// What is not as it must be.
+/// A defect of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// A record of a note cannot be read; the note is lost unless a backup or replica has it.
+    /// A record of a note cannot be read. The note is lost unless a backup or replica has it.
     NoteDamaged { note: NoteId, record: &'static str },
-    /// The index of UNIDs does not lead to a note, or leads to a wrong one.
+    /// The UNID index does not have a note, or points to a wrong one.
     UnidIndex { unid: Unid },
-    /// The order of changes does not have a note's last change, or has one that is none.
+    /// The change log lacks the last change of a note, or has a change that does not match the note.
     ChangeOrder { note: NoteId, modseq: Modseq },
-    /// The response hierarchy is not what the notes say.
+    /// The response hierarchy does not match the notes.
     Responses { note: NoteId },
-    /// The list of design notes is not what the notes say.
+    /// The list of design notes does not match the notes.
     DesignList { note: NoteId },
-    /// The list of deleted notes that can be restored is not what the notes say.
+    /// The list of deleted notes that can be restored does not match the notes.
     DeletedList { note: NoteId },
-    /// A folder's index differs from what the notes say, or its counts from its entries.
+    /// The index of a folder does not match the notes, or its counts do not match its entries.
     FolderIndex { folder: ViewId, why: String },
-    /// The index of a view cannot be right; whose view it is makes it anew from the notes.
+    /// The index of a view is inconsistent. It is rebuilt from the notes.
     ViewIndex { view: ViewId, why: String },
-    /// A counter is wrong.
+    /// A counter is wrong: it is `says` but should be `has`.
     Counters { what: &'static str, says: u64, has: u64 },
     /// A table that is derived from the notes cannot be read.
     TableDamaged { table: &'static str, why: String },
-    /// Unread marks of users cannot be read; those notes will count as unread for them.
+    /// Unread marks of users cannot be read. The notes in question will count as unread for them.
     UnreadMarks { why: String },
-    /// A note refers to content that the blob store does not have.
+    /// A note refers to content that is missing in the blob store.
     BlobMissing { note: NoteId, blob: BlobId },
-    /// The stored access control list cannot be read; an open database knows it.
+    /// The stored access control list cannot be read, but the open database has it in memory.
     AccessControl,
-    /// The access control list cannot be read and nobody knows it: only its owner is let in from a repair on, if it has one.
+    /// The access control list cannot be read and is not in memory. After a repair, only the owner of the database has
+    /// access, if it has one.
     AccessControlLost { manager: Name },
-    /// The stored keywords cannot be read or are too few; so many that notes have are lost, and get other names.
+    /// The stored keywords cannot be read or are incomplete. `lost` is the number of keywords of notes whose names are
+    /// lost. A repair assigns other names to them.
     Keywords { lost: usize },
 }
 
 impl Finding {
-    /// Tells whether a repair brings back everything.
+    /// Returns `true` if a repair restores everything.
     #[must_use]
     pub fn is_repairable(&self) -> bool {
         match self {
@@ -125,45 +131,47 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a check or repair found.
+/// Result of a check or repair.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct FixupReport {
-    /// Notes that were looked at.
+    /// Number of notes that were examined.
     pub notes: u64,
-    /// What is wrong, at most [`FINDINGS_MAX`].
+    /// The defects, at most [`FINDINGS_MAX`].
     pub findings: Vec<Finding>,
-    /// The repairable findings were repaired, and damaged notes put into quarantine.
+    /// `true` if the repairable defects were repaired and damaged notes were moved into quarantine.
     pub repaired: bool,
 }
 
-/// What a check is busy with, and how far it is.
+/// The stage of a check, with the number of elements processed so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Notes were read.
+    /// Reading the notes.
     Notes(u64),
-    /// Notes were compared with what is derived of them.
+    /// Comparing the notes with the data derived from them.
     Compared(u64),
-    /// Indexes of views were compared with themselves.
+    /// Checking the indexes of views for consistency.
     Views(u64),
 }
 
-/// Hears how far a check is: what it is busy with, and of how many.
+/// A callback that receives the progress of a check: the stage and the total number of its elements.
 pub type Heard<'h> = dyn FnMut(Stage, u64) + 'h;
 
-/// Notes after which a check tells how far it is.
+/// Number of notes after which a check reports its progress.
 const HEARD_EVERY: u64 = 10_000;
 
-/// Checks the database at a path, also one that does not open; changes nothing.
+/// Checks the database at a path, even if it does not open. Changes nothing.
 pub fn check_at(notes: &Notes, path: &str, heard: &mut Heard<'_>) -> Result<FixupReport> {
     on_path(notes, path, |database| check_heard(database, heard))
 }
 
-/// Checks the database at a path, also one that does not open, and repairs what can be derived; then it opens. Durable on return.
+/// Checks the database at a path, even if it does not open, and repairs the data that can be derived. After that, the
+/// database opens. Durable on return.
 pub fn repair_at(notes: &Notes, path: &str, heard: &mut Heard<'_>) -> Result<FixupReport> {
     on_path(notes, path, |database| repair_heard(database, heard))
 }
 
-/// A database that does not open is worked on by one fixup at a time and used by nobody: until a repair is in the store others fail to open it.
+/// Runs `work` on the database at a path. A database that does not open is processed by one fixup at a time and has no
+/// other users: opening it fails until a repair is in the store.
 fn on_path(notes: &Notes, path: &str, work: impl FnOnce(&Database) -> Result<FixupReport>) -> Result<FixupReport> {
     let does_not_open = |opened: &Result<_>| opened.as_ref().err().is_some_and(Error::is_damage);
     let opened = notes.database_open(path);
@@ -175,7 +183,7 @@ fn on_path(notes: &Notes, path: &str, work: impl FnOnce(&Database) -> Result<Fix
     if does_not_open(&opened) { work(&own::open_without(notes, path)?) } else { work(opened?.as_ref()) }
 }
 
-/// Checks a database; changes nothing.
+/// Checks a database. Changes nothing.
 pub fn check(database: &Database) -> Result<FixupReport> {
     check_heard(database, &mut |_, _| {})
 }
@@ -189,14 +197,15 @@ fn check_heard(database: &Database, heard: &mut Heard<'_>) -> Result<FixupReport
     let mut survey = Survey::new(database, &snapshot, stored, keywords);
     let outcome = survey.run(heard);
     if outcome.is_err() || !survey.report.findings.is_empty() {
-        // A database that is being deleted is not damaged; its deleter holds the lock until it is known to be gone.
+        // A database that is being deleted is not damaged. The deletion holds the lock until the database is marked as
+        // dropped.
         drop(database.lock());
         database.refuse_when_dropped()?;
     }
     outcome.map(|()| survey.report)
 }
 
-/// Checks a database and repairs what can be derived. Durable on return.
+/// Checks a database and repairs the data that can be derived. Durable on return.
 pub fn repair(database: &Database) -> Result<FixupReport> {
     repair_heard(database, &mut |_, _| {})
 }
@@ -229,10 +238,10 @@ fn repair_heard(database: &Database, heard: &mut Heard<'_>) -> Result<FixupRepor
     Ok(report)
 }
 
-/// Gives the blobs that the notes of a database use, for rebuilding the reference table.
+/// Calls `each` for the blobs that the notes of a database use, to rebuild the reference table.
 ///
-/// Notes that cannot be read, and those in quarantine, keep the references that they have: a backup may bring the note back, and somebody
-/// may still want its attachments.
+/// Notes that cannot be read, and those in quarantine, keep their existing references: a backup may restore the note,
+/// and its attachments may still be needed.
 pub fn blob_uses(database: &Database, each: &mut dyn FnMut(BlobOwner, BlobId)) -> Result<()> {
     let reader = database.store.as_ref();
     let owner = |note| BlobOwner { database: database.number, note };
@@ -261,32 +270,34 @@ struct Survey<'s> {
     report: FixupReport,
     headers: HashMap<NoteId, Header>,
     damaged: Vec<NoteId>,
-    /// The folders that there are, and what must be in them.
+    /// The existing folders and the notes that they must contain.
     folders: BTreeMap<ViewId, BTreeMap<Uid, NoteId>>,
-    /// Design notes that are no folders: rooms above may keep collections under their numbers.
+    /// Design notes that are not folders. Layers above may keep collections under their numbers.
     foreign: Vec<ViewId>,
-    /// Folders whose index must be written again.
+    /// Folders whose index must be rewritten.
     broken: Vec<ViewId>,
     /// The counters as the last transaction left them.
     stored: Counters,
-    /// Tables that must be written again whatever is in them.
+    /// Tables that must be rewritten whatever they contain.
     unreadable: HashSet<Table>,
-    /// The note that the index of UNIDs must lead to: of several with one UNID the last, the others being stubs.
+    /// The note to which the UNID index must point. Of several notes with one UNID it is the last. The others are
+    /// stubs.
     leads_to: HashMap<Unid, NoteId>,
-    /// Folders that notes are in and whose design note is lost.
+    /// Folders that contain notes but whose design note is lost.
     lost_folders: BTreeSet<ViewId>,
-    /// Notes of which it is not told rightly that they can be restored.
+    /// Notes that are wrongly listed, or wrongly missing, in the list of restorable notes.
     deletions: BTreeSet<NoteId>,
-    /// What can be read of the unread marks, when not all can.
+    /// The readable part of the unread marks, if not all of them can be read.
     unread_left: Option<Pairs>,
-    /// The keywords as they are known in memory; the stored ones are at least as many.
+    /// The keywords in memory. The store has at least as many.
     keywords: Arc<Keywords>,
-    /// The keywords must be written again.
+    /// `true` if the keywords must be rewritten.
     keywords_broken: bool,
 }
 
 impl<'s> Survey<'s> {
-    /// Takes `keywords` from before the reader was frozen: a transaction stores a new one before it is known in memory.
+    /// Creates a survey. `keywords` must be taken before the snapshot in `reader`, because a transaction stores a new
+    /// keyword before it updates the memory.
     fn new(database: &'s Database, reader: &'s dyn Read, stored: Counters, keywords: Arc<Keywords>) -> Self {
         Self {
             database,
@@ -339,7 +350,7 @@ impl<'s> Survey<'s> {
         self.check_counters()
     }
 
-    /// Checks a derived table; one that cannot be read is one finding.
+    /// Checks a derived table. A table that cannot be read is a single finding.
     fn check_table(&mut self, table: Table, check: fn(&mut Self) -> Result<()>) -> Result<()> {
         if let Err(why) = salvage::sound(check(self))? {
             self.give_up(table, why);
@@ -362,7 +373,7 @@ impl<'s> Survey<'s> {
     fn read_headers(&mut self) -> Result<()> {
         let mut next = NoteId(0);
         let mut without_header = BTreeSet::new();
-        // Nothing tells where the records can be read again behind damage, so that each number is tried.
+        // The engine does not report where records become readable again after damage, so each note id is tried.
         while let Some(note) = self.read_headers_from(next, &mut without_header)? {
             self.try_header(note)?;
             if note >= self.stored.next_note {
@@ -385,7 +396,7 @@ impl<'s> Survey<'s> {
         Ok(())
     }
 
-    /// Reads the headers from a note on; gives the note at which the records cannot be read.
+    /// Reads the headers from a note on. Returns the note at which the records cannot be read, if any.
     fn read_headers_from(&mut self, first: NoteId, without: &mut BTreeSet<NoteId>) -> Result<Option<NoteId>> {
         let start = keys::summary(self.number, first, Part::Header).to_vec();
         let range = KeyRange { start, end: store::engine::prefix_end(&self.number.to_key()) };
@@ -426,7 +437,7 @@ impl<'s> Survey<'s> {
         Ok(())
     }
 
-    /// Finds out which folders there are and what must be in them.
+    /// Determines the existing folders and the notes that they must contain.
     fn place_notes(&mut self, notes: &[NoteId]) {
         let views = self.headers.values().filter(|header| header.class == NoteClass::VIEW && !header.is_stub());
         self.folders = views.map(|header| (ViewId(header.note.0), BTreeMap::new())).collect();
@@ -465,12 +476,12 @@ impl<'s> Survey<'s> {
         Ok(())
     }
 
-    /// A stub whose UNID came back with a new note is not what the index leads to.
+    /// Returns `true` for a stub whose UNID was reused by a newer note. The UNID index points to that note.
     fn is_superseded(&self, header: &Header) -> bool {
         header.is_stub() && self.leads_to.get(&header.unid).is_some_and(|last| *last != header.note)
     }
 
-    /// Reads everything of a note; one that cannot be read whole is given up.
+    /// Reads all records of a note. A note that cannot be read completely is given up as damaged.
     fn check_contents(&mut self, note: NoteId) -> Result<()> {
         if !self.headers.get(&note).is_some_and(Header::has_contents) {
             return Ok(());
@@ -503,7 +514,8 @@ impl<'s> Survey<'s> {
         Ok(())
     }
 
-    /// Tells of a damaged note, but for the one that holds nothing but the access control list: that has a finding of its own.
+    /// Reports a damaged note. The ACL note is left out, because its only content, the access control list, has a
+    /// finding of its own.
     fn tell_damaged(&mut self, note: NoteId, record: &'static str) {
         if note != ACL_NOTE {
             self.find(Finding::NoteDamaged { note, record });
@@ -593,8 +605,8 @@ impl<'s> Survey<'s> {
         Ok(())
     }
 
-    /// Looks at what can be known of a collection that a room above keeps under the number of a design note of its own: whether it can be read, and whether its
-    /// counts are right. Views keep none there.
+    /// Checks a collection that a layer above keeps under the number of its own design note: that it can be read, and
+    /// that its counts are right. Views keep no collections there.
     fn check_foreign(&mut self, view: ViewId) -> Result<()> {
         self.foreign.push(view);
         let look = || -> Result<Option<String>> {
@@ -613,7 +625,7 @@ impl<'s> Survey<'s> {
         Ok(())
     }
 
-    /// Checks the indexes of views, and finds those that are nobody's.
+    /// Checks the indexes of views, and reports rows that belong to no view.
     fn check_views(&mut self, heard: &mut Heard<'_>) -> Result<()> {
         let (records, damage) = salvage::both_ends(self.reader, Table::Meta, &keys::view_indexes(self.number))?;
         if let Some(why) = damage {
@@ -658,7 +670,7 @@ impl<'s> Survey<'s> {
         view_check::fault(self.reader, &Index::new(self.number, record.index, design))
     }
 
-    /// Lists the numbers under which rows of views lie.
+    /// Returns the numbers under which rows of views are stored.
     fn indexes(&self) -> Result<BTreeSet<ViewId>> {
         let mut found = BTreeSet::new();
         let all = record::all_rows(self.number);
@@ -712,7 +724,7 @@ impl<'s> Survey<'s> {
         Ok(flags.is_some_and(|flags| flags.contains('F')))
     }
 
-    /// Checks that what can be restored is listed, and nothing else.
+    /// Checks that exactly the notes that can be restored are listed.
     fn check_deletions(&mut self) -> Result<()> {
         let (listed, damage) = salvage::both_ends(self.reader, Table::Meta, &keys::deletions(self.number))?;
         let mut wrong: BTreeSet<NoteId> =
