@@ -1,13 +1,13 @@
-//! Folders: ordered sets of notes with UIDs and marks, counted.
+//! Folders: ordered, counted sets of notes with UIDs and marks.
 //!
-//! A folder is a design note (class VIEW, `$Flags` contains `F`); its index is a collection
-//! ([`crate::collection`], collation [`UID_COLLATION`]) whose key is the UID. An entry repeats what lists and IMAP's `FETCH
-//! (FLAGS)` need, so that they read one range and nothing else. The index changes in the batch that changes the note, so it
-//! is never stale and never rebuilt after a crash.
+//! A folder is a design note (class VIEW, `$Flags` contains `F`). Its index is a collection ([`crate::collection`],
+//! collation [`UID_COLLATION`]) whose key is the UID. An entry repeats the data that lists and IMAP's `FETCH (FLAGS)`
+//! need, so that these read one range and nothing else. The index changes in the batch that changes the note, so it is
+//! never stale and needs no rebuild after a crash.
 //!
 //! Invariants (checked by fixup): every entry's note has a membership with that folder and UID, and every membership
-//! has its entry; marks, keywords, size and received time of the entry are those of the header; UIDs rise and are
-//! below [`FolderState::uid_next`]; `uid_next` and `uid_validity` never fall.
+//! has its entry; marks, keywords, size and received time of the entry are those of the header; UIDs ascend and are
+//! below [`FolderState::uid_next`]; `uid_next` and `uid_validity` never decrease.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::item::{Item, ItemFlags};
 use crate::limits::KEYWORDS_PER_NOTE_MAX;
 use crate::note::{Header, Keyword, Marks, NoteFlags};
 
-/// The collation number of the UID order of a folder; views number theirs from 0.
+/// Collation number of the UID order of a folder. Views number their collations from 0.
 pub const UID_COLLATION: u8 = 255;
 
-/// Weighs the entries of folders: unseen, deleted, bytes, restricted.
+/// The weigher of folder entries: unseen, deleted, bytes, restricted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FolderWeigh;
 
@@ -37,57 +37,57 @@ impl Weigh for FolderWeigh {
     }
 }
 
-/// The item with the folder's name.
+/// The item with the name of the folder.
 pub const TITLE_ITEM: &str = "$TITLE";
-/// The item that says who may know of the folder.
+/// The item with the names that may know of the folder.
 pub const READERS_ITEM: &str = "$Readers";
-/// The item with the letters that say what kind of view this is.
+/// The item with the letters that define the kind of the view.
 pub const FLAGS_ITEM: &str = "$Flags";
 
-/// Gives the title of a folder of which a repair knows nothing but its messages.
+/// Returns the title of a folder that a repair recreates without its design note.
 #[must_use]
 pub fn recovered_title(folder: ViewId) -> String {
     format!("Recovered {folder}")
 }
 
-/// Gives the collection of a folder.
+/// Returns the collection of a folder.
 #[must_use]
 pub fn collection_id(database: DbNumber, folder: ViewId) -> CollectionId {
     CollectionId { database, view: folder, collation: UID_COLLATION }
 }
 
-/// One note in a folder.
+/// A note in a folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// Its UID in the folder.
+    /// UID in the folder.
     pub uid: Uid,
     /// The note.
     pub note: NoteId,
-    /// Marks of the owner.
+    /// The owner's marks.
     pub marks: Marks,
-    /// Has Readers items: not everybody who can open the database sees it.
+    /// `true` if the note has Readers items, so that not every reader of the database may see it.
     pub restricted: bool,
-    /// The last change of the note.
+    /// Modseq of the last change of the note.
     pub modseq: Modseq,
-    /// Bytes of the message.
+    /// Size of the message in bytes.
     pub size: u64,
-    /// Bytes by which the message grows when every line of it gets CRLF.
+    /// Number of bytes that the message gains when all its lines end in CRLF.
     pub crlf_growth: u64,
-    /// When the message was received (INTERNALDATE).
+    /// Time at which the message was received (INTERNALDATE).
     pub received: Timestamp,
-    /// When it came into the folder (RFC 8514: SAVEDATE).
+    /// Time at which the message was added to the folder (RFC 8514: SAVEDATE).
     pub saved: Timestamp,
-    /// Keywords, rising.
+    /// Keywords, in ascending order.
     pub keywords: Vec<Keyword>,
 }
 
 const RESTRICTED_BIT: u8 = 0x80;
 
-/// In the marks of a stored entry: the growth follows the size.
+/// Bit in the marks of a stored entry: the growth follows the size.
 const GROWTH_BIT: u8 = 0x40;
 
 impl Entry {
-    /// Makes the entry of a note.
+    /// Creates the entry of a note.
     #[must_use]
     pub fn of(header: &Header, uid: Uid, saved: Timestamp) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl Entry {
         Weight::new(&[unseen, deleted, size, i64::from(self.restricted)])
     }
 
-    /// Gives the stored form; the UID is the key.
+    /// Returns the stored form. The UID is the key.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(48);
@@ -128,7 +128,7 @@ impl Entry {
         out.finish()
     }
 
-    /// Reads the stored form of the entry with that UID.
+    /// Parses the stored form of the entry with this UID.
     pub fn decode(uid: Uid, bytes: &[u8]) -> Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         let note = NoteId(input.u32()?);
@@ -161,25 +161,25 @@ impl Entry {
     }
 }
 
-/// Reads a folder's key.
+/// Parses the key of a folder entry.
 #[must_use]
 pub fn uid_of_key(key: &[u8]) -> Option<Uid> {
     Some(Uid::from_key(key.try_into().ok()?))
 }
 
-/// What a folder keeps beside its entries.
+/// The state that a folder stores in addition to its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FolderState {
-    /// Changes when UIDs can no longer be trusted (RFC 9051 §2.3.1.1).
+    /// UIDVALIDITY. It changes when UIDs are no longer valid (RFC 9051 §2.3.1.1).
     pub uid_validity: u32,
-    /// The UID that the next note will get.
+    /// UID of the next new note.
     pub uid_next: Uid,
-    /// The last change of anything in the folder (RFC 7162: HIGHESTMODSEQ); at least 1.
+    /// Modseq of the last change in the folder (RFC 7162: HIGHESTMODSEQ), at least 1.
     pub highest_modseq: Modseq,
 }
 
 impl FolderState {
-    /// Gives the stored form (version 1).
+    /// Returns the stored form (version 1).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(17);
@@ -187,7 +187,7 @@ impl FolderState {
         out.finish()
     }
 
-    /// Reads the stored form.
+    /// Parses the stored form.
     pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != 1 {
@@ -200,42 +200,43 @@ impl FolderState {
 /// The counts of a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct FolderTotals {
-    /// How many notes.
+    /// Number of notes.
     pub count: u64,
-    /// How many the owner has not read.
+    /// Number of notes that the owner has not read.
     pub unseen: u64,
-    /// How many are marked as deleted.
+    /// Number of notes that are marked as deleted.
     pub deleted: u64,
-    /// Bytes of all messages.
+    /// Total size of all messages in bytes.
     pub size: u64,
-    /// How many have Readers items.
+    /// Number of notes with Readers items.
     pub restricted: u64,
 }
 
 /// A folder as its design note describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderDesign {
-    /// The folder: the number of its design note.
+    /// The folder. Its number is that of its design note.
     pub view: ViewId,
-    /// Its name, levels separated by `/`.
+    /// Name of the folder, with levels separated by `/`.
     pub title: String,
     /// The letters of `$Flags`.
     pub flags: String,
-    /// Other text items of the design note, for the rooms above (`$SpecialUse` and the like).
+    /// Other text items of the design note, for layers above (`$SpecialUse` and the like).
     pub attributes: Vec<(String, String)>,
-    /// Who may know of the folder: names, groups and roles; everybody when there are none.
+    /// Names, groups and roles that may know of the folder. An empty list admits everybody.
     pub readers: Vec<String>,
 }
 
 impl FolderDesign {
-    /// Gives the attribute of that name.
+    /// Returns the attribute with this name.
     #[must_use]
     pub fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 }
 
-/// Gives the names whom a folder's design note lets know of it: those in its Readers items, and where there are any those in Authors items.
+/// Returns the names that may know of a folder according to its design note: those in Readers items, and if there are
+/// any, also those in Authors items.
 pub(crate) fn readers_of(items: &[Item]) -> Vec<String> {
     let names = |flag: ItemFlags| {
         let flagged = items.iter().filter(move |item| item.flags.has(flag));
@@ -248,7 +249,7 @@ pub(crate) fn readers_of(items: &[Item]) -> Vec<String> {
     readers
 }
 
-/// Gives the folders of a list that the holder of a grant may know of.
+/// Returns the folders of a list that the holder of a grant may know of.
 pub(crate) fn known_to(grant: &Grant, folders: Arc<Vec<FolderDesign>>) -> Arc<Vec<FolderDesign>> {
     if folders.iter().all(|folder| grant.may_use(&folder.readers)) {
         return folders;
@@ -256,7 +257,7 @@ pub(crate) fn known_to(grant: &Grant, folders: Arc<Vec<FolderDesign>>) -> Arc<Ve
     Arc::new(folders.iter().filter(|folder| grant.may_use(&folder.readers)).cloned().collect())
 }
 
-/// Tells whether a list, which is in the order of note ids, has a folder of which the holder of a grant may not know.
+/// Returns `true` if a list, sorted by note id, contains the folder but the holder of the grant may not know of it.
 pub(crate) fn is_unknown_to(grant: &Grant, folders: &[FolderDesign], view: ViewId) -> bool {
     let found = folders.binary_search_by_key(&view, |folder| folder.view);
     found.is_ok_and(|index| !grant.may_use(&folders[index].readers))
