@@ -1,15 +1,17 @@
-//! Folders in memory: the entries of folders that were lately read as a whole.
+//! Cache of folders: the entries of folders that were recently read completely.
 //!
-//! A list of messages, a search or a sequence number in a mailbox of some hundred messages reads all its entries or their
-//! neighbours, over and over. The store finds them by key, newest version first, which for entries whose marks just changed costs more
-//! than using them. An [`Image`] is a folder's entries in an array, as of the folder's last change.
+//! A list of messages, a search or a sequence number in a mailbox of some hundred messages repeatedly reads all its
+//! entries or their neighbours. The store looks them up by key, newest version first. For entries whose marks just
+//! changed, this costs more than using them. An [`Image`] contains the entries of a folder in an array, as of the
+//! folder's last change.
 //!
-//! Invariants: an image that is given out has the same entries as the index of every snapshot with the same
-//! [`crate::FolderState::highest_modseq`], because no transaction changes a folder without raising that. A transaction that changes a
-//! folder moves its image along before it lets go of the database's lock, and so do repairs, which forget it.
+//! Invariants: an image returned from the cache has the same entries as the index in every snapshot with the same
+//! [`crate::FolderState::highest_modseq`], because no transaction changes a folder without raising that. A transaction
+//! that changes a folder updates its image before it releases the database's lock. A repair drops the images, also
+//! under the lock.
 //!
-//! Only folders of at most [`FOLDER_IMAGE_ENTRIES_MAX`] entries are kept, together at most
-//! [`FOLDER_IMAGES_BYTES_MAX`] for a server; those that nobody used for a while go ([`Images::sweep`]).
+//! Only folders of at most [`FOLDER_IMAGE_ENTRIES_MAX`] entries are cached, and at most [`FOLDER_IMAGES_BYTES_MAX`] in
+//! total per server. Images that were not used for a while are dropped ([`Images::sweep`]).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,32 +26,32 @@ use crate::limits::{FOLDER_IMAGE_ENTRIES_MAX, FOLDER_IMAGES_BYTES_MAX};
 #[derive(Clone, Debug)]
 pub(crate) struct Image {
     highest_modseq: Modseq,
-    /// By rising UID.
+    /// Sorted by UID.
     entries: Vec<Entry>,
 }
 
 impl Image {
-    /// Makes the image of a folder from all its entries, by rising UID.
+    /// Creates the image of a folder from all its entries, sorted by UID.
     pub(crate) fn new(highest_modseq: Modseq, entries: Vec<Entry>) -> Self {
         Self { highest_modseq, entries }
     }
 
-    /// Gives the entries from a UID on.
+    /// Returns the entries from a UID on.
     pub(crate) fn entries_from(&self, first: Uid) -> &[Entry] {
         &self.entries[self.rank(first)..]
     }
 
-    /// Gives all entries.
+    /// Returns all entries.
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// Gives the entry with a UID.
+    /// Returns the entry with a UID.
     pub(crate) fn entry(&self, uid: Uid) -> Option<&Entry> {
         self.entries.binary_search_by_key(&uid, |entry| entry.uid).ok().map(|index| &self.entries[index])
     }
 
-    /// Counts the entries with smaller UIDs.
+    /// Returns the number of entries with smaller UIDs.
     pub(crate) fn rank(&self, uid: Uid) -> usize {
         self.entries.partition_point(|entry| entry.uid < uid)
     }
@@ -68,16 +70,16 @@ impl Image {
     }
 }
 
-/// What a transaction did to a folder.
+/// The changes of a transaction to a folder.
 #[derive(Debug)]
 pub(crate) struct FolderChange {
-    /// The folder's last change before.
+    /// Modseq of the folder's previous change.
     pub(crate) before: Modseq,
-    /// The entries that are new, other or, without one, gone.
+    /// The new and changed entries. `None` marks a removed entry.
     pub(crate) entries: Vec<(Uid, Option<Entry>)>,
 }
 
-/// How many bytes the images of all databases take.
+/// Total size of the images of all databases in bytes.
 pub(crate) type Budget = Arc<AtomicUsize>;
 
 /// The images of one database.
@@ -90,9 +92,9 @@ pub(crate) struct Images {
 #[derive(Debug)]
 struct Kept {
     image: Arc<Image>,
-    /// What was added to the budget.
+    /// Number of bytes that this image added to the budget.
     byte_count: usize,
-    /// Somebody asked for it since the last sweep.
+    /// `true` if the image was requested since the last sweep.
     used: bool,
 }
 
@@ -101,7 +103,7 @@ impl Images {
         Self { folders: Mutex::default(), budget }
     }
 
-    /// Gives the image of a folder whose last change is `highest_modseq`.
+    /// Returns the image of a folder whose last change is `highest_modseq`.
     pub(crate) fn get(&self, folder: ViewId, highest_modseq: Modseq) -> Option<Arc<Image>> {
         let mut folders = self.lock();
         let kept = folders.get_mut(&folder).filter(|kept| kept.image.highest_modseq == highest_modseq)?;
@@ -109,7 +111,7 @@ impl Images {
         Some(Arc::clone(&kept.image))
     }
 
-    /// Keeps an image, unless there is a later one or too many.
+    /// Caches an image, unless there is a newer one or the limits are exceeded.
     pub(crate) fn keep(&self, folder: ViewId, image: Arc<Image>) {
         let mut folders = self.lock();
         if folders.get(&folder).is_some_and(|kept| kept.image.highest_modseq >= image.highest_modseq) {
@@ -121,10 +123,11 @@ impl Images {
         self.insert(&mut folders, folder, Kept { image, byte_count: 0, used: true });
     }
 
-    /// Brings the image of a folder up to date; `after` is the modseq of the transaction. The caller holds the database's lock.
+    /// Updates the image of a folder after a transaction with the modseq `after`. The caller holds the database's lock.
     pub(crate) fn advance(&self, folder: ViewId, after: Modseq, change: FolderChange) {
         let mut folders = self.lock();
-        // A reader may have been faster: what the transaction wrote can be read before it says so.
+        // A reader may have stored a newer image already: it can read the writes of the transaction before the
+        // transaction updates the image.
         if folders.get(&folder).is_none_or(|kept| kept.image.highest_modseq >= after) {
             return;
         }
@@ -141,14 +144,14 @@ impl Images {
         self.insert(&mut folders, folder, kept);
     }
 
-    /// Forgets everything.
+    /// Drops all images.
     pub(crate) fn clear(&self) {
         for (_, kept) in self.lock().drain() {
             self.budget.fetch_sub(kept.byte_count, Ordering::Relaxed);
         }
     }
 
-    /// Forgets what nobody asked for since the last time.
+    /// Drops the images that were not requested since the last call.
     pub(crate) fn sweep(&self) {
         self.lock().retain(|_, kept| {
             let used = std::mem::take(&mut kept.used);
