@@ -21,14 +21,14 @@ use crate::hidden::Hidden;
 use crate::limits::{FOLDER_IMAGE_ENTRIES_MAX, FOLDER_IMAGE_LOADED_ENTRIES_MAX};
 use crate::note::Marks;
 
-/// A folder's index in a snapshot.
+/// The index of a folder in a snapshot.
 pub struct FolderReader<'r> {
     entries: collection::Reader<'r>,
     database: &'r Database,
     known: Known,
 }
 
-/// What is known of a folder besides its index.
+/// Data of a folder other than its index.
 #[derive(Clone)]
 struct Known {
     view: ViewId,
@@ -38,7 +38,7 @@ struct Known {
     hidden: Arc<Hidden>,
 }
 
-/// What a reader of a folder has found out when it was opened, for the next one in the same snapshot.
+/// The data that a reader collected when it was opened, for another reader of the same folder in the same snapshot.
 #[derive(Clone)]
 pub(crate) struct Opening {
     index: collection::reader::Opening,
@@ -54,29 +54,29 @@ impl<'r> FolderReader<'r> {
         Ok(Self { entries, database, known })
     }
 
-    /// Opens the folder again; `reader` shows the same moment to the same identity.
+    /// Opens the folder again. `reader` must show the same moment, to the same identity.
     pub(crate) fn reopen(reader: &'r dyn Read, database: &'r Database, opening: &Opening) -> Self {
         Self { entries: collection::Reader::reopen(reader, &opening.index), database, known: opening.known.clone() }
     }
 
-    /// Gives what was found out when this was opened.
+    /// Returns the data that was collected when this reader was opened.
     pub(crate) fn opening(&self) -> Opening {
         Opening { index: self.entries.opening(), known: self.known.clone() }
     }
 
-    /// Leaves out what Readers items hide from the holder of a grant.
+    /// Leaves out the entries that Readers items hide from the holder of a grant.
     pub(crate) fn seen_by(mut self, reader: &dyn Read, grant: &Grant) -> Result<Self> {
         self.known.hidden = Arc::new(Hidden::find(reader, self.database, grant, &self.entries)?);
         Ok(self)
     }
 
-    /// Gives UIDVALIDITY, the next UID and the last change.
+    /// Returns UIDVALIDITY, the next UID and the highest modseq.
     #[must_use]
     pub fn state(&self) -> FolderState {
         self.known.state
     }
 
-    /// Gives the counts.
+    /// Returns the counts.
     pub fn totals(&self) -> Result<FolderTotals> {
         let totals = self.entries.totals()?;
         let sum = |index: usize| u64::try_from(totals.sums.value(index)).unwrap_or(0);
@@ -85,7 +85,7 @@ impl<'r> FolderReader<'r> {
         Ok(self.known.hidden.take_off(totals))
     }
 
-    /// Gives the entry with a UID.
+    /// Returns the entry with a UID.
     pub fn entry(&self, uid: Uid) -> Result<Option<Entry>> {
         if self.known.hidden.contains(uid) {
             return Ok(None);
@@ -97,7 +97,7 @@ impl<'r> FolderReader<'r> {
         Entry::decode(uid, &value).map(Some).map_err(|_| damaged(Table::View, &uid.to_key()))
     }
 
-    /// Counts the entries with smaller UIDs.
+    /// Returns the number of entries with smaller UIDs.
     pub fn rank(&self, uid: Uid) -> Result<u64> {
         let hidden = self.known.hidden.before(uid);
         if let Some(image) = self.image_or_load()? {
@@ -106,7 +106,7 @@ impl<'r> FolderReader<'r> {
         Ok(self.entries.rank(&uid.to_key())?.saturating_sub(hidden))
     }
 
-    /// Gives the UID at a position, counted from 0.
+    /// Returns the UID at a position, counted from 0.
     pub fn uid_at(&self, position: u64) -> Result<Option<Uid>> {
         if self.known.hidden.is_empty() {
             return self.any_uid_at(position);
@@ -123,7 +123,7 @@ impl<'r> FolderReader<'r> {
         folder::uid_of_key(&entry.key).map(Some).ok_or_else(|| damaged(Table::View, &entry.key))
     }
 
-    /// Finds the entry that is number `position`, counted from 0, among those the owner has not read.
+    /// Returns entry number `position`, counted from 0, of those that the owner has not read.
     pub fn unseen_at(&self, position: u64) -> Result<Option<Entry>> {
         let is_unseen = |marks: Marks| !marks.has(Marks::SEEN);
         let any = |number| {
@@ -133,7 +133,7 @@ impl<'r> FolderReader<'r> {
         self.known.hidden.nth(position, is_unseen, any)
     }
 
-    /// Finds the entry that is number `position`, counted from 0, among those marked as deleted.
+    /// Returns entry number `position`, counted from 0, of those that are marked as deleted.
     pub fn deleted_at(&self, position: u64) -> Result<Option<Entry>> {
         let is_deleted = |marks: Marks| marks.has(Marks::DELETED);
         let any = |number| {
@@ -143,7 +143,7 @@ impl<'r> FolderReader<'r> {
         self.known.hidden.nth(position, is_deleted, any)
     }
 
-    /// Finds an entry by its place among those that `counts` in a sum.
+    /// Returns entry number `position` of those that a sum counts. `counts` returns `true` for these entries.
     fn nth(&self, sum: usize, position: u64, counts: impl Fn(&Entry) -> bool) -> Result<Option<Entry>> {
         if let Some(image) = self.image_or_load()? {
             let position = usize::try_from(position).unwrap_or(usize::MAX);
@@ -154,7 +154,7 @@ impl<'r> FolderReader<'r> {
         entry_of(&entry.key, &entry.value).map(Some)
     }
 
-    /// Calls `each` for the entries from UID `first` on, rising, until it says to stop.
+    /// Calls `each` for the entries from UID `first` on, in ascending order, until it returns `false`.
     pub fn each_entry(&self, first: Uid, each: &mut dyn FnMut(Entry) -> Result<bool>) -> Result<()> {
         let mut each = |entry: Entry| if self.known.hidden.contains(entry.uid) { Ok(true) } else { each(entry) };
         if let Some(image) = self.image_or_load()? {
@@ -226,7 +226,7 @@ fn entry_of(key: &[u8], value: &[u8]) -> Result<Entry> {
     Entry::decode(uid, value).map_err(|_| damaged(Table::View, key))
 }
 
-/// Collects the entries of a folder that turn out to be all of them.
+/// The entries of a scan, collected to cache them if the scan was complete.
 struct Album {
     count: usize,
     entries: Option<Vec<Entry>>,

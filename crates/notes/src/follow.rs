@@ -1,8 +1,8 @@
-//! Which databases changed: for tasks that keep something up to date over all of them.
+//! Notification of changed databases, for tasks that keep data about all of them up to date.
 //!
-//! A [`Follower`] collects the numbers of databases that had a transaction, were made, deleted, or got other options, until somebody takes
-//! them. It tells that there is something to look at, not what: whoever follows knows by modseqs what it has seen. Bounded by how many
-//! databases there are.
+//! A [`Follower`] collects the numbers of databases that had a transaction, were created or deleted, or got other
+//! options, until they are taken. It does not describe the changes: the task that follows knows by modseq what it has
+//! already processed. The size is bounded by the number of databases.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use base::DbNumber;
 use event_listener::{Event, EventListener};
 
-/// What changed since it was taken last.
+/// The databases that changed since they were last taken.
 #[derive(Debug, Default)]
 pub struct Follower {
     changed: Mutex<HashSet<DbNumber>>,
@@ -18,7 +18,7 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// Takes the databases that changed, in the order of their numbers.
+    /// Returns the databases that changed, in the order of their numbers, and clears the set.
     #[must_use]
     pub fn take(&self) -> Vec<DbNumber> {
         let taken = std::mem::take(&mut *self.changed.lock().unwrap_or_else(PoisonError::into_inner));
@@ -27,21 +27,22 @@ impl Follower {
         taken
     }
 
-    /// Gives something to wait for: ready after the next change. Take it before [`Follower::take`].
+    /// Returns a listener that is notified of the next change. Create it before calling [`Follower::take`], so that no
+    /// change is missed.
     #[must_use]
     pub fn listen(&self) -> EventListener {
         self.told.listen()
     }
 }
 
-/// Those who follow.
+/// All followers.
 #[derive(Debug, Default)]
 pub(crate) struct Followers {
     followers: RwLock<Vec<Weak<Follower>>>,
 }
 
 impl Followers {
-    /// Adds one, which follows until it is dropped.
+    /// Adds a follower, which is active until it is dropped.
     pub(crate) fn add(&self) -> Arc<Follower> {
         let follower = Arc::new(Follower::default());
         let mut followers = self.followers.write().unwrap_or_else(PoisonError::into_inner);
@@ -50,7 +51,7 @@ impl Followers {
         follower
     }
 
-    /// Tells all that a database changed.
+    /// Notifies all followers that a database changed.
     pub(crate) fn tell(&self, database: DbNumber) {
         for follower in self.followers.read().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade) {
             let is_new = follower.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(database);
