@@ -1,9 +1,9 @@
-//! What Readers items hide of a folder.
+//! The entries of a folder that Readers items hide.
 //!
-//! A folder's index holds all its notes. Its sums tell how many of them have Readers items; when there are none, which is so in
-//! nearly every folder, or when the server itself reads, nothing is to be done. Else each note with Readers items is looked at once, when the folder is
-//! opened, and the entries of those that the reader may not know of are left out of every count, position and list: positions count
-//! what the reader sees.
+//! A folder's index contains all its notes, and one of its sums counts those with Readers items. If there are none, as
+//! in nearly every folder, or if the server itself reads, nothing is hidden. Otherwise each note with Readers items is
+//! examined once, when the folder is opened. The entries of notes that the reader may not know of are left out of all
+//! counts, positions and lists. Positions count only visible entries.
 
 use base::Uid;
 use store::Read;
@@ -16,17 +16,17 @@ use crate::folder::{self, Entry, FolderTotals, FolderWeigh};
 use crate::note::Marks;
 use crate::reading;
 
-/// The sum that counts entries with Readers items.
+/// Index of the sum that counts entries with Readers items.
 const RESTRICTED: usize = 3;
 
-/// Entries that a reader may not know of, by rising UID.
+/// Entries that a reader may not know of, sorted by UID.
 #[derive(Default)]
 pub(crate) struct Hidden {
     entries: Vec<Entry>,
 }
 
 impl Hidden {
-    /// Finds what is hidden from the holder of a grant.
+    /// Finds the entries that are hidden from the holder of a grant.
     pub(crate) fn find(
         reader: &dyn Read,
         database: &Database,
@@ -43,7 +43,7 @@ impl Hidden {
             let entry = folder::uid_of_key(&found.key).and_then(|uid| Entry::decode(uid, &found.value).ok());
             let entry = entry.ok_or_else(|| damaged(store::Table::View, &found.key))?;
             let header = reading::load_header(reader, database, entry.note)?;
-            // An entry whose note is gone is damage, which `fixup` tells of; there is nothing to hide.
+            // An entry whose note is missing is damage. `fixup` reports it, and there is nothing to hide.
             if let Some(header) = header
                 && reading::is_hidden(reader, database, grant, &header)?
             {
@@ -53,22 +53,22 @@ impl Hidden {
         Ok(Self { entries })
     }
 
-    /// Tells whether the reader sees everything.
+    /// Returns `true` if no entries are hidden.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Tells whether the entry with a UID is hidden.
+    /// Returns `true` if the entry with this UID is hidden.
     pub(crate) fn contains(&self, uid: Uid) -> bool {
         self.entries.binary_search_by_key(&uid, |entry| entry.uid).is_ok()
     }
 
-    /// Counts the hidden entries with smaller UIDs.
+    /// Returns the number of hidden entries with smaller UIDs.
     pub(crate) fn before(&self, uid: Uid) -> u64 {
         self.entries.partition_point(|entry| entry.uid < uid) as u64
     }
 
-    /// Takes what is hidden off the counts.
+    /// Subtracts the hidden entries from the counts.
     pub(crate) fn take_off(&self, mut totals: FolderTotals) -> FolderTotals {
         for entry in &self.entries {
             totals.count = totals.count.saturating_sub(1);
@@ -80,8 +80,10 @@ impl Hidden {
         totals
     }
 
-    /// Finds the entry that is number `position` among those that the reader sees; `is_counted` tells which entries are counted at
-    /// all, and `nth` finds those by their number among all.
+    /// Returns entry number `position` of the visible entries that are counted.
+    ///
+    /// `is_counted` returns `true` for the marks of counted entries. `nth` returns a counted entry by its number among
+    /// all of them, including hidden ones.
     pub(crate) fn nth<T>(
         &self,
         position: u64,
@@ -93,7 +95,7 @@ impl Hidden {
             let Some((uid, found)) = nth(guess)? else { return Ok(None) };
             let up_to = self.entries.iter().take_while(|entry| entry.uid <= uid);
             let skipped = up_to.filter(|entry| is_counted(entry.marks)).count() as u64;
-            // The guess never passes the entry that is wanted, and rises as long as it is before that.
+            // The guess never exceeds the number of the wanted entry, and increases until it reaches it.
             if position.saturating_add(skipped) <= guess {
                 return Ok(Some(found));
             }
