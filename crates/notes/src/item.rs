@@ -1,8 +1,8 @@
 //! Items: the named, typed values of a note.
 //!
-//! Names compare without regard to case and keep the case in which they were written. A name may occur several times
-//! (rich text in pieces, one `$FILE` per attachment). *Summary* items are kept together in one small record that
-//! views, lists and envelopes read; the others lie in the body, each on its own.
+//! Names are compared without regard to case and keep the case in which they were written. A name may occur several
+//! times (rich text in pieces, one `$FILE` per attachment). *Summary* items are stored together in one small record
+//! that views, lists and envelopes read. The others are stored in the body, each on its own.
 //!
 //! Format of an item (`docs/note-format.md`): name (text), flags (u16), type (u8), value.
 
@@ -15,33 +15,33 @@ use crate::error::{Error, Result};
 use crate::limits::{BODY_ITEM_BYTES_MAX, BODY_ITEMS_MAX, LIST_VALUES_MAX};
 use crate::note::Summary;
 
-/// What is said of an item beside its value (`domino.md` §2.1).
+/// Properties of an item in addition to its value. The flags are those of Domino.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ItemFlags(pub u16);
 
 impl ItemFlags {
     /// No flag.
     pub const NONE: Self = Self(0);
-    /// Part of the digital signature.
+    /// The item is part of the digital signature.
     pub const SIGNED: Self = Self(0x0001);
-    /// Kept in the summary record; views and formulas see only such items.
+    /// The item is stored in the summary record. Views and formulas see only such items.
     pub const SUMMARY: Self = Self(0x0004);
-    /// The names may change the document though their level is Author.
+    /// An Authors item: its names may change the document although their level is only Author.
     pub const AUTHORS: Self = Self(0x0020);
     /// The value is a list of names.
     pub const NAMES: Self = Self(0x0040);
-    /// Needs Editor access to be changed.
+    /// Changing the item requires Editor access.
     pub const PROTECTED: Self = Self(0x0200);
-    /// Only these names may read the document.
+    /// A Readers item: only its names may read the document.
     pub const READERS: Self = Self(0x0400);
 
-    /// Tells whether all flags of `other` are set.
+    /// Returns `true` if all flags of `other` are set.
     #[must_use]
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Gives the flags of both.
+    /// Returns the union of both sets of flags.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -59,9 +59,9 @@ pub enum Value {
     Number(f64),
     /// Several numbers.
     NumberList(Vec<f64>),
-    /// One moment.
+    /// One point in time.
     Time(Timestamp),
-    /// Several moments.
+    /// Several points in time.
     TimeList(Vec<Timestamp>),
     /// Rich text, as HTML.
     RichText(String),
@@ -74,7 +74,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Gives the texts of a text or a text list; nothing for other types.
+    /// Returns the texts of a text or a text list, or an empty slice for other types.
     #[must_use]
     pub fn texts(&self) -> &[String] {
         match self {
@@ -84,13 +84,13 @@ impl Value {
         }
     }
 
-    /// Gives the first text, if this is a text or a text list.
+    /// Returns the first text of a text or a text list.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         self.texts().first().map(String::as_str)
     }
 
-    /// Gives the first number, if this is a number or a number list.
+    /// Returns the first number of a number or a number list.
     #[must_use]
     pub fn number(&self) -> Option<f64> {
         match self {
@@ -100,7 +100,7 @@ impl Value {
         }
     }
 
-    /// Gives the first moment, if this is a time or a time list.
+    /// Returns the first time of a time or a time list.
     #[must_use]
     pub fn time(&self) -> Option<Timestamp> {
         match self {
@@ -110,7 +110,7 @@ impl Value {
         }
     }
 
-    /// Tells how many values there are: one, or as many as the list has.
+    /// Returns the number of values: the length of a list, otherwise 1.
     fn count(&self) -> usize {
         match self {
             Self::TextList(texts) => texts.len(),
@@ -166,7 +166,7 @@ impl Value {
         }
     }
 
-    /// Tells how many bytes [`Value::encode`] appends.
+    /// Returns the number of bytes that [`Value::encode`] appends.
     fn encoded_len(&self) -> usize {
         let list = |count: usize, bytes: usize| varint_len(count as u64) + bytes;
         let value = match self {
@@ -184,7 +184,7 @@ impl Value {
         1 + value
     }
 
-    /// Lends the value.
+    /// Returns a borrowed form of the value.
     #[must_use]
     pub fn lend(&self) -> ValueRef<'_> {
         match self {
@@ -204,7 +204,7 @@ impl Value {
     }
 }
 
-/// A value as it lies in its record. Texts are not copied: views read millions of them.
+/// A value borrowed from its record. Texts are not copied, because views read millions of them.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ValueRef<'a> {
     /// One text.
@@ -215,9 +215,9 @@ pub enum ValueRef<'a> {
     Number(f64),
     /// Several numbers.
     NumberList(Vec<f64>),
-    /// One moment.
+    /// One point in time.
     Time(Timestamp),
-    /// Several moments.
+    /// Several points in time.
     TimeList(Vec<Timestamp>),
     /// Rich text, as HTML.
     RichText(&'a str),
@@ -251,7 +251,7 @@ impl<'a> ValueRef<'a> {
         })
     }
 
-    /// Copies the value.
+    /// Converts into an owned value.
     #[must_use]
     pub fn into_owned(self) -> Value {
         match self {
@@ -293,60 +293,61 @@ pub(crate) fn decode_list<'a, T>(
 /// A named value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Item {
-    /// Name, as it was written.
+    /// The name as it was written.
     pub name: String,
-    /// What is said of it.
+    /// The flags.
     pub flags: ItemFlags,
-    /// What it holds.
+    /// The value.
     pub value: Value,
 }
 
 impl Item {
-    /// Makes an item that belongs to the summary.
+    /// Creates an item that belongs to the summary.
     #[must_use]
     pub fn summary(name: impl Into<String>, value: Value) -> Self {
         Self { name: name.into(), flags: ItemFlags::SUMMARY, value }
     }
 
-    /// Makes an item that belongs to the body.
+    /// Creates an item that belongs to the body.
     #[must_use]
     pub fn body(name: impl Into<String>, value: Value) -> Self {
         Self { name: name.into(), flags: ItemFlags::NONE, value }
     }
 
-    /// Makes a summary item that holds one text.
+    /// Creates a summary item with one text.
     #[must_use]
     pub fn text(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self::summary(name, Value::Text(text.into()))
     }
 
-    /// Makes the item that says who may read the document.
+    /// Creates a Readers item.
     #[must_use]
     pub fn readers(name: impl Into<String>, names: Vec<String>) -> Self {
         let flags = ItemFlags::SUMMARY.with(ItemFlags::NAMES).with(ItemFlags::READERS);
         Self { name: name.into(), flags, value: Value::TextList(names) }
     }
 
-    /// Makes the item that says who may change the document.
+    /// Creates an Authors item.
     #[must_use]
     pub fn authors(name: impl Into<String>, names: Vec<String>) -> Self {
         let flags = ItemFlags::SUMMARY.with(ItemFlags::NAMES).with(ItemFlags::AUTHORS);
         Self { name: name.into(), flags, value: Value::TextList(names) }
     }
 
-    /// Tells whether this is the item of that name.
+    /// Returns `true` if the item has this name.
     #[must_use]
     pub fn is_named(&self, name: &str) -> bool {
         self.name.eq_ignore_ascii_case(name)
     }
 
-    /// Tells whether the item lies in the summary record: who may read and change a note is decided from that alone.
+    /// Returns `true` if the item is stored in the summary record. Readers and Authors items always are, because access
+    /// to a note is decided from that record alone.
     #[must_use]
     pub fn is_summary(&self) -> bool {
         [ItemFlags::SUMMARY, ItemFlags::READERS, ItemFlags::AUTHORS].iter().any(|flag| self.flags.has(*flag))
     }
 
-    /// Tells how many bytes the stored form has, without making it.
+    /// Returns the size of the stored form in bytes, without creating it.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
         bytes_len(self.name.len()) + 2 + self.value.encoded_len()
@@ -358,13 +359,13 @@ impl Item {
         self.value.encode(out);
     }
 
-    /// Takes the stored form.
+    /// Parses the stored form.
     pub fn decode(input: &mut Decoder<'_>) -> std::result::Result<Self, Truncated> {
         let ItemRef { name, flags, value } = ItemRef::decode(input)?;
         Ok(Self { name: name.to_owned(), flags, value: value.into_owned() })
     }
 
-    /// Checks the limits of names and of lists.
+    /// Checks the limits of names and lists.
     pub fn check(&self) -> Result<()> {
         if self.name.is_empty() || self.name.len() > ITEM_NAME_BYTES_MAX {
             return Err(Error::invalid(format!("item name {:?}", self.name), "empty or too long"));
@@ -376,14 +377,14 @@ impl Item {
     }
 }
 
-/// An item as it lies in its record.
+/// An item borrowed from its record.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ItemRef<'a> {
-    /// Name, as it was written.
+    /// The name as it was written.
     pub name: &'a str,
-    /// What is said of it.
+    /// The flags.
     pub flags: ItemFlags,
-    /// What it holds.
+    /// The value.
     pub value: ValueRef<'a>,
 }
 
@@ -402,15 +403,17 @@ impl ItemRef<'_> {
 }
 
 impl Item {
-    /// Lends the item.
+    /// Returns a borrowed form of the item.
     #[must_use]
     pub fn lend(&self) -> ItemRef<'_> {
         ItemRef { name: &self.name, flags: self.flags, value: self.value.lend() }
     }
 }
 
-/// Checks what the items of a note keep by themselves, whoever makes it wherever: how many they are and of how many bytes, their names, the values of lists. What
-/// else a note refers to counts beside them. An error is [`Error::Limit`] or [`Error::Invalid`].
+/// Checks the limits of a note's items: their number and size, their names, and the lengths of lists.
+///
+/// These limits hold for every note, whatever creates it. Other data that a note refers to counts in addition. Fails
+/// with [`Error::Limit`] or [`Error::Invalid`].
 pub fn check_all(items: &[Item]) -> Result<()> {
     if items.len() > ITEMS_PER_NOTE_MAX {
         return Err(Error::Limit { what: "items of a note", max: ITEMS_PER_NOTE_MAX });
@@ -430,13 +433,13 @@ pub fn check_all(items: &[Item]) -> Result<()> {
     Ok(())
 }
 
-/// Gives the first item of that name.
+/// Returns the first item with this name.
 #[must_use]
 pub fn find<'a>(items: &'a [Item], name: &str) -> Option<&'a Item> {
     items.iter().find(|item| item.is_named(name))
 }
 
-/// Gives the contents that the attachments among items name.
+/// Returns the blobs of all attachments among the items.
 #[must_use]
 pub fn blobs_of(items: &[Item]) -> Vec<BlobId> {
     let blobs = items.iter().filter_map(|item| match &item.value {
@@ -446,24 +449,24 @@ pub fn blobs_of(items: &[Item]) -> Vec<BlobId> {
     blobs.collect()
 }
 
-/// Drops contents that attachments named before and none of the items names now. What other parts of the note use stays.
+/// Removes the blobs in `before` that no item refers to any more. Blobs that other parts of the note use stay.
 pub fn keep_used(blobs: &mut Vec<BlobId>, before: &[BlobId], items: &[Item]) {
     let now = blobs_of(items);
     blobs.retain(|blob| !before.contains(blob) || now.contains(blob));
 }
 
-/// Appends a count and the items.
+/// Appends the number of items and the items.
 pub fn encode_items<'a>(out: &mut Encoder, items: impl ExactSizeIterator<Item = &'a Item>) {
     out.varint(items.len() as u64);
     items.for_each(|item| item.encode(out));
 }
 
-/// Takes what [`encode_items`] wrote.
+/// Parses items that [`encode_items`] wrote.
 pub fn decode_items(input: &mut Decoder<'_>) -> std::result::Result<Vec<Item>, Truncated> {
     (0..item_count(input)?).map(|_| Item::decode(input)).collect()
 }
 
-/// Takes what [`encode_items`] wrote, without copying it.
+/// Parses items that [`encode_items`] wrote, without copying them.
 pub fn decode_item_refs<'a>(input: &mut Decoder<'a>) -> std::result::Result<Vec<ItemRef<'a>>, Truncated> {
     let count = item_count(input)?;
     let mut items = Vec::with_capacity(count);
