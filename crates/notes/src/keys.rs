@@ -1,4 +1,4 @@
-//! The keys of the tables. All begin with the number of the database; integers are big-endian.
+//! The keys of the tables. All begin with the number of the database. Integers are big-endian.
 //!
 //! | table | key | value |
 //! |---|---|---|
@@ -7,14 +7,14 @@
 //! | `body` | database, note, ordinal, chunk | a piece of a body item |
 //! | `unid` | database, UNID | note |
 //! | `bymod` | database, modseq, note, kind | see [`crate::change`] |
-//! | `children` | database, parent's UNID, note | nothing |
+//! | `children` | database, parent's UNID, note | empty |
 //! | `meta` | database, `c` | counters |
 //! | `meta` | database, `d`, note | class of a design note |
 //! | `meta` | database, `k` | keywords |
-//! | `meta` | database, `v`, note | which index a view has |
-//! | `meta` | database, `w` | the number of the next such index |
-//! | `meta` | database, `q`, note, part | a damaged record that a repair put aside |
-//! | `meta` | database, `s`, note | when and by whom a note was deleted that can be restored |
+//! | `meta` | database, `v`, note | index of a view |
+//! | `meta` | database, `w` | number of the next view index |
+//! | `meta` | database, `q`, note, part | a damaged record that a repair moved into quarantine |
+//! | `meta` | database, `s`, note | time and author of the deletion of a note that can be restored |
 //! | `meta` | database, `h`, modseq | a change of the access control list |
 
 use base::{DbNumber, Modseq, NoteId, Unid, ViewId};
@@ -109,7 +109,7 @@ pub(crate) fn designs(database: DbNumber) -> KeyRange {
     KeyRange::prefix(&meta(database, b'd'))
 }
 
-/// Gives the key of the record that says which index a view has.
+/// Returns the key of the record that names the index of a view.
 pub(crate) fn view_index(database: DbNumber, view: NoteId) -> [u8; 9] {
     let mut key = [0; 9];
     key[..5].copy_from_slice(&meta(database, b'v'));
@@ -117,28 +117,28 @@ pub(crate) fn view_index(database: DbNumber, view: NoteId) -> [u8; 9] {
     key
 }
 
-/// Gives the keys of all such records.
+/// Returns the range of keys of all such records.
 pub(crate) fn view_indexes(database: DbNumber) -> KeyRange {
     KeyRange::prefix(&meta(database, b'v'))
 }
 
-/// Gives the view of the key of such a record.
+/// Returns the view in the key of such a record.
 pub(crate) fn split_view_index(key: &[u8]) -> Option<NoteId> {
     Some(NoteId::from_key(key.get(5..9)?.try_into().ok()?))
 }
 
-/// Gives the key of the number that the next index of a view gets.
+/// Returns the key of the number of the next view index.
 pub(crate) fn next_view_index(database: DbNumber) -> [u8; 5] {
     meta(database, b'w')
 }
 
-/// Gives the first key behind the list of design notes.
+/// Returns the first key after the list of design notes.
 pub(crate) fn designs_end(database: DbNumber) -> [u8; 5] {
     assert_eq!(designs(database).end.as_deref(), Some(&meta(database, b'd' + 1)[..]), "nothing else lies between");
     meta(database, b'd' + 1)
 }
 
-/// Gives the keys under which a view keeps what each note occupies in its index.
+/// Returns the range of keys under which a view stores the rows that each note has in its index.
 pub(crate) fn view_back(database: DbNumber, view: ViewId) -> KeyRange {
     KeyRange::prefix(&view_back_of(database, view, NoteId(0))[..8])
 }
@@ -151,7 +151,7 @@ pub(crate) fn view_back_of(database: DbNumber, view: ViewId, note: NoteId) -> [u
     key
 }
 
-/// Gives the note of a key of the table `viewback`.
+/// Returns the note in a key of the table `viewback`.
 pub(crate) fn split_view_back(key: &[u8]) -> Option<NoteId> {
     let note = key.get(8..12)?.try_into().ok()?;
     (key.len() == 12).then(|| NoteId::from_key(note))
@@ -168,7 +168,7 @@ pub(crate) fn quarantines(database: DbNumber) -> KeyRange {
     KeyRange::prefix(&meta(database, b'q'))
 }
 
-/// Gives the note of a key of a record in quarantine.
+/// Returns the note in the key of a record in quarantine.
 pub(crate) fn split_quarantine(key: &[u8]) -> Option<NoteId> {
     Some(NoteId::from_key(key.get(5..9)?.try_into().ok()?))
 }
@@ -184,7 +184,7 @@ pub(crate) fn deletions(database: DbNumber) -> KeyRange {
     KeyRange::prefix(&meta(database, b's'))
 }
 
-/// Gives the note of a key of a deletion.
+/// Returns the note in the key of a deletion record.
 pub(crate) fn split_deletion(key: &[u8]) -> Option<NoteId> {
     Some(NoteId::from_key(key.get(5..9)?.try_into().ok()?))
 }
@@ -200,7 +200,7 @@ pub(crate) fn acl_history(database: DbNumber) -> KeyRange {
     KeyRange::prefix(&meta(database, b'h'))
 }
 
-/// Gives the modseq of a key of a change of the access control list.
+/// Returns the modseq in the key of a change of the access control list.
 pub(crate) fn split_acl_change(key: &[u8]) -> Option<Modseq> {
     Some(Modseq(u64::from_be_bytes(key.get(5..13)?.try_into().ok()?)))
 }
@@ -264,7 +264,7 @@ mod tests {
         );
     }
 
-    /// What is listed by a range of the table `meta` is of one kind and one database, whatever their neighbours are.
+    /// A range of the table `meta` contains the keys of one kind and one database only, whatever keys are next to it.
     #[test]
     fn a_range_holds_its_own_keys_and_no_others() {
         let kinds = |database: DbNumber, note: NoteId| {

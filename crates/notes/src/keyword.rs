@@ -1,7 +1,7 @@
-//! The keywords of a database: names that users give, numbered so that folder entries stay small.
+//! The keywords of a database: user-defined names, numbered so that folder entries stay small.
 //!
-//! The table only grows; a number never changes its meaning. Names compare without regard to ASCII case (RFC 9051
-//! §2.3.2) and keep the case in which they were first used.
+//! The table only grows, and a number never changes its meaning. Names are compared without regard to ASCII case (RFC
+//! 9051 §2.3.2) and keep the case in which they were first used.
 
 use base::codec::{Decoder, Encoder, Truncated};
 
@@ -16,26 +16,27 @@ pub struct Keywords {
 }
 
 impl Keywords {
-    /// Gives the number of a keyword that exists.
+    /// Returns the number of an existing keyword.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<Keyword> {
         let index = self.names.iter().position(|known| known.eq_ignore_ascii_case(name))?;
         u16::try_from(index).ok().map(Keyword)
     }
 
-    /// Gives the name of a number.
+    /// Returns the name of a keyword by its number.
     #[must_use]
     pub fn name(&self, keyword: Keyword) -> Option<&str> {
         self.names.get(usize::from(keyword.0)).map(String::as_str)
     }
 
-    /// Gives all names, in the order of their numbers.
+    /// Returns all names, in the order of their numbers.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Gives at least `count` names, in so far as a database may have them: those that are lost are called `damaged-N`.
+    /// Returns a copy with at least `count` names, up to the limit of a database. Lost names are replaced by
+    /// `damaged-N`.
     pub(crate) fn filled(&self, count: usize) -> Self {
         let mut filled = self.clone();
         for number in self.names.len()..count.min(KEYWORDS_PER_DATABASE_MAX) {
@@ -49,7 +50,7 @@ impl Keywords {
         filled
     }
 
-    /// Gives the number of a keyword and defines it where needed; tells whether it was new.
+    /// Returns the number of a keyword, and defines it if necessary. The flag is `true` if the keyword is new.
     pub(crate) fn define(&mut self, name: &str) -> Result<(Keyword, bool)> {
         if let Some(known) = self.find(name) {
             return Ok((known, false));
@@ -65,7 +66,7 @@ impl Keywords {
         Ok((Keyword(self.names.len() as u16 - 1), true))
     }
 
-    /// Gives the stored form (version 1).
+    /// Returns the stored form (version 1).
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new();
@@ -76,7 +77,7 @@ impl Keywords {
         out.finish()
     }
 
-    /// Reads the stored form.
+    /// Parses the stored form.
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != 1 {
@@ -90,7 +91,8 @@ impl Keywords {
         Ok(Self { names })
     }
 
-    /// Reads what is left of a stored form that does not match its format: the names before the first that is none.
+    /// Parses the readable part of a stored form that does not match its format: the names before the first invalid
+    /// one.
     pub(crate) fn decode_left(bytes: &[u8]) -> Self {
         let mut input = Decoder::new(bytes);
         let mut left = Self::default();
