@@ -1,26 +1,27 @@
-//! Databases of notes: what everything else is made of.
+//! Databases of notes, the foundation of all other crates that store data.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
 //! | [`database`] | all databases of a server, and one open database |
-//! | [`catalog`] | which databases there are |
-//! | [`acl`], [`access`], [`acl_history`] | who may do what, the proof of it, and who changed it |
+//! | [`catalog`] | the list of databases |
+//! | [`acl`], [`access`], [`acl_history`] | access rights, the proof of them, and the history of their changes |
 //! | [`item`], [`note`] | the parts of a note, and their stored forms |
-//! | [`reading`], [`public`] | snapshots; of what is public alone |
+//! | [`reading`], [`public`] | snapshots of everything readable, and of public documents only |
 //! | [`transaction`], [`writer`] | changes |
-//! | [`save`], [`deleted`], [`profile`] | conflicts and who saved; deletions that can be taken back; settings by name |
-//! | [`change`] | the order of changes |
-//! | [`follow`] | which databases changed |
+//! | [`save`], [`deleted`], [`profile`] | save conflicts and the record of editors; soft deletion; profile documents |
+//! | [`change`] | the change log |
+//! | [`follow`] | notification of changed databases |
 //! | [`evaluate`] | formulas over notes |
-//! | [`fixup`], [`purge`] | checking and repairing; forgetting old deletions |
-//! | [`structure`] | which forms the records have; bringing older ones to the present |
+//! | [`fixup`], [`purge`] | check and repair; purge of old deletions |
+//! | [`structure`] | version of the on-disk structure, and upgrades from older ones |
 //! | [`folder`], [`keyword`] | folders with UIDs and marks |
-//! | [`unread`] | what each user has read |
-//! | [`collection`] | the counted index under folders and views |
+//! | [`unread`] | unread marks per user |
+//! | [`collection`] | the counted index below folders and views |
 //!
-//! Promises: one transaction is one atomic batch; writers to one database queue and never see a conflict that they did
-//! not ask for; readers never wait; nothing is reached without an [`access::Access`]. The stored forms stand in
-//! `docs/note-format.md`. No file, no clock and no randomness of its own, and no tokio.
+//! Promises: one transaction is one atomic batch; writers to one database queue, and a conflict is reported only to
+//! callers that asked for the check; readers never wait; all data is reached through an [`access::Access`].
+//! `docs/note-format.md` describes the stored forms. The crate has no files, clock or randomness of its own, and does
+//! not use tokio.
 
 pub mod access;
 pub mod acl;
