@@ -1,213 +1,217 @@
-//! The limits of this room. Those that other rooms share stand in [`base::limits`].
+//! The limits of this crate. Limits that are shared with other crates are in [`base::limits`].
 
 use std::time::Duration;
 
-/// Most entries of an ACL.
+/// Maximum number of entries of an ACL.
 pub const ACL_ENTRIES_MAX: usize = 10_000;
 
-/// Most roles of an ACL.
+/// Maximum number of roles of an ACL.
 pub const ACL_ROLES_MAX: usize = 1_000;
 
-/// Most deleted notes that one purge removes, so that the database's lock is held briefly.
+/// Maximum number of deleted notes that one purge removes, so that the database's lock is held only briefly.
 pub const DELETED_PURGED_MAX: usize = 1_000;
 
-/// Most losers of conflicts that are kept of one note; further ones are refused.
+/// Maximum number of conflict documents that are kept per note. Further ones are refused.
 pub const CONFLICTS_PER_NOTE_MAX: usize = 32;
 
-/// Most names that are kept of those who saved a document: the first, and the last ones.
+/// Maximum number of names that are kept of the editors of a document: the first one and the last ones.
 pub const UPDATED_BY_MAX: usize = 64;
 
-/// Most times that are kept of when a document was saved.
+/// Maximum number of save times that are kept of a document.
 pub const REVISIONS_MAX: usize = 32;
 
-/// Most bytes of the name of a profile document, and of the user's.
+/// Maximum length of the name of a profile document, and of its user's name, in bytes.
 pub const PROFILE_NAME_BYTES_MAX: usize = 255;
 
-/// Most bytes of a role between its brackets, as in the original.
+/// Maximum length of a role between its brackets in bytes, as in Domino.
 pub const ROLE_BYTES_MAX: usize = 16;
 
-/// Most bytes of a name in an ACL.
+/// Maximum length of a name in an ACL, in bytes.
 pub const ACL_NAME_BYTES_MAX: usize = 1_024;
 
-/// Most changes of an ACL that are remembered; the oldest go first.
+/// Maximum number of changes that the history of an ACL keeps. The oldest are dropped first.
 pub const ACL_HISTORY_MAX: usize = 500;
 
-/// Most differences that one remembered change of an ACL tells; of more it tells the number.
+/// Maximum number of differences in one change of the ACL history. Of further ones, only the number is kept.
 pub const ACL_DIFFERENCES_MAX: usize = 200;
 
-/// Notes that one step of an upgrade looks at, so that the database's lock is held briefly.
+/// Number of notes that one step of an upgrade examines, so that the database's lock is held only briefly.
 pub const UPGRADE_NOTES_PER_STEP: usize = 500;
 
-/// Bytes at which a step of an upgrade ends.
+/// Size in bytes at which a step of an upgrade ends.
 pub const UPGRADE_BYTES_PER_STEP: usize = 4 << 20;
 
-/// Most values of one list item.
+/// Maximum number of values of a list item.
 pub const LIST_VALUES_MAX: usize = 1_000_000;
 
-/// Bytes of a body item that are kept in one record; longer items are cut into several.
+/// Number of bytes of a body item per record. Longer items are split into several records.
 pub const BODY_CHUNK_BYTES: usize = 1 << 20;
 
-/// Most bytes of one body item.
+/// Maximum size of a body item, in bytes.
 pub const BODY_ITEM_BYTES_MAX: usize = 1 << 30;
 
-/// Most body items of one note.
+/// Maximum number of body items of a note.
 pub const BODY_ITEMS_MAX: usize = 10_000;
 
-/// Most keywords that one database may define; each is a number of two bytes in folder entries.
+/// Maximum number of keywords of a database. Each is a number of two bytes in folder entries.
 pub const KEYWORDS_PER_DATABASE_MAX: usize = 4_096;
 
-/// Most keywords of one note.
+/// Maximum number of keywords of a note.
 pub const KEYWORDS_PER_NOTE_MAX: usize = 128;
 
-/// Longest keyword, in bytes.
+/// Maximum length of a keyword, in bytes.
 pub const KEYWORD_BYTES_MAX: usize = 128;
 
-/// Most personal folders and views that one person has in a database.
+/// Maximum number of personal folders and views of one user in a database.
 pub const PERSONAL_VIEWS_MAX: usize = 200;
 
-/// Most folders and views of one database.
+/// Maximum number of folders and views of a database.
 pub const VIEWS_PER_DATABASE_MAX: usize = 10_000;
 
-/// Most folders that one note may be in.
+/// Maximum number of folders that contain a note.
 pub const FOLDERS_PER_NOTE_MAX: usize = 64;
 
-/// Most names that say who may know of a folder.
+/// Maximum number of names that may know of a folder.
 pub const FOLDER_READERS_MAX: usize = 1_000;
 
-/// Most blobs that one note may refer to.
+/// Maximum number of blobs to which a note refers.
 pub const BLOBS_PER_NOTE_MAX: usize = 20_000;
 
-/// Days after which deletion stubs are purged, unless the database says otherwise (`domino.md` §4: 90).
+/// Default number of days after which deletion stubs are purged. It is 90, as in Domino.
 pub const PURGE_INTERVAL_DAYS: u16 = 90;
 
-/// Most databases that one transaction may change.
+/// Maximum number of databases that one transaction changes.
 pub const DATABASES_PER_TRANSACTION_MAX: usize = 1_024;
 
-/// Most findings that a check of a database lists.
+/// Maximum number of findings that a check of a database lists.
 pub const FINDINGS_MAX: usize = 10_000;
 
-/// Note ids left out when the counter of them was lost: notes that nothing tells of any more may have had them.
+/// Number of note ids that are skipped if their counter was lost, because lost notes may have used them.
 pub const NOTE_IDS_SKIPPED: u32 = 1 << 16;
 
-/// Modseqs left out when the counter of them was lost: clients may have seen later ones than are left.
+/// Number of modseqs that are skipped if their counter was lost, because clients may have seen greater ones than those
+/// that are left.
 pub const MODSEQS_SKIPPED: u64 = 1 << 24;
 
-/// Largest folder, in entries, that is kept in memory as a whole.
+/// Maximum number of entries of a folder that is cached as a whole.
 pub const FOLDER_IMAGE_ENTRIES_MAX: usize = 4_096;
 
 /// Entries of a folder that a question about positions loads into memory: a block of the index.
 pub const FOLDER_IMAGE_LOADED_ENTRIES_MAX: u64 = 256;
 
-/// Most bytes that the folders in memory take, of all databases together.
+/// Maximum total size of all cached folders of all databases, in bytes.
 pub const FOLDER_IMAGES_BYTES_MAX: usize = 64 << 20;
 
-/// Most values of one column in one row of a view.
+/// Maximum number of values of one column in one row of a view.
 pub const CELL_VALUES_MAX: usize = 4_096;
 
-/// Most characters of a text that decide about its place in a view.
+/// Maximum number of characters of a text that determine its position in a view.
 pub const SORTED_TEXT_CHARACTERS_MAX: usize = 256;
 
-/// Most bytes of its collation key that do.
+/// Maximum number of bytes of a text's collation key that determine its position in a view.
 pub const SORTED_TEXT_BYTES_MAX: usize = 480;
 
-/// Most other names of a view.
+/// Maximum number of aliases of a view.
 pub const VIEW_ALIASES_MAX: usize = 16;
 
-/// Most names that say who may see a view.
+/// Maximum number of names that may see a view.
 pub const VIEW_READERS_MAX: usize = 1_000;
 
-/// Most bytes of the name of a view's locale.
+/// Maximum length of the name of a view's locale, in bytes.
 pub const VIEW_LOCALE_BYTES_MAX: usize = 64;
 
-/// Most bytes of the title of a column.
+/// Maximum length of a column's title, in bytes.
 pub const COLUMN_TITLE_BYTES_MAX: usize = 1_024;
 
-/// Most bytes of what a column says to clients about the form of its values.
+/// Maximum size of a column's display format for clients, in bytes.
 pub const COLUMN_FORMAT_BYTES_MAX: usize = 4_096;
 
-/// Most columns of a view.
+/// Maximum number of columns of a view.
 pub const VIEW_COLUMNS_MAX: usize = 256;
 
-/// Most orders in which a view is kept.
+/// Maximum number of sort orders of a view.
 pub const VIEW_COLLATIONS_MAX: usize = 16;
 
-/// Most bytes of the source of a selection or a column.
+/// Maximum length of the source of a selection or column formula, in bytes.
 pub const FORMULA_BYTES_MAX: usize = 64 << 10;
 
-/// Most levels of categories above a document.
+/// Maximum number of category levels above a document.
 pub const CATEGORY_LEVELS_MAX: usize = 31;
 
-/// Most spellings of one category that are told apart.
+/// Maximum number of spellings of one category that are counted separately.
 pub const CATEGORY_SPELLINGS_MAX: usize = 64;
 
-/// Most persons and orders of one view for which is kept what they may not see.
+/// Maximum number of combinations of user and sort order of a view whose hidden rows are cached.
 pub const VIEW_HIDDEN_KEPT_MAX: usize = 256;
 
-/// Most ranges of rows, of some 250 bytes each, that all of these come to.
+/// Maximum total number of row ranges, of about 250 bytes each, in this cache.
 pub const VIEW_HIDDEN_RANGES_MAX: usize = 200_000;
 
-/// Most changes of rows that are kept with a view so that what is hidden can follow them.
+/// Maximum number of row changes that are kept with a view, so that its cached hidden rows can be updated.
 pub const VIEW_HIDDEN_CHANGES_MAX: usize = 4_096;
 
-/// Most answers to whether somebody may read what names certain readers that are kept with a view.
+/// Maximum number of access decisions that are cached with a view, each on whether a user may read notes with certain
+/// readers.
 pub const VIEW_READERS_KEPT_MAX: usize = 65_536;
 
-/// Changes of a database that are kept in memory for the indexes that follow it.
+/// Number of changes of a database that are kept in memory, for the indexes that follow it.
 pub const RECENT_CHANGES_MAX: usize = 512;
 
-/// Bytes of versions before changes that are kept with those of a database whose views are open.
+/// Maximum size in bytes of the earlier versions of notes that are kept with these changes. They are kept only while
+/// views are open.
 pub const RECENT_VERSIONS_BYTES_MAX: usize = 64 << 10;
 
-/// How long the answers of a view hold whose formulas ask for the time, at least.
+/// Minimum time between evaluations of a view whose formulas use the current time.
 pub const TIME_REFRESH_MIN: Duration = Duration::from_secs(60);
 
-/// A new index over more notes than this is built at once, not change by change.
+/// Number of notes above which a new index is built in bulk, not change by change.
 pub const VIEW_BUILD_NOTES_MIN: u64 = 2_000;
 
-/// Documents between two reports of a build.
+/// Number of documents between two progress reports of a build.
 pub const VIEW_BUILD_REPORT_NOTES: u64 = 4_096;
 
-/// Changes that are applied to an index in one batch, while others wait to write.
+/// Number of changes that are applied to an index in one batch, while other writers wait.
 pub const VIEW_REFRESH_CHANGES: usize = 200;
 
-/// Most rows of a view that a client says to be open or closed against the rule.
+/// Maximum number of rows of a view that a client marks as exceptions: expanded or collapsed against the default.
 pub const VIEW_EXPANSIONS_MAX: usize = 10_000;
 
-/// Most rows of one answer.
+/// Maximum number of rows of a reply.
 pub const VIEW_ANSWER_ROWS_MAX: usize = 10_000;
 
-/// Bytes at which an answer with rows ends.
+/// Size in bytes at which a reply with rows ends.
 pub const VIEW_ANSWER_BYTES_MAX: usize = 1 << 20;
 
-/// Most rows that are looked at for one answer.
+/// Maximum number of rows that are examined for one reply.
 pub const VIEW_LOOKED_AT_MAX: u64 = 100_000;
 
-/// Most rows that one document has in one order of a view.
+/// Maximum number of rows of one document in one sort order of a view.
 pub const VIEW_ENTRIES_PER_NOTE_MAX: usize = 1_024;
 
-/// Most levels of responses under a document (`domino.md` §2.3).
+/// Maximum number of response levels below a document, as in Domino.
 pub const RESPONSE_LEVELS_MAX: usize = 31;
 
-/// Most numbers of a place in a view: categories, a document, and the responses under it.
+/// Maximum number of levels of a position in a view: categories, a document, and the responses below it.
 pub const TUMBLER_LEVELS_MAX: usize = CATEGORY_LEVELS_MAX + 1 + RESPONSE_LEVELS_MAX;
 
-/// Most rows of a view that a formula looks up at once.
+/// Maximum number of view rows that a formula looks up at once.
 pub const LOOKUP_ROWS_MAX: u64 = 10_000;
 
-/// Most bytes of what a formula looks up at once, as in the original.
+/// Maximum size in bytes of the values that a formula looks up at once, as in Domino.
 pub const LOOKUP_BYTES_MAX: usize = 64 << 10;
 
-/// Most bytes of what tells a look-up from others: names, key, keywords.
+/// Maximum size in bytes of the parameters that identify a look-up: names, key, keywords.
 pub const LOOKUP_KEY_BYTES_MAX: usize = 4 << 10;
 
-/// What a look-up costs besides the rows that it reads, in rows.
+/// Fixed cost of a look-up in addition to the rows that it reads, in rows.
 pub const LOOKUP_COST: u64 = 50;
 
-/// Most that formulas look up for one batch of documents, in rows.
+/// Maximum cost of all look-ups of formulas for one batch of documents, in rows.
 pub const LOOKUP_COST_MAX: u64 = 100_000;
 
-/// Most bytes of look-ups whose outcome is kept for the next document.
+/// Maximum size of the look-up results that are memoised for further documents, in bytes.
 pub const LOOKUPS_KEPT_BYTES_MAX: usize = 4 << 20;
 
-/// What the evaluation of a formula over one of many documents may take: a tenth of the steps of a single one.
+/// Limits for the evaluation of a formula over one of many documents: a tenth of the steps that a single document may
+/// take.
 pub const DOCUMENT_LIMITS: formula::limits::Limits = formula::limits::Limits { steps: 1_000_000, bytes: 64 << 20 };
