@@ -1,8 +1,10 @@
-//! What formulas look up outside of their document, for one who reads a database: views (`@DbColumn`, `@DbLookup`), other documents (`@GetDocField`) and
-//! profiles (`@GetProfileField`). What is hidden from the reader is not found.
+//! Look-ups of formulas outside of their document, on behalf of a reader of a database: views (`@DbColumn`,
+//! `@DbLookup`), other documents (`@GetDocField`) and profiles (`@GetProfileField`). Data that is hidden from the
+//! reader is not found.
 //!
-//! A view gives what its index has: nobody brings it up to date in the midst of an evaluation. What was looked up once is kept while the [`Lookups`] live, which
-//! is as long as one snapshot; a search asks the same for each document.
+//! A look-up in a view reads its index as it is. No view is refreshed during an evaluation. Results are memoised as
+//! long as the [`Lookups`] exist, which is the time of one snapshot, because a search asks for the same look-ups for
+//! each document.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -24,29 +26,29 @@ use crate::view::entries::{EntryReader, Mask, Request, Start};
 use crate::view::navigate::{Expansion, Navigator};
 use crate::view::reader::Shown;
 
-/// Bytes that a value takes in memory besides its text.
+/// Number of bytes that a value takes in memory in addition to its text.
 const VALUE_BYTES: usize = 32;
 
-/// Bytes of a document that cost as much as a row of a view.
+/// Number of bytes of a document that cost as much as one row of a view.
 const BYTES_PER_ROW: usize = 4 << 10;
 
-/// What a look-up came to; the failure as the formula tells it.
+/// The result of a look-up. The error is the text that the formula reports.
 type Found = Result<Value<'static>, String>;
 
-/// The surroundings of formulas for one who reads a database.
+/// The context of formulas for a reader of a database, including look-ups.
 pub struct Lookups<'r> {
     reading: &'r Reading<'r>,
     surroundings: Surroundings,
     known: RefCell<HashMap<String, Found>>,
     known_bytes: Cell<usize>,
-    /// The store could not be read.
+    /// The first failure of the store.
     fault: Cell<Option<Error>>,
-    /// Rows that were read, and look-ups that count as some.
+    /// The cost so far, in rows: the rows that were read, plus fixed costs of look-ups.
     spent: Cell<u64>,
 }
 
 impl<'r> Lookups<'r> {
-    /// Makes them for a snapshot.
+    /// Creates the context for a snapshot.
     #[must_use]
     pub fn new(reading: &'r Reading<'r>) -> Self {
         Self {
@@ -59,25 +61,27 @@ impl<'r> Lookups<'r> {
         }
     }
 
-    /// Tells whether so much was looked up that the rest fails: then what formulas gave since is not to be relied on.
+    /// Returns `true` if the cost limit was exceeded. All further look-ups fail, so the results of formulas since then
+    /// are not reliable.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.spent.get() > LOOKUP_COST_MAX
     }
 
-    /// Counts what is looked up.
+    /// Adds to the cost. Fails if the limit is exceeded.
     fn spend(&self, rows: u64) -> Result<(), String> {
         self.spent.set(self.spent.get() + rows);
         if self.is_exhausted() { Err("Too much is looked up".to_owned()) } else { Ok(()) }
     }
 
-    /// Gives the first failure that is not the formula's, so that what it gave since is not to be relied on: the store cannot be read.
+    /// Takes the first failure that formulas did not cause: the store cannot be read. The results of formulas since
+    /// then are not reliable.
     #[must_use]
     pub fn take_fault(&self) -> Option<Error> {
         self.fault.take()
     }
 
-    /// Gives what was read, or why not as the formula tells it.
+    /// Converts an error into the text that the formula reports, and keeps the first failure of the store.
     fn told<T>(&self, read: crate::error::Result<T>) -> Result<T, String> {
         read.map_err(|error| {
             let why = error.to_string();
@@ -89,7 +93,7 @@ impl<'r> Lookups<'r> {
         })
     }
 
-    /// Looks up what is not known yet. `what` tells look-ups apart.
+    /// Returns the memoised result of a look-up, or runs it. `what` identifies the look-up.
     fn keep(&self, what: String, look: impl FnOnce() -> Found) -> Found {
         if let Some(found) = self.known.borrow().get(&what) {
             return found.clone();
@@ -149,7 +153,10 @@ impl<'r> Lookups<'r> {
         }
     }
 
-    /// Reads what is wanted of the documents in so many rows; of main documents alone where they have a key, for responses stand beneath whatever theirs is.
+    /// Reads the wanted values from the documents in a number of rows.
+    ///
+    /// If the look-up has a key, only main documents are read, because responses are sorted below them whatever values
+    /// they have themselves.
     fn read(
         &self,
         entries: &EntryReader<'_>,
@@ -190,7 +197,7 @@ impl<'r> Lookups<'r> {
         if rows > most { Err(format!("More than {most} rows are too many to be looked up")) } else { Ok(()) }
     }
 
-    /// Gives a field of a note; nothing where the note is hidden or has none.
+    /// Returns a field of a note, or `None` if the note is hidden or has no such field.
     fn field(&self, note: NoteId, name: &str) -> Result<Option<Value<'static>>, String> {
         if !self.told(self.reading.shows_contents(note))? {
             return Ok(None);
@@ -215,21 +222,22 @@ impl<'r> Lookups<'r> {
     }
 }
 
-/// What of each row is looked up.
+/// The part of each row that is looked up.
 enum Wanted<'l> {
     Unid,
     Cell(usize),
     Field(&'l str),
 }
 
-/// Values that were found.
+/// The values found by a look-up.
 #[derive(Default)]
 struct Values {
     texts: Vec<String>,
     numbers: Vec<f64>,
     times: Vec<Timestamp>,
     bytes: usize,
-    /// What there is already, where each value is wanted once: texts in lower case, for categories do not tell case apart.
+    /// The values so far, if duplicates are dropped. Texts are in lower case, because categories do not distinguish
+    /// case.
     each_once: Option<HashSet<String>>,
 }
 
@@ -242,7 +250,8 @@ impl Values {
         self.texts.is_empty() && self.numbers.is_empty() && self.times.is_empty()
     }
 
-    /// Counts a value of so many bytes; tells whether it is new, where that counts.
+    /// Counts a value of `bytes` bytes. Returns `false` if it is a duplicate and duplicates are dropped. Fails if the
+    /// values become too large.
     fn takes(&mut self, bytes: usize, value: impl FnOnce() -> String) -> Result<bool, String> {
         if let Some(known) = &mut self.each_once
             && !known.insert(value())
@@ -293,7 +302,7 @@ impl Values {
         })
     }
 
-    /// Gives them as one list. Texts and other values in one column are the texts: a list has one type.
+    /// Converts into one list. A list has one type, so if a column has texts and other values, only the texts are kept.
     fn into_value(self) -> Value<'static> {
         if !self.texts.is_empty() {
             Value::from_texts(self.texts.into_iter().map(Text::from).collect())
@@ -333,7 +342,7 @@ impl Host for Lookups<'_> {
     }
 
     fn lookup(&self, lookup: &Lookup<'_>) -> Option<Result<Value<'_>, String>> {
-        // What is longer is refused before it is copied.
+        // Parameters that are too long are refused before they are copied.
         let key = lookup.key.map_or(0, str::len)
             + lookup.view.len()
             + lookup.keywords.iter().map(|one| one.len()).sum::<usize>();
