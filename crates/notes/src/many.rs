@@ -1,4 +1,5 @@
-//! Headers and summaries of many notes at once: those that lie close together are read with one scan, the others by themselves.
+//! Reads headers and summaries of many notes at once. Notes with close note ids are read with one scan, the others with
+//! single look-ups.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,19 +15,20 @@ use crate::limits::DOCUMENT_LIMITS;
 use crate::note::Header;
 use crate::reading::{self, Reading, damaged_note};
 
-/// So far apart are two notes that a scan still goes from one to the other.
+/// Maximum distance of two note ids that a scan covers together.
 const GAP_MAX: u32 = 8;
 
-/// So many notes are worth a scan, which costs as much as a few look-ups before it gives anything.
+/// Minimum number of notes for a scan. Starting a scan costs as much as a few look-ups.
 const RUN_MIN: usize = 4;
 
-/// Bytes of summaries that a scan passes in vain before look-ups take its place.
+/// Maximum number of bytes of unwanted records that a scan reads. After that, look-ups replace it.
 const VAIN_BYTES_MAX: usize = 1 << 20;
 
-/// Takes a header and the summary record behind it, if there is one and it is wanted.
+/// A callback that receives a header and, if wanted and present, the summary record that follows it.
 type Each<'e> = dyn FnMut(Header, Option<&[u8]>) -> Result<()> + 'e;
 
-/// Calls `each` with the header, or header and summary as `part` says, of every one of these notes that there is, in the order of their numbers.
+/// Calls `each` for those of the notes that exist, in the order of their note ids. It receives the header, or header
+/// and summary, as `part` specifies.
 fn each_record(
     reader: &dyn Read,
     database: &Database,
@@ -54,7 +56,8 @@ fn each_record(
     Ok(())
 }
 
-/// Reads notes with one scan from the first to the last. Gives those that are left where that turns out to pass too much that is not wanted.
+/// Reads notes with one scan from the first to the last. If the scan reads too many unwanted records, it stops and
+/// returns the remaining notes.
 fn each_of_run<'n>(
     reader: &dyn Read,
     database: &Database,
@@ -65,7 +68,7 @@ fn each_of_run<'n>(
     let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(run) };
     let [start, end] = [*first, last.next()].map(|note| keys::summary(database.number(), note, Part::Header).to_vec());
     let mut cursor = reader.scan(Table::Summary, &KeyRange { start, end: Some(end) }, Direction::Forward)?;
-    // A header waits for the summary that stands behind it.
+    // A header waits here for its summary, which is the next record.
     let mut waiting: Option<Header> = None;
     let mut vain_bytes = 0;
     while let Some((key, value)) = cursor.next()? {
@@ -85,7 +88,7 @@ fn each_of_run<'n>(
             vain_bytes += value.len();
         }
         if vain_bytes > VAIN_BYTES_MAX {
-            // The header that waits is read once more.
+            // The waiting header is read again.
             let next = waiting.map_or(note.next(), |header| header.note);
             return Ok(&run[run.partition_point(|note| *note < next)..]);
         }
@@ -94,19 +97,19 @@ fn each_of_run<'n>(
     Ok(&[])
 }
 
-/// What a selection takes of some notes.
+/// The notes that a selection selected.
 #[derive(Debug, Default)]
 pub struct Selected {
-    /// The headers of the notes that it takes.
+    /// The headers of the selected notes.
     pub notes: HashMap<NoteId, Header>,
-    /// Over how many the formula came to an error or to a limit; they are not taken.
+    /// Number of notes for which the formula failed or hit a limit. They are not selected.
     pub failed: u64,
-    /// What the first of these came to.
+    /// Description of the first of these failures.
     pub failure: Option<String>,
 }
 
 impl Selected {
-    /// Tells whether the formula takes a note.
+    /// Returns `true` if the formula selects a note. Counts failures.
     fn asks(&mut self, selection: &Formula, subject: &Subject<'_>, host: &dyn Host) -> bool {
         let failure = match selection.evaluate_within(subject, host, DOCUMENT_LIMITS) {
             Ok(outcome) => match &outcome.value {
@@ -122,7 +125,7 @@ impl Selected {
 }
 
 impl Reading<'_> {
-    /// Gives those of some notes that Readers items hide from the reader.
+    /// Returns those of the notes that Readers items hide from the reader.
     pub(crate) fn hidden_among(&self, notes: impl IntoIterator<Item = NoteId>) -> Result<HashSet<NoteId>> {
         let mut hidden = HashSet::new();
         if self.grant().is_server_itself() {
@@ -137,8 +140,10 @@ impl Reading<'_> {
         Ok(hidden)
     }
 
-    /// Gives the headers of those of some notes that a selection takes, or of all where there is none, among those whose header `is_meant`. What is
-    /// hidden or deleted is not among them.
+    /// Returns the headers of those of the notes that the selection selects and for whose header `is_meant` returns
+    /// `true`.
+    ///
+    /// Without a selection, all of the latter are returned. Hidden and deleted notes are left out.
     pub fn selected(
         &self,
         selection: Option<&Formula>,
