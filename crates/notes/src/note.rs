@@ -1,8 +1,8 @@
-//! Notes: the header that every one has, and the items.
+//! Notes: the header that every note has, and the items.
 //!
 //! A note is stored as a *header* record (small, rewritten when flags or folders change), a *summary* record (summary
-//! items, the directory of body items and the blobs that the note uses) and one or more records per body item. The
-//! byte-level forms stand in `docs/note-format.md`; each begins with a version byte.
+//! items, the directory of body items and the blobs that the note uses) and one or more records per body item.
+//! `docs/note-format.md` describes the byte-level forms. Each begins with a version byte.
 //!
 //! A deleted note leaves a *stub*: a header with [`NoteFlags::STUB`] and nothing else, kept for the purge interval so
 //! that replicas and IMAP clients learn of the deletion.
@@ -14,7 +14,7 @@ use store::blob::BlobId;
 use crate::item::{self, Item, ItemRef};
 use crate::limits::{BLOBS_PER_NOTE_MAX, BODY_ITEMS_MAX, FOLDERS_PER_NOTE_MAX, KEYWORDS_PER_NOTE_MAX};
 
-/// What a note is for (`domino.md` §2.1).
+/// The class of a note, with the numbers that Domino uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct NoteClass(pub u16);
 
@@ -35,51 +35,52 @@ impl NoteClass {
     pub const FILTER: Self = Self(0x0200);
     /// A replication formula.
     pub const REPLICATION_FORMULA: Self = Self(0x0800);
-    /// A profile document ([`crate::profile`]); the original has no class of its own for it.
+    /// A profile document ([`crate::profile`]). Domino has no class of its own for it.
     pub const PROFILE: Self = Self(0x4000);
 
-    /// Tells whether this is design, or the ACL: neither a document nor a profile.
+    /// Returns `true` for design notes and the ACL, that is, for all notes except documents and profiles.
     #[must_use]
     pub fn is_design(self) -> bool {
         !self.is_document() && self != Self::PROFILE
     }
 
-    /// Tells whether this is data rather than design, ACL or a profile.
+    /// Returns `true` for documents, that is, for data rather than design, ACL or a profile.
     #[must_use]
     pub fn is_document(self) -> bool {
         self == Self::DOCUMENT
     }
 }
 
-/// What is said of a note as a whole.
+/// Flags of a note as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NoteFlags(pub u16);
 
 impl NoteFlags {
     /// A deletion stub.
     pub const STUB: Self = Self(0x0001);
-    /// Has Readers items: reading it needs a look at the summary.
+    /// The note has Readers items. Reading it requires a check of the summary.
     pub const HAS_READERS: Self = Self(0x0002);
-    /// The note is the loser of a save conflict, kept as a response of the winner.
+    /// The note is the losing version of a save conflict, kept as a response to the winner.
     pub const CONFLICT: Self = Self(0x0004);
-    /// Deleted, but restorable until its retention ends ([`crate::deleted`]); a stub that has kept its contents.
+    /// The document is deleted, but can be restored until its retention ends ([`crate::deleted`]). It is a stub that
+    /// keeps its contents.
     pub const SOFT_DELETED: Self = Self(0x0008);
-    /// The document is public ([`crate::public`]). 0x0010 is taken in the stored form.
+    /// The document is public ([`crate::public`]). The bit 0x0010 is reserved for the stored form.
     pub const PUBLIC: Self = Self(0x0020);
 
-    /// Tells whether all flags of `other` are set.
+    /// Returns `true` if all flags of `other` are set.
     #[must_use]
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Gives the flags of both.
+    /// Returns the union of both sets of flags.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Gives these flags less those of `other`.
+    /// Returns these flags without those of `other`.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
@@ -104,83 +105,85 @@ impl Marks {
     /// `\Draft`.
     pub const DRAFT: Self = Self(0x10);
 
-    /// Tells whether all marks of `other` are set.
+    /// Returns `true` if all marks of `other` are set.
     #[must_use]
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Gives the marks of both.
+    /// Returns the union of both sets of marks.
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Gives these marks less those of `other`.
+    /// Returns these marks without those of `other`.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 }
 
-/// The number of a keyword within a database; see [`crate::keyword`].
+/// Number of a keyword within a database. See [`crate::keyword`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Keyword(pub u16);
 
-/// A note's place in a folder.
+/// Membership of a note in a folder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Membership {
     /// The folder.
     pub folder: ViewId,
-    /// The note's UID there.
+    /// The note's UID in the folder.
     pub uid: Uid,
 }
 
-/// What every note has, however large it is.
+/// The header of a note: metadata that every note has, and whose size does not depend on that of the note.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Header {
-    /// Number within the database. Part of the key, not of the record.
+    /// Note id within the database. Part of the key, not of the record.
     pub note: NoteId,
     /// Universal identifier.
     pub unid: Unid,
-    /// What the note is for.
+    /// The class of the note.
     pub class: NoteClass,
-    /// What is said of it as a whole.
+    /// Flags of the note as a whole.
     pub flags: NoteFlags,
-    /// How often it was saved; starts at 1.
+    /// Sequence number: the number of times that the note was saved, starting at 1.
     pub sequence: u32,
-    /// When it was last saved, in whichever replica.
+    /// Time of the last save, in any replica.
     pub sequence_time: Timestamp,
-    /// When it was made.
+    /// Time of creation.
     pub created: Timestamp,
-    /// When it last changed in this database, marks and folders included.
+    /// Time of the last change in this database, including changes of marks and folders.
     pub modified: Timestamp,
-    /// The last change in this database.
+    /// Modseq of the last change in this database.
     pub modseq: Modseq,
-    /// The note that this one responds to.
+    /// The note to which this one is a response.
     pub parent: Option<Unid>,
-    /// When a message was received (RFC 9051: INTERNALDATE); the creation time of other notes.
+    /// Time at which a message was received (RFC 9051: INTERNALDATE). For other notes, the time of creation.
     pub received: Timestamp,
-    /// Bytes that the note counts for: those of the message, or of all its items.
+    /// Size in bytes for which the note counts: that of the message, or of all its items.
     pub size: u64,
-    /// Bytes by which the message grows when every line of it gets CRLF, as POP3 sends it; 0 of nearly all.
+    /// Number of bytes that the message gains when all its lines end in CRLF, as POP3 sends it. It is 0 for nearly all
+    /// messages.
     pub crlf_growth: u64,
-    /// Marks of the owner.
+    /// The owner's marks.
     pub marks: Marks,
-    /// Keywords, rising.
+    /// Keywords, in ascending order.
     pub keywords: Vec<Keyword>,
-    /// Folders that hold it.
+    /// The folders that contain the note.
     pub folders: Vec<Membership>,
 }
 
 const HEADER_VERSION: u8 = 1;
 
-/// In the flags of a stored header: the growth follows the size. No flag of the header that is read.
+/// Bit in the flags of a stored header: the growth follows the size. Decoding removes it from the flags.
 const GROWTH_BIT: u16 = 0x0010;
 
 #[cfg(test)]
 impl Header {
-    /// Makes a header for tests: of a document of that number, whose UNID repeats it, with nothing else to say.
+    /// Creates a header for tests: that of a document with this note id, whose UNID repeats the number. All other
+    /// fields have defaults.
     pub(crate) fn of_test_document(number: u32) -> Self {
         Self {
             note: NoteId(number),
@@ -204,31 +207,31 @@ impl Header {
 }
 
 impl Header {
-    /// Tells whether this is a deletion stub, also one that has kept its contents.
+    /// Returns `true` for a deletion stub, including one that keeps its contents.
     #[must_use]
     pub fn is_stub(&self) -> bool {
         self.flags.has(NoteFlags::STUB)
     }
 
-    /// Tells whether this is a deletion stub whose note can be restored.
+    /// Returns `true` for a deletion stub whose document can be restored.
     #[must_use]
     pub fn is_soft_deleted(&self) -> bool {
         self.flags.has(NoteFlags::STUB.with(NoteFlags::SOFT_DELETED))
     }
 
-    /// Tells whether there are contents with it.
+    /// Returns `true` if the note has contents.
     #[must_use]
     pub fn has_contents(&self) -> bool {
         !self.is_stub() || self.is_soft_deleted()
     }
 
-    /// Gives the note's UID in a folder.
+    /// Returns the UID of the note in a folder.
     #[must_use]
     pub fn uid_in(&self, folder: ViewId) -> Option<Uid> {
         self.folders.iter().find(|membership| membership.folder == folder).map(|membership| membership.uid)
     }
 
-    /// Gives the stored form.
+    /// Returns the stored form.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(112);
@@ -252,7 +255,7 @@ impl Header {
         out.finish()
     }
 
-    /// Reads the stored form.
+    /// Parses the stored form.
     pub fn decode(note: NoteId, bytes: &[u8]) -> Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != HEADER_VERSION {
@@ -282,7 +285,7 @@ impl Header {
     }
 }
 
-/// Appends a list of places.
+/// Appends a list of folder memberships.
 pub(crate) fn encode_memberships(out: &mut Encoder, memberships: &[Membership]) {
     out.varint(memberships.len() as u64);
     for membership in memberships {
@@ -290,7 +293,7 @@ pub(crate) fn encode_memberships(out: &mut Encoder, memberships: &[Membership]) 
     }
 }
 
-/// Takes what [`encode_memberships`] wrote.
+/// Parses a list that [`encode_memberships`] wrote.
 pub(crate) fn decode_memberships(input: &mut Decoder<'_>) -> Result<Vec<Membership>, Truncated> {
     let count = input.count()?;
     if count > FOLDERS_PER_NOTE_MAX {
@@ -307,23 +310,23 @@ fn decode_keywords(input: &mut Decoder<'_>) -> Result<Vec<Keyword>, Truncated> {
     (0..count).map(|_| Ok(Keyword(input.u16()?))).collect()
 }
 
-/// Where a body item lies, as the summary record tells it.
+/// An entry of the directory of body items, in the summary record.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BodyItem {
-    /// Its number within the note.
+    /// Number of the item within the note.
     pub ordinal: u16,
-    /// Its name.
+    /// Name of the item.
     pub name: String,
-    /// Bytes of its stored form.
+    /// Length of its stored form, in bytes.
     pub length: u64,
 }
 
-/// The summary record: summary items, the directory of the body, the blobs in use.
+/// The summary record: summary items, the directory of body items, and the blobs in use.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Summary {
     /// The summary items.
     pub items: Vec<Item>,
-    /// The other items.
+    /// The directory of body items.
     pub body: Vec<BodyItem>,
     /// The blobs that the note refers to, each once.
     pub blobs: Vec<BlobId>,
@@ -332,7 +335,7 @@ pub struct Summary {
 const SUMMARY_VERSION: u8 = 1;
 
 impl Summary {
-    /// Gives the stored form.
+    /// Returns the stored form.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(512);
@@ -349,7 +352,7 @@ impl Summary {
         out.finish()
     }
 
-    /// Tells how many bytes the record of a note with these items has, if it uses no blobs.
+    /// Returns the size in bytes of the summary record for these items, if the note uses no blobs.
     #[must_use]
     pub fn encoded_len(items: &[Item]) -> usize {
         let (summary, body): (Vec<&Item>, Vec<&Item>) = items.iter().partition(|item| item.is_summary());
@@ -360,7 +363,7 @@ impl Summary {
         1 + counts + of_summary + of_body
     }
 
-    /// Reads the stored form.
+    /// Parses the stored form.
     pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != SUMMARY_VERSION {
@@ -377,12 +380,13 @@ impl Summary {
     }
 }
 
-/// Gives the summary items of a stored summary record, without copying them.
+/// Returns the summary items of a stored summary record, without copying them.
 pub fn summary_items(bytes: &[u8]) -> Result<Vec<ItemRef<'_>>, Truncated> {
     split_summary(bytes).map(|(items, _)| items)
 }
 
-/// Gives the summary items of a stored summary record, without copying them, and what stands behind them ([`body_items`]).
+/// Returns the summary items of a stored summary record without copying them, and the bytes after them
+/// ([`body_items`]).
 pub(crate) fn split_summary(bytes: &[u8]) -> Result<(Vec<ItemRef<'_>>, &[u8]), Truncated> {
     let mut input = Decoder::new(bytes);
     if input.u8()? != SUMMARY_VERSION {
@@ -392,7 +396,7 @@ pub(crate) fn split_summary(bytes: &[u8]) -> Result<(Vec<ItemRef<'_>>, &[u8]), T
     Ok((items, input.rest()))
 }
 
-/// Gives where the body items lie, from what stands behind the summary items.
+/// Parses the directory of body items from the bytes after the summary items.
 pub(crate) fn body_items(behind: &[u8]) -> Result<Vec<BodyItem>, Truncated> {
     decode_body_items(&mut Decoder::new(behind))
 }
@@ -409,7 +413,7 @@ fn decode_body_item(input: &mut Decoder<'_>) -> Result<BodyItem, Truncated> {
     Ok(BodyItem { ordinal: input.u16()?, name: input.text()?.to_owned(), length: input.varint()? })
 }
 
-/// A whole note, as it was read.
+/// A complete note, as read from the database.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Note {
     /// The header.
@@ -421,56 +425,56 @@ pub struct Note {
 }
 
 impl Note {
-    /// Gives the first item of that name.
+    /// Returns the first item with this name.
     #[must_use]
     pub fn item(&self, name: &str) -> Option<&Item> {
         item::find(&self.items, name)
     }
 
-    /// Gives the first text of the item of that name.
+    /// Returns the first text of the item with this name.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         self.item(name)?.value.text()
     }
 }
 
-/// A note to be made.
+/// Parameters of a new note.
 #[derive(Clone, Debug)]
 pub struct NewNote {
-    /// Its universal identifier; drawn when absent.
+    /// Universal identifier. If absent, a random one is generated.
     pub unid: Option<Unid>,
-    /// What it is for.
+    /// Class of the note.
     pub class: NoteClass,
-    /// Its items.
+    /// Items of the note.
     pub items: Vec<Item>,
-    /// The note that it responds to.
+    /// The note to which this one is a response.
     pub parent: Option<Unid>,
-    /// When it was received; now when absent.
+    /// Time of receipt. If absent, the current time.
     pub received: Option<Timestamp>,
-    /// Bytes that it counts for; those of its items when absent.
+    /// Size in bytes for which the note counts. If absent, the size of its items.
     pub size: Option<u64>,
-    /// Bytes by which it grows when every line gets CRLF.
+    /// Number of bytes that the note gains when all its lines end in CRLF.
     pub crlf_growth: u64,
-    /// Marks of the owner.
+    /// The owner's marks.
     pub marks: Marks,
     /// Keywords by name.
     pub keywords: Vec<String>,
-    /// Blobs that its items refer to. Their content must be in the store or be put there by the same transaction.
+    /// Blobs to which the items refer. Their content must be in the store or be stored by the same transaction.
     pub blobs: Vec<BlobId>,
-    /// Folders that shall hold it.
+    /// The folders to which the note is added.
     pub folders: Vec<ViewId>,
-    /// Notes down who makes it, and when ([`crate::save`]).
+    /// `true` if the creator and the time of creation are recorded in the note ([`crate::save`]).
     pub tracks_editors: bool,
 }
 
 impl NewNote {
-    /// Makes a document of these items.
+    /// Creates the parameters of a document with these items.
     #[must_use]
     pub fn document(items: Vec<Item>) -> Self {
         Self::of_class(NoteClass::DOCUMENT, items)
     }
 
-    /// Makes a note of a class.
+    /// Creates the parameters of a note of a class.
     #[must_use]
     pub fn of_class(class: NoteClass, items: Vec<Item>) -> Self {
         Self {
