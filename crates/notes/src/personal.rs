@@ -1,7 +1,8 @@
 //! Personal folders and views (`docs/access-control.md`, "Personal folders and views").
 //!
-//! A design note with the letter `V` in `$Flags` and one name in `$Readers` belongs to the person of that name. Whoever reads the database and has the flag for it may make some. Their
-//! owner changes, fills and deletes them at any level; for everybody else they do not exist, and their names are free.
+//! A design note with the letter `V` in `$Flags` and a single name in `$Readers` belongs to the person with that name.
+//! Every reader of the database with the flag for it may create personal folders and views. Their owner changes, fills
+//! and deletes them at any level. For all others they do not exist, and their names are free.
 
 use base::{Name, NoteId};
 
@@ -15,20 +16,20 @@ use crate::reading;
 use crate::view::note::{READERS_ITEM, ViewKind};
 use crate::writer::Writer;
 
-/// Gives the person to whom a folder or view with such letters and readers belongs.
+/// Returns the owner of a folder or view with these `$Flags` letters and readers, or `None` for a shared one.
 fn owner(letters: &str, readers: &[String]) -> Option<Name> {
     let [only] = readers else { return None };
     ViewKind::of_letters(letters).private.then(|| Name::new(only))
 }
 
-/// Gives the person to whom the folder or view of a design note belongs.
+/// Returns the owner of the folder or view that a design note with these items describes, or `None` for a shared one.
 pub(crate) fn owner_of(items: &[Item]) -> Option<Name> {
     let letters = item::find(items, FLAGS_ITEM)?.value.text()?;
     owner(letters, item::find(items, READERS_ITEM)?.value.texts())
 }
 
 impl FolderDesign {
-    /// Gives the person to whom the folder belongs; nothing for a shared one.
+    /// Returns the owner of the folder, or `None` for a shared one.
     #[must_use]
     pub fn owner(&self) -> Option<Name> {
         owner(&self.flags, &self.readers)
@@ -36,7 +37,8 @@ impl FolderDesign {
 }
 
 impl Writer<'_, '_> {
-    /// Gives the name of the caller, who may make a personal folder or view.
+    /// Returns the name of the caller as the owner of a new personal folder or view. Fails if the caller may not create
+    /// one.
     pub(crate) fn new_owner(&self) -> Result<Name> {
         self.require_level(AclLevel::Reader)?;
         if !self.part.grant.flags().has(AclFlags::CREATE_PERSONAL_FOLDER) {
@@ -54,12 +56,12 @@ impl Writer<'_, '_> {
         Ok(owner)
     }
 
-    /// Tells whether the caller's own folder or view is what a design note with these items describes.
+    /// Returns `true` if a design note with these items describes a personal folder or view of the caller.
     pub(crate) fn is_own(&self, items: &[Item]) -> bool {
         owner_of(items).is_some_and(|owner| self.part.grant.is_own(&owner))
     }
 
-    /// Tells whether a design note, as it is stored, is the caller's own folder or view.
+    /// Returns `true` if a stored design note describes a personal folder or view of the caller.
     pub(crate) fn is_own_design(&self, note: NoteId) -> Result<bool> {
         let header = reading::load_header(self.store, self.part.database, note)?;
         if header.is_none_or(|header| header.class != NoteClass::VIEW) {
@@ -69,12 +71,13 @@ impl Writer<'_, '_> {
         Ok(summary.is_some_and(|summary| self.is_own(&summary.items)))
     }
 
-    /// Tells whether the names of a folder or view count among those that the caller cannot take: not if it belongs to somebody else.
+    /// Returns `true` if the title of a folder or view with this owner is not available to the caller. Titles of other
+    /// users' personal folders and views are available.
     pub(crate) fn takes_names(&self, owner: Option<&Name>) -> bool {
         owner.is_none_or(|owner| self.part.grant.is_own(owner))
     }
 
-    /// Checks that the caller may file documents in a folder: in their own as readers of the database.
+    /// Checks that the caller may add documents to a folder: Authors in all folders, Readers only in their own.
     pub(crate) fn require_filing(&self, folder: base::ViewId) -> Result<()> {
         if self.part.grant.level() == AclLevel::Reader && self.is_own_design(NoteId(folder.0))? {
             return Ok(());

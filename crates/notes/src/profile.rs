@@ -1,11 +1,15 @@
-//! Profile documents: settings by name, of a database or of one user in it.
+//! Profile documents: named settings of a database, or of one user in it.
 //!
-//! A profile document is a note of the class [`NoteClass::PROFILE`]. It is found by its name, and by the user whose it is, if it is one's own; so it can be
-//! there once only: its UNID is made of both, and replicas agree on it. It is in no folder, view, search or list of documents, since these hold documents
-//! alone. In the original it is a document with a ghost flag; a class of its own says the same everywhere at once.
+//! A profile document is a note of the class [`NoteClass::PROFILE`]. It is found by its name, and by its user if it is
+//! a personal one. Its UNID is computed from both, so it exists only once and replicas agree on it. It is in no folder,
+//! view, search or list of documents, because these contain only documents. In Domino, a profile is a document with a
+//! ghost flag. The separate class has the same effect everywhere.
 //!
-//! Access follows documents: from Reader on everybody reads a profile, as far as Readers items let them; a shared one is made by who may create documents, changed by Editors and by Authors whom its
-//! Authors items name, deleted by who may delete documents. Of one's own, everybody from Author on makes, changes and deletes: the name is in its key. Those of others are for Editors.
+//! Access follows the rules for documents. From level Reader on, an identity reads a profile unless Readers items
+//! exclude it. A shared profile is created by identities that may create documents, changed by Editors and by Authors
+//! that its Authors items name, and deleted by identities that may delete documents. Personal profiles are created,
+//! changed and deleted by their users from level Author on, because the name is part of the key. The personal profiles
+//! of others require Editor.
 
 use base::{Name, NoteId, Unid};
 use store::blob::BlobId;
@@ -18,22 +22,23 @@ use crate::note::{NewNote, Note, NoteClass};
 use crate::reading::{self, Reading};
 use crate::writer::Writer;
 
-/// The item with a profile's name.
+/// The item with the name of the profile.
 pub const NAME_ITEM: &str = "$ProfileName";
 
-/// The item with the user whose profile it is.
+/// The item with the user to whom the profile belongs.
 pub const USER_ITEM: &str = "$ProfileUser";
 
-/// How the UNIDs of profiles begin, and no others: so nobody can take the place of a profile that is not there yet.
+/// Prefix of the UNIDs of profiles. No other notes have it, so no note can occupy the UNID of a profile that does not
+/// exist yet.
 const UNID_PREFIX: [u8; 6] = *b"\0prof\0";
 
-/// Tells whether a UNID is one that profiles have.
+/// Returns `true` if a UNID is that of a profile.
 #[must_use]
 pub fn is_profile(unid: Unid) -> bool {
     unid.0.starts_with(&UNID_PREFIX)
 }
 
-/// Gives the UNID of the profile of that name, of a user or shared by all.
+/// Returns the UNID of the profile with this name, of a user or shared by all.
 #[must_use]
 pub fn unid_of(name: &str, user: Option<&Name>) -> Unid {
     let mut hasher = blake3::Hasher::new();
@@ -60,13 +65,13 @@ fn check_name(name: &str, user: Option<&Name>) -> Result<()> {
 }
 
 impl Reading<'_> {
-    /// Gives the profile of that name, of a user or shared by all.
+    /// Returns the profile with this name, of a user or shared by all.
     pub fn profile(&self, name: &str, user: Option<&Name>) -> Result<Option<Note>> {
         let note = self.profile_note(name, user)?.map(|note| self.note(note)).transpose()?;
         Ok(note.flatten())
     }
 
-    /// Gives the number of that profile, or of its stub.
+    /// Returns the note id of a profile or of its stub.
     pub(crate) fn profile_note(&self, name: &str, user: Option<&Name>) -> Result<Option<NoteId>> {
         let header = self.find(unid_of(name, user))?.map(|note| self.header(note)).transpose()?.flatten();
         Ok(header.filter(|header| header.class == NoteClass::PROFILE).map(|header| header.note))
@@ -74,14 +79,14 @@ impl Reading<'_> {
 }
 
 impl Writer<'_, '_> {
-    /// Gives a profile as it was before this transaction.
+    /// Returns a profile in its state before this transaction.
     pub fn profile(&mut self, name: &str, user: Option<&Name>) -> Result<Option<Note>> {
         let found = reading::find(self.store, self.part.database.number, unid_of(name, user))?;
         let Some(note) = found else { return Ok(None) };
         Ok(self.note(note)?.filter(|note| note.header.class == NoteClass::PROFILE))
     }
 
-    /// Sets a profile: makes it, or replaces its items.
+    /// Sets a profile: creates it, or replaces its items.
     pub fn profile_set(&mut self, name: &str, user: Option<&Name>, items: &[Item], blobs: &[BlobId]) -> Result<NoteId> {
         self.require_level(AclLevel::Author)?;
         check_name(name, user)?;
@@ -108,7 +113,7 @@ impl Writer<'_, '_> {
         Ok(note)
     }
 
-    /// Deletes a profile; tells whether there was one.
+    /// Deletes a profile. Returns `false` if there was none.
     pub fn profile_delete(&mut self, name: &str, user: Option<&Name>) -> Result<bool> {
         self.require_level(AclLevel::Author)?;
         let Some(note) = self.profile_find(name, user)? else { return Ok(false) };
@@ -125,7 +130,7 @@ impl Writer<'_, '_> {
         self.part.grant.is_own(user) || self.part.grant.level() >= AclLevel::Editor
     }
 
-    /// Finds a profile that is there, also one that this transaction has made.
+    /// Returns the note id of an existing profile, including one that this transaction created.
     fn profile_find(&mut self, name: &str, user: Option<&Name>) -> Result<Option<NoteId>> {
         let unid = unid_of(name, user);
         if let Some(made) = self.part.made(unid).filter(|made| !made.is_stub()) {
