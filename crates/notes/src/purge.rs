@@ -1,8 +1,9 @@
-//! Forgetting old deletions.
+//! Purge of old deletion records.
 //!
-//! Deletion stubs and the records of notes that left folders are kept for the purge interval of their database
-//! (`domino.md` §4), so that replicas and IMAP clients learn of them. Who comes later is told that the order of changes is
-//! incomplete ([`crate::reading::Reading::is_complete_since`]) and compares everything.
+//! Deletion stubs and the records of notes that left folders are kept for the purge interval of their database, so that
+//! replicas and IMAP clients learn of them. Domino keeps its deletion stubs the same way. A replica or client that
+//! comes later learns that the order of changes is incomplete ([`crate::reading::Reading::is_complete_since`]) and
+//! compares everything.
 
 use std::time::Duration;
 
@@ -16,11 +17,12 @@ use crate::keys::{self, Part};
 use crate::note::Header;
 use crate::reading;
 
-/// Most records that one call removes, so that the database's lock is held briefly.
+/// Maximum number of records that one call removes, so that the database's lock is held briefly.
 const RECORDS_MAX: usize = 10_000;
 
-/// Removes stubs and left records that are older than the database's purge interval; tells how many. Call again while
-/// it gives [`RECORDS_MAX`]. Durable on return.
+/// Removes stubs and left records that are older than the database's purge interval, and returns their number.
+///
+/// The caller repeats the call while it returns [`RECORDS_MAX`]. The removal is durable on return.
 pub fn purge(database: &Database) -> Result<usize> {
     let days = u64::from(database.record().options.purge_interval_days);
     let limit = database.clock.now().before(Duration::from_secs(days * 86_400));
@@ -28,7 +30,8 @@ pub fn purge(database: &Database) -> Result<usize> {
     if database.lock().stubs == 0 {
         return Ok(0);
     }
-    // All changes are passed on the way, with nobody waiting; what changes meanwhile is no record that was found.
+    // The scan runs over all changes on a snapshot, without the lock. A record that changes meanwhile fails the check
+    // with `change::is_there` below.
     let old = older_than(&database.store.snapshot()?, database, limit)?;
     let mut counters = database.lock();
     database.refuse_when_dropped()?;
@@ -41,7 +44,7 @@ pub fn purge(database: &Database) -> Result<usize> {
         }
         if matches!(entry.change, Change::Deleted { .. }) {
             let header = reading::load_header(store, database, entry.note)?;
-            // What can still be restored goes first (`crate::deleted`).
+            // A document that can still be restored keeps its stub until `crate::deleted` has removed its contents.
             if header.as_ref().is_some_and(Header::is_soft_deleted) {
                 continue;
             }
@@ -75,7 +78,7 @@ pub fn purge(database: &Database) -> Result<usize> {
     Ok(removed)
 }
 
-/// Finds the first [`RECORDS_MAX`] records of deletions and of notes that left folders before a moment.
+/// Returns the first [`RECORDS_MAX`] records of deletions and of notes that left folders before `limit`.
 fn older_than(reader: &dyn Read, database: &Database, limit: Timestamp) -> Result<Vec<ChangeEntry>> {
     let mut found = Vec::new();
     change::scan_while(reader, database.number, Modseq(0), &mut |entry| {
