@@ -1,11 +1,11 @@
-//! Reading a database: a snapshot, and what may be seen in it.
+//! Read access to a database: a snapshot, restricted to what one identity may see.
 //!
-//! A [`Reading`] sees the database as one transaction left it and does not wait for anybody. What it saw may not be on the
-//! disk yet: before a reply leaves the server, [`Reading::ticket`] must be durable, so that nobody learns of
-//! something that a power failure takes back.
+//! A [`Reading`] sees the database as one transaction left it and never waits for writers. What it returns may not be
+//! on the disk yet. Before a reply leaves the server, [`Reading::ticket`] must be durable, so that no client learns of
+//! a change that a power failure takes back.
 //!
-//! Notes that Readers items hide are treated as absent by every method; only the counters of the database include them. The server itself sees
-//! everything, and it alone gets at the snapshot beneath.
+//! Notes that Readers items hide are treated as absent by every method; only the counters of the database include them.
+//! The server itself sees everything, and only the server itself has access to the snapshot beneath.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,12 +26,12 @@ use crate::keys::{self, Part};
 use crate::keyword::Keywords;
 use crate::note::{Header, Note, NoteClass, NoteFlags, Summary};
 
-/// Changes in their order, and how far they go.
+/// A page of changes in their order, with the place where the next page begins.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChangePage {
-    /// The changes, those of hidden notes left out.
+    /// The changes, without those of hidden notes.
     pub entries: Vec<ChangeEntry>,
-    /// Up to here nothing is missing.
+    /// The place up to which no change is missing.
     pub next: ChangePlace,
 }
 
@@ -42,13 +42,13 @@ pub struct Reading<'d> {
     pub(crate) snapshot: Snapshot<'d>,
     counters: Counters,
     ticket: Ticket,
-    /// The folder that was opened last: most replies are about one.
+    /// The folder that was opened last. Most replies concern a single folder.
     opened: Mutex<Option<(ViewId, folder_reader::Opening)>>,
-    /// The note that was asked for last.
+    /// The note that was read last.
     last: Mutex<Option<Looked>>,
 }
 
-/// What a look at a note has shown. Most replies ask several times for the same one.
+/// The header of a note and its visibility to the reader. Most replies ask for the same note several times.
 #[derive(Clone)]
 struct Looked {
     header: Arc<Header>,
@@ -64,48 +64,48 @@ impl<'d> Reading<'d> {
         Ok(Self { database, grant, snapshot, counters, ticket, opened: Mutex::default(), last: Mutex::default() })
     }
 
-    /// Gives the database.
+    /// Returns the database.
     #[must_use]
     pub fn database(&self) -> &'d Database {
         self.database
     }
 
-    /// Gives what the ACL grants to the reader.
+    /// Returns what the ACL grants to the reader.
     #[must_use]
     pub fn grant(&self) -> &Grant {
         &self.grant
     }
 
-    /// Gives what must be durable before anything that was read leaves the server.
+    /// Returns the ticket that must be durable before anything that was read leaves the server.
     #[must_use]
     pub fn ticket(&self) -> Ticket {
         self.ticket
     }
 
-    /// Gives the modseq of the last transaction that this snapshot shows.
+    /// Returns the modseq of the last transaction that this snapshot shows.
     #[must_use]
     pub fn modseq(&self) -> Modseq {
         self.counters.modseq
     }
 
-    /// Gives the counters of the database.
+    /// Returns the counters of the database.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Gives a note's header, also that of a stub; nothing when the note is hidden from the reader.
+    /// Returns a note's header, also that of a stub, or `None` if the note is absent or hidden from the reader.
     pub fn header(&self, note: NoteId) -> Result<Option<Header>> {
         let looked = self.look(note)?.filter(|looked| !looked.is_hidden);
         Ok(looked.map(|looked| Header::clone(&looked.header)))
     }
 
-    /// Gives a note's summary record.
+    /// Returns a note's summary record, or `None` if the note is absent, deleted or hidden.
     pub fn summary(&self, note: NoteId) -> Result<Option<Summary>> {
         if self.shows_contents(note)? { self.load_summary(note).map(Some) } else { Ok(None) }
     }
 
-    /// Gives a whole note.
+    /// Returns a whole note, or `None` if the note is absent, deleted or hidden.
     pub fn note(&self, note: NoteId) -> Result<Option<Note>> {
         let Some(header) = self.header(note)?.filter(|header| !header.is_stub()) else { return Ok(None) };
         let summary = self.load_summary(note)?;
@@ -116,12 +116,12 @@ impl<'d> Reading<'d> {
         Ok(Some(Note { header, items, blobs: summary.blobs }))
     }
 
-    /// Gives one body item of a note by its number.
+    /// Returns one body item of a note by its number.
     pub fn body_item(&self, note: NoteId, ordinal: u16) -> Result<Option<Item>> {
         if self.shows_contents(note)? { self.load_body(note, ordinal) } else { Ok(None) }
     }
 
-    /// Finds a note by its universal identifier; a stub too.
+    /// Returns the number of the note or stub with a universal identifier.
     pub fn find(&self, unid: Unid) -> Result<Option<NoteId>> {
         match find(&self.snapshot, self.database.number, unid)? {
             Some(note) if self.is_hidden(note)? => Ok(None),
@@ -129,7 +129,7 @@ impl<'d> Reading<'d> {
         }
     }
 
-    /// Gives the direct responses of a note.
+    /// Returns the direct responses of a note.
     pub fn children(&self, parent: Unid) -> Result<Vec<NoteId>> {
         let mut found = Vec::new();
         for note in load_children(&self.snapshot, self.database.number, parent)? {
@@ -140,12 +140,14 @@ impl<'d> Reading<'d> {
         Ok(found)
     }
 
-    /// Calls `each` for every note after `after`, in the order of note ids, until it says to stop.
+    /// Calls `each` for every note after `after`, in the order of note ids, until `each` returns `false`.
     pub fn each_note(&self, after: NoteId, each: &mut dyn FnMut(Header) -> Result<bool>) -> Result<()> {
         self.some_notes(after, usize::MAX, each).map(drop)
     }
 
-    /// The same, and looks at most at `looks_max`, those that are hidden among them. Gives the last one that was looked at; nothing when there are no more.
+    /// Calls `each` like [`Reading::each_note`], but reads at most `looks_max` headers, hidden notes included.
+    ///
+    /// Returns the last note that was read, or `None` if there are no more notes.
     pub fn some_notes(
         &self,
         after: NoteId,
@@ -178,15 +180,19 @@ impl<'d> Reading<'d> {
         })
     }
 
-    /// Gives about `limit` changes after `since`, in order: all of a transaction or none, and fewer than `limit` only when there are no more. To
-    /// nobody but the server itself.
+    /// Returns about `limit` changes after `since`, in order.
+    ///
+    /// A transaction is included completely or not at all. There are fewer than `limit` changes only if no more exist.
+    /// Fails unless the reader is the server itself.
     pub fn changes_some(&self, since: Modseq, limit: usize) -> Result<Vec<ChangeEntry>> {
         require_server_itself(self.database, &self.grant)?;
         change::scan_some(&self.snapshot, self.database.number, since, limit)
     }
 
-    /// Gives up to `limit` changes behind a place. Who goes on from the place behind them misses nothing, in a later snapshot too: a note that changed
-    /// again comes again. Nothing is left when it is behind [`Reading::modseq`].
+    /// Returns up to `limit` changes after a place.
+    ///
+    /// A caller that continues from [`ChangePage::next`] misses nothing, in a later snapshot too; a note that changed
+    /// again is returned again. No changes are left when that place is behind [`Reading::modseq`].
     pub fn changes_page(&self, from: ChangePlace, limit: usize) -> Result<ChangePage> {
         let (mut entries, next) = change::scan_page(&self.snapshot, self.database.number, from, limit)?;
         let next = next.unwrap_or(ChangePlace::behind(self.modseq().max(from.modseq)));
@@ -195,7 +201,7 @@ impl<'d> Reading<'d> {
         Ok(ChangePage { entries, next })
     }
 
-    /// Lists the design notes: views, folders, forms, the icon note and others, but not the ACL.
+    /// Returns the design notes: views, folders, forms, the icon note and others, but not the ACL.
     pub fn design_notes(&self) -> Result<Vec<NoteId>> {
         let mut found = Vec::new();
         for class in [NoteClass::VIEW, NoteClass::FORM, NoteClass::ICON, NoteClass::INFO, NoteClass::FILTER] {
@@ -208,7 +214,7 @@ impl<'d> Reading<'d> {
         Ok(found)
     }
 
-    /// Gives the folders that the reader may know of, in the order in which they were made.
+    /// Returns the folders that the reader may know of, in the order of their creation.
     pub fn folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
         Ok(folder::known_to(&self.grant, self.all_folders()?))
     }
@@ -218,21 +224,24 @@ impl<'d> Reading<'d> {
         self.database.designs(self.counters.design_modseq, load)
     }
 
-    /// Tells whether [`Reading::changes`] since that modseq misses nothing.
+    /// Returns `true` if [`Reading::changes`] after `since` misses nothing.
     #[must_use]
     pub fn is_complete_since(&self, since: Modseq) -> bool {
         since >= self.counters.purged_modseq
     }
 
-    /// Names the state of the items of all notes, for those who keep something that they made of them: what has been made under the same name
-    /// of the same note is still right, marks and folders aside. `None` when this snapshot is too old to be sure of.
+    /// Returns a version of the items of all notes, for caches of values derived from them.
+    ///
+    /// A value that was derived from a note under one version stays valid while the version is the same; marks and
+    /// folders are not covered. Returns `None` if this snapshot is older than the last change of items, so that the
+    /// version is uncertain.
     #[must_use]
     pub fn contents_version(&self) -> Option<Modseq> {
         let version = self.database.contents_modseq();
         (self.counters.modseq >= version).then_some(version)
     }
 
-    /// Opens a folder's index; one that the reader may not know of is not there.
+    /// Opens a folder's index. Fails with "not found" if the reader may not know of the folder.
     pub fn folder(&self, folder: ViewId) -> Result<FolderReader<'_>> {
         if !self.grant.is_server_itself() && folder::is_unknown_to(&self.grant, &self.all_folders()?, folder) {
             return Err(Error::not_found(format!("folder {folder}")));
@@ -247,12 +256,12 @@ impl<'d> Reading<'d> {
         Ok(reader)
     }
 
-    /// Gives the content of a blob that a note uses.
+    /// Returns the content of a blob that a note uses.
     pub fn blob(&self, note: NoteId, id: &BlobId) -> Result<Vec<u8>> {
         self.blob_range(note, id, 0..u64::MAX)
     }
 
-    /// Gives a part of the content of a blob that a note uses.
+    /// Returns a part of the content of a blob that a note uses.
     pub fn blob_range(&self, note: NoteId, id: &BlobId, range: std::ops::Range<u64>) -> Result<Vec<u8>> {
         if !self.shows_contents(note)? || !self.uses_blob(note, id)? {
             return Err(Error::not_found(format!("attachment {id} of note {note}")));
@@ -260,18 +269,19 @@ impl<'d> Reading<'d> {
         Ok(self.database.store.blobs().read_range(&self.snapshot, id, range)?)
     }
 
-    /// Gives the list of who may do what; the caller has Reader access.
+    /// Returns the ACL. The caller has Reader access.
     #[must_use]
     pub fn acl(&self) -> Arc<Acl> {
         self.database.acl().1
     }
 
-    /// Gives the snapshot itself, for the rooms of the server that keep collections of their own in a database; to nobody but the server itself.
+    /// Returns the snapshot, for crates of the server that keep collections of their own in a database. Fails unless
+    /// the reader is the server itself.
     pub fn snapshot(&self) -> Result<&Snapshot<'d>> {
         require_server_itself(self.database, &self.grant).map(|()| &self.snapshot)
     }
 
-    /// Tells whether Readers items hide the note with this header.
+    /// Returns `true` if Readers items hide the note with this header.
     pub(crate) fn hides(&self, header: &Header) -> Result<bool> {
         is_hidden(&self.snapshot, self.database, &self.grant, header)
     }
@@ -283,7 +293,8 @@ impl<'d> Reading<'d> {
         Ok(self.look(note)?.is_some_and(|looked| looked.is_hidden))
     }
 
-    /// Tells whether the contents of a note are there for the reader: those of a deleted one are not, though they may be kept.
+    /// Returns `true` if the reader may see the contents of a note. The contents of a deleted note are not shown, even
+    /// if they are kept.
     pub(crate) fn shows_contents(&self, note: NoteId) -> Result<bool> {
         Ok(self.look(note)?.is_some_and(|looked| !looked.is_hidden && !looked.header.is_stub()))
     }
@@ -299,7 +310,8 @@ impl<'d> Reading<'d> {
         Ok(Some(looked))
     }
 
-    /// Tells whether a note refers to a blob. The table of references knows that without a look at the note, but the note is right.
+    /// Returns `true` if a note refers to a blob. The table of references answers without reading the note, but the
+    /// note is authoritative.
     fn uses_blob(&self, note: NoteId, id: &BlobId) -> Result<bool> {
         let owner = BlobOwner { database: self.database.number, note };
         if self.grant.is_server_itself() || self.database.store.blobs().has_user(&self.snapshot, id, owner)? {
@@ -321,7 +333,7 @@ impl<'d> Reading<'d> {
     }
 }
 
-/// Tells whether Readers items hide the note with this header from the holder of a grant.
+/// Returns `true` if Readers items hide the note with this header from the holder of a grant.
 pub(crate) fn is_hidden(reader: &dyn Read, database: &Database, grant: &Grant, header: &Header) -> Result<bool> {
     if grant.is_server_itself() || !header.flags.has(NoteFlags::HAS_READERS) {
         return Ok(false);
@@ -329,7 +341,8 @@ pub(crate) fn is_hidden(reader: &dyn Read, database: &Database, grant: &Grant, h
     let summary = load_summary(reader, database, header.note)?;
     match summary {
         Some(summary) => Ok(!grant.may_read(&summary.items)),
-        // Who was to read it is lost with it, and so nobody learns that it was there.
+        // The Readers items are lost with the summary, so the stub is hidden from everybody: the existence of the note
+        // must not leak.
         None if header.is_stub() => Ok(true),
         None => Err(damaged_note(database, header.note, "summary")),
     }
@@ -342,8 +355,10 @@ pub(crate) fn require_server_itself(database: &Database, grant: &Grant) -> Resul
     Err(Error::ServerOnly { database: database.path(), who: grant.who().to_owned() })
 }
 
-/// Reads the counters of a snapshot. They are gone when the database was deleted since it was found to exist; its deleter
-/// holds the lock until that can be known.
+/// Reads the counters of a snapshot.
+///
+/// The counters are gone if the database was deleted after its existence was checked. The deleting transaction holds
+/// the lock until the database is marked as deleted.
 fn counters_of(database: &Database, snapshot: &Snapshot<'_>) -> Result<Counters> {
     load_counters(snapshot, database.number).or_else(|error| {
         drop(database.lock());
@@ -353,11 +368,11 @@ fn counters_of(database: &Database, snapshot: &Snapshot<'_>) -> Result<Counters>
     })
 }
 
-/// Finds the ticket that makes a snapshot durable.
+/// Returns the ticket that makes a snapshot durable.
 ///
-/// A writer may be between making its batch visible and publishing its ticket; it holds the lock then, so waiting for
-/// the lock (microseconds) is waiting for the ticket. A writer whose sync failed never publishes: what it wrote is visible and
-/// will never be durable, so nobody may be told of it.
+/// A writer may be between making its batch visible and publishing its ticket. It holds the lock then, so waiting for
+/// the lock (microseconds) is waiting for the ticket. A writer whose sync failed never publishes: its changes are
+/// visible but will never be durable, so no client may learn of them.
 fn ticket_for(database: &Database, modseq: Modseq) -> Result<Ticket> {
     let (published, ticket) = database.last();
     if published >= modseq {
@@ -382,7 +397,7 @@ pub(crate) fn load_counters(reader: &dyn Read, database: DbNumber) -> Result<Cou
     Counters::decode(&value).map_err(|_| damaged(Table::Meta, &key))
 }
 
-/// Gives the direct responses of a note, whoever asks.
+/// Returns the direct responses of a note, without checking access.
 pub(crate) fn load_children(reader: &dyn Read, database: DbNumber, parent: Unid) -> Result<Vec<NoteId>> {
     let mut cursor = reader.scan(Table::Children, &keys::children_of(database, parent), Direction::Forward)?;
     let mut found = Vec::new();
@@ -405,7 +420,7 @@ pub(crate) fn load_summary(reader: &dyn Read, database: &Database, note: NoteId)
     Summary::decode(&value).map(Some).map_err(|_| damaged_note(database, note, "summary"))
 }
 
-/// Gives header and summary of a note, which lie side by side, with one look-up.
+/// Returns the header and the summary of a note with one look-up. Both records are adjacent.
 pub(crate) fn load_header_and_summary(
     reader: &dyn Read,
     database: &Database,
@@ -416,7 +431,7 @@ pub(crate) fn load_header_and_summary(
     Ok((header, summary.map_err(|_| damaged_note(database, note, "summary"))?))
 }
 
-/// The same with the summary record as it is stored.
+/// Returns the header of a note and its summary record as stored.
 pub(crate) fn load_header_and_summary_bytes(
     reader: &dyn Read,
     database: &Database,
@@ -429,7 +444,7 @@ pub(crate) fn load_header_and_summary_bytes(
     Ok((header.map_err(|_| damaged_note(database, note, "header"))?, summary))
 }
 
-/// Gives a summary record as it is stored, for those who read it without copying its texts.
+/// Returns a summary record as stored, for callers that read it without copying its texts.
 pub(crate) fn load_summary_bytes(reader: &dyn Read, database: &Database, note: NoteId) -> Result<Option<Vec<u8>>> {
     Ok(reader.get(Table::Summary, &keys::summary(database.number, note, Part::Summary))?)
 }
@@ -462,7 +477,7 @@ pub(crate) fn find(reader: &dyn Read, database: DbNumber, unid: Unid) -> Result<
     Ok(Some(NoteId::from_key(bytes)))
 }
 
-/// Gives the keywords; none when none was ever defined.
+/// Returns the keywords. The table is empty if no keyword was ever defined.
 pub(crate) fn load_keywords(reader: &dyn Read, database: DbNumber) -> Result<Keywords> {
     let key = keys::keywords(database);
     let Some(value) = reader.get(Table::Meta, &key)? else { return Ok(Keywords::default()) };
@@ -479,7 +494,7 @@ pub(crate) fn load_acl(reader: &dyn Read, database: &Database) -> Result<Acl> {
     .ok_or_else(|| damaged_note(database, ACL_NOTE, "access control list"))
 }
 
-/// Lists the design notes of a class, in the order in which they were made.
+/// Returns the design notes of a class, in the order of their creation.
 pub(crate) fn load_design_notes(reader: &dyn Read, database: &Database, class: NoteClass) -> Result<Vec<NoteId>> {
     let mut cursor = reader.scan(Table::Meta, &keys::designs(database.number), Direction::Forward)?;
     let mut notes = Vec::new();
