@@ -1,7 +1,8 @@
 //! The last changes of a database, kept in memory for the indexes that follow them.
 //!
-//! Besides which notes changed it says how they were before, as far as there is room: from that an index finds the rows to take away without reading where
-//! they are. Only open views profit, so nothing is kept where there are none.
+//! Besides the changed notes, it keeps the previous versions of these notes as far as the budget allows. From a
+//! previous version an index computes the rows to remove without reading where they are. Only open views benefit, so
+//! versions are kept only while a view is open.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -17,19 +18,19 @@ use crate::note::Header;
 /// A change of a note.
 #[derive(Clone, Debug)]
 pub(crate) struct RecentChange {
-    /// The transaction.
+    /// The modseq of the transaction.
     pub(crate) modseq: Modseq,
     pub(crate) note: NoteId,
-    /// How the note was before; nothing where that is not kept.
+    /// The note before the change, or `None` if it is not kept.
     pub(crate) before: Option<Arc<Before>>,
 }
 
-/// How a note was before a change.
+/// The state of a note before a change.
 #[derive(Debug)]
 pub(crate) enum Before {
-    /// There was none of that number.
+    /// The note did not exist.
     New,
-    /// This was its version.
+    /// The previous version of the note.
     Version(Version),
 }
 
@@ -42,14 +43,14 @@ pub(crate) struct Version {
 }
 
 impl Before {
-    /// Keeps a version.
+    /// Creates the previous state from a header and its summary items.
     pub(crate) fn version(header: Header, items: &[Item]) -> Self {
         let mut out = Encoder::with_capacity(512);
         item::encode_items(&mut out, items.iter());
         Self::Version(Version { header, items: out.finish() })
     }
 
-    /// Gives the bytes that it takes, about.
+    /// Returns the approximate size in bytes.
     fn byte_count(&self) -> usize {
         size_of::<Self>()
             + match self {
@@ -60,7 +61,7 @@ impl Before {
 }
 
 impl Version {
-    /// Gives the version as formulas see it.
+    /// Returns the version as the subject of formulas.
     pub(crate) fn subject(&self) -> Subject<'_> {
         let items = item::decode_item_refs(&mut Decoder::new(&self.items));
         Subject::new(&self.header, items.expect("what was encoded here can be decoded"))
@@ -70,17 +71,17 @@ impl Version {
 /// The last changes of a database, in their order: at most [`RECENT_CHANGES_MAX`], with versions of at most [`RECENT_VERSIONS_BYTES_MAX`].
 #[derive(Debug)]
 pub(crate) struct RecentChanges {
-    /// Those after this one are here.
+    /// The modseq after which all changes are present.
     since: Modseq,
     changes: VecDeque<RecentChange>,
-    /// So many of the oldest have lost their versions.
+    /// Number of the oldest changes whose versions were dropped.
     bare: usize,
-    /// What the versions of the others take.
+    /// Size of the versions of the other changes.
     version_bytes: usize,
 }
 
 impl RecentChanges {
-    /// Begins behind a transaction.
+    /// Creates an empty list of changes that begins after `modseq`.
     pub(crate) fn since(modseq: Modseq) -> Self {
         Self { since: modseq, changes: VecDeque::new(), bare: 0, version_bytes: 0 }
     }
@@ -101,12 +102,14 @@ impl RecentChanges {
             }
             let oldest = self.changes.pop_front().expect("there are too many");
             self.bare -= 1;
-            // What is left of that transaction is not all of it.
+            // The transaction of the removed change is no longer complete.
             self.since = oldest.modseq;
         }
     }
 
-    /// Gives about `limit` changes after a modseq: all of a transaction or none. Nothing when that is too long ago.
+    /// Returns about `limit` changes after `since`, or `None` if older changes were dropped.
+    ///
+    /// A transaction is included completely or not at all.
     pub(crate) fn after(&self, since: Modseq, limit: usize) -> Option<Vec<RecentChange>> {
         let mut found: Vec<RecentChange> = Vec::new();
         for change in self.all_after(since)? {
@@ -118,7 +121,7 @@ impl RecentChanges {
         Some(found)
     }
 
-    /// Gives the notes that were changed after a modseq. Nothing when that is too long ago.
+    /// Returns the notes that were changed after `since`, or `None` if older changes were dropped.
     pub(crate) fn notes_after(&self, since: Modseq) -> Option<HashSet<NoteId>> {
         Some(self.all_after(since)?.map(|change| change.note).collect())
     }
@@ -128,7 +131,7 @@ impl RecentChanges {
         (since >= self.since).then(|| self.changes.range(first..))
     }
 
-    /// Forgets the versions before changes up to a modseq.
+    /// Drops the previous versions that belong to changes up to `until`.
     pub(crate) fn forget_versions(&mut self, until: Modseq) {
         while self.changes.get(self.bare).is_some_and(|change| change.modseq <= until) {
             self.strip_oldest();
@@ -206,7 +209,7 @@ mod tests {
         assert_eq!(told(recent.after(Modseq(2), 10)), Some(vec![(3, 7, false), (4, 7, true)]));
         recent.forget_versions(Modseq(9));
         assert_eq!((recent.version_bytes, recent.bare), (0, 4));
-        // One alone may be too large.
+        // A single version may exceed the budget.
         recent.add(vec![change(5, 7, Some(version(RECENT_VERSIONS_BYTES_MAX))), change(5, 8, None)]);
         assert_eq!(told(recent.after(Modseq(4), 10)), Some(vec![(5, 7, false), (5, 8, false)]));
     }
