@@ -1,15 +1,21 @@
-//! Saving as people do it: conflicts that lose nothing, and who changed a document.
+//! Saving of documents that several users edit: conflict resolution without loss, and the history of editors.
 //!
-//! [`Writer::note_update`] refuses when somebody else saved the note meanwhile, and leaves the rest to the caller. [`Writer::note_save`] does what the caller asks for: it can
-//! keep the loser as a response of the winner ([`NoteFlags::CONFLICT`]), or put both together. The winner is always what lies in the database: the first who saved, as in
-//! the original. What the document itself wants stands in its item `$ConflictAction`, as there: nothing: keep the loser; `1`: put together, else keep; `2`: keep nothing; `3`: put
-//! together or nothing. "Nothing" is a refusal here, for whoever saves is still there to be told.
+//! [`Writer::note_update`] fails if the note was saved since the caller read it, and leaves the rest to the caller.
+//! [`Writer::note_save`] can resolve the conflict: it keeps the losing version as a response of the winner
+//! ([`NoteFlags::CONFLICT`]) or merges both versions. The winner is always the stored version, that is the first save,
+//! as in Domino.
 //!
-//! Two changes are put together item by item: what one side changed since the version that both began with and the other did not. That version only the
-//! caller has; items do not say when they were changed last. Without it nothing is put together.
+//! The item `$ConflictAction` of the document selects the action, with Domino's values. Without the item, the loser is
+//! kept. `1` merges, and keeps the loser if a merge is impossible. `2` keeps nothing. `3` merges, and keeps nothing if
+//! a merge is impossible. "Keeps nothing" means an error here, because the user who saves is still connected and can
+//! react.
 //!
-//! Who changed a document, and when, is noted down in `$UpdatedBy` and `$Revisions` where the caller asks for it. Mail is not: a message must stay
-//! what it is, and cheap.
+//! Two versions are merged item by item: an item is taken from the side that changed it, compared with the version from
+//! which both began. Only the caller has that base version, because items do not record when they last changed. Without
+//! a base version nothing is merged.
+//!
+//! Editors and times of changes are recorded in `$UpdatedBy` and `$Revisions` if the caller asks for it. Mail is not
+//! tracked: a message must stay unchanged, and cheap to save.
 
 use std::collections::BTreeSet;
 
@@ -23,50 +29,52 @@ use crate::note::{Header, NewNote, NoteFlags};
 use crate::reading;
 use crate::writer::Writer;
 
-/// The item that says who saved the document, the first one first.
+/// Name of the item that lists the editors of the document, the first one first.
 pub const UPDATED_BY_ITEM: &str = "$UpdatedBy";
 
-/// The item that says when the document was changed.
+/// Name of the item that lists the times at which the document was changed.
 pub const REVISIONS_ITEM: &str = "$Revisions";
 
-/// The item that says what becomes of conflicts.
+/// Name of the item that selects how conflicts are resolved.
 pub const CONFLICT_ACTION_ITEM: &str = "$ConflictAction";
 
-/// How a document is saved.
+/// Options of [`Writer::note_save`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SaveOptions<'s> {
-    /// What is done when somebody else saved it meanwhile.
+    /// The action if the document was saved meanwhile.
     pub on_conflict: OnConflict,
     /// All items of the version that the caller began with.
     pub base: Option<&'s [Item]>,
-    /// Notes down who saves, and when.
+    /// `true` if the editor and the time are recorded.
     pub tracks_editors: bool,
-    /// The size that is told of the note stays: that of a message of which the change leaves everything as it is.
+    /// `true` if the stored size of the note stays: the size of a message, when the change does not touch the message
+    /// itself.
     pub keeps_size: bool,
 }
 
-/// What is done when somebody else saved a document meanwhile.
+/// The action if a document was saved meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnConflict {
-    /// The caller is told.
+    /// The save fails with [`Error::Conflict`].
     #[default]
     Refuse,
-    /// What the document says: it is put together, kept as a response, or refused. What is no document is refused.
+    /// The document's `$ConflictAction` decides: merge, keep as a response, or fail. For notes that are not documents
+    /// the save fails.
     Resolve,
 }
 
-/// What became of a save.
+/// The result of a save.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saved {
-    /// It is saved.
+    /// The document is saved.
     Plain { sequence: u32 },
-    /// It is saved together with what somebody else changed.
+    /// The document is saved, merged with the stored version.
     Merged { sequence: u32 },
-    /// Somebody else's version stays, and this one is a response of it.
+    /// The stored version stays, and the caller's version is a response of it.
     Conflict { note: NoteId },
 }
 
-/// What a document says of conflicts.
+/// A document's choice of conflict resolution.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Action {
     merges: bool,
@@ -141,7 +149,7 @@ impl Writer<'_, '_> {
         Ok(Saved::Conflict { note: loser })
     }
 
-    /// Counts the losers that were kept of a note.
+    /// Returns the number of conflict responses that a note has.
     fn conflicts_of(&mut self, note: NoteId) -> Result<usize> {
         let unid = self.require(note)?.after.unid;
         let is_loser = |header: &crate::note::Header| {
@@ -157,7 +165,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Puts two changes of one version together; nothing when both changed the same item and not alike.
+/// Merges two changes of one version. Returns `None` if both changed the same item to different values.
 fn merge(base: &[Item], theirs: &[Item], ours: &[Item]) -> Option<Vec<Item>> {
     let named = |items: &[Item], name: &str| -> Vec<Item> {
         items.iter().filter(|item| item.is_named(name) && !is_kept_by_us(item)).cloned().collect()
@@ -180,12 +188,12 @@ fn merge(base: &[Item], theirs: &[Item], ours: &[Item]) -> Option<Vec<Item>> {
     Some(merged)
 }
 
-/// Tells whether an item is written by the server and not by those who save.
+/// Returns `true` if the server writes the item, not the user.
 fn is_kept_by_us(item: &Item) -> bool {
     item.is_named(UPDATED_BY_ITEM) || item.is_named(REVISIONS_ITEM)
 }
 
-/// Gives the items with who saves and when, behind what the old ones say of that.
+/// Returns the new items with the editor and the time appended to the history in the old items.
 pub(crate) fn tracked(old: &[Item], new: &[Item], by: Option<&Name>, at: Timestamp) -> Vec<Item> {
     let mut items: Vec<Item> = new.iter().filter(|item| !is_kept_by_us(item)).cloned().collect();
     let before = item::find(old, UPDATED_BY_ITEM).map_or(&[][..], |item| item.value.texts());
@@ -194,7 +202,7 @@ pub(crate) fn tracked(old: &[Item], new: &[Item], by: Option<&Name>, at: Timesta
         names.push(by.canonical().to_owned());
     }
     if names.len() > UPDATED_BY_MAX {
-        // The first one made the document.
+        // The first name is the author of the document and stays.
         names.drain(1..=names.len() - UPDATED_BY_MAX);
     }
     let flags = ItemFlags::SUMMARY.with(ItemFlags::NAMES);
