@@ -1,13 +1,15 @@
-//! The structure of a database: which forms its records have, as one number (the original: its on-disk structure, ODS).
+//! The on-disk structure (ODS) of a database: the version of its record formats, as one number.
 //!
-//! The number stands in the catalog. New databases get [`Structure::PRESENT`]; from [`Structure::OLDEST`] on a database opens and is worked on as it is,
-//! for every decoder reads the older forms, too; one with a greater number than this program knows is refused before anything of it is read. What each
-//! number stands for is told in `docs/note-format.md`.
+//! The catalog holds the number. New databases get [`Structure::PRESENT`]. A database from [`Structure::OLDEST`] on
+//! opens and works without conversion, because every decoder reads the older formats too. A database with a greater
+//! number than this program knows is refused before anything of it is read. `docs/note-format.md` describes each
+//! number.
 //!
-//! An [`Upgrade`] rewrites what still has an older form, [`UPGRADE_NOTES_PER_STEP`] notes in a batch, while others go on working, and raises the number in
-//! a last batch when the others are durable. What was broken off begins again with the first note and passes over what has the present form already: to remember a place would be wrong
-//! where an older program wrote in between. The contents of no note change by it, so modseqs and sequence numbers stay, and neither clients nor
-//! indexes hear of it.
+//! An [`Upgrade`] rewrites records in an older format, [`UPGRADE_NOTES_PER_STEP`] notes in a batch, while other work
+//! continues. It raises the number in a last batch when the others are durable. An interrupted upgrade restarts at the
+//! first note and skips records that have the present format already; a stored position would be wrong if an older
+//! program wrote in between. An upgrade changes the contents of no note, so modseqs and sequence numbers stay, and
+//! neither clients nor indexes are notified.
 
 use base::NoteId;
 use store::{Batch, Cursor, Direction, Read, Table};
@@ -23,14 +25,14 @@ use crate::note::{Header, NoteFlags, Summary};
 use crate::public;
 use crate::reading;
 
-/// Which forms the records of a database have.
+/// The version of the record formats of a database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Structure(pub u16);
 
 impl Structure {
-    /// The oldest that this program reads: that of databases from before there was a number.
+    /// The oldest version that this program reads: that of databases created before version numbers existed.
     pub const OLDEST: Self = Self(1);
-    /// What this program writes.
+    /// The version that this program writes.
     pub const PRESENT: Self = Self(2);
 }
 
@@ -40,27 +42,27 @@ impl std::fmt::Display for Structure {
     }
 }
 
-/// What an upgrade has done so far, or would do.
+/// The progress of an upgrade, or of the plan for one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UpgradeReport {
-    /// The structure before.
+    /// The version before the upgrade.
     pub from: Structure,
-    /// The structure afterwards.
+    /// The version after the upgrade.
     pub to: Structure,
-    /// Notes that were looked at, deletion stubs among them.
+    /// Number of notes that were read, deletion stubs included.
     pub notes: u64,
-    /// Notes that had an older form.
+    /// Number of notes that had an older format.
     pub rewritten: u64,
-    /// Nothing is left to do.
+    /// `true` if no work is left.
     pub complete: bool,
 }
 
-/// An upgrade of one database under way.
+/// A running upgrade of one database.
 #[must_use = "an upgrade goes on as long as it is asked for steps"]
 pub struct Upgrade<'u> {
     notes: &'u Notes,
     access: &'u Access<level::Manager>,
-    /// The last note that was looked at.
+    /// The last note that was read.
     after: NoteId,
     report: UpgradeReport,
     mode: Mode,
@@ -73,12 +75,12 @@ enum Mode {
 }
 
 impl<'u> Upgrade<'u> {
-    /// Begins to bring a database to the present structure.
+    /// Creates an upgrade of a database to the present structure.
     pub fn begin(notes: &'u Notes, access: &'u Access<level::Manager>) -> Self {
         Self::new(notes, access, Mode::Rewrite)
     }
 
-    /// Begins to count what an upgrade would rewrite; changes nothing.
+    /// Creates a dry run that counts what an upgrade would rewrite and changes nothing.
     pub fn plan(notes: &'u Notes, access: &'u Access<level::Manager>) -> Self {
         Self::new(notes, access, Mode::Plan)
     }
@@ -90,7 +92,8 @@ impl<'u> Upgrade<'u> {
         Self { notes, access, after: NoteId(0), report, mode }
     }
 
-    /// Looks at the next notes and rewrites those that have an older form; tells how far it is. Durable on return.
+    /// Reads the next notes, rewrites those in an older format, and returns the progress. The changes are durable on
+    /// return.
     pub fn step(&mut self) -> Result<UpgradeReport> {
         self.access.grant()?;
         self.report.complete |= self.report.from == Structure::PRESENT;
@@ -104,7 +107,7 @@ impl<'u> Upgrade<'u> {
         Ok(self.report)
     }
 
-    /// Rewrites some notes under the database's lock; tells whether they were the last ones.
+    /// Rewrites a batch of notes under the database's lock. Returns `true` if these were the last notes.
     fn rewrite_some(&mut self) -> Result<bool> {
         let database = self.access.database();
         let guard = database.lock();
@@ -138,7 +141,7 @@ impl<'u> Upgrade<'u> {
     }
 }
 
-/// What one step has found.
+/// The intermediate results of one step.
 struct Found {
     batch: Batch,
     notes: usize,
@@ -147,7 +150,7 @@ struct Found {
 }
 
 impl Found {
-    /// Looks at the next record; nothing is left when it tells so.
+    /// Reads the next record. Returns `false` if there are no more records.
     fn look_at_next(
         &mut self,
         store: &dyn Read,
@@ -185,13 +188,15 @@ fn contents(store: &dyn Read, access: &Access<level::Manager>, header: &Header) 
     reading::load_summary(store, access.database(), header.note)
 }
 
-/// Structure 2: the header says that a document is public.
+/// Returns the header in the format of structure 2, which flags public documents, or `None` if it has that format
+/// already.
 fn renewed_header(header: &Header, summary: &Summary) -> Option<Header> {
     let is_old = public::is_public(&summary.items) && !header.flags.has(NoteFlags::PUBLIC);
     is_old.then(|| Header { flags: header.flags.with(NoteFlags::PUBLIC), ..header.clone() })
 }
 
-/// Structure 2: the access control list says the most that passwords give.
+/// Returns the ACL note's summary in the format of structure 2, which stores the maximum level for password logins, or
+/// `None` if it has that format already.
 fn renewed_summary(access: &Access<level::Manager>, note: NoteId, summary: &Summary) -> Result<Option<Summary>> {
     if note != crate::database::ACL_NOTE {
         return Ok(None);
@@ -207,7 +212,7 @@ fn renewed_summary(access: &Access<level::Manager>, note: NoteId, summary: &Summ
     Ok(Some(Summary { items: items.collect(), ..summary.clone() }))
 }
 
-/// Refuses a database that a newer program has written.
+/// Fails if a newer program has written the database.
 pub(crate) fn refuse_newer(path: &str, structure: Structure) -> Result<()> {
     if structure <= Structure::PRESENT {
         return Ok(());
