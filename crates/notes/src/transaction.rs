@@ -1,12 +1,12 @@
 //! Transactions: changes to one or several databases that become visible and durable together.
 //!
-//! A transaction takes the writer's locks of its databases in the order of their numbers (so two transactions never
-//! wait for each other), collects one [`Batch`], and lets go of the locks when the batch is in the engine; the disk sync is
-//! waited for afterwards, through the ticket. All its changes to one database carry one modseq.
+//! A transaction takes the write locks of its databases in the order of their numbers, so two transactions never
+//! deadlock. It collects one [`Batch`] and releases the locks when the batch is in the engine; callers wait for the
+//! disk sync afterwards, through the ticket. All its changes to one database carry one modseq.
 //!
-//! Changes of headers are collected per note and written once, at the commit; folder indexes likewise. A transaction that
-//! is dropped, or whose commit fails, has changed nothing. A change that is refused before it has written anything leaves the others alone; one that
-//! fails later spoils the transaction.
+//! Changes of headers are collected per note and written once, at the commit; folder indexes likewise. A transaction
+//! that is dropped, or whose commit fails, changes nothing. A change that fails before it has written anything leaves
+//! the other changes intact. A change that fails later makes the transaction impossible to commit.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
@@ -34,14 +34,15 @@ use crate::reading;
 use crate::recent::{Before, RecentChange};
 use crate::writer::Writer;
 
-/// Changes under way.
+/// A set of uncommitted changes.
 #[must_use = "a transaction changes nothing until it is committed"]
 pub struct Transaction<'t> {
     notes: &'t Notes,
-    /// Keeps blobs from being collected between being put and being referred to. Taken before any database's lock.
+    /// Prevents the collection of blobs between their storage and the first reference to them. Taken before any
+    /// database's lock.
     pub(crate) gate: BlobWriter<'t>,
     pub(crate) batch: Batch,
-    /// In the order in which the caller named the databases.
+    /// The changes per database, in the order in which the caller named the databases.
     parts: Vec<Part<'t>>,
 }
 
@@ -74,20 +75,20 @@ impl<'t> Transaction<'t> {
         Ok(Self { notes, gate, batch, parts: parts.into_iter().flatten().collect() })
     }
 
-    /// Gives the writer of the database that was named at that place.
+    /// Returns the writer of the database at position `index` in the caller's list.
     pub fn on(&mut self, index: usize) -> Writer<'_, 't> {
         Writer { part: &mut self.parts[index], batch: &mut self.batch, gate: &self.gate, store: self.notes.store() }
     }
 
-    /// Tells how many bytes the changes take so far.
+    /// Returns the size of the changes so far, in bytes.
     #[must_use]
     pub fn byte_count(&self) -> usize {
         self.batch.byte_count()
     }
 
-    /// Makes the changes visible; they are durable when the ticket is.
+    /// Makes the changes visible. They are durable when the returned ticket is.
     ///
-    /// A transaction without changes gives the ticket of what it may have read.
+    /// A transaction without changes returns the ticket of the state that it may have read.
     pub fn commit(mut self) -> Result<Ticket> {
         let store = self.notes.store();
         for part in &mut self.parts {
@@ -111,59 +112,61 @@ impl<'t> Transaction<'t> {
 pub(crate) struct Part<'t> {
     pub(crate) database: &'t Database,
     pub(crate) grant: Arc<Grant>,
-    /// The writer's lock; its value is replaced when the batch is in the engine.
+    /// The write lock. Its value is replaced when the batch is in the engine.
     guard: MutexGuard<'t, Counters>,
-    /// The counters as this transaction moves them.
+    /// The counters after the changes of this transaction.
     pub(crate) counters: Counters,
     pub(crate) now: Timestamp,
     pub(crate) modseq: Modseq,
     pub(crate) pending: HashMap<NoteId, Pending>,
-    /// The notes that this transaction makes, by their UNIDs.
+    /// The notes that this transaction creates, by their UNIDs.
     made: HashMap<Unid, NoteId>,
     pub(crate) folders: HashMap<ViewId, OpenFolder<'t>>,
-    /// The changes of notes, once they are in the batch.
+    /// The changes of notes, filled when they are in the batch.
     changed: Vec<RecentChange>,
-    /// The notes whose contents this transaction replaces, as they were before it. Nothing is kept while no view is open.
+    /// The previous versions of the notes whose contents this transaction replaces. Empty while no view is open.
     replaced: HashMap<NoteId, Before>,
     keeps_versions: bool,
-    /// What happened to the folders, once it is in the batch.
+    /// The changes of folders, filled when they are in the batch.
     folder_changes: Vec<(ViewId, FolderChange)>,
-    /// The keywords, when this transaction added some.
+    /// The keywords, if this transaction added some.
     pub(crate) keywords: Option<Keywords>,
-    /// The ACL, when this transaction replaced it.
+    /// The ACL, if this transaction replaced it.
     pub(crate) acl: Option<Acl>,
-    /// Something was changed outside `pending`.
+    /// `true` if something was changed outside `pending`.
     pub(crate) touched: bool,
-    /// A note that exists gets other items.
+    /// `true` if an existing note gets other items.
     pub(crate) rewrites: bool,
-    /// Of the notes whose contents this transaction has written, where these lie: the store does not know yet. Without the items.
+    /// Summary records, without their items, of the notes whose contents this transaction has written. They locate body
+    /// items and blobs that the store does not know yet.
     pub(crate) written: HashMap<NoteId, Summary>,
-    /// The note that was asked for last, as it is stored: who saves a note asks for it several times.
+    /// The note that was read last, as stored. Saving a note reads it several times.
     looked: Option<Stored>,
     /// Blocks of unread marks that this transaction has written.
     pub(crate) unread: HashMap<Vec<u8>, Vec<u8>>,
-    /// A change failed half-way: what it has written until then must not be stored.
+    /// `true` if a change failed after some of its writes. These writes must not be stored.
     pub(crate) is_spoiled: bool,
 }
 
-/// A note as it is stored.
+/// A note as stored.
 struct Stored {
     note: NoteId,
     header: Option<Header>,
-    /// The outer `None`: nobody has asked for it.
+    /// The summary. The outer `None` means that it was not read yet.
     summary: Option<Option<Arc<Summary>>>,
 }
 
 /// A note whose header changes.
 pub(crate) struct Pending {
-    /// As it is stored; nothing for a new note.
+    /// The stored header, or `None` for a new note.
     pub(crate) before: Option<Header>,
-    /// As it will be.
+    /// The header after the transaction.
     pub(crate) after: Header,
 }
 
 impl Pending {
-    /// Asserts what is so of every header that is written: it can be read again, and is of the same note as before.
+    /// Asserts the invariants of every written header: it can be decoded again, and it belongs to the same note as
+    /// before.
     fn check(&self) {
         let Self { before, after } = self;
         assert!(after.folders.len() <= FOLDERS_PER_NOTE_MAX, "a header with more folders could not be read");
@@ -222,28 +225,28 @@ impl<'t> Part<'t> {
         }
     }
 
-    /// Takes in a note that this transaction makes.
+    /// Adds a note that this transaction creates.
     pub(crate) fn add(&mut self, made: Header) {
         self.made.insert(made.unid, made.note);
         self.pending.insert(made.note, Pending { before: None, after: made });
     }
 
-    /// Gives the header of the note of that UNID if this transaction makes it.
+    /// Returns the header of the note with that UNID if this transaction creates it.
     pub(crate) fn made(&self, unid: Unid) -> Option<&Header> {
         self.pending.get(self.made.get(&unid)?).map(|pending| &pending.after)
     }
 
-    /// Tells whether there is something to commit.
+    /// Returns `true` if there is something to commit.
     pub(crate) fn is_changed(&self) -> bool {
         !self.pending.is_empty() || self.touched
     }
 
-    /// Gives the modseq of the last committed change of a design note.
+    /// Returns the modseq of the last committed change of a design note.
     pub(crate) fn stored_design_modseq(&self) -> Modseq {
         self.guard.design_modseq
     }
 
-    /// Gives a note's header for changing; nothing when there is no such note or only a stub.
+    /// Returns a note's header for modification, or `None` if the note does not exist or is a stub.
     pub(crate) fn pending(&mut self, note: NoteId) -> Result<Option<&mut Pending>> {
         if !self.pending.contains_key(&note) {
             let header = self.stored_header(note)?.filter(|header| !header.is_stub());
@@ -253,7 +256,7 @@ impl<'t> Part<'t> {
         Ok(self.pending.get_mut(&note).filter(|pending| !pending.after.is_stub()))
     }
 
-    /// Gives a note's header for changing, also that of a stub.
+    /// Returns a note's header for modification, also that of a stub.
     pub(crate) fn stored(&mut self, note: NoteId) -> Result<Option<&mut Pending>> {
         if !self.pending.contains_key(&note) {
             let Some(header) = self.stored_header(note)? else { return Ok(None) };
@@ -262,7 +265,7 @@ impl<'t> Part<'t> {
         Ok(self.pending.get_mut(&note))
     }
 
-    /// Gives the header of a note as the last transaction left it.
+    /// Returns the header of a note as the last transaction left it.
     pub(crate) fn stored_header(&mut self, note: NoteId) -> Result<Option<Header>> {
         if let Some(looked) = self.looked.as_ref().filter(|looked| looked.note == note) {
             return Ok(looked.header.clone());
@@ -272,7 +275,8 @@ impl<'t> Part<'t> {
         Ok(header)
     }
 
-    /// Gives the summary of a note as the last transaction left it. Header and summary are read at once, where neither was asked for.
+    /// Returns the summary of a note as the last transaction left it. Reads header and summary at once if neither is in
+    /// memory.
     pub(crate) fn stored_summary(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let store: &dyn Read = self.database.store.as_ref();
         let (header, summary) = match self.looked.take_if(|looked| looked.note == note) {
@@ -289,7 +293,7 @@ impl<'t> Part<'t> {
         Ok(summary)
     }
 
-    /// Gives a folder's index for changing.
+    /// Returns a folder's index for modification.
     pub(crate) fn folder(&mut self, view: ViewId) -> Result<&mut OpenFolder<'t>> {
         match self.folders.entry(view) {
             MapEntry::Occupied(known) => Ok(known.into_mut()),
@@ -303,7 +307,8 @@ impl<'t> Part<'t> {
         }
     }
 
-    /// Keeps a note as it was before this transaction, whose contents are to be replaced. What was deleted and could have been restored was in no view.
+    /// Keeps the previous version of a note whose contents are to be replaced. Soft-deleted documents are skipped,
+    /// because no view contained them.
     pub(crate) fn keep_version(&mut self, note: NoteId, items: &[Item]) {
         let stored = self.pending.get(&note).and_then(|pending| pending.before.as_ref());
         let is_shown = |header: &&Header| header.class == NoteClass::DOCUMENT && !header.is_stub();
@@ -349,7 +354,9 @@ impl<'t> Part<'t> {
         Ok(())
     }
 
-    /// Asserts that the counter of notes moves as the notes do. One that was wrong before, and stood still at zero, is the affair of a repair.
+    /// Asserts that the note counter changes by as much as the notes do.
+    ///
+    /// A counter that was wrong before may have stopped at zero; its correction is left to a repair.
     fn check_counts(&self) {
         let count = |is_there: fn(&Pending) -> bool| self.pending.values().filter(|it| is_there(it)).count() as u64;
         let before = count(|pending| pending.before.as_ref().is_some_and(|header| !header.is_stub()));
