@@ -1,12 +1,12 @@
-//! Unread marks: what each user has read.
+//! Unread marks: the notes that each user has read.
 //!
-//! One fact has one place. For the owner of a database (every mail file has one) "read" is the mark
-//! [`Marks::SEEN`] of the note itself, where folders count it. For everybody else it is a bit in a table of that user,
-//! in blocks of [`BLOCK_NOTES`] notes: key database, user's name in lower case, 0, block number; value a bitmap of read notes without
-//! the zero bytes at its end. A note that changes stays read; a new one is unread.
+//! Each fact is stored once. For the owner of a database (every mail file has one) "read" is the mark [`Marks::SEEN`]
+//! of the note itself, where folders count it. For every other user it is a bit in a table of that user, in blocks of
+//! [`BLOCK_NOTES`] notes. The key is the database, the user's name in lower case, 0 and the block number; the value is
+//! a bitmap of the read notes without its trailing zero bytes. A note that changes stays read; a new note is unread.
 //!
-//! Everybody sees and sets their own marks and no others: the user is the one whom the access was granted to. The server
-//! itself may name any.
+//! Users see and set only their own marks: the user is the one to whom the access was granted. The server itself may
+//! name any user.
 
 use base::{Name, NoteId};
 use store::{Read, Table};
@@ -19,7 +19,7 @@ use crate::note::Marks;
 use crate::reading::{self, Reading};
 use crate::writer::Writer;
 
-/// Notes whose bits share one record.
+/// Number of notes whose bits share one record.
 pub const BLOCK_NOTES: u32 = 4_096;
 
 fn key(database: &Database, user: &Name, note: NoteId) -> Vec<u8> {
@@ -40,19 +40,20 @@ fn bit(note: NoteId) -> (usize, u8) {
     ((place / 8) as usize, 1 << (place % 8))
 }
 
-/// Gives the name under which the marks of the one who asks are kept: the owner's, if that is one of their names.
+/// Returns the name under which the caller's marks are kept: the owner's name, if it is one of the caller's names.
 fn own_name(database: &Database, grant: &Grant) -> Option<Name> {
     let owner = &database.record().owner;
     if !owner.is_empty() && grant.is_own(owner) { Some(owner.clone()) } else { grant.name().cloned() }
 }
 
 impl Reading<'_> {
-    /// Tells whether the reader has read a note. Who did not log in has read none.
+    /// Returns `true` if the reader has read a note. An anonymous reader has read none.
     pub fn is_read(&self, note: NoteId) -> Result<bool> {
         own_name(self.database(), self.grant()).map_or(Ok(false), |user| self.is_marked(&user, note))
     }
 
-    /// Tells whether a user has read a note; only the server itself may ask for others.
+    /// Returns `true` if a user has read a note. Fails for other users than the reader, unless the reader is the server
+    /// itself.
     pub fn is_read_by(&self, user: &Name, note: NoteId) -> Result<bool> {
         if !self.grant().is_own(user) {
             reading::require_server_itself(self.database(), self.grant())?;
@@ -76,25 +77,25 @@ impl Reading<'_> {
 }
 
 impl Writer<'_, '_> {
-    /// Marks notes as read by the one who writes; those that do not exist or are hidden are left out.
+    /// Marks notes as read by the caller. Notes that do not exist or are hidden are skipped.
     pub fn mark_read(&mut self, notes: &[NoteId]) -> Result<()> {
         let user = self.own_name()?;
         self.mark(&user, notes, Marks::SEEN)
     }
 
-    /// Marks notes as not read by the one who writes.
+    /// Marks notes as unread for the caller.
     pub fn mark_unread(&mut self, notes: &[NoteId]) -> Result<()> {
         let user = self.own_name()?;
         self.mark(&user, notes, Marks::NONE)
     }
 
-    /// Marks notes as read by a user; only the server itself may do that for others.
+    /// Marks notes as read by a user. Fails for other users than the caller, unless the caller is the server itself.
     pub fn mark_read_by(&mut self, user: &Name, notes: &[NoteId]) -> Result<()> {
         self.require_own(user)?;
         self.mark(user, notes, Marks::SEEN)
     }
 
-    /// Marks notes as not read by a user; only the server itself may do that for others.
+    /// Marks notes as unread for a user. Fails for other users than the caller, unless the caller is the server itself.
     pub fn mark_unread_by(&mut self, user: &Name, notes: &[NoteId]) -> Result<()> {
         self.require_own(user)?;
         self.mark(user, notes, Marks::NONE)
