@@ -1,7 +1,7 @@
-//! What a transaction may do in one database: notes, folders, marks, the ACL.
+//! The changes that a transaction can make in one database: notes, folders, marks, the ACL.
 //!
-//! Every verb checks the caller's rights: the level and flags of the ACL, and the Readers and Authors items of the note
-//! concerned. A note that the caller may not read is treated as absent.
+//! Every method checks the caller's rights: the level and flags of the ACL, and the Readers and Authors items of the
+//! note concerned. A note that the caller may not read is treated as absent.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -38,51 +38,55 @@ pub struct Writer<'a, 't> {
 }
 
 impl Writer<'_, '_> {
-    /// Gives the database.
+    /// Returns the database.
     #[must_use]
     pub fn database(&self) -> &Database {
         self.part.database
     }
 
-    /// Gives the modseq up to which the database is known to whoever makes this transaction: that of its changes, and as long as there are none the
-    /// last one before. A number that nothing carries yet would hide the next change from who goes on from it.
+    /// Returns the modseq up to which the author of this transaction knows the database.
+    ///
+    /// It is the modseq of the changes in this transaction or, without changes, that of the transaction before. A
+    /// modseq that no change carries yet would hide the next change from a client that continues from it.
     #[must_use]
     pub fn modseq(&self) -> Modseq {
         if self.part.is_changed() { self.part.modseq } else { self.part.counters.modseq }
     }
 
-    /// Gives the time of this transaction.
+    /// Returns the time of this transaction.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.part.now
     }
 
-    /// Gives the bytes that all documents take, changes of this transaction included.
+    /// Returns the size of all documents in bytes, changes of this transaction included.
     #[must_use]
     pub fn bytes_used(&self) -> u64 {
         self.part.counters.bytes
     }
 
-    /// Gives the batch, for the rooms of the server that keep collections of their own in the database; to nobody but the server itself. The keys
-    /// must begin with the number of the database. Marks it as changed.
+    /// Returns the batch and marks the database as changed, for crates of the server that keep collections of their own
+    /// in the database. Fails unless the caller is the server itself. The keys must begin with the number of the
+    /// database.
     pub fn batch(&mut self) -> Result<&mut Batch> {
         reading::require_server_itself(self.part.database, &self.part.grant)?;
         self.part.touched = true;
         Ok(self.batch)
     }
 
-    /// Puts content into the blob store, for the next note that is made or updated here; that note must list it.
+    /// Adds content to the blob store for the next note that this transaction creates or updates. That note must list
+    /// the blob.
     pub fn blob_put(&mut self, content: &[u8]) -> Result<BlobId> {
         let owner = BlobOwner { database: self.part.database.number, note: self.part.counters.next_note };
         Ok(self.gate.put(self.batch, owner, content)?)
     }
 
-    /// Puts content into the blob store for a note that exists; the update of that note must list it.
+    /// Adds content to the blob store for an existing note. The update of that note must list the blob.
     pub fn blob_put_for(&mut self, note: NoteId, content: &[u8]) -> Result<BlobId> {
         Ok(self.gate.put(self.batch, self.owner(note), content)?)
     }
 
-    /// Gives a note's header, changes of this transaction included; nothing when there is no note or it is hidden.
+    /// Returns a note's header, changes of this transaction included, or `None` if the note is absent or hidden.
     pub fn header(&mut self, note: NoteId) -> Result<Option<Header>> {
         if self.part.pending(note)?.is_none_or(|pending| pending.before.is_some()) {
             self.require_level(AclLevel::Reader)?;
@@ -93,18 +97,19 @@ impl Writer<'_, '_> {
         Ok(header)
     }
 
-    /// Makes a note and puts it into its folders.
+    /// Creates a note and adds it to its folders.
     pub fn note_create(&mut self, new: NewNote) -> Result<NoteId> {
         self.check_may_create(&new)?;
         self.make(new)
     }
 
-    /// Makes a note that the caller may make.
+    /// Creates a note without checking whether the caller may create it.
     pub(crate) fn make(&mut self, new: NewNote) -> Result<NoteId> {
         self.whole(|writer| writer.make_in_steps(new))
     }
 
-    /// Makes a change of several steps. If one fails after another has written something, the transaction cannot be committed any more.
+    /// Runs a change of several steps. If a step fails after another has written something, the transaction can no
+    /// longer be committed.
     fn whole<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let written = self.batch.len();
         let outcome = change(self);
@@ -190,10 +195,11 @@ impl Writer<'_, '_> {
         Ok(Some(Note { header, items, blobs: summary.blobs.clone() }))
     }
 
-    /// Replaces the items of a note, unless somebody saved it since the caller read sequence number `expected`.
+    /// Replaces the items of a note. Fails if the note was saved since the caller read it at sequence number
+    /// `expected`.
     pub fn note_update(&mut self, note: NoteId, expected: u32, items: &[Item], blobs: &[BlobId]) -> Result<u32> {
         let summary = self.editable(note)?;
-        // Who may change it because it is theirs makes nothing shared of it.
+        // A caller who may change a view only as its owner may not turn it into a shared one.
         let is_theirs = self.require(note)?.after.class == NoteClass::VIEW && !self.may_design_folders();
         if is_theirs && !self.is_own(items) {
             return Err(self.not_author(note));
@@ -201,7 +207,7 @@ impl Writer<'_, '_> {
         self.replace_items(note, expected, &summary, (items, blobs))
     }
 
-    /// Replaces the items of a note that the caller may change.
+    /// Replaces the items of a note without checking whether the caller may change it.
     pub(crate) fn replace_items(
         &mut self,
         note: NoteId,
@@ -235,7 +241,7 @@ impl Writer<'_, '_> {
         Ok(sequence)
     }
 
-    /// Sets the owner's marks and the keywords of a note. Tells whether anything changed.
+    /// Sets the owner's marks and the keywords of a note. Returns `true` if anything changed.
     pub fn marks_set(&mut self, note: NoteId, marks: Marks, keywords: &[String]) -> Result<bool> {
         self.require_level(AclLevel::Author)?;
         if !self.is_visible(note)? {
@@ -253,7 +259,7 @@ impl Writer<'_, '_> {
         Ok(changed)
     }
 
-    /// Puts a note into a folder; gives the UID that it has or gets there.
+    /// Adds a note to a folder and returns its UID there. A note that is in the folder already keeps its UID.
     pub fn folder_add(&mut self, note: NoteId, folder: ViewId) -> Result<Uid> {
         self.require_filing(folder)?;
         self.require_known(folder)?;
@@ -271,7 +277,7 @@ impl Writer<'_, '_> {
         Ok(place.uid)
     }
 
-    /// Takes a note out of a folder; the note lives on. Tells whether it was there.
+    /// Removes a note from a folder without deleting the note. Returns `true` if the note was in the folder.
     pub fn folder_remove(&mut self, note: NoteId, folder: ViewId) -> Result<bool> {
         self.require_filing(folder)?;
         if !self.is_visible(note)? || self.is_unknown(folder)? {
@@ -288,7 +294,7 @@ impl Writer<'_, '_> {
         Ok(removed)
     }
 
-    /// Gives the entry with a UID, as the last transaction left it.
+    /// Returns the entry with a UID, as the last transaction left it.
     pub fn folder_entry(&self, folder: ViewId, uid: Uid) -> Result<Option<Entry>> {
         self.require_level(AclLevel::Reader)?;
         self.folder_read(folder)?.entry(uid)
@@ -302,14 +308,14 @@ impl Writer<'_, '_> {
         reader.seen_by(self.store, &self.part.grant)
     }
 
-    /// Gives a folder's UIDVALIDITY and the UID that it gives out next, changes of this transaction included.
+    /// Returns a folder's UIDVALIDITY and next UID, changes of this transaction included.
     pub fn folder_state(&mut self, folder: ViewId) -> Result<FolderState> {
         self.require_level(AclLevel::Reader)?;
         self.require_known(folder)?;
         Ok(self.part.folder(folder)?.state)
     }
 
-    /// Gives the folders that the caller may know of, as the last transaction left them.
+    /// Returns the folders that the caller may know of, as the last transaction left them.
     pub fn folders(&self) -> Result<Arc<Vec<FolderDesign>>> {
         self.require_level(AclLevel::Reader)?;
         Ok(folder::known_to(&self.part.grant, self.all_folders()?))
@@ -320,7 +326,7 @@ impl Writer<'_, '_> {
         self.part.database.designs(self.part.stored_design_modseq(), load)
     }
 
-    /// Replaces the access control list, and notes in its history what is different. A list as it was changes nothing.
+    /// Replaces the ACL and records the differences in its history. An unchanged ACL is not written.
     pub fn acl_set(&mut self, acl: Acl) -> Result<()> {
         self.require_level(AclLevel::Manager)?;
         acl.check()?;
@@ -340,7 +346,7 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Gives the ticket of the last transaction, for callers that find that there is nothing to do.
+    /// Returns the ticket of the last transaction, for callers that have nothing to change.
     #[must_use]
     pub fn last_ticket(&self) -> Ticket {
         self.part.database.last().1
@@ -354,14 +360,15 @@ impl Writer<'_, '_> {
         self.part.pending(note)?.ok_or_else(|| Error::not_found(format!("note {note}")))
     }
 
-    /// Drops a header that was only looked at, so that it is not written again.
+    /// Drops a header that was only read, so that it is not written again.
     pub(crate) fn forget_untouched(&mut self, note: NoteId) {
         if self.part.pending.get(&note).is_some_and(|pending| pending.before.as_ref() == Some(&pending.after)) {
             self.part.pending.remove(&note);
         }
     }
 
-    /// Gives the stored summary of a note that the caller may see; that of a new one is empty, and who made it knows of it.
+    /// Returns the stored summary of a note that the caller may see. For a note that this transaction creates, returns
+    /// an empty summary, because its creator may see it.
     pub(crate) fn visible(&mut self, note: NoteId) -> Result<Option<Arc<Summary>>> {
         let is_new = self.part.pending.get(&note).is_some_and(|pending| pending.before.is_none());
         let summary = if is_new { None } else { self.part.stored_summary(note)? };
@@ -376,7 +383,8 @@ impl Writer<'_, '_> {
         Ok(Some(summary).filter(|summary| self.part.grant.may_see(flags, &summary.items)))
     }
 
-    /// Tells whether there is a note and it may be read; cheaper where no Readers items are.
+    /// Returns `true` if a note exists and the caller may read it. The summary is read only if the note has Readers
+    /// items.
     pub(crate) fn is_visible(&mut self, note: NoteId) -> Result<bool> {
         match self.part.pending(note)? {
             None => Ok(false),
@@ -415,27 +423,27 @@ impl Writer<'_, '_> {
 
     fn check_may_create(&self, new: &NewNote) -> Result<()> {
         let class = new.class;
-        // Who may write nothing but public documents puts them into no folder.
+        // A caller who may create only public documents cannot put them into folders.
         let may_so = || {
             let is_public = class.is_document() && new.folders.is_empty() && public::is_public(&new.items);
             is_public && self.part.grant.may_write_public()
         };
         if !self.part.grant.may_create() && !may_so() {
-            // A level that is too low says more than a note that is not there yet.
+            // The error names the missing level where possible, because the note does not exist yet.
             self.require_level(AclLevel::Author)?;
             return Err(self.not_author(self.part.counters.next_note));
         }
-        // A database has one access control list from the start; `acl_set` replaces it.
+        // A database has exactly one ACL, from its creation on; `acl_set` replaces it.
         if class == NoteClass::ACL && self.part.counters.next_note == ACL_NOTE {
             return self.require_level(AclLevel::Manager);
         }
-        // Who may not see folders files nothing in them either, nor finds out this way which there are.
+        // A caller who may not see folders may neither file notes in them nor find out this way which folders exist.
         new.folders.iter().try_for_each(|folder| self.require_filing(*folder))?;
         self.check_may_design(class)
     }
 
-    /// Checks that what only others may change is as it was: protected items; and for those who may change the note only because it is public, that it is,
-    /// and who may read and change it.
+    /// Checks that the items that the caller may not change are the same. These are protected items and, if the caller
+    /// may change the note only because it is public, the public state and the Readers and Authors items.
     pub(crate) fn check_kept(&self, note: NoteId, old: &[Item], new: &[Item]) -> Result<()> {
         let grant = &self.part.grant;
         if grant.level() >= AclLevel::Editor {
@@ -450,9 +458,12 @@ impl Writer<'_, '_> {
         if is_right { Ok(()) } else { Err(self.not_author(note)) }
     }
 
-    /// Looks upwards from the parent of a new note: too many levels, or the note itself among them, are refused. A client may say UNIDs of notes that come later.
-    /// What the server itself brings is taken as it was made elsewhere, cycles too: of two replicas each may have made one half. What answers a member of a
-    /// cycle has nothing above it that counts (`docs/views.md`).
+    /// Checks the chain of parents above a new note. Fails if it has too many levels or contains the note itself, which
+    /// is possible because a client may name UNIDs of notes that are created later.
+    ///
+    /// Notes from the server itself are accepted as they were created elsewhere, cycles included: each of two replicas
+    /// may have created one half of a cycle. A response to a member of a cycle has nothing above the member that counts
+    /// (`docs/views.md`).
     fn check_depth(&self, new: Unid, parent: Unid) -> Result<()> {
         let mut above = Some(parent);
         let mut passed: Vec<Unid> = Vec::new();
@@ -475,7 +486,7 @@ impl Writer<'_, '_> {
         Err(Error::Limit { what: "levels of responses", max: RESPONSE_DEPTH_MAX })
     }
 
-    /// A note that comes back under the UNID of a stub continues its sequence numbers.
+    /// Returns the sequence number of the stub with a UNID. A note that reuses the UNID continues its sequence numbers.
     fn sequence_of_stub(&self, unid: Unid) -> Result<Option<u32>> {
         let Some(note) = reading::find(self.store, self.number(), unid)? else { return Ok(None) };
         let Some(header) = reading::load_header(self.store, self.part.database, note)? else { return Ok(None) };
@@ -489,7 +500,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Tells whether there is such a folder and the caller may not know of it.
+    /// Returns `true` if a folder exists and the caller may not know of it.
     fn is_unknown(&self, folder: ViewId) -> Result<bool> {
         let grant = &self.part.grant;
         Ok(!grant.is_server_itself() && folder::is_unknown_to(grant, &self.all_folders()?, folder))
@@ -504,7 +515,7 @@ impl Writer<'_, '_> {
         self.next_place(folder)
     }
 
-    /// Gives out a place in a folder of which the caller may know.
+    /// Allocates a UID in a folder of which the caller may know.
     fn next_place(&mut self, folder: ViewId) -> Result<Membership> {
         let open = self.part.folder(folder)?;
         let uid = open.state.uid_next;
@@ -541,7 +552,8 @@ impl Writer<'_, '_> {
         Ok(found)
     }
 
-    /// Writes summary and body; gives the bytes that they take. The items keep their limits ([`item::check_all`]).
+    /// Writes summary and body, and returns their size in bytes. The limits of the items were checked before
+    /// ([`item::check_all`]).
     fn put_items(&mut self, note: NoteId, items: &[Item], blobs: &[BlobId]) -> Result<u64> {
         if blobs.len() > BLOBS_PER_NOTE_MAX {
             return Err(Error::Limit { what: "blobs of a note", max: BLOBS_PER_NOTE_MAX });
@@ -586,7 +598,8 @@ impl Writer<'_, '_> {
         bytes.len() as u64
     }
 
-    /// Removes what body items take, and what the blobs were used for that are not kept; of what this transaction has written, too.
+    /// Removes the body items of a note and its references to all blobs except `kept`, including those that this
+    /// transaction has written.
     pub(crate) fn remove_contents(&mut self, note: NoteId, summary: &Summary, kept: &[BlobId]) {
         let kept: HashSet<&BlobId> = kept.iter().collect();
         self.part.keep_version(note, &summary.items);
@@ -625,12 +638,12 @@ fn check_room_for_folder(header: &Header) -> Result<()> {
     Ok(())
 }
 
-/// Gives the items that say who may read and change a note.
+/// Returns the Readers and Authors items, which determine who may read and change a note.
 pub(crate) fn deciding(items: &[Item]) -> impl Iterator<Item = &Item> {
     items.iter().filter(|item| item.flags.has(ItemFlags::READERS) || item.flags.has(ItemFlags::AUTHORS))
 }
 
-/// Gives what the items say of a note as a whole.
+/// Returns the flags of a note that follow from its items.
 fn flags_of(items: &[Item]) -> NoteFlags {
     let restricts = |item: &Item| {
         item.flags.has(ItemFlags::READERS) && item.value.texts().iter().any(|name| !name.trim().is_empty())
