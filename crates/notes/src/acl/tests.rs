@@ -1,4 +1,4 @@
-//! What lists give to whom, and what a list may be.
+//! Tests of the rights that ACLs grant, and of the validity of ACLs.
 
 use super::*;
 
