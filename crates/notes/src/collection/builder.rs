@@ -1,13 +1,14 @@
-//! A tree from entries that arrive in ascending order.
+//! Builds a tree from entries that arrive in ascending order.
 //!
-//! For imports, for new views over many notes, and for repair: every node is written once. The entries themselves are
-//! either written by the builder ([`Builder::put`]) or already there ([`Builder::add`]).
+//! The builder serves imports, new views over many notes, and repair: it writes every node once. The entries themselves
+//! are either written by the builder ([`Builder::put`]) or already stored ([`Builder::add`]).
 //!
-//! The nodes replace whatever tree the collection has. Blocks and nodes are filled to seven eighths, so that the
-//! first changes afterwards do not all cut a block.
+//! The new nodes replace any existing tree of the collection. Blocks and nodes are filled to seven eighths, so that the
+//! first changes afterwards do not all split a block.
 //!
-//! Memory: one unfinished node a level. The batch is the caller's; an import of millions can write it whenever it is
-//! large, because a tree without its root record is a collection that does not exist yet.
+//! Memory is bounded by one unfinished node per level. The batch belongs to the caller. An import of millions of
+//! entries can write it whenever it becomes large, because a tree without its root record counts as a collection that
+//! does not exist yet.
 
 use store::{Batch, Error, Result, Table};
 
@@ -19,21 +20,21 @@ use super::root::{ROOT, Root, damaged, empty_node};
 use super::settle::separator;
 use super::weight::{Totals, Weight};
 
-/// Builds the tree of a collection.
+/// A builder for the tree of a collection.
 pub struct Builder {
     id: CollectionId,
     sums: usize,
     tuning: Tuning,
-    /// The fence of the unfinished block, what it holds so far, and its last key.
+    /// The unfinished block: its fence and its totals so far. `last` is its last key.
     block: Child,
     last: Option<Vec<u8>>,
-    /// The unfinished node of each level, from the blocks up.
+    /// The unfinished node of each level, from level 0 up.
     levels: Vec<Vec<Child>>,
     next_number: u32,
 }
 
 impl Builder {
-    /// Starts the tree of a collection that keeps `sums` sums. Removes its former tree.
+    /// Starts the tree of a collection with `sums` sums. Removes its existing tree.
     #[must_use]
     pub fn start(id: CollectionId, sums: usize, tuning: Tuning, batch: &mut Batch) -> Self {
         tuning.validate();
@@ -43,14 +44,14 @@ impl Builder {
         Self { id, sums, tuning, block, last: None, levels: vec![Vec::new()], next_number: ROOT + 1 }
     }
 
-    /// Writes an entry and counts it. Keys must ascend strictly.
+    /// Writes an entry and counts it. Keys must be strictly ascending.
     pub fn put(&mut self, batch: &mut Batch, key: &[u8], value: &[u8], weight: Weight) -> Result<()> {
         self.add(batch, key, weight)?;
         batch.put(Table::View, &self.id.entry_key(key), value);
         Ok(())
     }
 
-    /// Counts an entry that is already stored. Keys must ascend strictly.
+    /// Counts an entry that is already stored. Keys must be strictly ascending.
     pub fn add(&mut self, batch: &mut Batch, key: &[u8], weight: Weight) -> Result<()> {
         assert!(key.len() <= KEY_BYTES_MAX, "the key of an entry has at most {KEY_BYTES_MAX} bytes");
         assert!(weight.fits(self.sums), "a weight has no more values than the collection has sums");
@@ -65,7 +66,7 @@ impl Builder {
         }
         let totals = self.block.totals.checked_add(&Totals::one(weight));
         self.block.totals = totals.ok_or_else(|| self.too_great())?;
-        // The buffer of the last key serves the next.
+        // The buffer of the last key is reused for this one.
         let mut buffer = last.unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(key);
@@ -73,7 +74,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Writes what is left and the root record.
+    /// Writes the remaining nodes and the root record. Returns the totals of the collection.
     pub fn finish(mut self, batch: &mut Batch, state: &[u8]) -> Result<Totals> {
         assert!(state.len() <= STATE_BYTES_MAX, "the state of a collection is small");
         let node = if self.last.is_none() { empty_node(self.sums) } else { self.top(batch)? };
@@ -84,7 +85,7 @@ impl Builder {
         Ok(totals)
     }
 
-    /// Closes the unfinished nodes from the bottom up; the last one is the root.
+    /// Completes the unfinished nodes from the bottom up and returns the root's node.
     fn top(&mut self, batch: &mut Batch) -> Result<Node> {
         let block = self.block.clone();
         self.push(batch, 0, block)?;
@@ -106,7 +107,8 @@ impl Builder {
         Ok(Node::encode(level as u8, self.sums, &children))
     }
 
-    /// Adds a child to the unfinished node of a level; closes the node before when it is full.
+    /// Adds a child to the unfinished node of a level. If that node is full, it is written first and a new one is
+    /// started.
     fn push(&mut self, batch: &mut Batch, level: usize, child: Child) -> Result<()> {
         if self.is_full(level) {
             let children = std::mem::take(&mut self.levels[level]);
@@ -143,7 +145,7 @@ impl Builder {
     }
 }
 
-/// How full something is made whose limit is `most`.
+/// Returns the size to which a block or node with the limit `most` is filled.
 fn filled(most: u32) -> u32 {
     (most - most / 8).max(2)
 }
