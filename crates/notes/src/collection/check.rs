@@ -1,12 +1,12 @@
-//! Comparing the tree of a collection with its entries, and building it again from them.
+//! Checks the tree of a collection against its entries, and rebuilds it from them.
 //!
-//! The entries are what counts; everything in the tree can be computed from them but the state. [`check`] reads a
-//! collection whole and reports where it breaks an invariant of the module; [`rebuild`] writes a new tree. Entries whose value
-//! the weigher cannot read are reported by both, and [`rebuild`] takes them out of the collection: they cannot be weighed, and
-//! their note still exists, from which the layer above adds them again.
+//! The entries are authoritative: everything in the tree except the state can be computed from them. [`check`] reads a
+//! whole collection and reports each place where it breaks an invariant of the module. [`rebuild`] writes a new tree.
+//! Both report entries whose value the weigher cannot read, and [`rebuild`] removes those from the collection: they
+//! cannot be weighed, and the layer above adds them again from their notes, which still exist.
 //!
-//! Damage is a finding, never a panic; only a failing engine is an error. The walk goes down one level a step and
-//! levels are bounded; a node that is reached twice is not entered again.
+//! Damage is a finding, never a panic. Only a failing engine is an error. The recursion descends one level per step and
+//! the number of levels is bounded. A node that is reached twice is not entered again.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -22,24 +22,24 @@ use super::root::{ROOT, Root};
 use super::weight::{Totals, Weigh};
 use super::{CollectionId, PREFIX_BYTES};
 
-/// Something that is not as it must be.
+/// A violation of a collection's invariants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
-    /// There are entries, but no tree.
+    /// The collection has entries but no tree.
     Treeless,
-    /// The collection keeps another number of sums than its owner expects.
+    /// The collection has a different number of sums than its owner expects.
     OtherSums { found: usize, expected: usize },
     /// A node cannot be read.
     NodeUnreadable { number: u32, why: String },
-    /// A node that its parent points to does not exist.
+    /// A node to which its parent points does not exist.
     NodeMissing { number: u32 },
-    /// Two parents point to a node.
+    /// Two parents point to the same node.
     NodeShared { number: u32 },
     /// No parent points to a node.
     NodeOrphaned { number: u32 },
-    /// A fence lies outside of its node.
+    /// A fence lies outside of the key range of its node.
     FenceMisplaced { number: u32, child: usize },
-    /// The totals of a node or block differ from what its parent, or node, says of it.
+    /// The totals that a node stores for a child (`says`) differ from those of the child itself (`has`).
     TotalsDiffer { number: u32, child: usize, says: Totals, has: Totals },
     /// An entry cannot be read.
     EntryUnreadable { key: Vec<u8> },
@@ -64,7 +64,8 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Compares a collection with the invariants. Gives at most [`FINDINGS_MAX`] findings; none means it is sound.
+/// Checks a collection against its invariants. Returns at most [`FINDINGS_MAX`] findings. An empty list means that the
+/// collection is sound.
 pub fn check(reader: &dyn Read, id: CollectionId, weigh: &dyn Weigh) -> Result<Vec<Finding>> {
     let mut walk = Walk {
         reader,
@@ -97,7 +98,7 @@ pub fn check(reader: &dyn Read, id: CollectionId, weigh: &dyn Weigh) -> Result<V
     Ok(walk.findings)
 }
 
-/// The keys that may lie below a node.
+/// The range of keys that may lie below a node.
 struct Bounds {
     low: Vec<u8>,
     high: Option<Vec<u8>>,
@@ -107,7 +108,7 @@ struct Walk<'r> {
     reader: &'r dyn Read,
     id: CollectionId,
     weigh: &'r dyn Weigh,
-    /// Every node has a smaller number.
+    /// The next unused node number. Every existing node has a smaller one.
     next_number: u32,
     recents: Recents,
     seen: BTreeSet<u32>,
@@ -121,7 +122,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Checks what lies below a node.
+    /// Checks everything below a node.
     fn node(&mut self, number: u32, node: &Node, bounds: &Bounds) -> Result<()> {
         let children = match node.children(&bounds.low) {
             Ok(children) => children,
@@ -157,14 +158,14 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Adds to the totals of a block what the root remembers for it.
+    /// Adds the changes that the root buffers for a block to the block's stored totals.
     fn updated(&self, stored: Totals, block: &Bounds) -> Totals {
         let change = recent::sum(self.recents.within(&block.low, block.high.as_deref()));
-        // What cannot be added up is reported as a difference.
+        // An overflow is reported as a difference.
         change.ok().and_then(|change| stored.changed(&change)).unwrap_or(Totals { count: u64::MAX, ..stored })
     }
 
-    /// Checks a node below another; gives its totals unless it cannot be read.
+    /// Checks a node below the root. Returns its totals, or `None` if it cannot be read.
     fn child(&mut self, number: u32, level: u8, bounds: &Bounds) -> Result<Option<Totals>> {
         if !self.seen.insert(number) {
             self.report(Finding::NodeShared { number });
@@ -201,7 +202,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Adds up the entries of a block.
+    /// Returns the totals of the entries in a block.
     fn block(&mut self, bounds: &Bounds) -> Result<Totals> {
         let range = stored_range(self.id, &bounds.low, bounds.high.as_deref());
         let mut cursor = self.reader.scan(Table::View, &range, Direction::Forward)?;
@@ -226,7 +227,7 @@ impl Walk<'_> {
         Ok(totals)
     }
 
-    /// Looks for nodes that the walk did not meet.
+    /// Reports nodes that the walk did not reach.
     fn orphans(&mut self) -> Result<()> {
         let mut cursor = self.reader.scan(Table::Tree, &KeyRange::prefix(&self.id.prefix()), Direction::Forward)?;
         while let Some((key, _)) = cursor.next()? {
@@ -239,21 +240,21 @@ impl Walk<'_> {
     }
 }
 
-/// What [`rebuild`] did.
+/// Result of [`rebuild`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rebuilt {
-    /// The totals of the collection now.
+    /// The new totals of the collection.
     pub totals: Totals,
-    /// The keys of entries that were taken out because they cannot be read.
+    /// The keys of entries that were removed because they cannot be read.
     pub removed: Vec<Vec<u8>>,
-    /// The state could not be read, and the given one was taken.
+    /// `true` if the stored state could not be read and was replaced by the given one.
     pub state_lost: bool,
 }
 
-/// Builds the tree again from the entries. `state` is used when the root record cannot be read.
+/// Rebuilds the tree from the entries. `state` is used if the root record cannot be read.
 ///
-/// When the engine cannot read a part of the entries and cannot say which, that is an error: the caller then
-/// removes the collection ([`CollectionId::remove_all`]) and adds the entries again from their notes.
+/// Fails if the engine cannot read some of the entries and cannot name them. The caller then removes the collection
+/// ([`CollectionId::remove_all`]) and adds the entries again from their notes.
 pub fn rebuild(
     reader: &dyn Read,
     id: CollectionId,
@@ -279,7 +280,7 @@ pub fn rebuild(
     Ok(Rebuilt { totals, removed, state_lost: stored.is_none() })
 }
 
-/// Adds entries to the builder from `start` on; stops at one that cannot be read and gives its key.
+/// Adds entries to the builder, from `start` on. Stops at an entry that cannot be read and returns its key.
 fn add_entries(
     reader: &dyn Read,
     weigh: &dyn Weigh,
@@ -301,7 +302,8 @@ fn add_entries(
     }
 }
 
-/// Gives the key of the entry at which a scan failed, unless the engine could only name where the scan began.
+/// Returns the key of the entry at which a scan failed. Returns the error itself if the engine could name no key after
+/// the start of the scan.
 fn named_entry(error: Error, id: CollectionId, start: &[u8]) -> Result<Option<Vec<u8>>> {
     if let Error::Damaged { key, .. } = &error
         && let Some(key) = key.strip_prefix(&id.prefix())
