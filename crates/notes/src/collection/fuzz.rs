@@ -1,13 +1,14 @@
 //! The entry point of the fuzzer for stored nodes.
 //!
-//! Whatever the bytes are, decoding gives a node or a reason, and what was decoded can be searched, changed, taken
-//! apart and written again without a panic. The corpus and the target stand outside; a short run is a property test.
+//! For any bytes, decoding returns a node or a reason for the failure. A decoded node can be searched, changed, taken
+//! apart and written again without a panic. The fuzz target and its corpus live outside of this crate. A property test
+//! runs the same entry point for a short time.
 
 use super::node::{Child, Node};
 use super::root::Root;
 use super::weight::{Change, Totals, Weight};
 
-/// Decodes the bytes as a root record and as a node, and does with them what readers and writers do.
+/// Decodes the bytes as a root record and as a node, and applies the operations of readers and writers to the result.
 pub fn decode(bytes: &[u8]) {
     if let Ok(root) = Root::decode(bytes) {
         assert_eq!(Root::decode(&root.encode()), Ok(root.clone()), "what was read can be written");

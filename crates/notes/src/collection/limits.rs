@@ -1,47 +1,48 @@
 //! The limits of collections.
 //!
-//! The hard limits bound what a decoder accepts and what a caller may hand in. [`Tuning`] holds the soft ones: when
-//! blocks and nodes are cut and merged. They are not stored; a collection written under one tuning can be read and
-//! changed under any other. The default was chosen by measurement (`docs/collections.md`).
+//! The hard limits bound what a decoder accepts and what a caller may pass in. [`Tuning`] contains the soft limits, at
+//! which blocks and nodes are split and merged. They are not stored: a collection written under one tuning can be read
+//! and changed under any other. The default was chosen by measurement (`docs/collections.md`).
 
-/// Longest key of an entry, in bytes.
+/// Maximum length of an entry's key, in bytes.
 pub const KEY_BYTES_MAX: usize = 4_096;
 
-/// Longest state of a collection, in bytes.
+/// Maximum length of a collection's state, in bytes.
 pub const STATE_BYTES_MAX: usize = 4_096;
 
-/// Most sums that a collection may keep beside its count.
+/// Maximum number of sums that a collection keeps in addition to its count.
 pub const SUMS_MAX: usize = 8;
 
-/// Most children of one node that a decoder accepts.
+/// Maximum number of children of a node that a decoder accepts.
 pub const NODE_CHILDREN_MAX: usize = 4_096;
 
-/// Most bytes of one node that a decoder accepts.
+/// Maximum size of a node that a decoder accepts, in bytes.
 pub const NODE_BYTES_MAX: usize = 2 << 20;
 
-/// Most changes that a root record may remember.
+/// Maximum number of changes that a root record buffers.
 pub const RECENT_MAX: usize = 1_024;
 
-/// Highest level of a node; level 0 points to blocks. Even at two children a node no collection gets there.
+/// Maximum level of a node. The children of a node on level 0 are blocks. No collection reaches the maximum, even with
+/// two children per node.
 pub const LEVEL_MAX: u8 = 31;
 
-/// Most findings that one check reports; it counts no further.
+/// Maximum number of findings that one check reports. Further findings are not counted.
 pub const FINDINGS_MAX: usize = 1_000;
 
-/// When blocks and nodes are cut and merged.
+/// The sizes at which blocks and nodes are split and merged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
-    /// Most entries of a block; one more and it is cut.
+    /// Maximum number of entries in a block. A block with more is split.
     pub block_entries_max: u32,
-    /// Most children of a node; one more and it is cut.
+    /// Maximum number of children of a node. A node with more is split.
     pub node_children_max: u32,
-    /// Most bytes of a node that has more than two children.
+    /// Maximum size in bytes of a node with more than two children.
     pub node_bytes_max: u32,
-    /// The same for the root, which every change writes again.
+    /// Maximum size in bytes of the root's node with more than two children. Every change writes this node again.
     pub root_bytes_max: u32,
-    /// Most changes that the root remembers before they go down into the tree.
+    /// Maximum number of changes that the root buffers before they are applied to the tree.
     pub recent_max: u32,
-    /// Most bytes that they may take.
+    /// Maximum size of the buffered changes, in bytes.
     pub recent_bytes_max: u32,
 }
 
