@@ -1,29 +1,29 @@
-//! The counted index: a sorted collection of entries that knows positions, counts and sums.
+//! The counted index: a sorted collection of entries with positions, counts and sums.
 //!
-//! Folders and views are collections. An entry is a key, whose order is the collection's order, and a value. Whatever
-//! the size of a collection, it costs a few small reads to find an entry by key or by position, to tell an entry's
-//! position, to count a range, and a few small writes to add, change or remove an entry.
+//! Folders and views are collections. An entry has a key and a value, and the keys define the order of the collection.
+//! Whatever the size of the collection, a few small reads find an entry by key or position, find an entry's position,
+//! or count a range. A few small writes add, change or remove an entry.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | [`reader`] | [`Reader`]: look-ups, positions, pages, counts, on a snapshot |
+//! | [`reader`] | [`Reader`]: look-ups, positions, pages and counts, on a snapshot |
 //! | [`writer`] | [`Writer`]: the changes of one transaction, written into its batch at the end |
 //! | [`builder`] | [`Builder`]: a tree from sorted entries, for imports and repair |
-//! | [`mod@check`] | comparing the tree with the entries, and building it again from them |
-//! | [`mod@shape`] | how large a tree is |
-//! | [`weight`] | the sums that a collection keeps beside its count |
+//! | [`mod@check`] | check of the tree against the entries, and rebuilding it from them |
+//! | [`mod@shape`] | the size of a tree |
+//! | [`weight`] | the sums that a collection keeps in addition to its count |
 //!
-//! Entries are plain keys in [`Table::View`]. *Fences* cut them into blocks of at most 256; a small tree over
-//! the fences, in [`Table::Tree`], holds the count and the sums of every block and of every subtree. A read by position goes
-//! down the tree and scans part of one block. A change rewrites the entry and one narrow node a level.
+//! Entries are plain keys in [`Table::View`]. *Fences* divide them into blocks of at most 256. A small tree over the
+//! fences, in [`Table::Tree`], contains the count and the sums of every block and of every subtree. A read by position
+//! descends the tree and scans part of one block. A change rewrites the entry and one narrow node per level.
 //!
-//! Invariants: the totals of a block are those of the entries between its fence and the next; the totals of a child
+//! Invariants: the totals of a block are those of the entries from its fence to before the next; the totals of a child
 //! are those of its node's children; the fence of a node's first child is the node's own, and empty at the root, so
 //! that every key belongs to exactly one block; only the sole block of an empty collection is empty. Entries and tree
-//! change in one batch: a snapshot sees both or neither.
+//! change in one batch, so a snapshot sees both or neither.
 //!
-//! Left out: who may read (callers check), uniqueness across collections, and any locking: a collection has one
-//! [`Writer`] at a time, which the database's lock sees to.
+//! Left out: access checks (callers make them), uniqueness across collections, and locking. A collection has one
+//! [`Writer`] at a time, which the database's lock ensures.
 
 pub mod builder;
 pub mod check;
@@ -51,28 +51,28 @@ pub use shape::{Shape, shape};
 pub use weight::{CountOnly, Totals, Weigh, Weight};
 pub use writer::Writer;
 
-/// Bytes before the caller's key in the key of an entry.
+/// Number of bytes before the caller's key in the stored key of an entry.
 const PREFIX_BYTES: usize = 9;
 
-/// Says which collection: one order of one view or folder of one database.
+/// Identifies a collection: one sort order of one view or folder of one database.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CollectionId {
     /// The database.
     pub database: DbNumber,
     /// The view or folder.
     pub view: ViewId,
-    /// The number of the order; a folder has only number 0.
+    /// Number of the sort order. A folder has only number 0.
     pub collation: u8,
 }
 
 impl CollectionId {
-    /// Names the first (for folders, the only) order of a view.
+    /// Creates the id of the first sort order of a view. A folder has only this one.
     #[must_use]
     pub const fn new(database: DbNumber, view: ViewId) -> Self {
         Self { database, view, collation: 0 }
     }
 
-    /// Gives the bytes that all keys of the collection begin with, in both tables.
+    /// Returns the bytes with which all keys of the collection begin, in both tables.
     #[must_use]
     pub fn prefix(self) -> [u8; PREFIX_BYTES] {
         let mut prefix = [0; PREFIX_BYTES];
@@ -82,7 +82,7 @@ impl CollectionId {
         prefix
     }
 
-    /// Gives the key of an entry in [`Table::View`].
+    /// Returns the key of an entry in [`Table::View`].
     #[must_use]
     pub fn entry_key(self, key: &[u8]) -> Vec<u8> {
         let mut stored = Vec::with_capacity(PREFIX_BYTES + key.len());
@@ -100,7 +100,7 @@ impl CollectionId {
 
     fn remove_table(self, batch: &mut Batch, table: Table) {
         let prefix = self.prefix();
-        // Database 2^32 - 1 could leave no key after the collection's; such a number is never reached.
+        // For database 2^32 - 1 there might be no key after the collection's. That number is never reached.
         let end = prefix_end(&prefix).unwrap_or_else(|| vec![0xFF; PREFIX_BYTES + 1]);
         batch.delete_range(table, &prefix, &end);
     }
