@@ -1,66 +1,68 @@
-//! The nodes of the count tree, as bytes that are searched and changed in place.
+//! Nodes of the count tree, stored as bytes that are searched and changed in place.
 //!
-//! A node has children, each with a *fence* (the smallest key that may lie below it), the number of the node below
-//! (none on level 0, where the children are blocks of entries) and the totals of all entries below. What the node
-//! holds lies in columns of equal width, as narrow as the node's values allow: one insert changes a few bytes of a
-//! column and copies the rest; only where children come or go is a node taken apart into [`Child`]ren.
+//! A node has children. Each has a *fence* (the smallest key that may lie below it), the number of the node below
+//! (absent on level 0, where the children are blocks of entries) and the totals of all entries below. The values are
+//! stored in columns of fixed width, as narrow as the values allow. An insert changes a few bytes of a column and
+//! copies the rest. A node is decoded into [`Child`]ren only where children are added or removed.
 //!
 //! The fence of the first child is not stored: it is the fence that the parent has for this node, and empty at the
-//! root. The other fences share a prefix that is stored once. Bytes: `docs/collections.md`, "Node".
+//! root. The other fences share a prefix that is stored once. `docs/collections.md`, "Node", describes the bytes.
 //!
-//! Invariants: at least one child; every length agrees with the number of bytes; fences strictly ascending. Decoding checks the
-//! first two, in a time that does not depend on the number of children; the order of the fences is checked where the
-//! node is taken apart ([`Node::children`]). Fences out of order mislead a search but cannot make it panic. What a single node
-//! cannot know (fences within the parent's, totals equal to the parent's) is checked by those who descend.
+//! Invariants: a node has at least one child; all lengths agree with the number of bytes; fences are strictly
+//! ascending. Decoding checks the first two, in a time that does not depend on the number of children. The order of the
+//! fences is checked when the node is decoded into children ([`Node::children`]). Fences out of order mislead a search
+//! but cannot make it panic. Callers that descend the tree check the relations to the parent: fences within the
+//! parent's, and totals equal to the parent's.
 
 use super::limits::{KEY_BYTES_MAX, LEVEL_MAX, NODE_BYTES_MAX, NODE_CHILDREN_MAX, SUMS_MAX};
 use super::weight::{Change, Totals, Weight};
 use base::codec::{Decoder, Truncated};
 
-/// The version of the format that this program writes, and the newest that it reads.
+/// Version of the format that this program writes, and the newest that it reads.
 pub(super) const VERSION: u8 = 1;
 
-/// Bytes before the column widths.
+/// Number of bytes before the column widths.
 const HEAD_BYTES: usize = 10;
-/// Columns before the sums: the number of the node below, and the count.
+/// Number of columns before the sums: the number of the node below, and the count.
 const COLUMNS_FIXED: usize = 2;
 const COLUMNS_MAX: usize = COLUMNS_FIXED + SUMS_MAX;
 const BELOW: usize = 0;
 const COUNT: usize = 1;
 
-/// Why bytes are not a node, or a sum is not a number.
+/// The reason why bytes are not a valid node, or why a sum overflows.
 pub(super) type Damage = &'static str;
 
-/// A child of a node, taken apart.
+/// A decoded child of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Child {
     /// The smallest key that may lie below.
     pub(super) fence: Vec<u8>,
-    /// The number of the node below; zero for a block.
+    /// Number of the node below, or 0 for a block.
     pub(super) below: u32,
-    /// The totals of all entries below.
+    /// Totals of all entries below.
     pub(super) totals: Totals,
 }
 
-/// A node as it is stored.
+/// A node in its stored form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Node {
     bytes: Vec<u8>,
     layout: Layout,
 }
 
-/// Where things lie in the bytes of a node. Made by [`Layout::read`], which proves that they do.
+/// Offsets of the parts of a node within its bytes. [`Layout::read`] computes them for stored bytes, and
+/// [`Node::decode`] checks them against those bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Layout {
     level: u8,
     sums: usize,
     children: usize,
     prefix_length: usize,
-    /// Width of the column of suffix ends; zero when all suffixes are equally long.
+    /// Width of the column of suffix ends, or 0 if all suffixes have the same length.
     ends_width: usize,
-    /// Length of all suffixes together.
+    /// Total length of all suffixes.
     suffixes_length: usize,
-    /// Length of each suffix when they are equally long.
+    /// Length of each suffix, if all have the same length.
     suffix_length: usize,
     widths: [usize; COLUMNS_MAX],
     prefix_at: usize,
@@ -102,7 +104,7 @@ impl Layout {
         Ok(layout.placed())
     }
 
-    /// Lays out a node of these children.
+    /// Computes the layout of a node with these children.
     fn of(level: u8, sums: usize, children: &[Child]) -> Self {
         let fences = children.get(1..).unwrap_or_default();
         let prefix_length = match (fences.first(), fences.last()) {
@@ -129,7 +131,7 @@ impl Layout {
         layout.placed()
     }
 
-    /// Computes the places from the lengths. Cannot overflow: every factor has at most 24 bits.
+    /// Computes the offsets from the lengths. This cannot overflow, because every factor has at most 24 bits.
     fn placed(mut self) -> Self {
         self.suffix_length = self.suffixes_length / self.children.saturating_sub(1).max(1);
         self.prefix_at = HEAD_BYTES + COLUMNS_FIXED + self.sums;
@@ -170,7 +172,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Gives the end of the suffix of a fence, counted from the first suffix. Fence 0 is the one of child 1.
+    /// Returns the end of a fence's suffix, relative to the start of the first suffix. Fence 0 belongs to child 1.
     fn suffix_end(&self, bytes: &[u8], fence: usize) -> usize {
         if self.ends_width == 0 {
             return self.suffix_length * (fence + 1);
@@ -180,12 +182,12 @@ impl Layout {
     }
 }
 
-/// Gives the bytes that an unsigned value needs.
+/// Returns the number of bytes that an unsigned value needs. Zero needs none.
 fn width_unsigned(value: u64) -> usize {
     (64 - value.leading_zeros() as usize).div_ceil(8)
 }
 
-/// Gives the bytes that a value needs in two's complement; zero needs none.
+/// Returns the number of bytes that a value needs in two's complement. Zero needs none.
 fn width_signed(value: i64) -> usize {
     let bits = 64 - (value ^ (value >> 63)).leading_zeros() as usize;
     if value == 0 { 0 } else { (bits + 1).div_ceil(8) }
@@ -210,7 +212,8 @@ fn read_signed(bytes: &[u8]) -> i64 {
     }
 }
 
-/// Adds up narrow cells. Fewer than 2^13 of them cannot overflow, which leaves the compiler free to add several at once.
+/// Returns the sum of narrow cells. Fewer than 2^13 of them cannot overflow, so the compiler is free to add several at
+/// once.
 fn sum_cells<const WIDTH: usize>(cells: &[u8]) -> u64 {
     const { assert!(WIDTH <= 3 && NODE_CHILDREN_MAX < 1 << 13) };
     cells.chunks_exact(WIDTH).fold(0u64, |sum, cell| {
@@ -232,7 +235,7 @@ fn common_prefix_length(left: &[u8], right: &[u8]) -> usize {
 }
 
 impl Node {
-    /// Takes over stored bytes after checking them.
+    /// Takes stored bytes after checking them.
     pub(super) fn decode(bytes: Vec<u8>, sums: usize) -> Result<Self, Damage> {
         assert!(sums <= SUMS_MAX, "the root record was checked for this");
         check_version(bytes.first().copied())?;
@@ -241,7 +244,7 @@ impl Node {
         Ok(Self { bytes, layout })
     }
 
-    /// Builds a node of children in ascending order. The fence of the first is left out.
+    /// Builds a node from children in ascending order. The fence of the first child is not stored.
     pub(super) fn encode(level: u8, sums: usize, children: &[Child]) -> Self {
         assert!(level <= LEVEL_MAX && sums <= SUMS_MAX);
         assert!((1..=NODE_CHILDREN_MAX).contains(&children.len()), "a node has children, and not too many");
@@ -253,27 +256,27 @@ impl Node {
         node
     }
 
-    /// Tells how many bytes a node of these children takes.
+    /// Returns the size in bytes of a node with these children.
     pub(super) fn size_bytes(level: u8, sums: usize, children: &[Child]) -> usize {
         Layout::of(level, sums, children).length
     }
 
-    /// Gives the bytes to store.
+    /// Returns the stored form.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Gives the height above the blocks.
+    /// Returns the height above the blocks.
     pub(super) fn level(&self) -> u8 {
         self.layout.level
     }
 
-    /// Tells how many children there are: one or more.
+    /// Returns the number of children, which is at least one.
     pub(super) fn len(&self) -> usize {
         self.layout.children
     }
 
-    /// Finds the child below which a key belongs.
+    /// Returns the index of the child below which a key belongs.
     pub(super) fn position(&self, key: &[u8]) -> usize {
         let fences = self.layout.children - 1;
         let prefix = self.prefix();
@@ -292,7 +295,8 @@ impl Node {
         }
     }
 
-    /// Gives the fence of a child; the first has none of its own.
+    /// Returns the fence of a child. Returns `None` for the first child, whose fence is not stored, and beyond the
+    /// last.
     pub(super) fn fence(&self, index: usize) -> Option<Vec<u8>> {
         if index == 0 || index >= self.layout.children {
             return None;
@@ -300,30 +304,30 @@ impl Node {
         Some([self.prefix(), self.suffix(index - 1)].concat())
     }
 
-    /// Tells whether all fences lie between those around the node.
+    /// Returns `true` if all stored fences lie between `low` and `high`, the fences around the node.
     pub(super) fn lies_within(&self, low: &[u8], high: Option<&[u8]>) -> bool {
         let first_is = self.fence(1).is_none_or(|first| low < first.as_slice());
         let last_is = self.fence(self.len() - 1).is_none_or(|last| high.is_none_or(|high| last.as_slice() < high));
         first_is && last_is
     }
 
-    /// Gives the number of the node below a child; zero for a block.
+    /// Returns the number of the node below a child, or 0 for a block.
     pub(super) fn below(&self, index: usize) -> u32 {
         read_unsigned(self.cell(BELOW, index)) as u32
     }
 
-    /// Gives the count of a child.
+    /// Returns the count of a child.
     pub(super) fn count(&self, index: usize) -> u64 {
         read_unsigned(self.cell(COUNT, index))
     }
 
-    /// Gives one sum of a child.
+    /// Returns one of the sums of a child.
     pub(super) fn sum(&self, sum: usize, index: usize) -> i64 {
         assert!(sum < self.layout.sums, "the collection has no such sum");
         read_signed(self.cell(COLUMNS_FIXED + sum, index))
     }
 
-    /// Gives the totals of a child.
+    /// Returns the totals of a child.
     pub(super) fn totals(&self, index: usize) -> Totals {
         let mut sums = Weight::ZERO;
         for sum in 0..self.layout.sums {
@@ -332,7 +336,7 @@ impl Node {
         Totals { count: self.count(index), sums }
     }
 
-    /// Adds up the counts of the children before `index`.
+    /// Returns the sum of the counts of the children before `index`.
     pub(super) fn count_before(&self, index: usize) -> Result<u64, Damage> {
         let cells = self.cells(COUNT, index);
         match self.layout.widths[COUNT] {
@@ -347,7 +351,7 @@ impl Node {
         }
     }
 
-    /// Adds up the totals of the children before `index`.
+    /// Returns the sum of the totals of the children before `index`.
     pub(super) fn totals_before(&self, index: usize) -> Result<Totals, Damage> {
         let mut sums = Weight::ZERO;
         for sum in 0..self.layout.sums {
@@ -356,7 +360,7 @@ impl Node {
         Ok(Totals { count: self.count_before(index)?, sums })
     }
 
-    /// Adds up one sum of the children before `index`.
+    /// Returns one of the sums, added up over the children before `index`.
     pub(super) fn sum_before(&self, sum: usize, index: usize) -> Result<i64, Damage> {
         let width = self.layout.widths[COLUMNS_FIXED + sum];
         if width == 0 {
@@ -368,7 +372,7 @@ impl Node {
             .ok_or("its sums are too great")
     }
 
-    /// Changes the totals of a child.
+    /// Adds a change to the totals of a child.
     pub(super) fn add(&mut self, index: usize, change: &Change) -> Result<(), Damage> {
         assert!(change.sums.fits(self.layout.sums), "a weight has no more values than the collection has sums");
         if change.count != 0 {
@@ -387,7 +391,8 @@ impl Node {
         Ok(())
     }
 
-    /// Takes the node apart; `low` is the fence that its parent has for it. Checks that the fences ascend from there.
+    /// Decodes the children. `low` is the fence that the parent has for this node. Checks that the fences ascend from
+    /// there.
     pub(super) fn children(&self, low: &[u8]) -> Result<Vec<Child>, Damage> {
         let mut children: Vec<Child> = Vec::with_capacity(self.layout.children);
         let mut end = 0;
@@ -411,14 +416,14 @@ impl Node {
         &self.bytes[self.layout.prefix_at..self.layout.ends_at]
     }
 
-    /// Gives what follows the prefix in a fence; fence 0 is the one of child 1.
+    /// Returns the part of a fence after the prefix. Fence 0 belongs to child 1.
     fn suffix(&self, fence: usize) -> &[u8] {
         let end = self.layout.suffix_end(&self.bytes, fence).min(self.layout.suffixes_length);
         let start = if fence == 0 { 0 } else { self.layout.suffix_end(&self.bytes, fence - 1).min(end) };
         &self.bytes[self.layout.suffixes_at + start..self.layout.suffixes_at + end]
     }
 
-    /// Gives the bytes of a column before the cell of `index`.
+    /// Returns the bytes of a column before the cell of `index`.
     fn cells(&self, column: usize, index: usize) -> &[u8] {
         assert!(index <= self.layout.children);
         let at = self.layout.columns_at[column];
@@ -439,7 +444,7 @@ impl Node {
         self.bytes[at..at + width].copy_from_slice(&value[8 - width..]);
     }
 
-    /// Makes a column at least `width` bytes wide.
+    /// Widens a column to at least `width` bytes.
     fn widen(&mut self, column: usize, width: usize) {
         let old = self.layout.widths[column];
         if width <= old {
@@ -460,7 +465,7 @@ impl Node {
     }
 }
 
-/// Finds the narrowest columns that hold the children.
+/// Returns the narrowest column widths that fit the children.
 fn widths(level: u8, sums: usize, children: &[Child]) -> [usize; COLUMNS_MAX] {
     let mut widths = [0; COLUMNS_MAX];
     for child in children {
