@@ -1,14 +1,14 @@
-//! Reading a collection: by key, by position, in pages, in counts.
+//! Reads a collection: by key, by position, in pages and in counts.
 //!
-//! A [`Reader`] reads what its `&dyn Read` shows. On a snapshot, everything it gives belongs to one moment; on the
-//! live store it must be made under the database's lock. It keeps the root record that it was opened with and reads
-//! the other nodes when it needs them: one look-up a level, two or three levels for a million entries, then a scan of at
-//! most half a block. To what the tree says it adds the changes that the root remembers.
+//! A [`Reader`] reads through its `&dyn Read`. On a snapshot, all results belong to one moment. On the live store, a
+//! reader must be used under the database's lock. It keeps the root record with which it was opened and reads the other
+//! nodes on demand: one look-up per level, two or three levels for a million entries, then a scan of at most half a
+//! block. It adds the changes that the root buffers to the totals in the tree.
 //!
 //! Positions count from zero. Keys are the caller's keys, without the collection's prefix.
 //!
-//! A tree that does not agree with itself or with the entries is [`store::Error::Damaged`] where it is noticed. Not every read
-//! can notice; [`super::check()`] does.
+//! A tree that contradicts itself or its entries yields [`store::Error::Damaged`] where this is noticed. Not every read
+//! can notice it, but [`super::check()`] does.
 
 use std::sync::Arc;
 
@@ -24,19 +24,19 @@ use super::{CollectionId, PREFIX_BYTES};
 /// An entry of a collection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Where it stands.
+    /// The key, which determines the position.
     pub key: Vec<u8>,
-    /// What it says.
+    /// The value.
     pub value: Vec<u8>,
 }
 
-/// A scan under way, in either direction.
+/// A scan in progress, in either direction.
 pub struct Scan<'r> {
     cursor: Box<dyn Cursor + 'r>,
 }
 
 impl Scan<'_> {
-    /// Gives the key and value of the next entry, or `None` at the end. The bytes are valid until the next call.
+    /// Returns the key and value of the next entry, or `None` at the end. The bytes are valid until the next call.
     #[expect(clippy::should_implement_trait, reason = "it lends its bytes, which an Iterator cannot")]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         Ok(self.cursor.next()?.map(|(key, value)| (own_key(key), value)))
@@ -53,13 +53,13 @@ impl Scan<'_> {
     }
 }
 
-/// Takes the collection's prefix off a stored key.
+/// Removes the collection's prefix from a stored key.
 pub(super) fn own_key(stored: &[u8]) -> &[u8] {
     assert!(stored.len() >= PREFIX_BYTES, "an engine gives only keys of the range that it was asked for");
     &stored[PREFIX_BYTES..]
 }
 
-/// Turns a range of the caller's keys into one of stored keys.
+/// Converts a range of the caller's keys into a range of stored keys.
 pub(super) fn stored_range(id: CollectionId, start: &[u8], end: Option<&[u8]>) -> KeyRange {
     let end = end.map_or_else(|| prefix_end(&id.prefix()), |end| Some(id.entry_key(end)));
     KeyRange { start: id.entry_key(start), end }
@@ -68,31 +68,31 @@ pub(super) fn stored_range(id: CollectionId, start: &[u8], end: Option<&[u8]>) -
 /// The fences of a block.
 struct Block {
     low: Vec<u8>,
-    /// The next block's fence; none for the last block.
+    /// Fence of the next block, or `None` for the last block.
     high: Option<Vec<u8>>,
 }
 
-/// How many entries a scan passes in the time in which another is started.
+/// Number of entries that a scan reads in the time that starting another scan takes.
 const DETOUR_ENTRIES: u64 = 24;
 
-/// What is added up on the way to an entry.
+/// The quantity that is added up on the way to an entry.
 #[derive(Clone, Copy)]
 enum Measure {
     Count,
     Sum(usize),
 }
 
-/// How far a descent has got.
+/// State of a descent to a target.
 struct Found {
-    /// What is left of the target before the child that was taken.
+    /// The part of the target that remains before the chosen child.
     rest: u64,
-    /// The measure of that child.
+    /// The count or sum of that child.
     amount: u64,
-    /// How many entries lie before it.
+    /// Number of entries before that child.
     position: u64,
 }
 
-/// Reads a collection.
+/// A reader of a collection.
 pub struct Reader<'r> {
     reader: &'r dyn Read,
     id: CollectionId,
@@ -100,7 +100,7 @@ pub struct Reader<'r> {
     exists: bool,
 }
 
-/// What a reader has read when it was opened, for another reader of the same collection in the same snapshot.
+/// The data that a reader read when it was opened, for another reader of the same collection in the same snapshot.
 #[derive(Clone, Debug)]
 pub struct Opening {
     id: CollectionId,
@@ -109,43 +109,43 @@ pub struct Opening {
 }
 
 impl<'r> Reader<'r> {
-    /// Opens a collection. One that was never written is empty.
+    /// Opens a collection. A collection that was never written is empty.
     pub fn open(reader: &'r dyn Read, id: CollectionId) -> Result<Self> {
         let root = Root::load(reader, id)?;
         let exists = root.is_some();
         Ok(Self { reader, id, root: Arc::new(root.unwrap_or_else(|| Root::empty(0))), exists })
     }
 
-    /// Gives what was read to open this.
+    /// Returns the data that was read to open this reader.
     #[must_use]
     pub fn opening(&self) -> Opening {
         Opening { id: self.id, root: Arc::clone(&self.root), exists: self.exists }
     }
 
-    /// Opens a collection once more; `reader` shows the same moment as at the first time.
+    /// Opens a collection again. `reader` must show the same moment as the first time.
     #[must_use]
     pub fn reopen(reader: &'r dyn Read, opening: &Opening) -> Self {
         Self { reader, id: opening.id, root: Arc::clone(&opening.root), exists: opening.exists }
     }
 
-    /// Tells whether the collection was ever written.
+    /// Returns `true` if the collection was ever written.
     #[must_use]
     pub fn exists(&self) -> bool {
         self.exists
     }
 
-    /// Gives what the collection's owner keeps with it.
+    /// Returns the state that the owner stores with the collection.
     #[must_use]
     pub fn state(&self) -> &[u8] {
         &self.root.state
     }
 
-    /// Gives the count and the sums of the whole collection.
+    /// Returns the count and the sums of the whole collection.
     pub fn totals(&self) -> Result<Totals> {
         self.root.totals().map_err(|why| self.damaged(why))
     }
 
-    /// Tells how many entries there are.
+    /// Returns the number of entries.
     pub fn count(&self) -> Result<u64> {
         let node = &self.root.node;
         let stored = node.count_before(node.len());
@@ -153,12 +153,13 @@ impl<'r> Reader<'r> {
         count.map_err(|why| self.damaged(why))
     }
 
-    /// Finds the value of a key.
+    /// Returns the value of a key.
     pub fn find(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.reader.get(Table::View, &self.id.entry_key(key))
     }
 
-    /// Tells how many entries have smaller keys: the position of `key`, or where it would stand.
+    /// Returns the number of entries with smaller keys. This is the position of `key`, or the one at which it would be
+    /// inserted.
     pub fn rank(&self, key: &[u8]) -> Result<u64> {
         let (mut before, mut stored) = (0u64, 0u64);
         let block = self.descend(&mut |node| {
@@ -182,7 +183,7 @@ impl<'r> Reader<'r> {
         rank.ok_or_else(|| self.damaged("a block has more entries than it counts"))
     }
 
-    /// Adds up the entries with smaller keys.
+    /// Returns the totals of the entries with smaller keys.
     pub fn totals_before(&self, key: &[u8], weigh: &dyn Weigh) -> Result<Totals> {
         self.check_sums(weigh)?;
         let mut before = Totals::ZERO;
@@ -205,26 +206,26 @@ impl<'r> Reader<'r> {
         Ok(before)
     }
 
-    /// Counts the entries from `start` to before `end`, or to the last.
+    /// Returns the number of entries from `start` to before `end`, or to the last.
     pub fn count_range(&self, start: &[u8], end: Option<&[u8]>) -> Result<u64> {
         assert!(end.is_none_or(|end| start <= end), "a range must not end before it starts");
         let upto = end.map_or_else(|| self.count(), |end| self.rank(end))?;
         upto.checked_sub(self.rank(start)?).ok_or_else(|| self.damaged("its counts do not ascend"))
     }
 
-    /// Adds up the entries from `start` to before `end`, or to the last.
+    /// Returns the totals of the entries from `start` to before `end`, or to the last.
     pub fn totals_range(&self, start: &[u8], end: Option<&[u8]>, weigh: &dyn Weigh) -> Result<Totals> {
         assert!(end.is_none_or(|end| start <= end), "a range must not end before it starts");
         let upto = end.map_or_else(|| self.totals(), |end| self.totals_before(end, weigh))?;
         upto.checked_sub(&self.totals_before(start, weigh)?).ok_or_else(|| self.damaged("its counts do not ascend"))
     }
 
-    /// Gives the entry at a position; `None` after the last.
+    /// Returns the entry at a position, or `None` after the last.
     pub fn entry_at(&self, position: u64) -> Result<Option<Entry>> {
         Ok(self.page(position, 1)?.pop())
     }
 
-    /// Gives up to `limit` entries from a position on.
+    /// Returns up to `limit` entries from a position on.
     pub fn page(&self, position: u64, limit: usize) -> Result<Vec<Entry>> {
         self.scan_at(position, Direction::Forward)?.map_or_else(|| Ok(Vec::new()), |mut scan| scan.take(limit))
     }
@@ -235,7 +236,7 @@ impl<'r> Reader<'r> {
         self.scan_stored(&stored_range(self.id, &range.start, range.end.as_deref()), direction)
     }
 
-    /// Starts a scan whose first entry is the one at a position; `None` after the last.
+    /// Starts a scan that begins with the entry at a position. Returns `None` after the last.
     pub fn scan_at(&self, position: u64, direction: Direction) -> Result<Option<Scan<'r>>> {
         if position >= self.count()? {
             return Ok(None);
@@ -243,7 +244,8 @@ impl<'r> Reader<'r> {
         let (block, found) = self.descend_to(Measure::Count, position)?;
         assert!(found.rest < found.amount, "the descent ends in the block that holds the position");
         let (before, after) = (found.rest, found.amount - 1 - found.rest);
-        // From the other end of the block, another scan has to be started at the entry that was found.
+        // A scan from the other end of the block finds the entry faster, but then a second scan has to be started
+        // there.
         let is_nearer = match direction {
             Direction::Forward => after + DETOUR_ENTRIES < before,
             Direction::Backward => before + DETOUR_ENTRIES < after,
@@ -268,10 +270,11 @@ impl<'r> Reader<'r> {
         Ok(Some(scan))
     }
 
-    /// Finds the entry with which a sum passes `target`, and its position; `None` when the sum never does.
+    /// Returns the entry at which a running sum exceeds `target`, and its position. Returns `None` if the sum never
+    /// does.
     ///
-    /// With a sum that is 1 for some entries and 0 for the others, this is the entry number `target` of those, counted
-    /// from zero: the first unseen message is the one at 0. The weights of this sum must not be negative.
+    /// With a sum that is 1 for some entries and 0 for the others, this is entry number `target` of the former, counted
+    /// from zero: the first unseen message is number 0. The weights of this sum must not be negative.
     pub fn entry_at_sum(&self, sum: usize, target: u64, weigh: &dyn Weigh) -> Result<Option<(u64, Entry)>> {
         self.check_sums(weigh)?;
         if u64::try_from(self.totals()?.sums.value(sum)).is_ok_and(|total| target >= total) {
@@ -293,7 +296,7 @@ impl<'r> Reader<'r> {
         Err(self.damaged("a block sums up to less than it says"))
     }
 
-    /// Goes to the block in which the count or a sum, added up from the first entry, passes `target`.
+    /// Descends to the block in which the running count or sum, from the first entry on, exceeds `target`.
     fn descend_to(&self, measure: Measure, target: u64) -> Result<(Block, Found)> {
         let mut found = Found { rest: target, amount: 0, position: 0 };
         let mut recents = self.root.recents.list();
@@ -318,7 +321,7 @@ impl<'r> Reader<'r> {
         Ok(Scan { cursor: self.reader.scan(Table::View, range, direction)? })
     }
 
-    /// Goes from the root to a block; `step` says which child to take.
+    /// Descends from the root to a block. `step` selects the child of each node.
     fn descend(&self, step: &mut dyn FnMut(&Node) -> std::result::Result<usize, Damage>) -> Result<Block> {
         let (mut low, mut high) = (Vec::new(), None::<Vec<u8>>);
         let mut below: Option<Node> = None;
@@ -352,8 +355,8 @@ impl<'r> Reader<'r> {
     }
 }
 
-/// Finds the child with which the measure passes what is left of the target. `recents` are the remembered changes
-/// below the node; gives those below the child.
+/// Finds the child in which the running measure exceeds the rest of the target. `recents` are the buffered changes
+/// below the node. Returns the index of the child and the buffered changes below it.
 fn find_child<'a>(
     node: &Node,
     all: &Recents,
@@ -400,7 +403,8 @@ fn opposite(direction: Direction) -> Direction {
     }
 }
 
-/// Guesses whether most of a block's `count` entries lie before `key`, as if keys were numbers that are spread evenly.
+/// Estimates whether most of a block's `count` entries lie before `key`. The estimate treats keys as evenly distributed
+/// numbers.
 fn is_in_later_half(block: &Block, count: u64, key: &[u8]) -> bool {
     let high = block.high.as_deref();
     let common = |other: &[u8]| key.iter().zip(other).take_while(|(a, b)| a == b).count();
@@ -415,7 +419,7 @@ fn is_in_later_half(block: &Block, count: u64, key: &[u8]) -> bool {
     let distance = number(key).saturating_sub(number(&block.low));
     match high {
         Some(high) => distance > number(high).saturating_sub(number(&block.low)) / 2,
-        // Nothing is known of the end: as if the entries were numbered without gaps.
+        // The end of the last block is unknown, so the estimate assumes that the keys are numbers without gaps.
         None => distance >> (64 - 8 * key.len().saturating_sub(start).clamp(1, 8)) > count / 2,
     }
 }
