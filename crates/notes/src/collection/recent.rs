@@ -1,12 +1,12 @@
-//! The changes that the root record remembers because the tree does not know them yet.
+//! The buffer of changes in the root record, which are not yet applied to the tree.
 //!
-//! Writing a node a level for every change would cost several times what the entry itself costs. So the root record, which is
-//! written anyway, keeps the last changes of totals, by key; when they are too many, those below the root's children that have
-//! most of them go down into the tree together. A folder that grows at its end then writes its last node once in
-//! eight messages or so. Readers add what is remembered to what they find.
+//! Writing one node per level for every change would cost several times as much as the entry itself. Therefore the root
+//! record, which is written anyway, buffers the last changes of totals by key. When it has too many, the changes below
+//! those children of the root that have most of them are applied to the tree together. A folder that grows at its end
+//! then writes its last node about once in eight messages. Readers add the buffered changes to the totals in the tree.
 //!
-//! Invariants: keys ascend strictly; no change is nothing; what the tree says of a block, plus the remembered changes of
-//! keys in the block, is what the block's entries add up to.
+//! Invariants: keys are strictly ascending; no buffered change is zero; the totals of a block in the tree plus the
+//! buffered changes of keys in the block are the totals of the block's entries.
 
 use base::codec::{Decoder, Encoder, Truncated};
 
@@ -17,53 +17,54 @@ use super::weight::{Change, Weight};
 /// A change of the totals at a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recent {
-    /// Where the key lies among all keys.
+    /// Start of the key within [`Recents::keys`].
     start: usize,
     end: usize,
     pub(super) change: Change,
 }
 
-/// The remembered changes, by key.
+/// The buffered changes, by key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recents {
     list: Vec<Recent>,
-    /// The keys, in no order; what is no longer pointed to stays until the record is written.
+    /// The bytes of the keys, unordered. Bytes that no change refers to stay until changes are taken out or the record
+    /// is written.
     keys: Vec<u8>,
 }
 
 impl Recents {
-    /// Gives the changes in the order of their keys.
+    /// Returns the changes in the order of their keys.
     pub(super) fn list(&self) -> &[Recent] {
         &self.list
     }
 
-    /// Gives the key of a change.
+    /// Returns the key of a change.
     pub(super) fn key(&self, recent: &Recent) -> &[u8] {
         &self.keys[recent.start..recent.end]
     }
 
-    /// Gives the changes of keys before `key`.
+    /// Returns the changes of keys before `key`.
     pub(super) fn before(&self, key: &[u8]) -> &[Recent] {
         &self.list[..self.place(key)]
     }
 
-    /// Gives the changes of keys from `low` to before `high`.
+    /// Returns the changes of keys from `low` to before `high`.
     pub(super) fn within(&self, low: &[u8], high: Option<&[u8]>) -> &[Recent] {
         let (start, end) = self.stretch(low, high);
         &self.list[start..end]
     }
 
-    /// Tells how many bytes the changes take, more or less.
+    /// Returns the approximate size of the changes in bytes.
     pub(super) fn size_bytes(&self) -> usize {
         self.keys.len() + 8 * self.list.len()
     }
 
-    /// Tells whether there are more changes, or more bytes of them.
+    /// Returns `true` if there are more than `count` changes, or if they take more than `size_bytes` bytes.
     pub(super) fn exceed(&self, count: usize, size_bytes: usize) -> bool {
         self.list.len() > count || self.size_bytes() > size_bytes
     }
 
-    /// Adds a change to what is remembered.
+    /// Adds a change to the buffer.
     pub(super) fn add(&mut self, key: &[u8], change: &Change) -> Result<(), Damage> {
         let place = self.place(key);
         match self.list.get(place) {
@@ -85,7 +86,7 @@ impl Recents {
         Ok(())
     }
 
-    /// Finds the child of the root below which most changes are.
+    /// Returns the index of the root's child with most changes below it.
     pub(super) fn crowded_child(&self, root: &Node) -> usize {
         let mut best = (0, 0);
         let mut rest = self.list.as_slice();
@@ -101,7 +102,7 @@ impl Recents {
         best.1
     }
 
-    /// Takes the changes of keys from `low` to before `high` out.
+    /// Removes the changes of keys from `low` to before `high` and returns them.
     pub(super) fn take(&mut self, low: &[u8], high: Option<&[u8]>) -> Vec<(Vec<u8>, Change)> {
         let (start, end) = self.stretch(low, high);
         let taken = self.list[start..end].iter().map(|recent| (self.key(recent).to_vec(), recent.change)).collect();
@@ -128,7 +129,7 @@ impl Recents {
         if count > RECENT_MAX {
             return Err("it remembers too many changes");
         }
-        // Room for one more of each, because a writer is going to add one.
+        // The capacity includes one more change, because a writer is going to add one.
         let mut recents = Self { list: Vec::with_capacity(count + 1), keys: Vec::with_capacity(8 * (count + 1)) };
         for _ in 0..count {
             let (key, change) = decode_recent(sums, record).map_err(|_| SHORT)?;
@@ -143,7 +144,7 @@ impl Recents {
         Ok(recents)
     }
 
-    /// Finds the first change of a key that is not smaller.
+    /// Returns the index of the first change whose key is not smaller than `key`.
     fn place(&self, key: &[u8]) -> usize {
         self.list.partition_point(|recent| self.key(recent) < key)
     }
@@ -153,7 +154,7 @@ impl Recents {
         (self.place(low).min(end), end)
     }
 
-    /// Forgets keys that no change points to.
+    /// Removes the bytes of keys that no change refers to.
     fn compact(&mut self) {
         let keys = std::mem::take(&mut self.keys);
         for recent in &mut self.list {
@@ -164,7 +165,7 @@ impl Recents {
     }
 }
 
-/// Two lists are equal when they hold the same changes at the same keys.
+/// Two buffers are equal if they contain the same changes at the same keys.
 impl PartialEq for Recents {
     fn eq(&self, other: &Self) -> bool {
         let pairs = |recents: &Self| -> Vec<_> {
@@ -186,13 +187,13 @@ fn decode_recent<'a>(sums: usize, record: &mut Decoder<'a>) -> Result<(&'a [u8],
     Ok((key, Change { count, sums: Weight::new(&values) }))
 }
 
-/// Adds up changes.
+/// Returns the sum of the changes.
 pub(super) fn sum(recents: &[Recent]) -> Result<Change, Damage> {
     let sum = recents.iter().try_fold(Change::NONE, |sum, recent| sum.checked_add(&recent.change));
     sum.ok_or("the changes that it remembers are too great")
 }
 
-/// Maps small numbers of either sign to small numbers.
+/// Maps small numbers of either sign to small unsigned numbers.
 fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
