@@ -1,8 +1,9 @@
-//! The record that every operation on a collection begins with: its state and the top node of its tree.
+//! The root record of a collection: its state and the top node of its tree.
 //!
-//! Keeping both in one record makes totals and state one look-up, a small collection one record, and a change of
-//! an entry and of the state one write. Where there are nodes below, the record also remembers the last changes
-//! ([`super::recent`]). Bytes: `docs/collections.md`, "Root record".
+//! Every operation on a collection begins with this record. With both parts in one record, totals and state need one
+//! look-up, a small collection is one record, and a change of an entry and of the state is one write. If there are
+//! nodes below, the record also buffers the last changes ([`super::recent`]). `docs/collections.md`, "Root record",
+//! describes the bytes.
 
 use base::codec::{Decoder, Encoder};
 use store::{Error, Read, Result, Table};
@@ -13,32 +14,32 @@ use super::node::{Child, Damage, Node, VERSION};
 use super::recent::{self, Recents};
 use super::weight::Totals;
 
-/// The number of the root record; the other nodes are numbered from 1.
+/// Number of the root record. The other nodes are numbered from 1.
 pub(super) const ROOT: u32 = 0;
 
-/// The root record, decoded.
+/// A decoded root record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Root {
-    /// How many sums are kept.
+    /// Number of sums that the collection keeps.
     pub(super) sums: usize,
-    /// The number that the next new node gets. Numbers are not used twice.
+    /// Number of the next new node. Numbers are never reused.
     pub(super) next_number: u32,
-    /// What the caller keeps with the collection.
+    /// The state that the owner stores with the collection.
     pub(super) state: Vec<u8>,
-    /// Changes that the tree does not know yet.
+    /// Changes that are not yet applied to the tree.
     pub(super) recents: Recents,
-    /// The top of the tree.
+    /// The top node of the tree.
     pub(super) node: Node,
 }
 
 impl Root {
-    /// Makes the root of a collection without entries: one block from the smallest key to the greatest.
+    /// Creates the root of a collection without entries: one block from the smallest key to the greatest.
     pub(super) fn empty(sums: usize) -> Self {
         let (state, recents) = (Vec::new(), Recents::default());
         Self { sums, next_number: ROOT + 1, state, recents, node: empty_node(sums) }
     }
 
-    /// Reads the root record; `None` when the collection was never written.
+    /// Reads the root record. Returns `None` if the collection was never written.
     pub(super) fn load(reader: &dyn Read, id: CollectionId) -> Result<Option<Self>> {
         let Some(bytes) = reader.get(Table::Tree, &id.node_key(ROOT))? else { return Ok(None) };
         Self::decode(&bytes).map(Some).map_err(|why| damaged(id, ROOT, why))
@@ -76,24 +77,24 @@ impl Root {
         record.finish()
     }
 
-    /// Adds up the whole collection.
+    /// Returns the totals of the whole collection.
     pub(super) fn totals(&self) -> std::result::Result<Totals, Damage> {
         whole(&self.node, &self.recents)
     }
 }
 
-/// Adds up the whole collection from the top of its tree and what the tree does not know yet.
+/// Returns the totals of the whole collection from the top node of its tree and the buffered changes.
 pub(super) fn whole(top: &Node, recents: &Recents) -> std::result::Result<Totals, Damage> {
     let stored = top.totals_before(top.len())?;
     stored.changed(&recent::sum(recents.list())?).ok_or("it remembers more removals than there are entries")
 }
 
-/// Makes the top node of a tree without entries.
+/// Creates the top node of a tree without entries.
 pub(super) fn empty_node(sums: usize) -> Node {
     Node::encode(0, sums, &[Child { fence: Vec::new(), below: 0, totals: Totals::ZERO }])
 }
 
-/// Reads a node other than the root and checks that it is what its parent says.
+/// Reads a node other than the root and checks its level and count against its parent.
 pub(super) fn load_node(reader: &dyn Read, id: CollectionId, sums: usize, wanted: Wanted) -> Result<Node> {
     let number = wanted.number;
     let Some(bytes) = reader.get(Table::Tree, &id.node_key(number))? else {
@@ -104,7 +105,7 @@ pub(super) fn load_node(reader: &dyn Read, id: CollectionId, sums: usize, wanted
     Ok(node)
 }
 
-/// What a parent says of a node.
+/// The number, level and count that a parent has for a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) number: u32,
@@ -113,7 +114,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Gives what `parent`, which must not be on level 0, says of a child.
+    /// Returns the data that `parent` has for a child. `parent` must not be on level 0.
     pub(super) fn of(parent: &Node, index: usize) -> Self {
         assert!(parent.level() > 0, "blocks are not nodes");
         Self { number: parent.below(index), level: parent.level() - 1, count: parent.count(index) }
@@ -130,7 +131,7 @@ impl Wanted {
     }
 }
 
-/// Names a damaged node.
+/// Creates the error for a damaged node.
 pub(super) fn damaged(id: CollectionId, number: u32, why: Damage) -> Error {
     Error::Damaged {
         table: Table::Tree,
@@ -139,7 +140,7 @@ pub(super) fn damaged(id: CollectionId, number: u32, why: Damage) -> Error {
     }
 }
 
-/// Names a damaged entry.
+/// Creates the error for a damaged entry.
 pub(super) fn damaged_entry(id: CollectionId, key: &[u8]) -> Error {
     let why = "entry of a collection: its value cannot be read".to_owned();
     Error::Damaged { table: Table::View, key: id.entry_key(key), why }
