@@ -1,15 +1,15 @@
-//! Cutting what became too large and merging what became too small, at the end of a transaction.
+//! Splits blocks and nodes that became too large and merges those that became too small, at the end of a transaction.
 //!
-//! [`Writer::settle`] goes down to the nodes that changed, and comes back up with the children that take the place of
-//! a node: itself, several pieces of it, or none. Cutting a block reads its entries, to find where and what the pieces
-//! weigh; everything else works on fences and totals alone.
+//! [`Writer::settle`] descends to the changed nodes. On the way back up it returns the children that replace a node:
+//! the node itself, several pieces of it, or none. Splitting a block reads its entries to find the boundaries and the
+//! totals of the pieces. All other steps need only fences and totals.
 //!
-//! Where entries arrived only behind the last entry of a block, or only before its first, the pieces there are filled to the
-//! brim, because they are likely to be added to no more: a folder that grows at its end has full blocks, and so
-//! has a view with the newest first. The same holds for nodes.
+//! Where entries arrived only after the last entry of a block, or only before its first, the pieces there are filled
+//! completely, because further entries are unlikely. Therefore a folder that grows at its end has full blocks, and so
+//! does a view with the newest entries first. The same holds for nodes.
 //!
-//! Invariants: a piece is never empty; fences ascend; no more than the pieces' own nodes and small neighbours of the
-//! same parent are touched; the recursion goes down one level a step and levels are bounded.
+//! Invariants: a piece is never empty; fences ascend; only the nodes of the pieces and small neighbours under the same
+//! parent are touched; the recursion descends one level per step and the number of levels is bounded.
 
 use store::Result;
 
@@ -19,7 +19,7 @@ use super::root::{ROOT, Wanted, damaged, empty_node};
 use super::weight::Totals;
 use super::writer::{Slot, Writer};
 
-/// Where a block or node grew.
+/// The part of a block or node where it grew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Growth {
     Start,
@@ -27,17 +27,17 @@ pub(super) enum Growth {
     End,
 }
 
-/// A stretch of the tree's children, which take the place of one node or block.
+/// The children that replace one node or block.
 struct Settled {
     children: Vec<Child>,
     growth: Growth,
 }
 
-/// Says how many of `count` things go into each piece when none may hold more than `most`.
+/// Returns the sizes of the pieces into which `count` elements are split if no piece may have more than `most`.
 pub(super) fn piece_sizes(count: usize, most: usize, growth: Growth) -> Vec<usize> {
     assert!(most >= 2 && count >= 1);
     if growth == Growth::Middle {
-        // Three quarters full: so many pieces leave room where entries arrive anywhere.
+        // The pieces are three quarters full, which leaves space where entries arrive in any order.
         let pieces = count.div_ceil((most * 3 / 4).max(2));
         return (0..pieces).map(|piece| count / pieces + usize::from(piece < count % pieces)).collect();
     }
@@ -50,10 +50,10 @@ pub(super) fn piece_sizes(count: usize, most: usize, growth: Growth) -> Vec<usiz
     sizes
 }
 
-/// Gives a short key that is greater than `left` and not greater than `right`.
+/// Returns a short key that is greater than `left` and not greater than `right`.
 pub(super) fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
     assert!(left < right, "entries ascend");
-    // Short keys stay whole: a node whose fences are equally long needs no column of lengths.
+    // Short keys are not shortened: a node whose fences have equal lengths needs no column of suffix ends.
     if right.len() <= 8 {
         return right.to_vec();
     }
@@ -61,7 +61,7 @@ pub(super) fn separator(left: &[u8], right: &[u8]) -> Vec<u8> {
     right[..=common].to_vec()
 }
 
-/// Tells where things grew, given which of `count` children were cut.
+/// Returns where a node grew, given which of its `count` children were split.
 fn growth_of(cut: &[usize], count: usize) -> Growth {
     match cut {
         [only] if only + 1 == count => Growth::End,
@@ -71,7 +71,7 @@ fn growth_of(cut: &[usize], count: usize) -> Growth {
 }
 
 impl Writer<'_> {
-    /// Brings blocks and nodes back to their sizes.
+    /// Splits and merges blocks and nodes so that their sizes are within the limits again.
     pub(super) fn settle(&mut self) -> Result<()> {
         self.apply_beside_changed()?;
         self.uneven = false;
@@ -97,8 +97,8 @@ impl Writer<'_> {
         self.lower_root()
     }
 
-    /// Makes the remembered changes below the root's changed children, because a block is cut by its entries, all of which
-    /// must be counted by then.
+    /// Applies the buffered changes below the root's changed children. This is needed because a block is split by its
+    /// entries, and the tree must have counted all of them by then.
     fn apply_beside_changed(&mut self) -> Result<()> {
         let root = self.node(ROOT).clone();
         let is_changed = |slot: Option<&Slot>| slot.is_some_and(|slot| slot.changed);
@@ -110,8 +110,10 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Takes levels away as long as the root has but one node below it, and that is small. A root without nodes below remembers
-    /// nothing; making the changes may leave a block to be cut or merged once more.
+    /// Removes levels while the root has only one node below it and that node is small.
+    ///
+    /// A root on level 0 buffers nothing, so the buffered changes are applied then. After that, a block may have to be
+    /// split or merged once more.
     fn lower_root(&mut self) -> Result<()> {
         while self.node(ROOT).level() > 0 && self.node(ROOT).len() == 1 {
             let wanted = Wanted::of(self.node(ROOT), 0);
@@ -130,8 +132,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Settles what lies below a changed node. Gives its children when they are others than before; the node itself is
-    /// then not written yet. `low` and `high` are the fences around it.
+    /// Settles everything below a changed node. `low` and `high` are the fences around the node.
+    ///
+    /// Returns its new children if they differ from the old ones. In that case the node itself is not written yet.
     fn settle_node(&mut self, number: u32, low: &[u8], high: Option<&[u8]>) -> Result<Option<Settled>> {
         let (level, children) = (self.node(number).level(), self.children(number, low)?);
         if level == 0 { self.settle_blocks(number, &children, high) } else { self.settle_nodes(level, &children, high) }
@@ -192,7 +195,7 @@ impl Writer<'_> {
         Ok((children != old).then_some(Settled { children, growth: growth_of(&cut, old.len()) }))
     }
 
-    /// Cuts a block into pieces. Reads its entries.
+    /// Splits a block into pieces. Reads its entries.
     fn cut_block(&self, number: u32, block: &Child, high: Option<&[u8]>) -> Result<Settled> {
         let mut entries: Vec<(Vec<u8>, Totals, bool)> = Vec::new();
         self.visit_seen(&block.fence, high, &mut |seen| {
@@ -231,7 +234,8 @@ impl Writer<'_> {
         Ok(Settled { children, growth })
     }
 
-    /// Writes the children into the node, or into several when they are too many, or removes it. Gives what points there.
+    /// Writes the children into the node, or into several nodes if they are too large for one. Without children, the
+    /// node is freed. Returns the pointers to the written nodes.
     fn place(&mut self, number: u32, level: u8, settled: Settled) -> Result<Vec<Child>> {
         let Settled { children, growth } = settled;
         let Some(first) = children.first() else {
@@ -251,7 +255,8 @@ impl Writer<'_> {
         Ok(vec![pointer])
     }
 
-    /// Writes too many children into several nodes, the first of them under the number to reuse. Gives what points there.
+    /// Writes children that are too large for one node into several. The first node takes the number `reuse`, if given.
+    /// Returns the pointers to the nodes.
     fn cut_node(
         &mut self,
         level: u8,
@@ -276,7 +281,7 @@ impl Writer<'_> {
         Ok(pointers)
     }
 
-    /// Merges nodes that lost children with neighbours when both are small.
+    /// Merges nodes that lost children with a neighbour if the two together are small.
     fn merge_nodes(&mut self, level: u8, pointers: Vec<Child>) -> Result<Vec<Child>> {
         let mut merged: Vec<Child> = Vec::with_capacity(pointers.len());
         for pointer in pointers {
@@ -351,7 +356,7 @@ impl Writer<'_> {
         let number = self.next_number;
         let next = number.checked_add(1).filter(|_| !self.nodes.contains_key(&number));
         self.next_number = next.ok_or_else(|| damaged(self.id, ROOT, "the next number is that of another node"))?;
-        // The next number stands in the root record.
+        // The next number is stored in the root record.
         self.slot_mut(ROOT).changed = true;
         Ok(number)
     }
@@ -412,7 +417,8 @@ mod tests {
         check(&[], 5, Growth::Middle);
     }
 
-    /// Puts the number of a node above level 0 where the number of its first child was. Gives the fence of the second.
+    /// Creates a cycle: replaces the number of a node's first child by the node's own number. Returns the fence of the
+    /// second child.
     fn tie_a_knot(engine: &Memory, id: CollectionId) -> Vec<u8> {
         let root = Root::load(engine, id).expect("the engine reads").expect("it was written");
         let wanted = Wanted::of(&root.node, 0);
