@@ -1,6 +1,7 @@
-//! How the tree of a collection looks, for measurements and reports.
+//! The size and height of a collection's tree, for measurements and reports.
 //!
-//! Reads every node and no entry. A damaged tree is an error; [`super::check()`] says more about it.
+//! The measurement reads every node and no entry. A damaged tree is an error. [`super::check()`] reports the damage in
+//! detail.
 
 use store::{Read, Result};
 
@@ -8,18 +9,18 @@ use super::CollectionId;
 use super::node::Node;
 use super::root::{ROOT, Root, Wanted, damaged, load_node};
 
-/// The size of a tree.
+/// Size of a tree.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Shape {
-    /// Nodes on the way from the root to a block.
+    /// Number of nodes on the path from the root to a block.
     pub levels: u64,
-    /// All nodes.
+    /// Number of nodes.
     pub nodes: u64,
-    /// The bytes of all nodes.
+    /// Total size of all nodes in bytes.
     pub node_bytes: u64,
-    /// All blocks.
+    /// Number of blocks.
     pub blocks: u64,
-    /// All entries.
+    /// Number of entries.
     pub entries: u64,
 }
 

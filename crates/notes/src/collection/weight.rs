@@ -1,25 +1,25 @@
-//! What an entry adds to the totals of its collection.
+//! Weights: the contribution of an entry to the totals of its collection.
 //!
-//! A collection counts its entries and keeps up to [`SUMS_MAX`] sums beside the count, for example how many messages
-//! of a folder are unseen and how many bytes they take. What one entry adds to each sum is its [`Weight`]. It is
-//! computed from the entry's key and value by the collection's [`Weigh`], never handed in: so a sum cannot drift from
-//! the entries, a block can be cut anywhere, and a lost tree can be built again.
+//! A collection counts its entries and keeps up to [`SUMS_MAX`] sums in addition, for example the number of unseen
+//! messages in a folder and their size in bytes. The contribution of one entry to each sum is its [`Weight`]. The
+//! collection's [`Weigh`] computes it from the entry's key and value, and callers never pass it in. Therefore a sum
+//! cannot drift from the entries, a block can be split anywhere, and a lost tree can be rebuilt.
 //!
-//! All arithmetic is checked. Sums that leave the range of `i64` are an error, because weights come from stored bytes.
+//! All arithmetic is checked. Sums outside of the range of `i64` are an error, because weights come from stored bytes.
 
 use super::limits::SUMS_MAX;
 
-/// What one entry adds to each sum.
+/// The contribution of one entry to each sum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Weight {
     values: [i64; SUMS_MAX],
 }
 
 impl Weight {
-    /// Adds nothing to any sum.
+    /// A weight that adds nothing to any sum.
     pub const ZERO: Self = Self { values: [0; SUMS_MAX] };
 
-    /// Makes a weight of at most [`SUMS_MAX`] values; the sums that are not named get nothing.
+    /// Creates a weight of at most [`SUMS_MAX`] values. The remaining values are 0.
     #[must_use]
     pub fn new(values: &[i64]) -> Self {
         assert!(values.len() <= SUMS_MAX, "a collection keeps at most {SUMS_MAX} sums");
@@ -28,7 +28,7 @@ impl Weight {
         weight
     }
 
-    /// Gives one value.
+    /// Returns one value.
     #[must_use]
     pub fn value(&self, sum: usize) -> i64 {
         assert!(sum < SUMS_MAX, "a collection keeps at most {SUMS_MAX} sums");
@@ -55,26 +55,26 @@ impl Weight {
         Some(Self { values })
     }
 
-    /// Tells whether only the first `sums` values are used.
+    /// Returns `true` if only the first `sums` values are used.
     pub(super) fn fits(&self, sums: usize) -> bool {
         self.values[sums..].iter().all(|value| *value == 0)
     }
 }
 
-/// How many entries there are in a part of a collection, and what they add up to.
+/// Number of entries in a part of a collection, and the sums of their weights.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// The number of entries.
+    /// Number of entries.
     pub count: u64,
-    /// The sums of their weights.
+    /// Sums of their weights.
     pub sums: Weight,
 }
 
 impl Totals {
-    /// The totals of no entries.
+    /// Totals of no entries.
     pub const ZERO: Self = Self { count: 0, sums: Weight::ZERO };
 
-    /// The totals of one entry.
+    /// Creates the totals of one entry.
     pub(super) fn one(weight: Weight) -> Self {
         Self { count: 1, sums: weight }
     }
@@ -93,7 +93,7 @@ impl Totals {
     }
 }
 
-/// How operations change totals.
+/// A change of totals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Change {
     pub(super) count: i64,
@@ -103,7 +103,8 @@ pub(super) struct Change {
 impl Change {
     pub(super) const NONE: Self = Self { count: 0, sums: Weight::ZERO };
 
-    /// The change when an entry of weight `before`, or none, becomes one of weight `after`, or none.
+    /// Creates the change for an entry whose weight changes from `before` to `after`. `None` stands for an absent
+    /// entry.
     pub(super) fn between(before: Option<Weight>, after: Option<Weight>) -> Option<Self> {
         let count = i64::from(after.is_some()) - i64::from(before.is_some());
         let sums = after.unwrap_or_default().checked_sub(&before.unwrap_or_default())?;
@@ -119,16 +120,17 @@ impl Change {
     }
 }
 
-/// Computes the weights of a collection's entries.
+/// A weigher, which computes the weights of a collection's entries.
 pub trait Weigh {
-    /// Tells how many sums the collection keeps, at most [`SUMS_MAX`]. Never changes for an existing collection.
+    /// Returns the number of sums that the collection keeps, at most [`SUMS_MAX`]. It never changes for an existing
+    /// collection.
     fn sums(&self) -> usize;
 
-    /// Gives what the entry adds to each sum; `None` when the value is damaged. The same entry always weighs the same.
+    /// Returns the weight of an entry, or `None` if its value is damaged. The same entry always has the same weight.
     fn weigh(&self, key: &[u8], value: &[u8]) -> Option<Weight>;
 }
 
-/// Weighs nothing: for collections that only count.
+/// A weigher for collections that only count: the weight of every entry is zero.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CountOnly;
 
