@@ -1,18 +1,19 @@
-//! Changing a collection within one transaction.
+//! Changes a collection within one transaction.
 //!
-//! A [`Writer`] lives while the lock of its database is held, one per collection and transaction. It reads what was
-//! there before the transaction, keeps what the transaction changes, and writes all of it into the transaction's
-//! batch with [`Writer::finish`]: each entry once, each node once, however often they changed. Look-ups through the
-//! writer see the transaction's own changes; the batch must not be applied before, and nobody else may write the
-//! collection meanwhile. Dropping a writer without finishing it changes nothing.
+//! A [`Writer`] exists while the lock of its database is held, one per collection and transaction. It reads the state
+//! before the transaction, keeps the changes of the transaction in memory, and writes all of them into the
+//! transaction's batch with [`Writer::finish`]: each entry once and each node once, however often they changed.
+//! Look-ups through the writer see the transaction's own changes. Until then, the batch must not be applied and the
+//! collection must have no other writer. Dropping a writer without finishing it changes nothing.
 //!
-//! `put` and `remove` change the totals on the path to the entry in place, or, where that path has more than the root, remember
-//! the change in the root record until there are too many ([`super::recent`]). Blocks that became too large or too small
-//! are cut and merged at the end ([`super::settle`]), so that a block is read at most once a transaction.
+//! `put` and `remove` change the totals on the path to the entry in place. If that path is longer than the root, they
+//! buffer the change in the root record until it has too many of them ([`super::recent`]). Blocks that became too large
+//! or too small are split and merged at the end ([`super::settle`]), so that a block is read at most once per
+//! transaction.
 //!
-//! Invariants: a node in memory differs from the stored one only when it is marked changed; the totals of a node's children
-//! equal what its parent has for it, before and after each operation; blocks are cut and merged only where the tree
-//! knows all changes; after an error the writer refuses to finish.
+//! Invariants: a node in memory differs from the stored one only if it is marked as changed; the totals of a node's
+//! children equal those that its parent has for it, before and after each operation; blocks are split and merged only
+//! where no changes are buffered; after an error, the writer refuses to finish.
 
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::ops::Bound;
@@ -30,23 +31,23 @@ use super::weight::{Change, Totals, Weigh, Weight};
 /// A node in memory.
 pub(super) struct Slot {
     pub(super) node: Node,
-    /// It differs from what is stored.
+    /// `true` if the node differs from the stored one.
     pub(super) changed: bool,
 }
 
-/// What the transaction makes of a key.
+/// The new state of a key in this transaction.
 struct Pending {
-    /// The key existed before the transaction.
+    /// `true` if the key existed before the transaction.
     stored: bool,
-    /// The value it has now; none when it was removed.
+    /// The current value, or `None` if the entry was removed.
     value: Option<Vec<u8>>,
 }
 
-/// An entry as the transaction sees it.
+/// An entry including the changes of the transaction.
 pub(super) struct Seen<'a> {
     pub(super) key: &'a [u8],
     pub(super) value: &'a [u8],
-    /// It did not exist before the transaction.
+    /// `true` if the entry did not exist before the transaction.
     pub(super) new: bool,
 }
 
@@ -56,27 +57,28 @@ pub struct Writer<'r> {
     pub(super) weigh: &'r dyn Weigh,
     pub(super) id: CollectionId,
     pub(super) tuning: Tuning,
-    /// The nodes that were read or made, by number. The root is always there.
+    /// The nodes that were read or created, by number. The root is always present.
     pub(super) nodes: BTreeMap<u32, Slot>,
-    /// Nodes that exist no more.
+    /// Numbers of the nodes that no longer exist.
     pub(super) freed: Vec<u32>,
     /// Nodes that lost children and became small.
     pub(super) shrunk: BTreeSet<u32>,
     pub(super) next_number: u32,
     state: Vec<u8>,
-    /// Changes that the tree does not know yet.
+    /// Changes that are not yet applied to the tree.
     recents: Recents,
     entries: BTreeMap<Vec<u8>, Pending>,
-    /// The last key that was looked up in the store: callers look before they change.
+    /// The last key that was looked up in the store, with its value. Callers usually look up a key before they change
+    /// it.
     looked_up: Option<(Vec<u8>, Option<Vec<u8>>)>,
-    /// A block became too large or too small.
+    /// `true` if a block became too large or too small.
     pub(super) uneven: bool,
-    /// An operation failed half-way.
+    /// `true` if an operation failed half-way.
     broken: bool,
 }
 
 impl<'r> Writer<'r> {
-    /// Opens a collection for writing. One that was never written is made, as soon as something is written to it.
+    /// Opens a collection for writing. A collection that was never written is created with the first write.
     pub fn open(reader: &'r dyn Read, id: CollectionId, weigh: &'r dyn Weigh) -> Result<Self> {
         Self::open_tuned(reader, id, weigh, Tuning::default())
     }
@@ -109,19 +111,19 @@ impl<'r> Writer<'r> {
         })
     }
 
-    /// Tells which collection this is.
+    /// Returns the id of the collection.
     #[must_use]
     pub fn id(&self) -> CollectionId {
         self.id
     }
 
-    /// Gives what the collection's owner keeps with it.
+    /// Returns the state that the owner stores with the collection.
     #[must_use]
     pub fn state(&self) -> &[u8] {
         &self.state
     }
 
-    /// Sets what the owner keeps with the collection, at most [`STATE_BYTES_MAX`] bytes.
+    /// Sets the state that the owner stores with the collection, at most [`STATE_BYTES_MAX`] bytes.
     pub fn set_state(&mut self, state: &[u8]) {
         assert!(state.len() <= STATE_BYTES_MAX, "the state of a collection is small");
         if self.state != state {
@@ -131,12 +133,12 @@ impl<'r> Writer<'r> {
         }
     }
 
-    /// Gives the count and the sums, with the changes so far.
+    /// Returns the count and the sums, including the changes so far.
     pub fn totals(&self) -> Result<Totals> {
         whole(self.node(ROOT), &self.recents).map_err(|why| damaged(self.id, ROOT, why))
     }
 
-    /// Finds the value of a key.
+    /// Returns the value of a key.
     pub fn find(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         if let Some(pending) = self.entries.get(key) {
             return Ok(pending.value.clone());
@@ -151,7 +153,7 @@ impl<'r> Writer<'r> {
         Ok(value)
     }
 
-    /// Visits the entries from `start` to before `end`, or to the last, in order, with the changes so far.
+    /// Visits the entries from `start` to before `end`, or to the last, in order, including the changes so far.
     pub fn visit(
         &self,
         start: &[u8],
@@ -162,9 +164,10 @@ impl<'r> Writer<'r> {
         self.visit_seen(start, end, &mut |seen| each(seen.key, seen.value))
     }
 
-    /// Adds an entry, or gives an existing one another value. Returns the value that it had.
+    /// Adds an entry, or replaces the value of an existing one. Returns the old value.
     ///
-    /// The weigher must understand the new value. Keys are at most [`KEY_BYTES_MAX`] bytes; callers cut them.
+    /// The weigher must be able to read the new value. Keys have at most [`KEY_BYTES_MAX`] bytes, and callers must
+    /// shorten longer ones.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>> {
         assert!(key.len() <= KEY_BYTES_MAX, "the key of an entry has at most {KEY_BYTES_MAX} bytes");
         let after = self.weigh.weigh(key, value);
@@ -177,7 +180,7 @@ impl<'r> Writer<'r> {
         Ok(old)
     }
 
-    /// Adds an entry whose key the caller knows to be new, which saves a look-up.
+    /// Adds an entry whose key the caller knows to be new. This saves a look-up.
     pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         if self.entries.contains_key(key) {
             return self.put(key, value).map(|_| ());
@@ -190,7 +193,7 @@ impl<'r> Writer<'r> {
         Ok(())
     }
 
-    /// Gives an entry another value that the caller knows to be there and to weigh so much, which saves a look-up.
+    /// Replaces the value of an entry that the caller knows to exist with this weight. This saves a look-up.
     pub fn put_known(&mut self, key: &[u8], value: &[u8], weight: Weight) -> Result<()> {
         if self.entries.contains_key(key) {
             return self.put(key, value).map(|_| ());
@@ -202,7 +205,7 @@ impl<'r> Writer<'r> {
         Ok(())
     }
 
-    /// Removes an entry that the caller knows to be there and to weigh so much, which saves a look-up.
+    /// Removes an entry that the caller knows to exist with this weight. This saves a look-up.
     pub fn remove_known(&mut self, key: &[u8], weight: Weight) -> Result<()> {
         if self.entries.contains_key(key) {
             return self.remove(key).map(|_| ());
@@ -212,7 +215,7 @@ impl<'r> Writer<'r> {
         Ok(())
     }
 
-    /// Removes an entry. Returns the value that it had; `None` when there was no such entry.
+    /// Removes an entry. Returns its value, or `None` if there was no such entry.
     pub fn remove(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let Some(old) = self.find(key)? else { return Ok(None) };
         self.change(key, Some(&old), None)?;
@@ -253,7 +256,7 @@ impl<'r> Writer<'r> {
         }
     }
 
-    /// Visits entries with the changes so far; tells which are new.
+    /// Visits entries including the changes so far, and marks those that are new.
     pub(super) fn visit_seen(
         &self,
         start: &[u8],
@@ -288,7 +291,7 @@ impl<'r> Writer<'r> {
         self.nodes.get_mut(&number).expect("only nodes that were loaded are asked for")
     }
 
-    /// Reads a node unless it is in memory.
+    /// Reads a node unless it is already in memory.
     pub(super) fn load(&mut self, wanted: Wanted) -> Result<()> {
         match self.nodes.entry(wanted.number) {
             btree_map::Entry::Occupied(occupied) => {
@@ -306,7 +309,7 @@ impl<'r> Writer<'r> {
         self.weigh.weigh(key, value).ok_or_else(|| damaged_entry(self.id, key))
     }
 
-    /// Changes the totals for an entry whose value was `before` and whose weight becomes `after`.
+    /// Changes the totals for an entry whose value was `before` and whose new weight is `after`.
     fn change(&mut self, key: &[u8], before: Option<&[u8]>, after: Option<Weight>) -> Result<()> {
         let before = before.map(|value| self.weight_of(key, value)).transpose()?;
         self.change_weight(key, before, after)
@@ -323,8 +326,10 @@ impl<'r> Writer<'r> {
         outcome
     }
 
-    /// Remembers a change. When there are too many, those below the root's children that have most of them go to the tree,
-    /// until there is room for half as many.
+    /// Adds a change to the buffer in the root record.
+    ///
+    /// If the buffer is too large, the changes below those children of the root that have most of them are applied to
+    /// the tree, until the buffer is at most half full.
     fn recall(&mut self, key: &[u8], change: &Change) -> Result<()> {
         self.recents.add(key, change).map_err(|why| damaged(self.id, ROOT, why))?;
         self.slot_mut(ROOT).changed = true;
@@ -343,7 +348,7 @@ impl<'r> Writer<'r> {
         Ok(())
     }
 
-    /// Makes the remembered changes below a child of the root.
+    /// Applies the buffered changes below a child of the root.
     pub(super) fn apply_below(&mut self, root: &Node, index: usize) -> Result<()> {
         let low = root.fence(index).unwrap_or_default();
         for (key, change) in self.recents.take(&low, root.fence(index + 1).as_deref()) {
@@ -352,7 +357,7 @@ impl<'r> Writer<'r> {
         Ok(())
     }
 
-    /// Changes the totals on the way from the root to the block of a key.
+    /// Changes the totals on the path from the root to the block of a key.
     fn apply(&mut self, key: &[u8], change: &Change) -> Result<()> {
         let path = self.path(key)?;
         for (number, index) in &path {
@@ -365,7 +370,7 @@ impl<'r> Writer<'r> {
         Ok(())
     }
 
-    /// Goes from the root to the block of a key and reads the nodes on the way.
+    /// Returns the path from the root to the block of a key, and reads the nodes on it.
     fn path(&mut self, key: &[u8]) -> Result<Vec<(u32, usize)>> {
         let mut path = Vec::with_capacity(4);
         let mut number = ROOT;
@@ -388,14 +393,14 @@ impl<'r> Writer<'r> {
         Ok(path)
     }
 
-    /// Tells whether the fences of a node lie between those that the nodes above it have around it.
+    /// Returns `true` if the fences of a node lie between the fences that its ancestors have around it.
     fn lies_within(&self, number: u32, above: &[(u32, usize)]) -> bool {
         let fence =
             |beside: usize| above.iter().rev().find_map(|(above, index)| self.node(*above).fence(index + beside));
         self.node(number).lies_within(&fence(0).unwrap_or_default(), fence(1).as_deref())
     }
 
-    /// Tells whether the block became so large or small that it must be cut or merged.
+    /// Returns `true` if the block became so large or so small that it must be split or merged.
     fn is_uneven(&self, number: u32, index: usize, count_change: i64) -> bool {
         let node = self.node(number);
         let count = node.count(index);
@@ -407,7 +412,7 @@ impl<'r> Writer<'r> {
         !alone && (count == 0 || index > 0 && small(index - 1) || index + 1 < node.len() && small(index + 1))
     }
 
-    /// Tells whether two neighbouring blocks are better one.
+    /// Returns `true` if two neighbouring blocks with these counts should be merged.
     pub(super) fn are_small(&self, left: u64, right: u64) -> bool {
         left.saturating_add(right) <= u64::from(self.tuning.block_entries_max) / 2
     }
