@@ -1,4 +1,4 @@
-//! Nodes against their children in plain form, and against bytes that are no nodes.
+//! Tests of nodes against their decoded children, and against bytes that are not valid nodes.
 
 use super::*;
 use crate::collection::fuzz;
@@ -18,7 +18,7 @@ fn some_sum() -> impl Strategy<Value = i64> {
     prop_oneof![Just(0i64), -200i64..200, -40_000i64..40_000, any::<i32>().prop_map(i64::from), -1i64 << 50..1 << 50]
 }
 
-/// Children with three sums; the first fence is empty.
+/// Generates children with three sums. The first fence is empty.
 fn some_children(level: u8) -> impl Strategy<Value = Vec<Child>> {
     let fences = prop_oneof![
         btree_set(vec(any::<u8>(), 1..4), 0..40),
@@ -110,9 +110,9 @@ fn columns_are_as_narrow_as_their_values() {
     check(&[child(b"", 0, 0, &[])], 0);
     check(&[child(b"", 0, 255, &[127, -128])], 3);
     check(&[child(b"", 0, 256, &[128, -129])], 6);
-    // Two fences: a prefix of two bytes, two suffixes of one; three counts of one byte.
+    // Two fences: a prefix of two bytes and two suffixes of one byte; three counts of one byte.
     check(&[child(b"", 0, 1, &[]), child(b"abc", 0, 1, &[]), child(b"abd", 0, 1, &[])], 2 + 2 + 3);
-    // The shorter fence is the prefix; ends of suffixes take a byte each.
+    // The shorter fence is the prefix. Each suffix end takes one byte.
     check(&[child(b"", 0, 1, &[]), child(b"ab", 0, 1, &[]), child(b"abd", 0, 1, &[])], 2 + 2 + 1 + 3);
 }
 
