@@ -1,13 +1,17 @@
-//! The records that a database keeps of itself: counters, access control list, keywords.
+//! The records that a database keeps about itself: counters, access control list, keywords.
 //!
-//! Without them a database does not open ([`Notes::database_open`]). For a fixup it is opened with what can be found out otherwise:
+//! Without them a database does not open ([`Notes::database_open`]). For a fixup, it is opened with substitutes:
 //!
-//! - counters: what follows the greatest note id and modseq in the tables, with a distance, for what nothing tells of any more may have had greater ones;
-//! - keywords: the names before the damage; of the others notes know the numbers, and they are called `damaged-N`;
-//! - access control list: it is nowhere else, and to guess one would be to let somebody in. So it is the one of a private database, whose owner
-//!   the catalog knows, or lets in nobody but the server itself, on whose behalf administrators set a new one.
+//! - Counters: values above the greatest note id and modseq in the tables, with a safety distance, because lost records
+//!   may have had greater ones.
+//! - Keywords: the names before the damage. Of the other keywords, the notes contain only the numbers, and these are
+//!   named `damaged-N`.
+//! - Access control list: it is stored nowhere else, and a guessed one could admit an identity without the right. The
+//!   substitute is the ACL of a private database, whose owner is in the catalog. Without an owner, it admits only the
+//!   server itself, on whose behalf administrators set a new ACL.
 //!
-//! Such a database is not among the open ones and serves nobody; a repair writes what it was opened with.
+//! Such a database is not among the open ones and serves no clients. A repair writes the substitutes with which it was
+//! opened.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +31,7 @@ use crate::keyword::Keywords;
 use crate::limits::{KEYWORDS_PER_DATABASE_MAX, MODSEQS_SKIPPED, NOTE_IDS_SKIPPED};
 use crate::reading;
 
-/// Opens a database of which some of its own records cannot be read.
+/// Opens a database, with substitutes for those of its own records that cannot be read.
 pub(super) fn open_without(notes: &Notes, path: &str) -> Result<Database> {
     let record = notes.record(path)?.ok_or_else(|| Error::not_found(format!("database {path}")))?;
     let reader = notes.store().as_ref();
@@ -50,18 +54,18 @@ pub(super) fn open_without(notes: &Notes, path: &str) -> Result<Database> {
         Ok(keywords) => keywords,
         Err(_) => keywords_left(reader, number)?,
     });
-    // Whoever is not sure to have been let in before is not let in now.
+    // The substitute must not admit an identity that may not have had access before.
     assert!(!losses.acl || *database.acl().1 == private_acl(&database.record()));
     database.losses = losses;
     Ok(database)
 }
 
-/// Lets in nobody who is not sure to have been let in before.
+/// Returns an ACL that admits only identities that certainly had access before.
 fn private_acl(record: &DatabaseRecord) -> Acl {
     if record.owner.is_empty() { Acl::open_to_all(AclLevel::NoAccess) } else { Acl::private(&record.owner) }
 }
 
-/// Gives counters that nothing in the tables reaches; the sums are for the survey to find out.
+/// Returns counters greater than all values in the tables. The survey computes the sums later.
 fn counters_beyond(reader: &dyn Read, number: DbNumber) -> Result<Counters> {
     let note_of = |key: &[u8]| Some(NoteId::from_key(key.get(4..8)?.try_into().ok()?));
     let modseq_of = |key: &[u8]| keys::split_bymod(key).map(|(modseq, ..)| modseq);
@@ -78,7 +82,8 @@ fn counters_beyond(reader: &dyn Read, number: DbNumber) -> Result<Counters> {
     })
 }
 
-/// Gives the greatest key of a database in a table, or the last before the damage when it ends in damage.
+/// Returns the greatest key of a database in a table. If the end of the table is damaged, returns the last key before
+/// the damage.
 fn greatest_key(reader: &dyn Read, table: Table, number: DbNumber) -> Result<Option<Vec<u8>>> {
     let range = KeyRange::prefix(&number.to_key());
     let last = || -> Result<Option<Vec<u8>>> {
@@ -96,7 +101,7 @@ fn greatest_key(reader: &dyn Read, table: Table, number: DbNumber) -> Result<Opt
         }
         Ok(())
     };
-    // The damage that ends the walk is the one that was met from the other side.
+    // The error that ends this scan is the damage that the backward scan met from the other side.
     let _ = salvage::sound(walk())?;
     Ok(reached)
 }
@@ -107,7 +112,8 @@ fn keywords_left(reader: &dyn Read, number: DbNumber) -> Result<Keywords> {
 }
 
 impl Survey<'_> {
-    /// Checks the access control list; without one its note is as good as damaged, but for its header, which stays.
+    /// Checks the access control list. If it cannot be read, its note counts as damaged, except that its header is
+    /// kept.
     pub(super) fn check_access_control(&mut self) -> Result<()> {
         if !self.damaged.contains(&ACL_NOTE) {
             if salvage::sound(reading::load_acl(self.reader, self.database))?.is_ok() {
@@ -138,7 +144,7 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Gives the keywords with a name for each that a note has.
+    /// Returns the keywords, with a name for each keyword number in use.
     pub(super) fn right_keywords(&self) -> Keywords {
         let count = self.keywords_used().last().map_or(0, |greatest| greatest + 1);
         self.keywords.filled(count)
@@ -184,7 +190,7 @@ impl Survey<'_> {
         }
     }
 
-    /// Gives the greatest UIDVALIDITY of a folder whose state can be read.
+    /// Returns the greatest UIDVALIDITY of all folders whose state can be read.
     pub(super) fn greatest_uid_validity(&self) -> Result<u32> {
         let mut greatest = 0;
         for view in self.folders.keys() {
