@@ -1,7 +1,8 @@
-//! Writing again what is derived from the notes.
+//! Rewrites the data that is derived from the notes.
 //!
-//! Nothing is read here that a check could not read: tables that are written anew are deleted by range, and what is wanted of an old
-//! index (its state, when each note came into a folder) is left out where it cannot be read.
+//! A repair reads nothing that a check could not read. Tables that are rewritten are deleted by range. Data that a
+//! repair takes from an old index (its state, and the time at which each note was added to a folder) is left out where
+//! it cannot be read.
 
 use base::{Modseq, NoteId, Uid, Unid, ViewId};
 use store::{Batch, Table};
@@ -20,16 +21,16 @@ use crate::keyword::Keywords;
 use crate::note::{Header, Marks, NoteClass, NoteFlags, Summary};
 use crate::view::record;
 
-/// What a repair is to write, and what is to be known of it in memory.
+/// The writes of a repair, and the new values to keep in memory.
 pub(super) struct Repairs {
     pub(super) batch: Batch,
     pub(super) counters: Counters,
-    /// The keywords, when they are written again.
+    /// The keywords, if they are rewritten.
     pub(super) keywords: Option<Keywords>,
 }
 
 impl Survey<'_> {
-    /// Writes everything derived again.
+    /// Rewrites all derived data.
     pub(super) fn repairs(&mut self) -> Result<Repairs> {
         let mut batch = Batch::new();
         let modseq = self.right_counters(self.stored).modseq.next();
@@ -42,7 +43,7 @@ impl Survey<'_> {
         }
         self.delete_table(Table::Unid, &mut batch);
         self.delete_table(Table::Children, &mut batch);
-        // Key by key they would have to be read.
+        // Deletion by key would require reading the keys.
         batch.delete_range(Table::Meta, &keys::designs(self.number).start, &keys::designs_end(self.number));
         for header in self.headers.values() {
             if !self.is_superseded(header) {
@@ -77,15 +78,17 @@ impl Survey<'_> {
         batch.delete_range(table, &self.number.to_key(), &self.number.next().to_key());
     }
 
-    /// Keeps what can be read of the unread marks.
+    /// Keeps the readable part of the unread marks.
     fn rewrite_unread(&self, batch: &mut Batch) {
         let Some(left) = &self.unread_left else { return };
         self.delete_table(Table::Unread, batch);
         left.iter().for_each(|(key, value)| batch.put(Table::Unread, key, value));
     }
 
-    /// Removes what the rooms above have derived: they build an index that is missing anew. Also one in which nothing wrong can be seen, for it may hold
-    /// what a lost note had in it, or lack what nobody here knows of.
+    /// Removes the indexes of views and the collections of layers above, which are rebuilt when they are missing.
+    ///
+    /// Indexes without visible defects are removed, too: they may contain rows of a lost note, or lack data that this
+    /// crate does not know of.
     fn remove_view_indexes(&self, batch: &mut Batch) {
         for view in &self.foreign {
             CollectionId::new(self.number, *view).remove_all(batch);
@@ -102,7 +105,8 @@ impl Survey<'_> {
         }
     }
 
-    /// Lists what can be restored, and takes off the list what cannot. When it was deleted, the header still knows; by whom and from where is lost.
+    /// Lists the notes that can be restored, and removes all others from the list. The header still contains the time
+    /// of the deletion, but its author and the folders are lost.
     fn rewrite_deletions(&self, batch: &mut Batch) {
         for note in &self.deletions {
             let key = keys::deletion(self.number, *note);
@@ -117,8 +121,8 @@ impl Survey<'_> {
     }
 
     fn rewrite_changes(&self, counters: &mut Counters, batch: &mut Batch) -> Result<()> {
-        // What left a folder, and what was deleted for good, is told of nowhere else, and what is wrong may have taken some of it along. So whoever asks for
-        // changes before now is to compare everything.
+        // Removals from folders and permanent deletions are recorded only in the change log, and the damage may have
+        // destroyed some of these records. Therefore a reader of changes before this point must compare everything.
         counters.purged_modseq = counters.modseq;
         counters.stubs = self.headers.values().filter(|header| header.is_stub()).count() as u64;
         if self.unreadable.contains(&Table::Bymod) {
@@ -143,11 +147,11 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Writes a folder's index from the notes. UIDs stay; clients are told to forget what they know only when the state
-    /// of the folder is lost.
+    /// Rewrites the index of a folder from the notes. UIDs are kept. Clients are told to drop their cached data only if
+    /// the state of the folder is lost.
     fn rewrite_folder(&self, folder: ViewId, counters: &mut Counters, batch: &mut Batch) -> Result<()> {
         let id = folder::collection_id(self.number, folder);
-        // What of it can be read is the time at which each note came into the folder.
+        // The old index provides the time at which each note was added to the folder, as far as it can be read.
         let stored = collection::Reader::open(self.reader, id).ok();
         let state = stored.as_ref().and_then(|reader| FolderState::decode(reader.state()).ok());
         let members = self.folders.get(&folder).cloned().unwrap_or_default();
@@ -172,14 +176,14 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Takes damaged notes out of the way and keeps what can be read of them. Their attachments keep them as users, and body items that can
-    /// be read stay where they are.
+    /// Moves damaged notes into quarantine, with all records that can be read. They still count as users of their
+    /// attachments, and body items that can be read stay where they are.
     fn quarantine(&self, batch: &mut Batch) -> Result<()> {
         for note in &self.damaged {
             for part in [Part::Header, Part::Summary] {
                 let key = keys::summary(self.number, *note, part);
                 let stored = salvage::sound(self.reader.get(Table::Summary, &key).map_err(Into::into))?;
-                // Of what cannot be read, the empty record says that there was something.
+                // An empty record marks one that exists but cannot be read.
                 if let Some(value) = stored.unwrap_or_else(|_| Some(Vec::new())) {
                     batch.put(Table::Meta, &keys::quarantine(self.number, *note, part), &value);
                 }
@@ -189,7 +193,8 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Makes the notes again that the others need, under the headers that are left: folders that notes are in, and the access control list.
+    /// Recreates the notes on which others depend, with their remaining headers: folders that contain notes, and the
+    /// access control list.
     fn bring_back(&mut self, modseq: Modseq, batch: &mut Batch) {
         for folder in self.lost_folders.clone() {
             let title = folder::recovered_title(folder);

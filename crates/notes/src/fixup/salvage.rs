@@ -1,14 +1,14 @@
-//! Reading past damage.
+//! Reads data around damage.
 //!
-//! An engine tells that it cannot read a key or a block; where the readable keys begin again it does not tell, and a scan may end there. So
-//! a table that can be derived is read only to see whether it is right, and is given up at the first damage; of one that cannot, what lies
-//! before the first and behind the last damage is kept, or each note is asked for by itself.
+//! An engine reports that it cannot read a key or a block, but not where the readable keys begin again, and a scan may
+//! end there. Therefore a table that can be derived is only read to check it, and is given up at the first damage. Of
+//! any other table, the keys before the first and after the last damage are kept, or each note is read by its key.
 
 use store::{Direction, KeyRange, Read, Table};
 
 use crate::error::Result;
 
-/// Takes damage for an answer: `Err` holds what was found out about it.
+/// Separates damage from other errors: the inner `Err` describes the damage, the outer one is any other error.
 pub(super) fn sound<T>(outcome: Result<T>) -> Result<std::result::Result<T, String>> {
     match outcome {
         Ok(value) => Ok(Ok(value)),
@@ -20,7 +20,8 @@ pub(super) fn sound<T>(outcome: Result<T>) -> Result<std::result::Result<T, Stri
 /// Keys with their values.
 pub(super) type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Gives the pairs of a range that can be read from both of its ends, and what is wrong with the rest.
+/// Returns the pairs of a range that can be read from either of its ends, and a description of the damage between them,
+/// if any.
 pub(super) fn both_ends(reader: &dyn Read, table: Table, range: &KeyRange) -> Result<(Pairs, Option<String>)> {
     let (mut pairs, why) = until_damage(reader, table, range, Direction::Forward)?;
     let Some(why) = why else { return Ok((pairs, None)) };
