@@ -1,11 +1,13 @@
-//! Building the index of a view over many documents at once (Updall in the original; `docs/views.md`, "A rebuild").
+//! Bulk build of a view's index from many documents at once (Domino's Updall; `docs/views.md`, "A rebuild").
 //!
-//! All documents of a snapshot are evaluated in the order of their numbers; their rows are sorted outside of memory ([`store::sort`]) and taken in by the engine
-//! as sorted files, with the tree of counts written on the way. Then the changes that came meanwhile are applied, and the new index takes
-//! the place of the old one in one batch. Until then the old one serves; a crash leaves it as it was, and what was built is removed by the next who builds.
+//! All documents of a snapshot are evaluated in the order of their numbers. Their rows are sorted in external storage
+//! ([`store::sort`]) and ingested by the engine as sorted files, and the tree of counts is written in the same pass.
+//! Then the changes that happened meanwhile are applied, and the new index replaces the old one in one batch. Until
+//! then the old index serves. A crash leaves the old index unchanged, and the next build removes the incomplete one.
 //!
-//! A response needs the rows of its parent: those of all documents that have responses are kept in memory. Where a response was made before its parent, it waits until
-//! the others are placed, and then follows its parent; each is looked at once more, however long the threads are.
+//! A response needs the rows of its parent, so the rows of all documents that have responses are kept in memory. A
+//! response that was created before its parent waits until the others are placed, and then follows its parent. Each
+//! such response is read one more time, however long the threads are.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -33,31 +35,34 @@ use crate::view::record::{self, IndexRecord};
 use crate::view::row::{CATEGORY_ROW, Keys, Row, mark};
 use crate::view::served::View;
 
-/// What a build may use.
+/// The resources of a build.
 #[derive(Clone, Debug)]
 pub struct BuildOptions {
-    /// Where rows are sorted that do not fit into memory: the original's `view_rebuild_dir`.
+    /// The folder for sorted runs that do not fit into memory: Domino's `view_rebuild_dir`.
     pub folder: PathBuf,
     /// Memory for sorting, in bytes.
     pub memory: usize,
 }
 
-/// What a build did.
+/// The result of a build.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Built {
-    /// Documents that were looked at.
+    /// Number of documents that were evaluated.
     pub documents: u64,
-    /// Rows of documents in all orders.
+    /// Number of document rows in all orders.
     pub rows: u64,
-    /// Bytes that were sorted outside of memory.
+    /// Number of bytes that were sorted outside of memory.
     pub spilled_bytes: u64,
 }
 
-/// Hears how many documents of how many were looked at; ends the build by saying so.
+/// A progress callback. It receives the number of evaluated documents and their total number, and stops the build by
+/// returning `ControlFlow::Break`.
 pub type Report<'r> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'r;
 
 impl<L: AtLeast<level::Designer>> Access<L> {
-    /// Builds the index of a view anew from all documents. Nothing if it was broken off, or if somebody else is building it.
+    /// Rebuilds the index of a view from all documents.
+    ///
+    /// Returns `None` if `report` stopped the build, or if another build of the view is running.
     pub fn view_rebuild(&self, view: NoteId, options: &BuildOptions, report: &mut Report<'_>) -> Result<Option<Built>> {
         let view = self.database().view_with_index(view, &*self.grant()?)?;
         build(self.database(), &view, options, report)
@@ -65,8 +70,11 @@ impl<L: AtLeast<level::Designer>> Access<L> {
 }
 
 impl<L: AtLeast<level::Reader>> Access<L> {
-    /// Brings the index of a view up to date: by building it when it is new and there are many documents, else by applying the changes. `report` hears of it and ends it
-    /// early; then the rest is left to the next. Tells whether it is up to date.
+    /// Brings the index of a view up to date.
+    ///
+    /// A new index over many documents is built in bulk; in all other cases the changes are applied. `report` receives
+    /// the progress and may stop the update; a later update then does the rest. Returns `true` if the index is up to
+    /// date.
     pub fn view_update(&self, view: NoteId, options: &BuildOptions, report: &mut Report<'_>) -> Result<bool> {
         let grant = self.grant()?;
         let database = self.database();
@@ -89,7 +97,7 @@ impl<L: AtLeast<level::Reader>> Access<L> {
     }
 }
 
-/// Builds a new index in the place of the one that a view has.
+/// Builds a new index that replaces the current one of a view.
 fn build(database: &Database, view: &View, options: &BuildOptions, report: &mut Report<'_>) -> Result<Option<Built>> {
     let Some(turn) = database.views.begin_build(view.info.note) else { return Ok(None) };
     let note = view.info.note;
@@ -112,7 +120,7 @@ fn build(database: &Database, view: &View, options: &BuildOptions, report: &mut 
     outcome
 }
 
-/// Draws the number of the new index, and writes down that it is being built.
+/// Allocates the number of the new index and records that it is being built.
 fn start(database: &Database, note: NoteId) -> Result<base::ViewId> {
     let _lock = database.lock();
     database.refuse_when_dropped()?;
@@ -133,7 +141,7 @@ fn load_record(reader: &dyn Read, database: &Database, note: NoteId) -> Result<I
     record.ok_or_else(|| Error::not_found(format!("index of view {note} of {}", database.path())))
 }
 
-/// Puts the new index in the place of the old one, unless the design changed meanwhile.
+/// Replaces the old index by the new one. Fails if the design changed meanwhile.
 fn finish(database: &Database, view: &View, index: &Index, now: base::Timestamp) -> Result<()> {
     let lock = database.lock();
     database.refuse_when_dropped()?;
@@ -149,13 +157,13 @@ fn finish(database: &Database, view: &View, index: &Index, now: base::Timestamp)
     (record.index, record.building, record.evaluated) = (index.id(), None, now);
     record.put(database.number(), view.info.note, &mut batch);
     let ticket = database.store.commit(&batch)?;
-    // Whoever is told of its rows finds them after a crash.
+    // Readers of the new rows wait for this ticket before they reply, so the rows they report survive a crash.
     database.publish(lock.modseq, ticket);
     database.views.forget(Some(view.info.note));
     Ok(())
 }
 
-/// Removes what was built in vain.
+/// Removes the rows of a build that did not finish.
 fn abandon(database: &Database, note: NoteId, index: &Index) -> Result<()> {
     let _lock = database.lock();
     let mut batch = Batch::new();
@@ -170,7 +178,7 @@ fn abandon(database: &Database, note: NoteId, index: &Index) -> Result<()> {
     Ok(())
 }
 
-/// Evaluates all documents and writes the rows; nothing when it was broken off.
+/// Evaluates all documents and writes the rows. Returns `None` if `report` stopped the build.
 fn fill(
     database: &Database,
     index: &Index,
@@ -188,7 +196,7 @@ fn fill(
     survey.write(counters.modseq).map(Some)
 }
 
-/// One walk over all documents.
+/// A pass over all documents.
 struct Survey<'s> {
     database: &'s Database,
     reader: &'s dyn Read,
@@ -197,12 +205,12 @@ struct Survey<'s> {
     options: &'s BuildOptions,
     /// The rows of each order.
     rows: Vec<Sorter>,
-    /// What is said of the notes.
+    /// The `viewback` records of the notes.
     backs: Sorter,
-    /// Documents that have responses, and where those stand that were placed.
+    /// The documents that have responses. `placed` holds the positions of those that were placed already.
     parents: HashSet<Unid>,
     placed: HashMap<Unid, Back>,
-    /// Responses whose parents were not placed yet.
+    /// The responses whose parents were not placed yet.
     waiting: Vec<Late>,
     built: Built,
 }
@@ -265,7 +273,7 @@ impl<'s> Survey<'s> {
         Ok(report(self.built.documents, total))
     }
 
-    /// Places a document, or lets it wait for its parent.
+    /// Places a document, or adds it to the waiting responses if its parent is not placed yet.
     fn document(&mut self, header: &Header, summary: &[u8]) -> Result<()> {
         let above = match header.parent.filter(|parent| self.parents.contains(parent)) {
             Some(parent) => match self.placed.get(&parent) {
@@ -297,8 +305,9 @@ impl<'s> Survey<'s> {
         Ok(())
     }
 
-    /// Places the responses that were made before their parents, or whose parents are no documents: each behind its parent, if that waits, too. Members of cycles
-    /// wait for nobody.
+    /// Places the responses that waited: those created before their parents, and those whose parents are not documents.
+    ///
+    /// A response whose parent waits too is placed after that parent. Members of cycles do not wait.
     fn late_responses(&mut self) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         let parents: HashMap<Unid, Unid> = waiting.iter().map(|late| (late.unid, late.parent)).collect();
@@ -322,7 +331,7 @@ impl<'s> Survey<'s> {
         Ok(())
     }
 
-    /// Places a response whose parent was placed, if it is there.
+    /// Places a response beneath its parent, if the parent was placed.
     fn late(&mut self, late: Late, is_in_cycle: bool) -> Result<()> {
         let header = reading::load_header(self.reader, self.database, late.note)?;
         let summary = reading::load_summary_bytes(self.reader, self.database, late.note)?;
@@ -336,7 +345,7 @@ impl<'s> Survey<'s> {
         self.keep(&header, placed)
     }
 
-    /// Writes everything; up to `applied` documents are in it.
+    /// Writes rows, categories and `viewback` records. `applied` is the modseq up to which documents are included.
     fn write(self, applied: Modseq) -> Result<Built> {
         let Self { database, index, options, rows, backs, mut built, .. } = self;
         built.spilled_bytes = rows.iter().chain([&backs]).map(Sorter::spilled_bytes).sum();
@@ -358,7 +367,7 @@ impl<'s> Survey<'s> {
     }
 }
 
-/// Lists the documents that have responses.
+/// Returns the documents that have responses.
 fn load_parents(reader: &dyn Read, database: &Database) -> Result<HashSet<Unid>> {
     let range = KeyRange::prefix(&database.number().to_key());
     let mut cursor = reader.scan(Table::Children, &range, Direction::Forward)?;
@@ -370,7 +379,7 @@ fn load_parents(reader: &dyn Read, database: &Database) -> Result<HashSet<Unid>>
     Ok(parents)
 }
 
-/// Sorted pairs under longer keys.
+/// Sorted pairs with a prefix added to each key.
 struct Prefixed {
     prefix: Vec<u8>,
     pairs: Sorted,
@@ -387,7 +396,7 @@ impl Cursor for Prefixed {
     }
 }
 
-/// Sorted entries of a collection, which are counted as they go by.
+/// Sorted entries of a collection, which are added to its tree of counts as they pass.
 struct Counted<'b> {
     id: CollectionId,
     weigh: &'b dyn Weigh,
@@ -421,7 +430,8 @@ impl Cursor for Counted<'_> {
     }
 }
 
-/// The sorted rows of documents, with those of their categories before them; counts both, and what categories sum up.
+/// The sorted document rows, each category row inserted before its first document. Counts both, and computes the totals
+/// of the categories.
 struct RowStream<'b> {
     keys: &'b Keys,
     summing: &'b [usize],
@@ -429,15 +439,15 @@ struct RowStream<'b> {
     pairs: Sorted,
     builder: Builder,
     batch: &'b mut Batch,
-    /// The whole view, then the categories that the next row may stand in, from the outermost inwards.
+    /// The whole view, then the open categories, from the outermost inwards. The next row may belong to them.
     open: Vec<(Vec<u8>, Tally)>,
-    /// Records of categories that are complete.
+    /// Records of completed categories.
     categories: Sorter,
-    /// The next row of a document, under the key of the collection; it waits for the rows of categories before it.
+    /// Engine key of the next document row, which waits until the category rows before it are returned.
     key: Vec<u8>,
     value: Vec<u8>,
     is_waiting: bool,
-    /// The keys of the rows of categories that go before it, the next one last.
+    /// Keys of the category rows to return before it, the next one last.
     before: Vec<Vec<u8>>,
     current: Vec<u8>,
 }
@@ -464,7 +474,7 @@ impl<'b> RowStream<'b> {
         }
     }
 
-    /// Takes the next row of a document, and finds the rows of the categories before it that begin there.
+    /// Reads the next document row and determines the category rows that begin before it.
     fn take(&mut self) -> store::Result<bool> {
         let Some((key, value)) = self.pairs.next()? else { return Ok(false) };
         self.key.clear();
@@ -498,7 +508,7 @@ impl<'b> RowStream<'b> {
         Ok(())
     }
 
-    /// Counts a row in all that it stands in.
+    /// Counts a row in every open category and in the whole view.
     fn count(&mut self) {
         let Ok(Row::Document(row)) = Row::decode(&self.value) else {
             unreachable!("only rows of documents are sorted")
@@ -511,7 +521,7 @@ impl<'b> RowStream<'b> {
         }
     }
 
-    /// Writes the tree; gives the records of the categories.
+    /// Writes the tree and returns the records of the categories.
     fn finish(mut self, state: &[u8]) -> Result<Sorter> {
         close(&mut self.open, 0, &mut self.categories)?;
         self.builder.finish(self.batch, state)?;
@@ -519,7 +529,7 @@ impl<'b> RowStream<'b> {
     }
 }
 
-/// Writes the records of the categories behind the first `kept` that are open.
+/// Writes the records of all open categories except the first `kept`.
 fn close(open: &mut Vec<(Vec<u8>, Tally)>, kept: usize, categories: &mut Sorter) -> store::Result<()> {
     while open.len() > kept
         && let Some((path, tally)) = open.pop()
