@@ -1,12 +1,13 @@
-//! What a category counts and sums up, kept in a record of its own (`docs/views.md`, "Categories").
+//! The counts and totals of a category, kept in a record of its own (`docs/views.md`, "Categories").
 //!
-//! The record changes with each document beneath: [`Tally::add`] and [`Tally::remove`] undo each other exactly, so that what is left after years equals
-//! what counting everything anew would give.
+//! The record changes with each document beneath the category. [`Tally::add`] and [`Tally::remove`] undo each other
+//! exactly, so the record always equals a fresh count of everything, even after years.
 //!
-//! What the documents call the category is counted for its smallest spellings alone, exactly; all greater ones are counted as one. So the name, which is the smallest,
-//! does not depend on what happened before. When few of the small ones are left, they are found again among the rows ([`Tally::is_thin`]).
+//! The spellings of the category's name are counted exactly for the smallest ones only; all greater spellings share one
+//! count. The name of the category is the smallest spelling, so it does not depend on earlier changes. When few of the
+//! counted spellings are left, they are collected again from the rows ([`Tally::is_thin`]).
 //!
-//! Invariant: each spelling that is not told apart is greater than all that are.
+//! Invariant: every spelling in the shared count is greater than all spellings counted individually.
 
 use std::collections::BTreeMap;
 
@@ -16,62 +17,63 @@ use crate::limits::{CATEGORY_SPELLINGS_MAX, VIEW_COLUMNS_MAX};
 use crate::view::cell::Cell;
 use crate::view::exact_sum::ExactSum;
 
-/// The version of the stored form. Version 1 did not count the other spellings.
+/// Version of the stored form. Version 1 did not count the other spellings.
 const VERSION: u8 = 2;
 
-/// Fewer spellings than this are too few, when there are others.
+/// Minimum number of spellings to keep while others are in the shared count.
 const SPELLINGS_MIN: usize = CATEGORY_SPELLINGS_MAX / 4;
 
-/// What lies beneath a category, or in the whole view.
+/// The counts and totals of the documents beneath a category, or in the whole view.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tally {
-    /// Rows of documents.
+    /// Number of document rows.
     pub documents: u64,
-    /// What they call the category, and how many do: the smallest spellings.
+    /// The smallest spellings of the name, each with its count.
     spellings: BTreeMap<String, u64>,
-    /// How many call it something greater.
+    /// Number of documents with a greater spelling.
     others: u64,
-    /// All spellings are told apart, however many there are.
+    /// `true` if all spellings are counted individually, however many there are.
     is_exact: bool,
-    /// For each column that sums up: its total.
+    /// The total of each column that has one.
     pub totals: Vec<ColumnTotal>,
 }
 
-/// What a column sums up to.
+/// The total of a column.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ColumnTotal {
-    /// How many numbers there are.
+    /// Number of summed values.
     pub values: u64,
     /// Their sum.
     pub sum: ExactSum,
 }
 
 impl Tally {
-    /// Starts with nothing, for a view in which so many columns sum up.
+    /// Creates an empty tally for a view with `columns` columns that have totals.
     #[must_use]
     pub fn new(columns: usize) -> Self {
         Self { totals: vec![ColumnTotal::default(); columns], ..Self::default() }
     }
 
-    /// Starts with nothing, for those who count everything at once and tell all spellings apart.
+    /// Creates an empty tally for a full count, which counts all spellings individually.
     #[must_use]
     pub fn exact(columns: usize) -> Self {
         Self { is_exact: true, ..Self::new(columns) }
     }
 
-    /// Gives the name: the smallest of the spellings.
+    /// Returns the name: the smallest of the spellings.
     #[must_use]
     pub fn name(&self) -> &str {
         self.spellings.keys().next().map_or("", String::as_str)
     }
 
-    /// Tells whether no document is left.
+    /// Returns `true` if no document is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.documents == 0
     }
 
-    /// Counts a document whose summing columns have these cells, and which calls the category so; a response calls it nothing.
+    /// Adds a document row with its spelling of the category and its cells in the columns with totals. A response has
+    /// no spelling.
     pub fn add(&mut self, spelling: Option<&str>, cells: &[&Cell]) {
         assert_eq!(cells.len(), self.totals.len(), "each column that sums up has a cell");
         self.documents += 1;
@@ -84,7 +86,7 @@ impl Tally {
         }
     }
 
-    /// Takes a document away that was added with the same cells and spelling.
+    /// Removes a document that was added with the same cells and spelling.
     pub fn remove(&mut self, spelling: Option<&str>, cells: &[&Cell]) {
         assert_eq!(cells.len(), self.totals.len(), "each column that sums up has a cell");
         assert!(self.documents > 0, "only what was counted is taken away");
@@ -99,7 +101,7 @@ impl Tally {
         }
     }
 
-    /// Gives what is left without a part of what was counted.
+    /// Returns the tally without a part of the counted documents.
     #[must_use]
     pub fn without(mut self, part: &Self) -> Self {
         assert!(part.documents <= self.documents, "a part is not more than the whole");
@@ -117,33 +119,33 @@ impl Tally {
         self
     }
 
-    /// Tells whether so few spellings are left beside the others that they are to be found again.
+    /// Returns `true` if so few spellings are left beside the shared count that they must be collected again.
     #[must_use]
     pub fn is_thin(&self) -> bool {
         self.others > 0 && self.spellings.len() < SPELLINGS_MIN
     }
 
-    /// Tells whether none of the spellings is known.
+    /// Returns `true` if no spelling is known although documents have one.
     #[must_use]
     pub fn is_nameless(&self) -> bool {
         self.others > 0 && self.spellings.is_empty()
     }
 
-    /// Takes the spellings of another count of the same documents.
+    /// Takes the spellings from another count of the same documents.
     pub fn set_spellings(&mut self, counted: &Self) {
         (self.spellings, self.others) = (BTreeMap::new(), 0);
         counted.spellings.iter().for_each(|(spelling, count)| self.learn(spelling, *count));
         self.others += counted.others;
     }
 
-    /// Names a category of which no spelling is known by one of the others.
+    /// Sets the name of a category without known spellings to one of the spellings in the shared count.
     pub fn set_name(&mut self, spelling: String) {
         assert!(self.is_nameless(), "it has no name yet");
         self.others -= 1;
         self.spellings.insert(spelling, 1);
     }
 
-    /// Tells whether this is what counting everything gives ([`Tally::exact`]).
+    /// Returns `true` if this tally equals a full count ([`Tally::exact`]).
     #[must_use]
     pub fn agrees_with(&self, exact: &Self) -> bool {
         let mut expected = exact.spellings.iter();
@@ -182,7 +184,7 @@ impl Tally {
         }
     }
 
-    /// Gives the stored form.
+    /// Encodes the tally.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(32);
@@ -198,7 +200,7 @@ impl Tally {
         out.finish()
     }
 
-    /// Reads the stored form.
+    /// Decodes a stored tally.
     pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         let version = input.u8()?;
@@ -284,7 +286,7 @@ mod tests {
             let random = SeededRandom::new(seed);
             let (mut tally, mut there) = (Tally::new(0), Vec::new());
             for step in 0..2_000 {
-                // At times more come than go, at times fewer.
+                // The number of documents grows and shrinks in phases.
                 if random.below(10) < if step / 400 % 2 == 0 { 7 } else { 3 } {
                     there.push(format!("{:03}", random.below(300)));
                     tally.add(there.last().map(String::as_str), &[]);
