@@ -1,7 +1,7 @@
 //! The value of a column in one row of a view.
 //!
-//! A cell is a list, as every value of the formula language is: nothing, texts, numbers or times, or the error that the column's formula
-//! came to. It lies in the row in the form that `docs/views.md` gives.
+//! A cell is a list, like every value of the formula language: empty, texts, numbers or times, or the error of the
+//! column's formula. It is stored in the row in the form that `docs/views.md` describes.
 
 use base::Timestamp;
 use base::codec::{Decoder, Encoder, Truncated};
@@ -12,42 +12,42 @@ use crate::item::{ValueRef, decode_list, encode_list};
 use crate::limits::CELL_VALUES_MAX;
 use crate::view::limits::CELL_BYTES_MAX;
 
-/// Bytes by which a text counts more than it is long.
+/// Number of bytes by which a text counts more than its length.
 const TEXT_HEAD_BYTES: usize = 2;
 
 /// The value of a column.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum Cell {
-    /// The item is not there, or the list is empty.
+    /// The item is absent, or the list is empty.
     #[default]
     None,
-    /// One text or more.
+    /// One or more texts.
     Texts(Vec<String>),
-    /// One number or more.
+    /// One or more numbers.
     Numbers(Vec<f64>),
-    /// One moment or more.
+    /// One or more times.
     Times(Vec<Timestamp>),
-    /// What the formula came to.
+    /// The error of the formula.
     Error(String),
 }
 
 /// One value of a cell.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum One<'c> {
-    /// There is no value.
+    /// No value.
     None,
     /// A text.
     Text(&'c str),
     /// A number.
     Number(f64),
-    /// A moment.
+    /// A time.
     Time(Timestamp),
-    /// What the formula came to.
+    /// The formula failed.
     Error,
 }
 
 impl Cell {
-    /// Makes the cell that shows an item: its first values, up to [`CELL_VALUES_MAX`] and [`CELL_BYTES_MAX`].
+    /// Creates the cell for an item: its first values, up to [`CELL_VALUES_MAX`] and [`CELL_BYTES_MAX`].
     #[must_use]
     pub fn of_item(value: &ValueRef<'_>) -> Self {
         let cell = match value {
@@ -65,13 +65,13 @@ impl Cell {
         if shows_nothing { Self::None } else { cell }
     }
 
-    /// Makes the cell that shows why there is no value.
+    /// Creates the cell that shows the reason for a missing value.
     #[must_use]
     pub fn of_failure(failure: &str) -> Self {
         Self::Error(beginning(failure, CELL_BYTES_MAX).to_owned())
     }
 
-    /// Makes the cell that shows what a formula computed.
+    /// Creates the cell that shows the result of a formula.
     #[must_use]
     pub fn of_operand(value: &formula::Value<'_>, zone: &Zone) -> Self {
         match evaluate::as_item_value(value, zone) {
@@ -80,7 +80,7 @@ impl Cell {
         }
     }
 
-    /// Tells how many values there are.
+    /// Returns the number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -92,13 +92,13 @@ impl Cell {
         }
     }
 
-    /// Tells whether there is no value.
+    /// Returns `true` if there is no value.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Gives the value at an index.
+    /// Returns the value at an index.
     #[must_use]
     pub fn one(&self, index: usize) -> One<'_> {
         let found = match self {
@@ -111,7 +111,7 @@ impl Cell {
         found.unwrap_or(One::None)
     }
 
-    /// Gives a cell with the value at an index alone, cut to so many bytes if it is a text.
+    /// Returns a cell with only the value at an index. A text is cut to `bytes_max` bytes.
     #[must_use]
     pub fn only(&self, index: usize, bytes_max: usize) -> Self {
         match (self.one(index), self) {
@@ -123,7 +123,9 @@ impl Cell {
         }
     }
 
-    /// Gives the first values that fit into so many bytes: at least one number or time, the last text up to a character's end.
+    /// Returns the first values that fit into `bytes_max` bytes.
+    ///
+    /// At least one number or time is kept. The last text is cut at a character boundary.
     #[must_use]
     pub fn cut_to(&self, bytes_max: usize) -> Self {
         if self.byte_count() <= bytes_max {
@@ -139,7 +141,7 @@ impl Cell {
         }
     }
 
-    /// Gives the bytes of its values, about as they are stored.
+    /// Returns the size of the values in bytes, approximately as stored.
     #[must_use]
     pub fn byte_count(&self) -> usize {
         match self {
@@ -176,7 +178,7 @@ impl Cell {
 }
 
 impl One<'_> {
-    /// Gives the bytes of the value, as [`Cell::byte_count`] counts them.
+    /// Returns the size of the value, as [`Cell::byte_count`] computes it.
     #[must_use]
     pub fn byte_count(&self) -> usize {
         match self {
@@ -187,7 +189,8 @@ impl One<'_> {
     }
 }
 
-/// Gives the first texts that fit into so many bytes, the last of them up to a character's end; *nothing* if none does.
+/// Returns the first texts that fit into `bytes_max` bytes, the last of them cut at a character boundary, or
+/// [`Cell::None`] if no text fits.
 fn texts_within<'t>(texts: impl Iterator<Item = &'t str>, bytes_max: usize) -> Cell {
     let texts = texts.take(CELL_VALUES_MAX);
     let mut left = bytes_max;
@@ -207,7 +210,7 @@ fn texts_within<'t>(texts: impl Iterator<Item = &'t str>, bytes_max: usize) -> C
     if found.is_empty() { Cell::None } else { Cell::Texts(found) }
 }
 
-/// Gives the beginning of a text, as much as fits into so many bytes, up to a character's end.
+/// Returns the longest prefix of a text that fits into `bytes_max` bytes and ends at a character boundary.
 pub(super) fn beginning(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }
@@ -216,7 +219,7 @@ fn first_of<T: Copy>(values: &[T], count_max: usize) -> Vec<T> {
     values[..values.len().min(count_max)].to_vec()
 }
 
-/// Refuses lists that no cell holds.
+/// Refuses lists that no cell can hold.
 fn bounded<T>(values: Vec<T>) -> Result<Vec<T>, Truncated> {
     if values.is_empty() || values.len() > CELL_VALUES_MAX { Err(Truncated) } else { Ok(values) }
 }

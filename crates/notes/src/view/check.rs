@@ -1,7 +1,8 @@
-//! Comparing the index of a view with itself: for fixup.
+//! Consistency check of a view's index, for fixup.
 //!
-//! Whatever the rows are, categories must count them, and `viewback` must name them and nothing else. Whether the rows are those of the documents only an
-//! evaluation tells; an index in which something is wrong is built anew, which is one.
+//! Whatever the rows are, the categories must count them, and `viewback` must name exactly these rows. Only an
+//! evaluation can show that the rows match the documents. An index with any fault is built anew, which includes that
+//! evaluation.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,8 +17,10 @@ use crate::view::category::Tally;
 use crate::view::index::{Back, Index, RowWeigh};
 use crate::view::row::{self, Row};
 
-/// Which rows of documents there are, in any order: how many, and the sum of a digest of each. Two lists of millions of rows are compared so without looking
-/// for each row of the one in the other, all over the disk. What damage does to rows does not lead to the same sum.
+/// A summary of a set of document rows, independent of their order: the number of rows, and the sum of their digests.
+///
+/// It compares two lists of millions of rows without random disk accesses for each row. Damage to rows does not produce
+/// an equal sum.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Rows {
     count: u64,
@@ -33,7 +36,7 @@ impl Rows {
     }
 }
 
-/// Says what is wrong with an index; nothing of one that is sound or was never written.
+/// Returns a description of the first fault of an index, or `None` if the index is sound or was never written.
 pub(crate) fn fault(reader: &dyn Read, index: &Index) -> Result<Option<String>> {
     let mut rows = Rows::default();
     for order in 0..index.orders() {
@@ -81,7 +84,7 @@ fn fault_of_order(reader: &dyn Read, index: &Index, order: usize, found: &mut Ro
     Ok((left > 0 || !has_rows).then(|| "a category is missing".into()))
 }
 
-/// Compares what is said of the notes with the rows of documents.
+/// Compares the `viewback` records with the document rows.
 fn fault_of_back(reader: &dyn Read, index: &Index, rows: &Rows) -> Result<Option<String>> {
     let mut named = Rows::default();
     let range = keys::view_back(index.rows(0).database, index.id());
