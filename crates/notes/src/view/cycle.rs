@@ -1,8 +1,9 @@
-//! Documents that answer themselves, or one of their own responses.
+//! Detection of response cycles: documents that respond to themselves, or to one of their own responses.
 //!
-//! Each document names the one that it answers, and nothing keeps these names from leading round: two documents that are made with UNIDs of one's own may answer each
-//! other. A *member* of such a cycle is treated as if it answered nothing (`docs/views.md`, "What a document gives"), so that what is above what never depends on who
-//! was looked at first. What stands beneath a member is no member, and has it for a parent.
+//! Each document names its parent, and nothing prevents these names from forming a cycle: two documents created with
+//! caller-chosen UNIDs may respond to each other. A *member* of such a cycle is treated as if it had no parent
+//! (`docs/views.md`, "What a document gives"), so that the hierarchy never depends on which document was read first. A
+//! response beneath a member is not a member itself, and has the member as its parent.
 
 use std::collections::HashMap;
 
@@ -10,30 +11,34 @@ use base::Unid;
 
 use crate::error::Result;
 
-/// Gives the UNID of what a document answers; nothing where that is not there, or answers nothing.
+/// A function that returns the UNID of a document's parent, or `None` if the document is absent or has no parent.
 pub(crate) type ParentOf<'f> = dyn FnMut(Unid) -> Result<Option<Unid>> + 'f;
 
-/// Tells members of cycles, as long as nobody changes what answers what; each document is looked at once.
+/// A detector of cycle members with a memory of its results. It is valid while no document's parent changes, and
+/// follows the parent of each document once.
 #[derive(Default)]
 pub(crate) struct Cycles {
-    /// Documents that were looked at, and whether they are members.
+    /// The checked documents, `true` for members of a cycle.
     known: HashMap<Unid, bool>,
 }
 
 impl Cycles {
-    /// Tells whether it is already known that a document is no member: then neither is what answers it, if it was not looked at before.
+    /// Returns the result for a document, or `None` if it was not checked.
+    ///
+    /// A document that was not checked itself, but whose parent was, is no member of a cycle.
     pub(crate) fn known(&self, unid: Unid) -> Option<bool> {
         self.known.get(&unid).copied()
     }
 
-    /// Tells whether a document that answers `parent` is a member of a cycle.
+    /// Returns `true` if a document with the parent `parent` is a member of a cycle.
     pub(crate) fn has(&mut self, unid: Unid, parent: Unid, parent_of: &mut ParentOf<'_>) -> Result<bool> {
         if let Some(is_member) = self.known(unid) {
             return Ok(is_member);
         }
         let mut path = vec![unid];
         let mut places = HashMap::from([(unid, 0)]);
-        // Where the way leads back into itself. It never leads from a member of a cycle to what was looked at before: with it the member would have been.
+        // The position in the path at which the cycle begins. The path never leads from a member of a cycle to a
+        // document that was checked before, because the member would have been checked with it.
         let mut first_member = usize::MAX;
         let mut above = Some(parent);
         while let Some(next) = above.filter(|next| !self.known.contains_key(next)) {
@@ -58,7 +63,7 @@ mod tests {
         Unid([number; 16])
     }
 
-    /// Lists the members among documents that answer each other so.
+    /// Returns the members of cycles among pairs of document and parent.
     fn members(answers: &[(u8, u8)]) -> Vec<u8> {
         let parents: HashMap<Unid, Unid> = answers.iter().map(|(one, parent)| (unid(*one), unid(*parent))).collect();
         let mut cycles = Cycles::default();
