@@ -1,7 +1,8 @@
-//! What the design note of a view says: the question, the columns, the orders (`docs/views.md`, "The design note").
+//! The design of a view: columns, sort orders and options, as its design note stores them (`docs/views.md`, "The design
+//! note").
 //!
-//! [`ViewDesign::check`] tells the designer by the column's title what cannot be; whatever was checked can be indexed. The stored form is
-//! the item `$VIEWFORMAT`; name, letters and selection are items of their own, as in the original.
+//! [`ViewDesign::check`] reports errors to the designer with the column's title; every design that passes can be
+//! indexed. The stored form is the item `$VIEWFORMAT`; name, flags and selection are items of their own, as in Domino.
 
 use base::codec::{Decoder, Encoder, Truncated};
 use base::limits::ITEM_NAME_BYTES_MAX;
@@ -14,103 +15,104 @@ use crate::limits::{
 };
 use crate::view::sort_key::{Differences, Order};
 
-/// The version of the stored form.
+/// Version of the stored form.
 const VERSION: u8 = 1;
 
-/// A view as its designer describes it, but for its name and selection.
+/// The design of a view without its name and selection.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ViewDesign {
-    /// Whose order of texts (BCP 47); empty for the root order.
+    /// Locale of the text order (BCP 47); empty for the root order.
     pub locale: String,
-    /// Responses stand under their parents.
+    /// `true` if responses stand under their parents.
     pub responses: bool,
-    /// Losers of conflicts are left out.
+    /// `true` if conflict documents are left out.
     pub no_conflicts: bool,
-    /// Categories are closed until somebody opens them.
+    /// `true` if categories are collapsed when the view is opened.
     pub collapsed: bool,
-    /// When the index follows the documents.
+    /// The time at which the index follows the documents.
     pub refresh: Refresh,
-    /// The columns with the beginning of a calendar entry, and with its end or its duration in minutes.
+    /// The columns of a calendar view with the beginning of an entry, and with its end or its duration in minutes.
     pub range: Option<(u8, u8)>,
     /// The columns, from left to right.
     pub columns: Vec<Column>,
 }
 
-/// When the index follows the documents.
+/// The time at which an index follows the documents.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Refresh {
-    /// Always, in the background and when the view is opened.
+    /// At every change, in the background and when the view is opened.
     #[default]
     Automatic,
-    /// When the view is opened; in the background once it has been.
+    /// When the view is opened; after the first opening also in the background.
     AfterFirstUse,
-    /// When somebody asks for it.
+    /// Only on request.
     Manual,
-    /// When the view is opened and so many hours have gone.
+    /// When the view is opened and the number of hours has passed since the last refresh.
     Hours(u16),
 }
 
-/// A column.
+/// A column of a view.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Column {
-    /// What stands above it.
+    /// The title above the column.
     pub title: String,
-    /// The name under which programs ask for it, and that of the item which it shows if that is its source.
+    /// The name by which programs refer to the column. Without a formula it is also the name of the item that the
+    /// column shows.
     pub item: String,
-    /// The formula that gives its value; without one it shows the item.
+    /// The formula for the value. Without a formula the column shows the item.
     pub formula: Option<String>,
-    /// How the rows are sorted by it.
+    /// The direction in which the column sorts the rows.
     pub sort: Option<Order>,
-    /// Equal values make a category.
+    /// `true` if equal values form a category.
     pub categorised: bool,
-    /// Each value of a list makes an entry of its own.
+    /// `true` if each value of a list makes an entry of its own.
     pub separate: bool,
-    /// It is kept and not shown.
+    /// `true` if the column is stored but not shown.
     pub hidden: bool,
-    /// It is shown for responses alone.
+    /// `true` if the column is shown for responses only.
     pub for_responses: bool,
-    /// Which differences between texts count.
+    /// The differences between texts that count for the order.
     pub differences: Differences,
-    /// The orders to which a click changes.
+    /// The orders that a click on the column selects.
     pub clicks: Clicks,
-    /// What is summed up.
+    /// The total of the column.
     pub total: Total,
-    /// How values are written; for clients.
+    /// The display format of values, for clients.
     pub format: Vec<u8>,
 }
 
-/// Orders that can be had by a click on a column.
+/// The orders that a click on a column can select.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Clicks {
-    /// Upwards.
+    /// Ascending.
     pub ascending: bool,
-    /// Downwards.
+    /// Descending.
     pub descending: bool,
 }
 
-/// What a column sums up.
+/// The total of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Total {
-    /// Nothing.
+    /// No total.
     #[default]
     None,
     /// The sum.
     Sum,
-    /// The mean of the documents.
+    /// The average per document.
     Average,
     /// The share of the parent's sum.
     PercentOfParent,
     /// The share of the grand total.
     PercentOfAll,
-    /// The mean of the sub-categories' sums.
+    /// The average of the sub-categories' sums.
     AveragePerChild,
 }
 
-/// One order of the rows: columns by their index, and directions.
+/// An order of the rows: columns by their index, and directions.
 pub type Collation = Vec<(usize, Order)>;
 
 impl ViewDesign {
-    /// Refuses what cannot be indexed.
+    /// Checks that a view with this design can be indexed.
     pub fn check(&self) -> Result<()> {
         if self.columns.len() > VIEW_COLUMNS_MAX {
             return Err(Error::Limit { what: "columns of a view", max: VIEW_COLUMNS_MAX });
@@ -136,7 +138,7 @@ impl ViewDesign {
         Ok(())
     }
 
-    /// Refuses a calendar whose rows would not lie in the order of their beginnings.
+    /// Refuses a calendar view whose rows are not sorted by their beginnings.
     fn check_range(&self, begin: u8, end: u8) -> Result<()> {
         let wrong = |why: &str| Err(Error::invalid("range of a calendar view", why));
         if usize::from(begin.max(end)) >= self.columns.len() {
@@ -156,7 +158,7 @@ impl ViewDesign {
         Ok(())
     }
 
-    /// Gives the orders in which the rows are kept: the columns' own first, then one for each click.
+    /// Returns the orders in which the rows are kept: the columns' own order first, then one for each click.
     #[must_use]
     pub fn collations(&self) -> Vec<Collation> {
         let own: Collation = self.sorted().collect();
@@ -176,7 +178,7 @@ impl ViewDesign {
         all
     }
 
-    /// Gives how many categorised columns lead.
+    /// Returns the number of categorised columns.
     #[must_use]
     pub fn category_columns(&self) -> usize {
         self.columns.iter().filter(|column| column.categorised).count()
@@ -186,7 +188,7 @@ impl ViewDesign {
         self.columns.iter().enumerate().filter_map(|(index, column)| Some((index, column.sort?)))
     }
 
-    /// Gives the stored form.
+    /// Encodes the design.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(64 * (1 + self.columns.len()));
@@ -200,7 +202,7 @@ impl ViewDesign {
         out.finish()
     }
 
-    /// Reads the stored form.
+    /// Decodes a stored design.
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != VERSION {
@@ -220,7 +222,7 @@ impl ViewDesign {
 }
 
 impl Column {
-    /// Refuses what cannot be indexed; `is_behind` a sorted column that is no category.
+    /// Checks that the column can be indexed. `is_behind` is `true` if a sorted column without categories precedes it.
     fn check(&self, is_behind: bool) -> Result<()> {
         let wrong = |why: &str| Err(Error::invalid(format!("column \"{}\"", self.title), why));
         let formula_bytes = self.formula.as_ref().map_or(0, String::len);
@@ -323,7 +325,7 @@ impl Total {
     }
 }
 
-/// Packs switches, the first into the lowest bit.
+/// Packs boolean flags, the first into the lowest bit.
 fn flags(bits: &[bool]) -> u32 {
     bits.iter().enumerate().map(|(index, bit)| u32::from(*bit) << index).sum()
 }
