@@ -1,7 +1,7 @@
-//! Reading entries: what a client asks of a view for one screen (the original's READ_ENTRIES, `domino.md` §3).
+//! Reading of entries: the rows of a view that a client requests for one screen (Domino's READ_ENTRIES).
 //!
-//! A [`Request`] says where to start, how to get from there to the first row that is wanted, how to go on, and what to tell of each row. The answer
-//! is bounded by rows and by bytes, and says where to go on.
+//! A [`Request`] names the starting point, the steps to the first row, the navigator for the following rows, and the
+//! details to return for each row. The reply is limited in rows and in bytes, and names the row at which to continue.
 
 use std::cell::OnceCell;
 use std::collections::HashSet;
@@ -22,7 +22,7 @@ use crate::view::navigate::{Expansion, Navigator};
 use crate::view::reader::{Outermost, Shown, Tumbler, ViewReader, ViewRow};
 use crate::view::served::View;
 
-/// Where to start.
+/// The starting point of a request.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub enum Start {
     /// Before the first row.
@@ -30,103 +30,105 @@ pub enum Start {
     Beginning,
     /// Behind the last row.
     End,
-    /// At the row with a key, or where it would stand.
+    /// At the row with a key, or at its position if it is absent.
     Key(Vec<u8>),
-    /// At a place.
+    /// At the row with a tumbler.
     Tumbler(Tumbler),
     /// At a position among all rows, counted from 0.
     Position(u64),
 }
 
-/// What a client asks for.
+/// A request for entries.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// Where to start.
+    /// The starting point.
     pub start: Start,
-    /// How to get to the first row that is wanted, and how many steps. From before the first row or behind the last one the first step leads to that row.
+    /// The navigator and the number of steps from the starting point to the first row. From before the first row or
+    /// behind the last one, the first step leads to that row.
     pub skip: (Navigator, u64),
-    /// How to go on from row to row.
+    /// The navigator from row to row.
     pub navigator: Navigator,
-    /// Most rows.
+    /// Maximum number of rows.
     pub limit: usize,
-    /// What is open.
+    /// The expanded and collapsed rows.
     pub expansion: Arc<Expansion>,
-    /// What to tell.
+    /// The details to return.
     pub mask: Mask,
 }
 
-/// What to tell of each row besides what it shows.
+/// The details to return for each row besides its contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mask {
-    /// Its tumbler.
+    /// The tumbler of the row.
     pub place: bool,
-    /// Its position among all rows.
+    /// The position of the row among all rows.
     pub position: bool,
-    /// How many rows stand beside and beneath it.
+    /// The numbers of siblings, children and descendants.
     pub counts: bool,
-    /// Whether the reader has read it.
+    /// The reader's unread mark.
     pub unread: bool,
 }
 
-/// A row of the answer.
+/// A row of the reply.
 #[derive(Clone, PartialEq, Debug)]
 pub struct EntryRow {
-    /// Its key, by which it can be found again.
+    /// The key by which the row can be found again.
     pub key: Vec<u8>,
-    /// How many rows are above it.
+    /// Number of rows above it in the hierarchy.
     pub depth: usize,
-    /// What it shows.
+    /// The contents of the row.
     pub shown: Shown,
-    /// What the columns that sum up show of a category, by the index of the column.
+    /// The totals of a category, each with the index of its column.
     pub totals: Vec<(usize, f64)>,
-    /// Its place.
+    /// The tumbler, if requested.
     pub place: Option<Tumbler>,
-    /// Its position among all rows, counted from 0.
+    /// The position among all rows, counted from 0, if requested.
     pub position: Option<u64>,
-    /// Rows beside it, itself included; rows directly beneath; all rows beneath.
+    /// The numbers of siblings, children and descendants, if requested.
     pub counts: Option<Counts>,
-    /// The reader has not read it; nothing of a category.
+    /// `true` if the reader has not read the document. `None` for a category, or if not requested.
     pub unread: Option<bool>,
 }
 
-/// How many rows stand around one.
+/// The numbers of rows around a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counts {
-    /// Beneath the same parent, itself included.
+    /// Number of rows beneath the same parent, the row itself included.
     pub siblings: u64,
-    /// Directly beneath it.
+    /// Number of rows directly beneath it.
     pub children: u64,
-    /// Anywhere beneath it.
+    /// Number of all rows beneath it.
     pub descendants: u64,
 }
 
-/// The answer.
+/// The reply to a [`Request`].
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Entries {
     /// The rows.
     pub rows: Vec<EntryRow>,
-    /// How many steps were skipped.
+    /// Number of steps that were skipped.
     pub skipped: u64,
-    /// More rows follow that way: go on from here.
+    /// The key of the row at which to continue, or `None` if no more rows follow.
     pub next: Option<Vec<u8>>,
-    /// How many rows were looked at, those that are not shown included.
+    /// Number of rows that were read, rows that are not shown included.
     pub looked_at: u64,
 }
 
-/// Reads entries of a view for the one who reads the database.
+/// A reader of a view's entries on behalf of the reader of the database.
 pub struct EntryReader<'r> {
     reading: &'r Reading<'r>,
     view: &'r View,
     rows: ViewReader<'r>,
     changed: Changed,
-    /// Whether documents stand beneath others, once somebody asked.
+    /// `true` if the view contains responses; filled at the first use.
     has_responses: OnceCell<bool>,
 }
 
-/// Documents that changed since the index followed: their rows are shown only when the reader may still read them.
+/// The documents that changed since the index followed. Their rows are shown only if the reader may still read the
+/// documents.
 enum Changed {
     Some(HashSet<NoteId>),
-    /// Too many to be known.
+    /// Too many documents to be known individually.
     Any,
 }
 
@@ -154,13 +156,13 @@ impl<'r> EntryReader<'r> {
         Ok(Self { reading, view, rows, changed, has_responses: OnceCell::new() })
     }
 
-    /// Gives the rows themselves.
+    /// Returns the reader of the rows beneath.
     #[must_use]
     pub fn rows(&self) -> &ViewReader<'r> {
         &self.rows
     }
 
-    /// Reads entries.
+    /// Reads entries. Fails if the request asks for more than [`VIEW_ANSWER_ROWS_MAX`] rows.
     pub fn read(&self, request: &Request) -> Result<Entries> {
         if request.limit > VIEW_ANSWER_ROWS_MAX {
             return Err(Error::Limit { what: "rows of one answer", max: VIEW_ANSWER_ROWS_MAX });
@@ -170,10 +172,11 @@ impl<'r> EntryReader<'r> {
         let (mut current, skipped, mut path) = self.begin(request, &mut looked_at)?;
         entries.skipped = skipped;
         let mut bytes = 0;
-        // Nothing but sums asks for it.
+        // Only columns with totals need the grand total.
         let grand = if self.view.index.summing().is_empty() { Tally::default() } else { self.rows.total()? };
         let first = self.rows_before(request)?;
-        // Nothing that is not shown stands between what is known of the first row, or the last row of the answer, and the next one.
+        // `true` if no suppressed row lies between the next row and the last row of the reply, or the known starting
+        // position.
         let mut is_adjacent = first.is_some();
         while let Some(row) = current {
             if entries.rows.len() >= request.limit || bytes >= VIEW_ANSWER_BYTES_MAX || looked_at >= VIEW_LOOKED_AT_MAX
@@ -202,7 +205,7 @@ impl<'r> EntryReader<'r> {
         Ok(entries)
     }
 
-    /// Finds the first row that is wanted; gives it, how many steps were taken, and the way to go on.
+    /// Returns the first requested row, the number of steps to it, and the path to the following rows.
     fn begin(&self, request: &Request, looked_at: &mut u64) -> Result<(Option<ViewRow>, u64, Option<Path<'_, 'r>>)> {
         if let Request { start: Start::Position(position), skip: (_, 0), navigator: Navigator::Next, .. } = request {
             let Some(mut walk) = self.rows.walk_at(*position)? else { return Ok((None, 0, None)) };
@@ -214,7 +217,8 @@ impl<'r> EntryReader<'r> {
         Ok((first, skipped, path))
     }
 
-    /// Gives how many rows stand before the first one, as far as that is easily known and they all are main documents.
+    /// Returns the number of rows before the first row, or `None` if it is not known without a search or if these rows
+    /// are not all main documents.
     fn rows_before(&self, request: &Request) -> Result<Option<u64>> {
         Ok(match request.start {
             _ if request.skip.1 > 0 => None,
@@ -224,7 +228,7 @@ impl<'r> EntryReader<'r> {
         })
     }
 
-    /// Prepares for going on from row to row with one scan, where that is the way to go.
+    /// Returns a scan over the following rows, or `None` if each of them needs a step of its own.
     fn path(&self, request: &Request, first: Option<&ViewRow>) -> Result<Option<Path<'_, 'r>>> {
         let Some(first) = first else { return Ok(None) };
         let skips = match request.navigator {
@@ -236,7 +240,7 @@ impl<'r> EntryReader<'r> {
         if is_outermost && self.rows.is_category(&first.key) {
             return Ok(Some(Path::Categories(self.rows.outermost_behind(&first.key)?)));
         }
-        // From a row that is not shown it goes on behind what hides it, by a step.
+        // If a collapsed row hides the first row, the next row is the one behind the collapsed row. A step finds it.
         if skips && self.rows.outermost_collapsed(&first.key, &request.expansion)? != first.key {
             return Ok(None);
         }
@@ -244,7 +248,8 @@ impl<'r> EntryReader<'r> {
         Ok(Some(Path::Rows { rows: &self.rows, walk, skips }))
     }
 
-    /// Finds the first row that is wanted, and tells how many steps were taken.
+    /// Returns the first requested row and the number of steps to it. Fails if more than [`VIEW_LOOKED_AT_MAX`] rows
+    /// must be read.
     fn first_wanted(&self, request: &Request, looked_at: &mut u64) -> Result<(Option<ViewRow>, u64)> {
         let (navigator, mut count) = request.skip;
         let mut skipped = 0;
@@ -327,7 +332,7 @@ impl<'r> EntryReader<'r> {
         let mask = request.mask;
         let depth = self.rows.depth_of(&row.key)?;
         let goes_forward = matches!(request.navigator, Navigator::Next | Navigator::NextExpanded);
-        // Where the first row stands, and one behind another, needs no walk down the tree.
+        // The first row, and a row behind a known one, need no walk down the tree.
         let before = if goes_forward || matches!(before, Before::Documents(_)) { before } else { Before::Unknown };
         let is_next = request.navigator == Navigator::Next;
         let place = match before {
@@ -340,7 +345,7 @@ impl<'r> EntryReader<'r> {
             _ if !mask.position => None,
             Before::Documents(count) => Some(count),
             Before::Row(EntryRow { position: Some(before), .. }) if is_next => Some(before + 1),
-            // What stands between two rows of one parent is beneath the first.
+            // All rows between two neighbouring siblings are beneath the first.
             Before::Row(EntryRow { depth: other, position: Some(before), counts: Some(counts), .. })
                 if *other == depth =>
             {
@@ -360,7 +365,8 @@ impl<'r> EntryReader<'r> {
         })
     }
 
-    /// Counts what stands around a row, where neither the row before it tells nor that it is a document without responses.
+    /// Returns the counts around a row. The tree is read only if neither the row before nor the absence of responses
+    /// gives the counts.
     fn counts(&self, row: &ViewRow, depth: usize, position: Option<u64>, before: Before<'_>) -> Result<Counts> {
         let siblings = match before {
             Before::Row(EntryRow { depth: other, counts: Some(counts), .. }) if *other == depth => counts.siblings,
@@ -384,7 +390,7 @@ impl<'r> EntryReader<'r> {
         Ok(*self.has_responses.get_or_init(|| found))
     }
 
-    /// Computes what the columns that sum up show of a category.
+    /// Computes the totals that a category shows.
     fn totals(&self, row: &ViewRow, grand: &Tally) -> Result<Vec<(usize, f64)>> {
         let Shown::Category { tally, .. } = &row.shown else { return Ok(Vec::new()) };
         let mut totals = Vec::new();
@@ -402,7 +408,8 @@ impl<'r> EntryReader<'r> {
         Ok(totals)
     }
 
-    /// Gives the totals of the whole view for the columns that have some: sums, and means where the column shows those. What is shown of it in percent is 100.
+    /// Returns the totals of the whole view for the columns that have one: the sum, or the average if the column shows
+    /// averages. A percentage is 100.
     pub fn grand_totals(&self) -> Result<Vec<(usize, f64)>> {
         if self.view.index.summing().is_empty() {
             return Ok(Vec::new());
@@ -431,25 +438,25 @@ impl<'r> EntryReader<'r> {
     }
 }
 
-/// What stands before a row.
+/// The rows known to precede a row.
 #[derive(Clone, Copy)]
 enum Before<'e> {
-    /// So many main documents and nothing else.
+    /// This number of main documents and no other rows.
     Documents(u64),
-    /// This row was read before it.
+    /// The row that was read immediately before.
     Row(&'e EntryRow),
     Unknown,
 }
 
-/// A way forward through the rows.
+/// A forward path through the rows.
 enum Path<'w, 'r> {
     Rows {
         rows: &'w ViewReader<'r>,
         walk: Walk<'w, 'r>,
-        /// What lies beneath collapsed rows is passed.
+        /// `true` if the rows beneath collapsed rows are skipped.
         skips: bool,
     },
-    /// Over the outermost categories alone.
+    /// Over the outermost categories only.
     Categories(Outermost<'w, 'r>),
 }
 
@@ -468,7 +475,7 @@ impl Path<'_, '_> {
     }
 }
 
-/// Gives the place of the row that is shown behind another one.
+/// Returns the tumbler of the row that is shown after another one.
 fn place_behind(before: &Tumbler, depth: usize) -> Tumbler {
     let mut numbers = before.0.clone();
     if depth >= numbers.len() {
@@ -480,7 +487,7 @@ fn place_behind(before: &Tumbler, depth: usize) -> Tumbler {
     Tumbler(numbers)
 }
 
-/// Estimates the bytes of a row in an answer.
+/// Returns the estimated size of a row in the reply, in bytes.
 fn size_of(row: &ViewRow) -> usize {
     let cells = match &row.shown {
         Shown::Category { .. } => 64,
