@@ -1,10 +1,12 @@
-//! The entries of a document in a view: most have one (`docs/views.md`, "What a document gives").
+//! The entries of a document in a view. Most documents have one (`docs/views.md`, "What a document gives").
 //!
-//! A column whose values are entries of their own multiplies a document by them. In a calendar view a document stands at its beginning and at the
-//! beginning of each later day that it reaches into, so that whoever reads the rows of some days finds all that happens in them.
+//! A column that shows each value as an entry of its own multiplies the document. In a calendar view a document appears
+//! at its beginning, and at the beginning of each later day that it reaches into, so the rows of some days include
+//! everything that happens in them.
 //!
-//! An [`Entry`] lends the cells of its document and says which value of a column is its own, so that a thousand entries of a long document hold no more than the
-//! document. Only what is written is copied, and that is cut ([`cells_within`]).
+//! An [`Entry`] borrows the cells of its document and records which single value of a column it has, so a thousand
+//! entries of a long document take no more memory than the document. Only written cells are copied, and these are cut
+//! ([`cells_within`]).
 
 use base::Timestamp;
 
@@ -14,31 +16,31 @@ use crate::view::design::ViewDesign;
 use crate::view::limits::{NOTE_ROWS_BYTES_MAX, ROW_BYTES_MAX};
 use crate::view::row::FirstValues;
 
-/// Microseconds of a day (UTC).
+/// Number of microseconds in a day (UTC).
 const DAY: i64 = 86_400_000_000;
 
-/// Microseconds of a minute.
+/// Number of microseconds in a minute.
 const MINUTE: f64 = 60_000_000.0;
 
 /// An entry of a document.
 #[derive(Clone, Debug)]
 pub(super) struct Entry<'c> {
     cells: &'c [Cell],
-    /// The columns of which it has one value, and which.
+    /// The columns of which the entry has a single value, with that value.
     own: Vec<(usize, Own)>,
 }
 
-/// The one value of a column that an entry has.
+/// The single value of a column in an entry.
 #[derive(Clone, Copy, Debug)]
 enum Own {
-    /// This one of the document's.
+    /// The document's value at this index.
     Value(usize),
     /// The beginning of a day.
     Day(Timestamp),
 }
 
 impl<'c> Entry<'c> {
-    /// Gives the entry that has all values of a document.
+    /// Returns the entry that has all values of a document.
     pub(super) fn whole(cells: &'c [Cell]) -> Self {
         Self { cells, own: Vec::new() }
     }
@@ -52,12 +54,12 @@ impl<'c> Entry<'c> {
         self.own.push((column, value));
     }
 
-    /// Tells how many values a column has.
+    /// Returns the number of values in a column.
     fn count(&self, column: usize) -> usize {
         if self.own(column).is_some() { 1 } else { self.cells[column].len() }
     }
 
-    /// Gives the bytes of a column's values.
+    /// Returns the size of a column's values in bytes.
     fn byte_count(&self, column: usize) -> usize {
         match self.own(column) {
             None => self.cells[column].byte_count(),
@@ -65,7 +67,7 @@ impl<'c> Entry<'c> {
         }
     }
 
-    /// Gives the values of a column, as many as fit into so many bytes.
+    /// Returns the values of a column, as many as fit into `bytes_max` bytes.
     fn cell(&self, column: usize, bytes_max: usize) -> Cell {
         match self.own(column) {
             None => self.cells[column].cut_to(bytes_max),
@@ -74,7 +76,8 @@ impl<'c> Entry<'c> {
         }
     }
 
-    /// Gives the entries that have one value each of a column's. The ends of a calendar entry belong to its beginnings, one to one.
+    /// Returns one entry for each value of a column. In a calendar view, each beginning keeps the end with the same
+    /// index.
     fn each_value(self, design: &ViewDesign, column: usize) -> impl Iterator<Item = Self> {
         let end = design.range.filter(|(begin, _)| usize::from(*begin) == column).map(|(_, end)| usize::from(end));
         let count = self.count(column);
@@ -90,7 +93,7 @@ impl<'c> Entry<'c> {
         })
     }
 
-    /// Gives the entries of a calendar entry: as it is, and one for each later day.
+    /// Returns the entries of a calendar document: the entry itself, and one for each later day.
     fn each_day(self, design: &ViewDesign) -> impl Iterator<Item = Self> {
         let (begin, end) = design.range.map_or((0, 0), |(begin, end)| (usize::from(begin), usize::from(end)));
         let span = match (self.first(begin), self.first(end)) {
@@ -121,7 +124,8 @@ impl FirstValues for Entry<'_> {
     }
 }
 
-/// Gives the entries of a document, up to [`VIEW_ENTRIES_PER_NOTE_MAX`]; nothing when its values are its one entry.
+/// Returns the entries of a document, up to [`VIEW_ENTRIES_PER_NOTE_MAX`], or `None` if the document is a single entry
+/// with all values.
 pub(super) fn entries<'c>(design: &ViewDesign, cells: &'c [Cell]) -> Option<Vec<Entry<'c>>> {
     let is_multiplied = |index: usize| {
         let column = &design.columns[index];
@@ -144,13 +148,15 @@ pub(super) fn entries<'c>(design: &ViewDesign, cells: &'c [Cell]) -> Option<Vec<
     Some(entries)
 }
 
-/// Gives how many bytes the cells of a row may have of a document that has so many rows in an order.
+/// Returns the maximum size of the cells of one row, for a document with `rows` rows in an order.
 pub(super) fn row_bytes_max(rows: usize) -> usize {
     ROW_BYTES_MAX.min(NOTE_ROWS_BYTES_MAX / rows.max(1))
 }
 
-/// Copies the cells of an entry for a row whose cells may have so many bytes. Where they have more, the longest are cut, all to the same length; categories are
-/// cut only where they alone take more than half of it.
+/// Copies the cells of an entry for a row whose cells may take `bytes_max` bytes.
+///
+/// If the cells are larger, the longest are cut, all to the same length. Categories are cut only if they alone take
+/// more than half of the limit.
 pub(super) fn cells_within(design: &ViewDesign, entry: &Entry<'_>, bytes_max: usize) -> Vec<Cell> {
     let sizes: Vec<usize> = (0..entry.cells.len()).map(|column| entry.byte_count(column)).collect();
     let is_category = |column: usize| design.columns.get(column).is_some_and(|column| column.categorised);
@@ -167,7 +173,7 @@ pub(super) fn cells_within(design: &ViewDesign, entry: &Entry<'_>, bytes_max: us
     (0..entry.cells.len()).map(|column| entry.cell(column, length(column))).collect()
 }
 
-/// Finds the length to which the longest of some pieces are to be cut, so that all come to `sum_max` at most.
+/// Returns the length to which the longest of some pieces must be cut, so that their sum is at most `sum_max`.
 fn length_within(mut sizes: Vec<usize>, sum_max: usize) -> usize {
     sizes.sort_unstable();
     let mut left = sum_max;
@@ -199,13 +205,13 @@ mod tests {
         Cell::Times(hours.iter().map(|hours| Timestamp(hours * HOUR)).collect())
     }
 
-    /// Gives the cells of each entry.
+    /// Returns the cells of each entry.
     fn found(design: &ViewDesign, cells: &[Cell]) -> Option<Vec<Vec<Cell>>> {
         let cells_of = |entry: &Entry<'_>| cells_within(design, entry, ROW_BYTES_MAX);
         entries(design, cells).map(|entries| entries.iter().map(cells_of).collect())
     }
 
-    /// Gives begin and end of each entry, in hours.
+    /// Returns the beginning and the end of each entry, in hours.
     fn stand(begin: Cell, end: Cell) -> Vec<(i64, i64)> {
         let hours = |cell: &Cell| match cell.one(0) {
             One::Time(time) => time.0 / HOUR,
