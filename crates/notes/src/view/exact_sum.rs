@@ -1,27 +1,27 @@
-//! Sums of numbers that do not forget: what was added can be taken away again, in any order, and nothing is left.
+//! Exact sums: a number that was added can be removed again, in any order, and leaves no rounding error behind.
 //!
-//! Floating-point addition rounds, so a total that follows additions and removals for years drifts away from the sum of what is there. An
-//! [`ExactSum`] is a list of numbers that do not overlap, smallest first, whose exact sum is the exact sum of everything that was added
-//! less everything that was taken away (J. R. Shewchuk, *Adaptive precision floating-point arithmetic*, 1997). It is rounded once,
-//! when it is asked for: [`ExactSum::value`] is the number nearest to the exact sum.
+//! Floating-point addition rounds, so a total that follows additions and removals for years drifts away from the true
+//! sum. An [`ExactSum`] is a list of numbers that do not overlap, smallest first. Their exact sum is the exact sum of
+//! all added numbers less all removed numbers (J. R. Shewchuk, *Adaptive precision floating-point arithmetic*, 1997).
+//! It is rounded once, when it is read: [`ExactSum::value`] is the number nearest to the exact sum.
 //!
-//! Numbers that are infinite, undefined or larger than [`SUMMAND_MAX`] cannot be summed like that. They are counted; while there is one,
-//! the sum is undefined.
+//! Numbers that are infinite, NaN or larger than [`SUMMAND_MAX`] cannot be summed this way. They are counted, and the
+//! sum is NaN while there are any.
 
 use base::codec::{Decoder, Encoder, Truncated};
 
-/// The largest magnitude that is summed: a million million of them do not overflow.
+/// The largest magnitude that is summed: 10¹² such numbers do not overflow.
 pub const SUMMAND_MAX: f64 = 1e290;
 
-/// Most parts of a sum: more cannot lie apart within the range of exponents.
+/// Maximum number of parts of a sum. More parts without overlap do not fit into the range of exponents.
 const PARTS_MAX: usize = 64;
 
 /// An exact sum.
 #[derive(Clone, Default, Debug)]
 pub struct ExactSum {
-    /// Not overlapping, rising in magnitude, none zero.
+    /// The parts: without overlap, in rising magnitude, none of them zero.
     parts: Vec<f64>,
-    /// How many numbers cannot be summed.
+    /// Number of added numbers that cannot be summed.
     odd: u64,
 }
 
@@ -35,7 +35,7 @@ impl ExactSum {
         }
     }
 
-    /// Takes a number away that was added before.
+    /// Removes a number that was added before.
     pub fn remove(&mut self, number: f64) {
         if is_summable(number) {
             self.grow(-number);
@@ -45,13 +45,14 @@ impl ExactSum {
         }
     }
 
-    /// Takes away the sum of numbers that were all added before.
+    /// Removes the sum of numbers that were all added before.
     pub fn remove_all(&mut self, numbers: &Self) {
         numbers.parts.iter().for_each(|part| self.grow(-part));
         self.odd = self.odd.saturating_sub(numbers.odd);
     }
 
-    /// Gives the number nearest to the exact sum, ties to even; NaN while there are numbers that cannot be summed.
+    /// Returns the number nearest to the exact sum, ties to even. Returns NaN while there are numbers that cannot be
+    /// summed.
     #[must_use]
     pub fn value(&self) -> f64 {
         if self.odd > 0 {
@@ -69,7 +70,7 @@ impl ExactSum {
         high
     }
 
-    /// Tells whether nothing is in it.
+    /// Returns `true` if the sum is zero and contains only numbers that can be summed.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.parts.is_empty() && self.odd == 0
@@ -111,7 +112,7 @@ impl ExactSum {
 }
 
 impl PartialEq for ExactSum {
-    /// Compares what the sums are, not how they came about.
+    /// Compares the exact values, independent of their representation.
     fn eq(&self, other: &Self) -> bool {
         let mut difference = self.clone();
         difference.remove_all(other);
@@ -123,14 +124,15 @@ fn is_summable(number: f64) -> bool {
     number.abs() <= SUMMAND_MAX
 }
 
-/// Adds two numbers; gives the rounded sum and what rounding left.
+/// Adds two numbers. Returns the rounded sum and the rounding error.
 fn two_sum(one: f64, other: f64) -> (f64, f64) {
     let (large, small) = if one.abs() < other.abs() { (other, one) } else { (one, other) };
     let sum = large + small;
     (sum, small - (sum - large))
 }
 
-/// Corrects a sum whose rest is exactly half a unit of it, and where the next smaller part decides to which side it goes.
+/// Corrects a sum whose remainder is exactly half a unit in the last place: the sign of the next smaller part decides
+/// the direction.
 fn round_half_even(high: f64, rest: f64, next: Option<f64>) -> f64 {
     if next.is_none_or(|next| (rest < 0.0) != (next < 0.0)) {
         return high;

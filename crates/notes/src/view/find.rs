@@ -1,7 +1,8 @@
-//! Finding rows by the values of their sorted columns (the original's FIND_BY_KEY, `domino.md` §3).
+//! Search for rows by the values of their sorted columns (Domino's FIND_BY_KEY).
 //!
-//! Values are given for the leading sorted columns from left to right, the last of them perhaps as the beginning of a text. Rows with these values lie
-//! together; the answer is the first of them and how many there are. Case and accents count where the column says that they do.
+//! Values are given for the leading sorted columns from left to right; the last one may be a prefix of a text. Rows
+//! with these values are adjacent, so the result is the first row and the number of rows. Case and accents count if the
+//! column says so.
 
 use store::engine::prefix_end;
 
@@ -9,28 +10,29 @@ use crate::error::{Error, Result};
 use crate::view::cell::One;
 use crate::view::reader::ViewReader;
 
-/// Rows that lie together.
+/// A range of adjacent rows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// The key of the first.
+    /// The key of the first row.
     pub first: Vec<u8>,
-    /// The first key behind them; nothing at the end of the view.
+    /// The first key behind the range, or `None` at the end of the view.
     pub end: Option<Vec<u8>>,
-    /// The position of the first, counted from 0.
+    /// The position of the first row, counted from 0.
     pub position: u64,
-    /// How many rows there are, rows of categories and responses included.
+    /// Number of rows, category rows and responses included.
     pub rows: u64,
 }
 
 impl ViewReader<'_> {
-    /// Finds the rows whose leading sorted columns have these values; `partial` the last text is the beginning of one.
+    /// Finds the rows with these values in the leading sorted columns. If `partial` is `true`, the last value is the
+    /// prefix of a text.
     pub fn find_by_key(&self, values: &[One<'_>], partial: bool) -> Result<Option<Found>> {
         let start = self.key_prefix(values, partial)?;
         let end = prefix_end(&start);
         self.found_between(&start, end)
     }
 
-    /// Finds the rows from those with some values up to those with others, both included.
+    /// Finds the rows from those with the values `from` up to those with the values `to`, both included.
     pub fn find_range(&self, from: &[One<'_>], to: &[One<'_>]) -> Result<Option<Found>> {
         let start = self.key_prefix(from, false)?;
         let end = prefix_end(&self.key_prefix(to, false)?);
