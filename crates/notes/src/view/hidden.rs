@@ -1,11 +1,12 @@
-//! What Readers items hide of a view from one person (`docs/views.md`, "Readers items").
+//! The rows of a view that Readers items hide from one reader (`docs/views.md`, "Readers items").
 //!
-//! Rows that somebody may not see do not exist for them: not in pages, positions, counts or totals. [`Hidden`] holds them as ranges of keys: a hidden
-//! document with the responses beneath it, and a category that holds nothing else. [`Rows`] reads a collection of rows as if these ranges were not
-//! there. [`Hidden`] also says by how much the categories count less.
+//! Hidden rows do not exist for the reader: not in pages, positions, counts or totals. [`Hidden`] stores them as ranges
+//! of keys: a hidden document with the responses beneath it, or a category that contains only hidden documents.
+//! [`Rows`] reads a collection of rows as if these ranges did not exist. [`Hidden`] also holds the amounts by which the
+//! categories count less.
 //!
-//! Where no row has Readers items, which the sums of the collection tell, there is nothing to find. Else each row that has some is looked at once; whether somebody may read it
-//! is asked once for all documents that name the same readers.
+//! If no row has Readers items, which the sums of the collection show, no search takes place. Otherwise each row with
+//! Readers items is read once, and the access check runs once for all documents with the same readers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,10 +28,11 @@ use crate::view::row::{DocumentRow, Keys, Row, note_of};
 pub(crate) mod cache;
 pub(crate) mod follow;
 
-/// Rows are looked through one by one when more than one in so many has Readers items.
+/// Limit for reading restricted rows individually: the range is scanned instead if more than one in so many rows has
+/// Readers items.
 const SPARSE: u64 = 16;
 
-/// What rows are counted by: all of them, or the documents of a response level that the tree counts apart.
+/// A measure for counting rows: all rows, or the documents of a response level that the tree counts separately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Measure {
     All,
@@ -46,7 +48,7 @@ impl Measure {
     }
 }
 
-/// Rows, counted in every measure; or how many more there are.
+/// Numbers of rows in every measure, or differences of such numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Counts {
     all: i64,
@@ -80,39 +82,39 @@ impl Counts {
     }
 }
 
-/// What is hidden of one order of a view.
+/// The hidden rows of one order of a view.
 #[derive(Clone, Default)]
 pub(crate) struct Hidden {
-    /// Rising, none beneath another.
+    /// The hidden ranges in rising order, none beneath another.
     ranges: Vec<Range>,
-    /// By the keys of their records: what lies beneath categories, and in the whole view, and is hidden.
+    /// The counts and totals of the hidden documents beneath each category and in the whole view, by record key.
     tallies: BTreeMap<Vec<u8>, Tally>,
-    /// Categories that hold nothing else, by the keys of their records, rising.
+    /// The categories that contain only hidden documents, in the order of their record keys.
     categories: Vec<HiddenCategory>,
 }
 
-/// A category that is hidden.
+/// A hidden category.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct HiddenCategory {
     record: Vec<u8>,
-    /// How many records of categories stand before it, hidden or not.
+    /// Number of category records before it, hidden ones included.
     rank: u64,
 }
 
-/// Rows that are hidden: those whose keys begin with that of a document, or with the path of a category.
+/// A range of hidden rows: those whose keys begin with the key of a document, or with the path of a category.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Range {
     prefix: Box<[u8]>,
-    /// All rows before, hidden or not.
+    /// All rows before the range, hidden ones included.
     before: Counts,
     /// The rows of this range.
     within: Counts,
-    /// The rows of the ranges before.
+    /// The hidden rows before this range.
     hidden_before: Counts,
 }
 
 impl Range {
-    /// Gives the range of all rows that begin with a prefix.
+    /// Returns the range of all rows that begin with a prefix.
     fn of(rows: &collection::Reader<'_>, prefix: &[u8]) -> Result<Self> {
         let (before, up_to) = totals_around(rows, &KeyRange::prefix(prefix))?;
         let before = Counts::of(&before);
@@ -123,17 +125,17 @@ impl Range {
         Ok(Self { prefix: prefix.into(), before, within, hidden_before: Counts::default() })
     }
 
-    /// Gives the first key behind it.
+    /// Returns the first key behind the range.
     fn end(&self) -> Option<Vec<u8>> {
         prefix_end(&self.prefix)
     }
 }
 
-/// Tells whether somebody may read a note, whose items name such readers.
+/// A function that returns `true` if the reader may read a note with the given Readers items.
 pub(crate) type MayRead<'f> = dyn FnMut(NoteId, &ReadersId) -> Result<bool> + 'f;
 
 impl Hidden {
-    /// Finds what is hidden of an order of a view.
+    /// Finds the hidden rows of an order of a view.
     pub(crate) fn find(order: &Order<'_>, may_read: &mut MayRead<'_>) -> Result<Self> {
         let mut hidden = Self::default();
         for document in order.hidden_documents(&KeyRange::all(), may_read)? {
@@ -151,7 +153,7 @@ impl Hidden {
         Ok(hidden)
     }
 
-    /// Counts a hidden document in its categories, or takes it out.
+    /// Adds a hidden document to the tallies of its categories, or removes it, as `change` says.
     fn count(
         &mut self,
         order: &Order<'_>,
@@ -165,7 +167,7 @@ impl Hidden {
         })
     }
 
-    /// Finds out whether nothing but what is hidden is left of a category. Tells whether that is new.
+    /// Marks the category hidden if all its documents are hidden, or else visible. Returns `true` if this changed.
     fn set_category(&mut self, order: &Order<'_>, record: Vec<u8>) -> Result<bool> {
         let hidden = self.tallies.get(&record).map_or(0, |tally| tally.documents);
         let is_hidden = hidden > 0 && {
@@ -187,9 +189,9 @@ impl Hidden {
         self.categories.binary_search_by(|category| category.record[..].cmp(record))
     }
 
-    /// Puts the ranges of hidden categories in the place of those beneath them.
+    /// Replaces the ranges beneath each hidden category by a single range for the category.
     fn cover(&mut self, order: &Order<'_>) -> Result<()> {
-        // Records are in the order of their levels: what an outer one covers need not be covered by an inner one.
+        // Records are sorted by level, so an inner category is skipped if an outer one covers it.
         for category in &self.categories {
             let path = &category.record[1..];
             let first = self.ranges.partition_point(|range| &range.prefix[..] < path);
@@ -203,7 +205,7 @@ impl Hidden {
         Ok(())
     }
 
-    /// Counts what is hidden before each range.
+    /// Computes the number of hidden rows before each range.
     fn count_up(&mut self) {
         let is_behind = |one: &Range, next: &Range| one.prefix < next.prefix && !next.prefix.starts_with(&one.prefix);
         assert!(self.ranges.is_sorted_by(is_behind), "ranges rise, and none lies in another");
@@ -216,35 +218,36 @@ impl Hidden {
         self.tallies.retain(|_, tally| !tally.is_empty());
     }
 
-    /// Tells whether everything is seen.
+    /// Returns `true` if no row is hidden.
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Tells how many ranges of rows are hidden.
+    /// Returns the number of hidden ranges.
     pub(crate) fn ranges(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Gives what of a record is hidden.
+    /// Returns the counts and totals of the hidden documents beneath a category, by its record key.
     pub(crate) fn tally(&self, record: &[u8]) -> Option<&Tally> {
         self.tallies.get(record)
     }
 
-    /// Tells whether a category is hidden, by the key of its record.
+    /// Returns `true` if a category is hidden, by its record key.
     pub(crate) fn hides_category(&self, record: &[u8]) -> bool {
         self.place_of(record).is_ok()
     }
 
-    /// Counts the hidden categories before a record.
+    /// Returns the number of hidden categories before a record.
     pub(crate) fn categories_before(&self, record: &[u8]) -> u64 {
         self.categories.partition_point(|category| &category.record[..] < record) as u64
     }
 
-    /// Gives the number that a record has among all, which has a number among those that are seen.
+    /// Converts the number of a record among the visible categories into its number among all categories.
     pub(crate) fn category_among_all(&self, number: u64) -> u64 {
         let mut places = 0..self.categories.len();
-        // The categories that are seen before one of them are those before it, less the hidden ones.
+        // The number of visible categories before a hidden one is its rank less the number of hidden categories before
+        // it.
         while !places.is_empty() {
             let middle = places.start + places.len() / 2;
             if self.categories[middle].rank - middle as u64 <= number {
@@ -256,21 +259,21 @@ impl Hidden {
         number.saturating_add(places.start as u64)
     }
 
-    /// Gives the range that holds a key.
+    /// Returns the range that contains a key.
     fn range_of(&self, key: &[u8]) -> Option<&Range> {
         let range = self.ranges[..self.ranges.partition_point(|range| &range.prefix[..] <= key)].last()?;
         key.starts_with(&range.prefix).then_some(range)
     }
 
-    /// Counts the hidden rows before a key that is not hidden itself.
+    /// Returns the number of hidden rows before a key that is not hidden itself.
     fn before(&self, key: &[u8], measure: Measure) -> u64 {
         hidden_up_to(&self.ranges[..self.ranges.partition_point(|range| &range.prefix[..] < key)], measure)
     }
 
-    /// Gives the number that a row has among all, which has a number among those that are seen.
+    /// Converts the number of a row among the visible rows into its number among all rows.
     fn among_all(&self, number: u64, measure: Measure) -> u64 {
         let is_before = |range: &Range| range.before.by(measure) - range.hidden_before.by(measure) <= number;
-        // A client may ask for any number.
+        // The number comes from a client and may be arbitrarily large.
         number.saturating_add(hidden_up_to(&self.ranges[..self.ranges.partition_point(is_before)], measure))
     }
 
@@ -279,7 +282,7 @@ impl Hidden {
     }
 }
 
-/// Counts the rows of the first ranges.
+/// Returns the number of rows in the given ranges, which are the first ones.
 fn hidden_up_to(ranges: &[Range], measure: Measure) -> u64 {
     ranges.last().map_or(0, |range| range.hidden_before.by(measure) + range.within.by(measure))
 }
@@ -297,7 +300,7 @@ impl Order<'_> {
         self.index.keys(self.collation)
     }
 
-    /// Reads the documents whose keys lie in a range.
+    /// Returns the documents whose keys are in a range.
     fn documents(&self, range: &KeyRange) -> Result<Vec<(Vec<u8>, DocumentRow)>> {
         let mut scan = self.rows.scan(range, Direction::Forward)?;
         let mut found = Vec::new();
@@ -307,7 +310,7 @@ impl Order<'_> {
         Ok(found)
     }
 
-    /// Finds the keys of the documents in a range that are hidden, without those beneath another one.
+    /// Returns the keys of the hidden documents in a range, without those beneath another hidden document.
     fn hidden_documents(&self, range: &KeyRange, may_read: &mut MayRead<'_>) -> Result<Vec<Vec<u8>>> {
         let mut found: Vec<Vec<u8>> = Vec::new();
         self.each_restricted(range, &mut |key, readers| {
@@ -345,7 +348,7 @@ impl Order<'_> {
     }
 }
 
-/// Gives what stands before a range, and before its end.
+/// Returns the totals before a range, and before its end.
 fn totals_around(rows: &collection::Reader<'_>, range: &KeyRange) -> Result<(Totals, Totals)> {
     let before = rows.totals_before(&range.start, &RowWeigh)?;
     let up_to = match &range.end {
@@ -355,19 +358,19 @@ fn totals_around(rows: &collection::Reader<'_>, range: &KeyRange) -> Result<(Tot
     Ok((before, up_to))
 }
 
-/// The rows of an order, as somebody sees them.
+/// The visible rows of an order.
 pub(crate) struct Rows<'r> {
     pub(crate) rows: collection::Reader<'r>,
     pub(crate) hidden: Arc<Hidden>,
 }
 
 impl<'r> Rows<'r> {
-    /// Tells how many rows there are.
+    /// Returns the number of rows.
     pub(crate) fn count(&self) -> Result<u64> {
         Ok(self.rows.count()? - self.hidden.total(Measure::All))
     }
 
-    /// Counts the rows before a key.
+    /// Returns the number of rows before a key.
     pub(crate) fn rank(&self, key: &[u8]) -> Result<u64> {
         if self.hidden.is_empty() {
             return Ok(self.rows.rank(key)?);
@@ -378,7 +381,7 @@ impl<'r> Rows<'r> {
         Ok(self.rows.rank(key)? - self.hidden.before(key, Measure::All))
     }
 
-    /// Counts the documents of a level before a key.
+    /// Returns the number of documents of a level before a key.
     pub(crate) fn level_before(&self, level: usize, key: &[u8]) -> Result<u64> {
         let measure = Measure::Level(level);
         if let Some(range) = self.hidden.range_of(key) {
@@ -388,31 +391,31 @@ impl<'r> Rows<'r> {
         Ok(measure.of(&totals) - self.hidden.before(key, measure))
     }
 
-    /// Counts the documents of a level.
+    /// Returns the number of documents of a level.
     pub(crate) fn level_total(&self, level: usize) -> Result<u64> {
         let measure = Measure::Level(level);
         Ok(measure.of(&self.rows.totals()?) - self.hidden.total(measure))
     }
 
-    /// Gives the document that is number `number` of its level.
+    /// Returns the document with a number among those of its level.
     pub(crate) fn level_at(&self, level: usize, number: u64) -> Result<Option<Entry>> {
         assert!(level < COUNTED_LEVELS, "deeper levels are not counted apart");
         let number = self.hidden.among_all(number, Measure::Level(level));
         Ok(self.rows.entry_at_sum(level, number, &RowWeigh)?.map(|(_, entry)| entry))
     }
 
-    /// Gives the value of a row.
+    /// Returns the value of a row.
     pub(crate) fn find(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         if self.hidden.range_of(key).is_some() { Ok(None) } else { Ok(self.rows.find(key)?) }
     }
 
-    /// Starts a walk over the keys of a range.
+    /// Creates a walk over the keys of a range.
     pub(crate) fn walk(&self, range: KeyRange, direction: Direction) -> Result<Walk<'_, 'r>> {
         let scan = self.rows.scan(&range, direction)?;
         Ok(Walk { rows: self, range, direction, scan })
     }
 
-    /// Starts a walk forwards with the row at a position; nothing after the last.
+    /// Creates a forward walk that begins at a position. Returns `None` behind the last row.
     pub(crate) fn walk_at(&self, position: u64) -> Result<Option<Walk<'_, 'r>>> {
         let direction = Direction::Forward;
         let scan = self.rows.scan_at(self.hidden.among_all(position, Measure::All), direction)?;
@@ -420,7 +423,7 @@ impl<'r> Rows<'r> {
     }
 }
 
-/// A walk over the rows of a range, as somebody sees them.
+/// A walk over the visible rows of a range.
 pub(crate) struct Walk<'w, 'r> {
     rows: &'w Rows<'r>,
     range: KeyRange,
@@ -429,7 +432,7 @@ pub(crate) struct Walk<'w, 'r> {
 }
 
 impl Walk<'_, '_> {
-    /// Gives the next row.
+    /// Returns the next row.
     pub(crate) fn next(&mut self) -> Result<Option<Entry>> {
         loop {
             let Some((key, value)) = self.scan.next()? else { return Ok(None) };
@@ -453,7 +456,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Goes on at a key; forwards only.
+    /// Continues at a key. Panics unless the walk goes forward.
     pub(crate) fn skip_to(&mut self, key: &[u8]) -> Result<()> {
         assert!(self.direction == Direction::Forward, "only a walk forwards skips");
         let end = self.range.end.take().map(|end| end.max(key.to_vec()));
