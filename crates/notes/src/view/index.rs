@@ -1,13 +1,15 @@
 //! The index of a view, and how it follows the documents (`docs/views.md`, "Following the documents").
 //!
-//! An [`Index`] says where the rows lie and how their keys are made. [`Index::catch_up`] applies what has changed since the last time, some
-//! hundred documents a batch: it takes the rows away that a document had (`viewback` knows them), asks the view's [`Question`] for what it
-//! has now, and writes the difference. The modseq that is applied lies in the same batch, so that a crash leaves an index that is late at most.
+//! An [`Index`] knows where the rows are stored and how their keys are made. [`Index::catch_up`] applies the changes
+//! since the last call, some hundred documents a batch. For each document it takes the old rows (from `viewback`),
+//! evaluates the view's [`Question`] for the new ones, and writes the difference. The applied modseq is written in the
+//! same batch, so after a crash the index is late at most.
 //!
-//! Where responses stand under their parents, a document whose rows moved has its responses looked at again, level by level.
+//! If responses stand under their parents, a document whose rows moved causes an update of its responses, level by
+//! level.
 //!
-//! Invariants: rows, records of categories and `viewback` change together; a category has a row and a record exactly while there are
-//! documents beneath it; what stands in `viewback` are the keys of the note's rows, no more and no fewer.
+//! Invariants: rows, category records and `viewback` change together; a category has a row and a record exactly while
+//! there are documents beneath it; `viewback` holds exactly the keys of the note's rows.
 
 mod order;
 
@@ -42,36 +44,36 @@ use crate::view::limits::{REFRESH_BYTES_MAX, REFRESH_TIME_MAX};
 use crate::view::question::{Answer, Question};
 use crate::view::row::{DocumentRow, Keys, Row};
 
-/// Where the rows of a view lie, and how their keys are made.
+/// The index of a view: where its rows are stored, and how their keys are made.
 pub struct Index {
     database: DbNumber,
     view: ViewId,
     design: ViewDesign,
     collations: Vec<Keys>,
-    /// The columns that sum up.
+    /// The columns with totals.
     summing: Vec<usize>,
-    /// See [`Index::followed`].
+    /// The value of [`Index::followed`].
     followed: AtomicU64,
 }
 
-/// How far an index has come.
+/// The progress of an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// The changes up to this one are in the index.
+    /// The modseq up to which the changes are in the index.
     pub applied: Modseq,
-    /// Nothing is left to apply.
+    /// `true` if no changes are left to apply.
     pub complete: bool,
-    /// Changes that were applied by this call.
+    /// Number of changes that this call applied.
     pub changes: usize,
 }
 
-/// Levels of responses, main documents included, whose rows the tree counts apart.
+/// Number of response levels, main documents included, whose rows the tree counts separately.
 pub const COUNTED_LEVELS: usize = 4;
 
-/// The sum that counts rows with Readers items.
+/// Number of the sum that counts rows with Readers items.
 pub(crate) const RESTRICTED: usize = COUNTED_LEVELS;
 
-/// Weighs rows: documents of the levels 0 to 3, and rows with Readers items.
+/// The weights of rows: they count documents of the levels 0 to 3, and rows with Readers items.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RowWeigh;
 
@@ -87,7 +89,7 @@ impl Weigh for RowWeigh {
 }
 
 impl Content {
-    /// Gives what the row weighs.
+    /// Returns the weight of the row.
     fn weight(&self) -> Weight {
         match self {
             Self::Category => Weight::ZERO,
@@ -97,7 +99,7 @@ impl Content {
     }
 }
 
-/// Gives what the row of a document weighs.
+/// Returns the weight of a document's row.
 fn weight_of(level: usize, is_restricted: bool) -> Weight {
     let mut values = [0; COUNTED_LEVELS + 1];
     if level < COUNTED_LEVELS {
@@ -108,7 +110,7 @@ fn weight_of(level: usize, is_restricted: bool) -> Weight {
 }
 
 impl Index {
-    /// Describes the index of a view whose design was checked.
+    /// Creates the index of a view whose design was checked. Stores nothing.
     #[must_use]
     pub fn new(database: DbNumber, view: ViewId, design: ViewDesign) -> Self {
         let collations = design.collations().iter().map(|collation| Keys::new(&design, collation)).collect();
@@ -117,55 +119,56 @@ impl Index {
         Self { database, view, design, collations, summing, followed: AtomicU64::new(0) }
     }
 
-    /// Gives the number under which the rows lie.
+    /// Returns the number under which the rows are stored.
     #[must_use]
     pub fn id(&self) -> ViewId {
         self.view
     }
 
-    /// Tells as of which change the rows are those of the documents, exactly: 0 where that is not known. An index that has applied some changes of many may be
-    /// ahead in some documents.
+    /// Returns the modseq at which the rows matched the documents exactly, or 0 if unknown.
+    ///
+    /// An index that has applied only some of the changes may be ahead in some documents.
     pub(crate) fn followed(&self) -> Modseq {
         Modseq(self.followed.load(Ordering::SeqCst))
     }
 
-    /// Gives the design.
+    /// Returns the design.
     #[must_use]
     pub fn design(&self) -> &ViewDesign {
         &self.design
     }
 
-    /// Gives the columns that sum up, by their index.
+    /// Returns the indexes of the columns with totals.
     #[must_use]
     pub fn summing(&self) -> &[usize] {
         &self.summing
     }
 
-    /// Tells in how many orders the rows are kept.
+    /// Returns the number of orders in which the rows are kept.
     #[must_use]
     pub fn orders(&self) -> usize {
         self.collations.len()
     }
 
-    /// Gives how the keys of an order are made.
+    /// Returns the key layout of an order.
     #[must_use]
     pub fn keys(&self, collation: usize) -> &Keys {
         &self.collations[collation]
     }
 
-    /// Reads up to which modseq documents are in an index, from the state of its rows.
+    /// Reads the modseq up to which documents are in an index from the state of its rows.
     pub(crate) fn applied(&self, state: &[u8]) -> Result<Modseq> {
         if state.is_empty() { Ok(Modseq(0)) } else { decode_state(state, self) }
     }
 
-    /// Gives the collection of the rows in one order.
+    /// Returns the collection of the rows in one order.
     #[must_use]
     pub fn rows(&self, collation: usize) -> CollectionId {
         assert!(collation < self.collations.len(), "an order of this view");
         CollectionId { database: self.database, view: self.view, collation: collation as u8 }
     }
 
-    /// Gives the collection of the categories in one order.
+    /// Returns the collection of the categories in one order.
     #[must_use]
     pub fn categories(&self, collation: usize) -> CollectionId {
         CollectionId { collation: self.rows(collation).collation + CATEGORIES, ..self.rows(collation) }
@@ -182,13 +185,16 @@ impl Index {
         order::each_count(&self.collations[collation], &self.summing, key, row, each)
     }
 
-    /// Reads up to which modseq documents are in the index as it is stored now.
+    /// Reads the modseq up to which documents are in the stored index.
     pub(crate) fn stored_modseq(&self, reader: &dyn Read) -> Result<Modseq> {
         self.applied(collection::Reader::open(reader, self.rows(0))?.state())
     }
 
-    /// Applies at most about `limit` changes; whoever has more to apply calls again, so that others can write in between. Nothing when the index serves no more.
-    /// How the rows changed is written down with `watched`, if somebody's view is kept there.
+    /// Applies at most about `limit` changes. The caller repeats the call for the rest, so that others can write in
+    /// between.
+    ///
+    /// Returns `None` if the index is no longer in use. If `watched` holds the hidden rows of any reader, the changes
+    /// of the rows are logged there.
     pub(crate) fn catch_up(
         &self,
         database: &Database,
@@ -207,7 +213,7 @@ impl Index {
         let complete = changes.len() < limit;
         let last = changes.last().map_or(update.applied, |last| last.modseq);
         let applied = if complete { lock.modseq } else { last };
-        // The step that passes the purge looks for what it forgot; those before it need not.
+        // Only the step that passes the purged modseq searches for notes whose stubs were purged.
         let passes_purge = update.applied < lock.purged_modseq && lock.purged_modseq <= applied;
         let vanished = if passes_purge { update.vanished(limit)? } else { Vec::new() };
         update.knows_rows =
@@ -231,7 +237,7 @@ impl Index {
             let orders = changes.into_iter().map(|order| order.rows).collect();
             match watched {
                 Some(watched) if to > from => watched.log(Step { from, to, orders }),
-                // What was hidden is found anew: the state has no number of its own.
+                // The cached hidden rows are dropped, because the new state of the rows has no modseq of its own.
                 Some(watched) => watched.forget(),
                 None => {}
             }
@@ -246,7 +252,8 @@ impl Index {
 }
 
 impl Index {
-    /// Finds spellings of categories again that few are left of, for each order; the lock of the database is held.
+    /// Collects the spellings of categories again that have few left, for each order. The caller holds the lock of the
+    /// database.
     fn find_spellings(&self, database: &Database, changes: &[OrderChanges]) -> Result<()> {
         for (collation, changes) in changes.iter().enumerate() {
             for record in &changes.thin {
@@ -258,18 +265,18 @@ impl Index {
     }
 }
 
-/// Tells whether a note is a document that was not deleted.
+/// Returns `true` if a note is a document that was not deleted.
 pub(crate) fn is_document(header: &Header) -> bool {
     !header.is_stub() && header.class == NoteClass::DOCUMENT
 }
 
-/// Tells whether anything answers a document.
+/// Returns `true` if a document has responses.
 fn has_responses(reader: &dyn Read, database: DbNumber, unid: Unid) -> Result<bool> {
     let mut cursor = reader.scan(Table::Children, &keys::children_of(database, unid), Direction::Forward)?;
     Ok(cursor.next()?.is_some())
 }
 
-/// Gives about `limit` changes after a modseq, in their order: from memory, where they are recent.
+/// Returns about `limit` changes after a modseq, in their order. Recent changes come from memory.
 fn changes_since(database: &Database, since: Modseq, limit: usize) -> Result<Vec<RecentChange>> {
     if let Some(recent) = database.recent_changes(since, limit) {
         return Ok(recent);
@@ -279,13 +286,14 @@ fn changes_since(database: &Database, since: Modseq, limit: usize) -> Result<Vec
     Ok(changes.into_iter().map(told).collect())
 }
 
-/// What is added to the number of an order to name the collection of its categories.
+/// Offset from the number of an order to the collection of its categories.
 const CATEGORIES: u8 = 128;
 
-/// One note of so many has the rows that were found from its last version compared with those that are stored.
+/// Sampling rate of a check: for one note in so many, the rows computed from its last version are compared with the
+/// stored ones.
 const KNOWN_ROWS_CHECKED: u32 = 16;
 
-/// The version of the records in `viewback` and of the state.
+/// Version of the records in `viewback` and of the state.
 const VERSION: u8 = 1;
 
 /// Flags of the records in `viewback`.
@@ -293,21 +301,21 @@ const SELECTED: u8 = 1;
 const HAS_READERS: u8 = 2;
 const CYCLE: u8 = 4;
 
-/// Where a note stands in the view.
+/// The record of a note in `viewback`: its rows in the view.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub(crate) struct Back {
-    /// The selection takes it by itself, and not for the sake of a document above it.
+    /// `true` if the selection takes the note by itself, not because of a document above it.
     selected: bool,
-    /// It has Readers items.
+    /// `true` if the note has Readers items.
     restricted: bool,
-    /// It answers itself or one of its own responses; then this is its UNID.
+    /// The note's UNID if it is a member of a response cycle.
     cycle: Option<Unid>,
-    /// For each order, the keys of its rows.
+    /// The keys of its rows, for each order.
     pub(crate) keys: Vec<Vec<Vec<u8>>>,
 }
 
 impl Back {
-    /// Says that a note has no rows.
+    /// Creates the record of a note without rows.
     pub(crate) fn nowhere(orders: usize) -> Self {
         Self { selected: false, restricted: false, cycle: None, keys: vec![Vec::new(); orders] }
     }
@@ -316,7 +324,7 @@ impl Back {
         self.keys.iter().any(|keys| !keys.is_empty())
     }
 
-    /// Tells whether something is to be kept of it.
+    /// Returns `true` if the record must be stored.
     fn says_something(&self) -> bool {
         self.is_in() || self.cycle.is_some()
     }
@@ -345,7 +353,7 @@ impl Back {
     }
 }
 
-/// What is kept of a note beside the keys of its rows.
+/// The data of a `viewback` record besides the keys of the rows.
 struct BackHead {
     selected: bool,
     restricted: bool,
@@ -381,13 +389,13 @@ struct Update<'u> {
     store: &'u dyn Read,
     question: &'u dyn Question,
     orders: Vec<OrderUpdate<'u>>,
-    /// Where the notes stand that were looked at, and whether that changed.
+    /// The records of the notes that were read, each with `true` if it changed.
     backs: HashMap<NoteId, (Back, bool)>,
-    /// Which documents answer their own responses.
+    /// The detector of response cycles.
     cycles: Cycles,
-    /// What was applied before.
+    /// The modseq that was applied before.
     applied: Modseq,
-    /// The rows that are there are those of the documents as of `applied`, and can be found from these.
+    /// `true` if the stored rows match the documents as of `applied`, and can be computed from these documents.
     knows_rows: bool,
 }
 
@@ -401,7 +409,8 @@ impl<'u> Update<'u> {
         Ok(Self { index, database, store, question, orders, backs, cycles, applied, knows_rows: false })
     }
 
-    /// Finds up to `limit` notes that have rows and are gone: their stubs were purged before the index had followed.
+    /// Returns up to `limit` notes that have rows but no longer exist: their stubs were purged before the index had
+    /// followed.
     fn vanished(&self, limit: usize) -> Result<Vec<NoteId>> {
         let range = keys::view_back(self.index.database, self.index.view);
         let mut cursor = self.store.scan(Table::ViewBack, &range, Direction::Forward)?;
@@ -418,7 +427,8 @@ impl<'u> Update<'u> {
         Ok(found)
     }
 
-    /// Applies changes, in their order, until their rows are many; tells how many it applied. Those of one transaction belong together.
+    /// Applies changes in their order until their rows exceed [`REFRESH_BYTES_MAX`] or the time exceeds
+    /// [`REFRESH_TIME_MAX`]. Returns the number of applied changes. A transaction is applied completely.
     fn follow_some(&mut self, changes: &[RecentChange]) -> Result<usize> {
         let clock = &self.database.clock;
         let began = clock.monotonic();
@@ -436,7 +446,8 @@ impl<'u> Update<'u> {
         Ok(changes.len())
     }
 
-    /// Applies a change. Of several changes of a note the first says how it was when its rows were made, and with it all are applied.
+    /// Applies a change. If a note changed several times, its first change holds the version from which its rows were
+    /// made, and brings the rows to the current state.
     fn follow(&mut self, change: &RecentChange) -> Result<()> {
         match &change.before {
             _ if !self.knows_rows => self.apply(change.note),
@@ -446,7 +457,7 @@ impl<'u> Update<'u> {
         }
     }
 
-    /// Brings the rows of a note up to date that are those of a version.
+    /// Updates the rows of a note that were made from a known version.
     fn apply_known(&mut self, note: NoteId, before: &Before) -> Result<()> {
         let had = match before {
             Before::New => self.index.nowhere(),
@@ -468,7 +479,7 @@ impl<'u> Update<'u> {
         Ok(())
     }
 
-    /// Compares the rows that were found from a version of a note with those that are stored of it.
+    /// Compares the rows computed from a version of a note with the stored rows.
     fn check_known(&mut self, note: NoteId, had: &Placed) -> Result<()> {
         let mut is_known = self.back(note)? == had.back();
         for (order, rows) in self.orders.iter_mut().zip(&had.rows) {
@@ -480,7 +491,7 @@ impl<'u> Update<'u> {
         if is_known { Ok(()) } else { Err(damaged(Table::ViewBack, &key)) }
     }
 
-    /// Brings the rows of a note up to date, and those of its responses when it moved.
+    /// Updates the rows of a note, and those of its responses if its rows moved.
     fn apply(&mut self, note: NoteId) -> Result<()> {
         let follows_parents = self.index.follows_parents(self.question);
         let mut queue = VecDeque::from([note]);
@@ -504,7 +515,7 @@ impl<'u> Update<'u> {
         Ok(())
     }
 
-    /// Finds the UNID of a note whose stub was purged before the index had followed: what is kept of it still tells it.
+    /// Returns the UNID of a note whose stub was purged before the index had followed, from its record or its rows.
     fn unid_in_rows(&mut self, back: &Back) -> Result<Option<Unid>> {
         if back.cycle.is_some() {
             return Ok(back.cycle);
@@ -517,7 +528,7 @@ impl<'u> Update<'u> {
         document(key, &value).map(|row| Some(row.unid))
     }
 
-    /// Writes the rows that a note has now; gives where it stands.
+    /// Writes the current rows of a note and returns its new record.
     fn place(&mut self, header: Option<&Header>, before: &Back) -> Result<Back> {
         let has = self.placed(header)?;
         let back = has.back();
@@ -528,7 +539,7 @@ impl<'u> Update<'u> {
         Ok(back)
     }
 
-    /// Finds where a note belongs.
+    /// Computes the rows of a note.
     fn placed(&mut self, header: Option<&Header>) -> Result<Placed> {
         match header.filter(|header| is_document(header)) {
             Some(header) => self.ask(header),
@@ -536,7 +547,7 @@ impl<'u> Update<'u> {
         }
     }
 
-    /// Asks the question of a document: whether the selection takes it, and for each order its rows.
+    /// Evaluates selection and columns for a document, and computes its rows in each order.
     fn ask(&mut self, header: &Header) -> Result<Placed> {
         let Some(bytes) = reading::load_summary_bytes(self.store, self.database, header.note)? else {
             return Ok(self.index.nowhere());
@@ -556,10 +567,11 @@ impl<'u> Update<'u> {
         Ok(placed)
     }
 
-    /// Tells whether a document that answers `parent` is a member of a cycle.
+    /// Returns `true` if a document with the parent `parent` is a member of a cycle.
     fn is_in_cycle(&mut self, unid: Unid, parent: Unid) -> Result<bool> {
         let (store, database) = (self.store, self.database);
-        // Most responses answer what was just looked at, or are answered by nobody: then their way up need not be walked.
+        // The parent of most responses was just checked, or the response has no responses itself. In both cases the
+        // chain of parents need not be followed.
         let is_new = self.cycles.known(unid).is_none() && self.cycles.known(parent).is_none();
         if is_new && !has_responses(store, self.index.database, unid)? {
             return Ok(false);
@@ -590,7 +602,8 @@ impl<'u> Update<'u> {
         Ok(back)
     }
 
-    /// Puts everything into the batch; gives how the rows of each order changed, and the records of categories that lack spellings.
+    /// Puts all changes into the batch. Returns the changes of the rows of each order, and the category records that
+    /// lack spellings.
     fn finish(self, applied: Modseq, batch: &mut Batch) -> Result<Vec<OrderChanges>> {
         assert!(applied >= self.applied, "an index follows the order of changes");
         for (note, (back, _)) in self.backs.iter().filter(|(_, (_, changed))| *changed) {
@@ -610,32 +623,32 @@ impl<'u> Update<'u> {
     }
 }
 
-/// The key of a row and what it shows.
+/// The key of a row and its contents.
 type KeyAndRow = (Vec<u8>, Arc<DocumentRow>);
 
-/// What stands above a document.
+/// The position above a document.
 #[derive(Clone, Copy)]
 pub(crate) enum Above<'b> {
-    /// It answers nothing, or what it answers is not there.
+    /// No parent: the document is no response, or its parent is absent.
     Nothing,
-    /// What it answers stands there.
+    /// A parent with this record.
     Document(&'b Back),
-    /// It answers itself or one of its own responses, and counts as if it answered nothing.
+    /// The document itself: it is a member of a response cycle and is treated as if it had no parent.
     Itself,
 }
 
-/// Where a document stands.
+/// The rows of a document.
 pub(crate) struct Placed {
-    /// The selection takes it by itself.
+    /// `true` if the selection takes the document by itself.
     pub(crate) selected: bool,
-    /// It answers itself or one of its own responses; then this is its UNID.
+    /// The document's UNID if it is a member of a response cycle.
     cycle: Option<Unid>,
-    /// For each order, its rows.
+    /// The rows, for each order.
     pub(crate) rows: Vec<Vec<KeyAndRow>>,
 }
 
 impl Placed {
-    /// Tells whether something is to be kept of it.
+    /// Returns `true` if a `viewback` record must be stored.
     pub(crate) fn says_something(&self) -> bool {
         self.cycle.is_some() || self.rows.iter().any(|rows| !rows.is_empty())
     }
@@ -644,13 +657,13 @@ impl Placed {
         self.rows.iter().flatten().next().is_some_and(|(_, row)| row.readers.is_some())
     }
 
-    /// Gives the stored form of what is kept of it.
+    /// Encodes the `viewback` record of the document.
     pub(crate) fn encode_back(&self) -> Vec<u8> {
         let head = BackHead { selected: self.selected, restricted: self.is_restricted(), cycle: self.cycle };
         head.encode(self.rows.iter().map(|rows| rows.iter().map(|(key, _)| key.as_slice())))
     }
 
-    /// Gives what is kept of it.
+    /// Returns the `viewback` record of the document.
     pub(crate) fn back(&self) -> Back {
         let keys_of = |rows: &Vec<KeyAndRow>| rows.iter().map(|(key, _)| key.clone()).collect();
         let (selected, restricted) = (self.selected, self.is_restricted());
@@ -659,12 +672,12 @@ impl Placed {
 }
 
 impl Index {
-    /// Tells whether the rows of a response depend on those of its parent.
+    /// Returns `true` if the rows of a response depend on those of its parent.
     pub(crate) fn follows_parents(&self, question: &dyn Question) -> bool {
         self.design.responses || question.responses() != Responses::None
     }
 
-    /// Tells whether the rows of a document follow from the document alone, whenever it is asked.
+    /// Returns `true` if the rows of a document depend on the document alone, at any time.
     fn rows_follow_from_documents(&self, question: &dyn Question) -> bool {
         question.is_steady() && !self.follows_parents(question)
     }
@@ -673,7 +686,7 @@ impl Index {
         Placed { selected: false, cycle: None, rows: vec![Vec::new(); self.collations.len()] }
     }
 
-    /// Finds where a document stands, by what stands above it.
+    /// Computes the rows of a document from the position above it.
     pub(crate) fn place(&self, question: &dyn Question, subject: &Subject<'_>, above: Above<'_>) -> Placed {
         let header = subject.header;
         let cycle = matches!(above, Above::Itself).then_some(header.unid);
@@ -714,12 +727,12 @@ impl Index {
     }
 }
 
-/// What a view shows of a document.
+/// The columns and rows that a view shows of a document.
 struct Shown<'d> {
     design: &'d ViewDesign,
-    /// The values of the columns, where they are more than a row has room for: the keys are made of them.
+    /// The values of the columns, if they exceed the size of a row. Keys are made of these values.
     values: Option<Vec<Cell>>,
-    /// The row of a document that has but one.
+    /// The row of a document that has a single row.
     row: Arc<DocumentRow>,
 }
 
@@ -741,9 +754,9 @@ impl<'d> Shown<'d> {
         Arc::new(DocumentRow { unid, response_level, readers, conflict, cells })
     }
 
-    /// Makes the rows of a response: one beneath each row of its parent. Without a parent in the view there is none.
+    /// Returns the rows of a response: one beneath each row of its parent. Without a parent in the view there are none.
     fn response_rows(&self, keys: &Keys, note: NoteId, above: &[Vec<u8>]) -> Vec<KeyAndRow> {
-        // A key names the document of each level above; the rows of a document are all on the same.
+        // A key contains the document of each level above. All rows of a document are on the same level.
         let level = above.first().and_then(|parent| keys.documents_in(parent)).map_or(usize::MAX, |above| above.len());
         if level > RESPONSE_LEVELS_MAX {
             return Vec::new();
@@ -753,7 +766,7 @@ impl<'d> Shown<'d> {
         above.iter().map(|parent| (keys.response(parent, level, self.values(), note), Arc::clone(&row))).collect()
     }
 
-    /// Makes the rows of a document that stands by itself: one for each of its entries.
+    /// Returns the rows of a main document: one for each of its entries.
     fn main_rows(&self, keys: &Keys, note: NoteId) -> Vec<KeyAndRow> {
         let Some(entries) = entry::entries(self.design, self.values()) else {
             return vec![(keys.document(self.values(), note, 0), Arc::clone(&self.row))];
@@ -767,7 +780,7 @@ impl<'d> Shown<'d> {
     }
 }
 
-/// Reads the row of a document.
+/// Decodes the row of a document.
 pub(crate) fn document(key: &[u8], value: &[u8]) -> Result<DocumentRow> {
     match Row::decode(value) {
         Ok(Row::Document(row)) => Ok(row),
