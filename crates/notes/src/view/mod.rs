@@ -1,23 +1,22 @@
-//! Views: saved questions with an order, and the index that answers them (`docs/views.md`).
+//! Views: stored queries with a sort order, and the indexes that hold their rows (`docs/views.md`).
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//!
-//! | [`note`](mod@note), [`design`] | what the design note of a view says |
-//! | [`record`] | which index it has |
-//! | [`question`] | what a view asks of each document |
+//! | [`note`](mod@note), [`design`] | the design note of a view |
+//! | [`record`] | the record that names a view's index |
+//! | [`question`] | selection and column formulas |
 //! | [`cell`] | the value of a column in a row |
 //! | [`row`] | rows and their keys |
-//! | [`category`] | what a category counts and sums up |
-//! | [`index`] | how the rows follow the documents |
-//! | `cycle` | documents that answer each other |
-//! | [`build`] | a new index over many documents at once |
-//! | [`reader`] | rows, and where they stand |
-//! | [`navigate`], [`find`], [`entries`] | from row to row; rows by their values; what a client asks for |
-//! | [`served`] | views as they are opened |
-//! | [`sort_key`] | bytes whose order is the order of values |
-//! | [`exact_sum`] | totals that do not drift |
-//! | [`limits`] | what rows are cut to |
+//! | [`category`] | counts and totals of a category |
+//! | [`index`] | the index, and how it follows the documents |
+//! | `cycle` | detection of response cycles |
+//! | [`build`] | bulk build of an index over many documents |
+//! | [`reader`] | rows and their positions |
+//! | [`navigate`], [`find`], [`entries`] | steps from row to row; search by values; entries for clients |
+//! | [`served`] | cache of open views |
+//! | [`sort_key`] | bytes that sort like the values |
+//! | [`exact_sum`] | totals without rounding drift |
+//! | [`limits`] | limits to which rows are cut |
 
 pub mod build;
 pub mod category;
