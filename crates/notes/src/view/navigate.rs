@@ -1,7 +1,9 @@
-//! Going about in a view: from a row to the next, the parent, the next one on the same level (`docs/views.md`, "Reading").
+//! Navigation in a view: from a row to the next row, the parent, or the next row on the same level (`docs/views.md`,
+//! "Reading").
 //!
-//! A [`Navigator`] is one way to go; the names are the original's (`domino.md` §3). Each step reads a few keys, whatever lies between: what is beneath
-//! a collapsed row is skipped as one range. The one exception is the way to the next unread document, which looks at what lies between.
+//! A [`Navigator`] is one kind of step; the names are Domino's. A step reads a few keys, independent of the distance:
+//! the rows beneath a collapsed row are skipped as one range. The exception is the step to the next unread document,
+//! which reads all rows in between.
 
 use std::collections::HashSet;
 
@@ -14,60 +16,62 @@ use crate::limits::VIEW_EXPANSIONS_MAX;
 use crate::view::reader::{ViewReader, ViewRow};
 use crate::view::row::mark;
 
-/// A way to go from one row to another.
+/// A kind of step from one row to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Navigator {
-    /// Nowhere.
+    /// The row itself.
     Current,
-    /// The next row, also into what is collapsed.
+    /// The next row, even beneath a collapsed row.
     Next,
-    /// The row before, also out of what is collapsed.
+    /// The previous row, even beneath a collapsed row.
     Previous,
-    /// The next row that is shown: collapsed rows are passed with all that is beneath.
+    /// The next row that is shown. A collapsed row is skipped with all rows beneath it.
     NextExpanded,
-    /// The row before that is shown.
+    /// The previous row that is shown.
     PreviousExpanded,
     /// The next row beneath the same parent.
     NextPeer,
-    /// The row before beneath the same parent.
+    /// The previous row beneath the same parent.
     PreviousPeer,
     /// The first row beneath the same parent.
     FirstPeer,
     /// The last row beneath the same parent.
     LastPeer,
-    /// The row above.
+    /// The parent row.
     Parent,
-    /// The first row beneath.
+    /// The first row directly beneath.
     Child,
-    /// The next document that is no response.
+    /// The next document that is not a response.
     NextMain,
-    /// The document before that is no response.
+    /// The previous document that is not a response.
     PreviousMain,
     /// The next category.
     NextCategory,
-    /// The category before; of a document, its own.
+    /// The previous category. For a document, its own category.
     PreviousCategory,
     /// The next document that the reader has not read.
     NextUnread,
-    /// The document before that the reader has not read.
+    /// The previous document that the reader has not read.
     PreviousUnread,
 }
 
-/// Which rows a client has open.
+/// The expanded and collapsed rows of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Expansion {
-    /// Rows are collapsed but for the exceptions; else they are expanded but for these.
+    /// `true` if rows are collapsed except for the exceptions; `false` if they are expanded except for these.
     collapsed: bool,
     exceptions: HashSet<Vec<u8>>,
 }
 
 impl Expansion {
-    /// Everything is open but for the rows with these keys.
+    /// Creates an expansion in which all rows are expanded except those with these keys. Fails if there are more than
+    /// [`VIEW_EXPANSIONS_MAX`].
     pub fn all_but(exceptions: HashSet<Vec<u8>>) -> Result<Self> {
         Self::new(false, exceptions)
     }
 
-    /// Nothing is open but the rows with these keys.
+    /// Creates an expansion in which all rows are collapsed except those with these keys. Fails if there are more than
+    /// [`VIEW_EXPANSIONS_MAX`].
     pub fn none_but(exceptions: HashSet<Vec<u8>>) -> Result<Self> {
         Self::new(true, exceptions)
     }
@@ -79,13 +83,13 @@ impl Expansion {
         Ok(Self { collapsed, exceptions })
     }
 
-    /// Tells whether what is beneath a row is not shown.
+    /// Returns `true` if the rows beneath a row are not shown.
     #[must_use]
     pub fn is_collapsed(&self, key: &[u8]) -> bool {
         self.collapsed != self.exceptions.contains(key)
     }
 
-    /// Tells whether only the outermost rows are shown.
+    /// Returns `true` if only the outermost rows are shown.
     #[must_use]
     pub fn shows_outermost_alone(&self) -> bool {
         self.collapsed && self.exceptions.is_empty()
@@ -93,7 +97,11 @@ impl Expansion {
 }
 
 impl ViewReader<'_> {
-    /// Gives the row that a step leads to; nothing where there is none. The row from which it is taken need not be there any more.
+    /// Returns the row that a step leads to, or `None` if there is no such row. The starting row need not exist any
+    /// more.
+    ///
+    /// Fails for [`Navigator::NextUnread`] and [`Navigator::PreviousUnread`], because unread marks are known only to
+    /// readers of entries.
     pub fn step(&self, key: &[u8], navigator: Navigator, expansion: &Expansion) -> Result<Option<ViewRow>> {
         match navigator {
             Navigator::Current => self.find(key),
@@ -131,18 +139,18 @@ impl ViewReader<'_> {
         }
     }
 
-    /// Gives the first row of the view.
+    /// Returns the first row of the view.
     pub fn first(&self) -> Result<Option<ViewRow>> {
         self.first_from(&[])
     }
 
-    /// Gives the last row that is shown.
+    /// Returns the last row that is shown.
     pub fn last(&self, expansion: &Expansion) -> Result<Option<ViewRow>> {
         let Some(last) = self.last_before(None)? else { return Ok(None) };
         self.shown(last, expansion).map(Some)
     }
 
-    /// Gives the key of the row above; nothing of an outermost row.
+    /// Returns the key of the parent row, or `None` for an outermost row.
     pub fn parent_of(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let keys = self.keys();
         let wrong = || damaged(store::Table::View, key);
@@ -155,7 +163,7 @@ impl ViewReader<'_> {
         Ok(above.last().map(|path| [path, &[mark::ROW][..]].concat()))
     }
 
-    /// Tells how many rows are above a row.
+    /// Returns the number of rows above a row in the hierarchy.
     pub fn depth_of(&self, key: &[u8]) -> Result<usize> {
         let wrong = || damaged(store::Table::View, key);
         let categories = self.keys().paths_above(key).ok_or_else(wrong)?.len();
@@ -165,19 +173,19 @@ impl ViewReader<'_> {
         Ok(categories + self.keys().documents_in(key).ok_or_else(wrong)?.len() - 1)
     }
 
-    /// Tells whether this is the key of a category's row.
+    /// Returns `true` if a key belongs to a category row.
     #[must_use]
     pub fn is_category(&self, key: &[u8]) -> bool {
         self.keys().is_category_row(key)
     }
 
-    /// Gives the first row at or behind a key.
+    /// Returns the first row at or behind a key.
     pub(crate) fn first_from(&self, key: &[u8]) -> Result<Option<ViewRow>> {
         let entry = self.walk(KeyRange { start: key.to_vec(), end: None }, Direction::Forward)?.next()?;
         entry.map(|entry| self.row(entry.key, &entry.value)).transpose()
     }
 
-    /// Gives the first row behind a row and all that is beneath it.
+    /// Returns the first row behind a row and all rows beneath it.
     pub(crate) fn first_behind(&self, key: &[u8]) -> Result<Option<ViewRow>> {
         self.end_of(key).map_or(Ok(None), |end| self.first_from(&end))
     }
@@ -200,13 +208,13 @@ impl ViewReader<'_> {
         self.shown(row, expansion).map(Some)
     }
 
-    /// Gives what is shown of a row: itself, or the outermost collapsed row above it.
+    /// Returns the visible row for a row: the outermost collapsed row above it, or the row itself.
     fn shown(&self, row: ViewRow, expansion: &Expansion) -> Result<ViewRow> {
         let shown = self.outermost_collapsed(&row.key, expansion)?;
         if shown == row.key { Ok(row) } else { Ok(self.find(&shown)?.unwrap_or(row)) }
     }
 
-    /// Gives the key of the outermost collapsed row above a row, or of the row itself.
+    /// Returns the key of the outermost collapsed row above a row, or the key of the row itself.
     pub(crate) fn outermost_collapsed(&self, key: &[u8], expansion: &Expansion) -> Result<Vec<u8>> {
         let mut shown = key.to_vec();
         let mut above = self.parent_of(key)?;
@@ -235,7 +243,7 @@ impl ViewReader<'_> {
         self.ancestor_beneath(row, parent)
     }
 
-    /// Goes up from a row to the one that stands directly beneath `parent`.
+    /// Returns the row directly beneath `parent` that contains a row or is the row itself.
     fn ancestor_beneath(&self, row: ViewRow, parent: Option<Vec<u8>>) -> Result<Option<ViewRow>> {
         let mut key = row.key.clone();
         loop {
@@ -275,7 +283,7 @@ impl ViewReader<'_> {
         self.find(&[path, &[mark::ROW]].concat())
     }
 
-    /// Gives the path of the category that a row is or stands in.
+    /// Returns the path of the category that a row is, or that contains the row.
     fn innermost_path<'k>(&self, key: &'k [u8]) -> Result<Option<&'k [u8]>> {
         if self.is_category(key) {
             return Ok(Some(&key[..key.len() - 1]));
