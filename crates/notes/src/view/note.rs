@@ -1,7 +1,8 @@
-//! The design note of a view: a note of class VIEW whose items say everything (`docs/views.md`, "The design note").
+//! The design note of a view: a note of class VIEW whose items describe the whole view (`docs/views.md`, "The design
+//! note").
 //!
-//! A folder is a design note, too; it is a view when it has columns (`$VIEWFORMAT`), and then its selection is what lies in it.
-//! Who may see a view at all is said by an item `$Readers` of its note, as it is of any note.
+//! A folder is a design note, too. It is a view if it has columns (`$VIEWFORMAT`), and then its contents are its
+//! selection. An item `$Readers` restricts who may see the view, as in any note.
 
 use base::limits::FOLDER_NAME_BYTES_MAX;
 use base::{NoteId, Unid, ViewId};
@@ -14,43 +15,43 @@ use crate::limits::{FORMULA_BYTES_MAX, VIEW_ALIASES_MAX, VIEW_READERS_MAX};
 use crate::view::design::ViewDesign;
 use crate::view::question::{Asks, Compiled};
 
-/// The item with the selection, as it was written.
+/// Name of the item with the selection formula, as it was written.
 pub const SELECTION_ITEM: &str = "$FORMULA";
 
-/// The item with columns and options.
+/// Name of the item with columns and options.
 pub const FORMAT_ITEM: &str = "$VIEWFORMAT";
 
-/// The item that says who may see a view.
+/// Name of the item that lists who may see a view.
 pub const READERS_ITEM: &str = "$Readers";
 
-/// What stands between the name of a view and its aliases.
+/// The separator between the name of a view and its aliases.
 const ALIAS_SEPARATOR: char = '|';
 
 /// A view as its designer describes it.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ViewNote {
-    /// Its name; levels of a menu are separated by `\`.
+    /// Its name; `\` separates the levels of a menu.
     pub title: String,
     /// Other names, for programs.
     pub aliases: Vec<String>,
-    /// What is special about it.
+    /// Its kind.
     pub kind: ViewKind,
-    /// Which documents it shows; nothing for a folder.
+    /// The selection formula; empty for a folder.
     pub selection: String,
-    /// How.
+    /// Its columns and options.
     pub design: ViewDesign,
-    /// Who may see it; nobody is everybody who may read the database.
+    /// The names that may see it. If empty, every reader of the database may see it.
     pub readers: Vec<String>,
 }
 
-/// What is special about a view: the letters of `$Flags`.
+/// The kind of a view: the letters of `$Flags`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ViewKind {
-    /// A folder: it shows what was put into it.
+    /// `true` for a folder, which shows the documents that were put into it.
     pub folder: bool,
-    /// It belongs to one person.
+    /// `true` if it belongs to one person.
     pub private: bool,
-    /// It shows times of a calendar.
+    /// `true` for a calendar view.
     pub calendar: bool,
 }
 
@@ -61,13 +62,13 @@ impl ViewKind {
         [self.folder, self.private, self.calendar]
     }
 
-    /// Gives the letters.
+    /// Returns the letters.
     #[must_use]
     pub fn letters(self) -> String {
         Self::LETTERS.into_iter().zip(self.bits()).filter_map(|(letter, is_set)| is_set.then_some(letter)).collect()
     }
 
-    /// Reads the letters; those that mean nothing here are passed over.
+    /// Parses the letters. Unknown letters are ignored.
     #[must_use]
     pub fn of_letters(letters: &str) -> Self {
         let [folder, private, calendar] = Self::LETTERS.map(|letter| letters.contains(letter));
@@ -76,7 +77,7 @@ impl ViewKind {
 }
 
 impl ViewNote {
-    /// Refuses what cannot be indexed; gives the compiled question.
+    /// Checks that the view can be indexed, and returns the compiled formulas.
     pub fn check(&self, view: ViewId) -> Result<Compiled> {
         let named = |name: &String, why: &str| Err(Error::invalid(format!("view name {name:?}"), why));
         for name in std::iter::once(&self.title).chain(&self.aliases) {
@@ -102,7 +103,7 @@ impl ViewNote {
         Ok(question)
     }
 
-    /// Tells what selection and columns ask besides documents and time.
+    /// Returns the inputs that selection and columns use besides documents and time.
     pub(crate) fn asks(&self, view: ViewId) -> Asks {
         let formulas = self.design.columns.iter().filter_map(|column| column.formula.as_ref());
         if !formulas.chain([&self.selection]).any(|text| Asks::may_be_in(text)) {
@@ -111,7 +112,7 @@ impl ViewNote {
         self.question(view).map_or_else(|_| Asks::default(), |question| question.asks())
     }
 
-    /// Compiles the question.
+    /// Compiles selection and columns.
     pub fn question(&self, view: ViewId) -> Result<Compiled> {
         if self.kind.folder {
             Compiled::of_folder(view, &self.design)
@@ -120,7 +121,7 @@ impl ViewNote {
         }
     }
 
-    /// Gives the items of the design note.
+    /// Returns the items of the design note.
     #[must_use]
     pub fn items(&self) -> Vec<Item> {
         let names: Vec<&str> = std::iter::once(&self.title).chain(&self.aliases).map(String::as_str).collect();
@@ -138,7 +139,8 @@ impl ViewNote {
         items
     }
 
-    /// Reads the items; nothing when they describe no view: a folder without columns, or a format that this program does not know.
+    /// Reads a view from its items. Returns `None` if they describe no view: a folder without columns, or a format that
+    /// this program does not know.
     #[must_use]
     pub fn of_items(items: &[Item]) -> Option<Self> {
         let kind = ViewKind::of_letters(item::find(items, FLAGS_ITEM)?.value.text()?);
@@ -158,43 +160,43 @@ impl ViewNote {
         })
     }
 
-    /// Tells whether somebody who looks for a view by name means this one. Case does not count.
+    /// Returns `true` if `name` is the title or an alias of the view. Case is ignored.
     #[must_use]
     pub fn is_named(&self, name: &str) -> bool {
         std::iter::once(&self.title).chain(&self.aliases).any(|own| formula::text::equal_but_for_case(own, name))
     }
 }
 
-/// Gives whom a design note lets see the view.
+/// Returns the names that may see the view of a design note.
 pub(crate) fn readers(items: &[Item]) -> Vec<String> {
     item::find(items, READERS_ITEM).map(|item| item.value.texts().to_vec()).unwrap_or_default()
 }
 
-/// A view of a database, as lists tell of it.
+/// A view of a database, as listed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ViewInfo {
-    /// The design note, which gives the view its number.
+    /// The design note. Its number is the number of the view.
     pub note: NoteId,
-    /// Its universal identifier.
+    /// The universal identifier of the design note.
     pub unid: Unid,
-    /// How often the design was saved.
+    /// The sequence number of the design note.
     pub sequence: u32,
-    /// Only some may see it.
+    /// `true` if Readers items restrict who may see the view.
     pub restricted: bool,
-    /// What the design says.
+    /// The contents of the design note.
     pub view: ViewNote,
-    /// What selection and columns ask besides documents and time.
+    /// The inputs that selection and columns use besides documents and time.
     pub asks: Asks,
 }
 
 impl ViewInfo {
-    /// Gives the number of the view.
+    /// Returns the number of the view.
     #[must_use]
     pub fn id(&self) -> ViewId {
         ViewId(self.note.0)
     }
 
-    /// Gives what the formulas are told of a database and the view, as bytes to compare ([`Asks`]).
+    /// Returns the values of the inputs that the formulas use, encoded for comparison ([`Asks`]).
     pub(crate) fn told(&self, database: &Database) -> Vec<u8> {
         self.asks.answers(database, &self.view.title)
     }
