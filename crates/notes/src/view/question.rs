@@ -1,10 +1,12 @@
-//! What a view asks of each document: whether it is in, and what its columns show.
+//! The formulas of a view: the selection decides whether a document is in the view, and the columns compute what it
+//! shows.
 //!
-//! [`Compiled`] is the question of a design: a selection formula and, for each column, an item or a formula. Whatever goes wrong while one
-//! document is evaluated concerns that document alone: a selection that fails takes it not, a column that fails shows the failure.
+//! [`Compiled`] holds the formulas of a design: a selection formula and, for each column, an item or a formula. An
+//! error in the evaluation of one document concerns only that document. If the selection formula fails, the document is
+//! not selected; if a column formula fails, its cell shows the error.
 //!
-//! A view's formulas may change nothing. One that reads the clock makes the whole view *time-relative*
-//! ([`Compiled::is_time_relative`]): its answers hold for the moment that [`Compiled::at`] was given.
+//! A view's formulas cannot change documents. A formula that reads the clock makes the whole view *time-relative*
+//! ([`Compiled::is_time_relative`]): its results hold for the moment that was passed to [`Compiled::at`].
 
 use std::sync::Arc;
 
@@ -21,28 +23,29 @@ use crate::limits::DOCUMENT_LIMITS;
 use crate::view::cell::Cell;
 use crate::view::design::{Column, ViewDesign};
 
-/// What a view asks of a document.
+/// The selection and the columns of a view, evaluated for a document.
 pub trait Question {
-    /// Gives whether the selection takes the document by itself, and what the columns show of it.
+    /// Evaluates the selection and the columns for a document.
     fn answer(&self, subject: &Subject<'_>) -> Answer;
 
-    /// Tells which responses come with the documents that are taken.
+    /// Returns which responses are included with the selected documents.
     fn responses(&self) -> Responses;
 
-    /// Tells whether the same document always gets the same answer: the answer depends on nothing that can change without the document.
+    /// Returns `true` if the same document always gives the same result, that is if the result depends on nothing that
+    /// can change without the document.
     fn is_steady(&self) -> bool;
 }
 
-/// What a document says to the question.
+/// The result of the formulas for a document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
-    /// The selection takes it by itself.
+    /// `true` if the selection takes the document by itself.
     pub selected: bool,
-    /// The value of each column; of a document that is not taken they may be missing.
+    /// The value of each column. They may be absent if the document is not selected.
     pub cells: Vec<Cell>,
 }
 
-/// What a question asks that can change without any document: then all answers may be others.
+/// The inputs of a view's formulas that can change without any document. If one changes, all results may change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Asks {
     view_title: bool,
@@ -54,7 +57,7 @@ pub struct Asks {
 impl Asks {
     const EVERYTHING: Self = Self { view_title: true, title: true, path: true, replica_id: true };
 
-    /// Gives what a function asks, by its name.
+    /// Returns the inputs that a function uses, by its name.
     fn of_function(name: &str) -> Self {
         let nothing = Self::default();
         match name {
@@ -62,13 +65,14 @@ impl Asks {
             "@DbTitle" => Self { title: true, ..nothing },
             "@DbName" | "@WebDbName" => Self { path: true, ..nothing },
             "@ReplicaID" => Self { replica_id: true, ..nothing },
-            // What it evaluates is known then, and not before.
+            // The formula that it evaluates is known only at evaluation.
             "@Eval" => Self::EVERYTHING,
             _ => nothing,
         }
     }
 
-    /// Tells whether the text of a formula may ask anything of this, so that compiling it tells more.
+    /// Returns `true` if the text of a formula may use any of these inputs. Compiling the formula gives the exact
+    /// answer.
     pub(crate) fn may_be_in(text: &str) -> bool {
         let text = text.to_ascii_lowercase();
         ["@viewtitle", "@dbtitle", "@dbname", "@webdbname", "@replicaid", "@eval"]
@@ -85,7 +89,8 @@ impl Asks {
         }
     }
 
-    /// Gives the answers of a database for a view of that title, as bytes to compare; none where nothing is asked.
+    /// Returns the values of the inputs for a database and a view with the title `view`, encoded for comparison. They
+    /// are empty if no input is used.
     pub(crate) fn answers(self, database: &Database, view: &str) -> Vec<u8> {
         if self == Self::default() {
             return Vec::new();
@@ -103,7 +108,7 @@ impl Asks {
     }
 }
 
-/// Functions that ask where a document stands in a view: nothing knows that while an index is made.
+/// Functions that depend on a document's position in a view. The position is unknown while an index is made.
 const PLACE_FUNCTIONS: [&str; 9] = [
     "@DocLevel",
     "@DocNumber",
@@ -116,10 +121,10 @@ const PLACE_FUNCTIONS: [&str; 9] = [
     "@IsExpandable",
 ];
 
-/// Functions that look outside of the document: nobody would follow what they find when that changes.
+/// Functions that read data outside of the document. An index does not follow changes of that data.
 const LOOKUP_FUNCTIONS: [&str; 4] = ["@DbColumn", "@DbLookup", "@GetDocField", "@GetProfileField"];
 
-/// The question of a design.
+/// The compiled formulas of a design.
 #[derive(Clone, Debug)]
 pub struct Compiled {
     selection: Selection,
@@ -141,7 +146,7 @@ enum Source {
 }
 
 impl Compiled {
-    /// Compiles selection and columns; an error names which of them is wrong, and where.
+    /// Compiles selection and columns. An error names the failing formula and the position in it.
     pub fn of_view(selection: &str, design: &ViewDesign) -> Result<Self> {
         let compiled = compile(selection).map_err(|error| wrong("selection", selection, &error))?;
         Self::new(Selection::Formula(Arc::new(compiled)), design)
@@ -157,33 +162,33 @@ impl Compiled {
         Ok(Self { selection, columns, surroundings: Surroundings::default() })
     }
 
-    /// Prepares for evaluations at a moment, in a database, for a view of that title.
+    /// Returns the formulas prepared for evaluation at a moment, in a database, for a view with the title `view`.
     #[must_use]
     pub fn at(&self, now: Timestamp, database: &Database, view: &str) -> Self {
         let surroundings = Surroundings { view: view.to_owned(), ..Surroundings::of(database, now) };
         Self { surroundings, ..self.clone() }
     }
 
-    /// Tells whether the answers change as time goes by.
+    /// Returns `true` if the results change as time passes.
     #[must_use]
     pub fn is_time_relative(&self) -> bool {
         self.formulas().any(|formula| formula.analysis().is_time_variant())
     }
 
-    /// Tells whether the answers change within a day.
+    /// Returns `true` if the results change within a day.
     #[must_use]
     pub fn is_clock_relative(&self) -> bool {
         self.formulas().any(|formula| formula.analysis().is_clock_variant())
     }
 
-    /// Tells what the answers depend on besides documents and time.
+    /// Returns the inputs that the results depend on besides documents and time.
     #[must_use]
     pub fn asks(&self) -> Asks {
         let asks = |formula| functions(formula).map(Asks::of_function).fold(Asks::default(), Asks::and);
         self.formulas().map(asks).fold(Asks::default(), Asks::and)
     }
 
-    /// Refuses functions that give nothing while an index is made, for the design that this is the question of.
+    /// Refuses functions that have no result while an index is made. `design` is the design of these formulas.
     pub(crate) fn refuse_outside(&self, design: &ViewDesign) -> Result<()> {
         let refuse = |what: String, formula: &Formula| {
             let refused = functions(formula).find_map(|name| match name {
@@ -257,12 +262,12 @@ impl Question for Compiled {
     }
 
     fn is_steady(&self) -> bool {
-        // The moment is that of the index; what the database is called may change.
+        // The time of evaluation is fixed for an index, but the names of the database may change.
         !self.formulas().any(|formula| formula.analysis().asks_host())
     }
 }
 
-/// Lists the functions that a formula calls, by their names.
+/// Returns the names of the functions that a formula calls.
 fn functions(formula: &Formula) -> impl Iterator<Item = &'static str> {
     formula.program().code.iter().filter_map(|instruction| match instruction {
         Instruction::Call(function, _) => Some(function.name),
