@@ -1,10 +1,11 @@
-//! Reading a view: rows, and where they stand (`docs/views.md`, "Reading").
+//! Read access to a view: rows and their positions (`docs/views.md`, "Reading").
 //!
-//! A [`ViewReader`] sees the index as one snapshot has it. A row is named by its key; where it stands is told as a [`Tumbler`], `3.2.7`: the third
-//! row of the outermost level, the second within it, the seventh within that. Both ways between them are walks down one tree of counts,
-//! whatever the size of the view; only siblings among responses deeper than [`COUNTED_LEVELS`] are counted one by one.
+//! A [`ViewReader`] sees the index as of one snapshot. A row is identified by its key. Its position is a [`Tumbler`],
+//! `3.2.7`: the third row of the outermost level, the second beneath it, the seventh beneath that. The conversion in
+//! each direction walks down one tree of counts, independent of the size of the view. Only siblings among responses
+//! deeper than [`COUNTED_LEVELS`] are counted one by one.
 //!
-//! Among siblings the documents of a category come first, its sub-categories after them.
+//! Among siblings, the documents of a category come first and its sub-categories after them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +24,8 @@ use crate::view::hidden::{Hidden, Order, Rows, Walk};
 use crate::view::index::{COUNTED_LEVELS, Index};
 use crate::view::row::{DocumentRow, Keys, Row, mark, note_of};
 
-/// A place in a view: the number of a row among its siblings, for it and each row above it, from the outermost inwards; counted from 1.
+/// A position in a view: the number of a row among its siblings, for the row and each row above it, from the outermost
+/// inwards; counted from 1.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Tumbler(pub Vec<u64>);
 
@@ -53,19 +55,19 @@ impl FromStr for Tumbler {
     }
 }
 
-/// A row as it is read.
+/// A row of a view.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ViewRow {
-    /// Its key, by which it can be found again.
+    /// The key by which the row can be found again.
     pub key: Vec<u8>,
-    /// What it shows.
+    /// The contents of the row.
     pub shown: Shown,
 }
 
-/// What a row shows.
+/// The contents of a row.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Shown {
-    /// A category: how many levels it has, what lies beneath it.
+    /// A category: its level, and the counts and totals beneath it.
     Category { level: u8, tally: Tally },
     /// A document.
     Document { note: NoteId, row: DocumentRow },
@@ -87,52 +89,52 @@ impl<'r> ViewReader<'r> {
         Ok(Self { index, collation, rows: Rows { rows, hidden: Arc::default() }, categories })
     }
 
-    /// Gives the order for those who find out what somebody may not see.
+    /// Returns the order for the search of hidden rows.
     pub(crate) fn order(&self) -> Order<'_> {
         let (index, collation) = (self.index, self.collation);
         Order { index, collation, rows: &self.rows.rows, categories: &self.categories }
     }
 
-    /// Leaves out what somebody may not see, which was found in the same state of the view.
+    /// Excludes the rows that are hidden from a reader. `hidden` must have been found in the same state of the view.
     #[must_use]
     pub(crate) fn without(mut self, hidden: Arc<Hidden>) -> Self {
         self.rows.hidden = hidden;
         self
     }
 
-    /// Gives the modseq up to which documents are in the index.
+    /// Returns the modseq up to which documents are in the index.
     pub fn applied(&self) -> Result<Modseq> {
         self.index.applied(self.rows.rows.state())
     }
 
-    /// Tells whether some rows may not be seen by everybody.
+    /// Returns `true` if any row has Readers items.
     pub(crate) fn has_restricted(&self) -> Result<bool> {
         Ok(self.rows.rows.totals()?.sums.value(crate::view::index::RESTRICTED) > 0)
     }
 
-    /// Gives the index whose rows these are.
+    /// Returns the index that holds the rows.
     #[must_use]
     pub fn index(&self) -> &'r Index {
         self.index
     }
 
-    /// Gives the number of the order.
+    /// Returns the number of the order.
     #[must_use]
     pub fn collation(&self) -> usize {
         self.collation
     }
 
-    /// Tells how many rows there are when everything is expanded.
+    /// Returns the number of rows when everything is expanded.
     pub fn count(&self) -> Result<u64> {
         self.rows.count()
     }
 
-    /// Gives what the whole view counts and sums up.
+    /// Returns the counts and totals of the whole view.
     pub fn total(&self) -> Result<Tally> {
         Ok(self.tally(0, &[])?.unwrap_or_else(|| Tally::new(self.index.summing().len())))
     }
 
-    /// Gives up to `limit` rows from a flat position on, counted from 0.
+    /// Returns up to `limit` rows from a flat position on, counted from 0.
     pub fn page(&self, position: u64, limit: usize) -> Result<Vec<ViewRow>> {
         let Some(mut walk) = self.rows.walk_at(position)? else { return Ok(Vec::new()) };
         let mut found = Vec::new();
@@ -143,22 +145,24 @@ impl<'r> ViewReader<'r> {
         Ok(found)
     }
 
-    /// Starts a walk over the rows whose keys lie in a range.
+    /// Creates a walk over the rows whose keys are in a range.
     pub(crate) fn walk(&self, range: KeyRange, direction: Direction) -> Result<Walk<'_, 'r>> {
         self.rows.walk(range, direction)
     }
 
-    /// Starts a walk forwards with the row at a position; nothing after the last.
+    /// Creates a forward walk that begins at a position. Returns `None` behind the last row.
     pub(crate) fn walk_at(&self, position: u64) -> Result<Option<Walk<'_, 'r>>> {
         self.rows.walk_at(position)
     }
 
-    /// Tells whether all rows are main documents, so that a row's position says where it stands.
+    /// Returns `true` if all rows are main documents, so that the flat position of a row is also its number among
+    /// siblings.
     pub(crate) fn is_flat(&self) -> Result<bool> {
         Ok(self.rows.level_total(0)? == self.rows.count()?)
     }
 
-    /// Gives up to `limit` of the outermost categories from a position on, counted from 0: what is shown while all are collapsed.
+    /// Returns up to `limit` of the outermost categories from a position on, counted from 0. These are the rows of a
+    /// fully collapsed view.
     pub fn outermost(&self, position: u64, limit: usize) -> Result<Vec<ViewRow>> {
         let first = self.rows.hidden.category_among_all(self.category_rank(&[1])?.saturating_add(position));
         let mut outermost = Outermost { reader: self, scan: self.categories.scan_at(first, Direction::Forward)? };
@@ -171,25 +175,25 @@ impl<'r> ViewReader<'r> {
         Ok(rows)
     }
 
-    /// Starts a walk over the outermost categories behind one of them.
+    /// Creates a walk over the outermost categories behind one of them.
     pub(crate) fn outermost_behind(&self, key: &[u8]) -> Result<Outermost<'_, 'r>> {
         let own = [&[1], &key[..key.len() - 1]].concat();
         let range = KeyRange { start: store::engine::next_key(&own), end: Some(vec![2]) };
         Ok(Outermost { reader: self, scan: Some(self.categories.scan(&range, Direction::Forward)?) })
     }
 
-    /// Gives the flat position of a row, or where it would stand, counted from 0.
+    /// Returns the flat position of a row, or the position it would have, counted from 0.
     pub fn position(&self, key: &[u8]) -> Result<u64> {
         self.rows.rank(key)
     }
 
-    /// Gives the row with a key.
+    /// Returns the row with a key.
     pub fn find(&self, key: &[u8]) -> Result<Option<ViewRow>> {
         let Some(value) = self.rows.find(key)? else { return Ok(None) };
         self.row(key.to_vec(), &value).map(Some)
     }
 
-    /// Tells where a row stands.
+    /// Returns the tumbler of a row.
     pub fn tumbler(&self, key: &[u8]) -> Result<Tumbler> {
         let keys = self.index.keys(self.collation);
         let mut paths = keys.paths_above(key).ok_or_else(|| not_a_row(key))?;
@@ -215,7 +219,7 @@ impl<'r> ViewReader<'r> {
         Ok(Tumbler(numbers))
     }
 
-    /// Gives the key of the row that stands there; nothing when there is none.
+    /// Returns the key of the row with a tumbler, or `None` if there is no such row.
     pub fn at(&self, tumbler: &Tumbler) -> Result<Option<Vec<u8>>> {
         let mut numbers = tumbler.0.iter().map(|number| number - 1);
         let mut path = Vec::new();
@@ -231,7 +235,7 @@ impl<'r> ViewReader<'r> {
         Ok((!path.is_empty()).then(|| [&path[..], &[mark::ROW]].concat()))
     }
 
-    /// Tells how many rows stand beneath the parent of one, itself included.
+    /// Returns the number of rows beneath the parent of a row, the row itself included.
     pub fn siblings(&self, key: &[u8]) -> Result<u64> {
         match self.parent_of(key)? {
             Some(parent) => self.children(&parent),
@@ -239,23 +243,23 @@ impl<'r> ViewReader<'r> {
         }
     }
 
-    /// Gives the flat position behind a row and everything beneath it.
+    /// Returns the flat position behind a row and all rows beneath it.
     pub(crate) fn end_position(&self, key: &[u8]) -> Result<u64> {
         self.end_of(key).map_or_else(|| self.count(), |end| self.position(&end))
     }
 
-    /// Tells whether something stands beneath a row, without counting.
+    /// Returns `true` if there are rows beneath a row, without counting them.
     pub(crate) fn has_beneath(&self, key: &[u8]) -> Result<bool> {
         let range = KeyRange { start: store::engine::next_key(key), end: self.end_of(key) };
         Ok(self.walk(range, Direction::Forward)?.next()?.is_some())
     }
 
-    /// Tells whether some documents stand beneath others.
+    /// Returns `true` if the view contains responses beneath documents.
     pub(crate) fn has_responses(&self) -> Result<bool> {
         Ok(self.rows.level_total(0)? != self.total()?.documents)
     }
 
-    /// Counts the rows directly beneath one.
+    /// Returns the number of rows directly beneath a row.
     pub fn children(&self, key: &[u8]) -> Result<u64> {
         if self.is_category(key) {
             let path = &key[..key.len() - 1];
@@ -277,17 +281,17 @@ impl<'r> ViewReader<'r> {
         self.index.keys(self.collation)
     }
 
-    /// Counts the documents that are no responses before a key.
+    /// Returns the number of main documents before a key.
     pub(crate) fn mains_before(&self, key: &[u8]) -> Result<u64> {
         self.rows.level_before(0, key)
     }
 
-    /// Gives the document that is number `number` among those that are no responses.
+    /// Returns the document with a number among the main documents.
     pub(crate) fn main_at(&self, number: u64) -> Result<Option<ViewRow>> {
         self.rows.level_at(0, number)?.map(|entry| self.row(entry.key, &entry.value)).transpose()
     }
 
-    /// Gives the end of the range of keys that holds a row and everything beneath it.
+    /// Returns the end of the key range that contains a row and all rows beneath it.
     #[must_use]
     pub fn end_of(&self, key: &[u8]) -> Option<Vec<u8>> {
         let is_category = key.last() == Some(&mark::ROW) && self.index.keys(self.collation).is_category_row(key);
@@ -306,7 +310,7 @@ impl<'r> ViewReader<'r> {
         Ok(Some(key))
     }
 
-    /// Gives the document number `number` of a response level within a range.
+    /// Returns the document with a number among those of a response level in a range.
     fn sibling_at(&self, level: usize, start: &[u8], end: Option<&[u8]>, number: u64) -> Result<Option<Vec<u8>>> {
         if level >= COUNTED_LEVELS {
             return self.deep_sibling_at(level, start, end, number);
@@ -327,7 +331,7 @@ impl<'r> ViewReader<'r> {
         Ok(found)
     }
 
-    /// Counts the documents of a response level between the start of their siblings and one of them.
+    /// Returns the number of documents of a response level between the start of their siblings and one of them.
     fn siblings_before(&self, level: usize, start: &[u8], key: &[u8]) -> Result<u64> {
         if level < COUNTED_LEVELS {
             return Ok(self.rows.level_before(level, key)? - self.rows.level_before(level, start)?);
@@ -340,7 +344,7 @@ impl<'r> ViewReader<'r> {
         Ok(count)
     }
 
-    /// Calls `each` for the documents of a level in a range, until it says to stop.
+    /// Calls `each` for the documents of a level in a range, until `each` returns `false`.
     fn each_deep(
         &self,
         level: usize,
@@ -359,7 +363,7 @@ impl<'r> ViewReader<'r> {
         Ok(())
     }
 
-    /// Counts the main documents that stand in a category itself; the empty path is the view.
+    /// Returns the number of main documents directly in a category. The empty path is the view.
     fn direct_documents(&self, path: &[u8]) -> Result<u64> {
         let start = self.rows.level_before(0, &self.first_key_of_documents(path))?;
         let end = match self.end_of_documents(path) {
@@ -373,7 +377,8 @@ impl<'r> ViewReader<'r> {
         if path.is_empty() { Vec::new() } else { [path, &[mark::LAST]].concat() }
     }
 
-    /// Gives the first key behind the documents of a category. Where there are categories, no document stands outside of them.
+    /// Returns the first key behind the documents of a category. In a view with categories, every document is in a
+    /// category.
     fn end_of_documents(&self, path: &[u8]) -> Option<Vec<u8>> {
         let has_categories = self.index.keys(self.collation).has_categories();
         match (path.is_empty(), has_categories) {
@@ -388,7 +393,7 @@ impl<'r> ViewReader<'r> {
         Ok(self.category_rank(&key)? - self.category_rank(&first_category(level, above))?)
     }
 
-    /// Counts the records of categories that are seen before one.
+    /// Returns the number of visible category records before a record.
     fn category_rank(&self, record: &[u8]) -> Result<u64> {
         Ok(self.categories.rank(record)? - self.rows.hidden.categories_before(record))
     }
@@ -406,7 +411,8 @@ impl<'r> ViewReader<'r> {
         stored.map(|tally| self.seen_of(&record, tally)).transpose()
     }
 
-    /// Takes what is hidden off a record. Where that leaves no spelling that is known, the first row beneath that is seen gives the name.
+    /// Subtracts the hidden documents from a category record. If no known spelling is left, the first visible row
+    /// beneath gives the name.
     fn seen_of(&self, record: &[u8], tally: Tally) -> Result<Tally> {
         let mut tally = match self.rows.hidden.tally(record) {
             Some(hidden) => tally.without(hidden),
@@ -420,7 +426,7 @@ impl<'r> ViewReader<'r> {
         Ok(tally)
     }
 
-    /// Gives what the first main document beneath a category calls it.
+    /// Returns the spelling of a category in the first main document beneath it.
     fn first_spelling(&self, record: &[u8]) -> Result<Option<String>> {
         let Some((level, path)) = record.split_first() else { return Ok(None) };
         let mut walk = self.walk(KeyRange::prefix(path), Direction::Forward)?;
@@ -435,7 +441,7 @@ impl<'r> ViewReader<'r> {
         Ok(None)
     }
 
-    /// Reads a row as it is stored.
+    /// Decodes a stored row.
     pub(crate) fn row(&self, key: Vec<u8>, value: &[u8]) -> Result<ViewRow> {
         let shown = match Row::decode(value).map_err(|_| damaged(store::Table::View, &key))? {
             Row::Document(row) => Shown::Document { note: note_of(&key)?, row },
