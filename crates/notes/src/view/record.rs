@@ -1,9 +1,10 @@
-//! Which index a view has, kept in the table `meta` (`docs/views.md`, "The index and its record").
+//! The record that names the index of a view, in the table `meta` (`docs/views.md`, "The index and its record").
 //!
-//! An index has a number of its own, so that a new one can be built beside the one that serves, and a changed design never reads what an old one
-//! wrote. Numbers have the highest bit set, which numbers of notes never have, and are not used twice.
+//! An index has a number of its own, so a new index can be built beside the one in use, and a changed design never
+//! reads rows that an old design wrote. These numbers have the highest bit set, which numbers of notes never have, and
+//! are not reused.
 //!
-//! Invariant: what lies under a number that no record names is nobody's; whoever finds it may remove it.
+//! Invariant: data under a number that no record names belong to no view and may be removed.
 
 use base::codec::{Decoder, Encoder, Truncated};
 use base::{DbNumber, NoteId, Timestamp, ViewId};
@@ -15,44 +16,48 @@ use crate::error::Result;
 use crate::keys;
 use crate::view::note::{ViewInfo, ViewNote};
 
-/// The version of the stored form. Version 1 did not say the rules, version 2 not what formulas were told.
+/// Version of the stored form. Version 1 has no rules, and only version 3 has the inputs of formulas.
 const VERSION: u8 = 3;
 
-/// By which rules documents become rows: how formulas are evaluated and keys made. It rises when a document may get other rows than before, so that indexes of
-/// older programs are built anew: an index finds the rows to take away from what a document was. `rows_follow_the_rules` notices most of such changes.
+/// Version of the rules by which documents become rows: the evaluation of formulas and the layout of keys.
+///
+/// It is incremented when a document may get other rows than before, so that indexes of older programs are built anew.
+/// An index relies on the rules because it computes the rows to remove from the previous version of a document. The
+/// test `rows_follow_the_rules` detects most of such changes.
 pub(crate) const ROW_RULES: u32 = 2;
 
-/// The bit that numbers of indexes have and numbers of notes have not.
+/// The bit that is set in numbers of indexes and not in numbers of notes.
 pub(crate) const INDEX_BIT: u32 = 1 << 31;
 
-/// The index of a view.
+/// The record of a view's index.
 #[derive(Clone, PartialEq, Debug)]
 pub struct IndexRecord {
-    /// Under which number its rows lie.
+    /// The number under which the rows are stored.
     pub index: ViewId,
-    /// The selection that its rows answer.
+    /// The selection formula of the rows.
     pub selection: String,
-    /// The stored form of the design that they follow.
+    /// The stored form of the design of the rows.
     pub format: Vec<u8>,
-    /// For which moment it was evaluated, when its formulas ask for the time.
+    /// The moment for which the index was evaluated, if its formulas depend on the time.
     pub evaluated: Timestamp,
-    /// The number of an index that is being built to take its place.
+    /// The number of an index that is being built to replace this one.
     pub building: Option<ViewId>,
-    /// The rules by which its rows were made.
+    /// The version of the rules by which the rows were made.
     rules: u32,
-    /// What its formulas were told of the database and the view, as far as they asked ([`ViewInfo::told`]).
+    /// The values of the inputs that its formulas used from the database and the view ([`ViewInfo::told`]).
     pub(crate) told: Vec<u8>,
 }
 
 impl IndexRecord {
-    /// Makes the record of a new index.
+    /// Creates the record of a new index.
     #[must_use]
     pub fn new(index: ViewId, view: &ViewNote, told: Vec<u8>, now: Timestamp) -> Self {
         let (selection, format) = (view.selection.clone(), view.design.encode());
         Self { index, selection, format, evaluated: now, building: None, rules: ROW_RULES, told }
     }
 
-    /// Tells whether the index follows this design, by the rules of this program, and in a database that tells its formulas the same as ever.
+    /// Returns `true` if the index matches this design, the rules of this program, and the current inputs of its
+    /// formulas.
     #[must_use]
     pub fn follows(&self, info: &ViewInfo, database: &Database) -> bool {
         self.follows_design(&info.view) && self.told == info.told(database)
@@ -69,7 +74,7 @@ impl IndexRecord {
         out.finish()
     }
 
-    /// Reads the stored form.
+    /// Decodes a stored record.
     pub fn decode(bytes: &[u8]) -> std::result::Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         let version = input.u8()?;
@@ -99,14 +104,14 @@ impl IndexRecord {
         batch.put(Table::Meta, &keys::view_index(database, view), &self.encode());
     }
 
-    /// Removes the record and all that it names.
+    /// Removes the record and everything that it names.
     pub(crate) fn remove(&self, database: DbNumber, view: NoteId, batch: &mut Batch) {
         batch.delete(Table::Meta, &keys::view_index(database, view));
         [Some(self.index), self.building].into_iter().flatten().for_each(|index| remove_rows(database, index, batch));
     }
 }
 
-/// Draws a number for a new index.
+/// Allocates the number of a new index.
 pub(crate) fn next_index(reader: &dyn Read, database: DbNumber, batch: &mut Batch) -> Result<ViewId> {
     let key = keys::next_view_index(database);
     let drawn = match reader.get(Table::Meta, &key)? {
@@ -120,16 +125,16 @@ pub(crate) fn next_index(reader: &dyn Read, database: DbNumber, batch: &mut Batc
     Ok(ViewId(drawn))
 }
 
-/// Gives the keys under which all indexes of a database lie, in each of their tables.
+/// Returns the key range of all indexes of a database, which is the same in each of their tables.
 pub(crate) fn all_rows(database: DbNumber) -> KeyRange {
     let first = keys::view_back(database, ViewId(INDEX_BIT)).start;
     KeyRange { start: first, end: prefix_end(&database.to_key()) }
 }
 
-/// Removes everything that lies under the number of an index.
+/// Removes everything under the number of an index.
 pub(crate) fn remove_rows(database: DbNumber, index: ViewId, batch: &mut Batch) {
     assert!(index.0 & INDEX_BIT != 0, "a folder is not removed as an index");
-    // The keys of all tables begin alike: database, then the number.
+    // The keys of all tables begin with the number of the database and the number of the index.
     let all = keys::view_back(database, index);
     let end = all.end.expect("numbers of indexes end before the greatest one");
     for table in [Table::View, Table::Tree, Table::ViewBack] {
