@@ -1,31 +1,34 @@
-//! Collation keys of ordinary texts, read off a table.
+//! Collation keys of ordinary texts, taken from a table.
 //!
-//! Making collation keys is what a view's build does most, and most texts consist of letters, digits and marks of the Latin script. In the root order of the
-//! Unicode collation algorithm, where neither case nor accents count, the key of such a text is a chain: what a character adds depends on the character
-//! before it alone, because primary weights with the same first byte share it. So the collator is asked once for the keys of all pairs of these
-//! characters, and a text's key is put together from what each character adds. A pair whose key does not begin with that of its first
-//! character is not in the table; texts with such a pair, or with any other character, are left to the collator.
+//! A view's build spends most of its time on collation keys, and most texts consist of letters, digits and marks of the
+//! Latin script. In the root order of the Unicode collation algorithm, without case and accents, the key of such a text
+//! is a concatenation: the bytes that a character adds depend only on the character before it, because primary weights
+//! with the same first byte share that byte. The collator therefore computes the keys of all pairs of these characters
+//! once, and the key of a text is assembled from the bytes that each character adds. A pair whose key does not begin
+//! with the key of its first character is not in the table. The collator handles texts with such a pair, or with any
+//! other character.
 //!
-//! This holds for the root order, which has no contractions of more than two of these characters. Locales with an order of their own have
-//! (`c'h` in Breton), and are not served here ([`is_root`]). A property test compares with the collator.
+//! This holds for the root order, which has no contractions of more than two of these characters. Locales with an order
+//! of their own have such contractions (`c'h` in Breton) and are not supported here ([`is_root`]). A property test
+//! compares the keys with those of the collator.
 
 use std::sync::LazyLock;
 
 use icu_collator::CollatorBorrowed;
 
-/// Characters of the table: printable ASCII, and the letters of Latin-1.
+/// Number of characters in the table: printable ASCII, and the letters of Latin-1.
 const CHARACTERS: usize = ASCII_COUNT + LATIN_COUNT;
 
 const ASCII_COUNT: usize = 0x7F - 0x20;
 const LATIN_COUNT: usize = 0x100 - 0xC0;
 
-/// The most bytes that a character adds.
+/// Maximum number of bytes that a character adds.
 const ADDED_BYTES_MAX: usize = 3;
 
-/// Languages whose texts CLDR sorts in the root order; their regions do, too, but for that of French in Canada.
+/// Languages whose texts CLDR sorts in the root order, in all regions except French in Canada.
 const ROOT_LANGUAGES: [&str; 10] = ["", "de", "en", "fr", "ga", "id", "it", "ms", "nl", "pt"];
 
-/// Tells whether the texts of a locale (BCP 47) are in the root order.
+/// Returns `true` if the texts of a locale (BCP 47) are in the root order.
 pub(super) fn is_root(locale: &str) -> bool {
     let (language, region) = locale.split_once('-').unwrap_or((locale, ""));
     let is_plain = region.is_empty() || region.len() == 2 && region != "CA";
@@ -35,24 +38,24 @@ pub(super) fn is_root(locale: &str) -> bool {
 /// The bytes that a character adds to a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Added {
-    /// How many; nothing when the collator must be asked.
+    /// Number of bytes, or `None` if the collator must compute the key.
     count: Option<u8>,
     bytes: [u8; ADDED_BYTES_MAX],
 }
 
-/// What each character adds behind characters of one kind.
+/// The bytes that each character adds behind characters of one kind.
 type Row = [Added; CHARACTERS];
 
 struct Table {
-    /// What they add at the beginning of a text comes first.
+    /// The rows of the table. The first is for the beginning of a text.
     rows: Vec<Row>,
-    /// The row for what follows each character.
+    /// The number of the row that applies behind each character.
     behind: [u8; CHARACTERS],
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
 
-/// Appends the collation key of a text. Where the table cannot tell it, appends nothing and says so.
+/// Appends the collation key of a text. Returns `false` and appends nothing if the table does not cover the text.
 pub(super) fn write(text: &str, out: &mut Vec<u8>) -> bool {
     let table = &*TABLE;
     let start = out.len();
@@ -69,7 +72,7 @@ pub(super) fn write(text: &str, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Gives where a character stands in the table.
+/// Returns the position of a character in the table.
 fn place(character: char) -> Option<usize> {
     match character as usize {
         code @ 0x20..0x7F => Some(code - 0x20),
@@ -100,7 +103,7 @@ impl Table {
     }
 }
 
-/// Asks the collator what each character adds behind a text.
+/// Computes the bytes that each character adds behind a text, with the collator.
 fn row_behind(collator: &CollatorBorrowed<'_>, before: &str) -> Row {
     let key = |text: &str| {
         let mut key = Vec::new();
@@ -111,7 +114,7 @@ fn row_behind(collator: &CollatorBorrowed<'_>, before: &str) -> Row {
     let mut row = [Added { count: None, bytes: [0; ADDED_BYTES_MAX] }; CHARACTERS];
     for (character, added) in characters().zip(&mut row) {
         let key = key(&format!("{before}{character}"));
-        // A character without weight would hide from the next what stands before it.
+        // A character without weight is excluded: the bytes behind it would depend on the character before it.
         let Some(rest) = key.strip_prefix(&before_key[..]).filter(|rest| !rest.is_empty() && !rest.contains(&0)) else {
             continue;
         };
