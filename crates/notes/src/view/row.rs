@@ -1,13 +1,15 @@
 //! The rows of a view and their keys (`docs/views.md`, "Rows and their keys").
 //!
-//! A key begins with the key of its parent, so that a subtree is one range of keys and lies right behind its top. [`Keys`] makes the keys of
-//! one collation; it knows nothing of documents but their cells.
+//! A key begins with the key of its parent, so a subtree is one range of keys directly behind its root. [`Keys`] makes
+//! the keys of one collation; it uses only the cells of documents.
 //!
-//! A key has at most [`KEY_BYTES_MAX`] bytes, however long the values are: each component gets a share of what is left when for all that may follow the least is kept
-//! free (`Keys::room`). Rows with the same key up to a component have the same share for it, so that the order of what is kept is right.
+//! A key has at most [`KEY_BYTES_MAX`] bytes, however long the values are. The minimum for everything that may follow
+//! is reserved, and each component gets a share of the bytes that are left (`Keys::room`). Rows with the same key up to
+//! a component have the same share for it, so the order of the kept parts is correct.
 //!
-//! Invariants: the key of a category row is smaller than all keys beneath it, and the keys beneath it are those that begin with its path
-//! ([`Category::path`]); two rows have different keys, because keys of documents end with the number of the note and of the entry.
+//! Invariants: the key of a category row is smaller than all keys beneath it, and the keys beneath it are those that
+//! begin with its path ([`Category::path`]); two rows have different keys, because keys of documents end with the
+//! number of the note and of the entry.
 
 use base::codec::{Decoder, Encoder, Truncated};
 use base::{NoteId, Unid};
@@ -23,33 +25,33 @@ use crate::view::limits::{
 };
 use crate::view::sort_key::{self, Order, Room, TextOrder};
 
-/// The version of the stored form.
+/// Version of the stored form.
 const VERSION: u8 = 1;
 
-/// The stored form of every row of a category.
+/// The stored form of every category row.
 pub(crate) const CATEGORY_ROW: &[u8] = &[VERSION, 2];
 
-/// Bytes of a UNID.
+/// Number of bytes of a UNID.
 const UNID_BYTES: usize = 16;
 
-/// Bytes of the numbers of note and entry at the end of a document's key.
+/// Number of bytes of the note and entry numbers at the end of a document's key.
 const NOTE_AND_ENTRY_BYTES: usize = 6;
 
-/// A component gets this part of the bytes that are left, beside the least that was kept free for it.
+/// Divisor of the remaining bytes: a component gets this part of them besides its reserved minimum.
 const SHARE: usize = 4;
 
-/// What the least key of a row at the last level of responses comes to.
+/// Minimum size of a key at the deepest level of responses.
 const KEY_BYTES_MIN: usize = CATEGORY_LEVELS_MAX * (CATEGORY_BYTES_MIN + 1)
     + SORTED_COLUMNS_MAX * COMPONENT_BYTES_MIN
     + NOTE_AND_ENTRY_BYTES
     + RESPONSE_LEVELS_MAX * (RESPONSE_SORTED_COLUMNS_MAX * COMPONENT_BYTES_MIN + NOTE_AND_ENTRY_BYTES);
 const _: () = assert!(KEY_BYTES_MIN <= KEY_BYTES_MAX, "whatever the values are, a row has a key");
 
-/// What stands behind the component of a category level.
+/// The byte behind the component of a category level.
 pub(crate) mod mark {
-    /// Nothing is beneath: this is the key of the category's own row.
+    /// The end of the key of the category's own row.
     pub(crate) const ROW: u8 = 0;
-    /// The last level; what follows belongs to a document.
+    /// The last level; the components of a document follow.
     pub(crate) const LAST: u8 = 1;
     /// A level of the next categorised column follows.
     pub(crate) const NEXT: u8 = 2;
@@ -57,32 +59,32 @@ pub(crate) mod mark {
     pub(crate) const FURTHER: u8 = 3;
 }
 
-/// What a row shows.
+/// The contents of a row.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Row {
     /// A document.
     Document(DocumentRow),
-    /// A category; what it is called and counts stands in its record.
+    /// A category. Its record holds its name and its counts.
     Category,
 }
 
 /// A document in a view.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DocumentRow {
-    /// Which document.
+    /// The document's UNID.
     pub unid: Unid,
-    /// How many responses are above it: 0 for a main document.
+    /// Number of documents above it: 0 for a main document.
     pub response_level: u8,
-    /// Whom its Readers items name, when it has some: not everybody sees it.
+    /// The digest of its readers, if it has Readers items and is therefore not visible to everybody.
     pub readers: Option<ReadersId>,
-    /// It is the loser of a conflict.
+    /// `true` if it is a conflict document.
     pub conflict: bool,
     /// The values of the columns.
     pub cells: Vec<Cell>,
 }
 
 impl Row {
-    /// Gives the stored form.
+    /// Encodes the row.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         match self {
@@ -91,7 +93,8 @@ impl Row {
         }
     }
 
-    /// Reads the response level of a document's stored form, and whether it has Readers items; nothing of a category.
+    /// Reads the response level of a stored document row, and `true` if it has Readers items. Returns `None` for a
+    /// category.
     pub(crate) fn head(bytes: &[u8]) -> Result<Option<(u8, bool)>, Truncated> {
         let mut input = Decoder::new(bytes);
         match (input.u8()?, input.u8()?) {
@@ -105,7 +108,7 @@ impl Row {
         }
     }
 
-    /// Reads the stored form.
+    /// Decodes a stored row.
     pub fn decode(bytes: &[u8]) -> Result<Self, Truncated> {
         let mut input = Decoder::new(bytes);
         if input.u8()? != VERSION {
@@ -120,7 +123,7 @@ impl Row {
 }
 
 impl DocumentRow {
-    /// Gives the stored form of the row.
+    /// Encodes the row.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::with_capacity(96);
@@ -148,28 +151,28 @@ impl DocumentRow {
     }
 }
 
-/// A category that a document belongs to.
+/// A category that contains a document.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Category {
-    /// How many levels it has, itself included.
+    /// The level, 1 for an outermost category.
     pub level: u8,
-    /// What all keys beneath it begin with.
+    /// The prefix of all keys beneath it.
     pub path: Vec<u8>,
-    /// What this document calls it; empty when it has no value.
+    /// The document's spelling of the category; empty without a value.
     pub spelling: String,
 }
 
 impl Category {
-    /// Gives the key of its row.
+    /// Returns the key of its row.
     #[must_use]
     pub fn row_key(&self) -> Vec<u8> {
         [&self.path[..], &[mark::ROW]].concat()
     }
 }
 
-/// What keys are made of: the first value of each column.
+/// The source of the values in keys: the first value of each column.
 pub trait FirstValues {
-    /// Gives the first value of a column.
+    /// Returns the first value of a column.
     fn first(&self, column: usize) -> One<'_>;
 }
 
@@ -185,15 +188,15 @@ impl FirstValues for [Cell] {
     }
 }
 
-/// Makes the keys of one collation.
+/// The key layout of one collation.
 pub struct Keys {
-    /// The columns that make categories, in their order.
+    /// The columns that form categories, in their order.
     categories: Vec<SortedColumn>,
-    /// The others that are sorted.
+    /// The other sorted columns.
     others: Vec<SortedColumn>,
-    /// How many of these the key of a response has.
+    /// Number of these columns in the key of a response.
     of_responses: usize,
-    /// How many levels of responses there may be.
+    /// Maximum number of response levels.
     response_levels: usize,
 }
 
@@ -204,7 +207,8 @@ struct SortedColumn {
 }
 
 impl Keys {
-    /// Prepares for one of [`ViewDesign::collations`]. It has categories when all categorised columns lead it.
+    /// Creates the key layout of one of [`ViewDesign::collations`]. It has categories if all categorised columns come
+    /// first in the collation.
     #[must_use]
     pub fn new(design: &ViewDesign, collation: &Collation) -> Self {
         let count = design.category_columns().min(CATEGORY_LEVELS_MAX);
@@ -222,30 +226,32 @@ impl Keys {
         Self { categories, others, of_responses, response_levels }
     }
 
-    /// Gives the columns that decide about a document's place within its category, or beneath its parent, by its level of responses.
+    /// Returns the columns that determine the position of a document within its category or beneath its parent, by its
+    /// response level.
     fn columns(&self, level: usize) -> &[SortedColumn] {
         if level == 0 { &self.others } else { &self.others[..self.of_responses] }
     }
 
-    /// Gives the least bytes of what stands behind the first columns of a document.
+    /// Returns the minimum size of the components behind the first `columns` columns of a document.
     fn least_behind(&self, level: usize, columns: usize) -> usize {
         let own = (self.columns(level).len() - columns) * COMPONENT_BYTES_MIN + NOTE_AND_ENTRY_BYTES;
         let response = self.of_responses * COMPONENT_BYTES_MIN + NOTE_AND_ENTRY_BYTES;
         own + self.response_levels.saturating_sub(level) * response
     }
 
-    /// Gives the room for a sorted column of a document behind what its key has so far.
+    /// Returns the space for a sorted column of a document behind the key so far.
     fn room(&self, key: &[u8], level: usize, column: usize) -> Room {
         Room::Beginning(COMPONENT_BYTES_MIN + share(key, self.least_behind(level, column)))
     }
 
-    /// Gives the room for a level of categories behind what a key has so far. Texts that are cut are not taken for each other.
+    /// Returns the space for a level of categories behind the key so far. Different texts stay different when they are
+    /// cut.
     fn category_room(&self, path: &[u8], levels: usize) -> Room {
         let least = (CATEGORY_LEVELS_MAX - levels) * (CATEGORY_BYTES_MIN + 1) + self.least_behind(0, 0);
         Room::Digest(CATEGORY_BYTES_MIN + share(path, least))
     }
 
-    /// Gives the categories of an entry, from the outermost inwards.
+    /// Returns the categories of an entry, from the outermost inwards.
     #[must_use]
     pub fn categories(&self, values: &(impl FirstValues + ?Sized)) -> Vec<Category> {
         let mut found: Vec<Category> = Vec::new();
@@ -259,7 +265,7 @@ impl Keys {
         found
     }
 
-    /// Gives what an entry calls its categories, from the outermost inwards.
+    /// Returns an entry's spellings of its categories, from the outermost inwards.
     #[must_use]
     pub fn spellings(&self, cells: &[Cell]) -> Vec<String> {
         let mut found = Vec::new();
@@ -283,13 +289,13 @@ impl Keys {
         }
     }
 
-    /// Gives how many levels a column of categories may have behind those of the columns before it: each has one at least, and what is too deep for the others
-    /// stays in the last of this one.
+    /// Returns the maximum number of levels of a categorised column, if the columns before it have `count` levels. Each
+    /// column has at least one level. Documents with deeper values belong to the last level of the column.
     fn levels_max(&self, count: usize) -> usize {
         CATEGORY_LEVELS_MAX.saturating_sub(count + self.categories.len()) + 1
     }
 
-    /// Gives the key of a main document's entry.
+    /// Returns the key of an entry of a main document.
     #[must_use]
     pub fn document(&self, values: &(impl FirstValues + ?Sized), note: NoteId, entry: u16) -> Vec<u8> {
         let mut key = Vec::with_capacity(64);
@@ -300,14 +306,15 @@ impl Keys {
         self.finish(key, 0, values, (note, entry))
     }
 
-    /// Gives the key of a response of some level, from 1 on, beneath a document's row.
+    /// Returns the key of a response of a level, from 1 on, beneath a document's row.
     #[must_use]
     pub fn response(&self, parent: &[u8], level: usize, values: &(impl FirstValues + ?Sized), note: NoteId) -> Vec<u8> {
         assert!((1..=self.response_levels).contains(&level), "levels of responses are bounded");
         self.finish(parent.to_vec(), level, values, (note, 0))
     }
 
-    /// Finds the paths of the categories above a row by its key, from the outermost inwards; `None` when this is no key of the collation.
+    /// Returns the paths of the categories above a row, from the outermost inwards, or `None` if the key does not
+    /// belong to the collation.
     #[must_use]
     pub fn paths_above<'k>(&self, key: &'k [u8]) -> Option<Vec<&'k [u8]>> {
         if !self.has_categories() {
@@ -320,8 +327,10 @@ impl Keys {
         Some(ends.into_iter().map(|end| &key[..end]).collect())
     }
 
-    /// Gives what the keys of all rows begin with whose leading sorted columns have these values; `partial` the last text is the beginning of one. Nothing
-    /// when there are more values than columns.
+    /// Returns the common prefix of the keys of all rows with these values in the leading sorted columns.
+    ///
+    /// If `partial` is `true`, the last value is the prefix of a text. Returns `None` if there are more values than
+    /// columns.
     #[must_use]
     pub fn prefix(&self, values: &[One<'_>], partial: bool) -> Option<Vec<u8>> {
         let columns = self.categories.len() + self.others.len();
@@ -341,7 +350,7 @@ impl Keys {
                 }
                 let room = self.category_room(&prefix, count);
                 let is_beginning = is_last(number) && depth + 1 == levels.len();
-                // Whatever stands beneath a category begins with nothing.
+                // An empty prefix matches everything beneath the category above.
                 let level = if is_beginning && depth > 0 && *level == One::None { One::Text("") } else { *level };
                 write_value(level, column, room, is_beginning, &mut prefix);
                 count += 1;
@@ -357,20 +366,20 @@ impl Keys {
         Some(prefix)
     }
 
-    /// Tells whether the rows stand under categories.
+    /// Returns `true` if the rows are in categories.
     #[must_use]
     pub fn has_categories(&self) -> bool {
         !self.categories.is_empty()
     }
 
-    /// Tells whether this is the key of a category's row.
+    /// Returns `true` if a key belongs to a category row.
     #[must_use]
     pub fn is_category_row(&self, key: &[u8]) -> bool {
         self.category_ends(key).is_some_and(|(_, last)| last == mark::ROW)
     }
 
-    /// Finds where the keys of the documents end with which a document's key begins: that of the main document, of its response and so on,
-    /// and its own last. `None` when this is no key of a document.
+    /// Returns the ends of the document keys that a document's key contains: the main document, its response and so on,
+    /// and the document itself last. Returns `None` if the key does not belong to a document.
     pub(crate) fn documents_in(&self, key: &[u8]) -> Option<Vec<usize>> {
         let mut end = match self.category_ends(key) {
             Some((ends, mark::LAST)) => ends.last()? + 1,
@@ -388,7 +397,8 @@ impl Keys {
         (end == key.len()).then_some(ends)
     }
 
-    /// Finds where the path of each category in a key ends, and the mark behind the last one; `None` without categories.
+    /// Returns the end of the path of each category in a key, and the mark behind the last path. Returns `None` without
+    /// categories.
     fn category_ends(&self, key: &[u8]) -> Option<(Vec<usize>, u8)> {
         let mut columns = self.categories.iter();
         let mut column = columns.next()?;
@@ -423,12 +433,12 @@ impl Keys {
     }
 }
 
-/// Gives a component's share of the bytes that are left of a key when what stands behind it has its least.
+/// Returns a component's share of the key bytes that are left when the minimum for the rest is reserved.
 fn share(key: &[u8], least_behind: usize) -> usize {
     KEY_BYTES_MAX.saturating_sub(key.len() + least_behind) / SHARE
 }
 
-/// Writes the component of a value that is looked for, or what those begin with that begin with this text.
+/// Writes the component of a value to search for, or the common prefix of all texts that begin with it.
 fn write_value(value: One<'_>, column: &SortedColumn, room: Room, is_beginning: bool, out: &mut Vec<u8>) {
     match value {
         One::Text(text) if is_beginning => {
@@ -438,14 +448,14 @@ fn write_value(value: One<'_>, column: &SortedColumn, room: Room, is_beginning: 
     }
 }
 
-/// Gives the note of a document's row: its number stands before that of the entry, at the end of the key.
+/// Returns the note of a document's row. Its number precedes the number of the entry at the end of the key.
 pub(crate) fn note_of(key: &[u8]) -> crate::error::Result<NoteId> {
     let end = key.len().checked_sub(2).ok_or_else(|| damaged(store::Table::View, key))?;
     let bytes = end.checked_sub(4).and_then(|start| key[start..end].try_into().ok());
     bytes.map(NoteId::from_key).ok_or_else(|| damaged(store::Table::View, key))
 }
 
-/// Takes the value of a category apart at its backslashes. A level without text is the same as no value.
+/// Splits the value of a category at its backslashes. A level without text equals no value.
 fn levels(value: One<'_>) -> Vec<One<'_>> {
     match value {
         One::Text(text) => text.split('\\').map(level).collect(),
@@ -457,7 +467,7 @@ fn level(text: &str) -> One<'_> {
     if text.is_empty() { One::None } else { One::Text(text) }
 }
 
-/// Writes the name of a category whose value is no text for those who cannot format it themselves.
+/// Returns the name of a category, also for values that are not texts, for clients that cannot format such values.
 fn spelled(value: One<'_>) -> String {
     match value {
         One::None => String::new(),
