@@ -1,9 +1,10 @@
-//! Views as they are opened: a design note, its index, and bringing the one up to date with the other.
+//! The open views of a database: the design note, the index, and the update of the index.
 //!
-//! [`Access::view_refresh`] makes the index that a design asks for and applies changes to it; [`Reading::view`] gives the view as a snapshot has it, and
-//! [`Reading::view_rows`] its rows. Whoever may not see the design note does not find the view.
+//! [`Access::view_refresh`] creates the index for a design and applies changes to it. [`Reading::view`] returns the
+//! view as of a snapshot, and [`Reading::view_rows`] its rows. A view is not found if the reader may not see its design
+//! note.
 //!
-//! Compiled views are kept with their database, one a design note, for as long as design and index are the same.
+//! Compiled views are cached with their database, one for each design note, as long as design and index stay the same.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -29,19 +30,19 @@ use crate::view::question::Compiled;
 use crate::view::reader::ViewReader;
 use crate::view::record::{self, IndexRecord};
 
-/// Seconds of a day.
+/// Number of seconds in a day.
 const DAY_SECONDS: i64 = 86_400;
 
 /// A view with its index.
 pub struct View {
     /// The design note.
     pub info: Arc<ViewInfo>,
-    /// Where the rows lie.
+    /// The index that holds the rows.
     pub index: Index,
-    /// For which moment it was evaluated, when its formulas ask for the time.
+    /// The moment for which the index was evaluated, if its formulas depend on the time.
     pub evaluated: Timestamp,
     question: Compiled,
-    /// What the question was told, as the record of the index says.
+    /// The values of the inputs that the formulas used, from the record of the index.
     told: Vec<u8>,
     hidden: HiddenCache,
 }
@@ -54,14 +55,15 @@ impl View {
         Ok(Self { info, index, evaluated: record.evaluated, question, told, hidden })
     }
 
-    /// Tells whether what it shows changes as time goes by, so that it holds for [`View::evaluated`] alone.
+    /// Returns `true` if the contents change as time passes, so that they hold only for [`View::evaluated`].
     #[must_use]
     pub fn is_time_relative(&self) -> bool {
         self.question.is_time_relative()
     }
 
-    /// Tells whether time has passed since it was evaluated that its formulas tell apart: another day has begun, or, for those that ask for the hour, its
-    /// refresh interval is over, which is a minute at least.
+    /// Returns `true` if the formulas may have other results now than at the evaluation: another day has begun, or the
+    /// formulas use the time of day and the refresh interval has passed. The interval is at least one minute. A manual
+    /// view is never outdated.
     #[must_use]
     pub fn is_outdated(&self, now: Timestamp) -> bool {
         if !self.is_time_relative() {
@@ -77,7 +79,7 @@ impl View {
         day(now) != day(self.evaluated) || (is_late && self.question.is_clock_relative())
     }
 
-    /// Gives the number of an order: its own, or that to which a click on a column changes.
+    /// Returns the number of the view's own order, or of the order that a click on a column selects.
     pub fn collation(&self, column: Option<(usize, crate::view::sort_key::Order)>) -> Result<usize> {
         let Some(clicked) = column else { return Ok(0) };
         let collations = self.info.view.design.collations();
@@ -85,7 +87,8 @@ impl View {
         found.ok_or_else(|| Error::invalid(format!("column {}", clicked.0), "it cannot be sorted that way by a click"))
     }
 
-    /// Tells whether the index is made of all documents at once: it is new and there are many, or time has passed that its formulas tell apart.
+    /// Returns `true` if the index is to be built from all documents at once: it is new and there are many documents,
+    /// or it is outdated.
     pub(crate) fn wants_build(&self, reader: &dyn Read, notes: u64, now: Timestamp) -> Result<bool> {
         if self.index.stored_modseq(reader)? == Modseq(0) {
             return Ok(notes > VIEW_BUILD_NOTES_MIN);
@@ -93,12 +96,12 @@ impl View {
         Ok(self.is_outdated(now))
     }
 
-    /// Applies at most about `limit` changes to the index; nothing when another one has taken its place.
+    /// Applies at most about `limit` changes to the index. Returns `None` if another index has replaced it.
     pub(crate) fn catch_up(&self, database: &Database, limit: usize) -> Result<Option<Progress>> {
         self.index.catch_up(database, &self.question, limit, Some(&self.hidden))
     }
 
-    /// Gives the question as of a moment.
+    /// Returns the formulas prepared for evaluation at a moment.
     pub(crate) fn question_at(&self, now: Timestamp, database: &Database) -> Compiled {
         self.question.at(now, database, &self.info.view.title)
     }
@@ -111,37 +114,37 @@ impl View {
     }
 }
 
-/// What brings the index of a view up to date.
+/// The way in which the index of a view is brought up to date.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UpdateWay {
-    /// Applying the changes: [`Access::view_refresh`].
+    /// By applying the changes: [`Access::view_refresh`].
     Changes,
-    /// Building it from all documents: [`Access::view_update`].
+    /// By building it from all documents: [`Access::view_update`].
     Build,
-    /// Somebody is building it.
+    /// By waiting, because a build is running.
     Wait,
 }
 
-/// The compiled views of a database.
+/// The cache of the compiled views of a database.
 #[derive(Default)]
 pub(crate) struct Views {
     list: Mutex<Option<ViewList>>,
-    /// Views as somebody's snapshot had them.
+    /// The views as of recent snapshots.
     compiled: Mutex<HashMap<NoteId, Arc<View>>>,
-    /// Views with the index that they have now. Changes under the lock of the database.
+    /// The views with their current index. Changed only under the lock of the database.
     current: Mutex<HashMap<NoteId, Arc<View>>>,
-    /// The views whose index is being built, with the number of the new one once it has one.
+    /// The views whose index is being built, with the number of the new index as soon as it has one.
     building: Mutex<HashMap<NoteId, Option<ViewId>>>,
 }
 
-/// The turn of the one who builds the index of a view.
+/// The exclusive right to build the index of a view. It ends when the value is dropped.
 pub(crate) struct BuildTurn<'v> {
     views: &'v Views,
     note: NoteId,
 }
 
 impl BuildTurn<'_> {
-    /// Says under which number the new index is built.
+    /// Sets the number of the index that is being built.
     pub(crate) fn set_index(&self, index: ViewId) {
         self.views.building.lock().unwrap_or_else(PoisonError::into_inner).insert(self.note, Some(index));
     }
@@ -161,7 +164,7 @@ struct ViewList {
 }
 
 impl Views {
-    /// Takes the turn to build the index of a view; nothing while somebody else has it.
+    /// Acquires the right to build the index of a view. Returns `None` while another build has it.
     pub(crate) fn begin_build(&self, note: NoteId) -> Option<BuildTurn<'_>> {
         match self.building.lock().unwrap_or_else(PoisonError::into_inner).entry(note) {
             Entry::Occupied(_) => None,
@@ -176,7 +179,7 @@ impl Views {
         self.building.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&note)
     }
 
-    /// Gives a view with the index that it has now; the lock of the database is held.
+    /// Returns a view with its current index. The caller holds the lock of the database.
     fn current(&self, info: &ViewInfo, database: &Database) -> Option<Arc<View>> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner).get(&info.note).cloned();
         current.filter(|view| view.info.sequence == info.sequence && view.told == info.told(database))
@@ -187,7 +190,7 @@ impl Views {
         current.insert(view.info.note, Arc::clone(view));
     }
 
-    /// Forgets which index a view has, or all views; the lock of the database is held.
+    /// Removes the current index of a view, or of all views, from the cache. The caller holds the lock of the database.
     pub(crate) fn forget(&self, note: Option<NoteId>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         match note {
@@ -196,19 +199,20 @@ impl Views {
         }
     }
 
-    /// Tells whether an index serves or is being built, so that changes may be applied to it; the lock of the database is held.
+    /// Returns `true` if an index is in use or being built, so that changes may be applied to it. The caller holds the
+    /// lock of the database.
     pub(crate) fn is_live(&self, index: ViewId) -> bool {
         let building = self.building.lock().unwrap_or_else(PoisonError::into_inner);
         building.values().any(|building| *building == Some(index))
             || self.current.lock().unwrap_or_else(PoisonError::into_inner).values().any(|view| view.index.id() == index)
     }
 
-    /// Tells whether any view was opened, so that its index follows the documents.
+    /// Returns `true` if any view was opened, so that its index follows the documents.
     pub(crate) fn is_any_open(&self) -> bool {
         !self.current.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Tells up to which change all indexes that serve have followed the documents exactly.
+    /// Returns the modseq up to which all indexes in use have followed the documents exactly.
     pub(crate) fn followed(&self) -> Modseq {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         current.values().map(|view| view.index.followed()).min().unwrap_or(Modseq(u64::MAX))
@@ -241,7 +245,7 @@ impl Views {
 }
 
 impl Reading<'_> {
-    /// Lists the views that the reader may see, in the order in which they were made.
+    /// Returns the views that the reader may see, in the order of their creation.
     pub fn views(&self) -> Result<Vec<Arc<ViewInfo>>> {
         let list = self.all_views()?;
         let mut visible = Vec::with_capacity(list.len());
@@ -264,7 +268,7 @@ impl Reading<'_> {
         Err(Error::not_found(format!("view {name:?} of {}", self.database().path())))
     }
 
-    /// Opens a view as this snapshot has it; [`Access::view_refresh`] made its index.
+    /// Opens a view as of this snapshot. Fails with "not found" unless [`Access::view_refresh`] has created its index.
     pub fn view(&self, note: NoteId) -> Result<Arc<View>> {
         let list = self.all_views()?;
         let info = list.iter().find(|info| info.note == note);
@@ -279,12 +283,12 @@ impl Reading<'_> {
         self.database().views.view(self.database(), info, &record)
     }
 
-    /// Tells what would bring the index of a view up to date.
+    /// Returns the way in which the index of a view is to be brought up to date.
     pub fn view_update_way(&self, note: NoteId) -> Result<UpdateWay> {
         let (notes, now) = (self.counters().notes, self.database().clock.now());
         let wants_build = match self.view(note) {
             Ok(view) => view.wants_build(&self.snapshot, notes, now)?,
-            // It has no index yet, or it is none that the reader sees; then nothing can be done with it either.
+            // The view has no index yet, or the reader may not see the view. In the second case the update fails too.
             Err(Error::NotFound { .. }) => notes > VIEW_BUILD_NOTES_MIN,
             Err(error) => return Err(error),
         };
@@ -295,7 +299,7 @@ impl Reading<'_> {
         })
     }
 
-    /// Gives the rows of a view in one of its orders.
+    /// Returns the rows of a view in one of its orders.
     pub fn view_rows<'v>(&'v self, view: &'v View, collation: usize) -> Result<ViewReader<'v>> {
         if collation >= view.index.orders() {
             return Err(Error::not_found(format!("order {collation} of view {:?}", view.info.view.title)));
@@ -316,23 +320,26 @@ impl Reading<'_> {
             }
             None => Arc::new(Hidden::find(&rows.order(), may_read)?),
         };
-        // While the index has yet to find what was purged, its states have no numbers of their own.
+        // Until the index has removed the notes whose stubs were purged, its states have no modseqs of their own and
+        // are not cached.
         if seen.applied >= self.counters().purged_modseq {
             view.hidden.keep(seen, Arc::clone(&hidden));
         }
         Ok(rows.without(hidden))
     }
 
-    /// Tells whether the reader may read a note that names such readers.
+    /// Returns `true` if the reader may read a note with these readers in its row.
     fn may_read(&self, view: &View, note: NoteId, readers: &ReadersId, names: [u8; 16]) -> Result<bool> {
         if let Some(known) = view.hidden.known(names, readers) {
             return Ok(known);
         }
-        // The note may have changed since the index followed it: then what the row says of its readers is asked of nobody else.
+        // The note may have changed since the index followed it. Then the result is not cached for other notes with the
+        // readers of the row.
         let Some(bytes) = reading::load_summary_bytes(&self.snapshot, self.database(), note)? else { return Ok(false) };
         let items = summary_items(&bytes).map_err(|_| reading::damaged_note(self.database(), note, "summary"))?;
         let owned: Vec<Item> = items.iter().map(ItemRef::to_item).collect();
-        // The row of a note whose readers have changed shows what others might read; it comes back when the index follows.
+        // The row of a note whose readers changed may show contents for other readers. It is hidden until the index
+        // follows.
         let may_read = self.grant().may_read(&owned);
         let is_as_before = ReadersId::of(&items) == *readers;
         if is_as_before {
@@ -352,17 +359,19 @@ impl Reading<'_> {
 }
 
 impl<L: AtLeast<level::Reader>> Access<L> {
-    /// Makes the index of a view, without rows, when there is none for its design: so the view can be read while its index is built.
+    /// Creates the index of a view, without rows, if there is none for its design. The view can then be read while its
+    /// index is built.
     pub fn view_begin(&self, view: NoteId) -> Result<()> {
         self.database().view_with_index(view, &*self.grant()?).map(drop)
     }
 
-    /// Applies at most about `limit` changes to the index of a view, which it makes when there is none for this design. Call it until it says that it is
-    /// complete; in between others may write.
+    /// Applies at most about `limit` changes to the index of a view. Creates the index if there is none for its design.
+    ///
+    /// The caller repeats the call until the progress is complete; others may write in between.
     pub fn view_refresh(&self, view: NoteId, limit: usize) -> Result<Progress> {
         let grant = self.grant()?;
         let database = self.database();
-        // A build may put another index in the place of the one that was found.
+        // A build may replace the index that was found.
         loop {
             let found = database.view_with_index(view, &grant)?;
             if let Some(progress) = found.catch_up(database, limit)? {
@@ -373,7 +382,7 @@ impl<L: AtLeast<level::Reader>> Access<L> {
 }
 
 impl Database {
-    /// Gives a view with the index that it has, or a new one without rows.
+    /// Returns a view with its index, or with a new one without rows.
     pub(crate) fn view_with_index(&self, note: NoteId, grant: &Grant) -> Result<Arc<View>> {
         let lock = self.lock();
         self.refuse_when_dropped()?;
@@ -412,7 +421,7 @@ impl Database {
     }
 }
 
-/// Reads the design notes of all views, whoever may see them. Those whose format is not known are left out.
+/// Reads the design notes of all views, without checking access. Views of an unknown format are skipped.
 fn load_views(reader: &dyn Read, database: &Database) -> Result<Vec<Arc<ViewInfo>>> {
     let mut found = Vec::new();
     for note in reading::load_design_notes(reader, database, NoteClass::VIEW)? {
