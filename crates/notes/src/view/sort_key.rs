@@ -1,7 +1,7 @@
-//! Bytes whose order is the order of values: what the keys of rows are made of (`docs/views.md`, "Sort component").
+//! Bytes that sort like the values they encode: the components of row keys (`docs/views.md`, "Sort component").
 //!
-//! A component is a type byte, the value, and an end where the length varies; in a descending column every bit of it is inverted. No
-//! component is the beginning of another one, so components can be put behind each other and compare one by one.
+//! A component is a type byte, the value, and an end mark if the length varies. In a descending column all its bits are
+//! inverted. No component is a prefix of another one, so components can be concatenated and compare one by one.
 //!
 //! Text is ordered by the Unicode collation algorithm, in the order of a locale ([`TextOrder`]).
 
@@ -13,16 +13,16 @@ use crate::limits::{SORTED_TEXT_BYTES_MAX, SORTED_TEXT_CHARACTERS_MAX};
 use crate::view::cell::One;
 use crate::view::root_order;
 
-/// Which differences between texts count, besides that of letters.
+/// The differences between texts that count besides different letters.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Differences {
-    /// `a` and `A` are different.
+    /// `true` if `a` and `A` are different.
     pub case: bool,
-    /// `a` and `á` are different.
+    /// `true` if `a` and `á` are different.
     pub accents: bool,
 }
 
-/// The way a column is sorted.
+/// The direction in which a column is sorted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     /// The smallest value first.
@@ -34,12 +34,12 @@ pub enum Order {
 /// The order of texts in a locale.
 pub struct TextOrder {
     collator: CollatorBorrowed<'static>,
-    /// Keys of ordinary texts can be read off the table of the root order.
+    /// `true` if keys of ordinary texts can be taken from the table of the root order.
     has_table: bool,
 }
 
 impl TextOrder {
-    /// Gives the order of a locale (BCP 47), or the root order when it is empty or not known.
+    /// Returns the order of a locale (BCP 47), or the root order if the locale is empty or unknown.
     #[must_use]
     pub fn of_locale(locale: &str, differences: Differences) -> Self {
         let preferences = locale.parse::<Locale>().map(CollatorPreferences::from).unwrap_or_default();
@@ -72,26 +72,27 @@ impl TextOrder {
     }
 }
 
-/// What a text ends with.
+/// The end of a text.
 const TEXT_END: [u8; 2] = [0, 0];
 
-/// What stands in a collation key between the weights of letters, accents and case.
+/// The separator in a collation key between the weights of letters, accents and case.
 const LEVEL_SEPARATOR: u8 = 1;
 
-/// How many bytes a component may have; a text that comes to more is cut.
+/// Maximum size of a component. A text that takes more bytes is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// Texts that agree in what is kept are equal.
+    /// Texts whose kept parts are equal count as equal.
     Beginning(usize),
-    /// A digest stands for the rest, so that texts are equal only when they were so before.
+    /// A digest replaces the rest, so texts that were different stay different.
     Digest(usize),
 }
 
-/// Bytes of a digest.
+/// Number of bytes of a digest.
 const DIGEST_BYTES: usize = 10;
 
 impl Room {
-    /// Gives how many bytes of a text's component are kept when it is cut: type byte and text, without what stands behind it.
+    /// Returns the number of bytes that are kept of a text's component when it is cut: type byte and text, without the
+    /// bytes behind the text.
     fn kept(self) -> usize {
         match self {
             Self::Beginning(bytes) => bytes.saturating_sub(TEXT_END.len()),
@@ -105,7 +106,7 @@ impl Room {
         }
     }
 
-    /// Cuts the component of a text that has more bytes than there is room for.
+    /// Cuts the component of a text that exceeds the maximum size.
     fn cut(self, start: usize, out: &mut Vec<u8>) {
         if out.len() - start <= self.bytes() {
             return;
@@ -113,14 +114,14 @@ impl Room {
         let digest = blake3::hash(&out[start..]);
         cut_to(start + self.kept(), out);
         if matches!(self, Self::Digest(_)) {
-            // No byte of it is 0, which would be an end.
+            // The digest contains no zero byte, because a zero byte could end the text.
             out.extend(digest.as_bytes()[..DIGEST_BYTES].iter().map(|byte| byte | 1));
         }
         out.extend(TEXT_END);
     }
 }
 
-/// Cuts the component of a text without its end; the 0xFF behind a 0 is not left out alone.
+/// Cuts the component of a text without its end. If the cut separates the 0xFF from its 0, the 0 is removed too.
 fn cut_to(length: usize, out: &mut Vec<u8>) {
     out.truncate(length);
     if out.last() == Some(&0) {
@@ -128,7 +129,7 @@ fn cut_to(length: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Writes the component of a value, which has no more bytes than there is room for: 9 at least.
+/// Writes the component of a value. Its size is at most `room`, which must allow at least 9 bytes.
 pub fn write(value: One<'_>, order: Order, texts: &TextOrder, room: Room, out: &mut Vec<u8>) {
     let start = out.len();
     match value {
@@ -153,13 +154,14 @@ pub fn write(value: One<'_>, order: Order, texts: &TextOrder, room: Room, out: &
     }
 }
 
-/// Writes what the components of all texts begin with that begin with this one. Of texts where case or accents count, only the letters are compared.
+/// Writes the common prefix of the components of all texts that begin with `text`. If case or accents count, only the
+/// letters are compared.
 pub fn write_beginning(text: &str, order: Order, texts: &TextOrder, room: Room, out: &mut Vec<u8>) {
     let start = out.len();
     out.push(0x40);
     texts.write(text, out);
     out.truncate(out.len() - TEXT_END.len());
-    // Behind the weights of the letters follow, after a separator, those of accents and case.
+    // A separator precedes the weights of accents and case, which follow the weights of the letters.
     if let Some(separator) = out[start..].iter().position(|byte| *byte == LEVEL_SEPARATOR) {
         out.truncate(start + separator);
     }
@@ -171,7 +173,7 @@ pub fn write_beginning(text: &str, order: Order, texts: &TextOrder, room: Room, 
     }
 }
 
-/// Tells how long the component is with which these bytes begin; `None` when they begin with none.
+/// Returns the length of the component at the beginning of the bytes, or `None` if they do not begin with a component.
 #[must_use]
 pub fn length(bytes: &[u8], order: Order) -> Option<usize> {
     let flip = if order == Order::Descending { 0xFF } else { 0 };
@@ -183,7 +185,7 @@ pub fn length(bytes: &[u8], order: Order) -> Option<usize> {
     }
 }
 
-/// Finds the end of a text: a zero that is followed by a zero.
+/// Returns the length of a text with its end, which is a zero followed by a zero.
 fn text_length(bytes: &[u8], flip: u8) -> Option<usize> {
     let mut index = 0;
     while index + 1 < bytes.len() {
@@ -196,7 +198,7 @@ fn text_length(bytes: &[u8], flip: u8) -> Option<usize> {
     None
 }
 
-/// Gives bits that compare as the numbers do; 0 and −0 are the same, and what is no number comes last.
+/// Returns bits that compare like the numbers. 0 and −0 are equal, and NaN comes last.
 fn number_bits(number: f64) -> u64 {
     let number = if number == 0.0 { 0.0 } else { number };
     let bits = if number.is_nan() { f64::NAN.to_bits() & !(1 << 63) } else { number.to_bits() };
