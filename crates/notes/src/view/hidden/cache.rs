@@ -1,4 +1,4 @@
-//! What was found out about what is hidden of a view, and how its rows changed since.
+//! Cache of the hidden rows of a view by reader, and a log of the changes of its rows since.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +10,12 @@ use super::follow::{Changes, RowChange};
 use crate::access::ReadersId;
 use crate::limits::{VIEW_HIDDEN_CHANGES_MAX, VIEW_HIDDEN_KEPT_MAX, VIEW_HIDDEN_RANGES_MAX, VIEW_READERS_KEPT_MAX};
 
-/// Whose view of which state of an order.
+/// The key of a cache entry: an order of the view, its state, and the reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) collation: usize,
     pub(crate) applied: Modseq,
-    /// A digest of the names of the one who reads.
+    /// Digest of the reader's names.
     pub(crate) names: [u8; 16],
 }
 
@@ -25,23 +25,23 @@ impl Seen {
     }
 }
 
-/// What was found out about what is hidden of a view, for those who ask again.
+/// The hidden rows that were found for the recent readers of a view.
 #[derive(Default)]
 pub(crate) struct HiddenCache {
     found: Mutex<VecDeque<(Seen, Arc<Hidden>)>>,
-    /// Whether those with such names may read what names such readers.
+    /// Results of access checks: `true` if a reader with these names may read documents with these readers.
     known: Mutex<HashMap<([u8; 16], ReadersId), bool>>,
     log: Mutex<Log>,
 }
 
-/// How the rows changed lately, step by step.
+/// The recent changes of the rows, step by step.
 #[derive(Default)]
 struct Log {
     steps: VecDeque<Step>,
     changes: usize,
 }
 
-/// How the rows of all orders changed when the index came from one state to another.
+/// The changes of the rows of all orders from one state of the index to the next.
 pub(crate) struct Step {
     pub(crate) from: Modseq,
     pub(crate) to: Modseq,
@@ -60,7 +60,8 @@ impl HiddenCache {
         found.iter().find(|(known, _)| known == seen).map(|(_, hidden)| Arc::clone(hidden))
     }
 
-    /// Takes out what the same one saw of an older state, with how the rows changed since.
+    /// Removes and returns the same reader's entry for an older state, with the changes of the rows since. Returns
+    /// `None` if there is no such entry, or if the changes are no longer in the log.
     pub(crate) fn take_older(&self, seen: &Seen) -> Option<(Arc<Hidden>, Changes)> {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let is_older = |known: &Seen| known.is_by_the_same(seen) && known.applied < seen.applied;
@@ -70,7 +71,7 @@ impl HiddenCache {
         Some((hidden, changes))
     }
 
-    /// Gives how the rows of an order changed from one state to another; nothing when that is not known any more.
+    /// Returns the changes of the rows of an order since `from`, or `None` if they are no longer in the log.
     fn changes(&self, from: Modseq, seen: &Seen) -> Option<Changes> {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changes = Changes::default();
@@ -90,7 +91,7 @@ impl HiddenCache {
 
     pub(crate) fn keep(&self, seen: Seen, hidden: Arc<Hidden>) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who saw an older state of the same order sees this one next.
+        // The new entry replaces the same reader's entries for other states of the order.
         found.retain(|(known, _)| !known.is_by_the_same(&seen));
         found.push_back((seen, hidden));
         let mut ranges: usize = found.iter().map(|(_, hidden)| hidden.ranges()).sum();
@@ -99,12 +100,12 @@ impl HiddenCache {
         }
     }
 
-    /// Tells whether somebody's view is kept, for which it is worth to write down how the rows change.
+    /// Returns `true` if an entry is cached, so that changes of the rows are worth logging.
     pub(crate) fn is_watched(&self) -> bool {
         !self.found.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// Writes down how the rows changed.
+    /// Adds a step to the log, and drops the oldest steps above [`VIEW_HIDDEN_CHANGES_MAX`] changes.
     pub(crate) fn log(&self, step: Step) {
         assert!(step.from < step.to, "a step leads on");
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,7 +118,7 @@ impl HiddenCache {
         }
     }
 
-    /// Forgets what is hidden from whom.
+    /// Removes the hidden rows of all readers.
     pub(crate) fn forget(&self) {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -1,8 +1,9 @@
-//! How what is hidden from somebody follows the rows.
+//! Incremental update of the rows that are hidden from one reader.
 //!
-//! Finding it looks at every row with Readers items. When a view changes by a few rows, only these are looked at: the counts of all ranges are shifted, and what is
-//! hidden is found again in the *units* that are concerned, a document with the responses beneath it, and in categories that became empty for this person or
-//! are not so any more.
+//! Finding all hidden rows means reading every row with Readers items. When only a few rows of a view change, only
+//! these are read. The counts of all ranges are shifted. Hidden rows are searched again in the affected *units* (a unit
+//! is a main document with the responses beneath it), and in categories that became empty for the reader or stopped
+//! being so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,12 +18,12 @@ use crate::view::category::Tally;
 use crate::view::index::COUNTED_LEVELS;
 use crate::view::row::DocumentRow;
 
-/// What stood or stands under a key.
+/// The content of a key before or after a change.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Content {
     Category,
     Document(Arc<DocumentRow>),
-    /// A document in a view without categories and sums; nothing more is known of it.
+    /// A document in a view without categories and totals. No other data of the row are kept.
     Counted {
         response_level: u8,
         restricted: bool,
@@ -63,7 +64,7 @@ impl Content {
     }
 }
 
-/// What stood under a key before a change, and after it.
+/// The contents of a key before a change and after it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct RowChange {
     pub(crate) key: Vec<u8>,
@@ -71,12 +72,12 @@ pub(crate) struct RowChange {
     pub(crate) after: Option<Content>,
 }
 
-/// What several changes come to, by the keys of the rows.
+/// The combined effect of several changes, by row key.
 #[derive(Default)]
 pub(crate) struct Changes(BTreeMap<Vec<u8>, (Option<Content>, Option<Content>)>);
 
 impl Changes {
-    /// Adds a change behind those that are there.
+    /// Adds a change that follows the earlier ones.
     pub(crate) fn add(&mut self, change: &RowChange) {
         match self.0.get_mut(&change.key) {
             Some((_, after)) => {
@@ -89,7 +90,7 @@ impl Changes {
 }
 
 impl Hidden {
-    /// Brings it to a state of the order to which these changes led.
+    /// Updates the hidden rows to the state of `order` that these changes produced.
     pub(crate) fn follow(&mut self, order: &Order<'_>, changes: &Changes, may_read: &mut MayRead<'_>) -> Result<()> {
         let units = self.units(order, changes)?;
         for unit in &units {
@@ -109,7 +110,8 @@ impl Hidden {
         Ok(())
     }
 
-    /// Lists the keys of the main documents beneath which a row changed that has or had Readers items, or was hidden.
+    /// Returns the keys of the main documents beneath which a row changed that has or had Readers items, or that was
+    /// hidden.
     fn units(&self, order: &Order<'_>, changes: &Changes) -> Result<BTreeSet<Vec<u8>>> {
         let mut units = BTreeSet::new();
         for (key, (before, after)) in &changes.0 {
@@ -123,7 +125,7 @@ impl Hidden {
         Ok(units)
     }
 
-    /// Counts what was added to and taken from the ranges and the rows before them.
+    /// Updates the row counts of the ranges, and of the rows before them.
     fn shift(&mut self, changes: &Changes) {
         let mut shifts = vec![Counts::default(); self.ranges.len() + 1];
         for (key, (before, after)) in &changes.0 {
@@ -144,7 +146,7 @@ impl Hidden {
         }
     }
 
-    /// Finds what is hidden of a document and what is beneath it, of which nothing is counted in categories.
+    /// Finds the hidden rows of a unit again. None of its documents is counted in categories at this point.
     fn find_again(&mut self, order: &Order<'_>, unit: &[u8], may_read: &mut MayRead<'_>) -> Result<()> {
         let first = self.ranges.partition_point(|range| &range.prefix[..] < unit);
         let beneath = self.ranges[first..].iter().take_while(|range| range.prefix.starts_with(unit)).count();
@@ -166,7 +168,7 @@ impl Hidden {
         Ok(())
     }
 
-    /// Finds out which of the categories in which something changed are hidden now.
+    /// Updates the hidden state of the categories in which a row changed.
     fn follow_categories(&mut self, order: &Order<'_>, changes: &Changes, may_read: &mut MayRead<'_>) -> Result<()> {
         let mut records = BTreeSet::new();
         for (key, (before, after)) in &changes.0 {
@@ -191,7 +193,7 @@ impl Hidden {
         Ok(())
     }
 
-    /// Puts the ranges of hidden documents in the place of that of a category, where there is one.
+    /// Replaces the range of a category, if there is one, by the ranges of the hidden documents in it.
     fn uncover(&mut self, order: &Order<'_>, path: &[u8], may_read: &mut MayRead<'_>) -> Result<()> {
         let Ok(place) = self.ranges.binary_search_by(|range| range.prefix[..].cmp(path)) else { return Ok(()) };
         let documents = order.hidden_documents(&KeyRange::prefix(path), may_read)?;
@@ -201,7 +203,7 @@ impl Hidden {
     }
 }
 
-/// Gives the documents that stood beneath a main document, itself included, before the changes.
+/// Returns a main document and the responses beneath it as they were before the changes.
 fn rows_then(order: &Order<'_>, changes: &Changes, unit: &[u8]) -> Result<BTreeMap<Vec<u8>, Arc<DocumentRow>>> {
     let mut rows: BTreeMap<Vec<u8>, Arc<DocumentRow>> =
         order.documents(&KeyRange::prefix(unit))?.into_iter().map(|(key, row)| (key, Arc::new(row))).collect();
