@@ -1,6 +1,7 @@
-//! The rows of one order as an update changes them, and the records of the categories above them.
+//! The changes of an update to the rows of one order, and to the records of the categories above them.
 //!
-//! Invariants: a category has a row and a record exactly while there are documents beneath it; a record that does not change is not read.
+//! Invariants: a category has a row and a record exactly while there are documents beneath it; a record that does not
+//! change is not read.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -22,38 +23,39 @@ pub(super) struct OrderUpdate<'u> {
     summing: &'u [usize],
     store: &'u dyn Read,
     pub(super) rows: collection::Writer<'u>,
-    /// The records of categories. Most documents that change stay in their categories, and these are not looked at.
+    /// The category records, opened at the first use. Most changed documents stay in their categories, whose records
+    /// are then not read.
     categories: Option<collection::Writer<'u>>,
     categories_id: CollectionId,
-    /// Records of categories by their keys.
+    /// Changed category records by their keys.
     tallies: HashMap<Vec<u8>, TallyChange>,
-    /// How the rows changed, for those who watch.
+    /// The changes of the rows, if the cache of hidden rows needs them.
     changes: Option<Vec<RowChange>>,
-    /// See [`OrderUpdate::bytes`].
+    /// The value of [`OrderUpdate::bytes`].
     bytes: usize,
 }
 
-/// What an update did to an order.
+/// The effect of an update on an order.
 pub(super) struct OrderChanges {
-    /// How the rows changed, if somebody watches.
+    /// The changes of the rows, if the cache of hidden rows needs them.
     pub(super) rows: Vec<RowChange>,
-    /// The records of categories that lack spellings.
+    /// The keys of the category records that lack spellings.
     pub(super) thin: Vec<Vec<u8>>,
 }
 
-/// How a record of a category changes.
+/// The change of a category record.
 #[derive(Default)]
 struct TallyChange {
-    /// The record, and whether it was there before; nothing while nobody needed it.
+    /// The record, with `true` if it existed before, or `None` while it is not needed.
     loaded: Option<(Tally, bool)>,
-    /// The last change, which the next one may undo: a document that stays in its category is taken out and put back.
+    /// The last change, which the next one may undo: a document that stays in its category is removed and added again.
     last: Option<Counted>,
 }
 
-/// A row that is counted in a category, or was.
+/// A row that is added to the counts of a category, or removed from them.
 #[derive(PartialEq)]
 struct Counted {
-    /// It is counted from now on, and not any more otherwise.
+    /// `true` if the row is added, `false` if it is removed.
     comes: bool,
     spelling: Option<String>,
     cells: Vec<Cell>,
@@ -86,19 +88,20 @@ impl<'u> OrderUpdate<'u> {
         })
     }
 
-    /// Gives the bytes of the rows that were written so far.
+    /// Returns the size of the rows that were written so far, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Writes down how a row changes.
+    /// Records the change of a row.
     fn note_change(&mut self, key: &[u8], before: Option<Content>, after: Option<Content>) {
         if let Some(changes) = &mut self.changes {
             changes.push(RowChange { key: key.to_vec(), before, after });
         }
     }
 
-    /// Finds what is stored of the rows of a note that gets new ones. Of those that go it is read only where something depends on what they show.
+    /// Returns the stored rows of a note that gets new ones. A row that goes is read only if categories or totals
+    /// depend on its contents.
     pub(super) fn stored(
         &mut self,
         keys: &[Vec<u8>],
@@ -121,7 +124,7 @@ impl<'u> OrderUpdate<'u> {
         Ok(found)
     }
 
-    /// Puts the rows of a note in the place of those that it had. Keys end with the number of the note: those that it did not have are new.
+    /// Replaces the rows of a note. Keys end with the number of the note, so a key that the note did not have is new.
     pub(super) fn replace(&mut self, old: Vec<(Vec<u8>, Content)>, new: Vec<KeyAndRow>) -> Result<()> {
         let mut had: HashMap<Vec<u8>, Content> = old.into_iter().collect();
         let stays: HashSet<&[u8]> = new.iter().map(|(key, _)| &key[..]).collect();
@@ -151,17 +154,17 @@ impl<'u> OrderUpdate<'u> {
         Ok(())
     }
 
-    /// Takes a row out of its categories and the whole.
+    /// Removes a row from the counts of its categories and of the whole view.
     fn take_out(&mut self, key: &[u8], content: &Content) -> Result<()> {
         match content {
             Content::Document(row) => self.count(key, row, false),
-            // Nothing but the number of documents depends on what the row showed.
+            // Without categories and totals, only the number of documents depends on the row.
             Content::Counted { .. } => self.tally(vec![0], Counted { comes: false, spelling: None, cells: Vec::new() }),
             Content::Category => unreachable!("rows of notes are no categories"),
         }
     }
 
-    /// Counts a row in its categories and in the whole, or takes it out.
+    /// Adds a row to the counts of its categories and of the whole view, or removes it.
     fn count(&mut self, key: &[u8], row: &DocumentRow, comes: bool) -> Result<()> {
         let (keys, summing) = (self.keys, self.summing);
         each_count(keys, summing, key, row, &mut |record, spelling, cells| {
@@ -170,7 +173,7 @@ impl<'u> OrderUpdate<'u> {
         })
     }
 
-    /// Changes a record of a category.
+    /// Applies a change to a category record.
     fn tally(&mut self, key: Vec<u8>, change: Counted) -> Result<()> {
         let mut entry = self.tallies.remove(&key).unwrap_or_default();
         entry.last = match entry.last.take() {
@@ -206,7 +209,7 @@ impl<'u> OrderUpdate<'u> {
         Ok(self.categories.insert(opened))
     }
 
-    /// Writes the records of categories, makes and removes their rows, and puts all of it into the batch.
+    /// Writes the category records, adds and removes category rows, and puts everything into the batch.
     pub(super) fn finish(mut self, batch: &mut Batch) -> Result<OrderChanges> {
         let mut thin = Vec::new();
         for (key, mut entry) in std::mem::take(&mut self.tallies) {
@@ -240,7 +243,7 @@ impl<'u> OrderUpdate<'u> {
     }
 }
 
-/// Finds the smallest spellings of a category again among the rows beneath it, which are all written.
+/// Collects the smallest spellings of a category again from the rows beneath it. All these rows are written already.
 pub(super) fn find_spellings(index: &Index, collation: usize, store: &dyn Read, record: &[u8]) -> Result<Batch> {
     let (level, path) = record.split_first().ok_or_else(|| damaged(Table::View, record))?;
     let mut counted = Tally::exact(0);
@@ -263,7 +266,8 @@ pub(super) fn find_spellings(index: &Index, collation: usize, store: &dyn Read, 
     Ok(batch)
 }
 
-/// Hears of a record in which a row counts: its key, what the row calls the category, and the cells that sum up.
+/// A callback for each record in which a row counts. It receives the key of the record, the row's spelling of the
+/// category, and the cells of the columns with totals.
 pub(crate) type EachCount<'f> = dyn FnMut(Vec<u8>, Option<&str>, &[&Cell]) -> Result<()> + 'f;
 
 pub(super) fn each_count(

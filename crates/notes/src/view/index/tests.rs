@@ -1,4 +1,5 @@
-//! What rows documents get, as a digest: it changes when the rules do by which documents become rows.
+//! Tests that the rows of documents stay the same, by a digest. The digest changes with the rules by which documents
+//! become rows.
 
 use base::Timestamp;
 
@@ -37,7 +38,7 @@ fn column(formula: &str, sort: Option<Order>) -> Column {
     Column { title: formula.into(), item: "X".into(), formula: Some(formula.into()), sort, ..Column::default() }
 }
 
-/// Views whose columns use what formulas offer, in several languages.
+/// Returns designs of views whose columns use many functions of the formula language, in several locales.
 fn designs() -> Vec<ViewDesign> {
     let (up, down) = (Some(Order::Ascending), Some(Order::Descending));
     let category = Column { categorised: true, separate: true, ..column("Categories", up) };
