@@ -1,8 +1,8 @@
-//! Collections against a naive model: a sorted map that is counted by walking it.
+//! Collections against a naive model: a sorted map whose counts are computed by a full pass.
 //!
 //! Small blocks and nodes make trees of several levels out of few entries. Keys come from a few bytes at the ends of
-//! the range, so that they are prefixes of each other and meet at fences. After each transaction everything a
-//! reader can be asked is compared, and [`check`] finds nothing.
+//! the range, so that they are prefixes of each other and meet at fences. After each transaction, all results of a
+//! reader are compared with the model, and [`check`] must find nothing.
 
 use std::collections::BTreeMap;
 
@@ -62,18 +62,18 @@ fn entry((key, value): (&Vec<u8>, &Vec<u8>)) -> Entry {
     Entry { key: key.clone(), value: value.clone() }
 }
 
-/// One step of a transaction.
+/// A step of a transaction.
 #[derive(Clone, Debug)]
 enum Step {
     Put(Vec<u8>, Vec<u8>),
     Remove(Vec<u8>),
     /// Removes the entry at a position, modulo the count, and puts it at another key.
     Move(usize, Vec<u8>),
-    /// Gives the entry at a position another value.
+    /// Replaces the value of the entry at a position.
     Update(usize, Vec<u8>),
     RemoveAt(usize),
     State(Vec<u8>),
-    /// Removes some entries in a row, from a position on.
+    /// Removes consecutive entries from a position on.
     RemoveRange(usize, usize),
 }
 
@@ -126,7 +126,7 @@ fn transact(engine: &Memory, id: CollectionId, tuning: Tuning, model: &mut Model
     engine.write(&batch).unwrap();
 }
 
-/// Compares everything a reader tells with the model. `probes` are keys that may or may not exist.
+/// Compares all results of a reader with the model. `probes` are keys that may or may not exist.
 fn check_reader(reader: &dyn Read, id: CollectionId, model: &Model, probes: &[Vec<u8>]) {
     assert_eq!(check(reader, id, &Three).unwrap(), []);
     let collection = Reader::open(reader, id).unwrap();
@@ -154,7 +154,7 @@ fn check_key(collection: &Reader<'_>, model: &Model, key: &Vec<u8>) {
     assert!(before.into_iter().eq(model.range(..key.clone()).rev().take(4).map(entry)));
 }
 
-/// Looks entries up by the first sum: the marked ones.
+/// Checks the search by the first sum, which finds the marked entries.
 fn check_marked(collection: &Reader<'_>, model: &Model) {
     let marked = model.iter().enumerate().filter(|(_, (_, value))| value[0] & 1 == 1);
     let mut count = 0;
@@ -299,7 +299,7 @@ proptest! {
     }
 }
 
-/// Writes entries in transactions of `at_once`.
+/// Writes entries in transactions of `at_once` entries.
 fn load(engine: &Memory, tuning: Tuning, numbers: impl IntoIterator<Item = u32>, at_once: usize) {
     let numbers: Vec<u32> = numbers.into_iter().collect();
     for some in numbers.chunks(at_once) {
@@ -315,7 +315,7 @@ fn commit(engine: &Memory, writer: Writer<'_>) {
     let mut batch = Batch::new();
     writer.finish(&mut batch).unwrap();
     engine.write(&batch).unwrap();
-    // The engine forgets what a crash can no longer bring back.
+    // After the sync, the engine drops states that a crash can no longer restore.
     engine.sync().unwrap();
 }
 
@@ -332,7 +332,7 @@ fn what_grows_at_one_end_fills_its_blocks_and_nodes() {
         load(&engine, Tuning::default(), numbers, at_once);
         let shape = shape(&engine, ID).unwrap();
         assert_eq!(shape.entries, 20_000);
-        // 78.1 full blocks, in 1.2 full nodes.
+        // The entries fill 78.1 blocks, and these fill 1.2 nodes.
         assert!(shape.blocks <= 80 && shape.nodes <= 4, "{shape:?}");
     };
     check(&mut (0..20_000), 1);
@@ -384,7 +384,7 @@ fn what_changes_nothing_writes_nothing() {
 
 #[test]
 fn an_emptied_collection_gives_its_nodes_back() {
-    // Nothing is remembered, so that the tree knows of each removal at once.
+    // The root keeps no recent changes, so the tree reflects each removal at once.
     let tuning = Tuning { recent_max: 0, ..SMALL };
     for at_once in [1, 7, 600] {
         let engine = Memory::new(1);
@@ -446,7 +446,7 @@ fn long_random_histories_agree_with_the_list() {
     }
 }
 
-/// Draws a step; more entries come than go while `growing`.
+/// Returns a random step. While `growing`, more entries are added than removed.
 fn random_step(random: &SeededRandom, growing: bool) -> Step {
     let key = (random.below(1 << 11) as u32).to_be_bytes().to_vec();
     let value = random.next_u64().to_be_bytes()[..3].to_vec();
@@ -488,7 +488,7 @@ fn a_crash_leaves_a_sound_collection_of_some_moment() {
     }
 }
 
-/// Gives the keys of all records of a table.
+/// Returns the keys of all records of a table.
 fn keys_of(engine: &Memory, table: Table) -> Vec<Vec<u8>> {
     let mut cursor = engine.scan(table, &KeyRange::all(), Direction::Forward).unwrap();
     let mut keys = Vec::new();
@@ -498,7 +498,7 @@ fn keys_of(engine: &Memory, table: Table) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Does everything that a reader and a writer can do; errors are fine, panics are not.
+/// Calls all functions of readers and writers. Errors are allowed, panics are not.
 fn use_damaged(engine: &Memory) {
     if let Ok(collection) = Reader::open(engine, ID) {
         let _ = (collection.totals(), collection.count());

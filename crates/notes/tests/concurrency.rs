@@ -1,8 +1,9 @@
-//! Databases under many threads: nobody waits for ever, nobody sees half of a transaction, nobody misses a change, and
-//! what goes away goes away whole.
+//! Databases under many threads: no deadlock, no partly visible transaction, no missed change, and no remains of a
+//! deleted database.
 //!
-//! The engine is the one in memory with the log's own thread, as on a server. Iterations are bounded, nothing waits for time; a
-//! promise that is broken shows as a failed assertion, a missed wake-up or a deadlock as a test that does not end.
+//! The engine is the one in memory with the log's own thread, as on a server. Iterations are bounded, and no test waits
+//! for time. A broken guarantee shows as a failed assertion; a missed wake-up or a deadlock shows as a test that does
+//! not end.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -26,7 +27,7 @@ use store::{Direction, KeyRange, Options, Read, Store, SyncMode, Table};
 
 const OWNER: &str = "Ann/Acme";
 
-/// How often something is tried: so many times, or twenty times as often with `DOUBLET_SOAK`.
+/// Returns the number of repetitions: `count`, or twenty times as many with `DOUBLET_SOAK`.
 fn rounds(count: u64) -> u64 {
     if std::env::var_os("DOUBLET_SOAK").is_some() { count * 20 } else { count }
 }
@@ -114,7 +115,7 @@ fn shift(notes: &Notes, databases: &[&Arc<Database>], amount: i64) -> notes::Res
     transaction.commit().map(drop)
 }
 
-/// Adds up all databases, if nothing changed while that was done.
+/// Returns the sum over all databases, or `None` if anything changed meanwhile.
 fn sum(databases: &[Arc<Database>]) -> Option<i64> {
     let accesses: Vec<_> = databases.iter().map(access::<level::Reader>).collect();
     let readings: Vec<_> = accesses.iter().map(|access| access.read().expect("a snapshot")).collect();
@@ -184,7 +185,7 @@ fn of_two_savers_the_first_wins() {
     assert_eq!(number_of(&note) as u64, saved.into_inner(), "no save was lost");
 }
 
-/// What a reader sees of a folder.
+/// The contents of a folder as a reader sees them.
 type Seen = BTreeMap<Uid, (NoteId, Marks, Modseq)>;
 
 /// Reads a folder and checks its counts against its entries.
@@ -214,7 +215,7 @@ fn see(reading: &notes::Reading<'_>, folder: ViewId) -> Seen {
     seen
 }
 
-/// Applies the order of changes since `since` to what was seen then.
+/// Applies the changes after `since` to the contents that were read then.
 fn follow(reading: &notes::Reading<'_>, folder: ViewId, since: Modseq, mut seen: Seen) -> Seen {
     let reader = reading.folder(folder).expect("the folder is there");
     reading
@@ -235,7 +236,7 @@ fn follow(reading: &notes::Reading<'_>, folder: ViewId, since: Modseq, mut seen:
     seen
 }
 
-/// One change of a folder, drawn.
+/// Makes one random change to a folder.
 fn stir(writer: &mut Writer<'_, '_>, random: &SeededRandom, folders: [ViewId; 2], thread: u64) -> notes::Result<()> {
     let from = folders[random.below(2) as usize];
     let mut notes = Vec::new();
@@ -377,7 +378,7 @@ fn what_a_reader_waited_for_survives_a_crash() {
     assert_sound(&reopened(&world));
 }
 
-/// Waits until the number in the note is right, without ever looking twice for nothing.
+/// Waits until the number in the note satisfies a condition. Reads the note only after a notification.
 fn wait_for(database: &Arc<Database>, is_right: impl Fn(i64) -> bool) -> i64 {
     let access = access::<level::Reader>(database);
     loop {
@@ -404,7 +405,7 @@ fn who_listens_before_looking_misses_nothing() {
             let (world, database) = (&world, &database);
             scope.spawn(move || {
                 for _ in 0..rounds {
-                    // Everybody waits for the one before; one lost wake-up stops all.
+                    // Each thread waits for the one before; one lost wake-up stops all.
                     let found = wait_for(database, |number| number % PLAYERS == player);
                     write(&world.notes, database, |writer| {
                         let sequence = writer.note(NOTE)?.expect("there").header.sequence;
@@ -452,7 +453,7 @@ fn content_is_not_collected_while_somebody_adds_it_again() {
     databases.iter().for_each(|database| assert_sound(database));
 }
 
-/// Makes a note with a content, reads it, and deletes the note.
+/// Creates a note with a blob, reads the blob, and deletes the note.
 fn come_and_go(world: &World, database: &Arc<Database>, content: &[u8]) {
     let (note, blob) = write(&world.notes, database, |writer| {
         let blob = writer.blob_put(content)?;
@@ -465,12 +466,12 @@ fn come_and_go(world: &World, database: &Arc<Database>, content: &[u8]) {
     write(&world.notes, database, |writer| writer.note_delete(note)).unwrap();
 }
 
-/// Whether an error is what somebody must expect whose database may go away at any time.
+/// Returns `true` for the error that is expected if a database may be deleted at any time.
 fn is_gone(error: &Error) -> bool {
     matches!(error, Error::NotFound { .. })
 }
 
-/// Uses a database that others make and delete meanwhile.
+/// Uses a database that other threads create and delete meanwhile.
 fn use_briefly(world: &World, path: &str) -> notes::Result<()> {
     let database = world.notes.database_open(path)?;
     let who = Arc::new(Identity::person(OWNER));

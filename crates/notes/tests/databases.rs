@@ -1,4 +1,4 @@
-//! Databases over the in-memory engine: one module a theme, one world for all.
+//! Tests of databases over the in-memory engine: one module per topic, with a shared set-up in `world`.
 
 #[path = "databases/access.rs"]
 mod access;
