@@ -1,4 +1,4 @@
-//! Who may do what: levels, flags, Readers and Authors, and an ACL that changes under way.
+//! Access rights: levels, flags, Readers and Authors items, and an ACL that changes while in use.
 
 use notes::{Acl, AclEntry, AclFlags, AclLevel, Item, Marks, NewNote, NoteClass};
 
@@ -11,7 +11,7 @@ fn document(items: Vec<Item>) -> NewNote {
     NewNote::document(items)
 }
 
-/// What Bob may do with a note of Ann's, by his level: see, create, change, delete, mark, make a folder, set the ACL.
+/// Returns Bob's rights to a note of Ann's at a level: see, create, change, delete, mark, create a folder, set the ACL.
 fn rights(level: AclLevel, items: Vec<Item>) -> [bool; 7] {
     let world = World::new();
     let database = world.database(&[(BOB, level)]);

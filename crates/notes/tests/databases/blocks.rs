@@ -1,6 +1,7 @@
-//! Flipped bytes in the files of the real engine: whichever file it is, and wherever in it, a repair ends, and what is left is sound and can be read.
+//! Flipped bytes in the files of the real engine: a repair ends for any file and any position, and the remaining data
+//! are consistent and readable.
 //!
-//! The store holds two databases; each table has several files, and younger ones above them.
+//! The store holds two databases; each table has several files, and newer ones above them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,7 +17,7 @@ use store::{KeyRange, Options, Store, SyncMode, Table};
 use crate::world::{identity, reader};
 
 const ANN: &str = "Ann/Acme";
-/// Documents of each database.
+/// Number of documents in each database.
 const NOTES: u32 = 800;
 
 const PATHS: [&str; 2] = ["docs.nsf", "more.nsf"];
@@ -43,7 +44,7 @@ fn sorted_files(folder: &Path) -> Vec<PathBuf> {
     files.filter(|path| path.extension().is_some_and(|end| end == "sst")).collect()
 }
 
-/// Makes a store with two databases; gives its old files with their tables, and the young ones.
+/// Creates a store with two databases. Returns its old files with their tables, and the new files.
 fn filled(folder: &Path) -> (BTreeMap<PathBuf, Table>, Vec<PathBuf>) {
     let notes = open(folder).unwrap();
     PATHS.iter().for_each(|path| fill(&notes, path));
@@ -92,7 +93,7 @@ fn fill(notes: &Notes, path: &str) {
     transaction.commit().unwrap();
 }
 
-/// Gives text that does not compress to nothing.
+/// Returns text that compresses badly.
 fn blake(number: u32) -> String {
     let mut state = u64::from(number).wrapping_add(1);
     let mut letters = String::new();
@@ -111,7 +112,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Reads every note; gives how many documents there are.
+/// Reads every note and returns the number of documents.
 fn read_all(database: &Arc<Database>) -> u32 {
     let access = reader(database, ANN).unwrap();
     let reading = access.read().unwrap();
@@ -125,20 +126,21 @@ fn read_all(database: &Arc<Database>) -> u32 {
     documents
 }
 
-/// What came of one flipped byte.
+/// The outcome of flipped bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Outcome {
-    /// The engine or the catalog does not open, and says so.
+    /// The engine or the catalog does not open and reports an error.
     Refused,
-    /// Nothing of the database was there.
+    /// No part of the databases was hit.
     Untouched,
-    /// Everything was written again.
+    /// Everything was rebuilt.
     Mended,
-    /// So many notes were put aside.
+    /// This number of notes was set aside.
     Lost(u32),
 }
 
-/// Repairs both databases; gives the documents that it tells of as lost, or nothing when the catalog cannot be read, which is not repaired.
+/// Repairs both databases and adds the documents reported as lost to `told`. Returns the number of findings, or `None`
+/// if the catalog cannot be read, which the repair does not cover.
 fn repair_both(notes: &Notes, told: &mut BTreeSet<(&'static str, NoteId)>) -> Option<usize> {
     let mut found = 0;
     for path in PATHS {
@@ -157,7 +159,8 @@ fn repair_both(notes: &Notes, told: &mut BTreeSet<(&'static str, NoteId)>) -> Op
     Some(found)
 }
 
-/// Takes damaged blocks out of the files, as `doublet fixup` does it; nothing when a file cannot be opened, whose name the engine does not tell.
+/// Removes damaged blocks from the files, as `doublet fixup` does. Returns `None` if a file cannot be opened, because
+/// the engine does not name that file.
 fn mend(folder: &Path, mut notes: Arc<Notes>) -> Option<Arc<Notes>> {
     loop {
         let engine = notes.store().engine();
@@ -204,7 +207,7 @@ fn flip_and_repair(folder: &Path, places: &[(&Path, usize)]) -> Outcome {
         let database = notes.database_open(path).unwrap();
         assert_eq!(check(&database).unwrap().findings, [], "{places:?}");
         documents += read_all(&database);
-        // Whoever followed changes is told that some may be missing, and lost notes keep their attachments.
+        // Clients that follow the changes learn that some may be missing, and lost notes keep their attachments.
         let access = reader(&database, ANN).unwrap();
         let is_touched = access.read().unwrap().is_complete_since(Modseq(3));
         assert!(!is_touched || told.iter().all(|(lost, _)| *lost != path), "{places:?}");
@@ -214,7 +217,8 @@ fn flip_and_repair(folder: &Path, places: &[(&Path, usize)]) -> Outcome {
     if lost == 0 { Outcome::Mended } else { Outcome::Lost(lost) }
 }
 
-/// Gives places in a file: in its first block, which may hold the records that a database needs to open, and further on.
+/// Returns offsets in a file: one in its first block, which may hold the records that a database needs to open, and
+/// three further on.
 fn places(file: &Path) -> [usize; 4] {
     let length = fs::metadata(file).unwrap().len() as usize;
     [20, length / 20, length / 3, length * 3 / 5]
@@ -256,7 +260,7 @@ fn several_flipped_bytes_cost_their_blocks() {
     let (old, young) = filled(&sound);
     let folder = outer.path().join("damaged");
     copy(&sound, &folder);
-    // In data and not in what the engine needs to open a file.
+    // The offsets are in data, not in the parts that the engine needs to open a file.
     let is_large = |file: &&PathBuf| fs::metadata(file).unwrap().len() > 15_000;
     let old = old.keys().filter(is_large).step_by(2).map(|file| (file.as_path(), places(file)[2]));
     let victims: Vec<(&Path, usize)> = old.chain(young.iter().step_by(3).map(|file| (file.as_path(), 20))).collect();

@@ -1,4 +1,4 @@
-//! Making, finding, renaming and deleting databases.
+//! Creation, look-up, renaming and deletion of databases.
 
 use std::sync::Arc;
 

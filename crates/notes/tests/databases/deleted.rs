@@ -1,4 +1,4 @@
-//! Documents that are deleted and come back, and those whose time is over.
+//! Soft deletion: documents that are deleted and restored, and documents whose time has expired.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const BOB: &str = "Bob/Acme";
 const PARENT: Unid = Unid([6; 16]);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Says for how long a database keeps what is deleted.
+/// Sets the number of hours for which a database keeps deleted documents.
 fn keep(world: &World, database: &Arc<Database>, hours: Option<u16>) {
     let access: Access<level::Manager> = database.authorize(&identity(ANN)).expect("Ann manages it");
     let options = DatabaseOptions { keep_deleted_hours: hours, ..DatabaseOptions::default() };
@@ -30,7 +30,7 @@ struct Case {
     blob: store::BlobId,
 }
 
-/// A database that keeps deleted documents for two hours, with one in two folders.
+/// Creates a database that keeps deleted documents for two hours, with one document in two folders.
 fn case(bob: AclLevel, more: Vec<Item>) -> Case {
     let world = World::new();
     let database = world.database(&[(BOB, bob)]);
@@ -68,12 +68,12 @@ impl Case {
         assert!(self.write(ANN, |writer| writer.note_delete(self.note)).expect("Ann may"));
     }
 
-    /// What can be restored, as somebody sees it.
+    /// Returns the documents that a user sees as restorable.
     fn listed(&self, who: &str) -> Vec<NoteId> {
         let access = reader(&self.database, who).expect("a reader");
         let reading = access.read().expect("a snapshot");
         let found = reading.deleted_notes(NoteId(0), 10).expect("a sound database");
-        // By pages of one look each the same is found.
+        // Pages that read one record each return the same documents.
         let (mut after, mut paged) = (Some(NoteId(0)), Vec::new());
         while let Some(from) = after {
             let page = reading.deleted_page(from, 10, 1).expect("a sound database");
@@ -86,7 +86,8 @@ impl Case {
         found.into_iter().map(|found| found.header.note).collect()
     }
 
-    /// How somebody, or the server itself, meets the document: contents, thread, content of an attachment, folders.
+    /// Checks which parts of the document Ann, or the server itself, can read: note, summary, body, attachment, thread,
+    /// folders.
     fn met(&self, itself: bool) -> [bool; 6] {
         let who = if itself { server() } else { identity(ANN) };
         let access: Access<level::Reader> = self.database.authorize(&who).expect("a reader");
@@ -101,7 +102,7 @@ impl Case {
         ]
     }
 
-    /// What is told to those who ask for changes.
+    /// Returns the changes that a reader gets.
     fn told(&self, since: Modseq) -> Vec<Change> {
         let mut told = Vec::new();
         let each = &mut |entry: notes::change::ChangeEntry| {
@@ -210,7 +211,7 @@ fn design_is_always_deleted_for_good_and_so_is_all_where_nothing_is_kept() {
     assert_eq!(case.listed(ANN), []);
 }
 
-/// Tells whether somebody learns from anything that there was a note.
+/// Returns `true` if a user can learn by any means that the note existed.
 fn is_known_to(case: &Case, who: &str, unid: Unid) -> bool {
     let access = reader(&case.database, who).expect("a reader");
     let reading = access.read().expect("a snapshot");
