@@ -1,4 +1,4 @@
-//! Damage that is done on purpose: it is found, what is derived is written again, and the rest works on.
+//! Deliberate damage: it is found, derived data are rebuilt, and everything else keeps working.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ fn filled() -> (World, Arc<Database>) {
     (world, database)
 }
 
-/// Applies a change behind the database's back.
+/// Applies a change directly to the store, bypassing the database.
 fn damage(world: &World, change: impl FnOnce(&mut Batch)) {
     let mut batch = Batch::new();
     change(&mut batch);
@@ -115,7 +115,8 @@ fn a_damaged_note_does_not_take_the_others_with_it() {
     assert_eq!(reading.folder(folder).unwrap().entry(Uid(98)).unwrap(), None);
 }
 
-/// A database with everything that can be damaged in it: bodies, contents, folders, keywords, unread marks of somebody.
+/// Creates a database that contains everything that can be damaged: bodies, contents, folders, keywords, a user's
+/// unread marks.
 fn rich() -> (World, Arc<Database>) {
     let world = World::new();
     let database = world.database(&[("Bob/Acme", AclLevel::Reader)]);
@@ -153,7 +154,7 @@ fn flip(world: &World, table: Table, keys: &[Vec<u8>]) {
     }
 }
 
-/// Repairs, and asserts that nothing is wrong afterwards, also when everything is opened again; gives what was found.
+/// Repairs a database, and asserts that nothing is wrong afterwards, also after a restart. Returns the findings.
 fn mend(world: &World, database: &Arc<Database>) -> Vec<Finding> {
     let found = check(database).unwrap().findings;
     let repaired = repair(database).unwrap();
@@ -189,9 +190,9 @@ fn who_relied_on_what_was_damaged_compares_everything() {
         let victim = keys(world, database, Table::Bymod)[5].clone();
         flip(world, Table::Bymod, &[victim]);
     });
-    // Its message went out of its folders, and nobody wrote down of which.
+    // The damaged note leaves its folders, and no record says which folders these were.
     check_compares_everything(61, |world, database| flip(world, Table::Summary, &[header(database)]));
-    // As after its block was taken out: what is missing may have told that something left a folder.
+    // The state after the removal of a damaged block: the missing records may have said that a note left a folder.
     check_compares_everything(62, |world, database| {
         let range = KeyRange::prefix(&change(database));
         damage(world, |batch| batch.delete_range(Table::Bymod, &range.start, &range.end.unwrap()));
@@ -298,7 +299,7 @@ fn unread_marks_that_cannot_be_read_are_forgotten() {
     assert!(!access.read().unwrap().is_read(NoteId(3)).unwrap());
 }
 
-/// Damages records of a database that nobody has open, and asserts that it opens again after a repair; gives what was found.
+/// Damages records of a closed database, and asserts that it opens again after a repair. Returns the findings.
 fn reopened(world: &World, change: impl FnOnce(&World)) -> (World, Vec<Finding>) {
     let world = world.restarted();
     change(&world);
@@ -325,10 +326,10 @@ fn reopened(world: &World, change: impl FnOnce(&World)) -> (World, Vec<Finding>)
     (again, found)
 }
 
-/// Something that loses a record.
+/// A change that loses a record.
 type Loss = Box<dyn FnOnce(&World)>;
 
-/// The three ways in which a record can be lost.
+/// Returns the three ways in which a record can be lost.
 fn ways_to_lose(table: Table, key: Vec<u8>) -> [Loss; 3] {
     let (flipped, garbled, missing) = (key.clone(), key.clone(), key);
     [
@@ -360,7 +361,7 @@ fn a_database_without_its_counters_opens_again_and_gives_out_nothing_twice() {
     }
 }
 
-/// Gives the state of the first folder.
+/// Returns the state of the first folder.
 fn state(database: &Arc<Database>) -> notes::FolderState {
     let access = reader(database, ANN).unwrap();
     let reading = access.read().unwrap();

@@ -1,4 +1,4 @@
-//! Formulas over stored notes: what they see of a note, and searches by formula.
+//! Formulas over stored notes: the items that they see, and searches by formula.
 
 use base::sim::SeededRandom;
 use base::{Modseq, NoteId, Random};
@@ -14,7 +14,7 @@ use crate::world::{World, reader};
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
 
-/// Gives the subjects of the documents that a formula takes for somebody, and the modseq that was reached.
+/// Returns the subjects of the documents that a formula selects for a user, and the modseq that the search reached.
 fn search(world: &World, who: &str, formula: &str, since: Modseq) -> (Vec<String>, Modseq) {
     let database = world.notes.database_open("docs.nsf").expect("it is there");
     let access = reader(&database, who).expect("a reader");
@@ -155,7 +155,8 @@ fn what_is_wrong_in_a_design_is_told_with_its_place() {
     check("SELECT @All; FIELD x := 1", "1", &["selection"]);
 }
 
-/// Notes are looked at with a scan where they lie close together and one by one elsewhere: both give what each has by itself.
+/// Notes are read by a scan where their numbers are close together, and one by one elsewhere. Both ways give the same
+/// results as single reads.
 #[test]
 fn a_selection_over_many_notes_takes_those_that_it_takes_one_by_one() {
     let world = World::new();
@@ -165,7 +166,7 @@ fn a_selection_over_many_notes_takes_those_that_it_takes_one_by_one() {
     for number in 0..400_u32 {
         let mut items = vec![Item::summary("Number", Value::Number(f64::from(number)))];
         items.extend((random.below(4) == 0).then(|| Item::readers("Only", vec![ANN.into()])));
-        // What a scan passes in vain ends it.
+        // A scan ends when it passes too many bytes of unwanted notes.
         items.extend((number > 200 && random.below(2) == 0).then(|| Item::text("Long", "x".repeat(60_000))));
         let note = world.write(&database, ANN, |writer| writer.note_create(NewNote::document(items))).unwrap();
         numbers.push((note, number));

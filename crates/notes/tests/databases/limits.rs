@@ -1,4 +1,5 @@
-//! What a note and a database may hold: as much as the limit says is stored and reads back after a restart, one more is refused and changes nothing.
+//! Limits of notes and databases: the maximum is stored and reads back after a restart; one more is refused and changes
+//! nothing.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::world::{World, assert_sound, identity, reader, server};
 
 const ANN: &str = "Ann/Acme";
 
-/// Makes a note; gives it as it reads after a restart.
+/// Creates a note and returns it as read after a restart.
 fn kept(world: &World, database: &Arc<Database>, new: NewNote) -> Note {
     let note = world.write(database, ANN, |writer| writer.note_create(new)).expect("it is within the limits");
     assert_sound(database);
@@ -27,7 +28,8 @@ fn kept(world: &World, database: &Arc<Database>, new: NewNote) -> Note {
     reading.note(note).expect("the note is sound").expect("it is there")
 }
 
-/// Has a change refused because of this limit; nothing is different afterwards, whatever else the transaction held.
+/// Asserts that a change fails because of this limit, and that nothing is different afterwards, whatever else the
+/// transaction contained.
 fn refused<T>(
     world: &World,
     database: &Arc<Database>,
@@ -135,7 +137,7 @@ fn the_summary_of_a_note_is_so_large() {
     };
     let stored = kept(&world, &database, new(1 << 22)).header.size;
     let body = 10;
-    // The length is written in four bytes at both sizes; the body item counts beside the summary.
+    // The length takes four bytes at both sizes. The body item counts in addition to the summary.
     let most = (1 << 22) + SUMMARY_BYTES_MAX - (usize::try_from(stored).unwrap() - body);
     assert_eq!(kept(&world, &database, new(most)).header.size, (SUMMARY_BYTES_MAX + body) as u64);
     refused(&world, &database, SUMMARY_BYTES_MAX, |writer| writer.note_create(new(most + 1)));
@@ -233,13 +235,13 @@ fn nobody_but_the_server_closes_a_cycle() {
     transaction.on(0).note_create(answer(one, other)).unwrap();
     transaction.on(0).note_create(answer(other, one)).expect("it brings what was made elsewhere");
     transaction.commit().unwrap();
-    // What answers a member of the cycle is its response as ever.
+    // A response to a member of the cycle is an ordinary response.
     let third = world.write(&database, ANN, |writer| writer.note_create(answer(Unid([3; 16]), one)));
     third.expect("nothing is above it that counts");
     assert_sound(&database);
 }
 
-/// A change that fails half-way cannot be committed with what it has written until then.
+/// A change that fails half-way makes the transaction impossible to commit, so nothing of it is stored.
 #[test]
 fn what_failed_is_not_stored_in_part() {
     let world = World::new();
@@ -262,7 +264,7 @@ fn what_failed_is_not_stored_in_part() {
         Ok(())
     });
     assert!(outcome.is_err(), "a note without a header would be left");
-    // What is refused before anything is written leaves the others alone.
+    // A change that fails before it writes anything leaves the other changes intact.
     let second = world.write(&database, ANN, |writer| {
         for failed in [
             writer.note_create(NewNote::document(items.clone())).map(drop),

@@ -1,4 +1,4 @@
-//! What formulas look up outside of their document: for those who may read it, and within limits.
+//! Look-ups of formulas outside of their document: only in data that the user may read, and within limits.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn view(title: &str, columns: Vec<Column>) -> ViewNote {
     ViewNote { title: title.into(), selection: "SELECT @All".into(), design, ..ViewNote::default() }
 }
 
-/// Tools and toys; the ball is for Ann alone.
+/// A database of tools and toys. Only Ann may read the document about the ball.
 struct Shop {
     world: World,
     database: Arc<Database>,
@@ -56,14 +56,14 @@ impl Shop {
         self.world.write(&self.database, ANN, |writer| writer.note_create(new)).expect("she may");
     }
 
-    /// Makes a view with its index.
+    /// Creates a view with its index.
     fn design(&self, view: &ViewNote) {
         let note = self.world.write(&self.database, ANN, |writer| writer.view_create(view)).expect("she may");
         let access = reader(&self.database, ANN).expect("a reader");
         while !access.view_refresh(note, 1_000).expect("it follows").complete {}
     }
 
-    /// Gives what somebody's formula comes to, as it would be written in a formula, or its failure.
+    /// Returns the value of a formula for a user, written as in a formula, or the error of the formula.
     fn evaluate(&self, who: &str, formula: &str) -> String {
         let access = reader(&self.database, who).expect("a reader");
         let reading = access.read().expect("a snapshot");
@@ -102,7 +102,7 @@ fn views_documents_and_profiles_are_looked_up_as_far_as_one_may_read_them() {
     }
 }
 
-/// Categories are few, whatever the documents are; a look-up by key reads what has the key.
+/// A view has few categories, however many documents it has, and a look-up by key reads only the rows with that key.
 #[test]
 fn large_views_are_looked_up_by_category_and_by_key() {
     let shop = Shop::new();
@@ -182,7 +182,7 @@ fn what_is_looked_up_is_bounded() {
     let told = shop.evaluate(ANN, r#"@DbColumn(""; ""; "Long"; 2)"#);
     assert!(told.contains("65536 bytes are too many"), "{told}");
     assert_eq!(shop.evaluate(ANN, r#"@Elements(@DbColumn(""; ""; "Long"; 1))"#), "204");
-    // The same look-up is made once; others come to an end, and that is known.
+    // A repeated look-up runs once. Different look-ups exhaust the limit, and this is reported.
     let access = reader(&shop.database, ANN).expect("a reader");
     let reading = access.read().expect("a snapshot");
     let lookups = Lookups::new(&reading);
