@@ -1,9 +1,10 @@
-//! The access matrix: every operation on a database, for every level, on a note that is open to all, shown to the one who asks by name or role, hidden, public, or theirs as
-//! an author; with a key, with a password, and without a name.
+//! The access matrix: every operation on a database, for every level, on a note that is unrestricted, shown to the
+//! caller by name or role, hidden, public, or authored by the caller; with a key, with a password, and anonymously.
 //!
-//! A row is one operation and what it needs. What concerns the note works only where the note is not hidden; so a row that forgets
-//! to look at Readers items fails, and so does one that forgets the level. Operations that only the server itself may do never work. A row's name begins with the
-//! method that it is about, and a public method of one of the types in [`GUARDED`] without a row, or a place among those that tell nothing, fails the last test.
+//! A row is one operation and its requirement. An operation on the note works only if the note is not hidden, so a row
+//! fails if the operation ignores Readers items, and likewise if it ignores the level. Operations reserved for the
+//! server itself never work. A row's name begins with the method that it tests. The last test fails if a public method
+//! of one of the types in [`GUARDED`] has neither a row nor a place in the list of methods that reveal nothing.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -28,16 +29,16 @@ const BOB: &str = "Bob/Acme";
 const UNID: Unid = Unid([7; 16]);
 const PARENT: Unid = Unid([6; 16]);
 
-/// What the note's items say of the one who asks, and what their entry adds to that.
+/// The relation between the note's items and the caller, with the matching additions to the caller's ACL entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Exposure {
     Open,
     Shown,
     ByRole,
     Hidden,
-    /// An Authors item names them.
+    /// An Authors item names the caller.
     Theirs,
-    /// The note is public, and the entry lets them read and write such.
+    /// The note is public, and the entry allows the caller to read and write public documents.
     Public,
 }
 
@@ -57,14 +58,14 @@ impl Exposure {
     }
 }
 
-/// Who asks.
+/// The caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Who {
     /// Bob, with a key.
     Key,
-    /// Bob, with a password, where that gives Author at most.
+    /// Bob, with a password, and a maximum level of Author for passwords.
     Password,
-    /// Somebody without a name, where that gives as much as the entry.
+    /// An anonymous caller, where the maximum level does not reduce the level of the entry.
     Nobody,
 }
 
@@ -77,13 +78,13 @@ impl Who {
         }
     }
 
-    /// The most that they get.
+    /// Returns the maximum level of the caller.
     fn at_most(self) -> AclLevel {
         if self == Self::Password { AclLevel::Author } else { AclLevel::Manager }
     }
 }
 
-/// A database with a parent document and the note in question, both in a folder.
+/// A database with a parent document and the tested note, both in a folder.
 struct Case {
     world: World,
     database: Arc<Database>,
@@ -126,7 +127,7 @@ impl Case {
         case
     }
 
-    /// Gives the one who asks the level.
+    /// Adds an ACL entry with the level for the caller.
     fn let_in(&self, level: AclLevel, exposure: Exposure, who: Who) {
         let mut acl = Acl { internet_max: who.at_most(), ..Acl::private(&Name::new(ANN)) };
         acl.roles.insert("[Crew]".into());
@@ -139,12 +140,12 @@ impl Case {
         self.world.write(&self.database, ANN, |writer| writer.acl_set(acl)).expect("Ann manages the database");
     }
 
-    /// Does something that a level as a type lets do; tells whether it was done.
+    /// Runs an action that needs a level as a type. Returns `true` if it succeeded.
     fn with<L: Level>(&self, act: impl FnOnce(&Access<L>) -> notes::Result<bool>) -> bool {
         self.database.authorize(&self.who).and_then(|access| act(&access)).unwrap_or(false)
     }
 
-    /// Reads; tells whether they got there.
+    /// Runs a read. Returns `true` if it succeeded.
     fn read(&self, read: impl FnOnce(&Reading<'_>) -> notes::Result<bool>) -> bool {
         let access: notes::Result<Access<level::Reader>> = self.database.authorize(&self.who);
         let Ok(access) = access else { return false };
@@ -161,7 +162,7 @@ impl Case {
         self.read(|reading| read(&reading.folder(self.folder)?))
     }
 
-    /// Writes; tells whether it was done.
+    /// Runs a write in a transaction. Returns `true` if it succeeded.
     fn write(&self, change: impl FnOnce(&mut Writer<'_, '_>) -> notes::Result<bool>) -> bool {
         let write = || {
             let access: Access<level::Depositor> = self.database.authorize(&self.who)?;
@@ -174,7 +175,7 @@ impl Case {
         write().unwrap_or(false)
     }
 
-    /// Tells whether they may manage the database and then does something with that.
+    /// Runs an action with Manager access. Returns `true` if the caller has that access and the action succeeded.
     fn manage(&self, act: impl FnOnce(&Access<level::Manager>) -> notes::Result<()>) -> bool {
         self.database.authorize(&self.who).and_then(|access| act(&access)).is_ok()
     }
@@ -198,7 +199,7 @@ impl Case {
         self.read_public(|reading| self.is_among(|each| reading.each_note(NoteId(0), each)))
     }
 
-    /// Tells whether the note is among those of a walk.
+    /// Returns `true` if an enumeration contains the note.
     fn is_among(
         &self,
         walk: impl FnOnce(&mut dyn FnMut(Header) -> notes::Result<bool>) -> notes::Result<()>,
@@ -236,7 +237,7 @@ impl Case {
         })
     }
 
-    /// Counts the rows of the view that they see.
+    /// Returns `true` if the caller sees all rows of the view.
     fn in_view(&self) -> bool {
         let access: notes::Result<Access<level::Reader>> = self.database.authorize(&self.who);
         let Ok(access) = access else { return false };
@@ -247,7 +248,7 @@ impl Case {
         })
     }
 
-    /// Deletes the note as Ann, where it can be restored.
+    /// Deletes the note so that it can be restored.
     fn delete_softly(&self) {
         let access: Access<level::Manager> = self.database.authorize(&identity(ANN)).expect("Ann manages it");
         let options = DatabaseOptions { keep_deleted_hours: Some(1), ..DatabaseOptions::default() };
@@ -261,7 +262,7 @@ impl Case {
     }
 }
 
-/// Where nothing is sorted outside of memory, since there are three documents.
+/// Returns options under which nothing is sorted outside of memory, because there are only three documents.
 fn build_options() -> BuildOptions {
     BuildOptions { folder: std::env::temp_dir(), memory: 1 << 20 }
 }
@@ -274,30 +275,30 @@ fn view(title: &str) -> ViewNote {
     ViewNote { title: title.into(), selection: "SELECT @All".into(), design, ..ViewNote::default() }
 }
 
-/// What an operation needs.
+/// The requirement of an operation.
 #[derive(Clone, Copy)]
 enum Needs {
-    /// Concerns the note, from a level on.
+    /// A level, and that the note is not hidden.
     Note(AclLevel),
-    /// Concerns the database, from a level on.
+    /// A level, for an operation on the database.
     From(AclLevel),
-    /// Concerns the note, and a name.
+    /// Reader access, a name, and that the note is not hidden.
     Own,
-    /// Reader access, or a public note.
+    /// Reader access to the note, or a public note.
     Seen,
-    /// That the note is public, and may be read as such.
+    /// That the note is public, and that the caller may read public documents.
     Public,
-    /// That the note may be changed.
+    /// That the caller may change the note.
     Change,
-    /// That the note may be deleted.
+    /// That the caller may delete the note.
     Delete,
-    /// That documents may be created.
+    /// That the caller may create documents.
     Create,
-    /// That documents may be created, or public ones.
+    /// That the caller may create documents, or at least public ones.
     CreatePublic,
-    /// That something may be put in, if only public documents.
+    /// That the caller may add documents, or at least public ones.
     Enter,
-    /// A name, and the flag that a level includes; a password takes it from nobody.
+    /// A name, and a flag that levels from Designer on include. A password does not remove the flag.
     Personal,
     /// The server itself.
     Server,
@@ -550,7 +551,8 @@ const WRITING: &[Row] = &[
     ("Notes::database_delete", From(Manager), |c| c.manage(|access| c.world.notes.database_delete(access))),
 ];
 
-/// The items of the note with another subject; who may change it but not read it there would be wrong.
+/// Returns the items of the note with another subject. Fails if the caller may not read the note: a caller who may
+/// change it must be able to read it here.
 fn changed(writer: &mut Writer<'_, '_>, case: &Case) -> notes::Result<Vec<Item>> {
     let note = writer.note(case.note)?.ok_or_else(|| notes::Error::not_found("note"))?;
     let others = note.items.into_iter().filter(|item| !item.is_named("Subject"));
@@ -576,7 +578,8 @@ fn every_operation_asks_for_the_level_and_for_the_readers() {
     }
 }
 
-/// What a flag of an entry does: the level at which it is looked at, the flag, the operation, and whether that works without and with it.
+/// The effect of each flag of an ACL entry: the level of the entry, the flag, the operation, and whether the operation
+/// works without and with the flag.
 const FLAGS: &[(AclLevel, AclFlags, &str, [bool; 2])] = &[
     (Author, AclFlags::AUTHOR_NO_CREATE, "Writer::note_create", [true, false]),
     (AclLevel::Editor, AclFlags::AUTHOR_NO_CREATE, "Writer::note_create", [true, true]),
@@ -623,7 +626,7 @@ fn flags_permit_and_forbid_at_their_levels() {
     }
 }
 
-/// The types through which a database is reached, and the beginnings of the blocks that implement them.
+/// The types that give access to a database, and the beginnings of their `impl` blocks.
 const GUARDED: &[(&str, &[&str])] = &[
     ("Reading", &["impl Reading<'_>", "impl<'d> Reading<'d>"]),
     ("PublicReading", &["impl<'d> PublicReading<'d>"]),
@@ -634,24 +637,25 @@ const GUARDED: &[(&str, &[&str])] = &[
     ("Access", &["impl<L: Level> Access<L>", "impl<L: AtLeast<level::", "impl<L: crate::access::AtLeast<level::"]),
 ];
 
-/// Methods that need no row: they tell nothing of notes, or what they give asks by itself.
+/// Methods that need no row: they reveal nothing about notes, or their results check the access themselves.
 const TELLING_NOTHING: &[&str] = &[
-    // Who asks, where, and when something is durable.
+    // Identity, database, time and durability.
     "Reading::database Reading::grant Reading::ticket Reading::surroundings",
     "PublicReading::database PublicReading::grant PublicReading::ticket",
     "Writer::database Writer::modseq Writer::now Writer::last_ticket",
     "Transaction::on Transaction::byte_count Transaction::commit",
     "Access::database Access::identity Access::grant Access::lower",
-    // Counts of the whole database, hidden notes included; Reader access is proved by the type, and writers need them for quotas.
+    // Counts of the whole database, hidden notes included. The type proves Reader access, and writers need the counts
+    // for quotas.
     "Reading::modseq Reading::counters Reading::is_complete_since Reading::contents_version Writer::bytes_used",
-    // The server itself uses them; no identity is involved.
+    // Used by the server itself, without an identity.
     "Notes::open Notes::store Notes::clock Notes::random Notes::follow Notes::close_idle Notes::open_count",
     "Notes::database_create Notes::database_open Notes::database_open_number Notes::database_list Notes::database_exists",
-    // Rows are owed: these came while the matrix was written.
+    // Rows are missing for these methods, which were added while the matrix was written.
     "Reading::design_notes Writer::view_create_with",
 ];
 
-/// Finds the public methods of the guarded types in a source.
+/// Returns the public methods of the guarded types in a source file.
 fn public_methods(source: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut guarded = None;
@@ -671,7 +675,7 @@ fn public_methods(source: &str) -> Vec<String> {
 fn sources(folder: &std::path::Path, found: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).expect("the sources are there") {
         let path = entry.expect("a readable folder").path();
-        // The collections have writers of their own, which know nothing of notes.
+        // The collection module has a writer of its own, which has nothing to do with notes.
         if path.is_dir() && !path.ends_with("collection") {
             sources(&path, found);
         } else if path.extension().is_some_and(|ending| ending == "rs") {
@@ -702,7 +706,7 @@ fn positions_count_what_is_seen() {
     let world = World::new();
     let database = world.database(&[(BOB, AclLevel::Reader)]);
     let secret = || vec![Item::readers("Readers", vec!["Carol/Acme".into()])];
-    // Hidden at both ends, next to each other, seen and unseen.
+    // Hidden notes at both ends and next to each other, with and without the mark.
     let hidden = |number: u32| number.is_multiple_of(5) || [7, 8, 9, 39].contains(&number);
     let folder = world
         .write(&database, ANN, |writer| {
@@ -725,7 +729,7 @@ fn positions_count_what_is_seen() {
     assert_eq!((totals.count, totals.restricted), (seen.len() as u64, 0));
     assert_eq!((totals.unseen, totals.deleted), (unseen.len() as u64, unseen.len() as u64));
     let mut listed = Vec::new();
-    // Who reads the folder as a whole leaves it in memory for the readers after him, who see other things.
+    // A full read leaves the folder in memory for later readers, who may see other notes.
     let collect = &mut |entry: notes::Entry| {
         listed.push(entry.uid);
         Ok(true)
