@@ -26,7 +26,7 @@ enum Step {
     Restore {
         note: usize,
     },
-    /// Deletes for good, what is there or what is deleted already.
+    /// Deletion for good, of an existing document or of one that is soft-deleted.
     Remove {
         note: usize,
         is_deleted: bool,
@@ -45,7 +45,7 @@ enum Step {
         note: usize,
         folder: usize,
     },
-    /// Reads the folders as a whole, so that they are kept in memory from then on.
+    /// A full read of the folders, so that they are kept in memory from then on.
     Look,
     Restart,
 }
@@ -78,9 +78,9 @@ struct ModelNote {
 #[derive(Default)]
 struct Model {
     notes: BTreeMap<NoteId, ModelNote>,
-    /// What can be restored, and the folders that it was in, in the order in which it came into them.
+    /// The restorable documents, each with the folders that it was in, in the order in which it was added to them.
     deleted: BTreeMap<NoteId, (ModelNote, Vec<ViewId>)>,
-    /// By folder: the notes by UID, and the next UID.
+    /// The folders, each with its notes by UID and its next UID.
     folders: Vec<(ViewId, BTreeMap<Uid, NoteId>, u32)>,
 }
 

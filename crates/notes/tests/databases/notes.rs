@@ -1,4 +1,4 @@
-//! Making, changing and deleting notes.
+//! Creation, change and deletion of notes.
 
 use std::time::Duration;
 
@@ -288,7 +288,7 @@ fn pages_of_changes_end_anywhere_and_miss_nothing() {
             let reading = access.read().unwrap();
             let page = reading.changes_page(place, limit).unwrap();
             assert!(page.entries.len() <= limit, "{limit}");
-            // Who comes back with what was read whole sees no note of it again, and everything else.
+            // A client that continues from the last complete transaction misses nothing.
             let whole = reading.changes_page(ChangePlace::behind(page.next.modseq), 1_000).unwrap();
             found.extend(page.entries.iter().map(|entry| entry.note));
             let rest = whole.entries.iter().filter(|entry| !found.contains(&entry.note)).count();
@@ -301,7 +301,7 @@ fn pages_of_changes_end_anywhere_and_miss_nothing() {
         found.retain(|note| made.contains(note));
         assert_eq!(found, made, "{limit}");
     }
-    // What changed again while somebody is within its transaction comes once more, at its new place.
+    // A note that changes again while a client is within its transaction is returned once more, at its new place.
     let reading = access.read().unwrap();
     let page = reading.changes_page(ChangePlace::default(), 5).unwrap();
     let first = page.entries[3].note;

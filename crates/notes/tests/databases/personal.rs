@@ -1,4 +1,4 @@
-//! Folders and views of one person: what their owner may, whatever the level, and that nobody else has them.
+//! Private folders and views: their owner's rights at any level, and their invisibility to all others.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
 const CAROL: &str = "Carol/Acme";
 
-/// Ann manages the database; Bob and Carol are readers who may have folders of their own.
+/// Creates a database that Ann manages. Bob and Carol are readers who may have folders of their own.
 fn world() -> (World, Arc<Database>, NoteId) {
     let world = World::new();
     let database = world.database(&[]);
@@ -87,12 +87,12 @@ fn what_is_ones_own_opens_nothing_that_is_shared() {
     let folder = world.write(&database, BOB, |writer| writer.folder_create_personal("Mine", &[])).expect("he may");
     assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_add(note, shared))));
     assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_rename(shared, "His"))));
-    // It cannot be made a shared one, nor somebody else's.
+    // The owner can neither turn it into a shared folder nor give it to another user.
     assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_set(folder, "$Flags", Some("F")))));
     assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_readers_set(folder, &[]))));
     assert!(is_denied(world.write(&database, BOB, |writer| writer.folder_readers_set(folder, &[CAROL.to_owned()]))));
     world.write(&database, BOB, |writer| writer.folder_set(folder, "$Colour", Some("red"))).expect("it is his");
-    // Nor is a note of another class his because it says so.
+    // Items that claim an owner have no effect in a note of another class.
     let forged = vec![Item::text("$Flags", "V"), Item::readers("$Readers", vec![BOB.into()])];
     let new = NewNote::document(forged);
     let document = world.write(&database, ANN, |writer| writer.note_create(new)).expect("made");

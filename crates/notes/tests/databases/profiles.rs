@@ -1,4 +1,4 @@
-//! Profile documents: unique by name and user, out of sight, and set by those who may.
+//! Profile documents: unique by name and user, excluded from document lists, and set only with the necessary rights.
 
 use base::{Name, NoteId};
 use notes::{AclLevel, Item, NewNote, NoteClass};
@@ -74,7 +74,7 @@ fn a_profile_is_no_document_and_no_design() {
     assert_sound(&database);
 }
 
-/// What Bob may do by his level: read a shared profile; make, change and delete a shared one, his own, and Ann's.
+/// Returns Bob's rights at a level: read a shared profile; create, change and delete a shared one, his own, and Ann's.
 fn may(level: AclLevel) -> [bool; 10] {
     let world = World::new();
     let database = world.database(&[(BOB, level)]);

@@ -1,4 +1,4 @@
-//! Public documents, and folders that not everybody may know of.
+//! Public documents, and folders with a restricted circle of readers.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn public(subject: &str) -> Vec<Item> {
     vec![Item::text("Subject", subject), Item::text("$PublicAccess", "1")]
 }
 
-/// A database of Ann's with an entry for Bob.
+/// Creates a database of Ann's with an ACL entry for Bob.
 fn database(world: &World, level: AclLevel, flags: AclFlags) -> Arc<Database> {
     let database = world.database(&[]);
     let mut acl = Acl::private(&Name::new(ANN));
@@ -28,7 +28,7 @@ fn create(world: &World, database: &Arc<Database>, who: &str, items: Vec<Item>) 
     world.write(database, who, |writer| writer.note_create(NewNote::document(items)))
 }
 
-/// The subjects of what Bob sees as public.
+/// Returns the subjects of the documents that Bob sees as public, or `None` if he has no access to public documents.
 fn seen(database: &Arc<Database>) -> Option<Vec<String>> {
     let access: Access<level::Public> = database.authorize(&identity(BOB)).ok()?;
     let reading = access.read_public().expect("a snapshot");
@@ -152,7 +152,7 @@ fn every_way_to_a_document_looks_whether_it_is_public() {
     assert_eq!(seen(&database), Some(Vec::new()), "what is public no more is gone");
 }
 
-/// What somebody finds of a folder that only some may know of.
+/// Returns which operations of a user succeed on a folder with restricted readers.
 fn finds(world: &World, database: &Arc<Database>, who: &str, folder: ViewId, note: NoteId) -> [bool; 6] {
     let listed = {
         let access = reader(database, who).expect("a reader");

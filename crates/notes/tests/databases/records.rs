@@ -1,4 +1,5 @@
-//! Stored records: whatever can be stored reads back the same, and what is cut off, of another version or beyond a limit is refused.
+//! Stored records: every record reads back unchanged; truncated records, other versions, and values beyond a limit are
+//! refused.
 
 use base::codec::{Decoder, Encoder, Truncated};
 use base::{DbNumber, Modseq, Name, NoteId, ReplicaId, Timestamp, Uid, Unid, ViewId};
@@ -15,7 +16,7 @@ use notes::{
 use proptest::prelude::*;
 use store::BlobId;
 
-/// Asserts that a record reads back as the same, and that no part of it is taken for a whole one.
+/// Asserts that a record reads back unchanged, and that no truncated record is accepted.
 fn check<T: PartialEq + std::fmt::Debug>(
     stored: &[u8],
     value: &T,
@@ -23,7 +24,7 @@ fn check<T: PartialEq + std::fmt::Debug>(
 ) -> Result<(), TestCaseError> {
     let read = decode(stored);
     prop_assert_eq!(read.as_ref(), Ok(value));
-    // All of a short record, and of a long one what lies about its beginning and its end.
+    // All lengths of a short record; of a long record those near its beginning and its end.
     let lengths = (0..stored.len()).filter(|length| *length < 200 || length + 50 > stored.len());
     for length in lengths {
         prop_assert_eq!(decode(&stored[..length]).err(), Some(Truncated), "{} of {}", length, stored.len());
@@ -32,7 +33,7 @@ fn check<T: PartialEq + std::fmt::Debug>(
 }
 
 fn value() -> impl Strategy<Value = Value> {
-    // Numbers are compared as such, so that none of them is what equals nothing.
+    // No NaN, because the comparison of values would fail: NaN is not equal to itself.
     let number = || any::<i32>().prop_map(|number| f64::from(number) / 3.0);
     let time = || any::<i64>().prop_map(Timestamp);
     let unid = || any::<[u8; 16]>().prop_map(Unid);
@@ -66,7 +67,7 @@ fn header() -> impl Strategy<Value = Header> {
     let place =
         (any::<u32>(), any::<u32>()).prop_map(|(folder, uid)| Membership { folder: ViewId(folder), uid: Uid(uid) });
     let places = prop::collection::vec(place, 0..FOLDERS_PER_NOTE_MAX);
-    // The bit 0x10 is taken in the stored form.
+    // The stored form uses the bit 0x10.
     let flags = any::<u16>().prop_map(|flags| NoteFlags(flags & !0x0010));
     let sizes = (any::<u64>(), prop_oneof![Just(0), any::<u64>()]);
     let numbers = (any::<u16>(), flags, any::<u32>(), any::<u64>(), any::<u8>());
@@ -166,13 +167,13 @@ proptest! {
 
     #[test]
     fn entries_of_folders_read_back(header in header(), uid in any::<u32>(), saved in any::<i64>()) {
-        // Of a mark's byte the two upper bits are taken in an entry.
+        // An entry uses the two upper bits of the byte of marks.
         let header = Header { marks: Marks(header.marks.0 & 0x1F), ..header };
         let entry = Entry::of(&header, Uid(uid), Timestamp(saved));
         let stored = entry.encode();
         let read = Entry::decode(Uid(uid), &stored);
         prop_assert_eq!(read.as_ref(), Ok(&entry));
-        // Keywords go on to the end of the record, so that only half of one is missed.
+        // Keywords extend to the end of the record, so only a half keyword is recognised as truncated.
         let fixed = stored.len() - 2 * entry.keywords.len();
         for length in (0..fixed).chain((fixed + 1..stored.len()).step_by(2)) {
             prop_assert_eq!(Entry::decode(Uid(uid), &stored[..length]).err(), Some(Truncated));
@@ -235,7 +236,7 @@ proptest! {
         };
         let stored = counters.encode();
         check(&stored, &counters, Counters::decode)?;
-        // The numbers lie at fixed places: version, next note, then the three modseqs.
+        // The numbers are at fixed offsets: version, next note, then the three modseqs.
         let changed = |place: usize, bytes: &[u8]| {
             let mut wrong = stored.clone();
             wrong[place..place + bytes.len()].copy_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! Saving: conflicts, and who changed a document.
+//! Saving: conflicts, and the history of editors.
 
 use std::sync::Arc;
 
@@ -28,7 +28,8 @@ fn text_of(note: &Note) -> String {
     note.items.iter().map(pair).collect::<Vec<_>>().join(" ")
 }
 
-/// A document of Ann's that Ann saves, and that Bob saves who has not seen that; what became of it, as text.
+/// Saves a document of Ann's as Ann, then as Bob, who has not seen Ann's change. Returns the result of Bob's save, and
+/// the resulting documents as text.
 fn conflict(base: &str, ann: &str, bob: &str, shows_base: bool) -> (Result<Saved, Error>, Vec<String>) {
     let world = World::new();
     let database = world.database(&[(BOB, AclLevel::Editor)]);
