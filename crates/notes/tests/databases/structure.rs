@@ -1,4 +1,4 @@
-//! Databases of an older structure, of a newer one, and what an upgrade does.
+//! Databases of an older structure and of a newer one, and the effect of an upgrade.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
 const PATH: &str = "docs.nsf";
 
-/// Documents of the old database; every fourth is public, and the last of those is deleted and can be restored.
+/// Number of documents in the old database. Every fourth is public, and the last public one is soft-deleted.
 const DOCUMENTS: usize = 1_300;
 const PUBLIC: usize = DOCUMENTS / 4;
 
-/// The notes that an upgrade must rewrite: the public ones and the access control list.
+/// Number of notes that an upgrade must rewrite: the public ones and the ACL.
 const OLD_NOTES: u64 = PUBLIC as u64 + 1;
 
 type Contents = BTreeMap<(Table, Vec<u8>), Vec<u8>>;
 
-/// Everything that the store holds.
+/// Returns all records of the store.
 fn contents(world: &World) -> Contents {
     let mut found = Contents::new();
     for table in Table::ALL {
@@ -47,7 +47,8 @@ fn manager(database: &Arc<Database>) -> Access<level::Manager> {
     database.authorize(&identity(ANN)).expect("Ann manages it")
 }
 
-/// Makes a database as it was before there was a structure number; gives the world after a restart, and what an upgrade has to make of it.
+/// Creates a database in the format before structure numbers. Returns the world after a restart, and the contents that
+/// an upgrade must produce.
 fn old_world() -> (World, Contents) {
     let world = World::new();
     let database = world.database(&[]);
@@ -73,7 +74,7 @@ fn old_world() -> (World, Contents) {
     (world.restarted(), wanted)
 }
 
-/// Gives the changes that take the present forms back.
+/// Returns the changes that convert the present formats back to the oldest.
 fn aged(world: &World, database: &Database) -> Batch {
     let mut batch = Batch::new();
     for ((table, key), value) in contents(world) {
@@ -96,7 +97,7 @@ fn aged(world: &World, database: &Database) -> Batch {
     batch
 }
 
-/// Counts the documents that Bob may read, which are the public ones.
+/// Returns the number of documents that Bob may read, which are the public ones.
 fn seen_by_bob(database: &Arc<Database>) -> usize {
     let access: Access<level::Public> = database.authorize(&identity(BOB)).expect("he may read public documents");
     let mut count = 0;

@@ -1,5 +1,5 @@
-//! Several changes in one transaction leave what they leave in transactions of their own: the same notes, marks and folders, and no record
-//! besides.
+//! Several changes in one transaction have the same effect as in separate transactions: the same notes, marks and
+//! folders, and no extra records.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::world::{World, assert_sound, reader};
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
 
-/// Contents of a note: the lengths of its body items, and the attachments that it uses, by number.
+/// The contents of a note: the lengths of its body items, and the numbers of its attachments.
 #[derive(Clone, Debug)]
 struct Contents {
     lengths: Vec<usize>,
     attachments: Vec<u8>,
 }
 
-/// A change of the notes of one database; notes and folders are named by their place among those that there are.
+/// A change of the notes of one database. Notes and folders are given by their position among the existing ones.
 #[derive(Clone, Debug)]
 enum Step {
     Create(Contents, Option<usize>),
@@ -50,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What can be told of a note.
+/// The readable state of a note.
 #[derive(Debug, PartialEq)]
 struct Told {
     items: Vec<Item>,
@@ -61,12 +61,12 @@ struct Told {
     is_read: bool,
 }
 
-/// A database of two folders in which Bob makes changes, and what he has made.
+/// A database with two folders in which Bob makes changes, and the notes that he has created.
 struct Play {
     world: World,
     database: Arc<Database>,
     folders: Vec<ViewId>,
-    /// The notes that are there, with their sequence numbers.
+    /// The existing notes, with their sequence numbers.
     notes: Vec<(NoteId, u32)>,
 }
 
@@ -79,7 +79,7 @@ impl Play {
         Self { world, database, folders: folders.expect("she may"), notes: Vec::new() }
     }
 
-    /// Makes the changes as Bob, whose unread marks lie in a table of their own, so many in a transaction.
+    /// Makes the changes as Bob, `at_once` in a transaction. Bob's unread marks are in a table of their own.
     fn run(&mut self, steps: &[Step], at_once: usize) {
         for some in steps.chunks(at_once) {
             let (folders, mut notes) = (self.folders.clone(), self.notes.clone());
@@ -92,7 +92,7 @@ impl Play {
         }
     }
 
-    /// Gives the notes as they read.
+    /// Returns the state of the notes as they read.
     fn told(&self) -> Vec<Told> {
         let access = reader(&self.database, BOB).expect("he may");
         let reading = access.read().expect("a snapshot");
@@ -108,7 +108,7 @@ impl Play {
         told.collect()
     }
 
-    /// Gives the keys of a table.
+    /// Returns the keys of a table.
     fn keys(&self, table: Table) -> BTreeSet<Vec<u8>> {
         let store = self.world.notes.store();
         let mut cursor = store.scan(table, &KeyRange::all(), Direction::Forward).expect("a table");
@@ -181,7 +181,8 @@ proptest! {
         for table in [Table::Summary, Table::Body, Table::Unread] {
             prop_assert_eq!(each.keys(table), together.keys(table));
         }
-        // A use of an attachment that a batch has added stays, also when the note lets go of it in the same batch: that costs space, never content.
+        // A reference to a blob that a batch has added stays, even if the note drops the blob in the same batch. That
+        // costs space, never content.
         prop_assert!(each.keys(Table::BlobRef).is_subset(&together.keys(Table::BlobRef)));
     }
 }

@@ -1,4 +1,4 @@
-//! Views as they are used: made, opened, read by entries, searched by key, changed, forgotten.
+//! The use of views: creation, opening, reading of entries, search by key, change, and deletion.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -76,7 +76,7 @@ fn request(start: Start, navigator: Navigator, limit: usize) -> Request {
     Request { start, skip, navigator, limit, expansion: Arc::default(), mask: Mask::default() }
 }
 
-/// Writes the rows as a client would show them.
+/// Returns the rows as text, as a client would show them.
 fn lines(entries: &Entries) -> Vec<String> {
     let line = |row: &notes::view::entries::EntryRow| {
         let text = match &row.shown {
@@ -266,7 +266,7 @@ fn readers_of_a_design_are_the_only_ones_to_see_the_view() {
     assert!(reading.view_find("By Customer").is_err() && reading.view(note).is_err());
 }
 
-/// Brings a view up to date that asks for the time; gives for when it holds, and how many rows of documents it has.
+/// Brings a time-relative view up to date. Returns the moment for which it holds, and the number of its document rows.
 fn held(access: &Access<level::Reader>, note: NoteId) -> (Timestamp, u64) {
     let folder = tempfile::tempdir().expect("a folder");
     let options = BuildOptions { folder: folder.path().to_owned(), memory: 1 << 20 };
@@ -443,7 +443,7 @@ fn columns_that_tell_names_follow_them() {
     assert_sound(&database);
 }
 
-/// Gives the bytes of the rows of all views of a world.
+/// Returns the size of the rows of all views of a world, in bytes.
 fn row_bytes(world: &World) -> usize {
     use store::{Direction, KeyRange, Read, Table};
     let store = world.notes.store();
@@ -455,7 +455,7 @@ fn row_bytes(world: &World) -> usize {
     bytes
 }
 
-/// Builds the index of a view anew; the rows are what they were.
+/// Rebuilds the index of a view, and asserts that the rows stay the same.
 fn assert_built_alike(database: &Arc<Database>, name: &str) {
     let rows = || {
         refresh(database, ANN, name).expect("a view");
@@ -579,7 +579,7 @@ fn many_long_columns_hide_no_document() {
     assert_eq!(rows.iter().map(first).collect::<Vec<_>>(), ["a", "b", "c"]);
 }
 
-/// Writes a word in one of many ways: each bit says whether a letter is a capital.
+/// Returns one of many spellings of a word: each bit of `number` makes a letter a capital.
 fn spelled(number: usize) -> String {
     let letter =
         |(place, letter): (usize, char)| if number >> place & 1 == 1 { letter.to_ascii_uppercase() } else { letter };
@@ -603,7 +603,7 @@ fn a_category_with_many_spellings_is_called_by_the_smallest() {
             Shown::Document { .. } => panic!("a category"),
         }
     };
-    // What is small comes last, and goes first.
+    // Smaller spellings are created last and deleted first.
     for number in 0..300 {
         let made = NewNote::document(order(&spelled(number), "boat", 1.0));
         there.push((world.write(&database, ANN, |writer| writer.note_create(made)).expect("made"), spelled(number)));
@@ -692,7 +692,7 @@ fn a_view_that_is_late_shows_no_document_that_was_closed_since() {
 fn a_fixup_finds_what_is_wrong_with_an_index_and_it_is_built_anew() {
     use store::{Direction, KeyRange, Read, Table};
     let tables = [Table::View, Table::Tree, Table::ViewBack].map(|table| (table, true));
-    // What is said of a note names as many rows, and another one than there is.
+    // In the last case the record of a note still names the same number of rows, but one of them does not exist.
     for (table, is_gone) in tables.into_iter().chain([(Table::ViewBack, false)]) {
         let (world, database) = world();
         world.write(&database, ANN, |writer| writer.view_create(&by_customer())).expect("made");
