@@ -1,4 +1,4 @@
-//! Views against a naive evaluation: whatever happens to the documents, the rows are those that sorting everything gives.
+//! Views against a naive evaluation: after any change of documents, the rows equal those of a full sort.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::{ControlFlow, Range};
@@ -22,15 +22,15 @@ use crate::world::{World, identity, reader, server};
 
 const ANN: &str = "Ann/Acme";
 const BOB: &str = "Bob/Acme";
-/// A role, which Bob has at times.
+/// A role that Bob has part of the time.
 const STAFF: &str = "[Staff]";
 const KINDS: [&str; 8] = ["", "a", "A", "a\\b", "a\\b\\c", "d", "\\b", "a\\"];
 const NAMES: [&str; 4] = ["x", "y", "Y", "z"];
 
-/// After this, deletions are forgotten.
+/// The time after which deletions are purged.
 const PURGE_INTERVAL: Duration = Duration::from_secs(91 * 86_400);
 
-/// A document as the test remembers it.
+/// The test's copy of a document.
 #[derive(Clone, Debug)]
 struct Document {
     note: NoteId,
@@ -77,7 +77,7 @@ fn design(responses: bool, name_order: Order, inclusion: Responses) -> ViewNote 
     ViewNote { title: "By Kind".into(), selection: selection.into(), design, ..ViewNote::default() }
 }
 
-/// A database, a view of it, and what should be in it.
+/// A database, a view of it, and the documents that it should show.
 struct Bench {
     world: World,
     database: Arc<Database>,
@@ -85,9 +85,10 @@ struct Bench {
     responses: bool,
     inclusion: Responses,
     documents: BTreeMap<NoteId, Document>,
-    /// UNIDs that documents may get which are answered already: nothing has them, or what had them was deleted.
+    /// UNIDs that have responses but no document: they are unused, or their documents were deleted. New documents may
+    /// get them.
     answered: Vec<Unid>,
-    /// Bob has the role.
+    /// `true` while Bob has the role.
     is_staff: bool,
     random: SeededRandom,
 }
@@ -98,13 +99,13 @@ impl Bench {
         let database = world.database(&[(BOB, AclLevel::Editor)]);
         let design = design(responses, order, inclusion);
         let view = world.write(&database, ANN, |writer| writer.view_create(&design)).expect("the view is made");
-        // The world draws from seeds of its own, the first ones: nothing gets the same UNID twice.
+        // The world uses the first seeds itself. A distant seed prevents equal UNIDs.
         let random = SeededRandom::new(seed + (1 << 40));
         let (documents, answered) = (BTreeMap::new(), Vec::new());
         Self { world, database, view, responses, inclusion, documents, answered, is_staff: false, random }
     }
 
-    /// Shows the view to somebody, or to the server itself.
+    /// Opens the view for a user, or for the server itself.
     fn look<T>(&self, who: Option<&str>, look: impl FnOnce(&Reading<'_>, &View) -> T) -> T {
         let identity = who.map_or_else(server, identity);
         let access: Access<level::Reader> = self.database.authorize(&identity).expect("a reader");
@@ -169,7 +170,7 @@ impl Bench {
         Ok(outcome)
     }
 
-    /// Gives Bob the role or takes it away, and another level.
+    /// Adds or removes Bob's role, and gives him a random level.
     fn change_acl(&mut self) {
         self.is_staff = !self.is_staff;
         let level = self.pick(&[AclLevel::Reader, AclLevel::Editor]);
@@ -188,7 +189,8 @@ impl Bench {
         self.answered.push(document.unid);
     }
 
-    /// Draws a UNID and what the document answers: a document, one that is not made yet or was deleted, or itself.
+    /// Returns a random UNID and a random parent: a document, one that does not exist yet or was deleted, or the
+    /// document itself.
     fn draw_thread(&mut self) -> (Unid, Option<Unid>) {
         let new = Unid::generate(&self.random);
         let unid = match self.random.below(3) {
@@ -235,14 +237,14 @@ impl Bench {
             }
             made => made.expect("it may"),
         };
-        // What comes back under the UNID of something deleted continues its sequence.
+        // A document with the UNID of a deleted one continues its sequence numbers.
         let access: Access<level::Reader> = self.database.authorize(&server()).expect("itself");
         let header = access.read().and_then(|reading| reading.header(document.note)).expect("sound");
         document.sequence = header.expect("it was just made").sequence;
         self.documents.insert(document.note, document);
     }
 
-    /// Applies everything, or some changes of many, which leaves the index ahead in the notes that changed again.
+    /// Applies all changes or some of them. The latter leaves the index ahead in the notes that changed again.
     fn follow(&self) {
         let access = reader(&self.database, BOB).expect("a reader");
         let limit = 1 + self.random.below(3) as usize;
@@ -251,13 +253,13 @@ impl Bench {
         }
     }
 
-    /// Applies everything, a few changes at a time.
+    /// Applies all changes, a few at a time.
     fn catch_up(&self) {
         let access = reader(&self.database, BOB).expect("a reader");
         while !access.view_refresh(self.view, 3).expect("the index is sound").complete {}
     }
 
-    /// Builds the index anew, with hardly any memory to sort in; it ends at once, or goes through.
+    /// Rebuilds the index with hardly any memory for sorting. The build is stopped at once or runs to its end.
     fn rebuild(&self) {
         let access: Access<level::Designer> = self.database.authorize(&server()).expect("itself");
         let folder = tempfile::tempdir().expect("a folder");
@@ -268,19 +270,19 @@ impl Bench {
         assert_eq!(built.is_none(), is_broken_off);
     }
 
-    /// What was deleted is forgotten, whether the index has followed or not.
+    /// Purges the deletions, even if the index has not followed them.
     fn purge(&self) {
         self.world.clock.advance(PURGE_INTERVAL);
         notes::purge::purge(&self.database).expect("purged");
     }
 
-    /// Everything in memory is lost; the index is on the disk or late.
+    /// Restarts with the loss of everything in memory. The index is on the disk or late.
     fn restart(&mut self) {
         self.world = self.world.restarted();
         self.database = self.world.notes.database_open("docs.nsf").expect("it is there");
     }
 
-    /// The rows of an order as text, with what categories count, as somebody sees them.
+    /// Returns the rows of an order as text, with the counts of categories, as a user sees them.
     fn rows(&self, who: Option<&str>, collation: usize) -> Vec<String> {
         self.look(who, |reading, view| {
             let rows = reading.view_rows(view, collation).expect("rows");
@@ -302,7 +304,7 @@ fn line(row: &ViewRow) -> String {
     }
 }
 
-/// Tells how many rows are above a row: categories, and documents that it answers.
+/// Returns the number of rows above a row: categories, and the documents that it responds to.
 fn depth_of(row: &ViewRow, before: &[ViewRow]) -> usize {
     match &row.shown {
         Shown::Category { level, .. } => usize::from(*level),
@@ -316,12 +318,13 @@ fn depth_of(row: &ViewRow, before: &[ViewRow]) -> usize {
     }
 }
 
-/// Numbers the rows among their siblings by their indentation alone, and compares with what the tree of counts says, both ways.
+/// Numbers the rows among their siblings by their depth alone, and compares the numbers with the tree of counts in both
+/// directions.
 fn check_places(reader: &ViewReader<'_>, lines: &[String]) {
     let rows = reader.page(0, 1_000).expect("rows");
     assert_eq!(rows.len() as u64, reader.count().expect("a count"));
     assert_eq!(rows.len() + 1, lines.len());
-    // What stands above the next row: its depth, and how many rows beneath it were numbered.
+    // The rows above the next row: their depth, and the number of rows beneath each so far.
     let mut above: Vec<(usize, u64)> = vec![(0, 0)];
     for (position, row) in rows.iter().enumerate() {
         let depth = depth_of(row, &rows[..position]);
@@ -337,7 +340,7 @@ fn check_places(reader: &ViewReader<'_>, lines: &[String]) {
     assert_eq!(reader.at(&Tumbler(vec![1_000])).expect("sound"), None);
 }
 
-/// The same rows from the documents alone.
+/// The expected rows, computed from the documents alone.
 struct Naive<'b> {
     bench: &'b Bench,
     who: Option<&'static str>,
@@ -345,7 +348,8 @@ struct Naive<'b> {
     lines: Vec<String>,
 }
 
-/// A category while it is put together: sub-categories by their folded name, the documents, and what it is called.
+/// A category under construction: sub-categories by their lower-case name, the documents, and the spellings of its
+/// name.
 #[derive(Default)]
 struct Folder<'b> {
     below: BTreeMap<String, Folder<'b>>,
@@ -377,7 +381,7 @@ impl<'b> Naive<'b> {
         naive.lines
     }
 
-    /// Writes what is in a folder; gives the prices of all rows.
+    /// Writes the contents of a category, and returns the prices of all its rows.
     fn folder(&mut self, folder: &Folder<'b>, depth: Option<usize>) -> Vec<Option<f64>> {
         let place = self.lines.len();
         let mut prices = Vec::new();
@@ -426,14 +430,14 @@ impl<'b> Naive<'b> {
         document.take || with_parent()
     }
 
-    /// Whether it has a row: a response has none where its parent has none.
+    /// Returns `true` if the document has a row. A response has none if its parent has none.
     fn is_shown(&self, document: &Document) -> bool {
         let is_beneath = || self.parent(document).is_some_and(|parent| self.is_shown(parent));
         let has_place = !self.bench.responses || document.parent.is_none() || is_beneath();
         has_place && self.is_taken(document)
     }
 
-    /// What a document answers; nothing where that is not there, nor where the way up leads back to it.
+    /// Returns the parent of a document, or `None` if the parent is absent or the document is a member of a cycle.
     fn parent(&self, document: &Document) -> Option<&'b Document> {
         let above = |unid: Option<Unid>| self.bench.documents.values().find(|other| Some(other.unid) == unid);
         let ancestors = std::iter::successors(above(document.parent), |other| above(other.parent));
@@ -441,7 +445,8 @@ impl<'b> Naive<'b> {
         above(document.parent).filter(|_| !is_in_cycle)
     }
 
-    /// Adds as the reals do: the prices are tenths.
+    /// Returns the number of prices and their exact sum as text. Prices are tenths, so an ordinary sum would be
+    /// rounded.
     fn sum(&self, prices: &[Option<f64>]) -> String {
         let mut exact = notes::view::exact_sum::ExactSum::default();
         prices.iter().flatten().for_each(|price| exact.add(*price));
@@ -449,7 +454,7 @@ impl<'b> Naive<'b> {
     }
 }
 
-/// Compares what somebody sees with a naive evaluation, and goes about in it.
+/// Compares the rows that a user sees with a naive evaluation, and at random the navigation too.
 fn check_rows(bench: &Bench, who: Option<&'static str>, is_descending: bool, when: &str) {
     let lines = bench.rows(who, 0);
     assert_eq!(lines, Naive::of(bench, who, is_descending), "{when}");
@@ -471,7 +476,7 @@ fn rows_are_those_of_a_naive_evaluation_whatever_happens() {
     }
 }
 
-/// The rows of such views are found from how documents were before.
+/// In such views, the rows to remove are computed from the previous versions of documents.
 #[test]
 fn rows_that_follow_from_the_document_alone_are_no_others() {
     for seed in seeds(1_000_000) {
@@ -479,7 +484,8 @@ fn rows_that_follow_from_the_document_alone_are_no_others() {
     }
 }
 
-/// A view of a database in which documents are made by hand: the first of each pair is its UNID, the other what it answers.
+/// Creates a view of a database with the given documents: each has a UNID, a parent, and `true` if the selection takes
+/// it.
 fn bench_of(inclusion: Responses, answers: &[(u8, Option<u8>, bool)]) -> Bench {
     let mut bench = Bench::new(1, false, Order::Ascending, inclusion);
     for (number, parent, take) in answers {
@@ -503,7 +509,7 @@ fn bench_of(inclusion: Responses, answers: &[(u8, Option<u8>, bool)]) -> Bench {
     bench
 }
 
-/// Compares the rows with a naive evaluation while the index follows, and when it was built anew.
+/// Compares the rows with a naive evaluation after an incremental update and after a rebuild.
 fn check_both_ways(bench: &Bench, when: &str) {
     bench.catch_up();
     check_rows(bench, None, false, &format!("{when}: followed"));
@@ -566,7 +572,7 @@ fn a_member_of_a_cycle_that_is_taken_no_more_is_held_by_nobody() {
     assert_eq!(bench.rows(None, 0), ["0 0"]);
 }
 
-/// The seeds of a test, from one on: 300, or 5,000 with `DOUBLET_SOAK`, or the one in `DOUBLET_SEED`.
+/// Returns the seeds of a test, from `first` on: 300, or 5,000 with `DOUBLET_SOAK`, or only the seed in `DOUBLET_SEED`.
 fn seeds(first: u64) -> Range<u64> {
     if let Ok(seed) = std::env::var("DOUBLET_SEED") {
         let seed = seed.parse().expect("DOUBLET_SEED is a number");
@@ -575,7 +581,7 @@ fn seeds(first: u64) -> Range<u64> {
     first..first + if std::env::var_os("DOUBLET_SOAK").is_some() { 5_000 } else { 300 }
 }
 
-/// Lets things happen to documents and compares their view with a naive evaluation now and then.
+/// Makes random changes to documents, and regularly compares their view with a naive evaluation.
 fn live_through(seed: u64, responses: bool, inclusion: Responses) {
     let order = if seed.is_multiple_of(2) { Order::Ascending } else { Order::Descending };
     let mut bench = Bench::new(seed, responses, order, inclusion);
@@ -597,7 +603,7 @@ fn live_through(seed: u64, responses: bool, inclusion: Responses) {
     assert_eq!(bench.rows(None, 1), ["0 0"]);
 }
 
-/// The rows of a view as a list, and the ways to go in it as one would go in a list.
+/// The rows of a view as a list, with a naive version of each step.
 struct List {
     rows: Vec<ViewRow>,
     depths: Vec<usize>,
@@ -658,7 +664,7 @@ impl List {
     }
 }
 
-/// Compares what is told of the places of rows, and counted around them, on a way through them.
+/// Compares the positions of rows and the counts around them with the list, for all rows that a navigator reaches.
 fn check_counts(list: &List, entries: &EntryReader<'_>, navigator: Navigator, expansion: &Arc<Expansion>) {
     let start = if navigator == Navigator::Previous { Start::End } else { Start::Beginning };
     let mask = Mask { place: true, position: true, counts: true, unread: false };
@@ -697,7 +703,7 @@ const NAVIGATORS: [Navigator; 15] = [
     Navigator::PreviousCategory,
 ];
 
-/// Goes every way from every row, and compares with a list; counts what stands around each.
+/// Takes every step from every row and compares with the list; also compares the counts around the rows.
 fn check_steps(reader: &ViewReader<'_>, entries: &EntryReader<'_>) {
     let rows = reader.page(0, 1_000).expect("rows");
     let depths = rows.iter().map(|row| reader.depth_of(&row.key).expect("a key")).collect();
@@ -707,7 +713,7 @@ fn check_steps(reader: &ViewReader<'_>, entries: &EntryReader<'_>) {
         [Expansion::default(), Expansion::all_but(odd.clone()).expect("few"), Expansion::none_but(odd).expect("few")];
     for (index, row) in list.rows.iter().enumerate() {
         for (navigator, expansion) in NAVIGATORS.iter().flat_map(|way| expansions.iter().map(move |open| (way, open))) {
-            // A row that is not shown is no place to go on from.
+            // These steps need a row that is shown as their starting point.
             let is_by_sight = matches!(navigator, Navigator::NextExpanded | Navigator::PreviousExpanded);
             if is_by_sight && !list.is_shown(index, expansion) {
                 continue;
