@@ -1,4 +1,4 @@
-//! A server's databases in memory, with a clock that stands still.
+//! A server's databases in memory, with a clock that advances only on request.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ pub struct World {
     pub notes: Arc<Notes>,
     pub memory: Arc<Memory>,
     pub clock: Arc<SimClock>,
-    /// How often it was restarted: the randomness goes on, it does not begin again.
+    /// Number of restarts. It seeds the randomness, so that a restarted world does not repeat it.
     starts: u64,
 }
 
@@ -31,12 +31,12 @@ impl World {
         Self { notes, memory, clock, starts }
     }
 
-    /// The same databases after everything in memory was lost.
+    /// Returns the same databases after the loss of everything in memory.
     pub fn restarted(&self) -> Self {
         Self::over(Arc::new(self.memory.crash_losing_all()), self.clock.clone(), self.starts + 1)
     }
 
-    /// Makes `docs.nsf`, which Ann manages and in which the others have these levels.
+    /// Creates `docs.nsf`, which Ann manages and in which the others have these levels.
     pub fn database(&self, others: &[(&str, AclLevel)]) -> Arc<Database> {
         let mut acl = Acl::private(&Name::new("Ann/Acme"));
         acl.entries.extend(others.iter().map(|(name, level)| AclEntry::new(*name, *level)));
@@ -47,7 +47,7 @@ impl World {
         self.notes.database_create(&new).expect("the database is made")
     }
 
-    /// Runs one transaction as somebody.
+    /// Runs one transaction as a user.
     pub fn write<T>(
         &self,
         database: &Arc<Database>,
@@ -63,12 +63,12 @@ impl World {
     }
 }
 
-/// A column that shows an item.
+/// Returns a column that shows an item.
 pub fn column(item: &str) -> Column {
     Column { title: item.into(), item: item.into(), ..Column::default() }
 }
 
-/// The same, by which rows are sorted.
+/// Returns a column that shows an item and by which rows are sorted.
 pub fn sorted(item: &str) -> Column {
     Column { sort: Some(Order::Ascending), ..column(item) }
 }
@@ -77,7 +77,7 @@ pub fn identity(who: &str) -> Arc<Identity> {
     Arc::new(Identity::person(who))
 }
 
-/// The server itself.
+/// Returns the identity of the server itself.
 pub fn server() -> Arc<Identity> {
     Arc::new(Identity::local_server("CN=server/O=Acme"))
 }
@@ -92,7 +92,7 @@ pub fn subject(database: &Arc<Database>, who: &str, note: NoteId) -> Option<Stri
     reading.note(note).expect("a sound database").and_then(|note| note.text("Subject").map(str::to_owned))
 }
 
-/// Asserts that nothing is wrong with a database.
+/// Asserts that a check of a database finds no fault.
 pub fn assert_sound(database: &Database) {
     let report = notes::fixup::check(database).expect("a check runs");
     assert_eq!(report.findings, [], "nothing is wrong");
