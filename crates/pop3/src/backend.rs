@@ -1,28 +1,28 @@
-//! What the POP3 room needs from the rest of the server: who may log in, and which mail file is theirs.
+//! Interfaces that the `pop3` crate needs from the rest of the server: authentication, and the mail file of a login.
 //!
-//! `server` implements this over `directory` and `mail`; the tests implement it in memory. All methods may block and
-//! are called on worker threads.
+//! The `server` crate implements them over `directory` and `mail`; the tests implement them in memory. All methods may
+//! block and are called on worker threads.
 
 use mail::mailbox::MailFile;
 use wire::Peer;
 
-/// Why nobody was logged in.
+/// Reason why a login failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoginError {
-    /// Unknown login or wrong password; which of them is not told.
+    /// Unknown login or wrong password. The client is not told which of the two.
     Wrong,
-    /// The account is switched off.
+    /// The account is disabled.
     Disabled,
-    /// Too many failures of late.
+    /// Too many recent failures.
     Throttled,
-    /// The client's message breaks the rules of the mechanism.
+    /// The client's message violates the rules of the mechanism.
     Malformed,
-    /// It cannot be told now.
+    /// Logins cannot be checked at present.
     Unavailable,
 }
 
 impl LoginError {
-    /// Gives what the client is told, with the response code (RFC 3206).
+    /// Returns the text for the client, with its response code (RFC 3206).
     #[must_use]
     pub fn text(self) -> &'static str {
         match self {
@@ -35,34 +35,34 @@ impl LoginError {
     }
 }
 
-/// How a SASL exchange goes on.
+/// Result of one step of a SASL exchange.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExchangeStep {
-    /// The server says this and waits for more.
+    /// The server sends this challenge and waits for a response.
     Challenge(Vec<u8>),
-    /// The client has proved who it is.
+    /// The client has proved its identity.
     Done {
-        /// The login in its proper spelling.
+        /// The login in its canonical spelling.
         login: String,
-        /// The server's last message; the client answers it with an empty line.
+        /// The server's last message. The client answers it with an empty line.
         last: Vec<u8>,
     },
 }
 
-/// The server's side of a SASL mechanism that takes several steps, such as SCRAM-SHA-256.
+/// The server side of a SASL mechanism with several steps, such as SCRAM-SHA-256.
 pub trait Exchange: Send {
-    /// Takes the client's next message.
+    /// Processes the client's next message.
     fn step(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginError>;
 }
 
-/// Knows passwords and mail files.
+/// Access to passwords and mail files.
 pub trait Credentials: Send + Sync {
-    /// Checks a password; gives the login in its proper spelling.
+    /// Checks a password and returns the login in its canonical spelling.
     fn authenticate(&self, peer: &Peer, login: &str, password: &[u8]) -> Result<String, LoginError>;
 
-    /// Begins an exchange of SCRAM-SHA-256; none if the mechanism is not there.
+    /// Begins a SCRAM-SHA-256 exchange. Returns `None` if the mechanism is not available.
     fn scram_sha_256(&self, peer: &Peer) -> Option<Box<dyn Exchange>>;
 
-    /// Opens the mail file of somebody who has logged in.
+    /// Opens the mail file of an authenticated login.
     fn open(&self, login: &str) -> Result<MailFile, LoginError>;
 }
