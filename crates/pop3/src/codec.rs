@@ -1,35 +1,36 @@
-//! Bytes and commands: lines in, dot-stuffed messages out. Pure.
+//! Codec of POP3: lines to commands, messages to dot-stuffed bytes. Pure.
 //!
-//! A line ends with LF, with or without CR before it; a NUL or an overlong line is refused. A verb is up to its first blank,
-//! case does not matter; what follows are arguments, except that the password of PASS is the rest of the line with its blanks.
+//! A line ends with LF, with or without a CR before it. A line with a NUL or of excessive length is refused. The verb
+//! extends to the first blank, and its case is ignored. The rest of the line contains the arguments, except that the
+//! password of PASS is the complete rest of the line with its blanks.
 //!
-//! Messages leave with CRLF at the end of every line: a bare LF in a stored message becomes CRLF, because a client that
-//! takes LF for an end of line would otherwise see an end of the message where there is none. Messages that came in through SMTP
-//! have no bare LF and leave byte for byte.
+//! Messages are sent with CRLF at the end of every line. A bare LF in a stored message becomes CRLF, because a client
+//! that accepts LF as a line end could otherwise detect the end of the message too early. Messages that arrived through
+//! SMTP contain no bare LF and are sent byte for byte.
 
 use crate::limits::{AUTH_LINE_BYTES_MAX, COMMAND_LINE_BYTES_MAX};
 
-/// A command as it was said.
+/// A command as received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// The verb in capitals.
+    /// The verb in upper case.
     pub verb: String,
     /// The rest of the line.
     pub rest: String,
 }
 
-/// Why a line is no command.
+/// Reason why a line is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LineError {
-    /// It is longer than it may be.
+    /// The line exceeds the maximum length.
     #[error("the line is too long")]
     TooLong,
-    /// It has bytes that mean nothing.
+    /// The line contains bytes that are not allowed.
     #[error("the line is no text")]
     NotText,
 }
 
-/// What kind of line is awaited.
+/// The kind of line that the session expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Awaited {
     /// A command.
@@ -38,7 +39,7 @@ pub enum Awaited {
     Exchange,
 }
 
-/// Takes the first line out of a buffer; none while it is not complete.
+/// Removes the first line from a buffer. Returns `None` if the line is incomplete.
 pub fn take_line(buffer: &mut Vec<u8>, awaited: Awaited) -> Result<Option<String>, LineError> {
     let length_max = match awaited {
         Awaited::Command => COMMAND_LINE_BYTES_MAX,
@@ -62,19 +63,19 @@ pub fn take_line(buffer: &mut Vec<u8>, awaited: Awaited) -> Result<Option<String
 }
 
 impl Command {
-    /// Takes a line apart.
+    /// Splits a line into verb and rest.
     #[must_use]
     pub fn parse(line: &str) -> Self {
         let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
         Self { verb: verb.to_ascii_uppercase(), rest: rest.to_owned() }
     }
 
-    /// Gives the arguments.
+    /// Returns the arguments.
     pub fn words(&self) -> impl Iterator<Item = &str> {
         self.rest.split(' ').filter(|word| !word.is_empty())
     }
 
-    /// Gives the arguments as numbers, if there are `count` of them and nothing else.
+    /// Returns the arguments as numbers, or `None` if they are not exactly `N` numbers.
     #[must_use]
     pub fn numbers<const N: usize>(&self) -> Option<[u32; N]> {
         let mut numbers = [0; N];
@@ -98,28 +99,29 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Starts with the whole message.
+    /// Creates the response with the complete message.
     #[must_use]
     pub fn whole(raw: Vec<u8>) -> Self {
         let end = raw.len();
         Self { raw, offset: 0, end, at_line_start: true, finished: false }
     }
 
-    /// Counts the octets that a client has when the dots are undone: every line ends in CRLF, the last one too.
+    /// Returns the number of octets that the client has after it has undone the dot-stuffing. Every line, including the
+    /// last one, ends with CRLF.
     #[must_use]
     pub fn octets(&self) -> u64 {
         let raw = self.raw.get(..self.end).unwrap_or_default();
         mail::message::crlf_growth(raw).saturating_add(raw.len() as u64)
     }
 
-    /// Starts with the header and the first lines of the body.
+    /// Creates the response with the header and the first lines of the body.
     #[must_use]
     pub fn top(raw: Vec<u8>, lines: u32) -> Self {
         let end = end_of_top(&raw, lines);
         Self { end, ..Self::whole(raw) }
     }
 
-    /// Appends some more lines; false when that was the end.
+    /// Appends further lines. Returns `false` at the end of the response.
     pub fn fill(&mut self, out: &mut Vec<u8>, size_bytes: usize) -> bool {
         let stop = out.len().saturating_add(size_bytes);
         while out.len() < stop && !self.finished {
@@ -152,7 +154,7 @@ impl Outgoing {
     }
 }
 
-/// Finds where the header, the empty line and so many lines of the body end.
+/// Returns the position after the header, the empty line and the given number of body lines.
 fn end_of_top(raw: &[u8], lines: u32) -> usize {
     let mut left: Option<u32> = None;
     let mut start = 0;
@@ -235,7 +237,8 @@ mod tests {
     }
 
     proptest! {
-        /// What a client that follows RFC 1939 undoes is the message with CRLF at every line's end.
+        /// A client that undoes the dot-stuffing as RFC 1939 requires obtains the message with CRLF at the end of every
+        /// line.
         #[test]
         fn stuffing_can_be_undone(raw in prop::collection::vec(prop::sample::select(b".\r\nab".to_vec()), 0..200), piece in 1usize..50) {
             let out = sent(Outgoing::whole(raw.clone()), piece);
