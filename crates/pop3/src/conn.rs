@@ -1,7 +1,8 @@
-//! The connection: the only part of the room that knows tokio.
+//! The task of one connection, and the only module that uses tokio.
 //!
-//! Reads lines, lets the session decide, has work done on the pool, waits until what is told is durable, and writes replies. Replies
-//! of pipelined commands leave together. A connection that waits for its client holds no buffer.
+//! It reads lines, passes them to the session, has work executed on the pool, waits until the result is durable, and
+//! writes the replies. Replies to pipelined commands are sent together. A connection that waits for its client holds no
+//! buffer.
 
 use std::io;
 use std::sync::Arc;
@@ -16,25 +17,26 @@ use crate::limits::REPLIES_BYTES_MAX;
 use crate::session::{Offers, Session, Step};
 use crate::work::{Outcome, Work};
 
-/// What all connections share.
+/// Data that all connections share.
 pub struct Service {
-    /// Knows passwords and mail files.
+    /// Access to passwords and mail files.
     pub credentials: Arc<dyn Credentials>,
-    /// Runs the work.
+    /// The pool that executes the work.
     pub pool: Pool,
-    /// The certificate for STLS; without one it is not offered.
+    /// The certificate for STLS. If it is `None`, STLS is not offered.
     pub tls: Option<Arc<Tls>>,
     /// The server's name, for the greeting.
     pub hostname: String,
-    /// Whether SCRAM-SHA-256 is offered.
+    /// `true` if SCRAM-SHA-256 is offered.
     pub scram: bool,
-    /// How long a client may be silent.
+    /// Maximum silence of a client.
     pub idle_time_max: Duration,
-    /// Tells when the server ends.
+    /// Signals the shutdown of the server.
     pub shutdown: Shutdown,
 }
 
-/// Serves one connection until it ends. The stream is encrypted already where TLS comes first; the peer says so.
+/// Serves one connection until it ends. With implicit TLS, the stream must already be encrypted and the peer marked
+/// accordingly.
 pub async fn serve(stream: Stream, peer: Peer, service: Arc<Service>, dismissal: Dismissal) -> io::Result<()> {
     let offers = Offers { tls: service.tls.is_some() && !peer.tls, scram: service.scram };
     let session = Session::new(peer, &service.hostname, offers);
@@ -53,15 +55,15 @@ struct Connection {
     stream: Stream,
     session: Session,
     service: Arc<Service>,
-    /// Given when the account is not what it was at the login.
+    /// Signals that the account has been disabled, removed or given another password since login.
     dismissal: Dismissal,
-    /// What was received and not taken yet.
+    /// Input that has not been processed.
     input: Vec<u8>,
-    /// Replies that were not sent yet.
+    /// Replies that have not been sent.
     output: Vec<u8>,
 }
 
-/// Whether the connection goes on.
+/// The state of the connection after a step.
 #[derive(PartialEq, Eq)]
 enum Course {
     Open,
@@ -94,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// Does what the session says, and what follows from that.
+    /// Performs a step of the session, and the steps that result from it.
     async fn follow(&mut self, mut step: Step) -> io::Result<Course> {
         loop {
             match step {
@@ -145,7 +147,7 @@ impl Connection {
 
     async fn start_tls(&mut self) -> io::Result<()> {
         self.send().await?;
-        // What came behind STLS in clear must not be taken for what comes encrypted.
+        // Data that was sent in clear after STLS must not be treated as encrypted.
         self.input.clear();
         let Some(tls) = self.service.tls.clone() else {
             return Err(io::ErrorKind::Unsupported.into());
@@ -156,7 +158,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what is due and waits for more from the client.
+    /// Sends the pending output and waits for input from the client.
     async fn receive(&mut self) -> io::Result<Course> {
         self.send().await?;
         if self.input.is_empty() {
@@ -166,7 +168,7 @@ impl Connection {
             received = tokio::time::timeout(self.service.idle_time_max, self.stream.receive(&mut self.input)) => {
                 match received {
                     Ok(received) => Ok(if received? == 0 { Course::Closed } else { Course::Open }),
-                    // RFC 1939 §3: a session that is given up removes nothing and says nothing.
+                    // RFC 1939 §3: a session that times out removes nothing and sends nothing.
                     Err(_) => Ok(Course::Closed),
                 }
             }
@@ -175,7 +177,7 @@ impl Connection {
                 self.send().await?;
                 Ok(Course::Closed)
             }
-            // The reading loop says good-bye.
+            // The loop in `run` sends the reply.
             () = self.dismissal.given() => Ok(Course::Open),
         }
     }
@@ -184,7 +186,7 @@ impl Connection {
         if self.output.is_empty() {
             return Ok(());
         }
-        // A client that takes nothing for as long as it may be silent is gone.
+        // A client that accepts no data for as long as it may be silent is considered gone.
         let written = tokio::time::timeout(self.service.idle_time_max, async {
             self.stream.write_all(&self.output).await?;
             self.stream.flush().await
