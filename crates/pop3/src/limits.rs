@@ -1,24 +1,24 @@
-//! Named limits of the POP3 room. What the operator may set is a field of [`crate::Service`].
+//! Named limits of the `pop3` crate. Settings of the operator are fields of [`crate::Service`].
 
 use std::time::Duration;
 
-/// Longest command with its CRLF. RFC 2449 §4 asks for 255; logins with long addresses need more.
+/// Maximum length of a command with its CRLF. RFC 2449 §4 requires 255; logins with long addresses need more.
 pub const COMMAND_LINE_BYTES_MAX: usize = 1_024;
 
-/// Longest line of a SASL exchange with its CRLF (RFC 5034 §4).
+/// Maximum length of a line in a SASL exchange with its CRLF (RFC 5034 §4).
 pub const AUTH_LINE_BYTES_MAX: usize = 12_288;
 
-/// Failed logins before the connection is cut.
+/// Number of failed logins after which the connection is closed.
 pub const LOGIN_FAILURES_MAX: u32 = 3;
 
-/// Unknown or misplaced commands before the connection is cut.
+/// Number of unknown or misplaced commands after which the connection is closed.
 pub const ERRORS_MAX: u32 = 20;
 
-/// Most messages that a session lists; a maildrop shows the oldest of a larger inbox.
+/// Maximum number of messages in a maildrop. Of a larger inbox it contains the oldest messages.
 pub const MESSAGES_MAX: usize = 1_000_000;
 
-/// Bytes of replies that gather before they are sent, when a client pipelines.
+/// Number of reply bytes that are collected before they are sent, if a client pipelines.
 pub const REPLIES_BYTES_MAX: usize = 64 << 10;
 
-/// How long a client may be silent, unless the operator says otherwise (RFC 1939 §3 asks for 10 minutes at least).
+/// Maximum silence of a client, unless the operator sets another value (RFC 1939 §3 requires at least 10 minutes).
 pub const IDLE_TIME_MAX: Duration = Duration::from_secs(600);
