@@ -1,10 +1,12 @@
-//! One connection's state machine: lines in, steps out. Pure.
+//! The state machine of one connection: lines in, steps out. Pure.
 //!
-//! RFC 1939 knows three states: before login (*authorization*), with the maildrop open (*transaction*), and removing what was
-//! marked (*update*), which is a [`Work`] here. A SASL exchange is a state of its own within the first. The session never blocks: what has
-//! to be done is a [`Step::Work`] whose outcome comes back through [`Session::finish`].
+//! RFC 1939 defines three states: before login (*authorization*), with the maildrop open (*transaction*), and the
+//! removal of marked messages (*update*), which is a [`Work`] here. A SASL exchange is a separate state within the
+//! first. The session never blocks. It returns work as a [`Step::Work`], and the outcome comes back through
+//! [`Session::finish`].
 //!
-//! Invariants: messages are removed only by QUIT in the transaction state; passwords are taken only where [`Peer::is_private`] holds.
+//! Invariants: messages are removed only by QUIT in the transaction state; passwords are accepted only if
+//! [`Peer::is_private`] holds.
 
 use std::collections::BTreeSet;
 
@@ -17,21 +19,21 @@ use crate::codec::{Awaited, Command, LineError, Outgoing};
 use crate::limits::{ERRORS_MAX, LOGIN_FAILURES_MAX};
 use crate::work::{Listed, Maildrop, Outcome, Work};
 
-/// What to do next.
+/// The next action of the connection.
 pub enum Step {
-    /// Say this.
+    /// Sends this reply.
     Reply(String),
-    /// Say this line and then the message.
+    /// Sends this line and then the message.
     Message(String, Outgoing),
-    /// Have this done and bring the outcome back.
+    /// Executes this work and returns the outcome to the session.
     Work(Work),
-    /// Say this, throw away what was received, and begin TLS.
+    /// Sends this reply, discards the received data, and begins TLS.
     StartTls(String),
-    /// Say this and close.
+    /// Sends this reply and closes the connection.
     Close(String),
 }
 
-/// What a session offers beside the commands that are always there.
+/// Optional features that a session offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offers {
     /// STLS, as long as the connection is not encrypted.
@@ -40,7 +42,7 @@ pub struct Offers {
     pub scram: bool,
 }
 
-/// One connection.
+/// The session of one connection.
 pub struct Session {
     pub(crate) peer: Peer,
     pub(crate) hostname: String,
@@ -51,62 +53,62 @@ pub struct Session {
     errors: u32,
 }
 
-/// Where a session is.
+/// The state of a session.
 pub(crate) enum State {
-    /// Before login; with the name that USER gave.
+    /// Before login, with the name from USER.
     Authorization(Option<String>),
     /// After login.
     Transaction(Inbox),
 }
 
-/// The open maildrop and what is marked in it.
+/// The open maildrop and the messages that are marked in it.
 pub(crate) struct Inbox {
     pub(crate) maildrop: Maildrop,
-    /// Numbers of messages to remove, counted from 0.
+    /// Indexes of the messages to remove, counted from 0.
     pub(crate) deleted: BTreeSet<usize>,
 }
 
-/// What the next line of a SASL exchange is.
+/// The expected content of the next line in a SASL exchange.
 pub(crate) enum Pending {
-    /// PLAIN: everything.
+    /// PLAIN: the complete message.
     Plain,
-    /// LOGIN: the name.
+    /// LOGIN: the login name.
     LoginName,
-    /// LOGIN: the password of this name.
+    /// LOGIN: the password of this login name.
     LoginPassword(String),
     /// SCRAM: the next message.
     Scram(Box<dyn Exchange>),
-    /// SCRAM: an empty line, after which this login is open.
+    /// SCRAM: an empty line, after which this login is complete.
     ScramEnd(String),
 }
 
 impl Session {
-    /// Starts a session.
+    /// Creates a session.
     #[must_use]
     pub fn new(peer: Peer, hostname: &str, offers: Offers) -> Self {
         let state = State::Authorization(None);
         Self { peer, hostname: hostname.to_owned(), offers, state, exchange: None, failures: 0, errors: 0 }
     }
 
-    /// Gives the first line.
+    /// Returns the greeting.
     #[must_use]
     pub fn greeting(&self) -> String {
         ok(&format!("{} Doublet POP3 ready", self.hostname))
     }
 
-    /// Gives who is at the other end.
+    /// Returns the peer of the connection.
     #[must_use]
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Tells what kind of line comes next.
+    /// Returns the kind of line that the session expects next.
     #[must_use]
     pub fn awaited(&self) -> Awaited {
         if self.exchange.is_some() { Awaited::Exchange } else { Awaited::Command }
     }
 
-    /// Takes a line.
+    /// Processes a line.
     pub fn line(&mut self, line: &str) -> Step {
         if let Some(pending) = self.exchange.take() {
             return cmd::auth::go_on(self, pending, line);
@@ -118,7 +120,7 @@ impl Session {
         }
     }
 
-    /// Takes a line that is no line.
+    /// Processes a line that the codec refused.
     pub fn broken_line(&mut self, error: LineError) -> Step {
         match error {
             LineError::TooLong => Step::Close(err("the line is too long")),
@@ -126,7 +128,7 @@ impl Session {
         }
     }
 
-    /// Takes the outcome of work.
+    /// Processes the outcome of work.
     pub fn finish(&mut self, outcome: Outcome) -> Step {
         match outcome {
             Outcome::Opened(maildrop) => self.opened(maildrop),
@@ -153,33 +155,35 @@ impl Session {
         }
     }
 
-    /// Says good-bye because the server ends.
+    /// Returns the reply that announces the server's shutdown.
     #[must_use]
     pub fn farewell(&self) -> String {
         err("[SYS/TEMP] the server is going down, try again later")
     }
 
-    /// Says good-bye because the account is not what it was. It stands where the next reply would, so a client that has
-    /// just said something takes it for the answer, which it is: nothing that comes now is done.
+    /// Returns the reply for an account that has been disabled, removed or given another password. It takes the place
+    /// of the next reply. A client that has just sent a command takes it for the answer, which is correct, because no
+    /// further command is executed.
     #[must_use]
     pub fn dismissed(&self) -> String {
         err("[AUTH] the account was disabled, removed or given another password")
     }
 
-    /// Goes on after the TLS handshake.
+    /// Resets the session after the TLS handshake.
     pub fn encrypted(&mut self) {
         self.peer = self.peer.encrypted();
         self.offers.tls = false;
         self.state = State::Authorization(None);
     }
 
-    /// Counts a command that cannot be.
+    /// Counts a command that is refused, and returns the error reply. After too many of them, the reply closes the
+    /// connection.
     pub(crate) fn error(&mut self, why: &str) -> Step {
         self.errors = self.errors.saturating_add(1);
         if self.errors >= ERRORS_MAX { Step::Close(err("too many errors")) } else { Step::Reply(err(why)) }
     }
 
-    /// Gives the inbox; the table of verbs sees to it that there is one.
+    /// Returns the inbox. The table of verbs ensures that it is open for the commands that need it.
     pub(crate) fn inbox(&mut self) -> Option<&mut Inbox> {
         match &mut self.state {
             State::Transaction(inbox) => Some(inbox),
@@ -206,24 +210,24 @@ impl Session {
 }
 
 impl Inbox {
-    /// Counts the messages that are not marked.
+    /// Returns the number of messages that are not marked.
     pub(crate) fn count(&self) -> usize {
         self.maildrop.messages.len().saturating_sub(self.deleted.len())
     }
 
-    /// Adds up the octets of the messages that are not marked.
+    /// Returns the total octets of the messages that are not marked.
     pub(crate) fn octets(&self) -> u64 {
         self.listed().fold(0, |sum, (_, message)| sum.saturating_add(message.octets))
     }
 
-    /// Gives the messages that are not marked, with their numbers as the client counts.
+    /// Returns the messages that are not marked, with their message numbers.
     pub(crate) fn listed(&self) -> impl Iterator<Item = (usize, &Listed)> {
         let all = self.maildrop.messages.iter().enumerate();
         all.filter(|(index, _)| !self.deleted.contains(index))
             .map(|(index, message)| (index.saturating_add(1), message))
     }
 
-    /// Finds a message by the number that the client says.
+    /// Returns the index and the message for a message number, or `None` if there is no such message or it is marked.
     pub(crate) fn find(&self, number: u32) -> Option<(usize, Listed)> {
         let index = usize::try_from(number).ok()?.checked_sub(1)?;
         let message = self.maildrop.messages.get(index)?;
@@ -231,12 +235,12 @@ impl Inbox {
     }
 }
 
-/// Makes a positive reply.
+/// Creates a positive reply.
 pub(crate) fn ok(text: &str) -> String {
     format!("+OK {text}\r\n")
 }
 
-/// Makes a negative reply.
+/// Creates a negative reply.
 pub(crate) fn err(text: &str) -> String {
     format!("-ERR {text}\r\n")
 }
