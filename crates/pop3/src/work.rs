@@ -1,8 +1,8 @@
-//! What runs on a worker: logins, and everything that touches the mail file.
+//! Work that runs on a worker: logins, and every access to the mail file.
 //!
-//! A [`Work`] is made by the session, executed by [`Work::execute`] on a worker, and its [`Outcome`] goes back to the session.
-//! Nothing here writes to the peer. What was read or changed is told only after its ticket is durable, which the
-//! connection waits for.
+//! The session creates a [`Work`], a worker executes it with [`Work::execute`], and its [`Outcome`] goes back to the
+//! session. This module does not write to the peer. Data that was read or changed is sent only after its ticket is
+//! durable, for which the connection waits.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,42 +16,42 @@ use wire::Peer;
 use crate::backend::{Credentials, Exchange, ExchangeStep, LoginError};
 use crate::limits::MESSAGES_MAX;
 
-/// Something for a worker.
+/// A task for a worker.
 pub enum Work {
-    /// Check a password and open the inbox.
+    /// Checks a password and opens the inbox.
     Login {
-        /// Who says so.
+        /// The login name that the client sent.
         login: String,
         /// The password.
         password: Vec<u8>,
     },
-    /// Begin an exchange of SCRAM-SHA-256, with the client's first message if it was said at once.
+    /// Begins a SCRAM-SHA-256 exchange, with the client's first message if it was sent with the command.
     Scram(Option<Vec<u8>>),
-    /// Go on with an exchange.
+    /// Continues an exchange.
     Exchange(Box<dyn Exchange>, Vec<u8>),
-    /// Open the inbox of somebody whose exchange is done.
+    /// Opens the inbox of a login whose exchange is complete.
     Open(String),
-    /// Read a message; with a number of lines only its top is wanted.
+    /// Reads a message. With a number of lines, only its top is sent.
     Read(Arc<MailFile>, NoteId, Option<u32>),
-    /// Remove messages.
+    /// Removes messages.
     Remove(Arc<MailFile>, ViewId, Vec<Uid>),
 }
 
-/// What came of it.
+/// Result of a task.
 pub enum Outcome {
-    /// Somebody is logged in.
+    /// The login succeeded.
     Opened(Maildrop),
-    /// Nobody is.
+    /// The login failed.
     Refused(LoginError),
-    /// The exchange goes on: the server says this.
+    /// The exchange continues with this challenge from the server.
     Challenge(Box<dyn Exchange>, Vec<u8>),
-    /// The exchange is done: the login, and what the server says last.
+    /// The exchange is complete: the login, and the server's last message.
     Proved(String, Vec<u8>),
-    /// A message, and how many lines of it are wanted; none when it is gone.
+    /// A message and the number of its lines to send. The message is `None` if it has vanished.
     Message(Option<Vec<u8>>, Option<u32>),
-    /// The messages are gone.
+    /// The messages have been removed.
     Removed,
-    /// The mail file failed; the text is for the log.
+    /// The mail file failed. The text is for the log.
     Failed(String),
 }
 
@@ -61,28 +61,28 @@ pub struct Maildrop {
     pub file: Arc<MailFile>,
     /// The inbox.
     pub folder: ViewId,
-    /// Its UIDVALIDITY.
+    /// The UIDVALIDITY of the inbox.
     pub uid_validity: u32,
-    /// Its messages, by rising UID.
+    /// The messages, in ascending order of UID.
     pub messages: Vec<Listed>,
 }
 
 /// A message of the maildrop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Listed {
-    /// Its UID.
+    /// The UID of the message.
     pub uid: Uid,
-    /// Its note.
+    /// The note of the message.
     pub note: NoteId,
-    /// What RETR sends of it: its size with CRLF at every line's end, the dots undone.
+    /// Size that RETR sends: the message with CRLF at the end of every line, without dot-stuffing.
     pub octets: u64,
 }
 
-/// An outcome, and what must be durable before it is told.
+/// An outcome, and the condition under which it may be sent.
 pub struct Done {
     /// The outcome.
     pub outcome: Outcome,
-    /// What to wait for.
+    /// The future to wait for before the outcome is sent.
     pub durable: Option<Durable>,
 }
 
@@ -93,7 +93,7 @@ impl From<Outcome> for Done {
 }
 
 impl Work {
-    /// Does it. May block.
+    /// Executes the task. May block.
     #[must_use]
     pub fn execute(self, credentials: &dyn Credentials, peer: &Peer) -> Done {
         match self {
