@@ -1,5 +1,6 @@
 //! `AUTH` (RFC 5034): a login through SASL, with PLAIN, LOGIN or SCRAM-SHA-256.
-//! Without arguments it lists the mechanisms, as older clients expect. `*` breaks an exchange off.
+//!
+//! Without arguments it lists the mechanisms, as older clients expect. `*` cancels an exchange.
 
 use data_encoding::BASE64;
 
@@ -10,7 +11,7 @@ use crate::work::Work;
 
 const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
 
-/// Gives the mechanisms that are offered, the best first.
+/// Returns the mechanisms that are offered, the best first.
 pub(super) fn mechanisms(session: &Session) -> impl Iterator<Item = &'static str> + use<> {
     let scram = session.offers.scram.then_some(SCRAM_SHA_256);
     scram.into_iter().chain(["PLAIN", "LOGIN"])
@@ -43,7 +44,7 @@ pub(crate) fn run(session: &mut Session, command: &Command) -> Step {
     }
 }
 
-/// Takes the client's next line of an exchange.
+/// Processes the client's next line of an exchange.
 pub(crate) fn go_on(session: &mut Session, pending: Pending, line: &str) -> Step {
     if line == "*" {
         return session.error("[AUTH] broken off");
@@ -66,7 +67,7 @@ fn ask(session: &mut Session, pending: Pending, challenge: &str) -> Step {
     Step::Reply(format!("+ {}\r\n", BASE64.encode(challenge.as_bytes())))
 }
 
-/// Takes the message of PLAIN (RFC 4616): whom to act for, who one is, the password.
+/// Processes the message of PLAIN (RFC 4616): authorization identity, login, password.
 fn plain(session: &mut Session, response: &[u8]) -> Step {
     let mut parts = response.split(|byte| *byte == 0);
     let (Some(acts_for), Some(login), Some(password), None) = (parts.next(), parts.next(), parts.next(), parts.next())

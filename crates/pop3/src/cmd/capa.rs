@@ -1,5 +1,6 @@
-//! `CAPA` (RFC 2449 §5): what the server can do here and now.
-//! Ways to log in are told only where they may be used.
+//! `CAPA` (RFC 2449 §5): lists the capabilities in the current state.
+//!
+//! Login methods are listed only where they may be used.
 
 use super::auth;
 use crate::codec::Command;

@@ -1,4 +1,5 @@
-//! `DELE` (RFC 1939 §5): marks a message, which QUIT will remove.
+//! `DELE` (RFC 1939 §5): marks a message for removal by QUIT.
+//!
 //! A session that ends without QUIT removes nothing.
 
 use crate::codec::Command;

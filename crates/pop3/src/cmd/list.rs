@@ -1,5 +1,7 @@
-//! `LIST` (RFC 1939 §5): the size of one message, or of all.
-//! The size is what RETR sends, with CRLF at every line's end and the dots undone, as the RFC wants it.
+//! `LIST` (RFC 1939 §5): returns the size of one message or of all messages.
+//!
+//! The size is that of the message as RETR sends it, with CRLF at the end of every line and without dot-stuffing, as
+//! the RFC requires.
 
 use std::fmt::Write;
 

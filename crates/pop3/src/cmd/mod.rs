@@ -1,6 +1,7 @@
-//! The verbs: one table, one file each.
+//! The verbs: one table, one file per verb.
 //!
-//! A verb says in which state it may be used; what it does stands in its file. CAPA tells what the table has.
+//! The table states in which session state a verb is permitted; its file contains its implementation. CAPA describes
+//! the verbs of the table.
 
 use crate::codec::Command;
 use crate::session::{Session, State, Step};
@@ -20,10 +21,10 @@ mod uidl;
 mod user;
 mod utf8;
 
-/// Does what a command says.
+/// The function that executes a command.
 pub(crate) type Run = fn(&mut Session, &Command) -> Step;
 
-/// When a verb may be used.
+/// The session states in which a verb is permitted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum When {
     Before,
@@ -50,7 +51,7 @@ const VERBS: [(&str, When, Run); 16] = [
     ("APOP", When::Before, user::apop),
 ];
 
-/// Finds what a verb does in this state, or says why it does nothing.
+/// Returns the function of a verb in this state. Returns an error text if the verb is unknown or not permitted.
 pub(crate) fn find(verb: &str, state: &State) -> Result<Run, &'static str> {
     let Some((_, when, run)) = VERBS.iter().find(|(name, _, _)| *name == verb) else {
         return Err("unknown command");

@@ -1,4 +1,5 @@
-//! `NOOP` (RFC 1939 §5): nothing.
+//! `NOOP` (RFC 1939 §5): does nothing.
+//!
 //! It keeps the connection from being closed for silence.
 
 use crate::codec::Command;

@@ -1,5 +1,6 @@
-//! `QUIT` (RFC 1939 §6): removes what is marked, and ends.
-//! The good-bye is said after the removal is durable.
+//! `QUIT` (RFC 1939 §6): removes the marked messages and ends the session.
+//!
+//! The reply is sent after the removal is durable.
 
 use std::sync::Arc;
 

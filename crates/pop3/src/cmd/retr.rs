@@ -1,5 +1,6 @@
-//! `RETR` (RFC 1939 §5): a whole message.
-//! Reading does not set `\Seen`: a POP3 client keeps that to itself.
+//! `RETR` (RFC 1939 §5): returns a complete message.
+//!
+//! Reading does not set `\Seen`, because a POP3 client tracks this itself.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ pub(super) fn run(session: &mut Session, command: &Command) -> Step {
     }
 }
 
-/// Asks for a message, or for its top.
+/// Reads a message, or only its top if `lines` is given.
 pub(super) fn read(session: &mut Session, number: u32, lines: Option<u32>) -> Step {
     let found = session.inbox().and_then(|inbox| Some((Arc::clone(&inbox.maildrop.file), inbox.find(number)?.1)));
     match found {

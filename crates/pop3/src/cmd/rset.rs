@@ -1,4 +1,5 @@
-//! `RSET` (RFC 1939 §5): takes all marks away.
+//! `RSET` (RFC 1939 §5): removes all deletion marks.
+//!
 //! The maildrop stays as it was at login.
 
 use crate::codec::Command;

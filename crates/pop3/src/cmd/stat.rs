@@ -1,4 +1,5 @@
-//! `STAT` (RFC 1939 §5): how many messages, how many octets.
+//! `STAT` (RFC 1939 §5): returns the number of messages and their total octets.
+//!
 //! Marked messages do not count.
 
 use crate::codec::Command;

@@ -1,5 +1,6 @@
-//! `STLS` (RFC 2595 §4): encryption from here on.
-//! What was said before is forgotten, and what was sent behind the command is thrown away.
+//! `STLS` (RFC 2595 §4): switches the connection to encryption.
+//!
+//! The session forgets everything from before the command, and discards data that was sent after the command in clear.
 
 use crate::codec::Command;
 use crate::session::{Session, Step, err, ok};

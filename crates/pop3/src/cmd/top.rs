@@ -1,4 +1,5 @@
-//! `TOP` (RFC 1939 §7): the header of a message and the first lines of its body.
+//! `TOP` (RFC 1939 §7): returns the header of a message and the first lines of its body.
+//!
 //! The arguments are the message and the number of lines.
 
 use super::retr;

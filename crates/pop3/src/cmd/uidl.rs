@@ -1,5 +1,6 @@
-//! `UIDL` (RFC 1939 §7): the name of one message, or of all, that stays the same over sessions.
-//! It is made of UIDVALIDITY and UID, which no other message of the inbox ever has.
+//! `UIDL` (RFC 1939 §7): returns the unique id of one message or of all messages, which is stable across sessions.
+//!
+//! It consists of UIDVALIDITY and UID, a combination that no other message of the inbox ever has.
 
 use std::fmt::Write;
 
