@@ -1,11 +1,13 @@
 //! `USER` and `PASS` (RFC 1939 §7): a login in two commands.
-//! Neither is taken where others could listen. `USER` never tells whether there is such a user. `APOP` is refused.
+//!
+//! Both are refused on a connection that others can read. The reply to `USER` does not reveal whether the user exists.
+//! `APOP` is refused.
 
 use crate::codec::Command;
 use crate::session::{Session, State, Step, err, ok};
 use crate::work::Work;
 
-/// Said where a password would travel in clear.
+/// The error on a connection on which a password would be sent in clear.
 pub(super) const PRIVACY: &str = "[AUTH] encryption is needed before logging in: use STLS";
 
 pub(super) fn user(session: &mut Session, command: &Command) -> Step {

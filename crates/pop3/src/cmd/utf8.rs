@@ -1,5 +1,6 @@
-//! `UTF8` (RFC 6856 §2): the client understands UTF-8 in headers.
-//! Messages go out byte for byte either way, so there is nothing to remember.
+//! `UTF8` (RFC 6856 §2): states that the client understands UTF-8 in headers.
+//!
+//! Messages are sent byte for byte in any case, so the session stores nothing.
 
 use crate::codec::Command;
 use crate::session::{Session, Step, ok};
