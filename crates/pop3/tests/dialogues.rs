@@ -1,7 +1,9 @@
-//! Dialogues with the POP3 room over a mail file in memory.
+//! Dialogues with the `pop3` crate over a mail file in memory.
 //!
-//! A dialogue is text: `C:` lines are sent, `S:` lines must come; `*` at the end of an `S:` line stands for the rest of it. `TLS` does the
-//! handshake, `END` expects the server to close, `POST text` lets a message arrive meanwhile, `DISMISS` changes the account. Consecutive `C:` lines are sent as one piece.
+//! A dialogue is text. `C:` lines are sent and `S:` lines are expected; `*` at the end of an `S:` line matches the rest
+//! of the line. `TLS` performs the handshake, `END` expects the server to close the connection, `POST text` delivers a
+//! message in the meantime, `DRAIN` begins the server's shutdown, and `DISMISS` signals that the account has changed.
+//! Consecutive `C:` lines are sent in one write.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +21,7 @@ use wire::{ClientTls, Dismissal, Peer, Pool, PoolOptions, Shutdown, Stream, Tls}
 
 const LETTER: &str = "Subject: one\r\n\r\n.dots\r\n..\r\nlast\r\n";
 
-/// Knows ann, whose password is `sesame`, and bob, who is switched off.
+/// Accounts of two users: ann, whose password is `sesame`, and bob, whose account is disabled.
 struct Accounts {
     mail: Arc<Mail>,
 }
@@ -43,7 +45,7 @@ impl Credentials for Accounts {
     }
 }
 
-/// Stands for SCRAM: `first`, then `second`, and the server says `proof`.
+/// A stand-in for SCRAM: it expects `first` and then `second`, and the server's last message is `proof`.
 struct Riddle;
 
 impl Exchange for Riddle {
@@ -113,7 +115,7 @@ impl World {
     }
 }
 
-/// The client's end of a dialogue.
+/// The client side of a dialogue.
 struct Client {
     stream: Stream,
     heard: Vec<u8>,
@@ -131,7 +133,7 @@ impl Client {
         }
     }
 
-    /// Takes a multi-line response behind its first line, the dots undone.
+    /// Reads a multi-line response after its first line and undoes the dot-stuffing.
     async fn message(&mut self) -> Vec<u8> {
         let mut message = Vec::new();
         loop {
@@ -188,7 +190,7 @@ async fn check(world: &World, peer: Peer, dialogue: &str) {
         }
     }
     drop(client);
-    // The client leaves without a word; over TLS that is an error of its own.
+    // The client disconnects without QUIT, which is an error over TLS.
     let ended = serving.await.expect("no panic");
     assert!(ended.is_ok() || dialogue.contains("TLS"), "{ended:?}");
 }
@@ -456,7 +458,7 @@ async fn misplaced_and_broken_commands_are_refused() {
     check(&world, Peer::local(), &nonsense).await;
 }
 
-/// Gives all messages of up to three of these pieces; most of them no client could send through DATA.
+/// Returns all messages of up to three of these pieces. Most of them could not be sent by a client through DATA.
 fn odd_letters() -> Vec<String> {
     const PIECES: [&str; 6] = ["a", ".", "\r", "\n", "\r\n", ".\r\n"];
     let longer =
@@ -471,7 +473,7 @@ fn odd_letters() -> Vec<String> {
 async fn list_tells_the_octets_that_are_sent() {
     let letters = odd_letters();
     let world = world(&letters.iter().map(String::as_str).collect::<Vec<_>>());
-    // What is known of a message comes along when its flags change and when it is copied.
+    // The octet count that is derived from a folder entry must survive flag changes and copies.
     let file = world.mail.open_as_server("mail/ann.nsf").expect("it is there");
     let inbox = file.view().expect("a view").folder("INBOX").expect("a look").expect("an inbox").id;
     let all: UidSet = (1..=u32::try_from(letters.len()).expect("some hundred")).map(base::Uid).collect();
@@ -550,7 +552,7 @@ async fn whose_account_was_changed_hears_so() {
     assert_eq!(world.inbox().len(), 1, "only QUIT removes");
 }
 
-/// Gives Ann a level in her mail file.
+/// Sets Ann's level in her mail file.
 fn let_in(world: &World, level: AclLevel) {
     let file = world.mail.open_as_server("mail/ann.nsf").expect("it is there");
     let itself = Arc::new(Identity::local_server(""));
@@ -563,7 +565,8 @@ fn let_in(world: &World, level: AclLevel) {
     transaction.commit().expect("the store works");
 }
 
-/// The access matrix of POP3: every command that asks for something of a mail file, for every level that somebody may have in it.
+/// The access matrix of POP3: every command that requires access to a mail file, at every ACL level that a user may
+/// have in it.
 #[tokio::test]
 async fn every_command_asks_for_the_level() {
     for level in AclLevel::ALL {
