@@ -1,4 +1,5 @@
-//! Compiles the `.proto` files of `proto/` into messages and stubs, without a compiler of the system's (`protox` is one in Rust).
+//! Compiles the `.proto` files of `proto/` into messages and stubs. It needs no installed protobuf compiler, because
+//! `protox` is one in Rust.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -30,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Writes down what `src/shape.rs` needs to know of each message, and which message each call takes.
+/// Generates the tables for `src/shape.rs`: the fields of each message, and the request message of each call.
 fn shapes(set: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
     let mut messages = Vec::new();
     for file in &set.file {
@@ -61,7 +62,7 @@ fn shapes(set: &FileDescriptorSet) -> Result<String, Box<dyn Error>> {
     Ok(text)
 }
 
-/// Collects a message and those that are described within it, by their full names.
+/// Collects a message and its nested messages under their full names.
 fn gather<'a>(scope: &str, message: &'a DescriptorProto, into: &mut Vec<(String, &'a DescriptorProto)>) {
     let name = format!("{scope}.{}", message.name());
     for inner in &message.nested_type {
@@ -70,7 +71,7 @@ fn gather<'a>(scope: &str, message: &'a DescriptorProto, into: &mut Vec<(String,
     into.push((name, message));
 }
 
-/// Says how a field lies on the wire, in the words of `src/shape.rs`.
+/// Returns the wire format of a field, as an expression for `src/shape.rs`.
 fn kind(
     field: &FieldDescriptorProto,
     index_of: impl Fn(&str) -> Result<usize, String>,
