@@ -1,5 +1,5 @@
-//! Error details as gRPC carries them: a `google.rpc.Status` in the trailer `grpc-status-details-bin`, with one
-//! [`ErrorDetail`] in it. The two foreign messages are small and frozen, so they are written down here.
+//! Error details in gRPC's form: a `google.rpc.Status` in the trailer `grpc-status-details-bin` that contains one
+//! [`ErrorDetail`]. The two foreign messages are small and frozen, so they are defined here.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,14 @@ use tonic::{Code, Status};
 
 use crate::v1::ErrorDetail;
 
-/// The type of [`ErrorDetail`] within the envelope.
+/// Type URL of [`ErrorDetail`] within the envelope.
 const TYPE_URL: &str = "type.googleapis.com/doublet.v1.ErrorDetail";
 
-/// Longest message of a failed call. It travels twice in the trailers, once with three bytes for each that is not ASCII, and clients take 16 KiB of these.
+/// Maximum length in bytes of the message of a failed call. The message travels twice in the trailers, once with three
+/// bytes for each byte that is not ASCII, and clients accept 16 KiB of trailers.
 const MESSAGE_BYTES_MAX: usize = 2 << 10;
 
-/// `google.rpc.Status`.
+/// The message `google.rpc.Status`.
 #[derive(Clone, PartialEq, Message)]
 struct Envelope {
     #[prost(int32, tag = "1")]
@@ -25,7 +26,7 @@ struct Envelope {
     details: Vec<Any>,
 }
 
-/// `google.protobuf.Any`.
+/// The message `google.protobuf.Any`.
 #[derive(Clone, PartialEq, Message)]
 struct Any {
     #[prost(string, tag = "1")]
@@ -34,7 +35,7 @@ struct Any {
     value: Vec<u8>,
 }
 
-/// Makes the status of a failed call. A message that would be too long for the trailers is cut.
+/// Creates the status of a failed call. A message that is too long for the trailers is truncated.
 #[must_use]
 pub fn status(code: Code, message: &str, detail: &ErrorDetail) -> Status {
     let message = &shortened(message);
@@ -51,7 +52,7 @@ fn shortened(message: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", &message[..end]))
 }
 
-/// Reads the detail of a failed call; none where there is none or it cannot be read.
+/// Decodes the detail of a failed call. Returns `None` if it is missing or invalid.
 #[must_use]
 pub fn detail(status: &Status) -> Option<ErrorDetail> {
     let envelope = Envelope::decode(status.details()).ok()?;

@@ -1,7 +1,9 @@
-//! The native protocol as Rust sees it: messages and stubs, made from the files in `proto/`, which are the public description.
+//! The native protocol in Rust: messages and stubs generated from the files in `proto/`, which are the public
+//! specification.
 //!
-//! Little is written by hand here: [`details`], the small envelope of error details that gRPC uses everywhere, and [`shape`], which tells from a
-//! message's bytes what memory it will take. The server (`rpc`) and the client (`client`) share this room and nothing else.
+//! Little here is written by hand: [`details`], the small envelope for error details that gRPC uses everywhere, and
+//! [`shape`], which determines from the bytes of a message how much memory it takes. The server (`rpc`) and the client
+//! (`client`) share only this crate.
 
 pub mod details;
 pub mod shape;
