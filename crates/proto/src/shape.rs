@@ -1,54 +1,57 @@
-//! What memory a message will take when it is decoded, told from its bytes before that.
+//! Memory estimate for a message, made from its bytes before it is decoded.
 //!
-//! A few bytes of a message can become hundreds in memory: an empty element of a list has two bytes on the wire, and is a record with room for all its
-//! fields once it is decoded. So whoever takes messages from strangers asks [`heap_bytes`] first: it walks the fields by the descriptions in
-//! `proto/`, allocates nothing, and ends where the sum gets too large.
+//! A few bytes of a message can become hundreds in memory: an empty element of a list has two bytes on the wire, and
+//! after decoding it is a record with space for all its fields. Code that accepts messages from untrusted peers
+//! therefore calls [`heap_bytes`] first. It walks the fields according to the definitions in `proto/`, allocates
+//! nothing, and stops when the sum gets too large.
 //!
-//! Promises: the sum is not less than what the decoder asks of the allocator, the texts themselves included; whatever this room takes for
-//! well-formed is framed for the decoder in the same way, since both read keys and lengths with the same functions.
+//! Promises: the sum is at least what the decoder requests from the allocator, including the texts themselves. The
+//! decoder splits every message accepted here into the same fields, because both parse keys and lengths with the same
+//! functions.
 //!
-//! Left out: groups, which nothing in `proto/` uses; a message with one is refused.
+//! Not included: groups, which are not used in `proto/`. A message with a group is rejected.
 
 use prost::encoding::{WireType, decode_key, decode_varint};
 
-/// Bytes that a message within a message is counted with, at the least: the record, twice because lists grow by doubling.
+/// Minimum cost of a nested message in bytes: the record, counted twice because lists grow by doubling.
 pub const MESSAGE_COST_BYTES: usize = 768;
 
-/// Bytes that a text is counted with beside its content: where it lies, twice as lists grow by doubling, and the least that an allocator gives.
+/// Cost of a text in bytes, in addition to its content: its place in a list, counted twice because lists grow by
+/// doubling, and the minimum that an allocator provides.
 pub const TEXT_COST_BYTES: usize = 80;
 
-/// Bytes that a number is counted with: eight, twice as lists grow by doubling.
+/// Cost of a number in bytes: eight, counted twice because lists grow by doubling.
 pub const NUMBER_COST_BYTES: usize = 16;
 
-/// Most levels of messages within messages; what is described in `proto/` has fewer.
+/// Maximum nesting depth of messages. The definitions in `proto/` have fewer levels.
 const DEPTH_MAX: usize = 16;
 
-/// Why a message is not decoded.
+/// Reason why a message is not decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfit {
-    /// It would take more memory than it may.
+    /// The message would take more memory than allowed.
     TooLarge,
-    /// It is no message of that kind.
+    /// The bytes are not a valid message of this kind.
     Malformed,
 }
 
-/// How a field lies on the wire.
+/// Wire format of a field.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// A number in as few bytes as it needs; in lists one behind the other.
+    /// A number of variable length; packed in lists.
     Varint,
-    /// A number of so many bytes; in lists one behind the other.
+    /// A number with this number of bytes; packed in lists.
     Fixed(usize),
     /// A text or bytes.
     Bytes,
-    /// A message: its place in `SHAPES`.
+    /// A message, as its index in `SHAPES`.
     Message(usize),
 }
 
 include!(concat!(env!("OUT_DIR"), "/shapes.rs"));
 
-/// Gives the bytes of memory that the request of a call takes when it is decoded; fails if they are more than `bytes_max`. `path` is the call's, as in
-/// [`crate::METHODS`]; `message` is what was said, unpacked.
+/// Returns the number of bytes of memory that the request of a call takes when decoded. Fails if it exceeds
+/// `bytes_max`. `path` is the path of the call as in [`crate::METHODS`]; `message` is the uncompressed request.
 pub fn heap_bytes(path: &str, message: &[u8], bytes_max: usize) -> Result<usize, Unfit> {
     let (_, shape) = REQUESTS.iter().find(|(name, _)| *name == path).ok_or(Unfit::Malformed)?;
     let mut walk = Walk { left: bytes_max };
@@ -56,7 +59,7 @@ pub fn heap_bytes(path: &str, message: &[u8], bytes_max: usize) -> Result<usize,
     Ok(bytes_max - walk.left)
 }
 
-/// A walk over a message: what may still come.
+/// Traversal of a message with the remaining memory budget.
 struct Walk {
     left: usize,
 }
@@ -94,7 +97,7 @@ impl Walk {
         self.count(NUMBER_COST_BYTES)
     }
 
-    /// Counts a field whose length is said. One that is not described is passed over by the decoder.
+    /// Counts a length-delimited field. The decoder skips a field that is not defined, so it costs nothing.
     fn content(&mut self, known: Option<Kind>, content: &[u8], depth_max: usize) -> Result<(), Unfit> {
         let numbers = |count: usize| count.saturating_mul(NUMBER_COST_BYTES);
         match known {
@@ -110,7 +113,7 @@ impl Walk {
     }
 }
 
-/// Takes what is behind a length.
+/// Splits off the content of a length-delimited field.
 fn take<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Unfit> {
     let length = decode_varint(rest).ok().and_then(|length| usize::try_from(length).ok());
     let (content, behind) = length.and_then(|length| rest.split_at_checked(length)).ok_or(Unfit::Malformed)?;
