@@ -1,7 +1,8 @@
-//! What the room needs from the rest of the server: who may log in, who builds the index of a view, and who takes a message.
+//! The traits by which this crate uses the rest of the server: login, building the indexes of views, creating
+//! databases, and submitting messages.
 //!
-//! `server` implements this over `directory` and `mail`; the tests implement it in memory. All methods may block and
-//! are called on worker threads.
+//! The crate `server` implements them over `directory` and `mail`; the tests implement them in memory. All methods may
+//! block and are called on worker threads.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,168 +12,169 @@ use notes::{Database, Identity};
 use tokio::sync::watch;
 use wire::{Dismissal, Peer};
 
-/// Why nobody was logged in.
+/// The reason why a login failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoginError {
-    /// Unknown login or wrong password; which of them is not told.
+    /// The login is unknown or the password is wrong. The client cannot tell which.
     Wrong,
-    /// The account is switched off.
+    /// The account is disabled.
     Disabled,
-    /// Too many failures of late.
+    /// There were too many failed logins recently.
     Throttled,
-    /// The client's message breaks the rules of the mechanism.
+    /// The client's message violates the rules of the mechanism.
     Malformed,
-    /// It cannot be told now.
+    /// The credentials cannot be checked at present.
     Unavailable,
 }
 
-/// How a SASL exchange goes on.
+/// The next step of a SASL exchange.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExchangeStep {
-    /// The server says this and waits for more.
+    /// The server sends this challenge and waits for the response.
     Challenge(Vec<u8>),
-    /// The client has proved who it is.
+    /// The client is authenticated.
     Done {
-        /// The login in its proper spelling.
+        /// The canonical form of the login.
         login: String,
         /// The server's last message.
         last: Vec<u8>,
     },
 }
 
-/// The server's side of a SASL mechanism that takes several steps, such as SCRAM-SHA-256.
+/// The server side of a SASL mechanism with several steps, such as SCRAM-SHA-256.
 pub trait Exchange: Send {
-    /// Takes the client's next message.
+    /// Processes the client's next message.
     fn step(&mut self, response: &[u8]) -> Result<ExchangeStep, LoginError>;
 }
 
-/// A place among those who are logged in; given back when dropped.
+/// A registered login session; dropping it removes the registration.
 pub trait Seat: Send + Sync {
-    /// The number by which a login names it ([`Peer::connection`]).
+    /// Returns the number that identifies the session in a login ([`Peer::connection`]).
     fn number(&self) -> u64;
 
-    /// Tells when the account is not what it was.
+    /// Returns the signal that the account has changed and the session must end.
     fn dismissal(&self) -> &Dismissal;
 }
 
-/// Knows passwords.
+/// Checks passwords.
 pub trait Credentials: Send + Sync {
-    /// Takes a place for somebody who is about to log in.
+    /// Registers a session for a client that is about to log in.
     fn seat(&self) -> Box<dyn Seat>;
 
-    /// Checks a password; gives the login in its proper spelling.
+    /// Checks a password and returns the canonical form of the login.
     fn authenticate(&self, peer: &Peer, login: &str, password: &[u8]) -> Result<String, LoginError>;
 
-    /// Begins an exchange of SCRAM-SHA-256; none if the mechanism is not there.
+    /// Starts a SCRAM-SHA-256 exchange. Returns `None` if the mechanism is not available.
     fn scram_sha_256(&self, peer: &Peer) -> Option<Box<dyn Exchange>>;
 }
 
-/// How far the index of a view is that is being built.
+/// Progress of the build of a view's index.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BuildProgress {
-    /// Documents that were looked at.
+    /// Documents processed so far.
     pub done: u64,
-    /// Documents that there are; 0 before it has begun.
+    /// Total number of documents; 0 before the build has started.
     pub documents: u64,
 }
 
 /// Builds the indexes of views, one after the other.
 pub trait Indexer: Send + Sync {
-    /// Asks for the index of a view to be built next. Tells how far it is; the channel closes when it is over, however it went. Nothing when too much
-    /// waits already.
+    /// Requests that the index of a view is built next. Returns a receiver of its progress, whose channel closes when
+    /// the build has ended, successfully or not. Returns `None` if too many requests are waiting.
     fn build(&self, database: DbNumber, view: NoteId) -> Option<watch::Receiver<BuildProgress>>;
 
-    /// Tells whether a view was brought up to date, by anybody, less than so many hours ago.
+    /// Returns `true` if the view was updated less than `hours` hours ago, by any caller.
     fn is_recent(&self, database: DbNumber, view: NoteId, hours: u16) -> bool;
 
-    /// Notes down that a view that is refreshed every so many hours was brought up to date.
+    /// Records that a view that is refreshed every given number of hours was updated now.
     fn refreshed(&self, database: DbNumber, view: NoteId);
 }
 
-/// A design that databases are made from.
+/// A template from which databases can be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// By which it is asked for.
+    /// The name that identifies the template.
     pub name: String,
-    /// The title of databases that are made from it, unless another one is given.
+    /// The default title of databases created from the template.
     pub title: String,
-    /// What it is for.
+    /// A description of the template's purpose.
     pub about: String,
 }
 
-/// Why a database is not made.
+/// The reason why a database was not created.
 #[derive(Debug)]
 pub enum MakeError {
-    /// The caller is none of those who may make some.
+    /// The caller is not permitted to create databases.
     NotAllowed,
-    /// There is no such template.
+    /// The template does not exist.
     NoTemplate,
-    /// It cannot be made so; what is told to people.
+    /// The request is not valid. The text is for users.
     Refused(String),
-    /// The directory or the databases say no.
+    /// The directory or the databases returned an error.
     Directory(directory::Error),
 }
 
-/// Makes databases.
+/// Creates databases.
 pub trait Maker: Send + Sync {
-    /// Lists the templates there are.
+    /// Returns the available templates.
     fn templates(&self) -> Vec<Template>;
 
-    /// Makes a database that its maker manages, from a template if one is named. Durable on return.
+    /// Creates a database with the identity `maker` as Manager, from a template unless `template` is empty. The
+    /// database is durable on return.
     fn create(&self, maker: &Identity, path: &str, title: &str, template: &str) -> Result<Arc<Database>, MakeError>;
 }
 
-/// A message on its way to the router.
+/// A message to be submitted to the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deposit {
-    /// Who has logged in.
+    /// The canonical name of the logged-in user.
     pub login: String,
-    /// Where from.
+    /// The peer that submits the message.
     pub peer: Peer,
     /// The envelope sender; empty for the first address of the login.
     pub sender: String,
-    /// Addresses.
+    /// The recipients' addresses.
     pub recipients: Vec<String>,
-    /// The message as it came.
+    /// The message as it was received.
     pub message: Vec<u8>,
 }
 
-/// Why a message is not taken.
+/// The reason why a message is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DepositError {
-    /// The sender or an author is not an address of the one who has logged in.
+    /// The sender or an author is not an address of the logged-in user.
     Sender(String),
-    /// A recipient cannot be.
+    /// A recipient is not valid.
     Recipient(String),
     /// The message or its list of recipients is too large.
     TooLarge(String),
     /// A mailbox is full.
     MailboxFull(String),
-    /// The message breaks the rules.
+    /// The message is not valid.
     Invalid(String),
-    /// Not now.
+    /// The message cannot be accepted at present.
     Unavailable(String),
 }
 
-/// Becomes ready when a message that was taken can no longer be lost.
+/// A future that is ready when an accepted message is durable.
 pub type Durable = Pin<Box<dyn Future<Output = Result<(), DepositError>> + Send>>;
 
-/// A message that was taken.
+/// An accepted message.
 pub struct Deposited {
-    /// The server's identifier of it.
+    /// The server's identifier of the message.
     pub id: String,
-    /// The client is told when this is ready.
+    /// The condition for the reply to the client.
     pub durable: Durable,
 }
 
-/// Takes messages from users.
+/// Accepts messages from users.
 pub trait Depositor: Send + Sync {
-    /// Takes a message, or says why not. Nothing is kept of a message that is refused.
+    /// Accepts a message, or returns the reason why it is refused. No part of a refused message is kept.
     fn deposit(&self, deposit: Deposit) -> Result<Deposited, DepositError>;
 
-    /// The most bytes of a message.
+    /// Returns the maximum size of a message in bytes.
     fn message_bytes_max(&self) -> u64;
 
-    /// The most recipients of a message.
+    /// Returns the maximum number of recipients of a message.
     fn recipients_max(&self) -> usize;
 }
