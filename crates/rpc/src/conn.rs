@@ -1,8 +1,9 @@
-//! One connection: HTTP/2 over a stream that is encrypted already, its bounds, and its end.
+//! One connection: HTTP/2 over an encrypted stream, its limits, and its end.
 //!
-//! Calls run side by side, each in a task that the connection owns: when the connection ends, so do they. It ends when the peer goes, when nobody
-//! has logged in over it in time, when the peer reads nothing of what it asked for, when it is silent for too long with nothing under way,
-//! and with the server: a server that drains tells the peer to go away and finishes what is under way.
+//! Calls run concurrently, each in a task that the connection owns: when the connection ends, so do they. A connection
+//! ends when the peer disconnects, when there is no login in time, when the peer does not read the replies it has
+//! requested, when it is idle for too long without a running call, and when the server closes. A server that drains
+//! sends GOAWAY and finishes the running calls.
 
 use std::convert::Infallible;
 use std::io;
@@ -27,7 +28,7 @@ use crate::outgoing::Body;
 use crate::service::Service;
 use crate::session::Session;
 
-/// Serves one connection until it ends. `server` is the name of the server whose certificate was shown, if one was.
+/// Serves one connection until it ends. `server` is the name in the peer's server certificate, if it presented one.
 pub async fn serve(
     stream: Stream,
     peer: Peer,
@@ -92,17 +93,17 @@ async fn run(
     }
 }
 
-/// What a connection is used for.
+/// The activity of a connection.
 struct Use {
-    /// Calls under way.
+    /// Number of running calls.
     running: AtomicUsize,
-    /// Whether a call with a session came over it.
+    /// `true` after a call with a session was made.
     known: AtomicBool,
-    /// Calls so far.
+    /// Number of calls so far.
     touched: AtomicUsize,
 }
 
-/// Counts a call while it runs.
+/// Decrements the number of running calls when dropped.
 struct Running(Arc<Use>);
 
 impl Drop for Running {
@@ -142,7 +143,7 @@ fn builder(tasks: &Tasks) -> http2::Builder<Tasks> {
     builder
 }
 
-/// The tasks of the calls of a connection; they end with it.
+/// The tasks of a connection's calls; they end with the connection.
 #[derive(Clone, Default)]
 struct Tasks(Arc<Mutex<JoinSet<()>>>);
 

@@ -1,6 +1,7 @@
-//! Items, headers and keys between the protocol and `notes`. Pure.
+//! Conversion of items, headers and keys between the protocol and `notes`. All functions are pure.
 //!
-//! What a client sends is checked here as far as a single value tells; the limits of whole notes are those of `notes`.
+//! Values from a client are checked here as far as this is possible for a single value; `notes` enforces the limits of
+//! whole notes.
 
 use base::{NoteId, Timestamp, Unid};
 use notes::{AclEntry, AclFlags, AclKind, AclLevel, Header, Item, ItemFlags, NoteClass, NoteFlags, Value};
@@ -10,7 +11,7 @@ use store::blob::BlobId;
 
 use crate::error::{Error, Result, access_level};
 
-/// Gives an item in the protocol's words.
+/// Converts an item to the protocol's type.
 #[must_use]
 pub fn item_out(item: &Item) -> v1::Item {
     let flag = |flag| item.flags.has(flag);
@@ -25,7 +26,7 @@ pub fn item_out(item: &Item) -> v1::Item {
     v1::Item { name: item.name.clone(), flags: Some(flags), value: Some(value_out(&item.value)) }
 }
 
-/// Gives a value in the protocol's words.
+/// Converts a value to the protocol's type.
 #[must_use]
 pub fn value_out(value: &Value) -> v1::Value {
     let kind = match value {
@@ -50,7 +51,7 @@ pub fn value_out(value: &Value) -> v1::Value {
     v1::Value { kind: Some(kind) }
 }
 
-/// Takes an item from a client.
+/// Converts an item from a client. Returns an error if its name is reserved or its value is missing or not valid.
 pub fn item_in(item: v1::Item) -> Result<Item> {
     let name = item.name;
     if let Some(reserved) = notes::evaluate::reserved(&name) {
@@ -94,12 +95,12 @@ fn value_in(kind: Kind) -> Result<Value> {
     })
 }
 
-/// Takes a UNID from a client.
+/// Converts a UNID from a client.
 pub fn unid_in(bytes: &[u8]) -> Result<Unid> {
     bytes_of(bytes, "a UNID").map(Unid)
 }
 
-/// Takes a UNID that may be left out.
+/// Converts an optional UNID from a client; empty means `None`.
 pub fn unid_in_or_none(bytes: &[u8]) -> Result<Option<Unid>> {
     if bytes.is_empty() { Ok(None) } else { unid_in(bytes).map(Some) }
 }
@@ -108,7 +109,7 @@ fn bytes_of<const N: usize>(bytes: &[u8], what: &str) -> Result<[u8; N]> {
     bytes.try_into().map_err(|_| Error::invalid(format!("{what} has {N} bytes, not {}", bytes.len())))
 }
 
-/// Gives a header in the protocol's words.
+/// Converts a header to the protocol's type.
 #[must_use]
 pub fn header_out(header: &Header, unread: bool) -> v1::NoteHeader {
     v1::NoteHeader {
@@ -130,7 +131,7 @@ pub fn header_out(header: &Header, unread: bool) -> v1::NoteHeader {
     }
 }
 
-/// Takes the class of a note to be made; a document where nothing is said.
+/// Converts the class of a note to be created. The default is a document.
 pub fn class_in(class: i32) -> Result<NoteClass> {
     match v1::NoteClass::try_from(class) {
         Ok(v1::NoteClass::Unspecified | v1::NoteClass::Document) => Ok(NoteClass::DOCUMENT),
@@ -139,16 +140,16 @@ pub fn class_in(class: i32) -> Result<NoteClass> {
     }
 }
 
-/// What names a note.
+/// The key that identifies a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoteName {
-    /// Its number.
+    /// The note ID.
     Number(NoteId),
-    /// Its universal identifier.
+    /// The UNID.
     Unid(Unid),
 }
 
-/// Takes what names a note.
+/// Converts the key of a note from a client.
 pub fn note_name(key: Option<v1::NoteKey>) -> Result<NoteName> {
     match key.and_then(|key| key.key) {
         Some(v1::note_key::Key::NoteId(number)) => Ok(NoteName::Number(NoteId(number))),
@@ -157,7 +158,7 @@ pub fn note_name(key: Option<v1::NoteKey>) -> Result<NoteName> {
     }
 }
 
-/// Gives a list of who may do what in the protocol's words.
+/// Converts an ACL to the protocol's type.
 #[must_use]
 pub fn acl_out(acl: &notes::Acl, sequence: u32) -> v1::Acl {
     let entry = |entry: &AclEntry| v1::AclEntry {
@@ -176,7 +177,7 @@ pub fn acl_out(acl: &notes::Acl, sequence: u32) -> v1::Acl {
     }
 }
 
-/// Takes a list of who may do what. What it does not say is as in `before`.
+/// Converts an ACL from a client. A missing `internet_max` is taken from `before`.
 pub fn acl_in(acl: v1::Acl, before: &notes::Acl) -> Result<notes::Acl> {
     let internet_max = acl
         .internet_max

@@ -1,7 +1,8 @@
-//! Designs of views between the protocol and `notes`. Pure.
+//! Conversion of view designs between the protocol and `notes`. All functions are pure.
 //!
-//! Both directions keep everything, so that a design that was read can be said back. What cannot be a number, a switch or a choice is refused here; whether the
-//! design as a whole can be indexed is for `notes` to say. The command line uses this too: a design has one form in the program, [`ViewNote`].
+//! Both directions are lossless, so a design that was read can be sent back. A number or enum value that is out of
+//! range is refused here; `notes` checks whether the design as a whole can be indexed. The command line uses these
+//! functions too: a design has a single form in the program, [`ViewNote`].
 
 use base::Name;
 use notes::view::design::{Clicks, Column, Refresh, Total, ViewDesign};
@@ -11,7 +12,7 @@ use proto::v1;
 
 use crate::error::{Error, Result};
 
-/// Gives a design in the protocol's words.
+/// Converts a design to the protocol's type.
 #[must_use]
 pub fn view_out(view: &ViewNote) -> v1::ViewDesign {
     let design = &view.design;
@@ -37,7 +38,7 @@ pub fn view_out(view: &ViewNote) -> v1::ViewDesign {
     }
 }
 
-/// Takes a design from a client.
+/// Converts a design from a client.
 pub fn view_in(said: v1::ViewDesign) -> Result<ViewNote> {
     let refresh = refresh_in(said.refresh, said.hours)?;
     Ok(ViewNote {
@@ -151,13 +152,13 @@ fn range_in(said: v1::CalendarColumns) -> Result<(u8, u8)> {
     Ok((column_number(said.begin)?, column_number(said.end)?))
 }
 
-/// Takes the number of a column, counted from 1.
+/// Converts the number of a column, counted from 1, to an index.
 fn column_number(number: u32) -> Result<u8> {
     let index = number.checked_sub(1).and_then(|index| u8::try_from(index).ok());
     index.ok_or_else(|| Error::invalid(format!("{number} is no column: they are counted from 1")))
 }
 
-/// Refuses a choice that this server does not know: what it means would be lost.
+/// Returns an error for an enum value that this server does not know, because its meaning would be lost.
 fn known<E: TryFrom<i32>>(number: i32, what: &str) -> Result<E> {
     E::try_from(number).map_err(|_| Error::invalid(format!("{number} is not {what} that this server knows")))
 }
