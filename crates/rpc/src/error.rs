@@ -1,6 +1,7 @@
-//! What a failed call tells its client: a gRPC status and a word that programs can act upon.
+//! Errors of calls: the gRPC status for the client, with a reason word that programs can act upon.
 //!
-//! What really happened in the store is logged here and not told. The words are listed in `docs/native-protocol.md`.
+//! Details of store errors are logged here and not sent to the client. The reason words are listed in
+//! `docs/native-protocol.md`.
 
 use formula::source::Place;
 use notes::AclLevel;
@@ -12,77 +13,77 @@ use tonic::{Code, Status};
 
 use crate::backend::LoginError;
 
-/// The result of a verb.
+/// The result of a call.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a call fails.
+/// The reason why a call fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A database says no.
+    /// An operation on a database failed.
     #[error(transparent)]
     Notes(#[from] notes::Error),
-    /// The directory says no.
+    /// An operation on the directory failed.
     #[error(transparent)]
     Directory(#[from] directory::Error),
-    /// Nobody was logged in.
+    /// The login failed.
     #[error("login refused: {0:?}")]
     Login(LoginError),
-    /// There is no session, or none any more.
+    /// There is no session, or it has ended.
     #[error("no session: log in first")]
     NoSession,
-    /// The client said something that cannot be.
+    /// The request is not valid.
     #[error("{0}")]
     Invalid(String),
-    /// A formula or query is wrong.
+    /// A formula or query is not valid.
     #[error("{text}")]
     Formula {
-        /// What it is called.
+        /// The name of the formula.
         what: &'static str,
-        /// Where it is wrong.
+        /// The position of the error.
         place: Place,
-        /// For people.
+        /// The description for people.
         text: String,
     },
-    /// Too much of something.
+    /// A limit is exceeded.
     #[error("too many or too much: at most {max} {what}")]
     Limit {
-        /// Of what.
+        /// The quantity that is limited.
         what: &'static str,
-        /// How much may be.
+        /// The limit.
         max: u64,
     },
-    /// Something that is kept for the client is as full as it may be.
+    /// A resource, such as memory or a quota, is used up.
     #[error("{0}")]
     Full(&'static str),
-    /// Only some make databases, and the caller is none of them.
+    /// The caller is not permitted to create databases.
     #[error("you may not make databases here; the operator says who may (`native.database_makers`)")]
     NoMaker,
     /// The database has no full-text index.
     #[error("{0} has no full-text index; a manager can turn it on")]
     NoIndex(String),
-    /// Something is not in the state that the call needs.
+    /// An object is not in the state that the call requires.
     #[error("{0}")]
     State(String),
-    /// Changes since the moment asked for were forgotten.
+    /// Changes since the requested modseq have been purged.
     #[error("changes since then were forgotten: read the database anew")]
     Purged {
-        /// Where the database is.
+        /// The current modseq of the database.
         modseq: u64,
     },
     /// A message was refused by the rules of submission.
     #[error("{text}")]
     Mail {
-        /// The word.
+        /// The reason word.
         reason: &'static str,
-        /// What to do.
+        /// The gRPC status code.
         code: Code,
-        /// For people.
+        /// The description for people.
         text: String,
     },
-    /// This server does not offer it.
+    /// This server does not support the feature.
     #[error("this server does not offer {0}")]
     Missing(&'static str),
-    /// The server fails, or ends.
+    /// The server failed or is shutting down.
     #[error("the server cannot do that now, try again later")]
     Unavailable,
 }
@@ -95,12 +96,12 @@ impl From<QueryError> for Error {
 }
 
 impl Error {
-    /// Makes an [`Error::Invalid`].
+    /// Creates an [`Error::Invalid`].
     pub fn invalid(text: impl Into<String>) -> Self {
         Self::Invalid(text.into())
     }
 
-    /// Gives code, word and detail.
+    /// Returns the status code, the reason word and the detail.
     fn facts(&self) -> (Code, &'static str, Option<Detail>) {
         let retry = |after_ms| Some(Detail::Retry(Retry { after_ms }));
         match self {
@@ -125,7 +126,7 @@ impl Error {
         }
     }
 
-    /// Gives what the client is told.
+    /// Returns the message for the client.
     fn text(&self) -> String {
         match self {
             Self::Login(LoginError::Wrong | LoginError::Disabled) => "wrong name or password, or no access".to_owned(),
@@ -173,7 +174,7 @@ fn formula_place(what: &str, place: Place) -> Option<Detail> {
     Some(Detail::Formula(FormulaPlace { what: what.to_owned(), line, column }))
 }
 
-/// Puts a level into the protocol's words.
+/// Converts an access level to the protocol's type.
 #[must_use]
 pub fn access_level(level: AclLevel) -> AccessLevel {
     match level {
