@@ -1,7 +1,9 @@
-//! What every call passes before it is served: its form, who calls, for how long it may run, with how much memory.
+//! Admission of calls: each call is checked for its form, its caller, its time limit and its memory before it is
+//! served.
 //!
-//! Nothing of a request's body is read before it is known who calls; only the few calls that need no session take a body from a stranger, and a small
-//! one. What is refused here is refused as gRPC does it: HTTP status 200 and the reason in the trailers.
+//! No part of a request's body is read before the caller is known. Only the few calls that need no session accept a
+//! body from an unauthenticated peer, and only a small one. Calls are refused in the way of gRPC: with HTTP status 200
+//! and the reason in the trailers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,46 +25,47 @@ use crate::session::Session;
 const OPEN: &[&str] =
     &["/doublet.v1.Sessions/Login", "/doublet.v1.Sessions/Authenticate", "/doublet.v1.Sessions/GetServer"];
 
-/// Calls whose requests stream, and how many messages they may have.
+/// Calls with streaming requests, and the maximum number of their messages.
 const STREAMED: &[(&str, usize)] = &[
-    // The exchange refuses the one too many by its name.
+    // One more than allowed, so that the exchange itself can refuse it with a specific error.
     ("/doublet.v1.Sessions/Authenticate", EXCHANGE_STEPS_MAX + 1),
     ("/doublet.v1.Notes/AttachFile", usize::MAX),
     ("/doublet.v1.Mail/DepositMail", usize::MAX),
 ];
 
-/// The call that ends its own session, and is answered all the same.
+/// The call that ends its own session but still gets a reply.
 const LOGOUT: &str = "/doublet.v1.Sessions/Logout";
 
-/// Calls that last until somebody ends them.
+/// Calls without a time limit.
 const LASTING: &[&str] = &["/doublet.v1.Changes/WatchChanges"];
 
-/// Who makes a call; goes with the request to whoever serves it.
+/// The caller of a call. It is passed along with the request.
 #[derive(Clone)]
 pub struct Caller {
-    /// The other end.
+    /// The peer of the connection.
     pub peer: Peer,
-    /// None only in calls that need none.
+    /// The session; `None` only in calls that need none.
     pub session: Option<Arc<Session>>,
-    /// When the call has to have ended; none if it lasts.
+    /// The time at which the call must have ended; `None` if it has no time limit.
     pub deadline: Option<Instant>,
-    /// What the request holds of the memory, until the last clone of this is gone: a job that runs on for nobody holds it, too.
+    /// The memory of the request. It is held until the last clone of this value is dropped, so a job that continues
+    /// after its caller has gone still holds it.
     pub held: Held,
 }
 
 impl Caller {
-    /// Gives the session.
+    /// Returns the session. Returns [`Error::NoSession`] if there is none.
     pub fn session(&self) -> Result<&Arc<Session>> {
         self.session.as_ref().ok_or(Error::NoSession)
     }
 
-    /// Gives the budget for what the call holds: within the account's share, where it is known whose it is.
+    /// Returns the budget for the memory of the call. It is limited to the account's share if the call has a session.
     #[must_use]
     pub fn budget(&self, all: &Budget) -> Budget {
         self.session.as_ref().map_or_else(|| all.clone(), |session| all.within(&session.share))
     }
 
-    /// Waits until the session is ended; without one, for good.
+    /// Waits until the session is ended. Without a session, waits forever.
     pub async fn ended(&self) {
         match &self.session {
             Some(session) => session.ended().await,
@@ -70,7 +73,7 @@ impl Caller {
         }
     }
 
-    /// Waits until the call has to have ended.
+    /// Waits until the deadline of the call. Without a deadline, waits forever.
     pub async fn overdue(&self) {
         match self.deadline {
             Some(deadline) => tokio::time::sleep_until(deadline).await,
@@ -79,23 +82,23 @@ impl Caller {
     }
 }
 
-/// What the calls of one connection share.
+/// The state shared by the calls of one connection.
 pub struct Line {
-    /// The room.
+    /// The service.
     pub service: Arc<Service>,
-    /// The other end.
+    /// The peer of the connection.
     pub peer: Peer,
-    /// Stands for the server that has shown its certificate.
+    /// The session of the server that presented its certificate, if any.
     pub server: Option<Arc<Session>>,
-    /// Whether the peer reads.
+    /// Tracks the peer's progress in reading its replies.
     pub reading: Arc<Reading>,
 }
 
-/// Marks the response to somebody who has a session.
+/// A marker on the response to a caller with a session.
 #[derive(Clone)]
 pub struct Known;
 
-/// Answers one call; `held` is kept until the reply is on its way.
+/// Serves one call. `held` is kept until the reply body is dropped.
 pub async fn answer(line: &Line, request: Request<hyper::body::Incoming>, held: Box<dyn Send>) -> Response<Body> {
     let mut budget = line.service.budget.clone();
     let mut is_known = false;
@@ -117,15 +120,15 @@ pub async fn answer(line: &Line, request: Request<hyper::body::Incoming>, held: 
 }
 
 enum Refused {
-    /// Not gRPC.
+    /// The request is not gRPC.
     Http(StatusCode),
-    /// No such call.
+    /// The call does not exist.
     Unknown,
-    /// Not this caller.
+    /// The caller may not make the call.
     Call(Error),
 }
 
-/// Tells which call it is, and whose.
+/// Determines the call and its caller. Returns the reason if the call is refused.
 fn admit(
     line: &Line,
     request: &Request<hyper::body::Incoming>,
@@ -157,7 +160,8 @@ fn find(line: &Line, headers: &HeaderMap) -> Result<Arc<Session>> {
     line.service.sessions.find(token.trim())
 }
 
-/// Gives how long a call may take: what the client says, but not more than the server allows.
+/// Returns the time limit of a call: that of the client, but at most that of the server. Calls that last have no limit
+/// of the server.
 fn time_max(line: &Line, path: &str, headers: &HeaderMap) -> Option<Duration> {
     let said = headers.get("grpc-timeout").and_then(|value| timeout(value.to_str().ok()?));
     if LASTING.contains(&path) {
@@ -167,7 +171,7 @@ fn time_max(line: &Line, path: &str, headers: &HeaderMap) -> Option<Duration> {
     Some(said.map_or(allowed, |said| said.min(allowed)))
 }
 
-/// Reads the field `grpc-timeout`: at most eight digits and a unit.
+/// Parses the `grpc-timeout` header: at most eight digits and a unit.
 fn timeout(text: &str) -> Option<Duration> {
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -203,7 +207,7 @@ async fn serve(
     }
 }
 
-/// Gives what the request of a call may be.
+/// Returns the limits for the request of a call.
 fn terms(path: &'static str, budget: Budget, caller: &Caller) -> Terms {
     let bytes_max = if OPEN.contains(&path) { LOGIN_MESSAGE_BYTES_MAX } else { MESSAGE_BYTES_MAX };
     match STREAMED.iter().find(|(streamed, _)| *streamed == path) {
