@@ -1,12 +1,14 @@
-//! A request's body: takes the frames of gRPC apart, so that each message is measured before it is decoded.
+//! The body of a request: splits it into gRPC messages, so that each message is measured before it is decoded.
 //!
-//! A message is held back until it is whole. Then it is unpacked, if it was compressed, and its fields are counted ([`proto::shape`]); what lies there and
-//! what it will be when it is decoded are taken from the budget. Only then it goes on, never compressed. Where a call takes one message, it
-//! goes on when the request has ended, and its memory is kept by whoever serves the call ([`Held`]); where a call takes several, the memory of one is kept until
-//! the next.
+//! A message is held back until it is complete. Then it is decompressed if necessary, and its fields are counted
+//! ([`proto::shape`]). The memory of its bytes and of its decoded form is taken from the budget. Only then is it passed
+//! on, always uncompressed. If a call takes one message, the message is passed on when the request has ended, and the
+//! code that serves the call keeps its memory ([`Held`]). If a call takes several messages, the memory of one is kept
+//! until the next.
 //!
-//! Promises: no message is larger, unpacked, than its call allows, and none goes on that was not counted; a body on which nothing comes for
-//! [`READ_TIME_MAX`] ends; a request that breaks off is never taken for one that has ended.
+//! Promises: no decompressed message is larger than its call allows, and no message is passed on without being counted;
+//! a body that receives nothing for [`READ_TIME_MAX`] ends with an error; a request that is cut off is never mistaken
+//! for one that has ended.
 
 use std::io::Read;
 use std::pin::Pin;
@@ -23,47 +25,47 @@ use crate::error::Error;
 use crate::limits::{DECODED_BYTES_MAX, READ_TIME_MAX};
 use crate::memory::{Budget, Gathered, Held, Memory};
 
-/// Bytes in front of a message: whether it is compressed, and its length.
+/// Length in bytes of the gRPC message prefix: the compression flag and the length of the message.
 const HEAD_BYTES: usize = 5;
 
-/// What the request of a call may be.
+/// The limits for the request of a call.
 pub struct Terms {
-    /// The call, as in [`proto::METHODS`].
+    /// The path of the call, as in [`proto::METHODS`].
     pub path: &'static str,
-    /// What memory there is.
+    /// The budget for its memory.
     pub budget: Budget,
-    /// How large a message may be, unpacked.
+    /// Maximum size of a decompressed message.
     pub bytes_max: usize,
-    /// How many messages may come.
+    /// Maximum number of messages.
     pub messages_max: usize,
-    /// Keeps the memory of the message, where the call takes one.
+    /// The holder of the message's memory if the call takes one message; `None` if it takes several.
     pub held: Option<Held>,
 }
 
-/// A request's body.
+/// The body of a request.
 pub struct Incoming<B = hyper::body::Incoming> {
     inner: B,
     terms: Terms,
-    /// What has come and was not looked at yet.
+    /// Received bytes that have not been processed yet.
     data: Bytes,
-    /// What has come of the bytes in front of the message under way.
+    /// The received bytes of the current message's prefix.
     head: Vec<u8>,
     is_packed: bool,
-    /// How long the message under way is said to be.
+    /// The announced length of the current message.
     length: usize,
     content: Option<Gathered>,
-    /// The message of a call that takes one, until the request has ended.
+    /// The complete message of a call that takes one, until the request has ended.
     ready: Option<Bytes>,
-    /// What the message before holds, where a call takes several.
+    /// The memory of the previous message if the call takes several.
     passing: Option<Memory>,
     count: usize,
-    /// Runs while nothing comes.
+    /// The timer that runs while nothing is received.
     silence: Option<Pin<Box<Sleep>>>,
     is_over: bool,
 }
 
 impl<B> Incoming<B> {
-    /// Makes it.
+    /// Creates the body.
     #[must_use]
     pub fn new(inner: B, terms: Terms) -> Self {
         Self {
@@ -82,7 +84,7 @@ impl<B> Incoming<B> {
         }
     }
 
-    /// Takes what has come into the message under way; gives that, with its head, when it is whole.
+    /// Adds received bytes to the current message. Returns the message with its prefix when it is complete.
     fn advance(&mut self) -> Result<Option<Bytes>, Error> {
         if self.data.is_empty() {
             return Ok(None);
@@ -107,7 +109,7 @@ impl<B> Incoming<B> {
         self.content.take().map(|content| self.finish(content)).transpose()
     }
 
-    /// Looks at the head of a message.
+    /// Checks the prefix of a message.
     fn begin(&mut self) -> Result<(), Error> {
         let [flag, ref length @ ..] = self.head[..] else { return Ok(()) };
         let length = length.iter().fold(0, |length, byte| length << 8 | usize::from(*byte));
@@ -128,7 +130,7 @@ impl<B> Incoming<B> {
         Ok(())
     }
 
-    /// Measures a message that is whole, and takes the memory that it will need.
+    /// Measures a complete message and takes the memory that it needs.
     fn finish(&mut self, content: Gathered) -> Result<Bytes, Error> {
         let terms = &self.terms;
         let content = if self.is_packed {
@@ -157,13 +159,13 @@ fn too_long(bytes_max: usize) -> Error {
     Error::Limit { what: "bytes of a message", max: bytes_max as u64 }
 }
 
-/// Gives the bytes in front of a message that is not compressed.
+/// Returns the prefix of an uncompressed message.
 fn head_of(length: usize) -> [u8; HEAD_BYTES] {
     let [a, b, c, d] = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
     [0, a, b, c, d]
 }
 
-/// Unpacks a message; gives it behind room for its head.
+/// Decompresses a message. The result starts with space for its prefix.
 fn unpack(packed: &[u8], budget: &Budget, bytes_max: usize) -> Result<Gathered, Error> {
     let mut unpacked = Gathered::new(budget)?;
     unpacked.append(&head_of(0), HEAD_BYTES)?;
@@ -201,14 +203,14 @@ where
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(broken_off())),
                 Poll::Ready(Some(Ok(frame))) => {
                     self.silence = None;
-                    // What a client says behind its messages is not asked for.
+                    // Trailers of a request are ignored.
                     self.data = frame.into_data().unwrap_or_default();
                 }
             }
         }
     }
 
-    /// Nothing has come; that must not last.
+    /// Waits for more data. Returns an error after [`READ_TIME_MAX`].
     fn wait(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Status>> {
         let silence = self.silence.get_or_insert_with(|| Box::pin(tokio::time::sleep(READ_TIME_MAX)));
         silence.as_mut().poll(context).map(|()| Err(Status::deadline_exceeded("nothing came for too long")))
@@ -216,7 +218,7 @@ where
 
     fn end(&mut self) -> Result<Option<Bytes>, Status> {
         self.is_over = true;
-        // A stream that the client gave up "without an error" ends here, too.
+        // This point is also reached if the client resets the stream with NO_ERROR.
         if !self.inner.is_end_stream() {
             return Err(broken_off());
         }
@@ -227,7 +229,8 @@ where
     }
 }
 
-/// Not `CANCELLED`: tonic takes that for the regular end of a request.
+/// Returns the status of a request that was cut off. It is not `CANCELLED`, because tonic treats that as the regular
+/// end of a request.
 fn broken_off() -> Status {
     Status::aborted("the request broke off")
 }
@@ -271,7 +274,7 @@ mod tests {
     const CREATE: &str = "/doublet.v1.Notes/CreateNote";
     const BUDGET_BYTES: usize = 256 << 20;
 
-    /// What comes over the net, piece by piece, and how it ends.
+    /// A body that arrives in pieces, and the way it ends.
     struct Pieces {
         pieces: VecDeque<Vec<u8>>,
         end: End,
@@ -310,7 +313,8 @@ mod tests {
     }
 
     impl World {
-        /// A body of these bytes in pieces of `size` bytes, for a call that takes one message or, at [`ATTACH`], several.
+        /// Creates a body that arrives in pieces of `size` bytes. The call takes one message, or several for
+        /// [`ATTACH`].
         fn new(path: &'static str, bytes_max: usize, bytes: &[u8], (size, end): (usize, End)) -> Self {
             let (budget, held) = (Budget::new(BUDGET_BYTES), Held::default());
             let is_whole = path != ATTACH;
@@ -325,7 +329,7 @@ mod tests {
             Self { budget, held, body: Incoming::new(Pieces { pieces, end }, terms) }
         }
 
-        /// Gives the next message without its head; none at the end.
+        /// Returns the next message without its prefix, or `None` at the end.
         fn next(&mut self) -> Option<Result<Vec<u8>, Code>> {
             let frame = Pin::new(&mut self.body).poll_frame(&mut Context::from_waker(Waker::noop()));
             let Poll::Ready(frame) = frame else { panic!("all has come") };
@@ -353,7 +357,7 @@ mod tests {
         framed
     }
 
-    /// A field of text with so many bytes, as the first one of a message.
+    /// Returns an encoded text field with `length` bytes, as the first field of a message.
     fn text(length: usize) -> Vec<u8> {
         let mut field = vec![0x0a];
         prost::encoding::encode_varint(length as u64, &mut field);
