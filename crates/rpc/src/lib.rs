@@ -1,26 +1,27 @@
-//! The native protocol: gRPC over the databases, for clients in any language and for other servers.
+//! The native protocol: gRPC access to databases, for clients in any language and for other servers.
 //!
-//! Covered: what the files in `proto/` describe and `docs/native-protocol.md` explains. gRPC runs over HTTP/2 over TLS; the TLS and the socket
-//! are the server's, the framing is hyper's and tonic's.
+//! Supported: the calls described by the files in `proto/` and explained in `docs/native-protocol.md`. gRPC runs over
+//! HTTP/2 over TLS. The server provides TLS and the socket, hyper and tonic the framing.
 //!
-//! Left out: HTTP/1 and gRPC-Web, server reflection (the `.proto` files are the description), calls without a session but for the login.
+//! Left out: HTTP/1 and gRPC-Web, server reflection (the `.proto` files are the description), and calls without a
+//! session except for login and `GetServer`.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | [`conn`] | one connection: HTTP/2, its bounds, its end; the only sockets |
-//! | [`gate`] | what every call passes: who calls, for how long, with how much memory |
-//! | [`memory`] | the budget for the bytes of all calls |
-//! | [`incoming`] | request bodies: what is measured before it is decoded |
-//! | [`outgoing`] | reply bodies: what waits for a peer to read |
-//! | [`session`] | tokens and what they stand for |
-//! | [`service`] | the tables of calls, and how one is handed to a worker |
-//! | `cmd` | what the calls do, a file for each theme; blocking code over `notes` and `directory` |
-//! | [`convert`] | items, headers and keys between the protocol and `notes`; pure |
-//! | [`design`] | designs of views between the protocol and `notes`; pure |
-//! | [`backend`] | what the room needs from the rest of the server |
+//! | [`conn`] | one connection: HTTP/2, its limits and its end; the only code with sockets |
+//! | [`gate`] | the checks before every call: caller, time limit and memory |
+//! | [`memory`] | the memory budget of all calls |
+//! | [`incoming`] | request bodies: messages are measured before they are decoded |
+//! | [`outgoing`] | reply bodies: the data that waits for a peer to read it |
+//! | [`session`] | tokens and their sessions |
+//! | [`service`] | the tables of calls, and how a call is passed to a worker |
+//! | `cmd` | the implementation of the calls, one file per topic; synchronous code over `notes` and `directory` |
+//! | [`convert`] | conversion of items, headers and keys between the protocol and `notes`; pure |
+//! | [`design`] | conversion of view designs between the protocol and `notes`; pure |
+//! | [`backend`] | the traits by which this crate uses the rest of the server |
 //!
-//! Promises: no reply leaves before what it tells is durable; every call ends within its deadline; what peers can make the server hold in memory is
-//! bounded by [`limits`], for one connection and for all together.
+//! Promises: no reply is sent before the data in it is durable; every call ends within its deadline; the memory that
+//! peers can make the server hold is bounded by [`limits`], for one connection and for all together.
 
 pub mod backend;
 mod cmd;
