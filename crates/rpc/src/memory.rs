@@ -1,11 +1,12 @@
-//! The memory that calls may hold together: one budget for the bytes of requests and replies that are on their way.
+//! The memory of calls: one budget for the bytes of all requests and replies in transit.
 //!
-//! Whoever keeps bytes of a peer takes as many from the budget first ([`Budget::take`]) and holds the [`Memory`] for as long as the bytes. When the budget
-//! is empty the call fails; others go on. An account has a [`Share`] of it and gets no more, however many sessions and connections it has, so that
-//! nobody keeps the others out. What comes in pieces is put together in a [`Gathered`], which takes memory as the pieces come and not as
-//! they were announced.
+//! Code that stores bytes of a peer first takes the same number from the budget ([`Budget::take`]) and holds the
+//! [`Memory`] for as long as it holds the bytes. If the budget is exhausted, the call fails and others continue. An
+//! account has a [`Share`] of the budget and gets no more, however many sessions and connections it has, so that no
+//! account can lock out the others. Content that arrives in pieces is collected in a [`Gathered`], which takes memory
+//! as the pieces arrive and not as they were announced.
 //!
-//! [`crate::incoming`] counts requests, [`crate::outgoing`] replies.
+//! [`crate::incoming`] accounts for requests, [`crate::outgoing`] for replies.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,46 +15,46 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::error::Error;
 use crate::limits::GROWTH_BYTES_MAX;
 
-/// What is left of the memory for messages. Cheap to clone.
+/// The memory that is left for messages. Cheap to clone.
 #[derive(Clone)]
 pub struct Budget {
     all: Arc<Semaphore>,
-    /// Whose calls it is for, where that is known.
+    /// The share of the account that makes the calls, if known.
     share: Option<Share>,
 }
 
 impl Budget {
-    /// Makes a budget of so many bytes.
+    /// Creates a budget of `bytes` bytes.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         Self { all: semaphore(bytes), share: None }
     }
 
-    /// Gives the same budget for the calls of one account.
+    /// Returns the same budget, limited to the share of one account.
     #[must_use]
     pub fn within(&self, share: &Share) -> Self {
         Self { all: Arc::clone(&self.all), share: Some(share.clone()) }
     }
 
-    /// Tells how many bytes are left.
+    /// Returns the number of bytes left.
     #[must_use]
     pub fn left(&self) -> usize {
         self.all.available_permits()
     }
 
-    /// Takes so many bytes.
+    /// Takes `bytes` bytes. Returns [`Error::Full`] if the budget or the share has fewer left.
     pub fn take(&self, bytes: usize) -> Result<Memory, Error> {
         let share = self.share.as_ref().map(|share| take(&share.0, bytes, SHARE_FULL)).transpose()?;
         Ok(Memory { all: take(&self.all, bytes, FULL)?, share })
     }
 }
 
-/// What the calls of one account may hold together. Clones are the same share.
+/// The memory that the calls of one account may hold together. All clones refer to the same share.
 #[derive(Clone)]
 pub struct Share(Arc<Semaphore>);
 
 impl Share {
-    /// Makes a share of so many bytes.
+    /// Creates a share of `bytes` bytes.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         Self(semaphore(bytes))
@@ -72,20 +73,20 @@ fn take(from: &Arc<Semaphore>, bytes: usize, full: &'static str) -> Result<Owned
 const FULL: &str = "the server has no memory for this call now, try again later";
 const SHARE_FULL: &str = "the calls of this account hold as much memory as one account may, wait for some of them";
 
-/// Bytes that were taken from a budget; they go back when it is dropped.
+/// Bytes taken from a budget; dropping the value returns them.
 pub struct Memory {
     all: OwnedSemaphorePermit,
     share: Option<OwnedSemaphorePermit>,
 }
 
 impl Memory {
-    /// Tells how many bytes it stands for.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.all.num_permits()
     }
 
-    /// Adds what was taken from the same budget.
+    /// Adds bytes taken from the same budget.
     pub fn merge(&mut self, other: Self) {
         self.all.merge(other.all);
         if let (Some(share), Some(others)) = (&mut self.share, other.share) {
@@ -94,19 +95,21 @@ impl Memory {
     }
 }
 
-/// What a call's request holds. Every clone of the handle keeps it, so it goes with the last of those who serve the call.
+/// The memory of a call's request. It is held until the last clone of the handle is dropped, that is, until all code
+/// that serves the call has finished.
 #[derive(Clone, Default)]
 pub struct Held(Arc<OnceLock<Memory>>);
 
 impl Held {
-    /// Keeps the memory of the one message of the call.
+    /// Stores the memory of the call's only message.
     pub fn keep(&self, memory: Memory) {
         let kept = self.0.set(memory);
         debug_assert!(kept.is_ok(), "a call has one message");
     }
 }
 
-/// Bytes that come piece by piece, and the memory that they take. The room for them never exceeds what was taken for it.
+/// Bytes that arrive in pieces, and the memory that they take. The capacity of the buffer never exceeds the memory
+/// taken for it.
 pub struct Gathered {
     bytes: Vec<u8>,
     budget: Budget,
@@ -114,18 +117,19 @@ pub struct Gathered {
 }
 
 impl Gathered {
-    /// Begins with nothing.
+    /// Creates an empty buffer.
     pub fn new(budget: &Budget) -> Result<Self, Error> {
         Ok(Self { bytes: Vec::new(), budget: budget.clone(), memory: budget.take(0)? })
     }
 
-    /// Gives what has come.
+    /// Returns the bytes received so far.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Appends a piece. `bytes_max` is how much will have come at the end at most: no more room is made, unless the piece needs it.
+    /// Appends a piece. `bytes_max` is the maximum total length: no more capacity is allocated unless the piece needs
+    /// it.
     pub fn append(&mut self, piece: &[u8], bytes_max: usize) -> Result<(), Error> {
         let needed = self.bytes.len().saturating_add(piece.len());
         let room = self.memory.bytes();
@@ -139,7 +143,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// Ends it: the bytes, and what has to be held for as long as they are.
+    /// Returns the bytes and the memory that must be held for as long as they are.
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, Memory) {
         (self.bytes, self.memory)
