@@ -1,9 +1,10 @@
-//! A reply's body: what waits for the peer holds memory until the connection has written it, and a peer that does not read is noticed.
+//! The body of a reply: data that waits for the peer holds memory until the connection has written it, and a peer that
+//! does not read is detected.
 //!
-//! HTTP/2 takes a piece of a reply long before the peer does: one byte of the peer's window is enough for hyper to hand over the whole piece, and h2 keeps it
-//! until the window has let all of it through. So neither that the next piece is asked for nor that the body is dropped tells that
-//! something was read. What tells is the piece itself: a [`Piece`] holds its memory, and counts as waiting, until h2 has written its last byte or has
-//! thrown it away with its stream.
+//! HTTP/2 accepts a piece of a reply long before the peer does. If the peer's window has one byte left, hyper hands
+//! over the whole piece, and h2 keeps it until the window has let all of it through. Therefore neither the request for
+//! the next piece nor the drop of the body shows that anything was read. Only the piece itself does: a [`Piece`] holds
+//! its memory, and counts as waiting, until h2 has written its last byte or has discarded it with its stream.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,23 +20,25 @@ use tonic::Status;
 
 use crate::memory::{Budget, Memory};
 
-/// Whether the peer of a connection reads what it is sent.
+/// Tracks whether the peer of a connection reads its replies.
 pub struct Reading {
-    /// Pieces of which something was not written yet.
+    /// Number of pieces that have not been written completely.
     waiting: AtomicUsize,
     begun: Instant,
-    /// Milliseconds after `begun` at which something was written last, or began to wait when nothing did.
+    /// The time of the last progress in milliseconds after `begun`: when bytes were last written, or when a piece
+    /// started to wait while no other was waiting.
     progress_ms: AtomicUsize,
 }
 
 impl Reading {
-    /// Begins now.
+    /// Creates the value with the present time as its start.
     #[must_use]
     pub fn new() -> Self {
         Self { waiting: AtomicUsize::new(0), begun: Instant::now(), progress_ms: AtomicUsize::new(0) }
     }
 
-    /// Tells for how long the peer has not read anything of what waits for it.
+    /// Returns the time for which the peer has read nothing although pieces are waiting. Returns zero if no piece is
+    /// waiting.
     #[must_use]
     pub fn stalled(&self) -> Duration {
         if self.waiting.load(Ordering::Acquire) == 0 {
@@ -46,7 +49,7 @@ impl Reading {
     }
 
     fn begin_to_wait(&self) {
-        // More that waits does not excuse what waits already.
+        // Further waiting pieces do not reset the time of those that are waiting already.
         if self.waiting.fetch_add(1, Ordering::AcqRel) == 0 {
             self.advance();
         }
@@ -64,7 +67,7 @@ impl Default for Reading {
     }
 }
 
-/// Bytes of a reply on their way, and the memory that they take.
+/// Bytes of a reply in transit, and the memory that they take.
 pub struct Piece {
     bytes: Bytes,
     reading: Arc<Reading>,
@@ -99,24 +102,24 @@ impl Drop for Piece {
     }
 }
 
-/// A reply's body.
+/// The body of a reply.
 pub struct Body {
     inner: tonic::body::Body,
     budget: Budget,
     reading: Arc<Reading>,
-    /// What the call holds for as long as its reply is made.
+    /// The resources that the call holds until its reply is complete.
     _held: Box<dyn Send>,
     is_over: bool,
 }
 
 impl Body {
-    /// Makes it; `held` is dropped with it.
+    /// Creates the body. `held` is dropped with it.
     #[must_use]
     pub fn new(inner: tonic::body::Body, budget: Budget, reading: Arc<Reading>, held: Box<dyn Send>) -> Self {
         Self { inner, budget, reading, _held: held, is_over: false }
     }
 
-    /// Takes memory for what goes out. Without any the reply ends, and its trailers say why.
+    /// Takes memory for an outgoing frame. If none is left, the reply ends with trailers that contain the error.
     fn count(&mut self, frame: Frame<Bytes>) -> Frame<Piece> {
         let bytes = match frame.into_data() {
             Ok(bytes) => bytes,
@@ -175,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// A body of these pieces.
+    /// A body that consists of these pieces.
     struct Pieces(VecDeque<Bytes>);
 
     impl http_body::Body for Pieces {
@@ -202,13 +205,13 @@ mod tests {
             Body::new(tonic::body::Body::new(Pieces(pieces)), self.budget.clone(), Arc::clone(&self.reading), held)
         }
 
-        /// Gives what is left of the budget, and how many pieces wait.
+        /// Returns the number of bytes left in the budget and the number of waiting pieces.
         fn state(&self) -> (usize, usize) {
             (self.budget.left(), self.reading.waiting.load(Ordering::Acquire))
         }
     }
 
-    /// Takes the next frame.
+    /// Returns the next frame.
     fn next(body: &mut Body) -> Option<Frame<Piece>> {
         let frame = Pin::new(body).poll_frame(&mut Context::from_waker(Waker::noop()));
         let Poll::Ready(frame) = frame else { panic!("a body in memory is never late") };
@@ -260,7 +263,8 @@ mod tests {
         assert_eq!(world.reading.stalled(), Duration::ZERO);
     }
 
-    /// Lets hyper serve a reply of so many bytes to a client with windows of `window` bytes; gives the client's end of it, and what runs both.
+    /// Serves a reply of `length` bytes through hyper to a client with a window of `window` bytes. Returns the client's
+    /// receive stream, and the tasks that run both sides.
     async fn serve(world: &World, length: usize, window: u32) -> (h2::RecvStream, tokio::task::JoinSet<()>) {
         let (server, client) = wire::Stream::duplex(1 << 20);
         let body = std::sync::Mutex::new(Some(world.body(&[length], Box::new(()))));
@@ -271,7 +275,7 @@ mod tests {
         let mut tasks = tokio::task::JoinSet::new();
         let builder = hyper::server::conn::http2::Builder::new(hyper_util::rt::TokioExecutor::new());
         tasks.spawn(async move {
-            // It ends with the test.
+            // The connection ends with the test.
             let _ = builder.serve_connection(TokioIo::new(server), answer).await;
         });
         let mut handshake = h2::client::Builder::new();
