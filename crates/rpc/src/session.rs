@@ -1,10 +1,12 @@
-//! Sessions: tokens, whom they stand for, and when they end.
+//! Sessions: their tokens, their owners and their end.
 //!
-//! A token is 48 random bytes in base64url: 16 that name the session and 32 that prove it. The name is looked up, the proof is compared in constant time, so
-//! that neither can be guessed from how long an answer takes. The tokens are in memory alone: after a restart everybody logs in again.
+//! A token consists of 48 random bytes in base64url: 16 bytes of session ID and 32 bytes of secret. The session is
+//! looked up by its ID, and the secret is compared in constant time, so that neither can be guessed from response
+//! times. Tokens are kept in memory only: after a restart, all clients must log in again.
 //!
-//! Invariants: an account has at most [`Bounds::per_account`] sessions, the server at most [`Bounds::total`]; one more session of an account ends the one of
-//! it that was silent longest; a session that was dismissed, has been silent too long or is too old is never found again.
+//! Invariants: an account has at most [`Bounds::per_account`] sessions, and the server at most [`Bounds::total`]; an
+//! additional session of an account ends its session that was idle longest; a session that was dismissed, was idle too
+//! long or is too old is never found again.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,19 +25,19 @@ use crate::memory::Share;
 const ID_BYTES: usize = 16;
 const SECRET_BYTES: usize = 32;
 
-/// Characters of a token.
+/// Number of characters in a token.
 pub const TOKEN_CHARACTERS: usize = 64;
 
-/// How many sessions there may be, and how long they last.
+/// The limits for the number and the lifetime of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounds {
-    /// Sessions of one account.
+    /// Maximum number of sessions of one account.
     pub per_account: usize,
-    /// Sessions of all accounts together.
+    /// Maximum number of sessions of all accounts together.
     pub total: usize,
-    /// How long a session may be silent.
+    /// Maximum idle time of a session.
     pub idle: Duration,
-    /// How long a session may last.
+    /// Maximum lifetime of a session.
     pub age: Duration,
 }
 
@@ -50,36 +52,38 @@ impl Default for Bounds {
     }
 }
 
-/// Who calls.
+/// The owner of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Who {
-    /// Somebody who has logged in, by the canonical name.
+    /// A person who has logged in, by canonical name.
     Person(String),
-    /// A server that has shown a certificate.
+    /// A server that has presented a certificate.
     Server(Name),
 }
 
-/// Somebody who may call.
+/// An authenticated session.
 pub struct Session {
-    /// Who it is.
+    /// The owner.
     pub who: Who,
-    /// When it ends however much it is used; none for a server.
+    /// The time at which the session ends even if it is in use; `None` for a server.
     pub ends: Option<Timestamp>,
-    /// What its calls may hold, together with those of the account's other sessions.
+    /// The memory that its calls may hold, shared with the account's other sessions.
     pub share: Share,
     id: [u8; ID_BYTES],
     secret: [u8; SECRET_BYTES],
-    /// Milliseconds of the monotonic clock at which it began, and was used last.
+    /// The time at which the session started, in milliseconds of the monotonic clock. `used_ms` is the time of its last
+    /// use.
     begun_ms: u64,
     used_ms: AtomicU64,
-    /// Says when it ends early. A seat's own, so that a change of the account ends it.
+    /// The signal that ends the session early. It comes from the session slot, so that a change of the account also
+    /// ends the session.
     dismissal: Dismissal,
-    /// Given back with the session.
+    /// The session slot, released with the session.
     _seat: Option<Box<dyn Seat>>,
 }
 
 impl Session {
-    /// Makes the session of a server that has shown its certificate. It ends with its connection.
+    /// Creates the session of a server that has presented its certificate. It ends with its connection.
     #[must_use]
     pub fn of_server(name: Name, dismissal: Dismissal, share: Share) -> Arc<Self> {
         Arc::new(Self {
@@ -95,13 +99,13 @@ impl Session {
         })
     }
 
-    /// Tells whether it was ended.
+    /// Returns `true` if the session was ended early.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.dismissal.is_given()
     }
 
-    /// Waits until it is ended.
+    /// Waits until the session is ended early.
     pub async fn ended(&self) {
         self.dismissal.given().await;
     }
@@ -110,18 +114,18 @@ impl Session {
 /// All sessions.
 pub struct Sessions {
     bounds: Bounds,
-    /// What the calls of one account may hold.
+    /// The memory that the calls of one account may hold, in bytes.
     share_bytes: usize,
     clock: Arc<dyn Clock>,
     random: Arc<dyn Random>,
     open: Mutex<Table>,
 }
 
-/// The sessions by what their tokens name, and by whom they stand for.
+/// The sessions by token ID, and by owner.
 #[derive(Default)]
 struct Table {
     sessions: HashMap<[u8; ID_BYTES], Arc<Session>>,
-    /// Exactly those of `sessions`; no list is empty.
+    /// The token IDs of exactly the entries in `sessions`, by owner. No list is empty.
     accounts: HashMap<Who, Vec<[u8; ID_BYTES]>>,
 }
 
@@ -140,13 +144,13 @@ impl Table {
         }
     }
 
-    /// Gives the share of an account that has a session.
+    /// Returns the memory share of an owner. Returns `None` if it has no session.
     fn share_of(&self, who: &Who) -> Option<Share> {
         let id = self.accounts.get(who)?.first()?;
         self.sessions.get(id).map(|session| session.share.clone())
     }
 
-    /// Gives the session of an account that was silent longest, when the account has so many or more.
+    /// Returns the session that was idle longest if the owner has at least `count` sessions, and `None` otherwise.
     fn most_silent(&self, who: &Who, count: usize) -> Option<Arc<Session>> {
         let ids = self.accounts.get(who).filter(|ids| ids.len() >= count)?;
         let sessions = ids.iter().filter_map(|id| self.sessions.get(id));
@@ -155,25 +159,25 @@ impl Table {
 }
 
 impl Sessions {
-    /// Makes an empty table; the calls of one account may hold `share_bytes` of memory.
+    /// Creates an empty registry of sessions. `share_bytes` is the memory that the calls of one account may hold.
     #[must_use]
     pub fn new(bounds: Bounds, share_bytes: usize, clock: Arc<dyn Clock>, random: Arc<dyn Random>) -> Self {
         Self { bounds, share_bytes, clock, random, open: Mutex::default() }
     }
 
-    /// Makes the share of somebody who has none yet.
+    /// Creates a memory share for an owner without sessions.
     #[must_use]
     pub fn share(&self) -> Share {
         Share::new(self.share_bytes)
     }
 
-    /// Gives the bounds.
+    /// Returns the limits.
     #[must_use]
     pub fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 
-    /// Begins a session for somebody who has proved who they are; gives its token.
+    /// Starts a session for an authenticated person. Returns its token and the session.
     pub fn begin(&self, login: String, seat: Box<dyn Seat>) -> Result<(String, Arc<Session>)> {
         let (mut id, mut secret) = ([0; ID_BYTES], [0; SECRET_BYTES]);
         self.random.fill(&mut id);
@@ -202,7 +206,8 @@ impl Sessions {
         Ok((BASE64URL_NOPAD.encode(&token), session))
     }
 
-    /// Finds the session of a token and counts it as used.
+    /// Finds the session of a token and records its use. Returns [`Error::NoSession`] if the token is not valid or the
+    /// session has ended.
     pub fn find(&self, token: &str) -> Result<Arc<Session>> {
         let (id, secret) = take_apart(token).ok_or(Error::NoSession)?;
         let session = self.lock().sessions.get(&id).cloned().ok_or(Error::NoSession)?;
@@ -218,7 +223,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Tells whether a stream of the session may go on, and counts it as used.
+    /// Records the use of a session by a stream. Returns [`Error::NoSession`] if the session has ended.
     pub fn renew(&self, session: &Session) -> Result<()> {
         let now_ms = self.now_ms();
         let is_over = session.is_ended() || (session.ends.is_some() && self.is_too_old(session, now_ms));
@@ -235,13 +240,15 @@ impl Sessions {
         session.dismissal.dismiss();
     }
 
-    /// Counts the sessions, those included that are over and were not looked for since.
+    /// Returns the number of sessions, including expired ones that have not been removed yet.
     #[must_use]
     pub fn count(&self) -> usize {
         self.lock().sessions.len()
     }
 
-    /// Makes room for one more session of somebody.
+    /// Makes capacity for another session: ends the owner's session that was idle longest if the owner has too many,
+    /// and removes expired sessions if the server has too many. Returns [`Error::Full`] if the server still has too
+    /// many.
     fn make_room(&self, open: &mut Table, who: &Who, now_ms: u64) -> Result<()> {
         if let Some(session) = open.most_silent(who, self.bounds.per_account.max(1)) {
             open.remove(&session.id);
