@@ -1,4 +1,4 @@
-//! Reading and replacing access control lists.
+//! Reading and replacing ACLs.
 
 use notes::database::ACL_NOTE;
 use notes::{AclLevel, Reading, level};
@@ -10,16 +10,17 @@ use crate::convert::{acl_in, acl_out};
 use crate::error::{Error, Result};
 use crate::service::Done;
 
-/// Gives the list.
+/// Returns the ACL.
 pub(crate) fn get(desk: &Desk, request: v1::GetAclRequest) -> Result<Done<v1::Acl>> {
     let access = desk.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
-    // The list in memory may be younger than the snapshot; then it is read with the sequence number of its own transaction.
+    // The ACL in memory may be newer than the snapshot. In that case it is read together with the sequence number from
+    // its own transaction.
     let reply = acl_out(&reading.acl(), sequence(&reading)?);
     Ok(Done::after(reply, reading.ticket()))
 }
 
-/// Replaces the list.
+/// Replaces the ACL.
 pub(crate) fn set(desk: &Desk, request: v1::SetAclRequest) -> Result<Done<v1::Acl>> {
     let access = desk.access_to_change::<level::Manager>(request.database)?;
     let before = {

@@ -1,4 +1,4 @@
-//! Attachments: reading their content piece by piece, adding and removing them.
+//! Attachments: reading their content in chunks, adding and removing them.
 
 use std::ops::Range;
 
@@ -13,18 +13,18 @@ use crate::error::{Error, Result};
 use crate::limits::{CHUNK_BYTES, EDITED_NOTE_BYTES_MAX, LOGIN_BYTES_MAX};
 use crate::service::Done;
 
-/// Pieces that one step of a stream brings.
+/// Maximum number of chunks that one step of a stream reads.
 const PIECES_PER_STEP: u64 = 4;
 
 /// The item that holds an attachment.
 const FILE_ITEM: &str = "$FILE";
 
-/// Content under way to a client.
+/// Content that is being streamed to a client.
 pub(crate) struct Content {
     source: Source,
-    /// Where the next step begins.
+    /// The offset at which the next step starts.
     at: u64,
-    /// Whether the client was told how long it is.
+    /// `true` after the total length has been sent to the client.
     told: bool,
 }
 
@@ -33,26 +33,26 @@ enum Source {
     Item(v1::ReadItemRequest),
 }
 
-/// Some pieces of content, and how it goes on.
+/// The chunks of one step, and the rest of the content.
 pub(crate) struct Pieces {
-    /// What the client is told.
+    /// The chunks for the client.
     pub chunks: Vec<v1::Chunk>,
-    /// Absent behind the last step.
+    /// The remaining content; `None` after the last step.
     pub rest: Option<Content>,
 }
 
 impl Content {
-    /// Begins with an attachment.
+    /// Starts reading an attachment.
     pub(crate) fn of_attachment(request: v1::ReadAttachmentRequest) -> Self {
         Self { at: request.offset_bytes, source: Source::Attachment(request), told: false }
     }
 
-    /// Begins with an item.
+    /// Starts reading an item.
     pub(crate) fn of_item(request: v1::ReadItemRequest) -> Self {
         Self { at: request.offset_bytes, source: Source::Item(request), told: false }
     }
 
-    /// Reads some more.
+    /// Reads the next chunks.
     pub(crate) fn step(mut self, desk: &Desk) -> Result<Done<Pieces>> {
         let database = match &self.source {
             Source::Attachment(request) => request.database.clone(),
@@ -131,7 +131,7 @@ fn of_item(reading: &Reading<'_>, request: &v1::ReadItemRequest, range: Range<u6
     Ok((bytes[place(range.start)..place(range.end)].to_vec(), total))
 }
 
-/// Gives content and length of the attachment that an item holds, if it has that file name.
+/// Returns the content and the length of the attachment in an item if it has the given file name, and `None` otherwise.
 fn file_of(item: &Item, name: &str) -> Option<(BlobId, u64)> {
     match &item.value {
         Value::Object { file_name, length, blob, .. } if file_name == name => Some((*blob, *length)),
@@ -139,7 +139,7 @@ fn file_of(item: &Item, name: &str) -> Option<(BlobId, u64)> {
     }
 }
 
-/// Checks the header of an attachment that is to come.
+/// Checks the header of an attachment before its content arrives.
 pub(crate) fn check(header: &v1::attach_file_request::Header, bytes_max: u64) -> Result<()> {
     if header.file_name.is_empty() || header.file_name.len() > LOGIN_BYTES_MAX {
         return Err(Error::invalid("a file name has 1 to 1,024 bytes"));
@@ -150,8 +150,11 @@ pub(crate) fn check(header: &v1::attach_file_request::Header, bytes_max: u64) ->
     Ok(())
 }
 
-/// Refuses before content comes most of what would be refused behind it: no note, one of another class or too large, somebody else's, another version than the
-/// caller has read. All of it is looked at again with the content, and so is the quota: what is left of that depends on the file that goes.
+/// Checks, before the content arrives, most of what would make the upload fail: a missing note, a note of another class
+/// or too large, missing rights, or a version other than the one that the caller has read.
+///
+/// All of it is checked again with the content. So is the quota, because the remaining quota depends on the size of the
+/// file that is replaced.
 pub(crate) fn prepare(desk: &Desk, header: v1::attach_file_request::Header) -> Result<Done<()>> {
     let access = desk.access_to_change::<level::Author>(header.database)?;
     let reader = access.lower::<level::Reader>();
@@ -176,7 +179,7 @@ pub(crate) fn prepare(desk: &Desk, header: v1::attach_file_request::Header) -> R
     Ok(Done::at_once(()))
 }
 
-/// Adds a file to a note, in place of the one of that name.
+/// Adds a file to a note. Replaces a file of the same name.
 pub(crate) fn attach(
     desk: &Desk,
     header: v1::attach_file_request::Header,
@@ -198,7 +201,7 @@ pub(crate) fn attach(
     })
 }
 
-/// Takes a file off a note.
+/// Removes a file from a note.
 pub(crate) fn detach(desk: &Desk, request: v1::DetachFileRequest) -> Result<Done<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     edit::change(desk, &access, request.note, edit::Read::at(request.expected_sequence), |note, _| {
