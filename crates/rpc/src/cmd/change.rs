@@ -1,4 +1,4 @@
-//! What happens in a database, and whether mail came.
+//! Streams of changes in a database, and polling for new mail.
 
 use std::pin::Pin;
 
@@ -12,40 +12,40 @@ use crate::error::{Error, Result};
 use crate::limits::STEP_CHANGES;
 use crate::service::Done;
 
-/// Ready when something may have changed.
+/// A future that is ready when the database may have changed.
 pub(crate) type Changed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A change stream: what it is about, and how far it is.
+/// A change stream: its request and its position.
 pub(crate) struct Watch {
     request: v1::WatchChangesRequest,
     at: ChangePlace,
 }
 
-/// What a look has brought.
+/// The result of one read of a change stream.
 pub(crate) struct Look {
-    /// The changes, and how far they go.
+    /// The changes, and the modseq that they reach.
     pub batch: v1::ChangeBatch,
-    /// There are more at once.
+    /// `true` if more changes can be read at once.
     pub more: bool,
-    /// What to wait for before the next look, when there are no more.
+    /// The condition to wait for before the next read if there are no more changes.
     pub changed: Changed,
 }
 
 impl Watch {
-    /// Begins where the client is.
+    /// Starts a stream at the client's modseq.
     pub(crate) fn begin(request: v1::WatchChangesRequest) -> Self {
         Self { at: ChangePlace::behind(Modseq(request.since_modseq)), request }
     }
 
-    /// Tells whether the stream ends when there is nothing more.
+    /// Returns `true` if the stream ends when there are no more changes.
     pub(crate) fn is_once(&self) -> bool {
         self.request.once
     }
 
-    /// Looks what changed; gives itself back, further on.
+    /// Reads the next changes. Returns them with the stream at its new position.
     pub(crate) fn look(mut self, desk: &Desk) -> Result<Done<(Look, Self)>> {
         let access = desk.access::<level::Reader>(self.request.database.clone())?;
-        // Before the look, so that a change between the two is heard.
+        // Registered before reading, so that a change after the read is noticed.
         let changed = access.database().listen();
         let reading = access.read()?;
         if self.at.modseq > Modseq(0) {
@@ -63,8 +63,9 @@ impl Watch {
     }
 }
 
-/// Refuses a modseq behind which changes were forgotten, or that this database has not reached: it is then another than the client knew, such as an older
-/// backup, and what it does next would be missed.
+/// Returns an error if changes since `since` have been purged, or if the database has not reached this modseq. In the
+/// second case the database is not the one that the client knew, for example because it was restored from an older
+/// backup, and the client would miss its next changes.
 pub(crate) fn check_known(reading: &Reading<'_>, since: Modseq) -> Result<()> {
     if reading.is_complete_since(since) && since <= reading.modseq() {
         return Ok(());
@@ -98,10 +99,10 @@ fn told(reading: &Reading<'_>, entry: &ChangeEntry, documents_only: bool) -> Res
     Ok(Some(change))
 }
 
-/// The name of the folder into which mail comes.
+/// The name of the folder to which mail is delivered.
 const INBOX: &str = "INBOX";
 
-/// Looks into the caller's inbox; gives what to wait for besides.
+/// Reads the state of the caller's inbox. Also returns the condition to wait for before the next read.
 pub(crate) fn poll(desk: &Desk, state: &[u8]) -> Result<Done<(v1::PollNewMailReply, Changed)>> {
     let person = desk.person()?.ok_or_else(|| Error::State("a server has no mail file".to_owned()))?;
     if person.mail_file.is_empty() {

@@ -1,4 +1,4 @@
-//! Listing and opening databases.
+//! Listing, opening and creating databases.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Result, access_level};
 use crate::limits::{DATABASE_LOOKS_MAX, DATABASES_PER_PAGE_MAX};
 use crate::service::Done;
 
-/// Lists the databases in which the caller has any access.
+/// Lists the databases to which the caller has any access.
 pub(crate) fn list(desk: &Desk, request: v1::ListDatabasesRequest) -> Result<Done<v1::ListDatabasesReply>> {
     let identity = desk.identity()?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
@@ -28,7 +28,7 @@ pub(crate) fn list(desk: &Desk, request: v1::ListDatabasesRequest) -> Result<Don
             return Ok(Done::at_once(reply));
         }
         reply.next.clone_from(&record.path);
-        // A database that is deleted meanwhile, or does not open, is not one that the caller has.
+        // A database that was deleted in the meantime or cannot be opened is not listed.
         let Ok(database) = desk.ground.notes.database_open(&record.path) else { continue };
         let Ok(access) = database.authorize::<level::Depositor>(&identity) else { continue };
         reply.databases.push(v1::DatabaseEntry {
@@ -43,7 +43,7 @@ pub(crate) fn list(desk: &Desk, request: v1::ListDatabasesRequest) -> Result<Don
     Ok(Done::at_once(reply))
 }
 
-/// Tells what a database is and what the caller may do in it.
+/// Describes a database and the caller's rights in it.
 pub(crate) fn open(desk: &Desk, request: v1::OpenDatabaseRequest) -> Result<Done<v1::Database>> {
     let access = desk.access::<level::Depositor>(request.database)?;
     let grant = access.grant()?;
@@ -55,14 +55,14 @@ pub(crate) fn open(desk: &Desk, request: v1::OpenDatabaseRequest) -> Result<Done
     let reading = reader.read()?;
     let counters = reading.counters();
     reply.modseq = counters.modseq.0;
-    // They count what Readers items hide, too.
+    // The numbers include documents that Readers items hide, so only a Manager gets them.
     if grant.level() >= AclLevel::Manager {
         (reply.notes, reply.size_bytes) = (counters.notes, counters.bytes);
     }
     Ok(Done::after(reply, reading.ticket()))
 }
 
-/// Makes a database that the caller manages.
+/// Creates a database with the caller as Manager.
 pub(crate) fn create(desk: &Desk, request: v1::CreateDatabaseRequest) -> Result<Done<v1::Database>> {
     let identity = desk.identity()?;
     let made = desk.ground.maker.create(&identity, &request.path, &request.title, &request.template);

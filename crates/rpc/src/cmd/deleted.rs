@@ -1,4 +1,4 @@
-//! What was softly deleted: listing it and bringing it back.
+//! Soft-deleted documents: listing and restoring them.
 
 use base::NoteId;
 use notes::{Reading, level};
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::limits::{DELETED_DEFAULT, DELETED_LOOKS_MAX, DELETED_PER_PAGE_MAX, MESSAGE_BYTES_MAX};
 use crate::service::Done;
 
-/// Lists documents that the caller may restore.
+/// Lists the documents that the caller may restore.
 pub(crate) fn list(desk: &Desk, request: v1::ListDeletedNotesRequest) -> Result<Done<v1::ListDeletedNotesReply>> {
     let access = desk.access::<level::Author>(request.database)?.lower::<level::Reader>();
     let wanted = Wanted::read(request.items)?;
@@ -29,12 +29,12 @@ pub(crate) fn list(desk: &Desk, request: v1::ListDeletedNotesRequest) -> Result<
     for found in page.notes {
         let (note, items_left_out) = match told(&reading, found.header.note, &wanted, room) {
             Ok(note) => (note, false),
-            // The next page has room for it.
+            // The note does not fit into this page but may fit into the next one.
             Err(Error::Limit { .. }) if !reply.notes.is_empty() => {
                 reply.next = last;
                 break;
             }
-            // No page has.
+            // The note does not fit into any page, so only its header is returned.
             Err(Error::Limit { .. }) => (told(&reading, found.header.note, &Wanted::header(), room)?, true),
             Err(error) => return Err(error),
         };
@@ -52,7 +52,8 @@ pub(crate) fn list(desk: &Desk, request: v1::ListDeletedNotesRequest) -> Result<
     Ok(Done::after(reply, reading.ticket()))
 }
 
-/// Gives what is wanted of a deleted document. Body items that alone take more than `bytes_max` are not read.
+/// Reads the requested items of a deleted document. If its body items alone exceed `bytes_max`, they are not read and
+/// an error is returned.
 fn told(reading: &Reading<'_>, note: NoteId, wanted: &Wanted, bytes_max: usize) -> Result<v1::Note> {
     let mut bytes = 0_u64;
     let note = reading.deleted_note(note, &mut |body| {
@@ -64,7 +65,7 @@ fn told(reading: &Reading<'_>, note: NoteId, wanted: &Wanted, bytes_max: usize) 
     if bytes > bytes_max as u64 { Err(too_much()) } else { pick(&note, wanted, bytes_max) }
 }
 
-/// Brings a document back.
+/// Restores a document.
 pub(crate) fn restore(desk: &Desk, request: v1::RestoreNoteRequest) -> Result<Done<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     let name = note_name(request.note)?;

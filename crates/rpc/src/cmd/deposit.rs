@@ -1,4 +1,4 @@
-//! Handing messages to the router, in the caller's name.
+//! Submission of messages to the router on behalf of the caller.
 
 use proto::v1;
 use tonic::Code;
@@ -8,7 +8,7 @@ use crate::backend::{Deposit, DepositError, Deposited};
 use crate::error::{Error, Result};
 use crate::service::Done;
 
-/// Refuses before the message comes what would be refused behind it.
+/// Checks the envelope before the message arrives.
 pub(crate) fn check(
     envelope: &v1::deposit_mail_request::Envelope,
     recipients_max: usize,
@@ -24,7 +24,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Deposits a message.
+/// Submits a message.
 pub(crate) fn deposit(
     desk: &Desk,
     envelope: v1::deposit_mail_request::Envelope,
@@ -41,7 +41,7 @@ pub(crate) fn deposit(
     Ok(Done::at_once(desk.ground.depositor.deposit(deposit).map_err(refused)?))
 }
 
-/// Puts a refusal into the room's words.
+/// Converts a refusal to an error of this crate.
 pub(crate) fn refused(error: DepositError) -> Error {
     let (reason, code, text) = match error {
         DepositError::Sender(text) => ("sender", Code::PermissionDenied, text),
