@@ -1,6 +1,6 @@
-//! How views are designed: telling it, making, changing and deleting views.
+//! View designs: reading, creating, replacing and deleting views.
 //!
-//! Who may do so, and whether the design can be, is for `notes` to say.
+//! The crate `notes` checks the caller's rights and whether a design is valid.
 
 use base::NoteId;
 use notes::view::note::ViewNote;
@@ -13,7 +13,7 @@ use crate::design::{view_in, view_out};
 use crate::error::{Error, Result};
 use crate::service::Done;
 
-/// Tells how a view is designed.
+/// Returns the design of a view.
 pub(crate) fn get(desk: &Desk, request: v1::GetViewDesignRequest) -> Result<Done<v1::GetViewDesignReply>> {
     let access = desk.access::<level::Reader>(request.database)?;
     let reading = access.read()?;
@@ -30,7 +30,7 @@ pub(crate) fn get(desk: &Desk, request: v1::GetViewDesignRequest) -> Result<Done
     Ok(Done::after(reply, reading.ticket()))
 }
 
-/// Makes a view.
+/// Creates a view.
 pub(crate) fn create(desk: &Desk, request: v1::CreateViewRequest) -> Result<Done<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Reader>(request.database)?;
     let view = said(request.design)?;
@@ -41,7 +41,7 @@ pub(crate) fn create(desk: &Desk, request: v1::CreateViewRequest) -> Result<Done
     })
 }
 
-/// Replaces the design of a view, or gives columns to a folder.
+/// Replaces the design of a view, or adds columns to a folder.
 pub(crate) fn update(desk: &Desk, request: v1::UpdateViewRequest) -> Result<Done<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Reader>(request.database)?;
     let view = said(request.design)?;
@@ -75,7 +75,7 @@ fn said(design: Option<v1::ViewDesign>) -> Result<ViewNote> {
     view_in(design.ok_or_else(|| Error::invalid("no design is said"))?)
 }
 
-/// Finds the design note of a view or folder.
+/// Returns the design note of a view or folder.
 fn find(access: &Access<level::Reader>, key: Option<v1::ViewKey>) -> Result<NoteId> {
     let reading = access.read()?;
     match view::find(&reading, key.as_ref())? {

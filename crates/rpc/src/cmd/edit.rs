@@ -1,7 +1,8 @@
-//! Making, changing and deleting notes.
+//! Creating, changing and deleting notes.
 //!
-//! A change reads the note and writes it within one transaction, so nothing comes between. What a client does not name stays. Content in the blob
-//! store is never named by a client that has not got it from the same note: otherwise whoever knows an identifier could read what it names.
+//! A change reads and writes the note within one transaction, so no other change can come between. Items that a client
+//! does not name are kept. A client can refer to content in the blob store only if the same note already contains it:
+//! otherwise knowing a content identifier would be enough to read the content.
 
 use base::{NoteId, Unid, ViewId};
 use notes::item::{blobs_of, keep_used};
@@ -19,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::limits::{EDITED_NOTE_BYTES_MAX, NAMES_PER_CALL_MAX};
 use crate::service::Done;
 
-/// Makes a note.
+/// Creates a note.
 pub(crate) fn create(desk: &Desk, request: v1::CreateNoteRequest) -> Result<Done<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Depositor>(request.database)?;
     let class = class_in(request.note_class)?;
@@ -44,7 +45,7 @@ pub(crate) fn create(desk: &Desk, request: v1::CreateNoteRequest) -> Result<Done
     })
 }
 
-/// Tells what a note is after it was saved.
+/// Returns the state of a note after saving.
 pub(crate) fn saved(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<v1::SavedNote> {
     let header = writer.header(note)?.ok_or_else(|| notes::Error::not_found("the note"))?;
     let (unid, modseq) = (header.unid.0.to_vec(), writer.modseq().0);
@@ -72,24 +73,24 @@ fn items_in(items: Vec<v1::Item>) -> Result<Vec<Item>> {
     items.into_iter().map(item_in).collect()
 }
 
-/// A change of a note's items.
+/// A change to the items of a note.
 pub(crate) struct Edit {
-    /// Each name that occurs replaces all items of that name.
+    /// The new items. Each name that occurs here replaces all items of that name.
     said: Vec<Item>,
-    /// Names of items that are taken out.
+    /// Names of items to remove.
     remove: Vec<String>,
-    /// All other items are taken out.
+    /// `true` if all other items are removed.
     replace_all: bool,
 }
 
 impl Edit {
-    /// Reads what a client says.
+    /// Reads a change from a client's request.
     pub(crate) fn new(said: Vec<v1::Item>, remove: Vec<String>, replace_all: bool) -> Result<Self> {
         at_most(remove.len(), "items of a call", NAMES_PER_CALL_MAX)?;
         Ok(Self { said: items_in(said)?, remove, replace_all })
     }
 
-    /// Makes the change, and drops the contents that nothing uses behind it.
+    /// Applies the change and drops the blobs that no item uses any more.
     pub(crate) fn make(self, items: &mut Vec<Item>, blobs: &mut Vec<BlobId>) -> Result<()> {
         let before = blobs_of(items);
         if blobs_of(&self.said).iter().any(|blob| !before.contains(blob)) {
@@ -101,7 +102,8 @@ impl Edit {
         Ok(())
     }
 
-    /// Gives the items without the change: those that it touches are as they were in the version that the client began with.
+    /// Returns the items without the change: those that it touches are taken from `base`, the version on which the
+    /// client based it.
     fn unmade(&self, items: &[Item], base: Vec<Item>) -> Vec<Item> {
         let untouched = items.iter().filter(|item| !self.touches(item)).cloned();
         untouched.chain(base.into_iter().filter(|item| self.touches(item))).collect()
@@ -114,16 +116,17 @@ impl Edit {
     }
 }
 
-/// The version of a note that a client has read before it changed it.
+/// The version of a note that a client has read before changing it.
 pub(crate) struct Read {
-    /// Its sequence number; 0 is whatever is there.
+    /// The sequence number of that version; 0 accepts any version.
     sequence: u32,
-    /// When somebody else has saved the note since, what the document wants is done. Otherwise the client is told.
+    /// `true` if a conflict with another save is resolved as the document specifies. Otherwise the client gets an
+    /// error.
     resolves: bool,
 }
 
 impl Read {
-    /// The client is told of conflicts.
+    /// Creates the value for a change that fails on a conflict.
     pub(crate) fn at(sequence: u32) -> Self {
         Self { sequence, resolves: false }
     }
@@ -165,8 +168,8 @@ pub(crate) fn delete(desk: &Desk, request: v1::DeleteNoteRequest) -> Result<Done
     Ok(Done::after(reply, transaction.commit()?))
 }
 
-/// Reads a note, lets it be changed, and saves it, all in one transaction. What changes it gives the items of the version that the client began with, if it
-/// knows them.
+/// Reads, edits and saves a note in one transaction. The function `edit` changes the note and returns the items of the
+/// version on which the client based its change, if known.
 pub(crate) fn change(
     desk: &Desk,
     access: &Access<level::Author>,
@@ -207,7 +210,8 @@ pub(crate) fn change(
     })
 }
 
-/// Gives what makes a note a message: its head and skeleton with their numbers, and its files. Mail programs rely on it that they never change.
+/// Returns the items that make a note a message: `$Head` and `$MIME` with their ordinals, and its attachments. Returns
+/// `None` if the note is not a message. Mail clients rely on these items never changing.
 fn message_of(items: &[Item]) -> Option<Vec<Item>> {
     let is_part = |item: &&Item| matches!(item.value, Value::MimePart(_) | Value::Object { .. });
     let has = |name: &str| items.iter().any(|item| item.is_named(name) && !item.flags.has(ItemFlags::SUMMARY));
@@ -215,12 +219,13 @@ fn message_of(items: &[Item]) -> Option<Vec<Item>> {
     is_message.then(|| items.iter().filter(is_part).cloned().collect())
 }
 
-/// Tells whether it is noted down who saves a note. A message stays what its sender has written.
+/// Returns `true` if the editors of a note are recorded (`$UpdatedBy`). They are not in mail files, because a message
+/// must stay as its sender wrote it.
 fn tracks_editors(database: &Database, class: NoteClass) -> bool {
     class.is_document() && database.record().kind == DatabaseKind::Standard
 }
 
-/// Refuses notes that have calls of their own, and those that are too large to be changed item by item.
+/// Returns an error for notes that have their own calls, and for notes that are too large to be changed item by item.
 fn check_class(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<()> {
     let Some(header) = writer.header(note)? else { return Ok(()) };
     if header.class == NoteClass::ACL || header.class == NoteClass::VIEW {
@@ -232,12 +237,12 @@ fn check_class(writer: &mut Writer<'_, '_>, note: NoteId) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a change of what somebody else has saved since the caller read it.
+/// Returns a conflict error if another user has saved the note since the caller read it.
 pub(crate) fn check_sequence(writer: &mut Writer<'_, '_>, note: NoteId, expected: u32) -> Result<()> {
     writer.header(note)?.map_or(Ok(()), |header| check_expected(expected, header.sequence, header.unid))
 }
 
-/// Refuses another sequence number than the one that the caller expects, if any.
+/// Returns a conflict error if `expected` is neither 0 nor the sequence number found.
 pub(crate) fn check_expected(expected: u32, found: u32, unid: Unid) -> Result<()> {
     if expected != 0 && expected != found {
         return Err(notes::Error::Conflict { unid, expected, found }.into());
@@ -245,7 +250,7 @@ pub(crate) fn check_expected(expected: u32, found: u32, unid: Unid) -> Result<()
     Ok(())
 }
 
-/// Refuses what makes the database larger than it may be.
+/// Returns an error if the database exceeds its quota.
 pub(crate) fn check_quota(writer: &Writer<'_, '_>) -> Result<()> {
     match writer.database().record().options.quota_bytes {
         Some(quota) if writer.bytes_used() > quota => Err(Error::Full("the database has reached its quota")),
