@@ -1,4 +1,4 @@
-//! Folders: making, renaming and deleting them, and moving notes; folders without columns as collections.
+//! Folders: creating, renaming and deleting them, moving notes, and reading folders without columns as collections.
 
 use base::{NoteId, Uid, ViewId};
 use notes::{Entry, FolderDesign, FolderReader, Marks, Reading, level};
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::limits::{ENTRIES_DEFAULT, ENTRIES_PER_REPLY_MAX, FOLDER_ITEMS_MAX, MESSAGE_BYTES_MAX, STEP_BYTES};
 use crate::service::Done;
 
-/// Makes a folder.
+/// Creates a folder.
 pub(crate) fn create(desk: &Desk, request: v1::CreateFolderRequest) -> Result<Done<v1::View>> {
     let name = request.name;
     design(desk, request.database, |writer| {
@@ -30,7 +30,7 @@ pub(crate) fn create(desk: &Desk, request: v1::CreateFolderRequest) -> Result<Do
     })
 }
 
-/// Gives a folder another name.
+/// Renames a folder.
 pub(crate) fn rename(desk: &Desk, request: v1::RenameFolderRequest) -> Result<Done<v1::View>> {
     let folder = find(desk, request.database.clone(), request.folder)?;
     design(desk, request.database, |writer| {
@@ -51,7 +51,7 @@ pub(crate) fn delete(desk: &Desk, request: v1::DeleteFolderRequest) -> Result<Do
     })
 }
 
-/// Puts notes into a folder and takes them out of another one.
+/// Adds notes to one folder and removes them from another.
 pub(crate) fn move_notes(desk: &Desk, request: v1::MoveNotesRequest) -> Result<Done<v1::MoveNotesReply>> {
     let access = desk.access_to_change::<level::Reader>(request.database)?;
     let (notes, into, out_of) = {
@@ -88,7 +88,7 @@ fn find(desk: &Desk, database: Option<v1::DatabaseKey>, key: Option<v1::ViewKey>
     find_in(&access.read()?, key)
 }
 
-/// Finds a folder by number or name.
+/// Finds a folder by number or name. Returns an error if there is none.
 pub(crate) fn find_in(reading: &Reading<'_>, key: Option<v1::ViewKey>) -> Result<FolderDesign> {
     known(reading, key.as_ref())?.ok_or_else(|| {
         let what = match key.and_then(|key| key.key) {
@@ -99,7 +99,7 @@ pub(crate) fn find_in(reading: &Reading<'_>, key: Option<v1::ViewKey>) -> Result
     })
 }
 
-/// The same; nothing where there is none.
+/// Finds a folder by number or name. Returns `None` if there is none.
 pub(crate) fn known(reading: &Reading<'_>, key: Option<&v1::ViewKey>) -> Result<Option<FolderDesign>> {
     let Some(key) = key.and_then(|key| key.key.as_ref()) else { return Err(Error::invalid("no view is named")) };
     let folders = reading.folders()?;
@@ -110,7 +110,7 @@ pub(crate) fn known(reading: &Reading<'_>, key: Option<&v1::ViewKey>) -> Result<
     Ok(found.cloned())
 }
 
-/// Tells of a folder.
+/// Describes a folder for the client.
 pub(crate) fn describe(folder: &FolderDesign) -> v1::View {
     v1::View {
         view_id: folder.view.0,
@@ -121,7 +121,7 @@ pub(crate) fn describe(folder: &FolderDesign) -> v1::View {
     }
 }
 
-/// Tells how large a folder is.
+/// Returns the size of a folder as a collection.
 pub(crate) fn open(reading: &Reading<'_>, folder: &FolderDesign) -> Result<v1::Collection> {
     let totals = reading.folder(folder.view)?.totals()?;
     Ok(v1::Collection {
@@ -136,7 +136,7 @@ pub(crate) fn open(reading: &Reading<'_>, folder: &FolderDesign) -> Result<v1::C
     })
 }
 
-/// Reads entries of a folder: by rising UID, or falling when the navigator goes backwards.
+/// Reads entries of a folder in ascending order of UIDs, or in descending order if the navigator goes backwards.
 pub(crate) fn read(
     reading: &Reading<'_>,
     folder: &FolderDesign,
@@ -198,7 +198,7 @@ impl Way {
     }
 }
 
-/// Gives the position at which to begin, counted from 0.
+/// Returns the position at which reading starts, counted from 0.
 fn start(reader: &FolderReader<'_>, request: &v1::ReadEntriesRequest, count: u64) -> Result<u64> {
     if !request.start_key.is_empty() {
         let key = request.start_key.as_slice().try_into();

@@ -1,4 +1,4 @@
-//! Full text: documents by their words.
+//! Full-text search.
 
 use notes::level;
 use prost::Message;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::limits::{FOLDER_ITEMS_MAX, HITS_DEFAULT, MESSAGE_BYTES_MAX, QUERY_BYTES_MAX, QUERY_TIME_MAX, STEP_BYTES};
 use crate::service::Done;
 
-/// Answers a query.
+/// Runs a full-text query.
 pub(crate) fn search(desk: &Desk, request: v1::SearchFullTextRequest) -> Result<Done<v1::SearchFullTextReply>> {
     at_most(request.query.len(), "bytes of a query", QUERY_BYTES_MAX)?;
     at_most(request.items.len(), "items of a call", FOLDER_ITEMS_MAX)?;
@@ -51,7 +51,7 @@ pub(crate) fn search(desk: &Desk, request: v1::SearchFullTextRequest) -> Result<
             break;
         }
         passed += 1;
-        // A document that went since is no hit any more.
+        // A document that was deleted in the meantime is not a hit.
         let Some(summary) = reading.summary(hit.note)? else { continue };
         let is_asked = |item: &&notes::Item| request.items.iter().any(|name| item.is_named(name));
         let told = v1::Hit {

@@ -1,4 +1,4 @@
-//! What the calls do, a file for each theme. Everything here blocks and runs on a worker.
+//! The implementation of the calls, one file per topic. All functions here may block and run on a worker.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) mod session;
 pub(crate) mod unread;
 pub(crate) mod view;
 
-/// Where a verb works: what the room stands on, and who asks.
+/// The context of a call: the services, the sessions and the caller.
 pub(crate) struct Desk {
     pub ground: Arc<Ground>,
     pub sessions: Arc<Sessions>,
@@ -44,7 +44,8 @@ impl Desk {
         Self { ground, sessions, caller }
     }
 
-    /// Gives the person who asks; none if it is a server.
+    /// Returns the calling person, or `None` if the caller is a server. Returns [`Error::NoSession`] if the account no
+    /// longer exists, is disabled, or is on a deny list.
     pub(crate) fn person(&self) -> Result<Option<Arc<Person>>> {
         let Who::Person(login) = &self.caller.session()?.who else { return Ok(None) };
         let directory = &self.ground.directory;
@@ -55,7 +56,7 @@ impl Desk {
         Ok(Some(person))
     }
 
-    /// Gives the identity that access lists are asked with. Groups are those of this moment.
+    /// Returns the caller's identity for ACL checks, with the current group memberships.
     pub(crate) fn identity(&self) -> Result<Arc<Identity>> {
         if let Some(person) = self.person()? {
             return Ok(self.ground.directory.identity(&person)?);
@@ -66,7 +67,7 @@ impl Desk {
         }
     }
 
-    /// Finds the database that a call names.
+    /// Opens the database named in a request.
     pub(crate) fn database(&self, key: Option<v1::DatabaseKey>) -> Result<Arc<Database>> {
         use v1::database_key::Key;
         let path = match key.and_then(|key| key.key) {
@@ -77,12 +78,13 @@ impl Desk {
         Ok(self.ground.notes.database_open(&path)?)
     }
 
-    /// Finds the database that a call names and proves that the caller may do so much in it.
+    /// Opens the database named in a request. Returns an error if the caller does not have the access level `L`.
     pub(crate) fn access<L: Level>(&self, key: Option<v1::DatabaseKey>) -> Result<Access<L>> {
         Ok(self.database(key)?.authorize(&self.identity()?)?)
     }
 
-    /// The same, for changes. Databases that other rooms keep in order are changed through those alone.
+    /// Like `access`, for changes. The directory and mail.box databases are refused, because only administration may
+    /// change them.
     pub(crate) fn access_to_change<L: Level>(&self, key: Option<v1::DatabaseKey>) -> Result<Access<L>> {
         let access = self.access(key)?;
         let record = access.database().record();
@@ -96,7 +98,8 @@ impl Desk {
         }
     }
 
-    /// Makes changes in one transaction; what is told of them is told when they are durable. A change that fails changes nothing.
+    /// Applies changes in one transaction. The reply is sent when the transaction is durable. If `change` fails,
+    /// nothing is changed.
     pub(crate) fn write<L: AtLeast<level::Depositor>, R>(
         &self,
         access: &Access<L>,
@@ -121,17 +124,18 @@ fn server_identity(name: &Name) -> Identity {
     Identity { name: name.clone(), server: true, ..Identity::default() }
 }
 
-/// Finds the note that a call names.
+/// Finds the note named in a request. Returns an error if it does not exist or the caller may not read it.
 pub(crate) fn find(reading: &Reading<'_>, key: Option<v1::NoteKey>) -> Result<NoteId> {
     find_named(reading, convert::note_name(key)?)?.ok_or_else(|| notes::Error::not_found("the note").into())
 }
 
-/// Finds a note; none where there is no note of that name that the reader may see.
+/// Finds a note. Returns `None` if it does not exist or the caller may not read it.
 pub(crate) fn find_named(reading: &Reading<'_>, name: NoteName) -> Result<Option<NoteId>> {
     Ok(header_of(reading, name)?.filter(|header| !header.is_stub()).map(|header| header.note))
 }
 
-/// Gives the header of the note that a call names, of a stub too; none where the caller may see none.
+/// Returns the header of a note, including deletion stubs. Returns `None` if it does not exist or the caller may not
+/// read it.
 pub(crate) fn header_of(reading: &Reading<'_>, name: NoteName) -> Result<Option<Header>> {
     let note = match name {
         NoteName::Number(note) => Some(note),
@@ -143,7 +147,7 @@ pub(crate) fn header_of(reading: &Reading<'_>, name: NoteName) -> Result<Option<
     }
 }
 
-/// Refuses lists that are too long.
+/// Returns an error if `count` exceeds `max`.
 pub(crate) fn at_most(count: usize, what: &'static str, max: usize) -> Result<()> {
     if count > max { Err(Error::Limit { what, max: max as u64 }) } else { Ok(()) }
 }

@@ -1,4 +1,4 @@
-//! Looking names up in the directory.
+//! Name lookup in the directory.
 
 use directory::{Group, Person, Resolution};
 use proto::v1;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::limits::{LOGIN_BYTES_MAX, LOOKUPS_MAX};
 use crate::service::Done;
 
-/// Looks names up.
+/// Resolves names to the people, groups and remote addresses that they stand for.
 pub(crate) fn lookup(desk: &Desk, request: v1::LookupNamesRequest) -> Result<Done<v1::LookupNamesReply>> {
     desk.identity()?;
     at_most(request.names.len(), "names of a call", LOOKUPS_MAX)?;
