@@ -1,4 +1,4 @@
-//! Opening notes: what is asked for, and no more than fits into a message.
+//! Opening notes with the requested items, limited to the size of a message.
 
 use std::collections::HashSet;
 
@@ -15,18 +15,18 @@ use crate::error::{Error, Result};
 use crate::limits::{MESSAGE_BYTES_MAX, NAMES_PER_CALL_MAX, NOTES_PER_CALL_MAX};
 use crate::service::Done;
 
-/// Bytes that a message takes besides the items of its notes, at most.
+/// Maximum number of bytes in a message besides the items of its notes.
 pub(crate) const ENVELOPE_BYTES: usize = 64 << 10;
 
-/// Which items of a note are wanted.
+/// The requested items of a note.
 pub(crate) struct Wanted {
     extent: Extent,
-    /// In lower case.
+    /// The item names in lower case.
     names: HashSet<String>,
 }
 
 impl Wanted {
-    /// Takes what a client asks for.
+    /// Reads the selection of a request.
     pub(crate) fn read(selection: Option<v1::ItemSelection>) -> Result<Self> {
         let selection = selection.unwrap_or_default();
         at_most(selection.names.len(), "items of a call", NAMES_PER_CALL_MAX)?;
@@ -42,7 +42,7 @@ impl Wanted {
         self.extent != Extent::Header || self.is_named(name)
     }
 
-    /// The header alone.
+    /// Returns a selection of the header only.
     pub(crate) fn header() -> Self {
         Self { extent: Extent::Header, names: HashSet::new() }
     }
@@ -55,7 +55,7 @@ impl Wanted {
         if item.flags.has(ItemFlags::SUMMARY) { self.takes_summary(&item.name) } else { self.takes_body(&item.name) }
     }
 
-    /// Tells whether the header alone is wanted.
+    /// Returns `true` if only the header is requested.
     fn is_header_only(&self) -> bool {
         self.extent == Extent::Header && self.names.is_empty()
     }
@@ -114,7 +114,7 @@ pub(crate) fn open_many(desk: &Desk, request: v1::OpenNotesRequest) -> Result<Do
     Ok(Done::after(reply, reading.ticket()))
 }
 
-/// Gives a note with the items that are wanted, unless they take more than `bytes_max`.
+/// Reads a note with the requested items. Returns an error if they exceed `bytes_max`.
 pub(crate) fn gather(reading: &Reading<'_>, header: &Header, wanted: &Wanted, bytes_max: usize) -> Result<v1::Note> {
     let unread = !reading.is_read(header.note)?;
     let mut note = v1::Note { header: Some(header_out(header, unread)), items: Vec::new() };
@@ -131,14 +131,15 @@ pub(crate) fn gather(reading: &Reading<'_>, header: &Header, wanted: &Wanted, by
     if note.encoded_len() > bytes_max { Err(too_much()) } else { Ok(note) }
 }
 
-/// Gives what is wanted of a note that was read as a whole, unless it takes more than `bytes_max`.
+/// Selects the requested items of a note that has been read completely. Returns an error if they exceed `bytes_max`.
 pub(crate) fn pick(note: &Note, wanted: &Wanted, bytes_max: usize) -> Result<v1::Note> {
     let items = note.items.iter().filter(|item| wanted.takes(item)).map(item_out).collect();
     let told = v1::Note { header: Some(header_out(&note.header, false)), items };
     if told.encoded_len() > bytes_max { Err(too_much()) } else { Ok(told) }
 }
 
-/// Lists the wanted items of the body, unless they alone take too much: what does not fit is not read.
+/// Returns the ordinals of the requested body items. Returns an error if they alone exceed `bytes_max`, so that they
+/// are not read in vain.
 fn bodies(summary: &Summary, wanted: &Wanted, bytes_max: usize) -> Result<Vec<u16>> {
     let taken = summary.body.iter().filter(|body: &&BodyItem| wanted.takes_body(&body.name));
     let bytes = taken.clone().fold(0_u64, |sum, body| sum.saturating_add(body.length));
@@ -152,7 +153,7 @@ pub(crate) fn too_much() -> Error {
     Error::Limit { what: "bytes of a reply", max: MESSAGE_BYTES_MAX as u64 }
 }
 
-/// Gives the notes of a list of keys, those that are not there left out.
+/// Returns the notes for a list of keys, without those that do not exist.
 pub(crate) fn find_all(reading: &Reading<'_>, keys: Vec<v1::NoteKey>) -> Result<Vec<NoteId>> {
     at_most(keys.len(), "notes of a call", NOTES_PER_CALL_MAX)?;
     let mut found = Vec::with_capacity(keys.len());

@@ -1,4 +1,4 @@
-//! Profile documents: opened, changed and deleted by their name and, for personal ones, by the user.
+//! Profile documents: opening, changing and deleting them by profile name and, for personal profiles, user name.
 
 use base::Name;
 use notes::profile::unid_of;
@@ -25,7 +25,7 @@ pub(crate) fn open(desk: &Desk, request: v1::OpenProfileRequest) -> Result<Done<
     Ok(Done::after(gather(&reading, &header, &wanted, MESSAGE_BYTES_MAX - ENVELOPE_BYTES)?, reading.ticket()))
 }
 
-/// Changes items of a profile document, or makes it.
+/// Changes items of a profile document, or creates it.
 pub(crate) fn update(desk: &Desk, request: v1::UpdateProfileRequest) -> Result<Done<v1::SavedNote>> {
     let access = desk.access_to_change::<level::Author>(request.database)?;
     let edit = Edit::new(request.items, request.remove, false)?;
@@ -59,7 +59,8 @@ pub(crate) fn delete(desk: &Desk, request: v1::DeleteProfileRequest) -> Result<D
     Ok(Done::after(reply, transaction.commit()?))
 }
 
-/// Gives the user whose profile is meant, in the spelling that its UNID is made of; nothing for the one that all share.
+/// Returns the user of a personal profile, in the spelling from which its UNID is derived. Returns `None` for the
+/// shared profile.
 fn owner(desk: &Desk, grant: &Grant, said: &str) -> Result<Option<Name>> {
     if said.is_empty() {
         return Ok(None);
