@@ -1,7 +1,8 @@
-//! Searching notes by a formula and a time window, a step at a time.
+//! Searching notes by formula and time window, step by step.
 //!
-//! The order is that of the changes, so a search that begins behind a modseq costs what changed since, and every message can say how far the
-//! search is. A step looks at a bounded number of notes on a snapshot of its own.
+//! The search follows the order of changes. Therefore the cost of a search that starts after a modseq depends on the
+//! changes since then, and every message can state how far the search has come. A step examines a bounded number of
+//! notes on its own snapshot.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -24,19 +25,20 @@ use crate::error::{Error, Result};
 use crate::limits::{FORMULA_BYTES_MAX, MESSAGE_BYTES_MAX, STEP_BYTES, STEP_CHANGES};
 use crate::service::Done;
 
-/// Room that a message keeps for everything but notes.
+/// Number of bytes of a message that are reserved for everything except notes.
 const ENVELOPE_BYTES: usize = 64 << 10;
 
-/// Most bytes of one note.
+/// Maximum size of one note in bytes.
 const NOTE_BYTES_MAX: usize = MESSAGE_BYTES_MAX - STEP_BYTES - ENVELOPE_BYTES;
 
 /// Time after which a step ends.
 const STEP_TIME_MAX: Duration = Duration::from_millis(50);
 
-/// Most notes that are looked at before any of them is told. A message may be full after the first, and the others are looked at again then.
+/// Maximum number of notes that are examined before any of them is added to the reply. If the message is full after the
+/// first of them, the others are examined again later.
 const LOOKS_AT_ONCE: usize = 64;
 
-/// A search under way.
+/// A search in progress.
 pub(crate) struct Search {
     database: Option<v1::DatabaseKey>,
     selection: Option<Formula>,
@@ -45,28 +47,28 @@ pub(crate) struct Search {
     until: Timestamp,
     wanted: Wanted,
     deletions: bool,
-    /// Notes that may still be told.
+    /// Number of notes that may still be returned.
     left: u64,
-    /// Everything up to here was looked at.
+    /// The position up to which everything has been examined.
     at: ChangePlace,
-    /// So many notes are looked at before any of them is told.
+    /// Number of notes that are examined before any of them is added to the reply.
     at_once: usize,
-    /// Over how many notes the formula came to nothing so far.
+    /// Number of notes for which the formula failed so far.
     failed: u64,
-    /// What the first of them came to.
+    /// The first failure of the formula.
     failure: String,
 }
 
-/// What a step has brought, and how the search goes on.
+/// The result of a step, and the rest of the search.
 pub(crate) struct Step {
-    /// What the client is told.
+    /// The reply for the client.
     pub reply: v1::SearchNotesReply,
-    /// Absent behind the last step.
+    /// The remaining search; `None` after the last step.
     pub rest: Option<Search>,
 }
 
 impl Search {
-    /// Begins a search.
+    /// Starts a search. Returns an error if the formula is too long or does not compile.
     pub(crate) fn begin(request: v1::SearchNotesRequest) -> Result<Self> {
         if request.formula.len() > FORMULA_BYTES_MAX {
             return Err(Error::Limit { what: "bytes of a formula", max: FORMULA_BYTES_MAX as u64 });
@@ -105,7 +107,7 @@ impl Search {
         })
     }
 
-    /// Looks at some more notes.
+    /// Examines the next notes.
     pub(crate) fn step(mut self, desk: &Desk) -> Result<Done<Step>> {
         let access = desk.access::<level::Reader>(self.database.clone())?;
         let reading = access.read()?;
@@ -120,12 +122,13 @@ impl Search {
         let mut taken = HashMap::new();
         let clock = &desk.ground.clock;
         let began = clock.monotonic();
-        // So many entries were looked at.
+        // Number of entries examined so far.
         let mut looked = 0;
         for (index, entry) in some.entries.iter().enumerate() {
             let before = index.checked_sub(1).map(|before| &some.entries[before]);
             let is_begun = before.map_or(self.at.is_within(entry.modseq), |before| before.modseq == entry.modseq);
-            // What a client asks for next begins between two transactions, so it gets the rest of one in any case.
+            // A client can resume only between two transactions, so all notes of a transaction are returned, whatever
+            // the limits say.
             let is_late = index == looked && index > 0 && clock.monotonic() - began > STEP_TIME_MAX;
             if bytes > STEP_BYTES || is_late || (self.left == 0 && !is_begun) {
                 next = match before {
@@ -164,7 +167,7 @@ impl Search {
         Ok(Done::after(Step { reply, rest }, ticket))
     }
 
-    /// Gives what is to be told of the next changes.
+    /// Examines the next changes and returns the headers of the notes that the search selects.
     fn look(
         &mut self,
         desk: &Desk,
@@ -188,7 +191,7 @@ impl Search {
         if self.failure.is_empty() {
             self.failure = failure.unwrap_or_default();
         }
-        // A formula that takes long is evaluated over few notes, so that a step does not.
+        // A slow formula is evaluated over few notes at a time, so that the step does not take too long.
         let is_slow = desk.ground.clock.monotonic() - began > STEP_TIME_MAX / 4;
         self.at_once = if is_slow { 1 } else { (self.at_once * 2).min(LOOKS_AT_ONCE) };
         Ok(notes)

@@ -1,4 +1,4 @@
-//! Logging in and out, and who one is.
+//! Login, logout, and information about the caller.
 
 use proto::v1;
 
@@ -9,7 +9,7 @@ use crate::limits::{LOGIN_BYTES_MAX, SECRET_BYTES_MAX};
 use crate::service::Done;
 use crate::session::{Session, Who};
 
-/// Checks a password and begins a session.
+/// Checks a password and starts a session.
 pub(crate) fn login(desk: &Desk, request: v1::LoginRequest) -> Result<Done<v1::LoginReply>> {
     if request.login.len() > LOGIN_BYTES_MAX || request.password.len() > SECRET_BYTES_MAX {
         return Err(Error::Login(LoginError::Wrong));
@@ -21,7 +21,7 @@ pub(crate) fn login(desk: &Desk, request: v1::LoginRequest) -> Result<Done<v1::L
     Ok(Done::at_once(begin(desk, login, seat)?))
 }
 
-/// Tells who calls.
+/// Returns information about the caller's session.
 pub(crate) fn get(desk: &Desk, _: v1::GetSessionRequest) -> Result<Done<v1::Session>> {
     Ok(Done::at_once(describe(desk, desk.caller.session()?)?))
 }
@@ -32,14 +32,14 @@ pub(crate) fn logout(desk: &Desk, _: v1::LogoutRequest) -> Result<Done<v1::Logou
     Ok(Done::at_once(v1::LogoutReply {}))
 }
 
-/// A SASL exchange under way.
+/// A SASL exchange in progress.
 pub(crate) struct Dialogue {
     seat: Box<dyn Seat>,
     exchange: Box<dyn Exchange>,
 }
 
 impl Dialogue {
-    /// Begins an exchange.
+    /// Starts an exchange.
     pub(crate) fn begin(desk: &Desk, mechanism: &str) -> Result<Self> {
         if !mechanism.eq_ignore_ascii_case("SCRAM-SHA-256") {
             return Err(Error::Missing("this mechanism"));
@@ -50,7 +50,7 @@ impl Dialogue {
         Ok(Self { seat, exchange: exchange.ok_or(Error::Missing("this mechanism"))? })
     }
 
-    /// Takes the client's next message; gives the reply, and itself as long as the exchange goes on.
+    /// Processes the client's next message. Returns the reply, and the exchange unless it has ended.
     pub(crate) fn step(mut self, desk: &Desk, response: &[u8]) -> Result<(v1::AuthenticateReply, Option<Self>)> {
         if response.len() > SECRET_BYTES_MAX {
             return Err(Error::Login(LoginError::Malformed));

@@ -1,4 +1,4 @@
-//! Unread marks: what the caller has read.
+//! Unread marks of the caller.
 
 use base::NoteId;
 use notes::level;
@@ -27,7 +27,7 @@ pub(crate) fn mark(desk: &Desk, request: v1::MarkNotesRequest) -> Result<Done<v1
     })
 }
 
-/// Lists documents that the caller has not read.
+/// Lists the documents that the caller has not read.
 pub(crate) fn list(desk: &Desk, request: v1::ListUnreadRequest) -> Result<Done<v1::ListUnreadReply>> {
     let access = desk.access::<level::Reader>(request.database)?;
     let limit = match usize::try_from(request.limit).unwrap_or(usize::MAX) {
