@@ -1,4 +1,4 @@
-//! Views as collections: what there is, bringing an index up to date, reading entries, finding by key.
+//! Views as collections: listing them, updating an index, reading entries, and finding entries by key.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -41,27 +41,28 @@ pub(crate) fn list(desk: &Desk, request: v1::ListViewsRequest) -> Result<Done<v1
     Ok(Done::after(v1::ListViewsReply { views: listed }, reading.ticket()))
 }
 
-/// A collection that is being opened: which view it is of, and whether its index is brought up to date.
+/// A request to open a collection: its view, and whether its index must be updated.
 #[derive(Clone)]
 pub(crate) struct Opening {
     pub database: Option<v1::DatabaseKey>,
     pub view: Option<v1::ViewKey>,
-    /// Also where the view is refreshed by hand.
+    /// `true` if the index is updated even though its refresh option does not require it now.
     pub by_hand: bool,
 }
 
-/// What brings an index nearer to the documents.
+/// The next step that brings an index closer to the documents.
 pub(crate) enum Refresh {
-    /// Nothing: it is up to date, or stays as it is.
+    /// No further step: the index is up to date, or stays as it is.
     Done,
-    /// Another step: changes are left.
+    /// Another step, because changes remain.
     More,
-    /// Waiting for a build of it, if it is known how far that is.
+    /// Waiting for a build, with its progress if this call requested it.
     Build(Option<watch::Receiver<BuildProgress>>),
 }
 
 impl Opening {
-    /// Applies some changes to the index. Where it is to be built, asks for that, unless `asked` says that this was in vain.
+    /// Applies some changes to the index. If the index must be built, requests a build, unless `asked` is `true`: then
+    /// a requested build has already ended.
     pub(crate) fn refresh(&self, desk: &Desk, asked: bool) -> Result<Done<Refresh>> {
         let access = desk.access::<level::Reader>(self.database.clone())?;
         let (database, indexer) = (access.database().number(), &desk.ground.indexer);
@@ -98,7 +99,7 @@ impl Opening {
         Ok(Done::at_once(if is_complete { Refresh::Done } else { Refresh::More }))
     }
 
-    /// Tells how large the collection is.
+    /// Describes the collection with its size.
     pub(crate) fn describe(
         &self,
         desk: &Desk,
@@ -185,7 +186,7 @@ pub(crate) fn find_by_key(desk: &Desk, request: v1::FindByKeyRequest) -> Result<
     Ok(Done::after(reply, reading.ticket()))
 }
 
-/// Finds a view by number or name; nothing where there is none, or only a folder without columns.
+/// Finds a view by number or name. Returns `None` if there is none, or only a folder without columns.
 pub(crate) fn find(reading: &Reading<'_>, key: Option<&v1::ViewKey>) -> Result<Option<Arc<ViewInfo>>> {
     match key.and_then(|key| key.key.as_ref()) {
         None => Err(Error::invalid("no view is named")),
@@ -235,7 +236,7 @@ fn describe(info: &ViewInfo) -> v1::View {
     }
 }
 
-/// Puts what a client asks for into the words of views.
+/// Converts a client's request to a request of the view reader.
 fn asked(reader: &EntryReader<'_>, request: &v1::ReadEntriesRequest) -> Result<Request> {
     let mask = request.mask.unwrap_or_default();
     let goes_to_the_end = request.skip_count == u32::MAX && request.skip_navigator() == v1::Navigator::Next;
@@ -341,7 +342,7 @@ fn entry(row: EntryRow, mask: v1::ReadMask, columns: usize) -> v1::Entry {
     told
 }
 
-/// Gives totals as one value a column; none at all where there are no totals.
+/// Converts totals to one value per column. Returns an empty list if there are no totals.
 fn spread(totals: Vec<(usize, f64)>, columns: usize) -> Vec<v1::Value> {
     let mut values = if totals.is_empty() { Vec::new() } else { vec![v1::Value::default(); columns] };
     fill(&mut values, totals);
