@@ -1,4 +1,4 @@
-//! The table of calls: which verb serves which.
+//! The table of calls and the functions that implement them.
 
 use proto::v1;
 use proto::v1::changes_server::Changes;

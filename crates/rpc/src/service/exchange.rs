@@ -1,4 +1,5 @@
-//! Logging in through SASL: the client's messages and the server's take turns over one stream. And what the server says of itself.
+//! Login through SASL, where messages of the client and of the server alternate on one stream, and the description of
+//! the server.
 
 use proto::v1;
 use tonic::{Code, Request, Response, Status, Streaming};
@@ -8,10 +9,10 @@ use crate::cmd::session::Dialogue;
 use crate::error::{Error, Result};
 use crate::limits::{EXCHANGE_STEPS_MAX, LOGIN_MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX};
 
-/// An exchange between two messages of the client.
+/// The state of an exchange between two messages of the client.
 struct Exchange {
     messages: Streaming<v1::AuthenticateRequest>,
-    /// After the first message, until the last.
+    /// The SASL exchange; `None` before the first and after the last message.
     dialogue: Option<Dialogue>,
     steps: usize,
     is_over: bool,
@@ -61,7 +62,7 @@ async fn step(
     Ok(Some((reply, exchange)))
 }
 
-/// Tells a message that was too long from one that did not come.
+/// Returns an error that distinguishes a message that was too long from one that did not arrive.
 fn broken_off(status: &Status) -> Error {
     match status.code() {
         Code::ResourceExhausted => Error::Limit { what: "bytes of a message", max: LOGIN_MESSAGE_BYTES_MAX as u64 },
