@@ -1,7 +1,8 @@
-//! The tables of calls, one file a service of the protocol, and how a call is handed to a worker.
+//! The tables of calls, grouped by the services of the protocol, and the execution of a call on a worker.
 //!
-//! A call that takes one message and gives one is a *verb*: a blocking function that gets a [`Desk`] and the message, runs on the pool, and gives
-//! a [`Done`], whose ticket is waited for before the reply leaves. Calls that stream are built of such steps.
+//! A call with one message and one reply is a *verb*: a synchronous function that gets a [`Desk`] and the message, runs
+//! on the worker pool, and returns a [`Done`]. The reply is sent when the ticket in the [`Done`] is durable. Streaming
+//! calls consist of such steps.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -33,53 +34,53 @@ mod exchange;
 mod streams;
 mod waiting;
 
-/// What the operator may set.
+/// Settings of the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// The server's own name.
+    /// The server's host name.
     pub hostname: String,
-    /// The program and its version.
+    /// The name and version of the program.
     pub version: String,
-    /// Whether SCRAM-SHA-256 is offered.
+    /// Offers SCRAM-SHA-256 if `true`.
     pub scram: bool,
-    /// Whether replies are compressed for clients that take it.
+    /// Compresses replies for clients that accept it if `true`.
     pub compression: bool,
-    /// The longest time that one call takes.
+    /// Maximum duration of one call.
     pub call_time_max: Duration,
-    /// How many sessions there may be.
+    /// The limits for sessions.
     pub sessions: Bounds,
 }
 
-/// Gives the full-text index, where there is one. May block.
+/// A function that returns the full-text index, or `None` if there is none. May block.
 pub type FullText = Box<dyn Fn() -> search::Result<Option<Arc<search::Search>>> + Send + Sync>;
 
-/// What the room stands on.
+/// The services that this crate uses.
 pub struct Ground {
     /// The databases.
     pub notes: Arc<Notes>,
-    /// People and groups.
+    /// The directory of people and groups.
     pub directory: Arc<Directory>,
-    /// Knows passwords.
+    /// The service that checks credentials.
     pub credentials: Arc<dyn Credentials>,
-    /// Gives the full-text index, where there is one.
+    /// The function that returns the full-text index.
     pub full_text: FullText,
-    /// Builds the indexes of views.
+    /// The service that builds the indexes of views.
     pub indexer: Arc<dyn Indexer>,
-    /// Makes databases.
+    /// The service that creates databases.
     pub maker: Arc<dyn Maker>,
-    /// Takes mail.
+    /// The service that accepts mail.
     pub depositor: Arc<dyn Depositor>,
-    /// Runs the verbs.
+    /// The pool that runs the verbs.
     pub pool: Pool,
-    /// The time.
+    /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// Makes tokens.
+    /// The random number generator for tokens.
     pub random: Arc<dyn Random>,
-    /// Tells when the server ends.
+    /// The signal that the server shuts down.
     pub shutdown: Shutdown,
 }
 
-/// What all connections share. Cheap to clone.
+/// The state shared by all connections. Cheap to clone.
 #[derive(Clone)]
 pub struct Service {
     pub(crate) ground: Arc<Ground>,
@@ -90,7 +91,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Makes it.
+    /// Creates the service.
     #[must_use]
     pub fn new(ground: Ground, options: Options) -> Arc<Self> {
         let largest = usize::try_from(ground.depositor.message_bytes_max()).unwrap_or(usize::MAX);
@@ -107,13 +108,14 @@ impl Service {
         })
     }
 
-    /// Gives the sessions.
+    /// Returns the sessions.
     #[must_use]
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
     }
 
-    /// Runs blocking work for a caller on a worker, and waits until what it tells is durable. Work of a caller that is gone before its turn comes is not done.
+    /// Runs blocking work for a caller on a worker and waits until its result is durable. Work is skipped if its caller
+    /// has gone before its turn.
     pub(crate) async fn work<R, F>(&self, caller: &Caller, work: F) -> Result<R>
     where
         R: Send + 'static,
@@ -131,7 +133,7 @@ impl Service {
         Ok(done.reply)
     }
 
-    /// Serves a call of one message and one reply.
+    /// Serves a call with one message and one reply.
     pub(crate) async fn unary<Q, R>(
         &self,
         request: tonic::Request<Q>,
@@ -146,38 +148,38 @@ impl Service {
     }
 }
 
-/// The outcome of a verb, and what must be durable before it is told.
+/// The outcome of a verb, with the ticket that must be durable before the reply is sent.
 pub(crate) struct Done<R> {
-    /// What the client is told.
+    /// The reply.
     pub reply: R,
-    /// What to wait for.
+    /// The ticket to wait for, or `None` if the reply does not depend on the disk.
     pub ticket: Option<Ticket>,
 }
 
 impl<R> Done<R> {
-    /// Tells what does not depend on the disk.
+    /// Creates an outcome that does not depend on the disk.
     pub(crate) fn at_once(reply: R) -> Self {
         Self { reply, ticket: None }
     }
 
-    /// Tells it once the ticket is durable.
+    /// Creates an outcome that is sent when the ticket is durable.
     pub(crate) fn after(reply: R, ticket: Ticket) -> Self {
         Self { reply, ticket: Some(ticket) }
     }
 }
 
-/// The replies of a call that streams.
+/// The replies of a streaming call.
 pub(crate) type Replies<R> = Pin<Box<dyn Stream<Item = std::result::Result<R, Status>> + Send>>;
 
-/// Takes a request apart into who calls and what is said.
+/// Splits a request into its caller and its message. Returns [`Error::NoSession`] if it has no caller.
 pub(crate) fn take<Q>(request: tonic::Request<Q>) -> Result<(Caller, Q)> {
     let (_, extensions, message) = request.into_parts();
     let caller = extensions.get::<Caller>().cloned().ok_or(Error::NoSession)?;
     Ok((caller, message))
 }
 
-/// Makes the replies of a call out of steps: each gives a reply and the state for the next step, or the end. The replies end early when the
-/// session, the call's time, or the server does.
+/// Creates the replies of a streaming call from steps. Each step returns a reply and the state for the next step, or
+/// the end. The stream ends early with the session, with the call's deadline, or when the server drains.
 pub(crate) fn replies<S, R, F, Step>(service: Service, caller: Caller, start: S, step: F) -> Replies<R>
 where
     S: Send + 'static,
@@ -204,7 +206,7 @@ where
     }))
 }
 
-/// Waits for whatever ends a stream early.
+/// Waits for an event that ends a stream early, and returns its status.
 pub(crate) async fn interruption(service: &Service, caller: &Caller) -> Status {
     tokio::select! {
         () = caller.ended() => Error::NoSession.into(),
@@ -213,7 +215,7 @@ pub(crate) async fn interruption(service: &Service, caller: &Caller) -> Status {
     }
 }
 
-/// Hands a call to the service that its path names.
+/// Passes a call to the service named in its path.
 pub(crate) async fn route(service: &Arc<Service>, request: Request<Incoming>) -> Response<tonic::body::Body> {
     let name = request.uri().path().split('/').nth(1).unwrap_or_default().to_owned();
     macro_rules! on {
@@ -245,7 +247,8 @@ pub(crate) async fn route(service: &Arc<Service>, request: Request<Incoming>) ->
     Status::unimplemented("there is no such service").into_http()
 }
 
-/// Writes down a service of the protocol: calls of one message and one reply with their verbs, and whatever else there is.
+/// Implements a service of the protocol: the calls with one message and one reply, each with its verb, and any other
+/// members.
 macro_rules! table {
     ($Trait:path { $($call:ident: $Request:ident => $Reply:ident = $verb:path;)* } $($other:tt)*) => {
         #[tonic::async_trait]
