@@ -1,4 +1,5 @@
-//! Calls that stream: each is a row of steps on the pool, and the next step begins when the client has read the last one.
+//! Streaming calls: each is a sequence of steps on the worker pool, and a step starts when the client has read the
+//! result of the previous one.
 
 use std::collections::VecDeque;
 
@@ -31,7 +32,7 @@ pub(super) fn read_attachment(
     Ok(Response::new(content(service, caller, Content::of_attachment(message))))
 }
 
-/// Pieces that were read and not sent yet, and where the next come from.
+/// Chunks that were read but not sent yet, and the remaining content.
 struct Flow {
     ready: VecDeque<v1::Chunk>,
     rest: Option<Content>,
@@ -58,7 +59,7 @@ pub(super) fn search_notes(
     let (caller, message) = take(request)?;
     let search = Search::begin(message)?;
     Ok(Response::new(replies(service.clone(), caller, Some(search), |service, caller, mut search| async move {
-        // Steps that find nothing are not told, but for the last.
+        // Steps without results send no message, except for the last step.
         while let Some(rest) = search.take() {
             let step = service.work(&caller, move |desk| rest.step(desk)).await?;
             search = step.rest;
@@ -83,7 +84,8 @@ pub(super) async fn attach_file(
     let checked = header.clone();
     service.work(&caller, move |desk| attachment::prepare(desk, checked)).await?;
     let length = usize::try_from(header.length_bytes).map_err(|_| Error::Unavailable)?;
-    // The store takes content as a whole; the budget says how much of it may wait for the rest and for the disk.
+    // The store accepts content only as a whole. The budget limits how much content may wait for the rest and for the
+    // disk.
     let mut content = Gathered::new(&caller.budget(&service.budget))?;
     while let Some(message) = messages.message().await? {
         let Some(Part::Content(piece)) = message.part else {
@@ -102,7 +104,7 @@ pub(super) async fn attach_file(
     Ok(Response::new(saved))
 }
 
-/// Appends a piece of content that streams in.
+/// Appends a piece of streamed content. Returns an error if the piece, or the content as a whole, is too long.
 fn append(content: &mut Gathered, piece: &[u8], length_max: usize) -> Result<()> {
     if piece.len() > CHUNK_BYTES {
         return Err(Error::Limit { what: "bytes of a piece", max: CHUNK_BYTES as u64 });

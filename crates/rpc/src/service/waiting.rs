@@ -1,4 +1,4 @@
-//! Calls that wait: for a view's index, for changes, for mail. While they wait no worker is held.
+//! Calls that wait: for the index of a view, for changes, or for mail. They hold no worker while they wait.
 
 use proto::v1;
 use tokio::time::{Instant, sleep_until, timeout_at};
@@ -13,7 +13,9 @@ use crate::limits::{HEARTBEAT, POLL_TIME_MAX, REFRESH_TIME_MAX};
 
 type Outcome<R> = std::result::Result<Response<R>, Status>;
 
-/// Serves `OpenCollection` and `UpdateCollection`: applies changes to the index a step at a time, others may write in between; waits where it is built.
+/// Serves `OpenCollection` and `UpdateCollection`. Applies changes to the index step by step, so that other writes can
+/// come between the steps, and waits if the index is being built. Gives up after [`REFRESH_TIME_MAX`] and reports the
+/// collection as late.
 pub(super) async fn open_collection(service: &Service, caller: &Caller, opening: Opening) -> Result<v1::Collection> {
     let until = Instant::now() + REFRESH_TIME_MAX;
     let (mut asked, mut progress) = (false, None);
@@ -48,11 +50,11 @@ pub(super) fn watch_changes(
     })))
 }
 
-/// A change stream between two messages.
+/// The state of a change stream between two messages.
 struct Following {
     watch: Watch,
     is_over: bool,
-    /// How far the client was told that it is.
+    /// The modseq last sent to the client.
     told: Option<u64>,
 }
 
