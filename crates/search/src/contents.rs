@@ -1,7 +1,8 @@
-//! What of a note is worth finding.
+//! Extraction of the indexed text of a note.
 //!
-//! Items of types that people read are taken here: texts, rich text, numbers, times, attachments. What an item holds in a form of its own, such as
-//! the pieces of a message, only the room that wrote it can read; it says so by [`Contents`].
+//! This module reads items of general types: texts, rich text, numbers, times and attachments. Items in a format of
+//! their own, such as the parts of a message, can be read only by the crate that wrote them; that crate implements
+//! [`Contents`].
 
 use notes::item::ItemFlags;
 use notes::{Header, Item, Reading, Summary, Value};
@@ -14,34 +15,35 @@ use crate::{extract, html};
 
 /// Reads the contents of notes that hold more than plain items.
 pub trait Contents: Send + Sync {
-    /// Puts what the body of a note says into `text`; false when the note is none of those that this one knows. The summary items are taken
-    /// already.
+    /// Adds the text of a note's body to `text`. Returns `false` if the note is not of a kind that this reader knows.
+    /// The summary items have already been added.
     ///
     /// # Errors
     ///
-    /// Damage ([`Error::is_damage`]) costs no more than what could not be read; any other error stops the update.
+    /// After an error for which [`Error::is_damage`] is `true`, only the text that could not be read is missing from
+    /// the index. Any other error stops the update.
     fn read(&self, note: &Opened<'_>, text: &mut NoteText) -> Result<bool>;
 }
 
 /// A note whose contents are read.
 pub struct Opened<'n> {
-    /// The snapshot that shows it.
+    /// The snapshot that contains the note.
     pub reading: &'n Reading<'n>,
-    /// Its header.
+    /// The note's header.
     pub header: &'n Header,
-    /// Its summary record.
+    /// The note's summary record.
     pub summary: &'n Summary,
-    /// Who reads what is not read here.
+    /// The reader of files that are not read in this process.
     pub elsewhere: Option<&'n dyn Elsewhere>,
 }
 
-/// What a note says, and whether some of it could not be read.
+/// The text of a note, and whether some of it could not be read.
 pub(crate) struct Read {
     pub(crate) text: NoteText,
     pub(crate) damaged: bool,
 }
 
-/// Collects what a note says.
+/// Collects the text of a note.
 pub(crate) fn read(note: &Opened<'_>, readers: &[Box<dyn Contents>]) -> Result<Read> {
     let mut text = NoteText::new(note.reading.database().number());
     note.summary.items.iter().for_each(|item| take_item(item, &mut text));
@@ -55,8 +57,10 @@ pub(crate) fn read(note: &Opened<'_>, readers: &[Box<dyn Contents>]) -> Result<R
     }
 }
 
-/// Takes the body items one by one, so that no more than one of them is in memory; then what the attachments say, so that large ones do not leave what the
-/// document itself says without room.
+/// Adds the text of the body items and then of the attachments.
+///
+/// Body items are read one by one, so that only one of them is in memory at a time. Attachments come last, so that
+/// large ones do not take the space of the document's own text.
 fn read_body(note: &Opened<'_>, text: &mut NoteText) -> Result<()> {
     let mut files: Vec<Value> =
         note.summary.items.iter().filter(|item| is_file(item)).map(|item| item.value.clone()).collect();
@@ -110,5 +114,5 @@ fn is_body(name: &str) -> bool {
     name.eq_ignore_ascii_case(BODY_ITEM)
 }
 
-/// The item that holds what a document says.
+/// The item that holds the body text of a document.
 pub(crate) const BODY_ITEM: &str = "Body";

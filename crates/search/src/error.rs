@@ -1,35 +1,35 @@
-//! What can go wrong with full-text search, sorted by who must act.
+//! Errors of full-text search, grouped by the party that must act.
 
 use std::fmt;
 
 /// The result of an operation on the full-text index.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation on the full-text index failed.
+/// The error of an operation on the full-text index.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The query cannot be understood, or asks for too much. The one who asked changes it.
+    /// The query is malformed or exceeds a limit. The user must change it.
     #[error(transparent)]
     Query(#[from] QueryError),
-    /// The database has no full-text index, or none yet. A manager turns it on, or everybody waits.
+    /// The database has no full-text index, or not yet. A manager must enable it, or its creation must be awaited.
     #[error("{database} has no full-text index")]
     NotIndexed { database: String },
-    /// The query took longer than it may. The one who asked makes it narrower.
+    /// The query exceeded its time limit. The user must make it narrower.
     #[error("the query took too long")]
     TooLong,
-    /// Databases or notes failed; see there who must act.
+    /// A database or note failed. The inner error states who must act.
     #[error(transparent)]
     Notes(#[from] notes::Error),
-    /// The contents of a note are not what was written; the rest of it is indexed.
+    /// The stored contents of a note are damaged. The rest of the note is indexed.
     #[error("damaged contents: {0}")]
     Contents(String),
-    /// The index failed; it can be deleted at any time and is made again from the databases.
+    /// The index failed. It can be deleted at any time and is rebuilt from the databases.
     #[error("full-text index: {0}")]
     Index(String),
 }
 
 impl Error {
-    /// Tells whether stored bytes are not what was written, so that trying again does not help.
+    /// Returns `true` if stored data is damaged, so that a retry does not help.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         match self {
@@ -58,12 +58,12 @@ impl From<store::Error> for Error {
     }
 }
 
-/// What is wrong with a query, and where.
+/// The error in a query and its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueryError {
-    /// The character at which it was noticed, from 0.
+    /// The index of the character at which the error was detected, starting at 0.
     pub position: usize,
-    /// What is wrong.
+    /// The description of the error.
     pub what: String,
 }
 
