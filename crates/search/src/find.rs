@@ -1,8 +1,9 @@
-//! Answering queries: which documents, how many, in which order, and nothing of what the reader may not see.
+//! Execution of queries: finds, counts and orders the matching documents that the reader may see.
 //!
-//! The index holds documents as they were when it was updated; who may read them is decided by the database as it is now. What changed since
-//! the update is known from the order of changes, and what has Readers items from the index; such hits are looked up one by one, and all other hits are
-//! as the index has them, so that totals are exact without a look at each of a million hits.
+//! The index holds documents as of its last update, while the current state of the database decides who may read them.
+//! The order of changes identifies the notes that changed since the update, and the index identifies those with Readers
+//! items. Such hits are looked up one by one. All other hits are used as the index has them, so that totals are exact
+//! without a lookup of each of a million hits.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -23,23 +24,23 @@ use crate::schema;
 /// The order of hits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Sort {
-    /// The best first.
+    /// Best hits first.
     #[default]
     Relevance,
-    /// The last received or made first.
+    /// Latest received or created documents first.
     Newest,
-    /// The first received or made first.
+    /// Earliest received or created documents first.
     Oldest,
 }
 
-/// Which part of the answer is wanted.
+/// The requested part of the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Page {
     /// The order.
     pub sort: Sort,
-    /// How many hits are passed over.
+    /// Number of hits to skip.
     pub offset: usize,
-    /// How many hits are given, at most [`HITS_MAX`].
+    /// Maximum number of hits to return, at most [`HITS_MAX`].
     pub limit: usize,
 }
 
@@ -49,40 +50,43 @@ impl Default for Page {
     }
 }
 
-/// A document that answers a query.
+/// A document that matches a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hit {
-    /// Its number.
+    /// The note ID.
     pub note: NoteId,
-    /// Its universal identifier.
+    /// The UNID.
     pub unid: Unid,
-    /// When it was received or made.
+    /// The time at which the document was received or created.
     pub date: Timestamp,
-    /// How well it answers, from 1 to 100, which is the best hit; 0 when the order is another.
+    /// The relevance from 1 to 100, where the best hit has 100. It is 0 if the hits are not sorted by relevance.
     pub relevance: u8,
 }
 
-/// The answer to a query.
+/// The result of a query.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// The hits of the page, in their order.
+    /// The hits of the page, in order.
     pub hits: Vec<Hit>,
-    /// How many documents answer that the reader may read.
+    /// Number of matching documents that the reader may read.
     pub total: u64,
-    /// False when there were so many restricted or changed documents among the hits that the total is a lower bound.
+    /// `false` if so many matching documents were restricted or changed that the total is a lower bound.
     pub is_exact: bool,
-    /// The changes up to this one are in the index.
+    /// The modseq up to which changes are in the index.
     pub applied: Modseq,
-    /// Nothing has changed since.
+    /// `true` if the database has not changed since.
     pub is_current: bool,
 }
 
 impl Search {
-    /// Answers a query with documents that the holder of the access may read now. `is_too_long` is asked now and then; the caller knows the time.
+    /// Executes a query and returns documents that the holder of the access may read now.
+    ///
+    /// `is_too_long` is called from time to time, because only the caller has a clock.
     ///
     /// # Errors
     ///
-    /// [`Error::NotIndexed`] when the database was never indexed; [`Error::TooLong`] when `is_too_long` said so.
+    /// Fails with [`Error::NotIndexed`] if the database was never indexed, and with [`Error::TooLong`] if `is_too_long`
+    /// returns `true`.
     pub fn query<L: AtLeast<level::Reader>>(
         &self,
         access: &Access<L>,
@@ -112,7 +116,7 @@ impl Search {
         collector.finish(&reading, applied, is_too_long)
     }
 
-    /// Finds which notes may be other than the index has them.
+    /// Returns the notes that may differ from their state in the index.
     fn behind(&self, database: &std::sync::Arc<Database>, applied: Modseq) -> Result<Behind> {
         let own = database.authorize::<level::Reader>(self.itself())?;
         let now = own.read()?;
@@ -127,7 +131,7 @@ impl Search {
     }
 }
 
-/// What may be other than the index has it.
+/// The notes that may differ from their state in the index.
 enum Behind {
     /// These notes.
     Notes(HashSet<NoteId>),
@@ -135,10 +139,10 @@ enum Behind {
     Unknown,
 }
 
-/// A hit before it is known whether it is given.
+/// A hit that may become part of the result.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
-    /// Larger ones come first.
+    /// The sort key. Larger values come first.
     rank: i64,
     tie: i64,
     note: NoteId,
@@ -157,7 +161,7 @@ struct Collector {
     is_exact: bool,
 }
 
-/// Hits between two questions whether it takes too long.
+/// Number of hits between two checks of the time limit.
 const HITS_PER_QUESTION: usize = 1_024;
 
 impl Collector {
@@ -198,7 +202,7 @@ impl Collector {
 
     fn candidate(&self, note: NoteId, date: Timestamp, score: f32) -> Candidate {
         let rank = match self.page.sort {
-            // Scores are positive, so their bits are in their order.
+            // Scores are positive, so their bit patterns have the same order.
             Sort::Relevance => i64::from(score.max(0.0).to_bits()),
             Sort::Newest => date.0,
             Sort::Oldest => date.0.saturating_neg(),
@@ -255,7 +259,7 @@ impl Collector {
     }
 }
 
-/// Gives the UNID of a document that the reader may read.
+/// Returns the UNID of a document if the reader may read it.
 fn readable(reading: &Reading<'_>, note: NoteId) -> Result<Option<Unid>> {
     let header = match reading.header(note) {
         Err(error) if error.is_damage() => None,
@@ -264,7 +268,8 @@ fn readable(reading: &Reading<'_>, note: NoteId) -> Result<Option<Unid>> {
     Ok(header.filter(|header| !header.is_stub() && header.class.is_document()).map(|header| header.unid))
 }
 
-/// Gives the part of the best score in a hundred. Scores themselves would tell how many documents there are that the reader may not see.
+/// Returns the score as a percentage of the best score. The scores themselves would reveal the number of documents that
+/// the reader may not see.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 1 and 100")]
 fn relevance(rank: i64, highest: i64) -> u8 {
     let score = |rank: i64| f32::from_bits(u32::try_from(rank).unwrap_or(0));
@@ -272,10 +277,10 @@ fn relevance(rank: i64, highest: i64) -> u8 {
     (part * 100.0).round().clamp(1.0, 100.0) as u8
 }
 
-/// Words of a typical document: a word counts for more in a shorter one.
+/// Assumed average number of words per document. A word has more weight in a shorter document.
 const TYPICAL_WORDS: u64 = 200;
 
-/// What relevance is reckoned by: how many documents of this database have a word.
+/// The statistics for the relevance: the number of documents of this database that contain a word.
 struct Statistics<'s> {
     searcher: &'s Searcher,
     documents: u64,
@@ -289,7 +294,7 @@ impl<'s> Statistics<'s> {
 
 impl Bm25StatisticsProvider for Statistics<'_> {
     fn total_num_tokens(&self, _field: Field) -> tantivy::Result<u64> {
-        // Not counted: the index's own count is that of all databases.
+        // Estimated, because the index counts the tokens of all databases together.
         Ok(self.documents.saturating_mul(TYPICAL_WORDS))
     }
 
