@@ -1,15 +1,16 @@
-//! The entry point for fuzzing: any bytes as a query, as a text that is cut into words, and as an attachment.
+//! The entry point for fuzzing: reads arbitrary bytes as a query, as a text to split into words, as HTML, and as an
+//! attachment.
 
 use crate::extract::{self, Kind};
 use crate::query::Query;
 use crate::words::Words;
 use crate::{html, limits};
 
-/// Reads bytes in every way there is.
+/// Reads bytes with every parser of this crate.
 ///
 /// # Panics
 ///
-/// When something panics that must not, or a promise is broken.
+/// Panics if the code under test panics or violates an invariant.
 pub fn read(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     if let Err(error) = Query::parse(&text) {

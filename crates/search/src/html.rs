@@ -1,24 +1,24 @@
-//! HTML to plain text, as far as search and previews need it.
+//! Conversion of HTML to plain text for search and previews.
 //!
-//! Tags go; what they set apart is set apart by a blank; scripts, styles, the head and comments go with what is
-//! within them; character references become characters. Anything is HTML: what is no tag is text. One pass, linear.
+//! Tags are removed; block-level tags become a space. Comments, scripts, styles and the head are removed with their
+//! content. Character references become characters. Every input is accepted: text that is not a tag is text. The
+//! conversion is a single pass in linear time.
 
 use mail_parser::decoders::html::add_html_token;
 
-/// Elements that do not set their text apart from what stands beside it.
+/// Elements that do not separate their text from the adjacent text.
 const INLINE: [&str; 26] = [
     "a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "del", "em", "font", "i", "ins", "kbd", "label", "mark",
     "q", "s", "small", "span", "strong", "sub", "sup", "tt", "u", "wbr",
 ];
 
-/// Elements whose text nobody sees.
+/// Elements whose text is not displayed.
 const HIDDEN: [&str; 5] = ["head", "script", "style", "template", "title"];
 
-/// Longest character reference.
+/// Maximum length of a character reference, in bytes.
 const REFERENCE_BYTES_MAX: usize = 40;
 
-/// Gives the text of an HTML document.
-/// Linear.
+/// Returns the text of an HTML document. Runs in linear time.
 #[must_use]
 pub fn to_text(html: &str) -> String {
     let mut text = String::with_capacity(html.len() / 2);
@@ -33,7 +33,7 @@ pub fn to_text(html: &str) -> String {
     text
 }
 
-/// Passes over the tag that begins here, and what it hides. Gives its length.
+/// Skips the tag at the beginning and the content that it hides. Returns the length of the skipped part.
 fn tag(html: &str, text: &mut String) -> usize {
     if let Some(comment) = html.strip_prefix("<!--") {
         return memchr::memmem::find(comment.as_bytes(), b"-->").map_or(html.len(), |end| end + 7);
@@ -57,7 +57,7 @@ fn tag(html: &str, text: &mut String) -> usize {
     end + hidden_length(&html[end..], name)
 }
 
-/// Gives the length of what stands before the closing tag of a hidden element.
+/// Returns the length of the content before the closing tag of a hidden element.
 fn hidden_length(html: &str, name: &str) -> usize {
     let bytes = html.as_bytes();
     memchr::memmem::find_iter(bytes, b"</")
@@ -69,7 +69,7 @@ fn hidden_length(html: &str, name: &str) -> usize {
         .unwrap_or(html.len())
 }
 
-/// Writes the character that is referred to here. Gives the length of the reference.
+/// Appends the character of the reference at the beginning. Returns the length of the reference.
 fn reference(html: &str, text: &mut String) -> usize {
     let window = html.as_bytes().get(..REFERENCE_BYTES_MAX).unwrap_or(html.as_bytes());
     let end =
