@@ -1,11 +1,15 @@
-//! The index: where it lies, how it follows the databases, and what is in it for sure (`docs/full-text.md`).
+//! The full-text index: its location, its updates and its guarantees (`docs/full-text.md`).
 //!
-//! One index serves all databases of a server. [`Search::update`] applies what changed in a database since the last time; [`Search::commit`] makes all
-//! that was applied durable and visible at once. How far each database is applied stands in the index itself, as a document of the same commit, so after a
-//! crash the index goes on from what it really holds.
+//! One index serves all databases of a server. [`Search::update`] applies the changes of a database since its last
+//! update. [`Search::commit`] makes all applied changes durable and visible at once. The applied modseq of each
+//! database is stored in the index itself, as a document of the same commit. After a crash, the index therefore
+//! continues from the state that it really holds.
 //!
-//! Invariants: what the index says is applied was durable in the store before it was committed; a note is in the index at most once; the
-//! documents of a commit and its applied modseqs become visible together.
+//! Invariants:
+//!
+//! - Changes that the index records as applied were durable in the store before the commit.
+//! - A note is in the index at most once.
+//! - The documents of a commit and its applied modseqs become visible together.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -27,17 +31,17 @@ use crate::marked::{Listed, Marked};
 use crate::schema::{self, Schema};
 use crate::{contents, stored};
 
-/// How the index is kept.
+/// Options of the index.
 pub struct Options {
-    /// Who reads the contents of notes, asked one after the other.
+    /// Readers of note contents, tried in order.
     pub contents: Vec<Box<dyn Contents>>,
-    /// Who reads files that are not read in this process; without one they are passed over.
+    /// The reader of files that are not read in this process. If it is `None`, these files are skipped.
     pub elsewhere: Option<Arc<dyn Elsewhere>>,
-    /// Threads that cut and sort words.
+    /// Number of threads that split and sort words.
     pub threads: usize,
-    /// Bytes that each of them may take before it writes a piece of the index.
+    /// Number of bytes that each thread may use before it writes a segment of the index.
     pub thread_bytes: usize,
-    /// Bytes of text after which an update commits by itself: they wait in memory for those threads.
+    /// Number of bytes of text after which an update commits automatically. The text waits in memory for the threads.
     pub waiting_bytes: usize,
 }
 
@@ -50,20 +54,20 @@ impl Default for Options {
 /// The full-text index of a server.
 pub struct Search {
     notes: Arc<Notes>,
-    /// Who the server itself is, for looking at changes that a reader may not see.
+    /// The identity of the server itself, for reading changes that a reader may not see.
     itself: Arc<Identity>,
     schema: Schema,
     index: Index,
     reader: IndexReader,
     options: Options,
-    /// Held by the one who changes the index.
+    /// The state of the uncommitted changes. The lock is held by the thread that changes the index.
     writing: Mutex<Writing>,
-    /// What queries see.
+    /// The state that queries see.
     published: RwLock<Arc<Published>>,
     was_renewed: bool,
 }
 
-/// One commit of the index.
+/// A committed state of the index.
 pub(crate) struct Published {
     pub(crate) searcher: Searcher,
     applied: HashMap<DbNumber, Modseq>,
@@ -75,65 +79,68 @@ impl Published {
     }
 }
 
-/// What is under way to the next commit.
+/// The changes since the last commit.
 #[derive(Default)]
 struct Writing {
-    /// Made when first needed: it starts threads.
+    /// The index writer. It is created when first needed, because it starts threads.
     writer: Option<IndexWriter>,
-    /// How far databases are applied by what is under way; none for those that were dropped.
+    /// The modseqs up to which the uncommitted changes apply each database. `None` for a dropped database.
     applied: HashMap<DbNumber, Option<Modseq>>,
-    /// The notes under way, which the last commit has otherwise.
+    /// The notes with uncommitted changes, which the last commit holds in another state.
     touched: HashSet<(DbNumber, NoteId)>,
-    /// The bytes of text under way.
+    /// Number of bytes of uncommitted text.
     bytes: usize,
-    /// What must be durable in the store before the commit.
+    /// The store writes that must be durable before the commit.
     ticket: Ticket,
-    /// Databases that are compared as a whole, and how far that is.
+    /// The databases that are compared with the index as a whole, with the progress of the comparison.
     comparing: HashMap<DbNumber, Comparing>,
-    /// The last note of each database that the index may hold; those after it need not be deleted before they are added.
+    /// The last note of each database that the index may hold. Notes after it need not be deleted before they are
+    /// added.
     last_notes: HashMap<DbNumber, NoteId>,
 }
 
-/// How far a comparison of a whole database with the index is.
+/// The progress of the comparison of a whole database with the index.
 #[derive(Clone, Copy)]
 struct Comparing {
-    /// The notes up to this one are compared.
+    /// The last note compared.
     after: NoteId,
-    /// What was the last change when it began.
+    /// The database's modseq when the comparison began.
     since: Modseq,
 }
 
-/// What an update did.
+/// The result of an update.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// The changes up to this one are applied.
+    /// The modseq up to which changes are applied.
     pub applied: Modseq,
-    /// Nothing is left to apply.
+    /// `true` if no changes are left to apply.
     pub complete: bool,
-    /// Changes that were looked at.
+    /// Number of changes examined.
     pub changes: usize,
-    /// Documents that were indexed.
+    /// Number of documents indexed.
     pub indexed: usize,
-    /// Documents that could be read only in part.
+    /// Number of documents of which some part could not be read.
     pub damaged: usize,
 }
 
-/// How large the index is.
+/// The size of the index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Status {
-    /// Documents of all databases.
+    /// Number of documents of all databases.
     pub documents: u64,
-    /// Pieces that the index consists of.
+    /// Number of segments of the index.
     pub segments: usize,
-    /// Bytes on the disk.
+    /// Number of bytes on disk.
     pub bytes: u64,
 }
 
-/// The folder within the one that is given; its number is that of the format, which includes how words are cut.
+/// The name of the folder that holds the index. Its number is the version of the format, which includes the rules for
+/// splitting words.
 const FOLDER: &str = "index-3";
 
 impl Search {
-    /// Opens the index in a folder, or makes an empty one. One that cannot be read, or that is of another format, is made anew.
+    /// Opens the index in a folder, or creates an empty one. An index that cannot be read or has another format is
+    /// recreated.
     pub fn open(notes: Arc<Notes>, folder: &Path, options: Options) -> Result<Self> {
         let schema = Schema::new();
         let (index, was_renewed) = open_index(folder, &schema)?;
@@ -146,18 +153,20 @@ impl Search {
         Ok(Self { notes, itself, schema, index, reader, options, writing: Mutex::default(), published, was_renewed })
     }
 
-    /// Tells whether an index was found that could not be used and was made anew.
+    /// Returns `true` if [`Search::open`] found an unusable index and recreated it.
     #[must_use]
     pub fn was_renewed(&self) -> bool {
         self.was_renewed
     }
 
-    /// Applies at most about `limit` changes of a database; whoever has more to apply calls again. `stop` is asked between notes. What is applied
-    /// is seen after [`Search::commit`], which happens by itself after many documents.
+    /// Applies about `limit` changes of a database at most. The caller repeats the call until all changes are applied.
+    /// `stop` is called between notes.
+    ///
+    /// The changes become visible after [`Search::commit`], which runs automatically after many documents.
     ///
     /// # Errors
     ///
-    /// After any error nothing of what was under way is lost but time: it is applied again.
+    /// After an error, all uncommitted changes are discarded. No data is lost, because they are applied again later.
     pub fn update(&self, access: &Access<level::Reader>, limit: usize, stop: &dyn Fn() -> bool) -> Result<Progress> {
         let mut writing = self.lock_writing();
         let done = self.update_with(&mut writing, access, (limit, stop));
@@ -171,7 +180,7 @@ impl Search {
         done
     }
 
-    /// Makes everything that was applied durable and visible.
+    /// Commits all applied changes, which makes them durable and visible.
     pub fn commit(&self) -> Result<()> {
         let mut writing = self.lock_writing();
         let done = self.commit_with(&mut writing);
@@ -181,7 +190,7 @@ impl Search {
         done
     }
 
-    /// Forgets a database. Durable on return.
+    /// Removes a database from the index. The removal is durable on return.
     pub fn forget(&self, database: DbNumber) -> Result<()> {
         let mut writing = self.lock_writing();
         self.delete_database(&mut writing, database)?;
@@ -192,7 +201,7 @@ impl Search {
         done
     }
 
-    /// Lists the databases that the index knows, whether or not they still exist.
+    /// Returns the databases in the index, including those that no longer exist.
     #[must_use]
     pub fn databases(&self) -> Vec<DbNumber> {
         let mut known: Vec<DbNumber> = self.published().applied.keys().copied().collect();
@@ -200,18 +209,18 @@ impl Search {
         known
     }
 
-    /// Tells which changes of a database are in the index; nothing when it was never indexed.
+    /// Returns the modseq up to which changes of a database are in the index, or `None` if it was never indexed.
     #[must_use]
     pub fn applied(&self, database: DbNumber) -> Option<Modseq> {
         self.published().applied(database)
     }
 
-    /// Counts the documents of a database in the index.
+    /// Returns the number of documents of a database in the index.
     pub fn documents(&self, database: DbNumber) -> Result<u64> {
         stored::count(&self.published().searcher, &self.schema.database_term(database))
     }
 
-    /// Tells how large the index is.
+    /// Returns the size of the index.
     pub fn status(&self) -> Result<Status> {
         let published = self.published();
         let documents = published.searcher.num_docs().saturating_sub(published.applied.len() as u64);
@@ -257,7 +266,7 @@ impl Search {
         };
         let is_lost = applied > Modseq(0) && (reading.modseq() < applied || !reading.is_complete_since(applied));
         if is_lost && !writing.comparing.contains_key(&number) {
-            // What is compared is what was committed.
+            // The comparison works on the committed index.
             self.commit_with(writing)?;
             writing.comparing.insert(number, Comparing { after: NoteId(0), since: reading.modseq() });
         }
@@ -292,7 +301,8 @@ impl Search {
         if writing.applied.is_empty() {
             return Ok(());
         }
-        // An index that is ahead of a store which lost its last writes would take other changes under the same numbers for applied.
+        // If the store loses its last writes and the index has them, later changes with the same modseqs would wrongly
+        // count as applied.
         self.notes.store().durable(writing.ticket).wait()?;
         let changed = std::mem::take(&mut writing.applied);
         let writer = self.writer(writing)?;
@@ -346,8 +356,8 @@ impl Search {
     }
 }
 
-/// Says which pieces of the index become one. Pieces of the few changes of a moment are put together among themselves, not each time with
-/// thousands of documents, as they are when left to themselves.
+/// Returns the merge policy. Segments of a few changes each are merged with each other. The default policy would merge
+/// them each time with segments of thousands of documents.
 fn merges() -> LogMergePolicy {
     let mut policy = LogMergePolicy::default();
     policy.set_min_layer_size(MERGE_DOCUMENTS_MIN);
@@ -360,13 +370,13 @@ impl Progress {
     }
 }
 
-/// What a note is to the index.
+/// The state of a note in relation to the index.
 enum Finding {
-    /// There is none, or none that is indexed.
+    /// The note does not exist or is not indexed.
     Absent,
-    /// The index has it as it is.
+    /// The index holds the current version of the note.
     Same,
-    /// The index gets this.
+    /// The document to add to the index.
     Document(Box<TantivyDocument>),
 }
 
@@ -403,7 +413,8 @@ impl Update<'_> {
         Ok(())
     }
 
-    /// Compares the whole database with the index: what changed cannot be known from the order of changes any more.
+    /// Compares the whole database with the index. This is necessary if the order of changes no longer has all changes
+    /// since the last update.
     fn compare(&mut self, comparing: Comparing, (limit, stop): (usize, &dyn Fn() -> bool)) -> Result<()> {
         let number = self.reading.database().number();
         let mut found = Vec::new();
@@ -440,7 +451,7 @@ impl Update<'_> {
         Ok(())
     }
 
-    /// Brings the index up to date with one note.
+    /// Updates the index for one note.
     fn apply(&mut self, note: NoteId) -> Result<()> {
         let number = self.reading.database().number();
         let finding = match self.document(note) {
@@ -470,13 +481,13 @@ impl Update<'_> {
         Ok(())
     }
 
-    /// Tells whether the index may hold something of a note, committed or not.
+    /// Returns `true` if the index may hold a note, committed or not.
     fn may_have(&self, note: NoteId) -> bool {
         let number = self.reading.database().number();
         self.writing.last_notes.get(&number).is_none_or(|last| note <= *last)
     }
 
-    /// Makes what the index gets of a note.
+    /// Creates the document of a note for the index.
     fn document(&mut self, note: NoteId) -> Result<Finding> {
         let Some(header) = self.reading.header(note)?.filter(|header| !header.is_stub() && header.class.is_document())
         else {
@@ -499,7 +510,7 @@ impl Update<'_> {
         ))))
     }
 
-    /// Tells whether the index has a note as it was last saved; marks and folders are not in the index.
+    /// Returns `true` if the index holds the last saved version of a note. Marks and folders are not indexed.
     fn has(&self, header: &Header) -> Result<bool> {
         let number = self.reading.database().number();
         if !self.may_have(header.note) || self.writing.touched.contains(&(number, header.note)) {
@@ -527,7 +538,7 @@ fn open_index(folder: &Path, schema: &Schema) -> Result<(Index, bool)> {
 fn open_at(folder: &Path, schema: &Schema) -> Result<Index> {
     let directory = MmapDirectory::open(folder).map_err(|error| Error::Index(error.to_string()))?;
     let index = Index::open_or_create(directory, schema.fields.clone())?;
-    // Opens every segment, so that a piece that is missing is noticed here.
+    // Opening every segment detects missing ones.
     register_tokenizers(&index);
     let reader: IndexReader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
     stored::applied(schema, &reader.searcher())?;
@@ -540,8 +551,8 @@ fn register_tokenizers(index: &Index) {
     index.tokenizers().register(schema::LIST_TOKENIZER, Listed::default());
 }
 
-/// Removes what a commit wrote that never took place. Its numbers are given out again, and a file that is there already would fail every
-/// commit from then on.
+/// Removes the files of an unfinished commit. Their numbers are assigned again, and an existing file would make every
+/// later commit fail.
 fn remove_unfinished(folder: &Path, index: &Index) -> Result<()> {
     let used: HashSet<PathBuf> = index.load_metas()?.list_segment_files();
     for entry in std::fs::read_dir(folder)? {
