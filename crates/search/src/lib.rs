@@ -1,19 +1,22 @@
 //! Full-text search over databases.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
-//! | [`index`] | the index of a server: opening, following changes, committing |
-//! | [`find`] | answering queries with what the reader may see |
-//! | [`query`] | the language of queries |
-//! | [`contents`], [`text`] | what of a note is indexed |
+//! | [`index`] | the index of a server: opening, updates, commits |
+//! | [`find`] | execution of queries, with access control |
+//! | [`query`] | the query language |
+//! | [`contents`], [`text`] | the indexed text of a note |
 //! | [`extract`], [`html`] | text of attachments and of HTML |
-//! | [`substring`] | which notes cannot hold a text |
-//! | [`words`] | how texts are cut into words |
-//! | [`fuzz`] | the entry of the fuzzers |
+//! | [`substring`] | notes that cannot contain a text |
+//! | [`words`] | splitting of texts into words |
+//! | [`fuzz`] | the entry point of the fuzzers |
 //!
-//! Promises: a crash at any moment leaves an index that is late at most, never one that misses a document which it says to hold; an answer
-//! contains and counts only what the reader may read at that moment. The index holds nothing that is not in the databases: it may be
-//! deleted at any time. The design stands in `docs/full-text.md`. Besides `store` the only room that touches files; no clock, no tokio.
+//! A crash at any time leaves an index that is out of date at most. It never lacks a document that it records as
+//! indexed. A result contains and counts only documents that the reader may read at that moment. All data of the index
+//! is derived from the databases, so the index may be deleted at any time.
+//!
+//! The design is described in `docs/full-text.md`. Besides `store`, this is the only crate that accesses files. It uses
+//! neither a clock nor tokio.
 
 pub mod contents;
 pub mod error;
