@@ -1,85 +1,89 @@
-//! The limits of this room.
+//! The limits of this crate.
 
-/// Most bytes of text that are indexed of one note, attachments included.
+/// Maximum number of bytes of text indexed per note, including attachments.
 pub const TEXT_BYTES_MAX: usize = 4 << 20;
 
-/// Most bytes of text that are indexed of one attachment.
+/// Maximum number of bytes of text indexed per attachment.
 pub const ATTACHMENT_TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Largest attachment, in bytes, that is looked into.
+/// Maximum size of an attachment whose text is extracted, in bytes.
 pub const ATTACHMENT_BYTES_MAX: usize = 16 << 20;
 
-/// Most attachments of one note that are looked into; the names of all are indexed.
+/// Maximum number of attachments per note whose text is extracted. The names of all attachments are indexed.
 pub const ATTACHMENTS_MAX: usize = 50;
 
-/// Most PDFs of one note that are read. Each may take seconds, and nothing else is indexed meanwhile.
+/// Maximum number of PDFs read per note. Each may take seconds, during which nothing else is indexed.
 pub const PDFS_MAX: usize = 8;
 
-/// Most bytes that are unpacked of one office document.
+/// Maximum number of bytes unpacked from one office document.
 pub const UNPACKED_BYTES_MAX: usize = 32 << 20;
 
-/// Most members of an archive that is looked into.
+/// Maximum number of members of an archive whose text is extracted.
 pub const ARCHIVE_MEMBERS_MAX: usize = 20_000;
 
-/// Most numbers and times of one note that are indexed.
+/// Maximum number of numbers and times indexed per note.
 pub const VALUES_MAX: usize = 4_096;
 
-/// Bytes of a word that are looked at; longer ones are cut, in documents as in queries.
+/// Maximum length of a word, in bytes. Longer words are cut, in documents as in queries.
 pub const WORD_BYTES_MAX: usize = 64;
 
-/// Most bytes of a note's folded texts whose words are kept to rule it out when substrings are looked for; a note with more is never ruled out.
+/// Maximum number of bytes of a note's folded texts whose words are kept for substring search. A note with more text is
+/// never excluded.
 pub const SEARCHED_BYTES_MAX: usize = 16 << 20;
 
-/// Longest of those words, in bytes; a note with a longer one is never ruled out.
+/// Maximum length of a word kept for substring search, in bytes. A note with a longer word is never excluded.
 pub const SEARCHED_WORD_BYTES_MAX: usize = 512;
 
-/// Most words of one piece of the index that a piece of a substring stands for; what stands for more rules nothing out there.
+/// Maximum number of words of one segment that match a piece of a substring. A piece with more matches excludes no
+/// notes in that segment.
 pub const SUBSTRING_WORDS_MAX: usize = 4_096;
 
-/// Most characters of words that are looked at for the pieces of one search; what goes beyond rules nothing out.
+/// Maximum number of characters of words examined for the pieces of one search. Pieces beyond this limit exclude no
+/// notes.
 pub const SUBSTRING_STEPS_MAX: usize = 20_000_000;
 
-/// So few documents of a piece of the index are read rather than ruled out by comparing all words.
+/// Number of candidate documents of a segment up to which the documents are read instead of excluded by a scan over all
+/// words.
 pub const SUBSTRING_DOCUMENTS_FEW: usize = 16;
 
-/// Longest query, in bytes.
+/// Maximum length of a query, in bytes.
 pub const QUERY_BYTES_MAX: usize = 8 << 10;
 
-/// Most words, comparisons and operators of a query.
+/// Maximum number of words, comparisons and operators in a query.
 pub const QUERY_PARTS_MAX: usize = 256;
 
-/// Most levels of parentheses and negations.
+/// Maximum nesting of parentheses and negations in a query.
 pub const QUERY_DEPTH_MAX: usize = 32;
 
-/// Most words between those that are to be near each other.
+/// Maximum number of other words between words that must be near each other.
 pub const DISTANCE_MAX: u32 = 100;
 
-/// Words between those that `NEAR` joins when it says no number.
+/// Default number of other words between the operands of `NEAR`.
 pub const DISTANCE_DEFAULT: u32 = 8;
 
-/// Most words that one wildcard or range stands for.
+/// Maximum number of words that one wildcard or range matches.
 pub const PATTERN_WORDS_MAX: usize = 4_096;
 
-/// Most words that are compared with the wildcards of one query.
+/// Maximum number of words compared with the wildcards of one query.
 pub const PATTERN_COMPARED_MAX: usize = 2_000_000;
 
-/// Most hits of one answer.
+/// Maximum number of hits in one result.
 pub const HITS_MAX: usize = 1_000;
 
-/// Most hits that may lie before the end of an answer.
+/// Maximum number of hits up to the end of a page, including the skipped ones.
 pub const HITS_WINDOW_MAX: usize = 100_000;
 
-/// Most hits of one query whose right to be read is looked up one by one.
+/// Maximum number of hits of one query whose access is looked up one by one.
 pub const LOOKED_UP_MAX: usize = 50_000;
 
-/// Most changes that the index may be behind before every hit is looked up.
+/// Number of unindexed changes at which every hit is looked up.
 pub const BEHIND_MAX: usize = 20_000;
 
-/// Documents after which an update commits by itself.
+/// Number of documents after which an update commits automatically.
 pub const COMMIT_DOCUMENTS_MAX: usize = 50_000;
 
-/// Bytes of text after which an update commits by itself, unless the options say otherwise.
+/// Default number of bytes of text after which an update commits automatically.
 pub const COMMIT_BYTES: usize = 256 << 20;
 
-/// Pieces of the index with fewer documents than this count as equally large when it is decided which become one.
+/// Number of documents below which all segments count as equally large when segments are selected for merging.
 pub const MERGE_DOCUMENTS_MIN: u32 = 100;
