@@ -1,25 +1,26 @@
-//! Texts on their way into the index, and how they are cut there.
+//! The tokenizers of the index, and the format of the strings they read.
 //!
-//! What a field gets is one string: the database, then texts with marks between them. [`NOTE_GAP`] keeps texts apart so far that no phrase
-//! and no nearness reaches across; [`NAME_BEGIN`] and [`NAME_END`] enclose the name of the item whose texts follow. The index's own threads cut
-//! the string into terms ([`Marked`]). Words that are cut already come as a list with [`BETWEEN_WORDS`] ([`Listed`]).
+//! The value of a field is one string: the database prefix, then texts with separators between them. [`NOTE_GAP`]
+//! separates texts so far that neither a phrase nor a proximity query spans them. [`NAME_BEGIN`] and [`NAME_END`]
+//! enclose the name of the item to which the following texts belong. The threads of the index split the string into
+//! terms ([`Marked`]). Words that are already split are a list separated by [`BETWEEN_WORDS`] ([`Listed`]).
 
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 
 use crate::schema::{AFTER_NAME, DATABASE_LENGTH};
 use crate::words::Words;
 
-/// Keeps two texts apart.
+/// Separates two texts.
 pub(crate) const NOTE_GAP: char = '\u{1}';
 /// Begins the name of an item.
 pub(crate) const NAME_BEGIN: char = '\u{2}';
-/// Ends it.
+/// Ends the name of an item.
 pub(crate) const NAME_END: char = '\u{3}';
 
-/// Places that are left free between two texts; more than any nearness that can be asked for.
+/// Number of word positions skipped between two texts. It exceeds the maximum distance of a proximity query.
 const GAP: usize = 1_000;
 
-/// Appends a text without what could be taken for a mark.
+/// Appends a text with its separator characters replaced.
 pub(crate) fn push_clean(text: &str, out: &mut String) {
     let is_mark = |character: char| character <= NAME_END;
     let mut rest = text;
@@ -31,7 +32,7 @@ pub(crate) fn push_clean(text: &str, out: &mut String) {
     out.push_str(rest);
 }
 
-/// Cuts what [`crate::text::NoteText`] joined.
+/// Splits the strings joined by [`crate::text::NoteText`] into terms.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Marked {
     token: Token,
@@ -59,20 +60,20 @@ impl Tokenizer for Marked {
 /// The terms of one string.
 pub(crate) struct MarkedStream<'a> {
     text: &'a str,
-    /// Where the piece after the present one begins.
+    /// The start of the piece after the current one.
     rest: usize,
-    /// The present piece: what stands between two marks.
+    /// The current piece: the text between two separators.
     piece: Words<'a>,
     piece_start: usize,
-    /// What the terms of the present piece begin with.
+    /// The prefix of the terms of the current piece.
     prefix: String,
-    /// The place of the next word.
+    /// The position of the next word.
     place: usize,
     token: &'a mut Token,
 }
 
 impl MarkedStream<'_> {
-    /// Goes to the next piece; false at the end.
+    /// Moves to the next piece. Returns `false` at the end.
     fn next_piece(&mut self) -> bool {
         let Some(rest) = self.text.get(self.rest..).filter(|rest| !rest.is_empty()) else { return false };
         let mut start = self.rest;
@@ -125,10 +126,10 @@ impl TokenStream for MarkedStream<'_> {
     }
 }
 
-/// Parts the words of a list.
+/// Separates the words of a list.
 pub(crate) const BETWEEN_WORDS: char = '\u{1}';
 
-/// Cuts a list of words that are terms as they are; the database comes first here too.
+/// Splits a list of words into terms without further processing. The list begins with the database prefix, too.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Listed {
     token: Token,

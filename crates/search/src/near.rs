@@ -1,14 +1,14 @@
-//! Words near each other, in any order.
+//! Proximity queries: words near each other, in any order.
 //!
-//! Documents that have all the words come from the index's own intersection, which scores them too; here the places of the words are compared: some
-//! stretch of at most `span` places must hold each word.
+//! The index's own intersection finds and scores the documents that contain all words. This module compares the
+//! positions of the words: all of them must occur within a window of `span` positions.
 
 use tantivy::postings::{Postings, SegmentPostings};
 use tantivy::query::{BooleanQuery, EmptyScorer, EnableScoring, Explanation, Query, Scorer, TermQuery, Weight};
 use tantivy::schema::IndexRecordOption;
 use tantivy::{DocId, DocSet, Score, SegmentReader, TERMINATED, TantivyError, Term};
 
-/// Asks for terms of one field within a stretch of places.
+/// Matches documents with all terms of one field within a window of positions.
 #[derive(Clone, Debug)]
 pub(crate) struct NearQuery {
     terms: Vec<Term>,
@@ -16,7 +16,7 @@ pub(crate) struct NearQuery {
 }
 
 impl NearQuery {
-    /// Asks for at least two different terms within `span` places.
+    /// Creates a query for at least two different terms within `span` positions.
     pub(crate) fn new(terms: Vec<Term>, span: u32) -> Self {
         assert!(terms.len() > 1, "one word is near itself");
         Self { terms, span }
@@ -65,7 +65,7 @@ impl Weight for NearWeight {
     }
 }
 
-/// The places of one word in the present document.
+/// The positions of one word in the current document.
 struct Places {
     postings: SegmentPostings,
     places: Vec<u32>,
@@ -79,7 +79,7 @@ struct NearScorer {
 }
 
 impl NearScorer {
-    /// Goes on to the next document in which the words are near each other, if they are not in this one.
+    /// Moves to the next document in which the words are near each other, unless the current document is one.
     fn settle(&mut self) -> DocId {
         let mut doc = self.all.doc();
         while doc != TERMINATED && !self.is_near(doc) {
@@ -102,7 +102,8 @@ impl NearScorer {
         self.has_stretch()
     }
 
-    /// Moves a stretch over the document that begins at the earliest of the words' next places.
+    /// Returns `true` if a window holds all words. The window is moved so that it begins at the earliest of the words'
+    /// next positions.
     fn has_stretch(&mut self) -> bool {
         loop {
             let mut first = (u32::MAX, 0);
