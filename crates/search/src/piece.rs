@@ -1,30 +1,32 @@
-//! A piece of a word, looked for in the dictionary of the index.
+//! Search for pieces of words in the term dictionary of the index.
 //!
-//! [`WordsWith`] is an automaton that goes along the dictionary's tree of characters: what does not begin with the database is not entered, and of words that do not
-//! fit nothing is read but their characters. It knows how much of the piece the last characters were (Knuth, Morris, Pratt), so each character costs the same.
+//! [`WordsWith`] is an automaton that walks the character tree of the dictionary. Branches outside of the database's
+//! prefix are not entered, and for words that do not match, nothing but their characters is read. The automaton tracks
+//! how much of the piece the last characters match (Knuth, Morris, Pratt), so that each character costs the same.
 
 use std::cell::Cell;
 
 use tantivy_fst::Automaton;
 
-/// Words of one database that have a piece of text.
+/// Matches the words of one database that contain a piece of text.
 pub(crate) struct WordsWith<'w> {
-    /// What they begin with; the database first.
+    /// The prefix of the words, beginning with the database.
     pub(crate) start: &'w [u8],
     piece: &'w [u8],
-    /// The piece is at the end.
+    /// `true` if the piece must be at the end of the word.
     ends: bool,
-    /// By how much of the piece fits: how much of it fits still when the next character does not.
+    /// The length of the shorter match that remains if the next character does not match, indexed by the length of the
+    /// current match.
     fallback: Vec<usize>,
-    /// How many characters may be looked at.
+    /// Number of characters that may still be examined.
     steps: &'w Cell<usize>,
 }
 
-/// The state from which nothing fits.
+/// The state from which no match is possible.
 const DEAD: usize = usize::MAX;
 
 impl<'w> WordsWith<'w> {
-    /// Words with the piece anywhere after the start, or with `ends` at the end.
+    /// Creates an automaton for words with the piece anywhere after the start, or only at the end if `ends` is `true`.
     pub(crate) fn new(start: &'w [u8], piece: &'w [u8], ends: bool, steps: &'w Cell<usize>) -> Self {
         let mut fallback = vec![0; piece.len() + 1];
         let mut fits = 0;
@@ -44,7 +46,7 @@ impl<'w> WordsWith<'w> {
 }
 
 impl Automaton for WordsWith<'_> {
-    /// How much of the start fits, and then of the piece.
+    /// The matched length of the start, plus that of the piece once the start is complete.
     type State = usize;
 
     fn start(&self) -> usize {

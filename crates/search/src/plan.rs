@@ -1,8 +1,8 @@
-//! How a query is asked of the index.
+//! Translation of a query tree into queries of the index.
 //!
-//! Every term begins with the database, so no other database's documents can be among the answers; what is known of notes without a term (dates, sizes) is
-//! asked together with the database. Wildcards become the words of this database that they stand for: at most [`PATTERN_WORDS_MAX`], found among at
-//! most [`PATTERN_COMPARED_MAX`].
+//! Every term begins with the database prefix, so documents of other databases cannot match. Properties of notes that
+//! have no terms (dates, sizes) are queried together with the database term. Wildcards are expanded to the matching
+//! words of this database: at most [`PATTERN_WORDS_MAX`], found among at most [`PATTERN_COMPARED_MAX`].
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -20,12 +20,12 @@ use crate::near::NearQuery;
 use crate::query::{Fact, Node, Range, Scope};
 use crate::schema::{self, Scalar, Schema};
 
-/// Turns the parts of a query into what the index is asked.
+/// Translates the nodes of a query into queries of the index.
 pub(crate) struct Plan<'p> {
     schema: &'p Schema,
     searcher: &'p Searcher,
     database: DbNumber,
-    /// How many words were compared with wildcards so far.
+    /// Number of words compared with wildcards so far.
     compared: usize,
 }
 
@@ -34,7 +34,7 @@ impl<'p> Plan<'p> {
         Self { schema, searcher, database, compared: 0 }
     }
 
-    /// Turns a part and all beneath it; the parser bounded how deep that is.
+    /// Translates a node and all nodes below it. The parser has limited their depth.
     pub(crate) fn ask(&mut self, node: &Node) -> Result<Box<dyn Asked>> {
         Ok(match node {
             Node::All => self.all(),
@@ -73,7 +73,7 @@ impl<'p> Plan<'p> {
         without_score(Box::new(database))
     }
 
-    /// Gives the fields of a scope, and what their terms begin with.
+    /// Returns the fields of a scope with the prefix of their terms.
     fn places(&self, scope: &Scope) -> Vec<(Field, String)> {
         let whole = || schema::prefix(self.database, None);
         match scope {
@@ -98,7 +98,7 @@ impl<'p> Plan<'p> {
         Ok(any(asked))
     }
 
-    /// Finds the words of a field that begin so and match a pattern.
+    /// Returns the words of a field that begin with `start` and match a pattern.
     fn words(&mut self, field: Field, prefix: &str, (start, pattern): (&str, &str)) -> Result<BTreeSet<String>> {
         let mut found = BTreeSet::new();
         let first = format!("{prefix}{start}");
@@ -150,7 +150,7 @@ impl<'p> Plan<'p> {
                 if belongs { Bound::Included(term(&text)) } else { Bound::Excluded(term(&text)) }
             }
         };
-        // Values are written in hexadecimal digits, all of which lie between these two.
+        // Values are written in hexadecimal digits, all of which lie between these two bounds.
         without_score(Box::new(RangeQuery::new(bound(from, "0"), bound(to, "g"))))
     }
 
@@ -180,7 +180,7 @@ impl<'p> Plan<'p> {
     }
 }
 
-/// Gives a number of bytes; sizes have no fractions and are never negative.
+/// Converts a number to a number of bytes. Sizes have no fractions and are never negative.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -232,8 +232,9 @@ fn too_broad(pattern: &str) -> Error {
     Error::Query(QueryError { position: 0, what })
 }
 
-/// Tells whether a word matches a pattern: `?` is one character, `*` any number of them. Linear but for the stars, each of which is gone back to once
-/// for every character.
+/// Returns `true` if a word matches a pattern: `?` is one character, `*` any number of characters.
+///
+/// The comparison is linear, except that it may return to a star once for each character of the word.
 fn matches(pattern: &str, word: &str) -> bool {
     let (pattern, word): (Vec<char>, Vec<char>) = (pattern.chars().collect(), word.chars().collect());
     let (mut at, mut place) = (0, 0);
