@@ -1,8 +1,8 @@
-//! What the index holds of a note, and how terms are made.
+//! The fields of the index, and the format of their terms.
 //!
-//! Every term of words and values begins with the database: five characters of seven bits each. So the words of a database lie beside each other in the
-//! dictionary, a query of one database never touches another's, and how often a word occurs is counted for each database. Terms of items go on with
-//! the item's name in lower case and a NUL.
+//! Every term of words and values begins with the database prefix: five characters of seven bits each. The words of a
+//! database are therefore adjacent in the dictionary, a query of one database never touches another, and word
+//! frequencies are counted per database. Terms of items continue with the item's name in lower case and a NUL.
 
 use base::{DbNumber, NoteId, Timestamp};
 use tantivy::Term;
@@ -10,37 +10,38 @@ use tantivy::schema::{
     Field, IndexRecordOption, NumericOptions, STRING, Schema as Fields, TextFieldIndexing, TextOptions,
 };
 
-/// Parts the name of an item from what it holds.
+/// Separates the name of an item from its content.
 pub(crate) const AFTER_NAME: char = '\0';
 
 /// The fields.
 #[derive(Clone, Debug)]
 pub(crate) struct Schema {
     pub(crate) fields: Fields,
-    /// Database and note: what is deleted when the note changes.
+    /// The database and note. The entry with this key is deleted when the note changes.
     pub(crate) key: Field,
-    /// The database alone.
+    /// The database.
     pub(crate) database: Field,
-    /// The note, and in the lowest bit whether it has Readers items.
+    /// The note, with the lowest bit set if it has Readers items.
     pub(crate) note: Field,
-    /// How often the note was saved, and when last: what tells whether the index has it as it is.
+    /// The note's sequence number. Together with the time of the last save, it tells whether the index holds the
+    /// current version.
     pub(crate) sequence: Field,
     pub(crate) modified: Field,
-    /// When it was received or made.
+    /// The time at which the note was received or created.
     pub(crate) received: Field,
     pub(crate) created: Field,
     pub(crate) size: Field,
-    /// Words of everything but the body.
+    /// Words of all texts except the body.
     pub(crate) main: Field,
     /// Words of the body.
     pub(crate) body: Field,
-    /// Words of items, under the items' names.
+    /// Words of items, under the names of the items.
     pub(crate) named: Field,
-    /// Numbers and times of items, under the items' names.
+    /// Numbers and times of items, under the names of the items.
     pub(crate) values: Field,
-    /// Words of the texts in which substrings are looked for ([`crate::substring`]).
+    /// Words of the texts for substring search ([`crate::substring`]).
     pub(crate) searched: Field,
-    /// On the one document that tells how far a database is indexed: the database, and the modseq.
+    /// The database and the applied modseq, on the one document that records the progress of a database.
     pub(crate) state: Field,
     pub(crate) applied: Field,
 }
@@ -88,28 +89,28 @@ impl Schema {
         }
     }
 
-    /// Makes the term of one note.
+    /// Creates the term of one note.
     pub(crate) fn key_term(&self, database: DbNumber, note: NoteId) -> Term {
         Term::from_field_u64(self.key, key(database, note))
     }
 
-    /// Makes the term of all notes of a database.
+    /// Creates the term of all notes of a database.
     pub(crate) fn database_term(&self, database: DbNumber) -> Term {
         Term::from_field_u64(self.database, u64::from(database.0))
     }
 
-    /// Makes the term of what tells how far a database is indexed.
+    /// Creates the term of the document that records the progress of a database.
     pub(crate) fn state_term(&self, database: DbNumber) -> Term {
         Term::from_field_u64(self.state, u64::from(database.0))
     }
 }
 
-/// Gives database and note in one number.
+/// Returns database and note combined in one number.
 pub(crate) fn key(database: DbNumber, note: NoteId) -> u64 {
     u64::from(database.0) << 32 | u64::from(note.0)
 }
 
-/// Appends the database as terms begin with it.
+/// Appends the database prefix.
 pub(crate) fn push_database(database: DbNumber, out: &mut String) {
     for shift in [28, 21, 14, 7, 0] {
         let seven = u8::try_from(database.0 >> shift & 0x7f).unwrap_or(0);
@@ -117,17 +118,17 @@ pub(crate) fn push_database(database: DbNumber, out: &mut String) {
     }
 }
 
-/// How many characters, and bytes, the database takes.
+/// Length of the database prefix, both in characters and in bytes.
 pub(crate) const DATABASE_LENGTH: usize = 5;
 
-/// Gives the beginning of the terms of an item, or of those without a name.
+/// Returns the prefix of the terms of an item, or of terms without an item name if `name` is `None`.
 pub(crate) fn prefix(database: DbNumber, name: Option<&str>) -> String {
     let mut prefix = String::with_capacity(32);
     push_database(database, &mut prefix);
     name.map_or_else(|| prefix.clone(), |name| prefix_of(&prefix, name))
 }
 
-/// Gives the beginning of the terms of an item, from that of its database.
+/// Returns the prefix of the terms of an item. `database` is the database prefix.
 pub(crate) fn prefix_of(database: &str, name: &str) -> String {
     let mut prefix = String::with_capacity(database.len() + name.len() + 24);
     prefix.push_str(database);
@@ -136,7 +137,7 @@ pub(crate) fn prefix_of(database: &str, name: &str) -> String {
     prefix
 }
 
-/// A number or a time, as terms hold it: in the order of the values.
+/// A number or a time, which terms encode in the order of the values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scalar {
     Number(f64),
@@ -144,7 +145,7 @@ pub(crate) enum Scalar {
 }
 
 impl Scalar {
-    /// The first character of its terms.
+    /// Returns the first character of the value's terms.
     pub(crate) fn kind(self) -> char {
         match self {
             Self::Number(_) => 'n',
@@ -152,7 +153,7 @@ impl Scalar {
         }
     }
 
-    /// Gives a number of the same order.
+    /// Returns an integer with the same order as the values.
     pub(crate) fn rank(self) -> u64 {
         match self {
             // Both zeros are the same number.
@@ -161,7 +162,7 @@ impl Scalar {
         }
     }
 
-    /// Appends it as terms hold it.
+    /// Appends the value as terms encode it.
     pub(crate) fn push(self, out: &mut String) {
         use std::fmt::Write as _;
         out.push(self.kind());
