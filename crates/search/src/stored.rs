@@ -1,4 +1,4 @@
-//! Documents of the index: made, counted, and read back.
+//! Documents of the index: creation, counts and reading back.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::schema::{self, Schema};
 use crate::text::NoteText;
 
-/// Makes the document of a note.
+/// Creates the document of a note.
 pub(crate) fn document(schema: &Schema, database: DbNumber, header: &Header, text: NoteText) -> TantivyDocument {
     let mut document = TantivyDocument::default();
     let is_restricted = u64::from(header.flags.has(NoteFlags::HAS_READERS));
@@ -36,7 +36,7 @@ pub(crate) fn document(schema: &Schema, database: DbNumber, header: &Header, tex
     document
 }
 
-/// Makes the document that tells how far a database is applied.
+/// Creates the document that records the applied modseq of a database.
 pub(crate) fn state(schema: &Schema, database: DbNumber, applied: Modseq) -> TantivyDocument {
     let mut document = TantivyDocument::default();
     document.add_u64(schema.state, u64::from(database.0));
@@ -44,7 +44,7 @@ pub(crate) fn state(schema: &Schema, database: DbNumber, applied: Modseq) -> Tan
     document
 }
 
-/// Reads how far each database is applied.
+/// Reads the applied modseq of each database.
 pub(crate) fn applied(schema: &Schema, searcher: &Searcher) -> Result<HashMap<DbNumber, Modseq>> {
     let mut found = HashMap::new();
     for segment in searcher.segment_readers() {
@@ -62,7 +62,7 @@ pub(crate) fn applied(schema: &Schema, searcher: &Searcher) -> Result<HashMap<Db
     Ok(found)
 }
 
-/// Reads how often the note of a key was saved, and when, as the index has it.
+/// Reads the sequence number and the time of the last save that the index holds for a note.
 pub(crate) fn saved(searcher: &Searcher, key: &Term) -> Result<Option<(u64, Timestamp)>> {
     for segment in searcher.segment_readers() {
         let Some(doc) = alive(segment, key)?.pop() else { continue };
@@ -73,7 +73,7 @@ pub(crate) fn saved(searcher: &Searcher, key: &Term) -> Result<Option<(u64, Time
     Ok(None)
 }
 
-/// Lists the notes of a database that are in the index.
+/// Returns the notes of a database that are in the index.
 pub(crate) fn notes(searcher: &Searcher, database: &Term) -> Result<Vec<NoteId>> {
     let mut found = Vec::new();
     for segment in searcher.segment_readers() {
@@ -84,7 +84,7 @@ pub(crate) fn notes(searcher: &Searcher, database: &Term) -> Result<Vec<NoteId>>
     Ok(found)
 }
 
-/// Counts the documents that have a term.
+/// Returns the number of documents that have a term.
 pub(crate) fn count(searcher: &Searcher, term: &Term) -> Result<u64> {
     let mut count = 0;
     for segment in searcher.segment_readers() {
@@ -93,7 +93,7 @@ pub(crate) fn count(searcher: &Searcher, term: &Term) -> Result<u64> {
     Ok(count)
 }
 
-/// Lists the documents of a segment that have a term and are not deleted.
+/// Returns the documents of a segment that have a term and are not deleted.
 fn alive(segment: &SegmentReader, term: &Term) -> Result<Vec<DocId>> {
     let index = segment.inverted_index(term.field())?;
     let mut found = Vec::new();
