@@ -1,16 +1,20 @@
-//! Substrings: which notes cannot hold a text, whatever stands before and after it.
+//! Substring search: finds notes that cannot contain a text, regardless of the characters around it.
 //!
-//! IMAP looks for substrings of texts that it folds in its own way, and its answer must be exact. So the index answers another question: of which notes is it
-//! sure that they do *not* hold a text. Whoever reads a note hands over its texts as they will be compared ([`crate::NoteText::searched`]), and vouches that these were
-//! all; the index keeps those of their words that it has not already for queries. A text that is looked for is cut in the same way: words within it must be words of the note, what it
-//! begins with must be the end of one, what it ends with the beginning of one. [`Search::lacking`] gives the notes that are vouched for and have
-//! no such words. All others may hold the text, and are read.
+//! IMAP searches for substrings of texts that it folds in its own way, and its result must be exact. The index
+//! therefore answers another question: which notes certainly do *not* contain a text. The reader of a note passes the
+//! note's texts as they will be compared ([`crate::NoteText::searched`]), and vouches that these are all. The index
+//! stores those of their words that it does not already hold for queries. A searched text is split in the same way: its
+//! inner words must be words of the note, its beginning must be the end of a word, and its end must be the beginning of
+//! a word. [`Search::lacking`] returns the notes that are vouched for and have no such words. All other notes may
+//! contain the text and must be read.
 //!
-//! The index has most words already, folded in its own way. A word of ASCII that is not too long is the same in both once its letters are small, and so
-//! is any piece of it; only such words are left out here, and only those that the note really has there.
+//! The index already holds most words, folded in its own way. An ASCII word that is not too long is the same in both
+//! forms once its letters are in lower case, and so is any piece of it. Only such words are left out here, and only
+//! those that the note really has in the index.
 //!
-//! Invariant: [`runs`] decides by two neighbouring characters whether a word ends between them, so the words of a text are those of any text around it, but for
-//! the first and the last. Nothing else is asked of it: which characters make words only decides how much is ruled out.
+//! Invariant: [`runs`] decides by two adjacent characters whether a word ends between them. The words of a text are
+//! therefore also words of any text around it, except for the first and the last. Nothing else depends on [`runs`]:
+//! which characters form words only determines how many notes are excluded.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -32,17 +36,17 @@ use crate::piece::WordsWith;
 use crate::schema::{self, Schema};
 use crate::words::{Words, belongs, stands_alone};
 
-/// Where in a note a text stands.
+/// The part of a note that contains a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// In its header.
+    /// The header.
     Header,
-    /// In what follows the header.
+    /// The part after the header.
     Body,
 }
 
 impl Place {
-    /// What the words of this place begin with in the index.
+    /// Returns the prefix of the words of this part in the index.
     fn mark(self) -> char {
         match self {
             Self::Header => 'h',
@@ -51,47 +55,49 @@ impl Place {
     }
 }
 
-/// What stands in the index for a note that is vouched for.
+/// The term of a note that is vouched for.
 const VOUCHED: char = 'v';
 
-/// A text that is looked for, as it is compared, and where.
+/// A text to search for, folded as it is compared, with its part of the note.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sought {
-    /// Where it may stand.
+    /// The part of the note in which the text is searched.
     pub place: Place,
-    /// The text.
+    /// The folded text.
     pub folded: String,
 }
 
-/// Notes of which it is known that they do not hold a text.
+/// Notes that certainly do not contain a text.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Lacking {
     applied: Modseq,
-    /// Rising.
+    /// The notes in ascending order.
     notes: Vec<NoteId>,
 }
 
 impl Lacking {
-    /// Tells whether a note does not hold the text, in a snapshot of this modseq in which the note was last changed at `changed`.
+    /// Returns `true` if a note does not contain the text in a snapshot with the modseq `snapshot`, in which the note
+    /// was last changed at `changed`.
     #[must_use]
     pub fn has(&self, note: NoteId, changed: Modseq, snapshot: Modseq) -> bool {
         changed <= self.applied && self.applied <= snapshot && self.notes.binary_search(&note).is_ok()
     }
 
-    /// Counts the notes.
+    /// Returns the number of notes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.notes.len()
     }
 
-    /// Tells whether there are none.
+    /// Returns `true` if there are no notes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.notes.is_empty()
     }
 }
 
-/// Walks over the words of a text and where they stand: runs of letters, digits and marks; in scripts that are written without blanks each character.
+/// Returns the words of a text with their positions: runs of letters, digits and marks, or single characters in scripts
+/// written without blanks.
 fn runs(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -113,7 +119,7 @@ fn runs(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Finds the next word, whatever characters it has.
+/// Returns the next word, which may contain any characters.
 fn run_of_characters(text: &str, from: usize) -> Option<(usize, &str)> {
     let (first, character) = text[from..].char_indices().find(|(_, character)| belongs(*character))?;
     let run = &text[from + first..];
@@ -133,7 +139,7 @@ pub(crate) struct Searched {
 }
 
 impl Searched {
-    /// Takes a text; false when it and the others are too much to be kept.
+    /// Adds a text. Returns `false` if the texts together are too long to be kept.
     pub(crate) fn take(&mut self, place: Place, folded: &str) -> bool {
         let bytes = self.header.len() + self.body.len() + folded.len();
         if self.is_too_much || bytes > SEARCHED_BYTES_MAX {
@@ -149,7 +155,10 @@ impl Searched {
         true
     }
 
-    /// Gives what the index gets when the texts were all there are; nothing when they were too much. `text` is what the index has of the note besides.
+    /// Returns the list of words for the index, given that the texts are complete.
+    ///
+    /// Returns `None` if the texts are too long or contain a word that is too long. `text` is the text of the note that
+    /// the index holds for queries.
     pub(crate) fn vouched(mut self, database: &str, text: [&str; 2]) -> Option<String> {
         if self.is_too_much {
             return None;
@@ -180,7 +189,7 @@ impl Searched {
     }
 }
 
-/// Gives the words that the index has of a text for queries; they are joined in `joined`.
+/// Returns the words that the index holds of a text for queries. They borrow from `joined`.
 fn known<'j>(text: &str, joined: &'j mut String) -> HashSet<&'j str> {
     let mut ends = Vec::with_capacity(text.len() / 8);
     let mut words = Words::new(text);
@@ -191,21 +200,22 @@ fn known<'j>(text: &str, joined: &'j mut String) -> HashSet<&'j str> {
     starts.zip(&ends).map(|(start, end)| &joined[start..*end]).collect()
 }
 
-/// Tells whether a word, or a piece of it, is the same in the words that the index has for queries, which are folded in another way and cut.
+/// Returns `true` if a word and its pieces are the same among the words for queries, which are folded differently and
+/// cut.
 fn may_be_known(word: &str) -> bool {
     word.is_ascii() && word.len() <= WORD_BYTES_MAX
 }
 
-/// What a note must have a word for, if it holds the text.
+/// A condition that a word of the note must satisfy if the note contains the text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Piece<'t> {
-    /// This word.
+    /// The word equals this text.
     Whole(&'t str),
-    /// One that begins so.
+    /// The word begins with this text.
     Beginning(&'t str),
-    /// One that ends so.
+    /// The word ends with this text.
     End(&'t str),
-    /// One that has this in it.
+    /// The word contains this text.
     Within(&'t str),
 }
 
@@ -217,7 +227,7 @@ impl<'t> Piece<'t> {
     }
 }
 
-/// Cuts a text that is looked for, the pieces first that are looked up fastest.
+/// Splits a searched text into pieces. Pieces with the fastest lookups come first.
 fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces: Vec<Piece<'_>> = runs(text)
         .map(|(start, word)| {
@@ -237,12 +247,14 @@ fn pieces(text: &str) -> Vec<Piece<'_>> {
 }
 
 impl Search {
-    /// Finds, for each of some texts, the notes of a database that do not hold it in any of its places, as far as the index knows: nothing of
-    /// a text without places, nothing at all of a database that is not indexed.
+    /// Returns for each text the notes of a database that do not contain it in any of its parts, as far as the index
+    /// knows.
+    ///
+    /// The result has no notes for a text without parts, and is empty if the database is not indexed.
     ///
     /// # Errors
     ///
-    /// Those of the index.
+    /// Fails if the index fails.
     pub fn lacking(&self, reading: &Reading<'_>, texts: &[Vec<Sought>]) -> Result<Vec<Lacking>> {
         let (published, database) = (self.published(), reading.database().number());
         let Some(applied) = published.applied(database) else { return Ok(Vec::new()) };
@@ -260,12 +272,12 @@ impl Search {
     }
 }
 
-/// A look into one database's words.
+/// A lookup in the words of one database.
 struct Look<'l> {
     schema: &'l Schema,
-    /// What the terms of the database begin with.
+    /// The prefix of the database's terms.
     prefix: String,
-    /// How many characters of words may still be looked at.
+    /// Number of characters of words that may still be examined.
     steps: usize,
 }
 
@@ -286,7 +298,7 @@ impl Look<'_> {
         Ok(lacking)
     }
 
-    /// Finds which of the documents may hold a text.
+    /// Returns the documents that may contain a text.
     fn may_hold(&mut self, segment: &SegmentReader, vouched: &Docs, sought: &Sought) -> Result<Docs> {
         let known = match sought.place {
             Place::Header => self.schema.main,
@@ -315,7 +327,8 @@ impl Look<'_> {
         Ok(found)
     }
 
-    /// Adds the documents that have a word for a piece; false when there are too many words to be of use.
+    /// Adds the documents that have a word for a piece. Returns `false` if too many words match for the piece to be of
+    /// use.
     fn add(&mut self, index: &InvertedIndexReader, prefix: &str, piece: Piece<'_>, docs: &mut Docs) -> Result<bool> {
         let (start, piece, ends) = match piece {
             Piece::Whole(word) => {
@@ -344,7 +357,7 @@ impl Look<'_> {
     }
 }
 
-/// Adds the notes of documents that are not deleted.
+/// Appends the notes of the documents that are not deleted.
 fn collect(segment: &SegmentReader, docs: &Docs, out: &mut Vec<NoteId>) -> Result<()> {
     let notes = segment.fast_fields().column_first_or_default::<u64>(schema::NOTE)?;
     let note = |doc| NoteId(u32::try_from(notes.get_val(doc) >> 1).unwrap_or_default());
@@ -359,7 +372,7 @@ struct Docs {
 }
 
 impl Docs {
-    /// Adds the documents of words.
+    /// Adds the documents that contain one of the words.
     fn add(&mut self, index: &InvertedIndexReader, words: &[TermInfo]) -> Result<()> {
         for word in words {
             let mut postings = index.read_postings_from_terminfo(word, IndexRecordOption::Basic)?;
