@@ -1,7 +1,8 @@
-//! The text of a note, as it is collected for the index.
+//! The text of a note as it is collected for the index.
 //!
-//! Whoever reads a note's contents ([`crate::contents::Contents`]) puts here what people would look for: items under their names, the body, the names and
-//! texts of attachments, numbers and times. At most [`TEXT_BYTES_MAX`] bytes are taken; what comes later is left out, so what lists show comes first.
+//! The readers of a note's contents ([`crate::contents::Contents`]) add the text that users search for: items under
+//! their names, the body, the names and texts of attachments, numbers and times. At most [`TEXT_BYTES_MAX`] bytes are
+//! taken and later text is left out, so the items shown in lists are added first.
 
 use base::{DbNumber, Timestamp};
 
@@ -11,17 +12,17 @@ use crate::marked::{NAME_BEGIN, NAME_END, NOTE_GAP, push_clean};
 use crate::schema::{self, Scalar};
 use crate::substring::{Place, Searched};
 
-/// The item under whose name the names of attachments are found.
+/// The item name under which the names of attachments are indexed.
 pub const FILE_ITEM: &str = "$FILE";
 
-/// What the index gets of a note.
+/// The text and values of a note for the index.
 #[derive(Debug)]
 pub struct NoteText {
     pub(crate) main: String,
     pub(crate) body: String,
     pub(crate) named: String,
     pub(crate) values: Vec<String>,
-    /// The words of the texts in which substrings are looked for, once these were said to be all.
+    /// The words of the texts for substring search. `None` until these texts are declared complete.
     pub(crate) vouched: Option<String>,
     searched: Searched,
     database: String,
@@ -38,8 +39,9 @@ impl NoteText {
         Self { main, body, named, values, vouched, searched, left_bytes: TEXT_BYTES_MAX, left_pdfs: PDFS_MAX, database }
     }
 
-    /// Takes a text that is found by itself and under the name of its item; what an internal item (`$…`) holds is no text of
-    /// the document and found under the name alone.
+    /// Adds a text that is found both by itself and under the name of its item.
+    ///
+    /// The text of an internal item (`$…`) is not text of the document and is found only under the name.
     pub fn item(&mut self, name: &str, text: &str) {
         let text = self.take(text);
         if !is_internal(name) {
@@ -52,7 +54,8 @@ impl NoteText {
         push_clean(text, &mut self.named);
     }
 
-    /// Tells whether a file of a kind may still be read: of those that take long, a note has only so many.
+    /// Returns `true` if a file of this kind may still be read, and counts it. The number of slow files per note is
+    /// limited.
     pub fn has_time_for(&mut self, kind: Kind) -> bool {
         if kind != Kind::Pdf {
             return true;
@@ -62,50 +65,51 @@ impl NoteText {
         has_time
     }
 
-    /// Takes a text of the body.
+    /// Adds a text of the body.
     pub fn body(&mut self, text: &str) {
         let text = self.take(text);
         self.body.push(NOTE_GAP);
         push_clean(text, &mut self.body);
     }
 
-    /// Takes the text of an attachment.
+    /// Adds the text of an attachment.
     pub fn attachment(&mut self, text: &str) {
         let text = self.take(cut(text, ATTACHMENT_TEXT_BYTES_MAX));
         self.main.push(NOTE_GAP);
         push_clean(text, &mut self.main);
     }
 
-    /// Takes a number of an item; it is found as a word, too.
+    /// Adds a number of an item. It is also found as a word.
     pub fn number(&mut self, name: &str, number: f64) {
         self.item(name, &number.to_string());
         self.value(name, Scalar::Number(number));
     }
 
-    /// Takes a time of an item.
+    /// Adds a time of an item.
     pub fn time(&mut self, name: &str, time: Timestamp) {
         self.value(name, Scalar::Time(time));
     }
 
-    /// Takes a text in which substrings are looked for, as it is compared then; false when it is too much, so that the others need not come.
-    /// It is not found by queries.
+    /// Adds a text for substring search, folded as it is compared there. Queries do not find it.
+    ///
+    /// Returns `false` if the texts are too long. Further texts need not be added then.
     pub fn searched(&mut self, place: Place, folded: &str) -> bool {
         self.searched.take(place, folded)
     }
 
-    /// Says that [`Self::searched`] was given every text of the note in which substrings may be found, so that a note may be ruled out that
-    /// has not the words.
+    /// Declares that [`Self::searched`] has received every text of the note for substring search. The note may then be
+    /// excluded if it lacks the words.
     pub fn vouch(&mut self) {
         self.vouched = std::mem::take(&mut self.searched).vouched(&self.database, [&self.main, &self.body]);
     }
 
-    /// Tells whether more text would be left out.
+    /// Returns `true` if further text would be left out.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.left_bytes == 0
     }
 
-    /// Gives how many bytes the index gets of it.
+    /// Returns the number of bytes that the note adds to the index.
     pub(crate) fn size_bytes(&self) -> usize {
         let values: usize = self.values.iter().map(String::len).sum();
         let searched = self.vouched.as_ref().map_or(0, String::len);
@@ -127,12 +131,12 @@ impl NoteText {
     }
 }
 
-/// Tells whether an item is of the program's own making: nobody writes into it what others would look for.
+/// Returns `true` if an item is internal to the program and holds no text written by users.
 fn is_internal(name: &str) -> bool {
     name.starts_with('$') && !name.eq_ignore_ascii_case(FILE_ITEM)
 }
 
-/// Cuts a text to a number of bytes.
+/// Truncates a text to a number of bytes.
 pub(crate) fn cut(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max.min(text.len()))]
 }
