@@ -1,10 +1,10 @@
-//! Words: how texts and queries are cut into what is compared.
+//! Splitting of texts and queries into words for comparison.
 //!
-//! A word is a run of letters, digits and the marks that belong to them. It is compared in lower case and without accents. In scripts
-//! that are written without blanks (Han, Kana, Hangul, Thai and their like) each character is a word of its own; what a query asks for in them is
-//! then a phrase of characters.
+//! A word is a run of letters, digits and the marks that belong to them. It is compared in lower case and without
+//! accents. In scripts written without blanks (Han, Kana, Hangul, Thai and similar ones) each character is a word; a
+//! query in such a script becomes a phrase of characters.
 //!
-//! Linear in the text. Words are cut after [`WORD_BYTES_MAX`] bytes, in texts as in queries.
+//! Splitting takes linear time. Words are cut after [`WORD_BYTES_MAX`] bytes, in texts as in queries.
 
 use std::ops::Range;
 
@@ -12,20 +12,20 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::limits::WORD_BYTES_MAX;
 
-/// Walks over the words of a text.
+/// An iterator over the words of a text.
 pub struct Words<'t> {
     text: &'t str,
     at: usize,
 }
 
 impl<'t> Words<'t> {
-    /// Begins at the start of a text.
+    /// Creates an iterator that begins at the start of a text.
     #[must_use]
     pub fn new(text: &'t str) -> Self {
         Self { text, at: 0 }
     }
 
-    /// Appends the next word to `out`, as it is compared, and gives where it stands in the text.
+    /// Appends the folded form of the next word to `out`. Returns the word's range in the text.
     pub fn next_into(&mut self, out: &mut String) -> Option<Range<usize>> {
         let before = out.len();
         loop {
@@ -38,7 +38,7 @@ impl<'t> Words<'t> {
         }
     }
 
-    /// Finds the next run of characters that make a word.
+    /// Returns the next run of characters that form a word.
     fn next_run(&self) -> Option<(usize, usize)> {
         let bytes = self.text.as_bytes();
         let mut at = self.at;
@@ -67,7 +67,7 @@ impl<'t> Words<'t> {
     }
 }
 
-/// Gives the words of a text.
+/// Returns the words of a text.
 #[must_use]
 pub fn all(text: &str) -> Vec<String> {
     let mut words = Words::new(text);
@@ -79,7 +79,7 @@ pub fn all(text: &str) -> Vec<String> {
     found
 }
 
-/// Appends a text as it is compared: lower case, without accents, nothing but letters, digits and marks.
+/// Appends the folded form of a text: lower case, without accents, with only letters, digits and marks.
 pub fn push_folded(run: &str, out: &mut String) {
     let limit = out.len() + WORD_BYTES_MAX;
     if run.is_ascii() {
@@ -108,19 +108,19 @@ pub fn push_folded(run: &str, out: &mut String) {
     }
 }
 
-/// Tells whether a character is part of a word.
+/// Returns `true` if a character is part of a word.
 pub(crate) fn belongs(character: char) -> bool {
     character.is_alphanumeric() || unicode_normalization::char::is_combining_mark(character)
 }
 
-/// Tells whether a mark makes no difference to what a word is.
+/// Returns `true` if a mark is ignored when words are compared.
 fn is_accent(character: char) -> bool {
     matches!(u32::from(character),
         0x300..=0x36f | 0x591..=0x5c7 | 0x610..=0x61a | 0x64b..=0x65f | 0x670 | 0x1ab0..=0x1aff | 0x1dc0..=0x1dff | 0x20d0..=0x20ff
         | 0x3099..=0x309c | 0xfe00..=0xfe0f | 0xfe20..=0xfe2f)
 }
 
-/// Tells whether a character is of a script that is written without blanks, or nearly so.
+/// Returns `true` if a character belongs to a script that is written without blanks, or nearly so.
 pub(crate) fn stands_alone(character: char) -> bool {
     matches!(u32::from(character),
         0xe00..=0xeff | 0x1000..=0x109f | 0x1780..=0x17ff | 0x3005..=0x3007 | 0x3040..=0x30ff | 0x31f0..=0x31ff | 0x3400..=0x4dbf
