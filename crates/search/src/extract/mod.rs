@@ -1,7 +1,8 @@
-//! The text of attachments.
+//! Text extraction from attachments.
 //!
-//! What comes here was written by strangers. Each reader bounds what it unpacks and how deep it goes; none of them fails: what cannot be read has no
-//! text. Of what no reader here could bound, PDF, the bytes go [`Elsewhere`]: to another process, which the system bounds.
+//! Attachments are untrusted input. Each extractor limits the bytes it unpacks and its depth. No extractor fails: a
+//! file that cannot be read has no text. PDF cannot be limited this way; its bytes go to [`Elsewhere`], a separate
+//! process that is limited by the operating system.
 
 mod office;
 
@@ -9,16 +10,16 @@ use crate::html;
 use crate::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENT_TEXT_BYTES_MAX};
 use crate::text::cut;
 
-/// What kind of file an attachment is, as far as there is text in it.
+/// The kind of a file that contains text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Text without a form.
+    /// Plain text.
     Plain,
     /// HTML.
     Html,
     /// An office document: OOXML or OpenDocument.
     Office,
-    /// PDF, which is read elsewhere.
+    /// PDF, which is read in a separate process.
     Pdf,
 }
 
@@ -26,7 +27,7 @@ impl Kind {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::Plain, Self::Html, Self::Office, Self::Pdf];
 
-    /// Tells the kind by the media type, or by the ending of the name where the type says nothing.
+    /// Returns the kind of a file by its media type. If the media type is unspecific, the file extension decides.
     #[must_use]
     pub fn of(media_type: &str, file_name: &str) -> Option<Self> {
         let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -69,13 +70,15 @@ impl Kind {
     }
 }
 
-/// Reads files elsewhere, where they cannot do harm.
+/// Reads files outside of this process, where they can do no harm.
 pub trait Elsewhere: Send + Sync {
-    /// Gives the text of a PDF; nothing when there is none or it cannot be read within bounds. Takes a bounded time.
+    /// Returns the text of a PDF. Returns `None` if it has no text or cannot be read within the limits. The call takes
+    /// a bounded time.
     fn pdf(&self, bytes: &[u8]) -> Option<String>;
 }
 
-/// Gives the text of a file of a kind; nothing when there is none, or it cannot be read, or only elsewhere and there is no such place.
+/// Returns the text of a file. Returns `None` if it has no text, if it cannot be read, or if it requires `elsewhere`
+/// and that is `None`.
 #[must_use]
 pub fn text(kind: Kind, bytes: &[u8], elsewhere: Option<&dyn Elsewhere>) -> Option<String> {
     if bytes.len() > ATTACHMENT_BYTES_MAX {
@@ -90,7 +93,7 @@ pub fn text(kind: Kind, bytes: &[u8], elsewhere: Option<&dyn Elsewhere>) -> Opti
     Some(cut(&found, ATTACHMENT_TEXT_BYTES_MAX).to_owned()).filter(|text| !text.trim().is_empty())
 }
 
-/// Reads text whose character set nobody told: UTF-16 by its mark, else UTF-8, else Latin 1.
+/// Decodes text of unknown character set: UTF-16 if it has a byte order mark, else UTF-8 if it is valid, else Latin-1.
 fn plain(bytes: &[u8]) -> String {
     let wide = |from: fn([u8; 2]) -> u16| {
         let units: Vec<u16> = bytes[2..].chunks_exact(2).map(|pair| from([pair[0], pair[1]])).collect();

@@ -1,8 +1,9 @@
-//! Text of office documents: OOXML (Word, Excel, PowerPoint) and OpenDocument.
+//! Text extraction from office documents: OOXML (Word, Excel, PowerPoint) and OpenDocument.
 //!
-//! Both are ZIP archives of XML. Of an archive only the members that hold text are unpacked, one after the other, and no more than
-//! [`UNPACKED_BYTES_MAX`] of all together, whatever the archive says of their sizes; that bounds time and memory. The XML is read by a scanner that
-//! knows tags and references and nothing else: no entities of its own, nothing that is fetched, no depth.
+//! Both are ZIP archives of XML. Only the members that hold text are unpacked, one after the other. All together are
+//! limited to [`UNPACKED_BYTES_MAX`], regardless of the sizes that the archive states; this bounds time and memory. A
+//! scanner reads the XML. It knows only tags and references: it resolves no custom entities, fetches nothing and does
+//! not recurse.
 
 use std::io::{Cursor, Read};
 
@@ -11,10 +12,10 @@ use zip::ZipArchive;
 
 use crate::limits::{ARCHIVE_MEMBERS_MAX, UNPACKED_BYTES_MAX};
 
-/// Longest reference to a character.
+/// Maximum length of a character reference, in bytes.
 const REFERENCE_BYTES_MAX: usize = 12;
 
-/// Gives the text of an office document; nothing when it is none or cannot be read.
+/// Returns the text of an office document. Returns `None` if the bytes are not an office document or cannot be read.
 pub(super) fn text(bytes: &[u8]) -> Option<String> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).ok()?;
     if archive.len() > ARCHIVE_MEMBERS_MAX {
@@ -27,7 +28,7 @@ pub(super) fn text(bytes: &[u8]) -> Option<String> {
     for name in members {
         let mut unpacked = Vec::new();
         let Ok(member) = archive.by_name(&name) else { continue };
-        // What was unpacked before the damage is text as well.
+        // Data unpacked before a damaged part counts as text.
         let _ = member.take(left as u64).read_to_end(&mut unpacked);
         left -= unpacked.len();
         push_text(&String::from_utf8_lossy(&unpacked), &mut text);
@@ -50,7 +51,7 @@ fn holds_text(name: &str) -> bool {
         || parts("ppt/", &["slides/slide", "notesSlides/notesSlide", "comments/"])
 }
 
-/// Appends the text of an XML document. Tags within a word, such as those that change its looks, do not part it.
+/// Appends the text of an XML document. Tags within a word, such as formatting, do not split the word.
 fn push_text(xml: &str, out: &mut String) {
     let mut rest = xml;
     while let Some(place) = memchr::memchr2(b'<', b'&', rest.as_bytes()) {
@@ -62,7 +63,8 @@ fn push_text(xml: &str, out: &mut String) {
     out.push_str(rest);
 }
 
-/// Passes over a tag, a comment or a declaration; gives its length.
+/// Skips a tag, a comment or a declaration, and appends the text of a CDATA section. Returns the length of the skipped
+/// part.
 fn tag(xml: &str, out: &mut String) -> usize {
     let until =
         |end: &str| memchr::memmem::find(xml.as_bytes(), end.as_bytes()).map_or(xml.len(), |place| place + end.len());
@@ -82,7 +84,7 @@ fn tag(xml: &str, out: &mut String) -> usize {
     until(">")
 }
 
-/// Tells whether a tag stands within words.
+/// Returns `true` if a tag may occur within words.
 fn is_inline(name: &str) -> bool {
     let local = name.rsplit(':').next().unwrap_or(name);
     matches!(
