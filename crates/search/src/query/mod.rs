@@ -1,6 +1,7 @@
-//! Queries: what people ask, as a tree.
+//! User queries as a tree.
 //!
-//! The language is described in `docs/full-text.md`. [`Query::parse`] is pure and takes any text; what it makes is bounded in size and depth.
+//! The language is described in `docs/full-text.md`. [`Query::parse`] is pure and accepts any text. The size and depth
+//! of the resulting tree are limited.
 
 mod parser;
 mod scan;
@@ -13,47 +14,47 @@ use base::Timestamp;
 
 use crate::error::QueryError;
 
-/// A query that was understood.
+/// A parsed query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Query {
     pub(crate) root: Node,
 }
 
 impl Query {
-    /// Reads a query.
+    /// Parses a query.
     ///
     /// # Errors
     ///
-    /// Says what is wrong and at which character.
+    /// The error describes the problem and the character at which it was detected.
     pub fn parse(text: &str) -> Result<Self, QueryError> {
         parser::parse(text).map(|root| Self { root })
     }
 
-    /// Makes the query that every document answers.
+    /// Returns the query that matches every document.
     #[must_use]
     pub fn all() -> Self {
         Self { root: Node::All }
     }
 }
 
-/// Where words are looked for.
+/// The part of a document in which words are searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Anywhere.
+    /// Every part.
     Any,
-    /// In the body.
+    /// The body.
     Body,
-    /// In the item of this name, in lower case.
+    /// The item with this name, which is in lower case.
     Item(String),
 }
 
-/// Something known of every note.
+/// A property that every note has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fact {
-    /// When it was received or made.
+    /// The time at which the note was received or created.
     Received,
     Created,
-    /// When it was last saved.
+    /// The time at which the note was last saved.
     Modified,
     Size,
 }
@@ -61,31 +62,31 @@ pub(crate) enum Fact {
 /// A range of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Range {
-    /// From the first number to the second, each with whether it belongs to the range.
+    /// The numbers between two bounds. Each bound has a flag that is `true` if the bound itself belongs to the range.
     Numbers { from: Option<(f64, bool)>, to: Option<(f64, bool)> },
-    /// From the first moment on, before the second.
+    /// The times from `from` on, and before `before`.
     Times { from: Option<Timestamp>, before: Option<Timestamp> },
 }
 
-/// A part of a query.
+/// A node of a query.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node {
-    /// Every document.
+    /// Matches every document.
     All,
-    /// These words, one after the other.
+    /// Matches the words one after the other.
     Phrase { scope: Scope, words: Vec<String> },
-    /// These words in any order, with at most so many others between them.
+    /// Matches the words in any order, with at most `distance` other words between them.
     Near { scope: Scope, words: Vec<String>, distance: u32 },
-    /// A word with `*` and `?` in it.
+    /// Matches words with a pattern that contains `*` and `?`.
     Pattern { scope: Scope, pattern: String },
-    /// An item whose value is in a range.
+    /// Matches an item whose value is in a range.
     Item { name: String, range: Range },
-    /// A fact that is in a range.
+    /// Matches a property whose value is in a range.
     Fact { fact: Fact, range: Range },
-    /// All of these.
+    /// Matches if all nodes match.
     And(Vec<Node>),
-    /// Any of these.
+    /// Matches if any node matches.
     Or(Vec<Node>),
-    /// Not this.
+    /// Matches if the node does not match.
     Not(Box<Node>),
 }
