@@ -1,4 +1,4 @@
-//! The parser of queries: recursive descent, at most [`QUERY_DEPTH_MAX`] deep.
+//! The parser of queries: recursive descent with a depth of at most [`QUERY_DEPTH_MAX`].
 //!
 //! ```text
 //! query   = and { ( OR | "|" | "||" | "," ) and }
@@ -19,7 +19,7 @@ use crate::words;
 
 type Result<T> = std::result::Result<T, QueryError>;
 
-/// Reads a whole query.
+/// Parses a whole query.
 pub(super) fn parse(text: &str) -> Result<Node> {
     let mut parser = Parser { scan: Scan::new(text), scope: Scope::Any, depth: 0, parts: 0 };
     if text.len() > QUERY_BYTES_MAX {
@@ -38,13 +38,13 @@ pub(super) fn parse(text: &str) -> Result<Node> {
 
 struct Parser<'q> {
     scan: Scan<'q>,
-    /// Where words are looked for at this place.
+    /// The scope of words at the current position.
     scope: Scope,
     depth: usize,
     parts: usize,
 }
 
-/// A part of the query; nothing where there are only characters that are in no word.
+/// A part of the query. `None` if the text has no characters that belong to words.
 type Part = Option<Node>;
 
 impl<'q> Parser<'q> {
@@ -170,7 +170,7 @@ impl<'q> Parser<'q> {
         self.named_or_word()
     }
 
-    /// Reads what follows the name of an item: `CONTAINS` and what, or a comparison.
+    /// Parses the condition after the name of an item: `CONTAINS` with its operand, or a comparison.
     fn compared(&mut self, name: &str) -> Result<Part> {
         self.scan.skip_blanks();
         if self.scan.take_keyword("CONTAINS", Case::Any) {
@@ -193,7 +193,7 @@ impl<'q> Parser<'q> {
         signs.into_iter().find(|(sign, _)| self.scan.take(sign)).map(|(_, comparison)| comparison)
     }
 
-    /// Reads the value that an item is compared with.
+    /// Parses the value with which an item is compared.
     fn against(&mut self, comparison: Comparison, name: &str) -> Result<Part> {
         self.scan.skip_blanks();
         let place = self.scan;
@@ -219,7 +219,7 @@ impl<'q> Parser<'q> {
         self.count(Node::Or(vec![by_value, by_word])).map(Some)
     }
 
-    /// Reads something to look for in one item.
+    /// Parses the operand that is searched in one item.
     fn within(&mut self, name: &str) -> Result<Part> {
         let outer = std::mem::replace(&mut self.scope, Scope::of(name));
         let place = self.scan;
@@ -292,7 +292,7 @@ impl<'q> Parser<'q> {
         let place = self.scan;
         let text = self.scan.take_while(is_word);
         if text.is_empty() {
-            // A sign that means nothing here.
+            // Skips characters that have no meaning here.
             self.scan.take_while(|character| {
                 !is_word(character)
                     && !character.is_whitespace()
@@ -309,7 +309,8 @@ impl<'q> Parser<'q> {
         }
         if text.contains(['*', '?']) {
             let pattern = pattern(text).ok_or_else(|| place.error("wildcards stand in single words"))?;
-            // A question mark at the end of a word that is one already is punctuation in `really?`, but nobody asks so.
+            // A question mark at the end of a word could be punctuation, as in `really?`. It is read as a wildcard,
+            // because queries are not written this way.
             return self.count(Node::Pattern { scope, pattern }).map(Some);
         }
         let words = words::all(text);
@@ -371,7 +372,8 @@ fn joined(mut nodes: Vec<Node>, join: impl FnOnce(Vec<Node>) -> Node) -> Part {
     if nodes.len() > 1 { Some(join(nodes)) } else { nodes.pop() }
 }
 
-/// Gives the words of two parts that are to be near each other.
+/// Returns the scope and the words of two operands that must be near each other. Returns `None` if their scopes differ
+/// or an operand has no words.
 fn words_of(left: &Node, right: &Node) -> Option<(Scope, Vec<String>)> {
     let of = |node: &Node| match node {
         Node::Phrase { scope, words } | Node::Near { scope, words, .. } => Some((scope.clone(), words.clone())),
@@ -383,7 +385,7 @@ fn words_of(left: &Node, right: &Node) -> Option<(Scope, Vec<String>)> {
     (scope == other).then_some((scope, words))
 }
 
-/// Folds what stands between the wildcards; nothing when it is more than one word.
+/// Folds the text between the wildcards. Returns `None` if the text is more than one word.
 fn pattern(text: &str) -> Option<String> {
     let mut pattern = String::with_capacity(text.len());
     let mut rest = text;
@@ -404,7 +406,7 @@ fn push_piece(piece: &str, pattern: &mut String) -> Option<()> {
     Some(())
 }
 
-/// The facts that have names of their own.
+/// Returns the property with a reserved name.
 fn fact(name: &str) -> Option<Fact> {
     let facts = [
         ("date", Fact::Received),
@@ -416,7 +418,7 @@ fn fact(name: &str) -> Option<Fact> {
     facts.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, fact)| fact)
 }
 
-/// What people call items of mail, and how those are named.
+/// Returns the item for a common name of a mail field. Other names are returned unchanged.
 fn alias(name: &str) -> &str {
     let names = [("to", "SendTo"), ("cc", "CopyTo"), ("attachment", "$FILE"), ("file", "$FILE")];
     names.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map_or(name, |(_, item)| item)

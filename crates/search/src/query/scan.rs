@@ -1,8 +1,8 @@
-//! A query, character by character.
+//! A scanner over the characters of a query.
 
 use crate::error::QueryError;
 
-/// A place in the text of a query.
+/// A position in the text of a query.
 #[derive(Clone, Copy)]
 pub(super) struct Scan<'q> {
     text: &'q str,
@@ -30,7 +30,7 @@ impl<'q> Scan<'q> {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
-    /// Takes a text that stands here, whatever follows.
+    /// Consumes a text if it is at the current position, regardless of the text after it.
     pub(super) fn take(&mut self, expected: &str) -> bool {
         let is_here = self.rest().starts_with(expected);
         if is_here {
@@ -39,7 +39,7 @@ impl<'q> Scan<'q> {
         is_here
     }
 
-    /// Takes characters as long as they are wanted.
+    /// Consumes characters as long as a condition holds.
     pub(super) fn take_while(&mut self, wanted: impl Fn(char) -> bool) -> &'q str {
         let rest = self.rest();
         let length = rest.find(|character| !wanted(character)).unwrap_or(rest.len());
@@ -47,7 +47,8 @@ impl<'q> Scan<'q> {
         &rest[..length]
     }
 
-    /// Takes a whole word that is one of those; `exact` ones must be in upper case.
+    /// Consumes a keyword if it is at the current position as a whole word. With `Case::Upper`, it must be in upper
+    /// case.
     pub(super) fn take_keyword(&mut self, keyword: &str, is_exact: Case) -> bool {
         let rest = self.rest();
         let Some(found) = rest.get(..keyword.len()) else { return false };
@@ -64,13 +65,13 @@ impl<'q> Scan<'q> {
         is_same && ends
     }
 
-    /// Says what is wrong here.
+    /// Creates an error at the current position.
     pub(super) fn error(&self, what: impl Into<String>) -> QueryError {
         QueryError { position: self.text[..self.at].chars().count(), what: what.into() }
     }
 }
 
-/// How a keyword may be written.
+/// The permitted case of a keyword.
 #[derive(Clone, Copy)]
 pub(super) enum Case {
     Any,

@@ -1,4 +1,4 @@
-//! What queries mean, and what is wrong with those that mean nothing.
+//! Tests of the trees of valid queries and the errors of invalid ones.
 
 use super::*;
 

@@ -1,10 +1,10 @@
-//! Values that are compared: numbers and dates.
+//! Values in comparisons: numbers and dates.
 
 use base::Timestamp;
 
 use super::Range;
 
-/// How a value is compared.
+/// The operator of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Comparison {
     Equal,
@@ -14,23 +14,23 @@ pub(super) enum Comparison {
     GreaterOrEqual,
 }
 
-/// A value as it was written.
+/// A value as written in a query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value {
     Number(f64),
-    /// From the first moment that it means until before the second: a day, a minute or a second.
+    /// A day, minute or second, as its first moment and the first moment after it.
     Time(Timestamp, Timestamp),
 }
 
 const DAY: i64 = 86_400;
 
 impl Value {
-    /// Reads a number (`12`, `-3.5`) or a date in UTC (`2024-01-31`, `2024-01-31T12:00`, `2024-01-31T12:00:30`).
+    /// Parses a number (`12`, `-3.5`) or a date in UTC (`2024-01-31`, `2024-01-31T12:00`, `2024-01-31T12:00:30`).
     pub(super) fn parse(text: &str) -> Option<Self> {
         time(text).or_else(|| number(text))
     }
 
-    /// Gives the values that compare so with this one.
+    /// Returns the range of values for which the comparison with this value holds.
     pub(super) fn range(self, comparison: Comparison) -> Range {
         match self {
             Self::Number(number) => {
@@ -95,7 +95,7 @@ fn seconds(clock: &str) -> Option<i64> {
     (hours < 24 && minutes < 60 && seconds < 60).then_some(hours * 3600 + minutes * 60 + seconds)
 }
 
-/// Counts the days since 1970-01-01 in the Gregorian calendar.
+/// Returns the number of days since 1970-01-01 in the Gregorian calendar. Returns `None` if the date does not exist.
 fn day_number(year: i64, month: i64, day: i64) -> Option<i64> {
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let days = [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
