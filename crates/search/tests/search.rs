@@ -1,4 +1,5 @@
-//! Full-text search over databases in memory and an index on the disk: one module a theme, one world for all.
+//! Tests of full-text search over databases in memory with an index on disk. Each theme has its own module; all share
+//! one fixture.
 
 #[path = "search/access.rs"]
 mod access;
