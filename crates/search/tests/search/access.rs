@@ -1,4 +1,4 @@
-//! Nobody finds, or learns the number of, what he may not read now.
+//! Tests of access control: a user can neither find nor count documents that the user may not read now.
 
 use notes::{AclLevel, Item, level};
 use search::{Error, Page, Query};
@@ -24,7 +24,7 @@ fn readers_items_hold_as_they_are_now() {
     };
     check("Ann/Acme", &[open, hidden]);
     check("Bob/Acme", &[open]);
-    // The index does not know of these changes.
+    // The index does not yet contain these changes.
     world.edit(&database, hidden, &restricted("plan", &["Bob/Acme"]));
     check("Ann/Acme", &[open]);
     check("Bob/Acme", &[open, hidden]);

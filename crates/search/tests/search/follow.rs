@@ -1,4 +1,4 @@
-//! How the index follows the databases, through restarts, crashes, purges and deletions.
+//! Tests of index updates through restarts, crashes, purges and deletions.
 
 use std::path::Path;
 use std::sync::Arc;

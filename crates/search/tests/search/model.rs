@@ -1,7 +1,8 @@
-//! Random histories with crashes, against a naive evaluation of the database as it is.
+//! Random histories with crashes, compared with a naive evaluation of the current database.
 //!
-//! The store loses what was not synced, the index falls back to what its last commit left, or to what a commit that was interrupted left: new
-//! pieces under the old list of pieces. After each crash the index catches up, and every query must give what reading all documents gives.
+//! A crash loses the writes that the store has not synced. The index falls back to its last commit, or to the state of
+//! an interrupted commit: new segment files with the old list of segments. After each crash the index catches up. Every
+//! query must then return the documents found by reading all documents.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +25,7 @@ use crate::world::{identity, open, server};
 /// The words of all documents.
 const WORDS: [&str; 6] = ["wa", "wb", "wab", "Wä", "x1", "x2"];
 
-/// One step of a history. Numbers choose among what there is.
+/// A step of a history. Its numbers select among the existing documents.
 #[derive(Clone, Debug)]
 enum Step {
     Create {
@@ -43,15 +44,15 @@ enum Step {
     Delete {
         which: usize,
     },
-    /// Deletions are forgotten, whether or not the index knows of them.
+    /// Purges deletion stubs, whether or not the index has applied them.
     Purge,
     Update {
         limit: usize,
     },
     Commit,
-    /// The process ends; the index is as its last commit left it.
+    /// The process ends. The index is in the state of its last commit.
     Crash,
-    /// The process ends within a commit.
+    /// The process ends during a commit.
     CrashInCommit,
 }
 
@@ -73,7 +74,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// A query as it is asked and as it is evaluated by hand.
+/// A query in a form that can both be written as text and be evaluated naively.
 #[derive(Clone, Debug)]
 enum Asked {
     Word(usize),
@@ -118,7 +119,7 @@ impl Asked {
         }
     }
 
-    /// Tells whether a document of these texts answers.
+    /// Returns `true` if a document with these texts matches.
     fn is_answered(&self, subject: &[String], body: &[String]) -> bool {
         let folded = |word: &usize| search::words::all(WORDS[*word]).concat();
         let in_one = |test: &dyn Fn(&[String]) -> bool| test(subject) || test(body);
@@ -133,7 +134,7 @@ impl Asked {
                 let (one, two) = (folded(one), folded(two));
                 let near =
                     |words: &[String]| words.windows(3).any(|window| window.contains(&one) && window.contains(&two));
-                // A window of three is not there in texts of two words.
+                // A text of two words has no window of three words.
                 in_one(&|words| near(words) || (words.len() < 3 && words.contains(&one) && words.contains(&two)))
             }
             Self::Begins(start) => in_one(&|words| words.iter().any(|word| word.starts_with(start))),
@@ -204,7 +205,7 @@ impl Model {
         let accesses = [&access];
         let mut transaction = self.notes.transaction(&accesses).expect("it begins");
         change(&mut transaction.on(0)).expect("the change is made");
-        // Nobody waits until it is durable.
+        // The write is not awaited until it is durable.
         transaction.commit().expect("it is committed");
         self.clock.advance(Duration::from_secs(1));
     }
@@ -219,7 +220,8 @@ impl Model {
         self.write(|writer| change(writer, note, sequence));
     }
 
-    /// Loses what the store has not synced, and of the index what is not in its folder; `more` are files that are there too.
+    /// Loses the writes that the store has not synced, and the changes of the index that are not in its folder. `more`
+    /// are additional files in the folder.
     fn crash(&mut self, more: &[(String, Vec<u8>)]) {
         let after = tempfile::tempdir().expect("a folder");
         copy(self.folder.path(), after.path());
@@ -227,7 +229,7 @@ impl Model {
             std::fs::write(after.path().join("index-3").join(name), bytes).expect("written");
         }
         self.memory = Arc::new(self.memory.crash_losing_all());
-        // The randomness goes on, it does not begin again.
+        // The random sequence continues instead of starting again.
         self.starts += 1;
         self.notes = notes_over(&self.memory, &self.clock, self.starts);
         self.search = open(&self.notes, after.path());
@@ -235,14 +237,14 @@ impl Model {
         self.folder = after;
     }
 
-    /// Ends between the writing of new pieces and the moment when they take the place of the old ones.
+    /// Crashes after new segments are written and before they replace the old ones.
     fn crash_in_commit(&mut self) {
         let before = files(&self.folder.path().join("index-3"));
         self.search.commit().expect("a commit");
         self.crash(&before);
     }
 
-    /// What somebody sees by reading everything.
+    /// Returns the documents that a user sees by reading the whole database.
     fn documents(&self, who: &str) -> BTreeMap<NoteId, Document> {
         let access: Access<level::Reader> = self.database().authorize(&identity(who)).expect("a reader");
         let reading = access.read().expect("a snapshot");
@@ -276,7 +278,7 @@ impl Model {
         }
     }
 
-    /// Whatever state the index is in, it shows nobody what he may not read.
+    /// Checks that the index shows no document that the user may not read, whatever its state.
     fn check_hidden(&self) {
         let known = self.documents("Bob/Acme");
         let access: Access<level::Reader> = self.database().authorize(&identity("Bob/Acme")).expect("a reader");
@@ -364,7 +366,8 @@ proptest! {
     }
 }
 
-/// An index that is ahead of a store which lost its last writes would take the next ones, which get the same numbers, for applied.
+/// If the store loses its last writes and the index has them, the next writes get the same modseqs and would wrongly
+/// count as applied.
 #[test]
 fn nothing_is_committed_before_it_is_durable_in_the_store() {
     let mut model = Model::new();

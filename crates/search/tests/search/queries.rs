@@ -1,4 +1,4 @@
-//! What queries find.
+//! Tests of the documents that queries find.
 
 use base::Timestamp;
 use notes::{Item, Value};

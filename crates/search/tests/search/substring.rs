@@ -1,4 +1,4 @@
-//! What the index knows of substrings: which notes cannot hold a text.
+//! Tests of substring search: the notes that cannot contain a text.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use search::{Contents, NoteText, Opened, Place, Search, Sought};
 
 use crate::world::{World, header, server};
 
-/// Takes the items `Head` and `Text` for the texts in which is looked, and vouches for notes without an item `Doubt`.
+/// Reads the items `Head` and `Text` as the texts for substring search, and vouches for notes without an item `Doubt`.
 struct Texts;
 
 impl Contents for Texts {
@@ -35,7 +35,7 @@ impl Contents for Texts {
     }
 }
 
-/// A world whose index has [`Texts`].
+/// Creates a fixture whose index uses [`Texts`].
 fn world() -> World {
     let mut world = World::new();
     let options =
@@ -45,7 +45,7 @@ fn world() -> World {
     world
 }
 
-/// The notes that may hold a text.
+/// Returns the notes that may contain a text.
 fn candidates(world: &World, database: &Arc<Database>, place: Place, text: &str) -> Vec<u32> {
     let access: Access<level::Reader> = database.authorize(&server()).expect("the server may");
     let reading = access.read().expect("a snapshot");
@@ -74,7 +74,7 @@ fn words_within_are_whole_and_those_at_the_ends_are_pieces() {
     let world = world();
     let (database, other) = (world.database("docs.nsf", &[]), world.database("other.nsf", &[]));
     let a = note(&world, &database, &[("Text", "THE AIRPORT-BUS, GATE 42"), ("Head", "TO: JOE")]);
-    // What queries find is not kept twice, which must make no difference.
+    // Words that queries find are not stored twice, which must not affect the result.
     let b = note(&world, &database, &[("Text", "A PORTRAIT OF GATE"), ("Subject", "a portrait of, ")]);
     let c = note(&world, &database, &[("Text", "MU\u{308}LLER 東京 É STRASSE"), ("Subject", "muller strasse")]);
     note(&world, &other, &[("Text", "QQQ")]);
@@ -89,7 +89,7 @@ fn words_within_are_whole_and_those_at_the_ends_are_pieces() {
     check("PORT-", &[a]);
     check("T-B", &[a]);
     check(" PORT", &[b]);
-    // So few have the second word that it is not looked for what ends with the first.
+    // Few notes contain the second word, so the index is not scanned for words that end with the first one.
     check("PORT GATE", &[a, b]);
     check("GATE 4", &[a]);
     check("GATE 4 ", &[]);
@@ -97,7 +97,7 @@ fn words_within_are_whole_and_those_at_the_ends_are_pieces() {
     check(" OF ", &[b]);
     check(" O ", &[]);
     check("MU\u{308}", &[c]);
-    // Queries take it for the same word.
+    // Queries treat it as the same word.
     check("MULLER", &[c]);
     check("ULLE", &[c]);
     check("U\u{308}LL", &[c]);
@@ -146,7 +146,7 @@ fn what_has_changed_since_may_hold_anything() {
     world.delete(&database, NoteId(notes[0]));
     world.index(&database);
     check(&[notes[1]]);
-    // A snapshot that is older than the index is not what it speaks of.
+    // The index makes no statement about a snapshot that is older than itself.
     let access: Access<level::Reader> = database.authorize(&server()).expect("the server may");
     let old = access.read().expect("a snapshot");
     world.edit(&database, NoteId(notes[1]), &[Item::text("Text", "WORD")]);
