@@ -1,4 +1,4 @@
-//! A server's databases in memory, and their index in a folder that goes away with the world.
+//! The test fixture: a server's databases in memory, and their index in a folder that is removed with the fixture.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,15 +32,15 @@ impl World {
         Self { notes, search, clock, folder }
     }
 
-    /// Opens the index again, as after a restart; what was not committed is lost.
+    /// Reopens the index as after a restart. Uncommitted changes are lost.
     pub fn reopen(&mut self) {
         let elsewhere = tempfile::tempdir().expect("a folder");
-        // The writer's lock goes with the old one.
+        // Dropping the old index releases the lock of its writer.
         self.search = open(&self.notes, elsewhere.path());
         self.search = open(&self.notes, self.folder.path());
     }
 
-    /// Makes a database that Ann manages and in which the others have these levels.
+    /// Creates a database that Ann manages and in which the other users have the given levels.
     pub fn database(&self, path: &str, others: &[(&str, AclLevel)]) -> Arc<Database> {
         let mut acl = Acl::private(&Name::new("Ann/Acme"));
         acl.entries.extend(others.iter().map(|(name, level)| AclEntry::new(*name, *level)));
@@ -66,17 +66,17 @@ impl World {
         outcome
     }
 
-    /// Makes a document.
+    /// Creates a document.
     pub fn create(&self, database: &Arc<Database>, items: Vec<Item>) -> NoteId {
         self.write(database, |writer| writer.note_create(NewNote::document(items)))
     }
 
-    /// Makes a document of a subject and a body.
+    /// Creates a document with a subject and a body.
     pub fn document(&self, database: &Arc<Database>, subject: &str, body: &str) -> NoteId {
         self.create(database, vec![Item::text("Subject", subject), Item::body("Body", Value::RichText(body.into()))])
     }
 
-    /// Changes the subject.
+    /// Changes the items of a document.
     pub fn edit(&self, database: &Arc<Database>, note: NoteId, items: &[Item]) {
         let sequence = header(database, note).sequence;
         self.write(database, |writer| writer.note_update(note, sequence, items, &[]));
@@ -86,7 +86,7 @@ impl World {
         self.write(database, |writer| writer.note_delete(note));
     }
 
-    /// Brings the index up to date, so many changes at a time.
+    /// Updates the index, with `limit` changes at a time. Returns the number of documents indexed.
     pub fn update_by(&self, database: &Arc<Database>, limit: usize) -> usize {
         let access = database.authorize(&server()).expect("the server may");
         let mut indexed = 0;
@@ -100,7 +100,7 @@ impl World {
         }
     }
 
-    /// Brings the index up to date and commits it.
+    /// Updates the index and commits it.
     pub fn index(&self, database: &Arc<Database>) -> usize {
         let indexed = self.update_by(database, 1_000);
         self.search.commit().expect("the index is committed");
@@ -117,7 +117,7 @@ impl World {
         self.search.query(&access, &query, page, &|| false).expect("an answer")
     }
 
-    /// The notes that answer, as Ann sees them, the oldest first.
+    /// Returns the matching notes that Ann sees, oldest first.
     pub fn hits(&self, database: &Arc<Database>, query: &str) -> Vec<u32> {
         let found = self.find(database, "Ann/Acme", query);
         assert_eq!(found.total, found.hits.len() as u64, "the total of {query}");
@@ -140,7 +140,7 @@ pub fn identity(who: &str) -> Arc<Identity> {
     Arc::new(Identity::person(who))
 }
 
-/// The server itself.
+/// Returns the identity of the server itself.
 pub fn server() -> Arc<Identity> {
     Arc::new(Identity::local_server("CN=server/O=Acme"))
 }
