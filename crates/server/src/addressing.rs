@@ -1,17 +1,17 @@
-//! What an address stands for, as the router asks it: the directory's answer in the router's words.
+//! Address resolution for the router: translates the directory's answers into the router's [`Target`]s.
 
 use std::sync::Arc;
 
 use directory::{Directory, Person, Resolution};
 use mail::router::{Addressing, LocalMailbox, Target};
 
-/// Answers the router from the directory.
+/// Resolves addresses for the router from the directory.
 pub struct DirectoryAddressing {
     directory: Arc<Directory>,
 }
 
 impl DirectoryAddressing {
-    /// Makes it.
+    /// Creates an address resolver on a directory.
     #[must_use]
     pub fn new(directory: Arc<Directory>) -> Self {
         Self { directory }
@@ -37,7 +37,7 @@ impl Addressing for DirectoryAddressing {
     }
 }
 
-/// Gives the mailbox of a person as the router wants it.
+/// Returns the mailbox of a person in the form the router expects.
 #[must_use]
 pub fn mailbox_of(person: &Person) -> LocalMailbox {
     LocalMailbox {
@@ -48,7 +48,7 @@ pub fn mailbox_of(person: &Person) -> LocalMailbox {
     }
 }
 
-/// Puts a failure of the directory into the words of mail.
+/// Converts a directory error into a mail error.
 #[must_use]
 pub fn as_mail_error(error: directory::Error) -> mail::Error {
     match error {
