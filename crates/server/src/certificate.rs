@@ -1,7 +1,8 @@
-//! The server's certificate: the one of the configuration, or one that the server makes for itself.
+//! The server's certificate: either the configured one, or a self-signed one that the server creates.
 //!
-//! A server without a certificate would offer no encryption, so the first start makes a self-signed one for the server's name
-//! and keeps it in the data folder. Clients will warn; that is right. SIGHUP or `doublet tls reload` reads the files again.
+//! A server without a certificate could not offer encryption. The first start therefore creates a self-signed
+//! certificate for the server's name and keeps it in the data folder. Clients warn about it, as they should. SIGHUP or
+//! `doublet tls reload` reads the files again.
 
 use std::path::{Path, PathBuf};
 
@@ -19,51 +20,52 @@ use crate::admin::answer::moment;
 use crate::config::Config;
 use crate::data::{DataError, DataFolder, read_limited, write_private};
 
-/// Where the certificate and its key lie.
+/// Paths of the certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateFiles {
     chain: PathBuf,
     key: PathBuf,
-    /// The name to make a certificate for when the files are missing; none when they are not ours to make.
+    /// Server name for which a certificate is created if the files are missing, or `None` if the configuration names
+    /// the files.
     own_name: Option<String>,
-    /// The roots that sign the certificates of other servers.
+    /// File with the root certificates that sign the certificates of other servers.
     peers: Option<PathBuf>,
 }
 
-/// Why there is no certificate. For the operator.
+/// Reason why the certificate cannot be used, written for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum CertificateError {
     /// A file cannot be read or written.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The files are no certificate and key.
+    /// The files are not a valid certificate and key.
     #[error("{chain} and {key}: {source}")]
     Tls {
-        /// The certificate's file.
+        /// File of the certificate.
         chain: PathBuf,
-        /// The key's file.
+        /// File of the key.
         key: PathBuf,
-        /// What is wrong.
+        /// The underlying error.
         source: wire::TlsError,
     },
-    /// The file of the roots of other servers is none.
+    /// The file with the root certificates of other servers is invalid.
     #[error("{path}: {source}")]
     Peers {
-        /// The file.
+        /// File of the root certificates.
         path: PathBuf,
-        /// What is wrong.
+        /// The underlying error.
         source: wire::TlsError,
     },
-    /// The file is no certificate in PEM form.
+    /// The file is not a certificate in PEM format.
     #[error("{0} holds no certificate that can be read")]
     Unreadable(PathBuf),
-    /// No certificate can be made for this name.
+    /// No certificate can be created for this name.
     #[error("cannot make a certificate for {0:?}: {1}")]
     Make(String, String),
 }
 
 impl CertificateFiles {
-    /// Takes the files of the configuration, or those of the data folder.
+    /// Returns the paths from the configuration, or those in the data folder if none are configured.
     #[must_use]
     pub fn of(config: &Config, data: &DataFolder, server_name: &str) -> Self {
         let peers = config.tls.peers.0.as_ref().map(|path| data.resolve(path));
@@ -78,7 +80,7 @@ impl CertificateFiles {
         }
     }
 
-    /// Loads the certificate; makes one first where that is ours to do.
+    /// Loads the certificate. A self-signed certificate that does not exist yet is created first.
     pub fn load(&self) -> Result<Tls, CertificateError> {
         if let Some(name) = &self.own_name
             && !(self.chain.exists() && self.key.exists())
@@ -93,19 +95,19 @@ impl CertificateFiles {
         Tls::trusting(&chain, &key, Some(&roots)).map_err(refuse)
     }
 
-    /// Reads the files again for a running server. On error the old certificate stays.
+    /// Reads the files again for a running server. On error the old certificate stays in use.
     pub fn reload(&self, tls: &Tls) -> Result<(), CertificateError> {
         let (chain, key) = self.read()?;
         tls.replace(&chain, &key).map_err(|source| self.refused(source))
     }
 
-    /// Tells what stands in the certificate's file.
+    /// Reads the description of the certificate from its file.
     pub fn describe(&self) -> Result<Description, CertificateError> {
         let chain = read_limited(&self.chain, PEM_BYTES_MAX as u64)?;
         describe(&chain).ok_or_else(|| CertificateError::Unreadable(self.chain.clone()))
     }
 
-    /// Answers `doublet tls show`.
+    /// Returns the answer to `doublet tls show`.
     pub fn answer(&self) -> Result<Answer, CertificateError> {
         let found = self.describe()?;
         Ok(Answer::record(vec![
@@ -118,7 +120,7 @@ impl CertificateFiles {
         ]))
     }
 
-    /// The certificate's file.
+    /// Returns the file of the certificate.
     #[must_use]
     pub fn chain(&self) -> &Path {
         &self.chain
@@ -143,21 +145,23 @@ impl CertificateFiles {
     }
 }
 
-/// What stands in a certificate.
+/// Description of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Description {
-    /// The names that it is for.
+    /// Names for which the certificate is valid.
     pub names: Vec<String>,
-    /// Who has signed it.
+    /// Issuer of the certificate.
     pub issuer: String,
-    /// From when it is valid.
+    /// Start of the validity period.
     pub not_before: Timestamp,
-    /// Until when it is valid.
+    /// End of the validity period.
     pub not_after: Timestamp,
 }
 
-/// Gives the name that a certificate is for, as servers are named in access lists: the common name and organisation of its subject, or else its
-/// first DNS name as the common name.
+/// Returns the server name in a certificate, in the form used in access control lists.
+///
+/// The name consists of the common name and the organization of the subject. Without a common name the first DNS name
+/// takes its place; without an organization, `organization` does. Returns `None` if the certificate has no usable name.
 #[must_use]
 pub fn server_of(certificate: &[u8], organization: &str) -> Option<Name> {
     let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
@@ -178,7 +182,7 @@ pub fn server_of(certificate: &[u8], organization: &str) -> Option<Name> {
     (is_plain(&common) && is_plain(&organization)).then(|| Name::new(&format!("CN={common}/O={organization}")))
 }
 
-/// Reads the first certificate of a chain.
+/// Parses the first certificate of a chain.
 fn describe(chain: &[u8]) -> Option<Description> {
     let pem = Pem::iter_from_buffer(chain).next()?.ok()?;
     let certificate = pem.parse_x509().ok()?;
