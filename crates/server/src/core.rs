@@ -1,7 +1,7 @@
-//! The rooms of one data folder, opened and connected: store, notes, directory, mail, router.
+//! The services of one data folder, opened and connected: store, notes, directory, mail and router.
 //!
-//! A [`Core`] is what a running server serves from and what an administration command works on when no server runs. It holds the
-//! lock of the data folder, so there is one at a time. Everything in it is plain blocking code.
+//! A running server works with a [`Core`], and so does an administration command when no server is running. A [`Core`]
+//! holds the lock of the data folder, so there is only one at a time. All of its code is synchronous and may block.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,32 +25,32 @@ use crate::signing::Signing;
 use crate::system::{SystemClock, SystemRandom, host_name, pause};
 use crate::templates::Templates;
 
-/// Bytes of the key of encrypted attachments.
+/// Length in bytes of the key of encrypted attachments.
 const BLOB_KEY_BYTES: usize = 32;
 
-/// Everything that works on one data folder.
+/// The services that work on one data folder.
 pub struct Core {
     /// The configuration.
     pub config: Arc<Config>,
-    /// The server's name, fully qualified.
+    /// The server's fully qualified host name.
     pub hostname: String,
-    /// The machine's clock.
+    /// The system clock.
     pub clock: Arc<dyn Clock>,
-    /// The machine's randomness.
+    /// The system's random number generator.
     pub random: Arc<dyn Random>,
     /// The router with its queue.
     pub router: Arc<Router>,
     /// The mail files.
     pub mail: Arc<Mail>,
-    /// What became of mail since the start.
+    /// Counters of mail since the start.
     pub mail_counts: Arc<MailCounts>,
-    /// The attachments as they were counted last, which takes too long to be done for whoever asks.
+    /// The last report on the stored attachments. Counting them takes too long to be done on request.
     pub blobs_counted: Mutex<Option<store::blob::Report>>,
-    /// The imports of tables that are running: the database, and what the mark of an import of that file is called.
+    /// The table imports that are running: the database, and the name of the progress mark of the imported file.
     pub imports: Mutex<BTreeSet<(String, String)>>,
-    /// DKIM keys, and signing with them.
+    /// The DKIM keys and the signing of messages.
     pub signing: Arc<Signing>,
-    /// People, groups, domains.
+    /// The directory of people, groups and domains.
     pub directory: Arc<Directory>,
     /// The databases.
     pub notes: Arc<Notes>,
@@ -58,62 +58,63 @@ pub struct Core {
     pub full_text: Arc<FullText>,
     /// The store.
     pub store: Arc<Store>,
-    /// The paths.
+    /// The paths of the data folder.
     pub data: DataFolder,
-    /// Released last, when everything else is closed.
+    /// The lock of the data folder. It is released last, after everything else is closed.
     _lock: DataLock,
 }
 
-/// What a [`Core`] stands on: the store and its databases. A fixup gets along with this, when what the other rooms need is damaged.
+/// The foundation of a [`Core`]: the store and its databases. A fixup needs only this, so it can run when the data of
+/// the other services is damaged.
 pub struct Ground {
     /// The configuration.
     pub config: Arc<Config>,
-    /// The machine's clock.
+    /// The system clock.
     pub clock: Arc<dyn Clock>,
-    /// The machine's randomness.
+    /// The system's random number generator.
     pub random: Arc<dyn Random>,
     /// The databases.
     pub notes: Arc<Notes>,
     /// The store.
     pub store: Arc<Store>,
-    /// The paths.
+    /// The paths of the data folder.
     pub data: DataFolder,
-    /// Released last, when everything else is closed.
+    /// The lock of the data folder. It is released last, after everything else is closed.
     lock: DataLock,
 }
 
-/// Why the data folder cannot be worked on. For the operator.
+/// The error returned if a data folder cannot be opened. For the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum CoreError {
     /// The folder cannot be used.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The store does not open.
+    /// The store cannot be opened.
     #[error("cannot open the store: {0}")]
     Store(#[from] store::Error),
-    /// The directory does not open.
+    /// The directory cannot be opened.
     #[error("cannot open the directory: {0}")]
     Directory(#[from] directory::Error),
-    /// Mail does not open.
+    /// The mail queue cannot be opened.
     #[error("cannot open the mail queue: {0}")]
     Mail(#[from] mail::Error),
-    /// The key of encrypted attachments is not one.
+    /// The file of the key of encrypted attachments does not contain a valid key.
     #[error("{0} is not a key of {BLOB_KEY_BYTES} bytes in hexadecimal digits")]
     BlobKey(std::path::PathBuf),
-    /// The key of encrypted attachments is gone.
+    /// The file of the key of encrypted attachments is missing.
     #[error("the key of the encrypted attachments, {}, is missing; bring its copy back: without it they cannot be read", .0.display())]
     BlobKeyMissing(std::path::PathBuf),
 }
 
 impl Core {
-    /// Opens the data folder, or makes it.
+    /// Opens the data folder. Creates it if it does not exist.
     pub fn open(config: Arc<Config>) -> Result<Self, CoreError> {
         let data = DataFolder::new(&config.server.data);
         let lock = data.lock_patiently(&mut pause)?;
         Self::open_locked(config, data, lock)
     }
 
-    /// Opens the data folder that is locked already.
+    /// Opens a data folder that is locked already.
     pub fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, CoreError> {
         let Ground { config, clock, random, notes, store, data, lock } = Ground::open_locked(config, data, lock)?;
         let hostname = server_name(&config);
@@ -146,13 +147,13 @@ impl Core {
 }
 
 impl Ground {
-    /// Opens the store of the data folder that is locked already, and no database in it.
+    /// Opens the store of a data folder that is locked already, but no database in it.
     fn open_locked(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, CoreError> {
         let options = store_options(&config, &data);
         Self::open_with(config, data, lock, options)
     }
 
-    /// Opens the same for a fixup: what may be damaged is read only when it is asked for.
+    /// Opens the store for a fixup: data that may be damaged is read only on request.
     pub fn open_for_fixup(config: Arc<Config>, data: DataFolder, lock: DataLock) -> Result<Self, CoreError> {
         let options = store::Options { quiet: true, ..store_options(&config, &data) };
         Self::open_with(config, data, lock, options)
@@ -169,7 +170,8 @@ impl Ground {
         if config.blobs.encryption {
             options.blobs.encryption_key = Some(encryption_key(&config, &data, &options, random.as_ref())?);
         }
-        // The store has a lock of its own, which a program that was killed may let go of after the one of the folder.
+        // The store has its own lock. After a program is killed, the system may release it later than the lock of the
+        // folder.
         let open = || Store::open(&data.store(), &options);
         let is_held = |error: &store::Error| matches!(error, store::Error::Locked { .. });
         let store = Arc::new(patiently(open, is_held, &mut pause)?);
@@ -177,7 +179,7 @@ impl Ground {
         Ok(Self { config, clock, random, notes, store, data, lock })
     }
 
-    /// Closes the store, takes files out of it, and opens it again.
+    /// Closes the store, removes the given files from it, and opens it again.
     pub fn without(self, files: &[store::SortedFile]) -> Result<Self, CoreError> {
         let Self { config, notes, store, data, lock, .. } = self;
         drop((notes, store));
@@ -186,7 +188,7 @@ impl Ground {
     }
 }
 
-/// Gives the name by which the server introduces itself.
+/// Returns the host name with which the server identifies itself.
 #[must_use]
 pub fn server_name(config: &Config) -> String {
     match config.server.name.as_str() {
@@ -196,13 +198,13 @@ pub fn server_name(config: &Config) -> String {
 }
 
 impl Core {
-    /// Gives the templates that databases are made from.
+    /// Returns the templates from which databases can be created.
     #[must_use]
     pub fn templates(&self) -> Templates {
         Templates::of(self.data.templates())
     }
 
-    /// Says why changes are refused, if they are.
+    /// Returns the reason why changes are refused, or `None` if they are accepted.
     #[must_use]
     pub fn store_fault(&self) -> Option<String> {
         if let Some(why) = self.store.committer().poisoned() {
@@ -219,7 +221,7 @@ impl Core {
         })
     }
 
-    /// Gives the mail domain of addresses that name none.
+    /// Returns the mail domain of addresses that have none.
     pub fn default_domain(&self) -> Result<String, directory::Error> {
         match self.config.server.domain.as_str() {
             "" | "auto" => {
@@ -231,7 +233,7 @@ impl Core {
     }
 }
 
-/// Gives the options under which the store of a data folder is opened, without the key of encrypted attachments.
+/// Returns the options with which the store of a data folder is opened, without the key of encrypted attachments.
 #[must_use]
 pub fn store_options(config: &Config, data: &DataFolder) -> store::Options {
     let (keys, blobs) = (&config.store, &config.blobs);
@@ -265,8 +267,8 @@ pub fn store_options(config: &Config, data: &DataFolder) -> store::Options {
     }
 }
 
-/// Gives the key of encrypted attachments. One is made only for a store that has no encrypted ones: a new key would not open
-/// what was written with the one that is missing, and would hide that it is.
+/// Reads the key of encrypted attachments, and creates it if the store contains no encrypted content yet. Otherwise a
+/// missing key is an error: a new key could not decrypt existing content, and would hide that the old key is lost.
 fn encryption_key(
     config: &Config,
     data: &DataFolder,
