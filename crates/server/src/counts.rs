@@ -1,61 +1,62 @@
-//! What the program itself counts for its statistics: mail that came in and went out, and logins.
+//! Counters of the program itself for its statistics: incoming and outgoing mail, and logins.
 //!
-//! Everything else that `/metrics` tells comes from the rooms' own reports. A count only rises until the server ends.
+//! All other numbers of `/metrics` come from the reports of the other crates. A counter never decreases until the
+//! server ends.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use smtp::envelope::{Envelope, Protocol};
 
-/// A number that only rises.
+/// A counter that never decreases.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// Counts so many more.
+    /// Adds `more` to the counter.
     pub fn add(&self, more: usize) {
         self.0.fetch_add(more as u64, Ordering::Relaxed);
     }
 
-    /// Gives the number.
+    /// Returns the current value.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// The ways by which mail comes in, as they stand in the statistics.
+/// The names of the protocols by which mail arrives, as the statistics show them.
 pub const WAYS: [&str; 3] = ["smtp", "submission", "lmtp"];
 
-/// What became of mail.
+/// Counters of incoming mail and its delivery.
 #[derive(Debug, Default)]
 pub struct MailCounts {
-    /// By way, in the order of [`WAYS`].
+    /// Counters for each protocol, in the order of [`WAYS`].
     pub by_way: [WayCounts; 3],
-    /// Mailboxes here that got a message as it was accepted.
+    /// Local mailboxes to which a message was delivered when it was accepted.
     pub delivered: Count,
-    /// Recipients for whom an accepted message went into the queue.
+    /// Recipients for whom an accepted message was queued.
     pub queued: Count,
-    /// Recipients elsewhere for whom another server took the message.
+    /// Remote recipients for whom another server accepted the message.
     pub sent: Count,
-    /// Attempts that are to be repeated, by recipient.
+    /// Delivery attempts that will be repeated, counted per recipient.
     pub put_off: Count,
-    /// Recipients whom the message could not reach.
+    /// Recipients for whom delivery failed permanently.
     pub failed: Count,
 }
 
-/// What became of mail that came in one way.
+/// Counters of mail that arrived by one protocol.
 #[derive(Debug, Default)]
 pub struct WayCounts {
     /// Messages that were accepted.
     pub accepted: Count,
-    /// Bytes of these.
+    /// Total size in bytes of the accepted messages.
     pub accepted_bytes: Count,
-    /// Messages that were refused after they had come whole.
+    /// Messages that were refused after they had been received completely.
     pub refused: Count,
 }
 
 impl MailCounts {
-    /// Gives the counts of the way by which a message came.
+    /// Returns the counters of the protocol by which a message arrived.
     #[must_use]
     pub fn of(&self, envelope: &Envelope) -> &WayCounts {
         let [smtp, submission, lmtp] = &self.by_way;
@@ -67,24 +68,24 @@ impl MailCounts {
     }
 }
 
-/// The rooms that let people log in, as they stand in the statistics.
+/// The protocols that support logins, as the statistics name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Door {
     /// IMAP.
     Imap,
     /// POP3.
     Pop3,
-    /// Submission.
+    /// SMTP submission.
     Submission,
     /// The native protocol.
     Native,
 }
 
 impl Door {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Self; 4] = [Self::Imap, Self::Pop3, Self::Submission, Self::Native];
 
-    /// Gives the name.
+    /// Returns the name that the statistics show.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -96,20 +97,20 @@ impl Door {
     }
 }
 
-/// Logins by door.
+/// Counters of logins for each protocol.
 #[derive(Debug, Default)]
 pub struct LoginCounts {
     doors: [(Count, Count); 4],
 }
 
 impl LoginCounts {
-    /// Counts a login that succeeded, or one that failed.
+    /// Counts a login as succeeded or failed.
     pub fn add<T, E>(&self, door: Door, outcome: &Result<T, E>) {
         let (succeeded, failed) = self.at(door);
         if outcome.is_ok() { succeeded.add(1) } else { failed.add(1) }
     }
 
-    /// Gives how many logins succeeded and how many failed.
+    /// Returns the number of successful and of failed logins.
     #[must_use]
     pub fn get(&self, door: Door) -> (u64, u64) {
         let (succeeded, failed) = self.at(door);
