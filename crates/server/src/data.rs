@@ -1,17 +1,17 @@
-//! The data folder: what lies where in it, and that one program at a time works in it.
+//! The data folder: the paths in it, and the lock that gives one program at a time access to it.
 //!
-//! | name | what |
+//! | name | content |
 //! |---|---|
-//! | `lock` | held by the program that has the folder open, whose process number it holds; released by the system when that ends, however it ends |
+//! | `lock` | a lock file with the process ID of the program that has the folder open; the system releases the lock when the process ends for any reason |
 //! | `store/` | all databases |
-//! | `full-text/` | the full-text index; made again from the databases when it is missing |
-//! | `tls/certificate.pem`, `tls/key.pem` | the certificate, unless the configuration names another |
-//! | `keys/blobs.key` | the key of encrypted attachments, unless the configuration names another |
-//! | `control.sock` | where a running server takes administration commands |
-//! | `listeners.json` | the addresses that a running server listens at |
+//! | `full-text/` | the full-text index; rebuilt from the databases if it is missing |
+//! | `tls/certificate.pem`, `tls/key.pem` | the certificate and its key, unless the configuration names others |
+//! | `keys/blobs.key` | the key of encrypted attachments, unless the configuration names another one |
+//! | `control.sock` | the socket at which a running server accepts administration commands |
+//! | `listeners.json` | the addresses at which a running server listens |
 //! | `demo-passwords.txt` | the passwords of the demo's users |
 //!
-//! Everything secret is made with mode 0600 before its content is written, the folder itself with 0700.
+//! A file with secret content gets mode 0600 before its content is written; the folder itself has mode 0700.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -27,31 +27,31 @@ pub struct DataFolder {
     path: PathBuf,
 }
 
-/// Proof that this program has the data folder to itself; released when dropped.
+/// Proof that this program has exclusive use of the data folder; dropping it releases the folder.
 #[derive(Debug)]
 pub struct DataLock {
     _file: File,
 }
 
-/// Why the data folder cannot be used. For the operator.
+/// The error returned if the data folder cannot be used. For the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
-    /// Another program has it open.
+    /// Another program has the folder open.
     #[error("the data folder {folder} is in use by another doublet{}", .holder.map_or_else(String::new, |holder| format!(", process {holder}")))]
     InUse {
         /// The data folder.
         folder: PathBuf,
-        /// Its process, if that is known.
+        /// The ID of the other program's process, if known.
         holder: Option<u32>,
     },
-    /// The system refuses.
+    /// An operation of the file system failed.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// With which file.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -64,18 +64,18 @@ impl DataError {
 }
 
 impl DataFolder {
-    /// Names the folder; nothing is touched yet.
+    /// Creates the value without accessing the file system.
     #[must_use]
     pub fn new(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }
 
-    /// Makes the folder if it is missing.
+    /// Creates the folder if it does not exist.
     pub fn create(&self) -> Result<(), DataError> {
         create_private_folder(&self.path)
     }
 
-    /// Takes the folder for this program alone.
+    /// Locks the folder for this program. Fails at once with [`DataError::InUse`] if another program holds the lock.
     pub fn lock(&self) -> Result<DataLock, DataError> {
         self.create()?;
         let path = self.path.join("lock");
@@ -101,80 +101,81 @@ impl DataFolder {
         }
     }
 
-    /// Takes the folder for this program alone, also from one that was killed a moment ago: the system releases the locks of a program when it
-    /// has taken it down, and that may be after its successor was started.
+    /// Locks the folder for this program. If another program holds the lock, waits for up to [`LOCK_WAIT`]: the system
+    /// releases the lock of a killed program only when its process is gone, which may be after its successor has
+    /// started.
     pub fn lock_patiently(&self, pause: &mut dyn FnMut(Duration)) -> Result<DataLock, DataError> {
         patiently(|| self.lock(), |error| matches!(error, DataError::InUse { .. }), pause)
     }
 
-    /// The folder itself.
+    /// Returns the path of the folder itself.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder of the store.
+    /// Returns the folder of the store.
     #[must_use]
     pub fn store(&self) -> PathBuf {
         self.path.join("store")
     }
 
-    /// The folder of the full-text index.
+    /// Returns the folder of the full-text index.
     #[must_use]
     pub fn full_text(&self) -> PathBuf {
         self.path.join("full-text")
     }
 
-    /// The folder of the templates that the operator added.
+    /// Returns the folder of the templates that the operator has added.
     #[must_use]
     pub fn templates(&self) -> PathBuf {
         self.path.join("templates")
     }
 
-    /// The folder in which what does not fit into memory is sorted.
+    /// Returns the folder for sorting data that does not fit into memory.
     #[must_use]
     pub fn sorting(&self) -> PathBuf {
         self.path.join("sorting")
     }
 
-    /// The socket for administration commands.
+    /// Returns the path of the socket for administration commands.
     #[must_use]
     pub fn control_socket(&self) -> PathBuf {
         self.path.join("control.sock")
     }
 
-    /// The file that tells the addresses of a running server.
+    /// Returns the path of the file with the addresses at which a running server listens.
     #[must_use]
     pub fn listeners(&self) -> PathBuf {
         self.path.join("listeners.json")
     }
 
-    /// The certificate that the server makes for itself, and its key.
+    /// Returns the paths of the server's self-signed certificate and its key.
     #[must_use]
     pub fn own_certificate(&self) -> (PathBuf, PathBuf) {
         (self.path.join("tls/certificate.pem"), self.path.join("tls/key.pem"))
     }
 
-    /// The key of encrypted attachments.
+    /// Returns the path of the key of encrypted attachments.
     #[must_use]
     pub fn blob_key(&self) -> PathBuf {
         self.path.join("keys/blobs.key")
     }
 
-    /// The passwords of the demo's users.
+    /// Returns the path of the file with the passwords of the demo's users.
     #[must_use]
     pub fn demo_passwords(&self) -> PathBuf {
         self.path.join("demo-passwords.txt")
     }
 
-    /// Resolves a path of the configuration: relative ones lie in the data folder.
+    /// Resolves a path of the configuration. Relative paths are relative to the data folder.
     #[must_use]
     pub fn resolve(&self, path: &Path) -> PathBuf {
         self.path.join(path)
     }
 }
 
-/// Tries again, for [`LOCK_WAIT`], while something is held by somebody else.
+/// Repeats `attempt` for up to [`LOCK_WAIT`] as long as `is_held` is `true` for its error.
 pub(crate) fn patiently<T, E>(
     mut attempt: impl FnMut() -> Result<T, E>,
     is_held: impl Fn(&E) -> bool,
@@ -190,12 +191,12 @@ pub(crate) fn patiently<T, E>(
     }
 }
 
-/// Makes a folder, and those above it, for this user alone.
+/// Creates a folder and its missing parents, accessible only to the current user.
 pub fn create_private_folder(path: &Path) -> Result<(), DataError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(DataError::io("make the folder", path))
 }
 
-/// Writes a file for this user alone, as a whole or not at all.
+/// Writes a file that only the current user can access. The file is replaced as a whole or not at all.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<(), DataError> {
     if let Some(folder) = path.parent() {
         create_private_folder(folder)?;
@@ -204,7 +205,7 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), DataError> {
     fresh.push(".new");
     let fresh = PathBuf::from(fresh);
     let write = || -> io::Result<()> {
-        // What an interrupted attempt has left may have another mode.
+        // A file left by an interrupted attempt may have another mode.
         let _ = std::fs::remove_file(&fresh);
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&fresh)?;
         file.write_all(content)?;
@@ -214,7 +215,7 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), DataError> {
     write().map_err(DataError::io("write", path))
 }
 
-/// Reads a file of at most `size_bytes_max`.
+/// Reads a file of at most `size_bytes_max` bytes. A longer file is an error.
 pub fn read_limited(path: &Path, size_bytes_max: u64) -> Result<Vec<u8>, DataError> {
     use std::io::Read;
     let read = || -> io::Result<Vec<u8>> {
