@@ -1,7 +1,8 @@
-//! Mail that comes through the native protocol: the rules of submission in that protocol's words.
+//! Submission of mail over the native protocol, with the rules of SMTP submission.
 //!
-//! What SMTP's submission checks and mends is checked and mended here by the same code: who may send as whom, in the envelope and in `From`; whether the
-//! recipients can be; line ends, hops, `Date`, `Message-ID`, `Bcc`. The message gets a trace field that says how it came.
+//! The same code as in SMTP submission performs the checks and repairs: the permitted sender addresses in the envelope
+//! and in `From`, the validity of the recipients, line ends, hops, `Date`, `Message-ID` and `Bcc`. The message gets a
+//! trace field that records how it arrived.
 
 use std::sync::Arc;
 
@@ -19,10 +20,10 @@ use crate::core::Core;
 use crate::logins::Logins;
 use crate::reception::Reception;
 
-/// Bytes of randomness in an identifier of a message.
+/// Number of random bytes in a message identifier.
 const ID_BYTES: usize = 9;
 
-/// Takes messages from users.
+/// Accepts messages from users.
 pub struct Deposits {
     directory: Arc<Directory>,
     logins: Arc<Logins>,
@@ -35,7 +36,7 @@ pub struct Deposits {
 }
 
 impl Deposits {
-    /// Makes it.
+    /// Creates the service.
     #[must_use]
     pub fn new(core: &Core, logins: &Arc<Logins>, reception: &Arc<Reception>) -> Arc<Self> {
         let limits = &core.config.limits;
@@ -51,7 +52,7 @@ impl Deposits {
         })
     }
 
-    /// Gives the envelope sender: what was said, or the caller's first address.
+    /// Returns the envelope sender: the given address, or the caller's first address if none is given.
     fn sender(&self, deposit: &Deposit) -> Result<String, DepositError> {
         let own = || {
             let person = self.directory.person(&deposit.login).map_err(|_| unavailable())?;
@@ -86,7 +87,7 @@ impl Deposits {
         Ok(recipients)
     }
 
-    /// Gives the message as it goes on: with a trace field, whole lines, and what was missing.
+    /// Returns the message with a trace field, normalised line ends and the missing header fields.
     fn mended(&self, deposit: &Deposit, sender: &str, id: &str) -> Result<Vec<u8>, DepositError> {
         let text = smtp::codec::data::normalize_line_ends(&deposit.message);
         if smtp::header::hops(&text) > HOPS_MAX {
@@ -151,7 +152,7 @@ fn why(address: &str, reply: RecipientReply) -> String {
     format!("{address}: {text}")
 }
 
-/// Puts SMTP's refusal into the native protocol's words.
+/// Converts an SMTP refusal to an error of the native protocol.
 fn refused(refusal: &Refusal) -> DepositError {
     let text = refusal.text.to_string();
     match (refusal.code, refusal.status.1) {
