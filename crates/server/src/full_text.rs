@@ -1,11 +1,12 @@
-//! The full-text index of the server, and the work that keeps it up to date.
+//! The server's full-text index and the task that keeps it up to date.
 //!
-//! [`FullText`] opens the index when it is first needed: a server none of whose databases has one pays nothing. [`Indexer`] decides what is due and
-//! updates it, one database at a time; [`run`] is the task that calls it. What is due: databases with the option *immediate* when they changed, *hourly* when
-//! an hour has passed, *daily* in their hour, and any whose index does not exist yet; what the index holds of databases that were deleted or whose
-//! option was taken away is dropped.
+//! [`FullText`] opens the index on first use, so a server whose databases are not indexed has no cost. [`Indexer`]
+//! determines which databases are due and updates them one at a time; [`run`] is the task that calls it. A database
+//! whose index does not exist yet is always due. Otherwise, a database with the option *immediate* is due when it has
+//! changed, with *hourly* when an hour has passed, and with *daily* in its hour. Index entries of databases that were
+//! deleted or are no longer to be indexed are dropped.
 //!
-//! The task ends when the server drains; what it was at is committed or applied again.
+//! The task ends when the server drains; an interrupted update is either committed or applied again later.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -22,16 +23,16 @@ use wire::Shutdown;
 use crate::config::keys::FullTextKeys;
 use crate::pdf::Pdf;
 
-/// Changes that are applied without a look whether to stop.
+/// Approximate number of changes that one call of [`FullText::update`] applies.
 pub const CHANGES_STEP: usize = 1_000;
 
-/// How often it is looked for what is due by the clock.
+/// Interval between two checks for databases that are due by time.
 const LOOK_PAUSE: Duration = Duration::from_secs(60);
 
-/// An hour.
+/// One hour.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// The full-text index, opened when it is needed.
+/// The full-text index, opened on first use.
 pub struct FullText {
     notes: Arc<Notes>,
     folder: PathBuf,
@@ -39,30 +40,30 @@ pub struct FullText {
     thread_bytes: usize,
     serves_imap: bool,
     opened: Mutex<Option<Arc<Search>>>,
-    /// Who reads PDFs.
+    /// The reader of PDFs.
     pub pdf: Arc<Pdf>,
     reads_pdf: bool,
-    /// What happened since the start.
+    /// Counters since the start.
     pub counts: Counts,
 }
 
-/// What happened since the start.
+/// Counters of indexing since the start.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Documents that were indexed.
     pub indexed: AtomicU64,
-    /// Documents that could be read only in part.
+    /// Documents of which only a part could be read.
     pub damaged: AtomicU64,
-    /// Updates of databases.
+    /// Completed updates of databases.
     pub updates: AtomicU64,
-    /// Updates that failed.
+    /// Failed updates.
     pub failures: AtomicU64,
     /// Queries that were answered.
     pub queries: AtomicU64,
 }
 
 impl FullText {
-    /// Says where the index lies, and who reads PDFs; nothing is touched yet.
+    /// Creates the value without accessing the file system.
     #[must_use]
     pub fn new(notes: Arc<Notes>, folder: PathBuf, pdf: Pdf, keys: &FullTextKeys) -> Self {
         let threads = usize::try_from(keys.threads).unwrap_or(1);
@@ -71,7 +72,7 @@ impl FullText {
         Self { notes, folder, threads, thread_bytes, serves_imap, opened, pdf, reads_pdf: keys.pdf, counts }
     }
 
-    /// Gives the index, which is opened or made by the first who asks.
+    /// Returns the index. The first call opens it, or creates it if it does not exist.
     pub fn search(&self) -> search::Result<Arc<Search>> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(search) = opened.as_ref() {
@@ -92,19 +93,19 @@ impl FullText {
         Ok(search)
     }
 
-    /// Gives the index if it is there already.
+    /// Returns the index if it exists on disk, or `None` otherwise.
     pub fn existing(&self) -> search::Result<Option<Arc<Search>>> {
         if self.folder.exists() { self.search().map(Some) } else { Ok(None) }
     }
 
-    /// Tells how large the index is, if it is open.
+    /// Returns the size of the index, or `None` if it is not open.
     #[must_use]
     pub fn status(&self) -> Option<search::Status> {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).clone();
         opened?.status().ok()
     }
 
-    /// Applies some changes of a database.
+    /// Applies about [`CHANGES_STEP`] changes of a database to the index, or fewer if `stop` returns `true`.
     pub fn update(&self, search: &Search, path: &str, stop: &dyn Fn() -> bool) -> search::Result<Progress> {
         let database = self.notes.database_open(path)?;
         let access: Access<level::Reader> = database.authorize(&Arc::new(Identity::local_server("")))?;
@@ -123,24 +124,24 @@ impl FullText {
     }
 }
 
-/// Decides what is due.
+/// Determines which databases are due, and updates them.
 pub struct Indexer {
     full_text: Arc<FullText>,
     notes: Arc<Notes>,
     clock: Arc<dyn Clock>,
     follower: Arc<Follower>,
-    /// When each database was last brought up to date; those without were not since the start.
+    /// The time at which each database was last updated. Databases not updated since the start are missing.
     done: HashMap<DbNumber, Timestamp>,
-    /// Databases that changed since.
+    /// Databases that have changed since their last update.
     changed: HashSet<DbNumber>,
-    /// Databases that were brought up to date, and not committed yet: a failure takes all of that back.
+    /// Databases that were updated but not committed yet. A failure reverts all of them.
     uncommitted: HashSet<DbNumber>,
-    /// Those of which it was taken back.
+    /// Databases whose update was reverted.
     again: HashSet<DbNumber>,
 }
 
 impl Indexer {
-    /// Begins to follow the databases.
+    /// Creates an indexer that follows the changes of all databases.
     #[must_use]
     pub fn new(full_text: Arc<FullText>, notes: Arc<Notes>, clock: Arc<dyn Clock>) -> Self {
         let follower = notes.follow();
@@ -157,7 +158,7 @@ impl Indexer {
         }
     }
 
-    /// Lists the databases that are due, and drops from the index what is to be there no more.
+    /// Returns the databases that are due, and drops the index entries of databases that are no longer indexed.
     pub fn due(&mut self) -> Result<Vec<DatabaseRecord>, search::Error> {
         self.changed.extend(self.follower.take());
         let records = self.notes.database_list()?;
@@ -189,7 +190,7 @@ impl Indexer {
         }
     }
 
-    /// Brings one database up to date; nothing is committed yet. Gives how many documents were indexed.
+    /// Updates one database without committing, and returns the number of indexed documents.
     pub fn update(&mut self, record: &DatabaseRecord, stop: &dyn Fn() -> bool) -> search::Result<usize> {
         self.uncommitted.insert(record.number);
         let outcome = self.update_whole(record, stop);
@@ -201,13 +202,13 @@ impl Indexer {
 
     fn update_whole(&mut self, record: &DatabaseRecord, stop: &dyn Fn() -> bool) -> search::Result<usize> {
         let search = self.full_text.search()?;
-        // Before the update: what changes during it is looked at again.
+        // Cleared before the update, so that changes made during the update mark the database again.
         self.changed.remove(&record.number);
         let began = self.clock.now();
         let mut indexed = 0;
         loop {
             let progress = match self.full_text.update(&search, &record.path, stop) {
-                // It was deleted or renamed meanwhile.
+                // The database was deleted or renamed in the meantime.
                 Err(search::Error::Notes(notes::Error::NotFound { .. })) => return Ok(indexed),
                 other => other?,
             };
@@ -224,7 +225,7 @@ impl Indexer {
         }
     }
 
-    /// Makes what was applied durable and visible.
+    /// Makes the applied changes durable and visible.
     pub fn commit(&mut self) -> search::Result<()> {
         let outcome = self.full_text.search().and_then(|search| search.commit());
         match outcome {
@@ -237,7 +238,7 @@ impl Indexer {
         outcome
     }
 
-    /// Looks again at what was brought up to date since the last commit, whatever its hour.
+    /// Marks all databases updated since the last commit as due again, regardless of their hour.
     fn take_back(&mut self) {
         for number in self.uncommitted.drain() {
             self.changed.insert(number);
@@ -251,8 +252,8 @@ fn hour_of(now: Timestamp) -> u8 {
     u8::try_from(now.seconds().rem_euclid(86_400) / 3_600).unwrap_or(0)
 }
 
-/// Keeps the index up to date until the server drains. Changes rest for `delay` before they are looked at, and the task rests for `idle` after each
-/// database.
+/// Keeps the index up to date until the server drains. Waits for `delay` after a change before processing it, and for
+/// `idle` after each database.
 pub async fn run(indexer: Indexer, (delay, idle): (Duration, Duration), shutdown: Shutdown) {
     let follower = Arc::clone(&indexer.follower);
     let indexer = Arc::new(Mutex::new(indexer));
@@ -271,7 +272,7 @@ pub async fn run(indexer: Indexer, (delay, idle): (Duration, Duration), shutdown
     }
 }
 
-/// Brings everything up to date that is due.
+/// Updates all databases that are due.
 async fn pass(indexer: &Arc<Mutex<Indexer>>, idle: Duration, shutdown: &Shutdown) {
     let Some(due) = blocking(indexer, |indexer| indexer.due()).await else { return };
     let mut updated = Vec::new();
@@ -283,7 +284,7 @@ async fn pass(indexer: &Arc<Mutex<Indexer>>, idle: Duration, shutdown: &Shutdown
         let indexed = blocking(indexer, move |indexer| indexer.update(&record, &|| stop.is_draining())).await;
         updated.push((path, indexed.unwrap_or(0)));
         if !idle.is_zero() {
-            // What rests between databases is not kept waiting for all of them.
+            // The pause is between databases, so the result of each one is committed before it.
             commit(indexer, std::mem::take(&mut updated)).await;
             tokio::select! {
                 () = shutdown.draining() => {}
@@ -294,7 +295,7 @@ async fn pass(indexer: &Arc<Mutex<Indexer>>, idle: Duration, shutdown: &Shutdown
     commit(indexer, updated).await;
 }
 
-/// Makes what was applied visible, and says so.
+/// Commits the applied changes and logs the updated databases.
 async fn commit(indexer: &Arc<Mutex<Indexer>>, updated: Vec<(String, usize)>) {
     if updated.is_empty() || blocking(indexer, |indexer| indexer.commit()).await.is_none() {
         return;
@@ -304,7 +305,8 @@ async fn commit(indexer: &Arc<Mutex<Indexer>>, updated: Vec<(String, usize)>) {
     }
 }
 
-/// Runs a step on a thread that may block; a failure is logged, and the work is done again when it is next looked for.
+/// Runs a step on a thread that may block. Returns `None` and logs the error if it fails; the next pass repeats the
+/// work.
 async fn blocking<T: Send + 'static>(
     indexer: &Arc<Mutex<Indexer>>,
     step: impl FnOnce(&mut Indexer) -> search::Result<T> + Send + 'static,
@@ -373,7 +375,7 @@ mod tests {
         let due = indexer.due().expect("it is known");
         assert_eq!(indexer.update(&due[0], &|| false).expect("it is indexed"), 1);
         clock.advance(HOUR);
-        // Moved, not removed: threads of the index may be writing files there.
+        // The folder is moved instead of removed, because threads of the index may still write files in it.
         let elsewhere = sample.core.data.full_text().with_extension("away");
         std::fs::rename(sample.core.data.full_text(), elsewhere).expect("it is there");
         indexer.commit().expect_err("there is no place for it any more");
