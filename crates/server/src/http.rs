@@ -1,11 +1,12 @@
 //! The administration port: health and statistics over HTTP.
 //!
-//! - `GET /health/live`: 200 as long as the program answers.
-//! - `GET /health/ready`: 200 when mail is taken; 503 with the reason while the server drains, its store is poisoned or its disk is full.
+//! - `GET /health/live`: 200 as long as the program responds.
+//! - `GET /health/ready`: 200 if the server accepts mail; 503 with the reason if it drains, its store is poisoned or
+//!   its disk is full.
 //! - `GET /metrics`: statistics for Prometheus.
 //!
-//! There is no authentication, so the port is bound to loopback unless the operator says otherwise; nothing can be changed
-//! through it and no content of any database is shown.
+//! There is no authentication, so the port is bound to loopback unless the configuration says otherwise. It cannot
+//! change anything and shows no content of any database.
 
 use std::sync::Arc;
 
@@ -17,12 +18,12 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use wire::Shutdown;
 
-/// What the port tells.
+/// The data source of the administration port.
 pub trait Facts: Send + Sync + 'static {
-    /// Says why the server is not ready, if it is not. Runs where it may block.
+    /// Returns `Ok` if the server is ready, or the reason why it is not. Called on a thread that may block.
     fn ready(&self) -> Result<(), String>;
 
-    /// Gives the statistics. May take a moment; runs where it may block.
+    /// Returns the statistics. May be slow; called on a thread that may block.
     fn metrics(&self) -> String;
 }
 
@@ -40,7 +41,7 @@ fn router(facts: Arc<dyn Facts>) -> Router {
 }
 
 async fn ready(State(facts): State<Arc<dyn Facts>>) -> impl IntoResponse {
-    // Free space is asked of the system, so this may take a moment.
+    // The check queries the free disk space from the system, which may block.
     match tokio::task::spawn_blocking(move || facts.ready()).await {
         Ok(Ok(())) => (StatusCode::OK, "ready\n".to_owned()),
         Ok(Err(reason)) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),

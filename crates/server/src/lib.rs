@@ -1,8 +1,8 @@
-//! The program: configuration, listeners, TLS, background tasks, statistics, administration, the command line.
+//! The server program: configuration, listeners, TLS, background tasks, statistics, administration and command line.
 //!
-//! This is the only room that reads the configuration and the environment, asks the machine for the time, and knows
-//! all other rooms. It opens the store, hands every room what it needs and lets the protocols serve. Administration
-//! has one implementation, [`admin`], whether a command runs by itself or in a running server through [`control`].
+//! This is the only crate that reads the configuration and the environment, gets the time from the system, and depends
+//! on all other crates. It opens the store, passes every crate its dependencies and runs the protocols. Administration
+//! has a single implementation, [`admin`], whether a command runs by itself or in a running server through [`control`].
 
 pub mod addressing;
 pub mod admin;
