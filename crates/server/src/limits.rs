@@ -1,115 +1,118 @@
-//! Named limits of the program: what files, lines and peers may bring, and how much is done at a time.
+//! Fixed limits of the program: sizes of files, lines and requests, and degrees of concurrency.
 //!
-//! What the operator may set stands in [`crate::config::keys`]; the rest is fixed here, because it bounds memory whatever the
-//! configuration says.
+//! Limits that the operator may set are in [`crate::config::keys`]. The limits here are fixed, because they bound
+//! memory whatever the configuration says.
 
 use std::time::Duration;
 
-/// Longest configuration file, in bytes.
+/// Maximum length of a configuration file, in bytes.
 pub const CONFIGURATION_BYTES_MAX: usize = 1 << 20;
 
-/// Deepest nesting of tables in a configuration file. The keys that exist have one level.
+/// Maximum nesting depth of tables in a configuration file. All existing keys have depth 1.
 pub const CONFIGURATION_DEPTH_MAX: usize = 8;
 
-/// Longest line of the control socket in either direction, in bytes. Answers are lists of users or queue entries.
+/// Maximum length of a line on the control socket in either direction, in bytes. Replies are lists of users or queue
+/// entries.
 pub const CONTROL_LINE_BYTES_MAX: usize = 64 << 20;
 
-/// Longest request over the control socket, in bytes.
+/// Maximum length of a request on the control socket, in bytes.
 pub const CONTROL_REQUEST_BYTES_MAX: u64 = 1 << 20;
 
-/// Administration tasks that run at a time.
+/// Maximum number of administration requests that run at the same time.
 pub const CONTROL_CALLS_MAX: usize = 16;
 
-/// Replies of a task that may wait for a slow client before the task waits too.
+/// Maximum number of progress reports that are queued for a slow client. Further reports are dropped.
 pub const CONTROL_REPLIES_MAX: usize = 64;
 
-/// Longest line with a password on standard input, in bytes.
+/// Maximum length of a line with a password on standard input, in bytes.
 pub const PASSWORD_LINE_BYTES_MAX: u64 = 4_096;
 
-/// Largest file of trusted certificates or of a password, in bytes.
+/// Maximum size of a file with trusted certificates or with a password, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Longest file with the design of a view, in bytes.
+/// Maximum size of a file with the design of a view, in bytes.
 pub const VIEW_FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// Longest file of a template, in bytes.
+/// Maximum size of a template file, in bytes.
 pub const TEMPLATE_BYTES_MAX: u64 = 1 << 20;
 
-/// Longest name of a template, in bytes.
+/// Maximum length of a template name, in bytes.
 pub const TEMPLATE_NAME_BYTES_MAX: usize = 64;
 
-/// Most templates that an operator adds.
+/// Maximum number of templates added by the operator.
 pub const OWN_TEMPLATES_MAX: usize = 200;
 
-/// Longest line of a file with people, in bytes.
+/// Maximum length of a line in a file of people, in bytes.
 pub const BATCH_LINE_BYTES_MAX: u64 = 16 << 10;
 
-/// Most people of a file that are added in one transaction.
+/// Maximum number of people in a file that are added in one transaction.
 pub const BATCH_PEOPLE_MAX: usize = 300;
 
-/// Bytes of a file with people after which a transaction begins anyhow, so that a request stays below
-/// [`CONTROL_REQUEST_BYTES_MAX`] even when every byte is escaped.
+/// Number of bytes in a file of people after which a new transaction starts. It keeps a request below
+/// [`CONTROL_REQUEST_BYTES_MAX`] even if every byte is escaped.
 pub const BATCH_BYTES_MAX: u64 = 128 << 10;
 
-/// People, groups or domains that are read from the directory at once.
+/// Number of people, groups or domains that are read from the directory at once.
 pub const PAGE: usize = 500;
 
-/// Attachments that one step of the collector looks at.
+/// Number of attachments that one step of the blob collection examines.
 pub const COLLECT_STEP: usize = 500;
 
-/// Connections that the system may keep for us while we do not accept.
+/// Length of the system's queue of connections that are not accepted yet.
 pub const BACKLOG: u32 = 1_024;
 
 /// Pause after an error of `accept`.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long the last work may take when the server has closed all connections.
+/// Maximum time for the remaining work after the server has closed all connections.
 pub const LAST_WORK: Duration = Duration::from_secs(10);
 
-/// Longest pause between two looks at the queue. What is due earlier and announced does not wait.
+/// Maximum interval between two checks of the queue. A notification of newly queued mail triggers a check at once.
 pub const QUEUE_LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a session may take to say good-bye once its account is not what it was.
+/// Maximum time in which a session has to end after its account was changed so that it may not continue.
 pub const GOOD_BYE_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Shortest pause between two looks whether those who have logged in may stay.
+/// Minimum interval between two checks whether the logged-in sessions may continue.
 pub const SESSIONS_LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How often a fixup opens the store again to look behind damaged files that it took out.
+/// Maximum number of times that a fixup reopens the store to find further damage after it has removed damaged files.
 pub const MEND_ROUNDS_MAX: usize = 64;
 
-/// How long a query of the full-text index may take.
+/// Maximum duration of a query of the full-text index.
 pub const QUERY_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How long a start waits for a data folder that somebody holds: a predecessor that was killed is not gone at once.
+/// Maximum time that a start waits for a locked data folder. The process of a predecessor that was killed does not
+/// disappear at once.
 pub const LOCK_WAIT: Duration = Duration::from_secs(2);
 
-/// How long a start waits between two looks at the lock; [`LOCK_WAIT`] is a multiple of it.
+/// Pause between two attempts to take the lock; [`LOCK_WAIT`] is a multiple of it.
 pub const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
-/// Longest content of the lock file that is read, in bytes.
+/// Maximum number of bytes that are read from the lock file.
 pub const LOCK_BYTES_MAX: u64 = 64;
 
-/// Most columns of a table that is imported or exported.
+/// Maximum number of columns of a table that is imported or exported.
 pub const TABLE_COLUMNS_MAX: usize = 1_000;
 
-/// Longest row of a table that is imported, in bytes, as it stands in the file.
+/// Maximum length of a row of an imported table, in bytes as in the file.
 pub const TABLE_LINE_BYTES_MAX: u64 = 16 << 20;
 
-/// Most rows of an import that are named because they could not be taken.
+/// Maximum number of refused rows that an import reports individually.
 pub const TABLE_REFUSALS_MAX: usize = 1_000;
 
-/// How long the text of one PDF may take, from the question to the answer.
+/// Maximum time to extract the text of one PDF, from request to reply.
 pub const PDF_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Most children that read PDFs at once.
+/// Maximum number of child processes that read PDFs at the same time.
 pub const PDF_CHILDREN_MAX: usize = 2;
 
-/// Files after which a child that reads PDFs makes room for a new one.
+/// Number of files after which a child process that reads PDFs is replaced by a new one.
 pub const PDF_FILES_PER_CHILD_MAX: usize = 200;
 
-/// Bytes of address space of a child that reads PDFs, this program's own among them.
+/// Maximum address space in bytes of a child process that reads PDFs, including that of the program itself.
 pub const PDF_ADDRESS_SPACE_BYTES_MAX: u64 = 768 << 20;
 
-/// Seconds of processor time that a child that reads PDFs may take in all, should nobody be there to end it.
+/// Maximum total processor time in seconds of a child process that reads PDFs. It applies if the parent is no longer
+/// there to end the child.
 pub const PDF_PROCESSOR_SECONDS_MAX: u64 = 120;
