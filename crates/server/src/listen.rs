@@ -1,8 +1,9 @@
-//! Listeners: binding, the addresses in `listeners.json`, accepting.
+//! Listeners: binding, accepting, and the list of addresses in `listeners.json`.
 //!
-//! All listeners are bound before any of them serves, so that a port in use is an error of the start and not of the night
-//! after. Accepting ends when the server drains; a connection beyond the limits hears why in its protocol's words and is
-//! closed. Errors of `accept` (no file descriptors left) are logged and waited out, never fatal.
+//! All listeners are bound before any of them serves, so that a port in use is an error at startup and not later.
+//! Accepting ends when the server drains. A connection beyond the limits gets an error in the words of its protocol and
+//! is closed. Errors of `accept`, such as running out of file descriptors, are logged and retried after a pause; they
+//! are never fatal.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,13 +22,13 @@ use crate::config::setting::{Bind, Listen};
 use crate::data::{DataError, DataFolder, write_private};
 use crate::limits::{ACCEPT_PAUSE, BACKLOG};
 
-/// The mode of the control socket: its owner and root may do anything, others nothing.
+/// The mode of the control socket: only its owner and root have access.
 pub const MODE_OF_CONTROL: u32 = 0o600;
 
-/// The mode of the LMTP socket: its folder decides who may deliver, because mail servers run as users of their own.
+/// The mode of the LMTP socket. Access is controlled by its folder, because mail servers run under their own users.
 pub const MODE_OF_LMTP: u32 = 0o666;
 
-/// What is spoken at a listener.
+/// The protocol of a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     /// SMTP from other servers.
@@ -53,7 +54,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Gives the name of its key in `[listen]`, which is also its name in `listeners.json` and in statistics.
+    /// Returns the protocol's key in `[listen]`, which is also its name in `listeners.json` and in the statistics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -70,13 +71,14 @@ impl Protocol {
         }
     }
 
-    /// Tells whether TLS begins with the first byte.
+    /// Returns `true` if TLS starts with the first byte.
     #[must_use]
     pub fn implicit_tls(self) -> bool {
         matches!(self, Self::SubmissionTls | Self::ImapTls | Self::Pop3Tls | Self::Native)
     }
 
-    /// What a peer hears that cannot be served; nothing where TLS would have to come first.
+    /// Returns the reply to a connection that is refused because of a limit. Empty for listeners with implicit TLS,
+    /// where a handshake would have to come first, and for the administration port.
     fn refusal(self) -> &'static str {
         match self {
             Self::Smtp | Self::Submission | Self::Lmtp => "421 4.7.0 Too many connections, try again later\r\n",
@@ -87,22 +89,22 @@ impl Protocol {
     }
 }
 
-/// Why the server cannot listen. For the operator.
+/// The error returned if the server cannot listen. For the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// An address cannot be bound.
     #[error("cannot listen at {address} for {name}: {source}{hint}")]
     Bind {
-        /// The listener's name.
+        /// The name of the listener.
         name: &'static str,
         /// The address or path.
         address: String,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
-        /// What to do about it.
+        /// A hint how to solve the problem.
         hint: &'static str,
     },
-    /// The addresses cannot be written down.
+    /// The list of addresses cannot be written.
     #[error(transparent)]
     Data(#[from] DataError),
 }
@@ -110,13 +112,13 @@ pub enum ListenError {
 /// A bound socket.
 #[derive(Debug)]
 pub enum Socket {
-    /// Over the network.
+    /// A TCP socket.
     Tcp(TcpListener),
-    /// On this machine; the path is removed when the listener is dropped.
+    /// A local socket. Its file is removed when the listener is dropped.
     Unix(UnixListener, SocketFile),
 }
 
-/// Removes a local socket's file when dropped.
+/// Removes the file of a local socket when dropped.
 #[derive(Debug)]
 pub struct SocketFile(PathBuf);
 
@@ -126,18 +128,18 @@ impl Drop for SocketFile {
     }
 }
 
-/// A listener that is bound and does not accept yet.
+/// A listener that is bound but does not accept yet.
 #[derive(Debug)]
 pub struct Bound {
-    /// What is spoken.
+    /// The protocol.
     pub protocol: Protocol,
-    /// Where it really listens.
+    /// The actual address or path.
     pub address: String,
     /// The socket.
     pub socket: Socket,
 }
 
-/// Binds everything that the configuration asks for.
+/// Binds all listeners of the configuration.
 pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<Bound>, ListenError> {
     let network: [(Protocol, &Listen); 9] = [
         (Protocol::Smtp, &keys.smtp),
@@ -162,7 +164,7 @@ pub fn bind_all(keys: &ListenKeys, data: &DataFolder) -> Result<Vec<Bound>, List
     Ok(bound)
 }
 
-/// Writes the addresses down for programs that want to find the server.
+/// Writes the addresses to a file, for programs that need to find the server.
 pub fn write_addresses(bound: &[Bound], file: &Path) -> Result<(), DataError> {
     let mut addresses: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for listener in bound {
@@ -172,7 +174,7 @@ pub fn write_addresses(bound: &[Bound], file: &Path) -> Result<(), DataError> {
     write_private(file, format!("{text:#}\n").as_bytes())
 }
 
-/// Binds a local socket. A socket file without a server behind it is replaced.
+/// Binds a local socket. Replaces a socket file that no server listens at.
 pub fn bind_local(protocol: Protocol, path: &Path, mode: u32) -> Result<Bound, ListenError> {
     use std::os::unix::fs::PermissionsExt;
     let refuse = |source| ListenError::Bind {
@@ -181,7 +183,8 @@ pub fn bind_local(protocol: Protocol, path: &Path, mode: u32) -> Result<Bound, L
         source,
         hint: "; is the path shorter than 108 bytes and its folder there?",
     };
-    // The data folder is locked, so a socket in it has nobody behind it; elsewhere a live one answers.
+    // In the data folder, which is locked, no other server can listen at the socket. Elsewhere a live server accepts
+    // the connection.
     if std::os::unix::net::UnixStream::connect(path).is_err() {
         let _ = std::fs::remove_file(path);
     }
@@ -222,34 +225,34 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// What happened at one listener so far.
+/// Counters of one listener.
 #[derive(Debug, Default)]
 pub struct Traffic {
     /// Connections that were served.
     pub accepted: AtomicU64,
-    /// Connections beyond a limit.
+    /// Connections that were refused because of a limit.
     pub refused: AtomicU64,
 }
 
-/// Serves one connection; called once for each, must not block.
+/// A function that starts to serve one connection. It is called once for each connection and must not block.
 pub type Serve = Arc<dyn Fn(Stream, Peer, Admission) + Send + Sync>;
 
-/// What an accepting task needs.
+/// A task that accepts connections of one listener.
 pub struct Acceptor {
     /// The listener.
     pub bound: Bound,
-    /// Counts all connections of the server.
+    /// The counter of all connections of the server, which enforces the limits.
     pub connections: Arc<Connections>,
-    /// Counts those of this listener.
+    /// The counters of this listener.
     pub traffic: Arc<Traffic>,
-    /// Takes the connections.
+    /// The function that serves a connection.
     pub serve: Serve,
-    /// Ends the accepting.
+    /// The signal that ends accepting.
     pub shutdown: Shutdown,
 }
 
 impl Acceptor {
-    /// Accepts until the server drains.
+    /// Accepts connections until the server drains.
     pub async fn run(self) {
         loop {
             let accepted = tokio::select! {
@@ -296,7 +299,7 @@ impl Socket {
     }
 }
 
-/// Says why and closes. Whoever does not read it in time does not hear it.
+/// Sends the reply and closes the connection. Gives up after five seconds if the peer does not read.
 async fn refuse(mut stream: Stream, words: &'static str) {
     let _ = tokio::time::timeout(Duration::from_secs(5), async {
         let _ = stream.write_all(words.as_bytes()).await;
