@@ -1,6 +1,6 @@
-//! Logging: `tracing` events become lines on standard error, for people or as JSON.
+//! Logging: writes `tracing` events to standard error, as text or as JSON.
 //!
-//! Rooms log with targets that are their own names, so that `log.filter` can single one out. Standard output belongs to
+//! The crates log with their own names as targets, so that `log.filter` can select one. Standard output is reserved for
 //! the results of commands. Broken invariants that the program survives ([`base::check`]) are logged as errors.
 
 use std::io::IsTerminal;
@@ -14,7 +14,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use crate::config::keys::LogKeys;
 use crate::config::setting::{LogFormat, LogLevel};
 
-/// Starts to write the log. The first call of the program wins.
+/// Starts the log. Only the first call in a process has an effect. Returns an error if the keys are not valid.
 pub fn start(keys: &LogKeys) -> Result<(), String> {
     let targets = filter(keys)?;
     let registry = tracing_subscriber::registry().with(targets);
@@ -28,19 +28,20 @@ pub fn start(keys: &LogKeys) -> Result<(), String> {
             registry.with(layer).try_init()
         }
     };
-    // A second start in one process (tests) keeps the first log.
+    // A second start in one process (in tests) keeps the first log.
     let _ = started;
     base::check::set_sink(|message, place| tracing::error!(target: "doublet", place, "broken invariant: {message}"));
     Ok(())
 }
 
-/// Starts to write the log of a command that works by itself: warnings, unless the configuration asks for more or less.
+/// Starts the log of a command that runs without a server. The level is `warn` unless the configuration sets one other
+/// than `info`.
 pub fn start_quiet(keys: &LogKeys) -> Result<(), String> {
     let level = if keys.level == LogLevel::Info { LogLevel::Warn } else { keys.level };
     start(&LogKeys { level, ..keys.clone() })
 }
 
-/// Says what is wrong with the keys, if anything is.
+/// Checks the keys. The error describes the problem.
 pub fn check(keys: &LogKeys) -> Result<(), String> {
     filter(keys).map(drop)
 }

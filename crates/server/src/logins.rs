@@ -1,7 +1,7 @@
-//! Logins, as the protocols ask for them: the directory's answers in each room's words.
+//! Logins for the protocols: the answers of the directory in the types of each protocol crate.
 //!
-//! Rooms of protocols never import each other, so each has its own trait for the same questions; [`Logins`] implements them all
-//! over one set of answers. A login that succeeded is known by the person's canonical name from then on.
+//! Protocol crates never import each other, so each has its own trait for the same questions; [`Logins`] implements all
+//! of them. After a successful login, a user is identified by the person's canonical name.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use crate::core::Core;
 use crate::counts::{Door, LoginCounts};
 use crate::sessions::{Session, Sessions};
 
-/// Knows passwords and mail files.
+/// Checks logins and opens mail files.
 pub struct Logins {
     gate: Arc<Gate>,
     mail: Arc<Mail>,
     senders: SenderPolicy,
 }
 
-/// What every login passes.
+/// The check that every login passes.
 struct Gate {
     directory: Arc<Directory>,
     sessions: Arc<Sessions>,
     counts: LoginCounts,
 }
 
-/// Why somebody is not let in.
+/// The reason why a login is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Denied {
     Wrong,
@@ -39,23 +39,24 @@ enum Denied {
     Unavailable,
 }
 
-/// The server's side of SCRAM-SHA-256.
+/// The server side of a SCRAM-SHA-256 exchange.
 struct Scram {
     gate: Arc<Gate>,
     door: Door,
     from: Peer,
-    /// After the client's first message, until its last.
+    /// The state between the client's first and last message.
     challenged: Option<ScramLogin>,
 }
 
-/// How an exchange goes on.
+/// The next step of an exchange.
 enum Turn {
     Challenge(Vec<u8>),
     Done(String, Vec<u8>),
 }
 
 impl Gate {
-    /// Lets somebody in who has proved who they are.
+    /// Admits a person whose credentials have been verified, and returns the canonical name. Returns [`Denied::Wrong`]
+    /// if the account was changed in the meantime.
     fn admit(&self, peer: &Peer, person: &Person) -> Result<String, Denied> {
         if self.sessions.admit(peer.connection, person, &self.directory) {
             return Ok(person.name.canonical().to_owned());
@@ -66,14 +67,14 @@ impl Gate {
 }
 
 impl Logins {
-    /// Makes it.
+    /// Creates the service.
     #[must_use]
     pub fn new(core: &Core, sessions: Arc<Sessions>) -> Arc<Self> {
         let gate = Gate { directory: Arc::clone(&core.directory), sessions, counts: LoginCounts::default() };
         Arc::new(Self { gate: Arc::new(gate), mail: Arc::clone(&core.mail), senders: core.config.submission.sender })
     }
 
-    /// Gives how many logins succeeded and how many failed at a door.
+    /// Returns the number of successful and of failed logins over a protocol.
     #[must_use]
     pub fn counts(&self, door: Door) -> (u64, u64) {
         self.gate.counts.get(door)
@@ -111,7 +112,7 @@ impl Logins {
         let open = || self.mail.open(&person.mail_file, &identity);
         let opened = match open() {
             Err(mail::Error::Notes(notes::Error::NotFound { .. })) => {
-                // The person came from elsewhere, or the mail file was deleted: it is made like any new one.
+                // The person was created elsewhere, or the mail file was deleted. It is created like any new one.
                 let made =
                     self.mail.ensure(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes);
                 made.and_then(|_| open())
@@ -156,7 +157,7 @@ impl Scram {
     }
 }
 
-/// Logs a refusal with what the peer is not told.
+/// Logs a refused login with details that the peer does not receive.
 fn denied(error: AuthError, peer: &Peer, login: &str) -> Denied {
     let login = Name::new(login).to_string();
     match error {
@@ -181,7 +182,7 @@ fn unavailable(what: &str, error: &dyn std::fmt::Display) -> Denied {
     Denied::Unavailable
 }
 
-/// Implements a room's traits over the answers above.
+/// Implements the traits of a protocol crate on top of the functions above.
 macro_rules! serve_room {
     ($room:ident, $door:ident, $malformed:ident) => {
         impl From<Denied> for $room::backend::LoginError {
@@ -247,7 +248,8 @@ serve_room!(pop3, Pop3, Malformed);
 serve_room!(smtp, Submission, Wrong);
 serve_room!(rpc, Native, Malformed);
 
-/// A session of the native protocol among those that end with their account. It is not a connection: it may outlive one, and one may carry many.
+/// A session of the native protocol, registered so that it ends when its account changes. It is not a connection: it
+/// may outlive one, and one connection may carry many sessions.
 struct Seat(Session);
 
 impl rpc::backend::Seat for Seat {
@@ -332,7 +334,7 @@ mod tests {
         assert!(matches!(exchange.turn(b"n,,n=ann,r=abcdefghijkl"), Ok(Turn::Challenge(_))));
         assert_eq!(exchange.turn(b"c=biws,r=abcdefghijkl,p=AAAA").err(), Some(Denied::Malformed));
         assert_eq!(logins.counts(Door::Pop3), (0, 2));
-        // A name that does not exist gets a challenge like any other.
+        // A login name that does not exist gets a challenge like any other.
         assert!(matches!(
             logins.scram(Door::Pop3, &Peer::local()).turn(b"n,,n=nobody,r=abcdefghijkl"),
             Ok(Turn::Challenge(_))

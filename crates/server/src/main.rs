@@ -1,8 +1,8 @@
-//! The program `doublet`. All it does itself is choose the allocator.
+//! The program `doublet`. This file only chooses the allocator.
 //!
-//! mimalloc rather than the system's allocator: jobs allocate in the workers and free in the threads that serve sockets, which leaves
-//! glibc's arenas full of holes. It compiles from one C file in seconds; jemalloc does the same work but takes a configure
-//! script and minutes on two processors.
+//! The program uses mimalloc instead of the system's allocator: jobs allocate in the worker threads and free in the
+//! threads that serve sockets, which fragments glibc's arenas. mimalloc compiles from one C file in seconds. jemalloc
+//! performs as well, but needs a configure script and takes minutes on two processors.
 
 use std::process::ExitCode;
 
