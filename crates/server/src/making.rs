@@ -1,4 +1,4 @@
-//! Databases that are made over the native protocol: who may make some, and what they are like.
+//! Creation of databases over the native protocol: the permission to create them, and their initial properties.
 
 use std::sync::Arc;
 
@@ -10,29 +10,30 @@ use crate::admin::databases::{check_title, own_acl};
 use crate::core::Core;
 use crate::template::{Template, apply_to_new};
 
-/// Where mail files lie: they are made with their users.
+/// The folder of mail files. They are created together with their users.
 const MAIL_FOLDER: &str = "mail/";
 
-/// Makes databases for those whom the operator lets.
+/// Creates databases for the users whom the operator permits to do so.
 pub struct Making {
     core: Arc<Core>,
 }
 
 impl Making {
-    /// Makes them in the server's catalog.
+    /// Creates the service, which adds databases to the server's catalog.
     #[must_use]
     pub fn new(core: &Arc<Core>) -> Self {
         Self { core: Arc::clone(core) }
     }
 
-    /// Tells whether somebody is among those who may make databases: as access lists tell it, by name, group and wildcard.
+    /// Returns `true` if the identity may create databases. Names, groups and wildcards are matched in the same way as
+    /// in an ACL.
     fn may_make(&self, identity: &Identity) -> Result<bool, directory::Error> {
         let mut acl = Acl::open_to_all(AclLevel::NoAccess);
         let said = self.core.config.native.database_makers.split(',').map(str::trim);
         for who in said.filter(|who| !who.is_empty()) {
             acl.entries.push(AclEntry::new(self.name_of(who)?, AclLevel::Manager));
         }
-        // What a password gives at most is a matter of each database.
+        // The maximum level for password logins is a property of each database. It must not limit this check.
         acl.internet_max = AclLevel::Manager;
         Ok(acl.evaluate(identity).level == AclLevel::Manager)
     }
@@ -49,7 +50,7 @@ impl Making {
         let mut acl = own_acl(&self.core);
         let kind = if maker.server { AclKind::Server } else { AclKind::Person };
         acl.entries.push(AclEntry { kind, ..AclEntry::new(maker.name.clone(), AclLevel::Manager) });
-        // They logged in with a password, and could let nobody in with less.
+        // The creator logged in with a password. With a lower maximum, the creator could not grant access to anyone.
         acl.internet_max = AclLevel::Manager;
         acl
     }

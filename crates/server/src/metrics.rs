@@ -1,7 +1,7 @@
-//! Statistics in the text form that Prometheus reads.
+//! Statistics in the Prometheus text format.
 //!
-//! [`Exposition`] writes families of samples; names begin with `doublet_`. Nothing is registered and nothing is global: whoever
-//! renders asks the rooms for their reports. [`process`] adds what the system knows about this process.
+//! [`Exposition`] writes families of samples whose names begin with `doublet_`. Nothing is registered and nothing is
+//! global: the caller collects the reports of the other crates. [`process`] adds the system's data about this process.
 
 use std::fmt::Write;
 
@@ -11,12 +11,12 @@ pub struct Exposition {
     text: String,
 }
 
-/// What a family's numbers mean.
+/// The type of a family of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Rises until the server ends.
+    /// A number that never decreases until the server ends.
     Counter,
-    /// May rise and fall.
+    /// A number that may rise and fall.
     Gauge,
 }
 
@@ -29,7 +29,7 @@ impl Exposition {
         self.family(kind, name, help, &[("", "", value)]);
     }
 
-    /// Adds a family with samples that differ in one label: (label, its value, number).
+    /// Adds a family whose samples differ in one label. Each sample consists of the label, its value and the number.
     pub fn family(&mut self, kind: Kind, name: &str, help: &str, samples: &[(&str, &str, f64)]) {
         let labelled: Vec<Sample<'_>> = samples
             .iter()
@@ -41,7 +41,7 @@ impl Exposition {
         self.labelled(kind, name, help, &labelled);
     }
 
-    /// Adds a family with samples that differ in several labels.
+    /// Adds a family whose samples differ in several labels.
     pub fn labelled(&mut self, kind: Kind, name: &str, help: &str, samples: &[Sample<'_>]) {
         let word = match kind {
             Kind::Counter => "counter",
@@ -56,14 +56,14 @@ impl Exposition {
         }
     }
 
-    /// Gives the text.
+    /// Returns the text.
     #[must_use]
     pub fn finish(self) -> String {
         self.text
     }
 }
 
-/// Adds what the system knows about this process. Says nothing where the system does not tell.
+/// Adds the system's data about this process. Values that the system does not provide are left out.
 pub fn process(exposition: &mut Exposition) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     if let Some(kibibytes) = status_field(&status, "VmRSS:") {
@@ -95,7 +95,7 @@ fn status_field(status: &str, name: &str) -> Option<f64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// Adds up fields 14 and 15 of `/proc/PID/stat`, which count hundredths of a second on Linux.
+/// Returns the sum of fields 14 and 15 of `/proc/PID/stat`, which count hundredths of a second on Linux, in seconds.
 fn processor_seconds(stat: &str) -> Option<f64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut ticks = after_name.split_whitespace().skip(11).take(2);
