@@ -1,11 +1,13 @@
-//! The text of PDFs, read by children that the system keeps within bounds.
+//! Text extraction from PDFs in child processes with limited resources.
 //!
-//! Readers of PDF follow references without a bound on depth, time or memory, and what they read was written by strangers. So this program starts itself
-//! as a child ([`child`]) that has no files, a bounded address space and bounded processor time, and is asked over its standard input and output. A child
-//! that dies, says something odd or takes longer than [`PDF_TIME_MAX`] loses the text of the one file that it was at; the next file gets a new child.
+//! PDF parsers follow references without a bound on depth, time or memory, and the files come from strangers. Therefore
+//! this program starts itself as a child process ([`child`]) that can open no files, has limited address space and
+//! processor time, and communicates over its standard input and output. If a child dies, sends an invalid reply or
+//! takes longer than [`PDF_TIME_MAX`], only the text of its current file is lost; the next file gets a new child.
 //!
-//! At most [`PDF_CHILDREN_MAX`] run at once; who comes later waits for one, which is bounded because each is. A child reads at most [`PDF_FILES_PER_CHILD_MAX`] files, and
-//! none lives on when a batch of changes is indexed ([`Pdf::rest`]).
+//! At most [`PDF_CHILDREN_MAX`] children run at the same time. Further callers wait for one; the wait is bounded
+//! because the time of each child is. A child reads at most [`PDF_FILES_PER_CHILD_MAX`] files, and idle children end
+//! after a batch of changes has been indexed ([`Pdf::rest`]).
 
 pub mod child;
 
@@ -25,38 +27,40 @@ use search::limits::{ATTACHMENT_BYTES_MAX, ATTACHMENT_TEXT_BYTES_MAX};
 use crate::limits::{PDF_CHILDREN_MAX, PDF_FILES_PER_CHILD_MAX, PDF_TIME_MAX};
 use crate::system::SystemClock;
 
-/// Where the system has the program that runs, also when its file was replaced by a newer one.
+/// Path of the running program's executable, which stays valid if its file is replaced by a newer version.
 pub const ITSELF: &str = "/proc/self/exe";
 
-/// The hidden command that makes this program a child.
+/// The hidden command that runs this program as a child that reads PDFs.
 pub const COMMAND: &str = "read-pdf";
 
-/// KiB of address space that the allocator of a child takes at a time, instead of a GiB.
+/// The variable that limits the address space which the allocator of a child reserves at a time, in KiB. The default is
+/// one GiB.
 const ARENA_KIB: (&str, &str) = ("MIMALLOC_ARENA_RESERVE", "16384");
 
-/// Bytes of the head of a question (length) and of an answer (whether there is text, length).
+/// Length in bytes of the head of a request (the length of the file) and of a reply (whether there is text, and its
+/// length).
 const HEAD_BYTES: usize = 5;
 
-/// Reads PDFs in children.
+/// Extracts the text of PDFs in child processes.
 pub struct Pdf {
     program: PathBuf,
-    /// How long one file may take.
+    /// Maximum time for one file.
     time_max: Duration,
     pool: Mutex<Pool>,
     freed: Condvar,
     clock: SystemClock,
-    /// What happened since the start.
+    /// Counters since the start.
     pub counts: Counts,
 }
 
-/// What happened since the start.
+/// Counters of extractions since the start.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Files whose text was read.
+    /// Files whose text was extracted.
     pub read: AtomicU64,
     /// Files that are no PDFs, have no text, or cannot be read.
     pub empty: AtomicU64,
-    /// Files at which a child died or took too long.
+    /// Files for which a child died, failed or took too long.
     pub lost: AtomicU64,
 }
 
@@ -64,31 +68,31 @@ pub struct Counts {
 struct Pool {
     /// Children that wait for a file.
     idle: Vec<Reader>,
-    /// Children that are at one.
+    /// Number of children that are reading a file.
     busy: usize,
 }
 
 impl Pdf {
-    /// Says which program the children are; nothing is started yet.
+    /// Creates the service with the path of the program for the children. No child is started yet.
     #[must_use]
     pub fn new(program: PathBuf) -> Self {
         let (pool, freed) = (Mutex::default(), Condvar::new());
         Self { program, time_max: PDF_TIME_MAX, pool, freed, clock: SystemClock::new(), counts: Counts::default() }
     }
 
-    /// Gives the same one with less time for each file.
+    /// Sets the maximum time for one file.
     #[must_use]
     pub fn within(self, time_max: Duration) -> Self {
         Self { time_max, ..self }
     }
 
-    /// Ends the children that wait.
+    /// Ends the idle children.
     pub fn rest(&self) {
         let idle = std::mem::take(&mut self.lock().idle);
         drop(idle);
     }
 
-    /// Tells how many children there are.
+    /// Returns the number of children, idle and busy.
     #[must_use]
     pub fn child_count(&self) -> usize {
         let pool = self.lock();
@@ -99,7 +103,7 @@ impl Pdf {
         self.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a turn; gives a child that waits, if there is one.
+    /// Waits until fewer than [`PDF_CHILDREN_MAX`] children are busy. Returns an idle child if there is one.
     fn enter(&self) -> Option<Reader> {
         let is_full = |pool: &mut Pool| pool.busy >= PDF_CHILDREN_MAX;
         let mut pool = self.freed.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
@@ -145,16 +149,16 @@ impl Elsewhere for Pdf {
     }
 }
 
-/// Why a child is of no use any more.
+/// The reason why a child can no longer be used.
 #[derive(Debug, PartialEq, Eq)]
 struct Lost(&'static str);
 
-/// A child; killed when dropped.
+/// A child process; killed when dropped.
 struct Reader {
     child: Child,
     questions: ChildStdin,
     answers: ChildStdout,
-    /// Files that it has read.
+    /// Number of files that the child has read.
     files: usize,
 }
 
@@ -222,7 +226,7 @@ impl Drop for Reader {
     }
 }
 
-/// Waits until a pipe is ready, or its other end is gone.
+/// Waits until the pipe is ready or its other end is closed. Returns an error after the time `left`.
 fn wait(pipe: PollFd<'_>, left: Duration) -> Result<(), Lost> {
     let left = Timespec::try_from(left).map_err(|_| Lost("it took too long"))?;
     match poll(&mut [pipe], Some(&left)) {
