@@ -1,7 +1,7 @@
-//! What SMTP and LMTP ask: who lives here, and who takes a message. The directory's and the router's answers in SMTP's words.
+//! The backend of SMTP and LMTP: checks recipients and accepts messages, based on the directory and the router.
 //!
-//! A message is accepted in one batch by the router; the reply waits until that batch is durable. Outgoing mail of local
-//! domains is signed on the way in, so that the queue holds what will be sent.
+//! The router accepts a message in one batch; the reply waits until that batch is durable. Outgoing mail of local
+//! domains is signed before it is accepted, so that the queue holds exactly the bytes that will be sent.
 
 use std::sync::Arc;
 
@@ -18,21 +18,21 @@ use crate::core::Core;
 use crate::counts::MailCounts;
 use crate::signing::Signing;
 
-/// Answers SMTP.
+/// Checks recipients and accepts messages for SMTP and LMTP.
 pub struct Reception {
     directory: Arc<Directory>,
     mail: Arc<Mail>,
     router: Arc<Router>,
     signing: Arc<Signing>,
-    /// Whose addresses users may send with.
+    /// The sender addresses that users may use.
     senders: SenderPolicy,
     counts: Arc<MailCounts>,
-    /// Woken when the queue has something new.
+    /// Notified when a message is added to the queue.
     queued: Arc<Notify>,
 }
 
 impl Reception {
-    /// Makes it; `queued` is woken whenever a message goes into the queue.
+    /// Creates the service. `queued` is notified whenever a message is added to the queue.
     #[must_use]
     pub fn new(core: &Core, queued: &Arc<Notify>) -> Arc<Self> {
         Arc::new(Self {
@@ -46,7 +46,8 @@ impl Reception {
         })
     }
 
-    /// Tells whether a message is one of our users' and goes to somebody elsewhere, directly or through a group.
+    /// Returns `true` if an authenticated user sends the message and at least one recipient is remote, directly or
+    /// through a group.
     fn leaves_signed(&self, envelope: &Envelope) -> bool {
         let is_ours = envelope.sender.login.is_some() && envelope.protocol != Protocol::Lmtp;
         let leaves = |recipient: &Recipient| match self.directory.resolve(&recipient.address) {
@@ -57,8 +58,9 @@ impl Reception {
         is_ours && envelope.recipients.iter().any(leaves)
     }
 
-    /// Refuses a user's message that says to be from somebody else, and any of a user who may not log in any more: a session ends only
-    /// some time after its account, and the envelope may name nobody.
+    /// Refuses a user's message if a `From` address is not the user's own, and every message of a user who may no
+    /// longer log in. The second check is needed because a session ends some time after its account is disabled, and
+    /// because the reverse path may be empty.
     fn check_user(&self, envelope: &Envelope, message: &[u8]) -> Result<(), Refusal> {
         let Some(login) = &envelope.sender.login else { return Ok(()) };
         let failed = |error: directory::Error| {
@@ -145,7 +147,8 @@ impl Recipients for Reception {
 
     fn known(&self, _sender: &Sender, address: &str) -> Option<RecipientReply> {
         match self.directory.resolve_known(address)? {
-            // Whether a mailbox with a limit is full takes a look at it.
+            // For a mailbox with a quota, only a lookup in the mail file shows whether it is full, so the answer is not
+            // known here.
             Resolution::Local(recipients) if recipients.people.iter().all(|person| person.quota_bytes.is_none()) => {
                 Some(RecipientReply::Local)
             }
@@ -156,7 +159,7 @@ impl Recipients for Reception {
     }
 
     fn expand(&self, _sender: &Sender, list: &str) -> Option<Vec<String>> {
-        // Who is on a deny list or has access to something is nobody's business, and is no mailing list either.
+        // Deny lists and groups for access control only are not mailing lists, and their members are not disclosed.
         let group = self.directory.group(list).ok()??;
         group.kind.takes_mail().then(|| group.members.clone())
     }
@@ -179,7 +182,7 @@ fn shut_out() -> Refusal {
     Refusal::new(550, Status(5, 7, 1), "Your account was disabled or removed")
 }
 
-/// Gives the addresses of the `From` fields.
+/// Returns the addresses of the `From` fields.
 fn authors(message: &[u8]) -> Vec<String> {
     let mut authors = Vec::new();
     for field in smtp::header::fields(message).filter(|field| field.is("From")) {
@@ -188,7 +191,7 @@ fn authors(message: &[u8]) -> Vec<String> {
     authors
 }
 
-/// Gives a text of a message as it may stand in a reply.
+/// Returns the printable ASCII characters of a text from a message, at most 100, for use in a reply.
 fn printable(text: &str) -> String {
     text.chars().filter(|c| c.is_ascii_graphic()).take(100).collect()
 }
@@ -218,7 +221,7 @@ fn router_envelope(envelope: &Envelope) -> router::Envelope {
     }
 }
 
-/// Puts a failure into SMTP's words. What really happened is logged.
+/// Converts an error to an SMTP refusal and logs the actual error.
 fn refusal(error: &mail::Error) -> Refusal {
     tracing::error!(target: "smtp", %error, "cannot take a message");
     match error {

@@ -1,6 +1,6 @@
 //! A small data folder for unit tests: the domain `acme.test`, some people and a group, in a temporary folder.
 //!
-//! Only for tests. Hashing is cheap here; everything else is the real thing.
+//! For tests only. Password hashing is configured to be cheap; everything else is as in production.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -11,22 +11,23 @@ use crate::admin::{Answer, Failure, Request, execute, groups, people};
 use crate::config::{Origin, load};
 use crate::core::Core;
 
-/// The password of everybody.
+/// The password of all sample users.
 pub(crate) const PASSWORD: &str = "sesame street";
 
-/// A core and the folder that it lies in.
+/// A core and the temporary folder of its data.
 pub(crate) struct Sample {
     pub(crate) core: Core,
     pub(crate) folder: tempfile::TempDir,
 }
 
 impl Sample {
-    /// Makes a folder with ann, bob (1 MiB of quota), the disabled eve and the group team of ann, bob and a stranger.
+    /// Creates a data folder with the users ann, bob (quota of 1 MiB) and eve (disabled), and the group team with the
+    /// members ann, bob and an external address.
     pub(crate) fn new() -> Self {
         Self::with(&[])
     }
 
-    /// Makes the same with more of the configuration set.
+    /// Creates the same data folder with additional configuration keys.
     pub(crate) fn with(assignments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let cheap = ["directory.password_memory=8KiB", "directory.password_rounds=1", "server.name=mail.acme.test"];
@@ -36,7 +37,7 @@ impl Sample {
             ..Origin::default()
         };
         let core = Core::open(Arc::new(load(&origin).expect("it is valid"))).expect("it is new");
-        // The domain's keys are left out: making them takes longer than all the rest.
+        // The domain gets no DKIM keys, because generating them takes longer than all other steps together.
         core.directory.domain_add("acme.test", &[]).expect("it is new");
         for (address, quota_bytes) in
             [("ann@acme.test", None), ("bob@acme.test", Some(1 << 20)), ("eve@acme.test", None)]
@@ -51,7 +52,7 @@ impl Sample {
         Self { core, folder }
     }
 
-    /// Executes a request whose progress nobody wants to hear.
+    /// Executes a request and ignores its progress.
     pub(crate) fn execute(&self, request: Request) -> Result<Answer, Failure> {
         execute(&self.core, request, &mut |_| ControlFlow::Continue(()))
     }
