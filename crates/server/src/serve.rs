@@ -1,10 +1,12 @@
-//! The running server: everything opened, bound, started, and ended in order.
+//! The running server: opens, binds and starts all parts, and ends them in order.
 //!
-//! Start: lock and open the data folder, load the certificate, bind every listener, write `listeners.json`, then accept. End (SIGTERM or
-//! SIGINT): take no new connection, let those that are there finish for `server.shutdown_time`, close the rest, end the
-//! transfers and the pool, write out what is only in the log, close the store. A second signal skips the waiting. SIGHUP reads the certificate again.
+//! Start: lock and open the data folder, load the certificate, bind every listener, write `listeners.json`, then accept
+//! connections. End (SIGTERM or SIGINT): stop accepting connections, give existing ones `server.shutdown_time` to
+//! finish, close the rest, end the transfers and the pool, flush changes that are only in the log, and close the store.
+//! A second signal skips the waiting. SIGHUP reloads the certificate.
 //!
-//! Each protocol's connections are tasks of their own kind, so that an idle IMAP connection is not as large as the largest of all.
+//! The connections of each protocol have their own type of task, so that an idle IMAP connection does not take the
+//! memory of the largest type.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,38 +36,38 @@ mod rooms;
 
 use rooms::Rooms;
 
-/// Why the server does not run. For the operator.
+/// The error returned if the server cannot run. For the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The data folder cannot be opened.
     #[error(transparent)]
     Core(#[from] crate::core::CoreError),
-    /// There is no certificate.
+    /// The certificate cannot be loaded.
     #[error(transparent)]
     Certificate(#[from] crate::certificate::CertificateError),
-    /// An address cannot be listened at.
+    /// A listener cannot be bound.
     #[error(transparent)]
     Listen(#[from] listen::ListenError),
-    /// The addresses cannot be written down.
+    /// The file with the addresses cannot be written.
     #[error(transparent)]
     Data(#[from] crate::data::DataError),
-    /// The workers cannot be started.
+    /// The worker threads cannot be started.
     #[error(transparent)]
     Pool(#[from] wire::PoolError),
-    /// Sending mail to others cannot be set up.
+    /// The transfer of mail to other servers cannot be set up.
     #[error("cannot set up the transfer of mail: {0}")]
     Transfer(String),
-    /// The system refuses something basic.
+    /// A basic operation of the operating system failed.
     #[error("cannot {0}: {1}")]
     System(&'static str, std::io::Error),
 }
 
-/// Runs the server until it is told to end.
+/// Runs the server until a signal ends it.
 pub fn run(config: Arc<Config>) -> Result<(), ServeError> {
     run_with(Core::open(config)?, |_| {})
 }
 
-/// Runs the server on an open data folder; `started` hears the addresses when they are bound.
+/// Runs the server on an open data folder. `started` is called with the listeners when they are bound.
 pub fn run_with(core: Core, started: impl FnOnce(&[Bound])) -> Result<(), ServeError> {
     raise_file_limit();
     let threads = core.config.server.network_threads.or_else(processors);
@@ -80,7 +82,8 @@ pub fn run_with(core: Core, started: impl FnOnce(&[Bound])) -> Result<(), ServeE
     outcome
 }
 
-/// Finds out whether the files that the configuration names are there and hold what they should, as far as that can be told without starting.
+/// Checks the files named in the configuration as far as this is possible without starting the server. Returns the
+/// problems found.
 #[must_use]
 pub fn check_files(config: &Config) -> Vec<String> {
     let data = crate::data::DataFolder::new(&config.server.data);
@@ -115,7 +118,7 @@ async fn serve(core: Core, started: impl FnOnce(&[Bound])) -> Result<(), ServeEr
     Ok(())
 }
 
-/// Everything that runs.
+/// The parts of a running server.
 struct Server {
     core: Arc<Core>,
     pool: Pool,
@@ -168,7 +171,7 @@ impl Server {
         Ok(Arc::new(Self { core, pool, tls, files, shutdown, connections, traffic, sessions, logins, queued, updater }))
     }
 
-    /// Starts everything that accepts or runs by itself.
+    /// Starts the listeners and the background tasks.
     fn start(self: &Arc<Self>, bound: Vec<Bound>, control: Bound, running: &mut JoinSet<()>) -> Result<(), ServeError> {
         let rooms = Rooms::new(self, &self.logins)?;
         let agent = rooms.agent(self)?;
@@ -199,14 +202,14 @@ impl Server {
         Ok(())
     }
 
-    /// Makes what keeps the full-text indexes up to date.
+    /// Returns the task that keeps the full-text indexes up to date.
     fn indexing(&self) -> impl Future<Output = ()> + use<> {
         let (core, keys) = (&self.core, &self.core.config.full_text);
         let indexer = Indexer::new(Arc::clone(&core.full_text), Arc::clone(&core.notes), Arc::clone(&core.clock));
         full_text::run(indexer, (keys.delay.0, keys.idle_time.0), self.shutdown.clone())
     }
 
-    /// Makes what ends the sessions of accounts that are changed.
+    /// Returns the task that ends the sessions of changed accounts.
     fn watch(&self) -> Result<Watch, ServeError> {
         let directory = &self.core.directory;
         let server = Arc::new(notes::Identity::local_server(directory.options().server.clone()));
@@ -243,7 +246,7 @@ impl Server {
         Acceptor { bound, connections, traffic, serve, shutdown }
     }
 
-    /// Waits for the signal to end; reads the certificate again when it is told to.
+    /// Waits for the signal that ends the server. Reloads the certificate on SIGHUP.
     async fn wait_for_end(&self, signals: &mut Signals) {
         loop {
             tokio::select! {
@@ -277,10 +280,10 @@ impl Server {
             running.abort_all();
         }
         let pool = self.pool.clone();
-        // Jobs that hang must not keep the store from its last sync: everything acknowledged is durable already.
+        // Jobs that hang must not prevent the final flush of the store. Everything acknowledged is durable already.
         let _ = tokio::time::timeout(LAST_WORK, tokio::task::spawn_blocking(move || pool.close())).await;
         let store = Arc::clone(&self.core.store);
-        // So that the next start has no log to replay. Nothing depends on it.
+        // The flush spares the next start the replay of the log. Correctness does not depend on it.
         match tokio::task::spawn_blocking(move || store.flush()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(target: "doublet", %error, "the log will be replayed at the next start"),
@@ -292,7 +295,7 @@ impl Server {
 }
 
 impl Server {
-    /// Adds to what the data folder tells what only a running server knows.
+    /// Returns the status of the data folder, extended by the data that only a running server has.
     fn status(&self, report: &mut Report<'_>) -> admin::Outcome {
         let mut answer = admin::execute(&self.core, Request::Status { running: false }, report)?;
         if let Some(fields) = answer.data.as_object_mut() {
@@ -330,13 +333,13 @@ impl control::server::Execute for Server {
     }
 }
 
-/// The signals that the server listens to.
+/// The signals that the server handles.
 struct Signals {
     end: EndSignals,
     reload: Signal,
 }
 
-/// Those that end it.
+/// The signals that end the server.
 struct EndSignals {
     terminate: Signal,
     interrupt: Signal,
@@ -364,17 +367,17 @@ impl EndSignals {
     }
 }
 
-/// Lets the process have as many files and sockets as the system allows it.
+/// Raises the limit of open files and sockets to the maximum that the system allows for this process.
 fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
-        // Where this is refused the server works, with fewer connections.
+        // If the system refuses, the server works with fewer connections.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     }
 }
 
-/// Shakes hands where TLS comes first.
+/// Performs the TLS handshake of a connection with implicit TLS.
 async fn encrypt(stream: Stream, peer: Peer, tls: &Tls) -> Option<(Stream, Peer)> {
     match stream.accept_tls(tls).await {
         Ok(stream) => Some((stream, peer.encrypted())),
