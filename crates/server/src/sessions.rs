@@ -1,13 +1,15 @@
-//! Who has logged in over which connection, so that sessions end when their account is disabled, removed, gets another password or
-//! comes on a deny list.
+//! The registry of login sessions. It ends the sessions of an account that is disabled, removed, gets another password
+//! or is added to a deny list.
 //!
-//! A connection has a number, which the protocol rooms hand back with every login ([`wire::Peer::connection`]). A task waits for changes
-//! of the directory and compares those who are logged in with the people who were changed; sessions of an account that is not what it was are
-//! dismissed ([`wire::Dismissal`]): they say good-bye and end, and whoever serves them cuts off what does not. It costs a look at what was
-//! changed, not one at everybody; only groups and domains, which say who is on a deny list, concern everybody who is logged in.
+//! A connection has a number, which the protocol crates pass back with every login ([`wire::Peer::connection`]). A task
+//! waits for changes of the directory and compares the logged-in accounts with the people that were changed. Sessions
+//! whose account no longer matches are dismissed ([`wire::Dismissal`]): they notify the client and end, and the task
+//! that serves them cuts off a session that does not. The cost depends on the number of changed notes, not on the
+//! number of sessions. Only changes of groups and domains, which may affect deny lists, require a check of all
+//! logged-in accounts.
 //!
-//! A login that begins before a change and ends after it is noticed, because whoever logs in is compared once more after their session
-//! is known here.
+//! A login that starts before a change and ends after it is detected, because an account is compared once more after
+//! its session has been registered.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +22,7 @@ use wire::{Dismissal, Shutdown};
 
 use crate::limits::SESSIONS_LOOK_EVERY;
 
-/// All connections over which somebody may log in.
+/// All connections that may log in.
 #[derive(Default)]
 pub struct Sessions {
     next: AtomicU64,
@@ -28,12 +30,12 @@ pub struct Sessions {
 }
 
 struct Entry {
-    /// Once somebody has logged in.
+    /// The account; `None` before the login.
     account: Option<Box<Account>>,
     dismissal: Dismissal,
 }
 
-/// An account as it was at the login.
+/// The state of an account at the login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Account {
     note: NoteId,
@@ -47,7 +49,7 @@ impl Account {
         Self { note: person.note, name, password_stamp: person.password_stamp() }
     }
 
-    /// Tells whether the account still is what it was; if that cannot be told, it is.
+    /// Returns `true` if the account is unchanged and may still log in, or if this cannot be determined.
     fn stands(&self, directory: &Directory) -> bool {
         self.still_stands(directory).unwrap_or_else(|error| {
             tracing::error!(target: "login", %error, login = self.name, "cannot look whether an account has changed");
@@ -61,7 +63,7 @@ impl Account {
     }
 }
 
-/// One connection; forgotten when dropped.
+/// A registered connection; dropping it removes the registration.
 pub struct Session {
     sessions: Arc<Sessions>,
     number: u64,
@@ -69,13 +71,13 @@ pub struct Session {
 }
 
 impl Session {
-    /// The number of the connection.
+    /// Returns the number of the connection.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Gives what tells that the session shall end.
+    /// Returns the signal that asks the session to end.
     #[must_use]
     pub fn dismissal(&self) -> &Dismissal {
         &self.dismissal
@@ -89,7 +91,7 @@ impl Drop for Session {
 }
 
 impl Sessions {
-    /// Takes note of a connection.
+    /// Registers a connection.
     #[must_use]
     pub fn begin(self: &Arc<Self>) -> Session {
         let number = self.next.fetch_add(1, Ordering::Relaxed).saturating_add(1);
@@ -98,14 +100,15 @@ impl Sessions {
         Session { sessions: Arc::clone(self), number, dismissal }
     }
 
-    /// Takes note of a login; false if the account was changed since `person` was read, so that nobody may be let in.
+    /// Registers a login. Returns `false` if the account was changed since `person` was read; the login must then be
+    /// refused.
     #[must_use]
     pub fn admit(&self, connection: u64, person: &Person, directory: &Directory) -> bool {
         let account = Account::of(person);
         let Some(known) =
             self.lock().get_mut(&connection).map(|entry| entry.account.replace(Box::new(account.clone())))
         else {
-            // Not one of those that are counted, as in tests.
+            // The connection is not registered, as in tests.
             return true;
         };
         let stands = account.stands(directory);
@@ -115,13 +118,14 @@ impl Sessions {
         stands
     }
 
-    /// Gives how many connections somebody has logged in over.
+    /// Returns the number of connections that are logged in.
     #[must_use]
     pub fn logged_in(&self) -> usize {
         self.lock().values().filter(|entry| entry.account.is_some()).count()
     }
 
-    /// Ends the sessions of accounts that are not what they were, as far as their notes are among `changed` (none: all); tells how many.
+    /// Dismisses the sessions of accounts that may no longer log in or have changed, and returns their number.
+    /// `changed` limits the check to accounts with these notes; `None` checks all.
     fn end_changed(&self, directory: &Directory, changed: Option<&HashSet<NoteId>>) -> usize {
         let concerned = |account: &Account| changed.is_none_or(|changed| changed.contains(&account.note));
         let accounts: HashMap<u64, Account> = self
@@ -148,24 +152,24 @@ impl Sessions {
     }
 }
 
-/// Looks at what changed in the directory.
+/// Follows the changes of the directory and ends sessions.
 pub struct Watch {
     sessions: Arc<Sessions>,
     directory: Arc<Directory>,
     access: Access<level::Reader>,
-    /// Up to here everything was looked at.
+    /// The modseq up to which changes have been examined.
     seen: Modseq,
 }
 
 impl Watch {
-    /// Begins with the present state.
+    /// Creates a watch that starts with the present state of the directory.
     #[must_use]
     pub fn new(sessions: Arc<Sessions>, directory: Arc<Directory>, access: Access<level::Reader>) -> Self {
         let seen = directory.database().modseq();
         Self { sessions, directory, access, seen }
     }
 
-    /// Ends the sessions that the changes since the last look end; tells how many.
+    /// Ends the sessions affected by changes since the last call, and returns their number.
     pub fn look(&mut self) -> Result<usize, directory::Error> {
         let reading = self.access.read()?;
         let mut changed = HashSet::new();
@@ -184,7 +188,7 @@ impl Watch {
         Ok(ended)
     }
 
-    /// Looks whenever the directory changes, until the server drains.
+    /// Examines the changes of the directory until the server drains.
     pub async fn run(mut self, shutdown: Shutdown) {
         loop {
             let change = self.directory.database().listen();
@@ -205,7 +209,7 @@ impl Watch {
                 () = change => {}
                 () = shutdown.draining() => return,
             }
-            // Many changes in a row are looked at together.
+            // The pause lets several consecutive changes be examined together.
             tokio::select! {
                 () = tokio::time::sleep(SESSIONS_LOOK_EVERY) => {}
                 () = shutdown.draining() => return,
@@ -250,7 +254,7 @@ mod tests {
             self.sample.core.directory.user_set(who, &change).expect("they are there");
         }
 
-        /// Looks, and tells how many sessions ended.
+        /// Examines the changes and returns the number of ended sessions.
         fn look(&mut self) -> usize {
             self.watch.look().expect("a sound store")
         }
