@@ -1,11 +1,12 @@
-//! DKIM keys of local domains, and signing what users send.
+//! DKIM keys of local domains, and the signing of outgoing messages.
 //!
-//! A domain gets its keys (RSA for everybody, Ed25519 for those who know it) in the step that adds it; they lie in the directory's
-//! settings under the subject `DKIM example.org`. Mail is signed from then on, which is harmless before the DNS records are
-//! published: a signature whose key nobody finds counts as none.
+//! A domain gets its keys (RSA for all verifiers, Ed25519 for those that support it) in the step that adds it. They are
+//! stored in the directory's settings under the subject `DKIM example.org`. Mail is signed from then on. This is
+//! harmless before the DNS records are published: verifiers ignore a signature without a public key.
 //!
-//! The domain that signs is the author's, of the `From` field, for that is what others hold a signature against (DMARC); the reverse path may be
-//! empty or another. Whether the user may write as that author was asked before.
+//! The signing domain is the domain of the author in the `From` field, because DMARC compares the signature with that
+//! domain; the reverse path may be empty or have another domain. Whether the user may use this author address has been
+//! checked before.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,35 +18,35 @@ use smtp::auth::key::{Algorithm, PrivateKey, key_record, policy_records};
 use smtp::auth::sign::Signer;
 use smtp::header;
 
-/// The selectors under which keys are published, and their kinds.
+/// The selectors under which the keys are published, and their algorithms.
 const SELECTORS: [(&str, Algorithm); 2] = [("doublet-r", Algorithm::Rsa), ("doublet-e", Algorithm::Ed25519)];
 
 /// Signs messages.
 pub struct Signing {
     directory: Arc<Directory>,
-    /// By domain: what signs its mail, or nothing where it has no keys. Forgotten when a key is made.
+    /// The signer of each domain, or `None` if the domain has no keys. An entry is removed when a key is created.
     signers: Mutex<HashMap<String, Option<Arc<Signer>>>>,
 }
 
-/// Why a domain has no keys. For the operator.
+/// The error returned if the keys of a domain cannot be used or created. For the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum SigningError {
-    /// The directory refuses.
+    /// The directory failed.
     #[error(transparent)]
     Directory(#[from] directory::Error),
-    /// The keys cannot be used.
+    /// A key is not valid or cannot be created.
     #[error(transparent)]
     Key(#[from] smtp::Error),
 }
 
 impl Signing {
-    /// Makes it.
+    /// Creates the service.
     #[must_use]
     pub fn new(directory: Arc<Directory>) -> Arc<Self> {
         Arc::new(Self { directory, signers: Mutex::default() })
     }
 
-    /// Signs a message if its author's domain is local and has keys; anything else passes as it is.
+    /// Signs a message if its author's domain is local and has keys. Otherwise returns the message unchanged.
     #[must_use]
     pub fn sign(&self, message: Vec<u8>) -> Vec<u8> {
         let Some(domain) = author_domain(&message) else {
@@ -63,9 +64,10 @@ impl Signing {
         }
     }
 
-    /// Makes keys for a domain that is to be added, as settings of the directory: subject, name, value.
+    /// Creates the missing keys for a domain that is to be added. Returns them as settings of the directory: subject,
+    /// name and value.
     pub fn new_keys(&self, domain: &str, random: &dyn Random) -> Result<Vec<(String, String, String)>, SigningError> {
-        // Settings are found by the name in the form that the directory gives it.
+        // Settings are stored under the directory's form of the domain name.
         let domain = directory::address::domain_to_ascii(domain).unwrap_or_else(|_| domain.to_owned());
         let mut made = Vec::new();
         for (selector, algorithm) in SELECTORS {
@@ -77,12 +79,12 @@ impl Signing {
         Ok(made)
     }
 
-    /// Forgets what is known of a domain's keys, because they may have changed.
+    /// Removes the cached signer of a domain, because its keys may have changed.
     pub fn forget(&self, domain: &str) {
         self.signers.lock().unwrap_or_else(PoisonError::into_inner).remove(domain);
     }
 
-    /// Gives the DNS records that a domain should have.
+    /// Returns the DNS records that a domain should have.
     pub fn records(&self, domain: &str, hostname: &str) -> Result<Vec<String>, SigningError> {
         let mut records: Vec<String> = policy_records(domain, hostname).iter().map(ToString::to_string).collect();
         for (selector, _) in SELECTORS {
@@ -128,7 +130,7 @@ impl Signing {
     }
 }
 
-/// Gives the domain of a message's author, the first if there are several, in lower case.
+/// Returns the domain of a message's first author in lower case. Returns `None` if there is none.
 fn author_domain(message: &[u8]) -> Option<String> {
     let from = header::fields(message).find(|field| field.is("From"))?;
     let author = address::mailboxes(from.value).next()?;

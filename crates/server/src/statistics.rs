@@ -1,7 +1,8 @@
-//! What the administration port tells: whether the server is ready, and its numbers.
+//! The data of the administration port: the readiness of the server, and its statistics.
 //!
-//! The numbers come from the rooms' own reports at the moment they are asked for, and from [`crate::counts`]; nothing is counted twice.
-//! Attachments are the exception: counting them reads all their heads, so the collector does it and leaves the numbers here.
+//! The numbers come from the reports of the other crates at the time of the request, and from [`crate::counts`];
+//! nothing is counted twice. Attachments are an exception: counting them reads all their headers, so the blob
+//! collection counts them and stores the result.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,23 +21,23 @@ use crate::updater::Updater;
 
 mod figures;
 
-/// Tells the numbers of a running server.
+/// Provides the statistics of a running server.
 pub struct Statistics {
-    /// The rooms.
+    /// The services of the data folder.
     pub core: Arc<Core>,
-    /// The workers.
+    /// The worker pool.
     pub pool: Pool,
     /// All connections.
     pub connections: Arc<Connections>,
-    /// What happened at each listener.
+    /// The counters of each listener.
     pub traffic: BTreeMap<Protocol, Arc<Traffic>>,
-    /// Who has logged in.
+    /// The registry of login sessions.
     pub sessions: Arc<Sessions>,
-    /// How logins went.
+    /// The counters of logins.
     pub logins: Arc<Logins>,
-    /// What keeps views up to date.
+    /// The task that keeps views up to date.
     pub updater: Arc<Updater>,
-    /// Whether the server ends.
+    /// The state of the shutdown.
     pub shutdown: Shutdown,
 }
 
@@ -336,7 +337,7 @@ mod tests {
         assert_eq!(sound.ready(), Ok(()));
         sound.shutdown.drain();
         assert!(sound.ready().is_err());
-        // The reserve is read where it is compared, so the sample itself can still be made.
+        // The reserve is read at each comparison, so the sample itself can still be created.
         let sample = Sample::new();
         let Sample { mut core, folder } = sample;
         let mut config = core.config.as_ref().clone();
