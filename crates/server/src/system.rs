@@ -1,20 +1,20 @@
-//! The real world as the rooms below ask for it: the machine's clock and its randomness.
+//! The operating system's clock and random number generator.
 //!
-//! This is the one place of the product that asks the machine for the time; everybody else is handed a
-//! [`base::Clock`], so that the simulator can stand in its place.
+//! This is the only place in the product that gets the time from the system. All other code receives a [`base::Clock`],
+//! which the simulator can replace.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base::{Clock, Random, Timestamp};
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Debug)]
 pub struct SystemClock {
     start: Instant,
 }
 
 impl SystemClock {
-    /// Starts to count monotonic time.
+    /// Creates a clock whose monotonic time starts at zero.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is where time comes from")]
     pub fn new() -> Self {
@@ -40,18 +40,18 @@ impl Clock for SystemClock {
     }
 }
 
-/// The operating system's generator; fit for keys and passwords.
+/// The operating system's random number generator; suitable for keys and passwords.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemRandom;
 
 impl Random for SystemRandom {
     fn fill(&self, buffer: &mut [u8]) {
-        // Without randomness there are no keys, passwords or identifiers: nothing can go on safely.
+        // Without randomness there are no secure keys, passwords or identifiers, so the program cannot continue safely.
         getrandom::fill(buffer).expect("the operating system gives random bytes once it is up");
     }
 }
 
-/// Lets time pass.
+/// Blocks the thread for the given duration.
 #[expect(
     clippy::disallowed_methods,
     reason = "what is waited for is another program, which tells nobody; and nothing is served yet"
@@ -60,7 +60,7 @@ pub fn pause(duration: Duration) {
     std::thread::sleep(duration);
 }
 
-/// Gives the machine's name.
+/// Returns the host name of the machine in lower case, or `localhost` if it has none.
 #[must_use]
 pub fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -68,7 +68,7 @@ pub fn host_name() -> String {
     if name.is_empty() { "localhost".to_owned() } else { name.to_ascii_lowercase() }
 }
 
-/// Gives the number of processors that this program may use.
+/// Returns the number of processors that this program may use.
 #[must_use]
 pub fn processors() -> u64 {
     std::thread::available_parallelism().map_or(1, |count| count.get() as u64)

@@ -1,7 +1,8 @@
-//! Background work on a schedule: each task runs, pauses, and runs again, one thread of its own at a time.
+//! Periodic background tasks: each task pauses, runs, and repeats. No two runs of the same task overlap.
 //!
-//! A task is plain blocking code that gets a [`Report`] closure; the closure says *break* when the server drains, so that long
-//! tasks end early. A failure is logged and does not end the schedule. The pause begins when the task has ended.
+//! A task is synchronous code on a thread that may block. It gets a [`Report`] closure, which returns *break* when the
+//! server drains, so that long tasks end early. A failure is logged and does not end the schedule. The pause starts
+//! when the task has ended.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError};
@@ -12,20 +13,20 @@ use wire::Shutdown;
 use crate::admin::{Failure, Progress, Report, Unit, step};
 use crate::core::Core;
 
-/// What a task does; the text is for the log, when there is something to tell.
+/// The function of a task. Returns a text for the log, or `None` if there is nothing to report.
 type Run = fn(&Core, &mut Report<'_>) -> Result<Option<String>, Failure>;
 
 /// A task and its pause.
 #[derive(Debug, Clone, Copy)]
 pub struct Task {
-    /// Its name in the log.
+    /// The name of the task in the log.
     pub name: &'static str,
-    /// Between two runs.
+    /// The pause between two runs.
     pub pause: Duration,
     run: Run,
 }
 
-/// Lists the tasks of a server.
+/// Returns the tasks of a server.
 #[must_use]
 pub fn all(core: &Core) -> Vec<Task> {
     let keys = &core.config.tasks;
@@ -36,7 +37,7 @@ pub fn all(core: &Core) -> Vec<Task> {
     ]
 }
 
-/// Runs a task on its schedule until the server drains.
+/// Runs a task periodically until the server drains.
 pub async fn run(task: Task, core: Arc<Core>, shutdown: Shutdown) {
     loop {
         tokio::select! {
@@ -72,9 +73,9 @@ fn purge_stubs(core: &Core, report: &mut Report<'_>) -> Result<Option<String>, F
         step(report, Progress { what: "purging stubs".to_owned(), done, total, unit: Unit::Databases })?;
         match purge_database(core, &facts.path) {
             Ok(count) => removed += count,
-            // It was deleted or renamed since, or is left alone.
+            // The database was deleted or renamed in the meantime, or has a newer format and is left alone.
             Err(notes::Error::NotFound { .. } | notes::Error::Newer { .. }) => {}
-            // The others behind it have deletions to forget, too.
+            // A failure in one database does not stop the purge of the others.
             Err(error) => {
                 tracing::error!(target: "tasks", database = facts.path, %error, "its deletion stubs were not purged");
                 failed = Some(error);
@@ -87,7 +88,7 @@ fn purge_stubs(core: &Core, report: &mut Report<'_>) -> Result<Option<String>, F
     Ok((removed > 0).then(|| format!("purged {removed} deletion stubs")))
 }
 
-/// Forgets the old deletions of one database; tells how many.
+/// Removes the expired deletions of one database and returns their number.
 fn purge_database(core: &Core, path: &str) -> notes::Result<usize> {
     let database = core.notes.database_open(path)?;
     let mut removed = 0;
