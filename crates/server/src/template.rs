@@ -1,8 +1,9 @@
-//! Templates: the design of a database as a readable file (`docs/templates.md`). Which there are, [`crate::templates`] knows.
+//! Templates: the design of a database as a readable file (`docs/templates.md`). [`crate::templates`] finds the
+//! templates of a server.
 //!
-//! A template has views and forms. Applying it makes a design note for each, marked with the template's name; refreshing changes those that the template says
-//! otherwise, adds what is new and removes what the template has no more. Design notes that somebody made by hand are left alone, and so are
-//! documents.
+//! A template has views and forms. Applying it creates a design note for each, marked with the template's name.
+//! Applying it again changes the design notes that differ from the template, adds new ones, and removes those that the
+//! template no longer contains. Design notes without the mark, and documents, are left alone.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use crate::limits::TEMPLATE_NAME_BYTES_MAX;
 use crate::updater::authorize;
 use crate::view_text::View;
 
-/// The item of a design note that names the template it comes from, and of the icon note that names the database's.
+/// The item of a design note with the name of the template it comes from; on the icon note, the name of the database's
+/// template.
 pub const TEMPLATE_ITEM: &str = "$TemplateName";
 
 /// The item with the fields of a form.
@@ -27,11 +29,11 @@ const FIELDS_ITEM: &str = "$Fields";
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Template {
-    /// By which it is asked for.
+    /// The name that identifies the template.
     pub name: String,
-    /// The title of databases that are made from it, unless another one is given.
+    /// The default title of databases created from the template.
     pub title: String,
-    /// What it is for.
+    /// A description of the template's purpose.
     pub about: String,
     #[serde(default, rename = "view")]
     views: Vec<View>,
@@ -83,23 +85,24 @@ impl FieldKind {
     }
 }
 
-/// What applying a template did to the design.
+/// The changes made by applying a template.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Applied {
-    /// Design notes that are new.
+    /// Titles of design notes that were created.
     pub made: Vec<String>,
-    /// Those that were changed.
+    /// Titles of design notes that were changed.
     pub changed: Vec<String>,
-    /// Those that were removed.
+    /// Titles of design notes that were removed.
     pub removed: Vec<String>,
-    /// Those that were right.
+    /// Number of design notes that were already up to date.
     pub kept: usize,
-    /// Names that were taken by design notes made by hand, which stay.
+    /// Titles that are used by design notes of other origin, which were left alone.
     pub left: Vec<String>,
 }
 
 impl Template {
-    /// Reads a file.
+    /// Parses the file of a template. Returns an error if it is not valid, contains folders or private views, or uses a
+    /// name twice.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         let template: Self =
             toml::from_str(text).map_err(|error| Failure::Refused(format!("this is no template: {error}")))?;
@@ -124,13 +127,13 @@ impl Template {
         Ok(template)
     }
 
-    /// Gives what the views are to be.
+    /// Returns the views of the template as view notes.
     fn view_notes(&self) -> Result<Vec<ViewNote>, Failure> {
         let wrong = |error| Failure::Refused(format!("template {:?}: {error}", self.name));
         self.views.iter().map(|view| view.note().map_err(wrong)).collect()
     }
 
-    /// Applies it to a database, in one transaction.
+    /// Applies the template to a database in one transaction, and waits until the transaction is durable.
     pub fn apply(&self, notes: &Notes, access: &Access<level::Designer>) -> Result<Applied, Failure> {
         let stored = design_notes(access)?;
         let writing = access.lower::<level::Depositor>();
@@ -148,7 +151,8 @@ impl Template {
     }
 }
 
-/// Checks the name of a template, which is that of its file, too.
+/// Checks the name of a template, which is also its file name: 1 to [`TEMPLATE_NAME_BYTES_MAX`] lower-case ASCII
+/// letters, digits and hyphens.
 pub fn check_name(name: &str) -> Result<(), Failure> {
     let is_one = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let is_right = (1..=TEMPLATE_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_one);
@@ -157,7 +161,8 @@ pub fn check_name(name: &str) -> Result<(), Failure> {
     if is_right { Ok(()) } else { Err(Failure::Refused(why)) }
 }
 
-/// Gives the design of a template to a database that was just made; one to which it cannot be given is not left half made.
+/// Applies a template to a new database. If this fails, the database is deleted, so that none without its design
+/// remains.
 pub fn apply_to_new(core: &Core, database: &Arc<Database>, template: &Template) -> Result<(), Failure> {
     let applied = authorize(database).map_err(Failure::from).and_then(|access| template.apply(&core.notes, &access));
     applied.map(drop).inspect_err(|_| {
@@ -169,7 +174,7 @@ pub fn apply_to_new(core: &Core, database: &Arc<Database>, template: &Template) 
     })
 }
 
-/// Gives the name of the template that a database was made from.
+/// Returns the name of the template from which a database was created, or `None` if there is none.
 pub fn template_of(access: &Access<level::Designer>) -> Result<Option<String>, Failure> {
     let stored = design_notes(access)?;
     let icon = stored.iter().find(|note| note.header.class == NoteClass::ICON);
@@ -186,7 +191,7 @@ fn design_notes(access: &Access<level::Designer>) -> Result<Vec<Note>, Failure> 
     Ok(found)
 }
 
-/// A template on its way into a database.
+/// The state of applying a template to a database.
 struct Work<'w, 'a, 't> {
     template: &'w Template,
     writer: Writer<'a, 't>,
@@ -203,7 +208,7 @@ impl Work<'_, '_, '_> {
         note.text(TEMPLATE_ITEM) == Some(&self.template.name)
     }
 
-    /// Takes the design note of a class and title out of those that are left to be looked at.
+    /// Removes the design note with the class and title from those that are still to be examined, and returns it.
     fn take(&mut self, class: NoteClass, title: &str) -> Option<Note> {
         let is_meant =
             |note: &Note| note.header.class == class && note.text("$TITLE").is_some_and(|own| named(own, title));
@@ -267,7 +272,7 @@ impl Work<'_, '_, '_> {
         Ok(())
     }
 
-    /// Removes what came from the template once and is not in it any more.
+    /// Deletes the remaining views and forms that come from this template but are no longer in it.
     fn leftovers(&mut self) -> Result<(), Failure> {
         for note in std::mem::take(&mut self.stored) {
             if self.is_ours(&note) && matches!(note.header.class, NoteClass::VIEW | NoteClass::FORM) {
@@ -279,7 +284,7 @@ impl Work<'_, '_, '_> {
     }
 }
 
-/// Tells whether a title with aliases is that of a name.
+/// Returns `true` if the first name of `own`, a title followed by aliases, is `title`.
 fn named(own: &str, title: &str) -> bool {
     own.split('|').next() == Some(title)
 }
@@ -294,7 +299,8 @@ impl Form {
     }
 }
 
-/// Lists the fields of the forms of a database by their names: for imports, which give values the types of a form.
+/// Returns the types of the fields of a form by field name in lower case. Imports use them to give values the types of
+/// the form.
 pub fn fields_of(access: &Access<level::Designer>, form: &str) -> Result<HashMap<String, String>, Failure> {
     let mut fields = HashMap::new();
     for note in design_notes(access)?.iter().filter(|note| note.header.class == NoteClass::FORM) {
