@@ -1,6 +1,7 @@
-//! The templates there are: those that come with the program (`templates/`), and those that the operator added, which lie in the data folder.
+//! The templates of a server: those supplied with the program (`templates/`), and custom ones in the data folder, added
+//! by the operator.
 //!
-//! An own template has the name of its file and goes before one of the program with that name.
+//! A custom template has the name of its file and takes precedence over a supplied template of the same name.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use crate::data::{DataError, read_limited, write_private};
 use crate::limits::{OWN_TEMPLATES_MAX, TEMPLATE_BYTES_MAX};
 use crate::template::{Template, check_name};
 
-/// The files of those that come with the program.
+/// The files of the supplied templates.
 pub const FILES: [&str; 5] = [
     include_str!("../../../templates/discussion.toml"),
     include_str!("../../../templates/document-library.toml"),
@@ -19,9 +20,9 @@ pub const FILES: [&str; 5] = [
     include_str!("../../../templates/names.toml"),
 ];
 
-/// Reads those that come with the program.
+/// Parses the supplied templates.
 pub fn supplied() -> impl Iterator<Item = Template> {
-    // A test reads them all.
+    // A test checks that all of them are valid.
     FILES.into_iter().filter_map(|text| Template::parse(text).ok())
 }
 
@@ -34,22 +35,22 @@ pub struct Templates {
 /// All templates.
 #[derive(Debug, Default)]
 pub struct Listed {
-    /// Those that the operator added, by name.
+    /// Custom templates, in the order of their names.
     pub own: Vec<Template>,
-    /// Those that come with the program, but for what an own one replaces.
+    /// Supplied templates that are not replaced by a custom one.
     pub supplied: Vec<Template>,
-    /// What is wrong with files of the folder.
+    /// Errors in files of the folder.
     pub wrong: Vec<Failure>,
 }
 
 impl Templates {
-    /// Takes the folder of own ones, which may be missing.
+    /// Creates the value with the folder of custom templates, which need not exist.
     #[must_use]
     pub fn of(folder: PathBuf) -> Self {
         Self { folder }
     }
 
-    /// Reads them all.
+    /// Reads all templates.
     #[must_use]
     pub fn all(&self) -> Listed {
         let mut listed = Listed::default();
@@ -63,18 +64,18 @@ impl Templates {
                 Err(failure) => listed.wrong.push(failure),
             }
         }
-        // One that is replaced by a file with a fault cannot be used before that is mended.
+        // A custom file with an error still hides the supplied template of its name until the file is corrected.
         listed.supplied = supplied().filter(|one| !names.contains(&one.name)).collect();
         listed
     }
 
-    /// Finds one; nothing where there is none of that name.
+    /// Returns the template with the name, or `None` if there is none.
     pub fn find(&self, name: &str) -> Result<Option<Template>, Failure> {
         let own = if check_name(name).is_ok() { self.own(name)? } else { None };
         Ok(own.or_else(|| supplied().find(|template| template.name == name)))
     }
 
-    /// Finds one, and says what to do where there is none.
+    /// Returns the template with the name. If there is none, the error says what to do next.
     pub fn named(&self, name: &str) -> Result<Template, Failure> {
         self.find(name)?.ok_or_else(|| {
             let next = match name.contains(['/', '.']) {
@@ -85,7 +86,8 @@ impl Templates {
         })
     }
 
-    /// Takes a file among the own ones, in place of one of its name; tells whether there was one.
+    /// Adds a custom template from a file and replaces one of the same name. Returns the template, and `true` if one
+    /// was replaced.
     pub fn add(&self, file: &Path) -> Result<(Template, bool), Failure> {
         let text = read(file)?;
         let template = Template::parse(&text).map_err(in_file(file))?;
@@ -100,7 +102,7 @@ impl Templates {
         Ok((template, was_there))
     }
 
-    /// Removes an own one. Databases that were made from it stay as they are.
+    /// Removes a custom template. Databases that were created from it do not change.
     pub fn remove(&self, name: &str) -> Result<(), Failure> {
         check_name(name)?;
         let path = self.path(name);
@@ -112,7 +114,7 @@ impl Templates {
         }
     }
 
-    /// Gives the names of the own ones, in order.
+    /// Returns the sorted names of the custom templates, at most [`OWN_TEMPLATES_MAX`].
     fn own_names(&self) -> Result<Vec<String>, Failure> {
         let entries = match std::fs::read_dir(&self.folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -130,7 +132,7 @@ impl Templates {
         Ok(names)
     }
 
-    /// Reads an own one; nothing if there is none.
+    /// Reads a custom template. Returns `None` if its file does not exist.
     fn own(&self, name: &str) -> Result<Option<Template>, Failure> {
         let path = self.path(name);
         if !path.exists() {
@@ -152,9 +154,9 @@ impl Templates {
     }
 }
 
-/// Reads a file that may be a template.
+/// Reads the text of a template file.
 fn read(path: &Path) -> Result<String, Failure> {
-    // Whatever else has a name, a pipe for one, might never come to an end.
+    // Only regular files are read, because reading something else, such as a pipe, might never end.
     if !std::fs::metadata(path).map_err(Failure::file(path))?.is_file() {
         return Err(in_file(path)(Failure::Refused("it is no file".to_owned())));
     }
@@ -195,7 +197,7 @@ mod tests {
             self.templates.add(&file).map_err(|failure| failure.to_string())
         }
 
-        /// The names of own templates, of the others, and how many files are wrong.
+        /// Returns the names of the custom templates, the names of the supplied ones, and the number of invalid files.
         fn listed(&self) -> (Vec<String>, Vec<String>, usize) {
             let Listed { own, supplied, wrong } = self.templates.all();
             let names = |all: Vec<Template>| all.into_iter().map(|template| template.name).collect();
