@@ -1,10 +1,12 @@
-//! The transfer agent: takes due jobs from the router, sends them on or delivers them here, and tells the router what became of them.
+//! The transfer agent: takes due jobs from the router, sends or delivers them, and reports the outcomes to the router.
 //!
-//! The router decides what is due and keeps the truth; this only runs it. Jobs for mailboxes here go to the pool, those for
-//! elsewhere through [`smtp::client::Transfer`]. Each kind has places of its own: other servers that keep us waiting do not delay mail that need not
-//! leave. Nor do slow servers delay mail for quick ones: the router gives them half of the places, and each job how long its servers may take
-//! to begin ([`Job::opening_max`]). Nothing is sent before it is durable here, for its sender may yet be told that it was not taken. A job that is under way when the
-//! server ends is given back untried.
+//! The router decides which jobs are due and holds the queue; the agent only runs them. Local jobs run on the worker
+//! pool, remote ones through [`smtp::client::Transfer`]. Each kind has its own limit of concurrent jobs, so slow remote
+//! servers do not delay local mail. Slow servers do not delay mail to fast ones either: the router gives slow
+//! destinations half of the remote jobs, and limits for each job the time until its servers respond
+//! ([`Job::opening_max`]). No message is sent before it is durable in this server's store, because its sender may still
+//! receive an error for it. A job that is running when the server closes is returned to the router without an attempt
+//! being counted.
 
 use std::sync::Arc;
 
@@ -17,36 +19,36 @@ use wire::{Pool, Shutdown};
 use crate::counts::MailCounts;
 use crate::limits::QUEUE_LOOK_EVERY;
 
-/// Jobs for mailboxes here that run at a time.
+/// Maximum number of local jobs that run at the same time.
 const JOBS_HERE_MAX: usize = 4;
 
-/// Runs the queue.
+/// Runs the jobs of the queue.
 pub struct Agent {
-    /// The queue.
+    /// The router with its queue.
     pub router: Arc<Router>,
-    /// Sends to other servers; nothing while mail for others is to stay in the queue.
+    /// The transfer to other servers, or `None` while mail for other servers stays in the queue.
     pub transfer: Option<Arc<Transfer>>,
-    /// The operator's smart host; without one every domain is looked up.
+    /// The configured smart host. If `None`, mail is routed by the DNS records of each domain.
     pub smart_host: Option<Route>,
-    /// Runs what blocks.
+    /// The worker pool for code that blocks.
     pub pool: Pool,
-    /// Woken when the queue has something new.
+    /// Notified when a message is added to the queue.
     pub queued: Arc<Notify>,
-    /// Ends the agent.
+    /// The signal that ends the agent.
     pub shutdown: Shutdown,
-    /// Jobs for other servers that run at a time.
+    /// Maximum number of remote jobs that run at the same time.
     pub jobs_max: usize,
-    /// Counts what became of them.
+    /// The counters of outcomes.
     pub counts: Arc<MailCounts>,
 }
 
 impl Agent {
-    /// Runs until the server drains; jobs under way end by themselves or when it closes.
+    /// Runs until the server drains, then waits until running jobs have ended or the server closes.
     pub async fn run(self: Arc<Self>) {
         let here = Arc::new(Semaphore::new(JOBS_HERE_MAX));
         let elsewhere = Arc::new(Semaphore::new(self.jobs_max));
         loop {
-            // As long as there are places and work, there may be more work than one look gives.
+            // Further jobs may be due if jobs were started and there is capacity for more.
             let more_here = self.start_due(&here, Router::due_here).await;
             let more_elsewhere = self.transfer.is_some() && self.start_due(&elsewhere, Router::due_elsewhere).await;
             if let Some(transfer) = &self.transfer {
@@ -70,7 +72,8 @@ impl Agent {
         }
     }
 
-    /// Starts what is due, as far as there are places; tells whether there may be more that could be started.
+    /// Starts due jobs as far as there is capacity. Returns `true` if more jobs may be due and there is capacity for
+    /// them.
     async fn start_due(self: &Arc<Self>, places: &Arc<Semaphore>, due: fn(&Router, usize) -> Vec<Job>) -> bool {
         let free = places.available_permits();
         if free == 0 {
@@ -112,7 +115,7 @@ impl Agent {
         }
     }
 
-    /// Sends a job; gives an outcome for each recipient.
+    /// Sends the message of a job and returns an outcome for each recipient.
     async fn send(&self, job: &Job) -> Vec<TransferOutcome> {
         let temporary =
             |reply: &str| vec![TransferOutcome::Temporary { reply: reply.to_owned() }; job.recipients.len()];
@@ -177,10 +180,10 @@ impl Agent {
     }
 }
 
-/// Waits until nobody has a place.
+/// Waits until no job is running.
 async fn all_free(places: &Semaphore, count: usize) {
     let all = u32::try_from(count).unwrap_or(u32::MAX);
-    // It fails only for places that were closed, which these are not.
+    // Acquiring fails only if the semaphore is closed, which never happens here.
     drop(places.acquire_many(all).await);
 }
 
@@ -206,7 +209,8 @@ fn outcome(outcome: Outcome) -> TransferOutcome {
     }
 }
 
-/// Gives a failure as a reply: what a server said begins with its codes, what happened to us gets our status before it.
+/// Formats a failure as a reply. The reply of a server starts with its own codes; a local failure is prefixed with its
+/// status.
 fn reply_of(failure: &Failure) -> String {
     let text = match failure.code {
         Some(_) => failure.text.clone(),
