@@ -1,11 +1,14 @@
-//! The Update task: keeps the indexes of views up to date in the background (`docs/views.md`, "Following the documents").
+//! The Update task: keeps the indexes of views up to date in the background (`docs/views.md`, "Following the
+//! documents").
 //!
-//! Two queues, as in the original: databases that changed wait for `views.suppression_time` in the deferred one, and whatever changes meanwhile falls together; what somebody
-//! waits for goes into the immediate one: databases, and single views whose index is to be built. Between two databases the task rests, unless somebody waits. A full queue drops the
-//! request: who opens a view brings it up to date anyway.
+//! There are two queues, as in Domino. Databases that have changed wait for `views.suppression_time` in the deferred
+//! queue, so that one update covers all changes in that time. Requests that a caller waits for go into the immediate
+//! queue: databases, and single views whose index is to be built. The task pauses between two databases unless the
+//! immediate queue has a request. If the queues are full, a request is dropped; this is safe, because opening a view
+//! updates it anyway.
 //!
-//! Which views are updated says their design: *automatic* ones always, others only when they were used, every so many hours, or never. Databases
-//! with the option *no view updates* are left out.
+//! The design of a view determines when it is updated: *automatic* views always, others only after their first use,
+//! every given number of hours, or never. Databases with the option *no view updates* are skipped.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ops::ControlFlow;
@@ -24,61 +27,61 @@ use wire::Shutdown;
 
 use crate::core::Core;
 
-/// The longest sleep without a look at the queues.
+/// Maximum time between two checks of the queues.
 const LOOK_PAUSE: Duration = Duration::from_secs(60);
 
-/// What happened since the start.
+/// Counters since the start.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Databases that were looked through.
+    /// Databases whose views were checked.
     pub databases: AtomicU64,
-    /// Views that were brought up to date.
+    /// Views that were updated.
     pub views: AtomicU64,
-    /// Views that could not be.
+    /// Views whose update failed.
     pub failures: AtomicU64,
-    /// Requests that found a full queue.
+    /// Requests that were dropped because the queues were full.
     pub dropped: AtomicU64,
 }
 
-/// What is to be updated.
+/// The queues of databases and views to update.
 pub struct Updater {
     follower: Arc<Follower>,
     queues: Mutex<Queues>,
     wake: Notify,
-    /// What happened since the start.
+    /// Counters since the start.
     pub counts: Counts,
 }
 
-/// What somebody waits for.
+/// A request in the immediate queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
-    /// The views of a database, as far as their designs want it.
+    /// The views of a database that are due according to their designs.
     Database(DbNumber),
-    /// One view, whatever its design wants.
+    /// One view, regardless of its design.
     View(DbNumber, NoteId),
 }
 
 #[derive(Default)]
 struct Queues {
     immediate: VecDeque<Wanted>,
-    /// How far the views are that somebody waits for; those who wait hear the end when theirs is dropped.
+    /// The progress of requested views. Waiting callers observe the end when the sender is dropped.
     awaited: HashMap<(DbNumber, NoteId), watch::Sender<BuildProgress>>,
-    /// By when they are due, and in the order in which they came.
+    /// Changed databases, ordered by due time and then by arrival.
     deferred: BTreeMap<(Timestamp, u64), DbNumber>,
     waiting: HashSet<DbNumber>,
     next: u64,
-    /// When views that are updated every so many hours were last.
+    /// The time of the last update of each view that is updated every given number of hours.
     hourly: HashMap<(DbNumber, NoteId), Timestamp>,
 }
 
 impl Updater {
-    /// Begins to follow the databases.
+    /// Creates an updater that follows the changes of all databases.
     #[must_use]
     pub fn new(core: &Core) -> Self {
         Self { follower: core.notes.follow(), queues: Mutex::default(), wake: Notify::new(), counts: Counts::default() }
     }
 
-    /// Asks for the views of a database to be updated next.
+    /// Adds a database to the immediate queue.
     pub fn request(&self, database: DbNumber, core: &Core) {
         let mut queues = self.queues();
         if !queues.immediate.contains(&Wanted::Database(database)) {
@@ -86,7 +89,8 @@ impl Updater {
         }
     }
 
-    /// Asks for the index of a view to be brought up to date next, and tells how far that is; nothing when the queue is full.
+    /// Adds a view to the immediate queue and returns a receiver of its progress. Returns `None` if the queues are
+    /// full.
     pub fn request_view(
         &self,
         database: DbNumber,
@@ -105,7 +109,7 @@ impl Updater {
         Some(receiver)
     }
 
-    /// Puts something into the immediate queue; tells whether there was room.
+    /// Adds a request to the immediate queue. Returns `false` if the queues are full.
     fn push(&self, queues: &mut Queues, wanted: Wanted, core: &Core) -> bool {
         if queues.len() >= queue_max(core) {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
@@ -120,13 +124,13 @@ impl Updater {
         !self.queues().immediate.is_empty()
     }
 
-    /// Tells how many requests wait.
+    /// Returns the number of waiting requests.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queues().len()
     }
 
-    /// Takes the databases that changed into the deferred queue.
+    /// Moves changed databases into the deferred queue.
     fn collect(&self, core: &Core) {
         let due = core.clock.now().after(core.config.views.suppression_time.0);
         let mut queues = self.queues();
@@ -145,7 +149,7 @@ impl Updater {
         }
     }
 
-    /// Takes what is next, or tells how long to wait for it.
+    /// Removes and returns the next request. If none is due, returns the time to wait.
     fn next(&self, now: Timestamp) -> Result<Wanted, Duration> {
         let mut queues = self.queues();
         if let Some(wanted) = queues.immediate.pop_front() {
@@ -163,19 +167,19 @@ impl Updater {
         }
     }
 
-    /// Does what is next.
+    /// Performs a request.
     fn work(&self, wanted: Wanted, core: &Core, stop: &dyn Fn() -> bool) -> notes::Result<()> {
         match wanted {
             Wanted::Database(database) => self.update(database, core, stop),
             Wanted::View(database, view) => {
-                // However it goes, who waits hears that it is over.
+                // Whatever the outcome, waiting callers are notified of the end.
                 let _end = End { updater: self, key: (database, view) };
                 self.update_view(database, view, core, stop)
             }
         }
     }
 
-    /// Brings the views of a database up to date, as far as their designs want it.
+    /// Updates the views of a database that are due according to their designs.
     fn update(&self, number: DbNumber, core: &Core, stop: &dyn Fn() -> bool) -> notes::Result<()> {
         let Some(database) = core.notes.database_open_number(number)? else { return Ok(()) };
         if database.record().options.no_view_updates {
@@ -212,7 +216,8 @@ impl Updater {
         Ok(())
     }
 
-    /// Looks at a database again when a view of it is due, though nothing may change until then.
+    /// Schedules another check of a database at the time when one of its views is due, because there may be no change
+    /// until then.
     fn look_again(&self, database: DbNumber, due: Timestamp, core: &Core) {
         let mut queues = self.queues();
         let is_known = queues.deferred.iter().any(|((at, _), known)| *known == database && *at <= due);
@@ -223,7 +228,7 @@ impl Updater {
         }
     }
 
-    /// Brings one view up to date, whatever its design wants.
+    /// Updates one view, regardless of its design.
     fn update_view(&self, number: DbNumber, view: NoteId, core: &Core, stop: &dyn Fn() -> bool) -> notes::Result<()> {
         let Some(database) = core.notes.database_open_number(number)? else { return Ok(()) };
         let access = authorize(&database)?;
@@ -266,7 +271,8 @@ impl Updater {
         }
     }
 
-    /// Tells when a view that is refreshed every so many hours is due; nothing where it was not since the start.
+    /// Returns the time at which a view that is updated every `hours` hours is due. Returns `None` if it has not been
+    /// updated since the start.
     fn due_again(&self, key: (DbNumber, NoteId), hours: u16) -> Option<Timestamp> {
         let last = self.queues().hourly.get(&key).copied()?;
         Some(last.after(Duration::from_secs(u64::from(hours) * 3_600)))
@@ -277,7 +283,7 @@ impl Updater {
     }
 }
 
-/// Tells those who wait for a view that it is over, when it is dropped.
+/// Ends the wait of the callers that requested a view, when dropped.
 struct End<'u> {
     updater: &'u Updater,
     key: (DbNumber, NoteId),
@@ -295,11 +301,11 @@ impl Queues {
     }
 }
 
-/// Hands views whose index is to be built to the Update task.
+/// Passes views whose index is to be built to the Update task.
 pub struct Requests {
     /// The task.
     pub updater: Arc<Updater>,
-    /// What it works with.
+    /// The services that the task works with.
     pub core: Arc<Core>,
 }
 
@@ -317,7 +323,7 @@ impl Indexer for Requests {
     }
 }
 
-/// Says what a build of an index may use.
+/// Returns the resources that the build of an index may use.
 #[must_use]
 pub fn build_options(core: &Core) -> BuildOptions {
     let keys = &core.config.views;
@@ -325,7 +331,7 @@ pub fn build_options(core: &Core) -> BuildOptions {
     BuildOptions { folder, memory: keys.rebuild_memory.as_usize() }
 }
 
-/// Opens a database as the server itself, which works on all views.
+/// Opens a database with the identity of the server, which may access all views.
 pub fn authorize(database: &Arc<Database>) -> notes::Result<Access<level::Designer>> {
     database.authorize(&Arc::new(Identity::local_server("")))
 }
@@ -371,7 +377,7 @@ async fn work(updater: &Arc<Updater>, wanted: Wanted, core: &Arc<Core>, shutdown
     let (updater, core, stop) = (Arc::clone(updater), Arc::clone(core), shutdown.clone());
     let done = tokio::task::spawn_blocking(move || updater.work(wanted, &core, &|| stop.is_draining())).await;
     match done {
-        // It was deleted meanwhile.
+        // The database was deleted in the meantime.
         Ok(Ok(()) | Err(notes::Error::NotFound { .. })) => {}
         Ok(Err(error)) => tracing::error!(target: "update", %error, "a database cannot be looked through"),
         Err(error) => tracing::error!(target: "update", %error, "an update broke off"),
@@ -389,7 +395,7 @@ pub(crate) mod tests {
 
     pub(crate) const PATH: &str = "docs.nsf";
 
-    /// Makes a database with a document and a view that is refreshed so.
+    /// Creates a database with one document and one view with the given refresh option.
     pub(crate) fn make(core: &Core, refresh: Refresh, options: DatabaseOptions) -> Arc<Database> {
         let acl = Acl::open_to_all(AclLevel::Manager);
         let new = NewDatabase { options, ..NewDatabase::new(PATH, "Documents", DatabaseKind::Standard, acl) };
@@ -405,7 +411,7 @@ pub(crate) mod tests {
         database
     }
 
-    /// Tells how many rows the view has, without bringing it up to date.
+    /// Returns the number of rows of the view without updating it, or `None` if it has no index.
     fn rows(database: &Arc<Database>) -> Option<u64> {
         let access = authorize(database).expect("itself");
         let reading = access.read().expect("a snapshot");
@@ -414,7 +420,7 @@ pub(crate) mod tests {
         Some(reading.view_rows(&view, 0).expect("rows").count().expect("sound"))
     }
 
-    /// Does what is due.
+    /// Performs all requests that are due.
     fn work_off(updater: &Updater, core: &Core) {
         updater.collect(core);
         while let Ok(wanted) = updater.next(core.clock.now()) {
@@ -503,7 +509,7 @@ pub(crate) mod tests {
         work_off(&updater, core);
         assert!(first.has_changed().is_err() && second.has_changed().is_err(), "it is over");
         assert_eq!((rows(&database), updater.is_somebody_waiting()), (Some(1), false));
-        // So it is where there is nothing to do, no such view, or no such database.
+        // The wait also ends if there is nothing to do, or if the view or the database does not exist.
         let third = [view(&updater), updater.request_view(database.number(), NoteId(99), core).expect("room")];
         let nowhere = updater.request_view(DbNumber(99), note, core).expect("room");
         work_off(&updater, core);
