@@ -1,7 +1,8 @@
-//! Views as text: the words in which a template says what a view is (`docs/templates.md`), read and written.
+//! The text form of views in templates (`docs/templates.md`): parsing and formatting.
 //!
-//! Templates and the command line share these words. A [`View`] that was made of a design and is read again gives the same design, whatever is in it; what has its
-//! default is not written. Whether the design can be indexed is for [`ViewNote::check`] to say, and for the server that gets it.
+//! Templates and the command line share this form. A [`View`] that is created from a design and parsed again yields the
+//! same design, whatever it contains; default values are not written. Whether the design can be indexed is checked by
+//! [`ViewNote::check`] and by the server that receives it.
 
 use std::fmt::Write;
 
@@ -13,25 +14,25 @@ use notes::view::sort_key::{Differences, Order};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The columns of a calendar view of which nothing else is said.
+/// The default start and end columns of a calendar view, as indexes from 0.
 const CALENDAR_COLUMNS: (u8, u8) = (0, 1);
 
-/// Why a text is no view; the text is for its author.
+/// The error returned if a text is not a valid view. The message is for the author of the text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ViewTextError(String);
 
-/// A view in the words of a template.
+/// A view in the text form of templates.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct View {
     title: String,
     #[serde(default, skip_serializing_if = "is_default")]
     aliases: Vec<String>,
-    /// A folder with columns, which selects nothing.
+    /// `true` for a folder with columns, which has no selection.
     #[serde(default, skip_serializing_if = "is_default")]
     folder: bool,
-    /// It belongs to whoever makes it.
+    /// `true` if the view is private to its creator.
     #[serde(default, skip_serializing_if = "is_default")]
     personal: bool,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -44,14 +45,14 @@ pub struct View {
     collapsed: bool,
     #[serde(default, skip_serializing_if = "is_default")]
     calendar: bool,
-    /// Which columns say when something begins and when it ends, or how many minutes it takes; counted from 1.
+    /// The two columns with the start of an entry and its end or duration in minutes, counted from 1.
     #[serde(default, skip_serializing_if = "is_default")]
     range: Option<Vec<u16>>,
     #[serde(default, skip_serializing_if = "is_default")]
     locale: String,
     #[serde(default, skip_serializing_if = "is_default")]
     refresh: RefreshWord,
-    /// Hours between two updates, with `refresh = "hours"`.
+    /// Hours between two updates, if `refresh = "hours"`.
     #[serde(default, skip_serializing_if = "is_default")]
     hours: u16,
     #[serde(default, skip_serializing_if = "is_default")]
@@ -95,7 +96,7 @@ struct ViewColumn {
     accents: bool,
     #[serde(with = "TotalWord", skip_serializing_if = "is_default")]
     total: Total,
-    /// What clients keep there, in base64.
+    /// Data that clients store with the column, in base64.
     #[serde(skip_serializing_if = "is_default")]
     format: String,
 }
@@ -115,7 +116,7 @@ enum ClickWord {
     Both,
 }
 
-/// The words for what a column sums up.
+/// The words for the total of a column.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Total", rename_all = "kebab-case")]
 enum TotalWord {
@@ -140,7 +141,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl View {
-    /// Reads a file that has one view, written as in a template.
+    /// Parses a file with exactly one view in the form of a template.
     pub fn read(text: &str) -> Result<Self, ViewTextError> {
         let File { mut views } =
             toml::from_str(text).map_err(|error| ViewTextError(format!("this is no view: {error}")))?;
@@ -151,7 +152,7 @@ impl View {
         }
     }
 
-    /// Writes the view as a file that [`View::read`] takes, and a template too.
+    /// Formats the view as a file that [`View::read`] accepts and that can also be part of a template.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = "[[view]]\n".to_owned();
@@ -168,13 +169,13 @@ impl View {
         text
     }
 
-    /// Gives the same words for programs.
+    /// Returns the same form as JSON, for programs.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::to_value(self).expect("a view is made of texts, numbers and switches")
     }
 
-    /// Puts a design into words.
+    /// Converts a design to its text form.
     #[must_use]
     pub fn of(note: &ViewNote) -> Self {
         let ViewDesign { locale, responses, no_conflicts, collapsed, refresh, range, columns } = &note.design;
@@ -206,7 +207,7 @@ impl View {
         }
     }
 
-    /// Gives the design that the words mean.
+    /// Converts the text form to a design.
     pub fn note(&self) -> Result<ViewNote, ViewTextError> {
         let refresh = match self.refresh {
             RefreshWord::Automatic => Refresh::Automatic,
@@ -295,7 +296,7 @@ impl ViewColumn {
     }
 }
 
-/// Writes a value of TOML in one piece.
+/// Formats a TOML value on one line.
 fn inline(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
@@ -309,7 +310,7 @@ fn inline(value: &Value) -> String {
     }
 }
 
-/// Writes a text so that as little of it as possible is escaped.
+/// Formats a TOML string with as little escaping as possible.
 fn quoted(text: &str) -> String {
     let is_shown = |c: char| !c.is_control() || c == '\t';
     let is_line = text.chars().all(is_shown);
