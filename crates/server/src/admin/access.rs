@@ -1,8 +1,8 @@
-//! `doublet db acl`: who may do what in a database.
+//! `doublet db acl`: the access control list of a database.
 //!
-//! Entries hold names as the directory has them: an address is looked up and its holder's name is written. A name that nobody has is
-//! taken all the same, with a warning, because it may belong to another server. This server itself may always do everything in its
-//! own databases, so nobody can lock the administrator out.
+//! Entries hold names as they are in the directory: an address is looked up, and the name of its holder is written. A
+//! name that the directory does not know is accepted with a warning, because it may belong to another server. This
+//! server itself always has full access to its own databases, so the administrator cannot be locked out.
 
 use notes::acl::DEFAULT_ENTRY;
 use notes::{Access, Acl, AclDifference, AclEntry, AclFlags, AclKind, AclLevel, level};
@@ -74,7 +74,7 @@ fn history(core: &Core, path: &str, last: u32) -> Outcome {
     Ok(Answer::list(changes.iter().map(row).collect()))
 }
 
-/// Tells a difference with the words of the command line.
+/// Describes a difference in the words of the command line.
 fn told(difference: &AclDifference) -> String {
     let entry = |entry: &AclEntry| {
         let words =
@@ -196,7 +196,7 @@ fn remove(core: &Core, path: &str, who: &str) -> Outcome {
     Ok(Answer::say(format!("{} has no entry in {path} any more.", subject.entry.name)))
 }
 
-/// Changes the list while nobody else does.
+/// Changes the list within a transaction, so that no other change comes in between.
 fn edit<T>(core: &Core, path: &str, change: impl FnOnce(&mut Acl) -> Result<T, Failure>) -> Result<T, Failure> {
     let access = open(core, path)?;
     let (reader, writer): (Access<level::Reader>, Access<level::Depositor>) = (access.lower(), access.lower());
@@ -212,7 +212,7 @@ fn edit<T>(core: &Core, path: &str, change: impl FnOnce(&mut Acl) -> Result<T, F
     Ok(outcome)
 }
 
-/// Tells the log what the history holds.
+/// Writes the differences to the log, in the words of the ACL history.
 fn log(access: &Access<level::Manager>, before: &Acl, after: &Acl) {
     let path = access.database().path();
     let by = access.identity().name.abbreviated();
@@ -222,11 +222,12 @@ fn log(access: &Access<level::Manager>, before: &Acl, after: &Acl) {
     }
 }
 
-/// Whom an entry is about.
+/// The user, group or server that an entry is about.
 struct Subject {
-    /// The entry as it is when there is none yet.
+    /// The entry to add if the list has none for this name yet.
     entry: AclEntry,
-    /// Whether the directory knows the name, or it needs not.
+    /// Set if the directory knows the name, or if the name needs no lookup: `-Default-`, `Anonymous`, a pattern that
+    /// starts with `*`, or this server.
     is_known: bool,
 }
 
@@ -252,7 +253,7 @@ impl Subject {
     }
 }
 
-/// Gives roles as they are written: with brackets.
+/// Returns role names in their written form, with brackets.
 fn roles(names: &[String]) -> Result<std::collections::BTreeSet<String>, Failure> {
     let given = names.iter().map(|name| name.trim().trim_start_matches('[').trim_end_matches(']'));
     given

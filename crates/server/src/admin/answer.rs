@@ -1,7 +1,7 @@
-//! What the administration answers, and how far it is.
+//! Results and progress of administration commands.
 //!
-//! An [`Answer`] has a sentence for people, data for programs, or both. Data is one record or a list of records; the names of
-//! fields say their units (`size_bytes`), and the same names are the columns of the table that people see. Times are texts (RFC
+//! An [`Answer`] holds sentences for people, data for programs, or both. Data is one record or a list of records. Field
+//! names include their units (`size_bytes`) and are also the columns of the table that people see. Times are texts (RFC
 //! 3339, UTC).
 
 use std::fmt::Display;
@@ -11,37 +11,38 @@ use base::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What a task has brought.
+/// Result of an administration command.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// Sentences for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub says: Vec<String>,
-    /// A record or a list of records.
+    /// A record, or a list of records.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub data: Value,
-    /// What people see in the place of the data, where that is a text by itself.
+    /// Text that people see in place of the data, if the data has a textual form of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// What could not be done although the rest was; the command fails with it after its results were printed.
+    /// Description of the parts that failed although the rest succeeded. The command prints its results and then fails
+    /// with this text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complaint: Option<String>,
 }
 
 impl Answer {
-    /// Answers with a sentence.
+    /// Creates an answer with one sentence.
     #[must_use]
     pub fn say(text: impl Into<String>) -> Self {
         Self { says: vec![text.into()], ..Self::default() }
     }
 
-    /// Answers with one record.
+    /// Creates an answer with one record.
     #[must_use]
     pub fn record(fields: Vec<(&str, Value)>) -> Self {
         Self { data: record(fields), ..Self::default() }
     }
 
-    /// Answers with a list of records.
+    /// Creates an answer with a list of records.
     #[must_use]
     pub fn list(records: Vec<Value>) -> Self {
         Self { data: Value::Array(records), ..Self::default() }
@@ -55,34 +56,34 @@ impl Answer {
     }
 }
 
-/// Makes a record of fields in their order.
+/// Creates a record from fields, keeping their order.
 #[must_use]
 pub fn record(fields: Vec<(&str, Value)>) -> Value {
     Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>())
 }
 
-/// Gives a count with what is counted: the first text where it is one, else the second.
+/// Formats a count together with its noun: `one` if the count is 1, otherwise `many`.
 #[must_use]
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str, many: &str) -> String {
     let what = if count == N::from(1) { one } else { many };
     format!("{count} {what}")
 }
 
-/// How far a task is.
+/// Progress of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// What is being done, as in `importing inbox.mbox`.
+    /// Description of the current step, such as `importing inbox.mbox`.
     pub what: String,
-    /// How much is done.
+    /// Amount of work done.
     pub done: u64,
-    /// How much there is to do, as far as that is known.
+    /// Total amount of work, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// What is counted.
+    /// Unit of `done` and `total`.
     pub unit: Unit,
 }
 
-/// What progress counts.
+/// Unit in which progress is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -104,16 +105,16 @@ pub enum Unit {
     Files,
 }
 
-/// Hears how far a task is, and says whether to go on.
+/// Callback that receives the progress of a command and decides whether the command continues.
 pub type Report<'a> = dyn FnMut(Progress) -> ControlFlow<()> + 'a;
 
-/// Gives a moment as a text, or null where there is none.
+/// Returns a timestamp as text, or null if there is no timestamp.
 #[must_use]
 pub fn moment(at: Option<Timestamp>) -> Value {
     at.map_or(Value::Null, |at| Value::String(rfc3339(at)))
 }
 
-/// Gives a moment in the form of RFC 3339, in UTC, to the second.
+/// Formats a timestamp according to RFC 3339, in UTC, with a precision of one second.
 #[must_use]
 pub fn rfc3339(at: Timestamp) -> String {
     let (days, seconds) = (at.seconds().div_euclid(86_400), at.seconds().rem_euclid(86_400));
@@ -122,7 +123,7 @@ pub fn rfc3339(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// Turns days since 1970-01-01 into year, month and day of the Gregorian calendar (Howard Hinnant's algorithm).
+/// Converts days since 1970-01-01 into year, month and day of the Gregorian calendar (Howard Hinnant's algorithm).
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days.saturating_add(719_468);
     let era = shifted.div_euclid(146_097);
