@@ -1,4 +1,4 @@
-//! `doublet db`: the databases of the server, whatever they hold.
+//! `doublet db`: administration of all databases of the server, whatever their kind.
 
 use base::limits::DATABASE_TITLE_BYTES_MAX;
 use notes::{
@@ -15,7 +15,7 @@ use crate::config::units::Span;
 use crate::core::Core;
 use crate::template::apply_to_new;
 
-/// Seconds of a day.
+/// Seconds per day.
 const DAY_SECONDS: u64 = 86_400;
 
 pub(super) fn execute(core: &Core, request: DbRequest, report: &mut Report<'_>) -> Outcome {
@@ -66,7 +66,7 @@ fn create(core: &Core, path: &str, title: Option<&str>, template: Option<&str>) 
         .and(format!("`doublet db acl {path} set WHO --level LEVEL` lets others in.")))
 }
 
-/// Gives the list of a new database: only this server has access.
+/// Returns the ACL of a new database: only this server has access.
 pub(crate) fn own_acl(core: &Core) -> Acl {
     let server = &core.directory.options().server;
     let mut acl = Acl::open_to_all(AclLevel::NoAccess);
@@ -145,7 +145,7 @@ fn delete(core: &Core, path: &str, force: bool) -> Outcome {
     Ok(Answer::say(format!("{path} was deleted.")))
 }
 
-/// Says why a request must wait until no server runs, if it must.
+/// Returns the reason why a request must wait until no server runs, or `None` if it can be executed at once.
 pub(crate) fn needs_stop(core: &Core, request: &DbRequest) -> Option<String> {
     let DbRequest::Delete { path, .. } = request else { return None };
     let kind = open(core, path).ok()?.database().record().kind;
@@ -153,7 +153,7 @@ pub(crate) fn needs_stop(core: &Core, request: &DbRequest) -> Option<String> {
     Some(format!("{path} is {what} and is not deleted while the server runs: stop it first"))
 }
 
-/// Says what a database is for the server, where it cannot run without it.
+/// Describes the purpose of a database that the server cannot run without, or returns `None` for any other database.
 fn essential(kind: DatabaseKind) -> Option<&'static str> {
     match kind {
         DatabaseKind::Directory => Some("the directory, with all people, groups and domains"),
@@ -175,7 +175,7 @@ pub(crate) fn check_title(title: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads for how long something is kept.
+/// Parses a retention time in whole hours; `none` gives `None`.
 fn hours(text: &str) -> Result<Option<u16>, Failure> {
     if text == "none" {
         return Ok(None);
@@ -188,7 +188,7 @@ fn hours(text: &str) -> Result<Option<u16>, Failure> {
     Ok(Some(count))
 }
 
-/// Reads a purge interval.
+/// Parses a purge interval in whole days.
 fn days(text: &str) -> Result<u16, Failure> {
     let span = Span::parse(text).map_err(Failure::Refused)?.0;
     let count = u16::try_from(span.as_secs() / DAY_SECONDS).unwrap_or(0);
@@ -232,7 +232,7 @@ fn show(core: &Core, path: &str) -> Outcome {
     Ok(Answer::record(fields))
 }
 
-/// Estimates what a database takes on disk, attachments not counted.
+/// Estimates the size of a database on disk, without attachments.
 fn disk_bytes(core: &Core, facts: &DatabaseRecord) -> Result<u64, Failure> {
     let mut sum: u64 = 0;
     for table in own_tables() {
@@ -242,7 +242,8 @@ fn disk_bytes(core: &Core, facts: &DatabaseRecord) -> Result<u64, Failure> {
     Ok(sum)
 }
 
-/// Gives space back, of one database or of all; brings them to the present structure first when that was asked for.
+/// Reclaims disk space of one database or of all. If the request asks for it, upgrades the databases to the present
+/// structure first.
 fn compact(core: &Core, request: &CompactRequest, report: &mut Report<'_>) -> Outcome {
     let paths = match &request.path {
         Some(path) => vec![path.clone()],
@@ -250,7 +251,7 @@ fn compact(core: &Core, request: &CompactRequest, report: &mut Report<'_>) -> Ou
     };
     let total = paths.len() as u64;
     if !request.dry_run {
-        // What is in memory has no size on disk.
+        // Data in memory has no size on disk.
         core.store.flush()?;
     }
     let mut found = Vec::with_capacity(paths.len());
@@ -272,7 +273,8 @@ fn compact(core: &Core, request: &CompactRequest, report: &mut Report<'_>) -> Ou
             (Some(_), [(facts, _)]) => {
                 compact_tables(core, own_tables(), &KeyRange::prefix(&facts.number.to_key()), report)?;
             }
-            // A file holds parts of many databases: one database after the other would write each file anew for each of them.
+            // A file holds parts of many databases. Compacting one database after the other would rewrite each file
+            // once for each of them.
             _ => compact_tables(core, own_tables().chain(BLOB_TABLES), &KeyRange::all(), report)?,
         }
         for (facts, fields) in &mut found {
@@ -288,7 +290,7 @@ fn compact(core: &Core, request: &CompactRequest, report: &mut Report<'_>) -> Ou
     })
 }
 
-/// Brings a database to the present structure, or tells what that would rewrite.
+/// Upgrades a database to the present structure, or, in a dry run, reports how many notes that would rewrite.
 fn upgrade(
     core: &Core,
     access: &Access<level::Manager>,
@@ -308,10 +310,10 @@ fn upgrade(
     }
 }
 
-/// The tables of attachments, which all databases share.
+/// Tables of attachments, which all databases share.
 const BLOB_TABLES: [Table; 3] = [Table::Blob, Table::BlobRef, Table::BlobFree];
 
-/// Has the engine write a range of some tables anew, without what was deleted.
+/// Makes the engine rewrite a key range of some tables without the deleted data.
 fn compact_tables(
     core: &Core,
     tables: impl Iterator<Item = Table>,
@@ -328,7 +330,7 @@ fn compact_tables(
     Ok(())
 }
 
-/// The tables whose keys begin with the number of a database.
+/// Returns the tables whose keys begin with a database number.
 fn own_tables() -> impl Iterator<Item = Table> {
     let shared = [Table::Catalog, Table::Store];
     Table::ALL.into_iter().filter(move |table| !shared.contains(table) && !BLOB_TABLES.contains(table))
@@ -402,7 +404,7 @@ mod tests {
         db(&sample, delete("x.nsf", false)).expect("nobody needs it");
     }
 
-    /// Makes a database whose record says another structure than that of the program.
+    /// Creates a database whose record has a different structure from that of the program.
     fn sample_with_structure(path: &str, structure: Structure) -> Sample {
         let sample = Sample::new();
         db(&sample, DbRequest::Create { path: path.to_owned(), title: None, template: None }).expect("it is free");

@@ -1,4 +1,4 @@
-//! `doublet db deleted`: documents that are deleted and can be restored.
+//! `doublet db deleted`: soft-deleted documents, which can be restored.
 
 use base::NoteId;
 use notes::{Access, DeletedNote, Writer, level};
@@ -51,7 +51,7 @@ fn list(core: &Core, path: &str, first: u32) -> Outcome {
     })
 }
 
-/// Does something to all of the documents, or to none.
+/// Applies a change to all of the documents, or to none if one of them is not soft-deleted.
 fn change(
     core: &Core,
     path: &str,

@@ -1,4 +1,4 @@
-//! `doublet design`: templates, and the databases that are made from them.
+//! `doublet design`: templates, and the databases created from them.
 
 use std::path::Path;
 
@@ -65,7 +65,7 @@ fn refresh(core: &Core, path: &str, name: Option<&str>) -> Outcome {
     apply(core, &access, &core.templates().named(&name)?, path)
 }
 
-/// Applies a template and tells what it did.
+/// Applies a template and reports the changes.
 pub(super) fn apply(core: &Core, access: &notes::Access<level::Designer>, template: &Template, path: &str) -> Outcome {
     let Applied { made, changed, removed, kept, left } = template.apply(&core.notes, access)?;
     let answer = Answer::record(vec![

@@ -39,7 +39,7 @@ pub(super) fn execute(core: &Core, request: DomainRequest) -> Outcome {
     }
 }
 
-/// Adds a domain with the keys that its mail is signed with: all of it or nothing.
+/// Adds a domain together with its DKIM signing keys, or changes nothing if either fails.
 pub(crate) fn add(core: &Core, name: &str, catch_all: Option<String>) -> Outcome {
     if core.directory.domain_is_local(name)? {
         return Err(Failure::Refused(format!(

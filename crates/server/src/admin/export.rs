@@ -1,10 +1,12 @@
-//! `doublet export`: a mailbox into mbox files, a Maildir or single files.
+//! `doublet export`: writes a mailbox into mbox files, a Maildir or single files.
 //!
-//! `doublet import` makes the same messages of them, byte for byte as they are on the wire, and messages that came from such a file
-//! are written as they stood in it; see [`mail::transport`]. Maildirs have flags and keywords; for the other formats these are written beside the
-//! files when that is asked for. Times of files are those of the messages.
+//! `doublet import` turns these files back into the same messages, byte for byte as they are on the wire. Messages that
+//! were imported from such a file are written in the form they had in it; see [`mail::transport`]. Maildirs hold flags
+//! and keywords; for the other formats these are written to a list beside the files if requested. A file that holds a
+//! single message has the time of the message as its modification time.
 //!
-//! An existing file is never overwritten. What is damaged is left out and named; the command fails after the rest is written.
+//! An existing file is never overwritten. Damaged messages are left out and named; the command writes the rest and then
+//! fails.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -27,7 +29,7 @@ use super::request::{ExportRequest, MailFormat};
 use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, people, step};
 use crate::core::Core;
 
-/// Messages between two reports of progress.
+/// Number of messages between two progress reports.
 const REPORT_EVERY: u64 = 100;
 
 pub(super) fn execute(core: &Core, request: &ExportRequest, report: &mut Report<'_>) -> Outcome {
@@ -76,7 +78,7 @@ struct Export<'a, 'v, 'r> {
     request: &'a ExportRequest,
     view: &'a MailView<'v>,
     total: u64,
-    /// Messages written or left out.
+    /// Number of messages written or left out so far.
     seen: u64,
     messages: u64,
     bytes: u64,
@@ -85,7 +87,7 @@ struct Export<'a, 'v, 'r> {
     report: &'a mut Report<'r>,
 }
 
-/// A message on its way into a file.
+/// A message to be written into a file.
 struct Letter {
     raw: Vec<u8>,
     form: FileForm,
@@ -94,7 +96,7 @@ struct Letter {
     flags: Flags,
 }
 
-/// Where the messages of one folder go.
+/// Destination for the messages of one folder.
 enum Sink {
     Mbox { out: MboxWriter<BufWriter<File>>, path: PathBuf, flags: Option<FlagWriter> },
     Maildir { folder: PathBuf, keywords: KeywordLetters },
@@ -184,7 +186,7 @@ impl Sink {
         }
     }
 
-    /// Writes a message; tells how many of its keywords have no place.
+    /// Writes a message. Returns the number of its keywords that the format has no place for.
     fn write(&mut self, letter: &Letter) -> Result<usize, Failure> {
         let wanted = |usual| letter.form.line_ends.unwrap_or(usual);
         match self {
@@ -239,7 +241,7 @@ fn note_flags(list: &mut Option<FlagWriter>, message: &str, letter: &Letter) -> 
     list.as_mut().map_or(Ok(()), |list| list.write(message, &letter.flags, letter.received))
 }
 
-/// Writes a file that has the time of its message.
+/// Writes a file and sets its modification time to the time of the message.
 fn write_file(path: &Path, content: &[u8], received: Timestamp) -> Result<(), Failure> {
     let mut file = create(path)?;
     let written = file.write_all(content).and_then(|()| file.set_modified(system_time(received)));
