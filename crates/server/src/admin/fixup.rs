@@ -1,7 +1,8 @@
-//! `doublet fixup`: looks for damage, and mends what can be derived.
+//! `doublet fixup`: finds damage and repairs derived data.
 //!
-//! What it does in which order stands in `docs/operating.md`. Everything that is found is a [`Row`] of the answer; the command succeeds when
-//! each of them is mended. What was told stays told: a later step may find that something is not mended after all, and adds what it finds itself.
+//! The steps and their order are described in `docs/operating.md`. Every finding is a [`Row`] of the answer, and the
+//! command succeeds if every row is repaired. Later steps keep the findings of earlier ones. They mark a finding as not
+//! repaired if that turns out, and add their own.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -17,16 +18,17 @@ use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, maintenan
 use crate::core::Ground;
 use crate::limits::MEND_ROUNDS_MAX;
 
-/// Where findings about the engine's files belong.
+/// Place of findings about the engine's files.
 const STORE: &str = "store";
 
-/// Where findings about attachments belong.
+/// Place of findings about attachments.
 const ATTACHMENTS: &str = "attachments";
 
-/// Tables of which nothing is given up: from a gap in them nobody could tell which numbers are in use, or how the store is to be read.
+/// Tables of which no record may be given up. A gap in them would hide which numbers are in use, or how the store is to
+/// be read.
 const KEPT: [Table; 2] = [Table::Catalog, Table::Store];
 
-/// Checks or repairs databases while others work on the store, whose files stay as they are.
+/// Checks or repairs databases while other tasks use the store. The files of the store are not replaced.
 pub(super) fn execute(notes: &Notes, request: &FixupRequest, report: &mut Report<'_>) -> Outcome {
     let mut found = Findings::default();
     if request.paths.is_empty() {
@@ -36,7 +38,8 @@ pub(super) fn execute(notes: &Notes, request: &FixupRequest, report: &mut Report
     found.answer(request.check_only)
 }
 
-/// Checks or repairs databases while nobody else works on the data folder, so that damaged files are replaced. No database needs to open.
+/// Checks or repairs databases while no other process uses the data folder, so that damaged files can be replaced. No
+/// database needs to open.
 pub fn execute_alone(ground: Ground, request: &FixupRequest, report: &mut Report<'_>) -> Outcome {
     let mut found = Findings::default();
     if request.paths.is_empty() {
@@ -49,38 +52,38 @@ pub fn execute_alone(ground: Ground, request: &FixupRequest, report: &mut Report
     if !found.damage.is_empty() {
         found.mend(ground, request, report)?;
     } else if ground.store.blobs().are_references_lost(&ground.store)? {
-        // A fixup was killed in between.
+        // An earlier fixup was killed before it rebuilt the references.
         found.rebuild_references(&ground.notes);
     }
     found.answer(request.check_only)
 }
 
-/// One finding, as it is told.
+/// One finding in the form in which it is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
-    /// The path of a database, [`STORE`] or [`ATTACHMENTS`].
+    /// The path of a database, or [`STORE`] or [`ATTACHMENTS`].
     place: String,
     what: String,
     kind: Kind,
     mended: bool,
 }
 
-/// What a finding is about, which says what can become of it.
+/// The kind of a finding, which decides how it can be repaired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// A block of the engine's files: mended when it is no longer there.
+    /// A damaged block in the engine's files. It is repaired once it is no longer there.
     Block,
-    /// What a repair of the database mends.
+    /// Damage that a repair of the database fixes.
     Derived,
-    /// What nothing but a backup brings back.
+    /// Damage that only a backup can undo.
     Lost,
-    /// It could not be looked at, or not be repaired.
+    /// A check or repair that failed because of damage.
     Failed,
-    /// The same, for a reason that has nothing to do with the damage.
+    /// A check or repair that failed for a reason unrelated to the damage.
     Prevented,
 }
 
-/// Tells how far the check of a database is.
+/// Describes the progress of checking a database.
 fn told(path: &str, stage: Stage, total: u64) -> Progress {
     let (what, done, unit) = match stage {
         Stage::Notes(done) => ("reading", done, Unit::Notes),
@@ -90,15 +93,15 @@ fn told(path: &str, stage: Stage, total: u64) -> Progress {
     Progress { what: format!("{what} {path}"), done, total: Some(total), unit }
 }
 
-/// What a fixup has found so far.
+/// Findings of a fixup so far.
 #[derive(Default)]
 struct Findings {
     rows: Vec<Row>,
-    /// What of the engine's files cannot be read.
+    /// Parts of the engine's files that cannot be read.
     damage: Vec<store::Error>,
-    /// The databases that have lost their access control lists.
+    /// Paths of databases that lost their access control lists.
     unlisted: Vec<String>,
-    /// What was made anew that is no finding.
+    /// Sentences about rebuilt data that is not a finding.
     says: Vec<String>,
 }
 
@@ -113,7 +116,8 @@ impl Findings {
         for (done, path) in (0..).zip(&paths) {
             step(report, Progress { what: "checking databases".to_owned(), done, total, unit: Unit::Databases })?;
             let work = if request.check_only { fixup::check_at } else { fixup::repair_at };
-            // A database that is begun is finished: the next one hears that nobody waits any more.
+            // The repair of a database is not interrupted once it has started. The step before the next database
+            // notices that the caller wants to stop.
             let mut heard = |stage, total| {
                 let _ = report(told(path, stage, total));
             };
@@ -174,8 +178,10 @@ impl Findings {
         Ok(())
     }
 
-    /// Takes the damaged blocks out of the store's files. The databases know by now what is lost with them; when one of them could not write it
-    /// down, the blocks stay, for afterwards nobody could tell it any more.
+    /// Removes the damaged blocks from the store's files.
+    ///
+    /// The databases have recorded by now what is lost with these blocks. If one of them could not record it, the
+    /// blocks stay, because the information could not be recovered afterwards.
     fn mend(&mut self, ground: Ground, request: &FixupRequest, report: &mut Report<'_>) -> Result<(), Failure> {
         if self.rows.iter().any(|row| row.kind == Kind::Prevented) {
             return Ok(());
@@ -196,7 +202,7 @@ impl Findings {
         Ok(())
     }
 
-    /// Replaces damaged files table by table; one that fails does not keep the others from being mended.
+    /// Replaces damaged files table by table. A table that fails does not stop the repair of the others.
     fn replace_files(&mut self, mut ground: Ground, report: &mut Report<'_>) -> Result<Ground, Failure> {
         let mut damage = std::mem::take(&mut self.damage);
         for _ in 0..MEND_ROUNDS_MAX {
@@ -215,14 +221,14 @@ impl Findings {
             if taken.is_empty() {
                 break;
             }
-            // What lies behind them is seen when they are gone.
+            // Damage behind these blocks becomes visible only after they are removed.
             ground = ground.without(&taken).map_err(|error| Failure::Refused(error.to_string()))?;
             damage = ground.store.engine().verify(&mut |_| ())?;
         }
         Ok(ground)
     }
 
-    /// Adds what prevents files from being replaced, unless that is told already.
+    /// Adds a reason why files cannot be replaced, unless it is reported already.
     fn add_once(&mut self, what: String) {
         if !self.rows.iter().any(|row| row.place == STORE && row.what == what) {
             self.add(STORE, Kind::Prevented, what, false);
@@ -236,8 +242,10 @@ impl Findings {
         }
     }
 
-    /// Takes over which damage is still there. Where a reading meets a block depends on what is before it, so that what was told of it before does not tell whether it
-    /// is the same.
+    /// Marks blocks as repaired, except the damage that is still there.
+    ///
+    /// The position at which a read meets a damaged block depends on the data before it. The earlier report of a block
+    /// therefore does not show whether damage found now is the same.
     fn settle_blocks(&mut self, left: &[store::Error]) {
         for row in self.rows.iter_mut().filter(|row| row.kind == Kind::Block) {
             row.mended = true;
@@ -249,13 +257,15 @@ impl Findings {
         }
     }
 
-    /// Takes over what a second repair of all databases has found. Of a database that it failed on, nothing is known to be mended.
+    /// Merges the findings of a second repair of all databases. Findings of a database on which the second repair
+    /// failed count as not repaired.
     fn settle_databases(&mut self, again: Self) {
         let is_failure = |row: &&Row| matches!(row.kind, Kind::Failed | Kind::Prevented);
         for failed in again.rows.iter().filter(is_failure) {
             self.rows.iter_mut().filter(|row| row.place == failed.place).for_each(|row| row.mended = false);
         }
-        // What the first repair failed on was in the way then: it may have been the filter of a file.
+        // Failures of the first repair are dropped, because their cause, for example the damaged filter of a file, may
+        // be removed by now.
         self.rows.retain(|row| row.kind != Kind::Failed || row.place == ATTACHMENTS);
         for row in again.rows {
             match self.rows.iter_mut().find(|told| told.place == row.place && told.what == row.what) {
@@ -281,12 +291,12 @@ impl Findings {
         Err(Failure::Refused(format!("{findings}, {left} of them not mended:\n{}\n{next}", lines.join("\n"))))
     }
 
-    /// Gives the findings that are still there.
+    /// Returns the findings that are not repaired.
     fn left(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter().filter(|row| !row.mended)
     }
 
-    /// Says what is true of what was not mended.
+    /// Returns advice about the findings that are not repaired.
     fn next_step(&self, check_only: bool) -> String {
         let count = |kind| self.left().filter(|row| row.kind == kind).count();
         let repairable = if check_only { count(Kind::Derived) } else { 0 };
@@ -320,7 +330,8 @@ impl Findings {
     }
 }
 
-/// Tells whether only what leads to the records of a table is damaged.
+/// Returns `true` if all records of a table can be read, so that only the access structures that lead to them are
+/// damaged.
 fn reads_whole(notes: &Notes, table: Table) -> Result<bool, Failure> {
     let mut cursor = notes.store().engine().scan(table, &KeyRange::all(), Direction::Forward)?;
     loop {
@@ -333,7 +344,7 @@ fn reads_whole(notes: &Notes, table: Table) -> Result<bool, Failure> {
     }
 }
 
-/// Gives the tables in which damage is.
+/// Returns the tables that contain damage.
 fn tables_of(damage: &[store::Error]) -> BTreeSet<Table> {
     let table =
         |error: &store::Error| if let store::Error::Damaged { table, .. } = error { Some(*table) } else { None };
