@@ -1,9 +1,10 @@
-//! Flags beside files that have no place for them: `NAME.mbox.flags.jsonl` for an mbox file, `flags.jsonl` for the single files
-//! of a folder.
+//! Lists of message flags beside files whose format cannot hold them: `NAME.mbox.flags.jsonl` for an mbox file,
+//! `flags.jsonl` for the single files of a folder.
 //!
-//! A line is a JSON object for one message: `message` (the byte at which its separator begins, as a text, or the name of its file),
-//! `flags` (as IMAP names them), and `received` (seconds since 1970). What the list says counts more than what the message
-//! says. A line that cannot be read is passed over, and a message without a line is imported without the list.
+//! A line is a JSON object for one message: `message` (the byte offset of its separator, as a text, or the name of its
+//! file), `flags` (as IMAP names them), and `received` (seconds since 1970). The list takes precedence over flags and
+//! times in the message. A line that cannot be read is skipped. A message without a line is imported as if there were
+//! no list.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,19 +19,19 @@ use serde::{Deserialize, Serialize};
 use super::Failure;
 use super::mail_files::create;
 
-/// The list of a folder of single files.
+/// File name of the list for a folder of single files.
 pub const FOLDER_LIST: &str = "flags.jsonl";
 
-/// What is put behind the name of an mbox file.
+/// Suffix that is appended to the name of an mbox file.
 const MBOX_ENDING: &str = ".flags.jsonl";
 
-/// Longest line.
+/// Maximum length of a line in bytes.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// Most lines that are read.
+/// Maximum number of lines read.
 const LINES_MAX: usize = 10_000_000;
 
-/// A line.
+/// A line of the list, for one message.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
     message: String,
@@ -38,14 +39,14 @@ struct Line {
     received: i64,
 }
 
-/// The flags and times of messages.
+/// The flags and received times of messages.
 #[derive(Debug, Default)]
 pub struct FlagList {
     messages: HashMap<String, (Flags, Timestamp)>,
 }
 
 impl FlagList {
-    /// Reads a list; one that is not there is empty.
+    /// Reads a list. If the file does not exist, the list is empty.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let mut list = Self::default();
         if !path.is_file() {
@@ -65,26 +66,26 @@ impl FlagList {
         Ok(list)
     }
 
-    /// Gives what the list says of a message.
+    /// Returns the flags and the received time of a message, if the list has a line for it.
     #[must_use]
     pub fn find(&self, message: &str) -> Option<&(Flags, Timestamp)> {
         self.messages.get(message)
     }
 }
 
-/// Writes a list.
+/// Writer of a flag list.
 pub struct FlagWriter {
     out: BufWriter<File>,
     path: PathBuf,
 }
 
 impl FlagWriter {
-    /// Makes the file, which must not exist.
+    /// Creates the file, which must not exist yet.
     pub fn create(path: &Path) -> Result<Self, Failure> {
         Ok(Self { out: BufWriter::new(create(path)?), path: path.to_owned() })
     }
 
-    /// Adds a message.
+    /// Adds a line for a message.
     pub fn write(&mut self, message: &str, found: &Flags, received: Timestamp) -> Result<(), Failure> {
         let marks = flags::mark_names(found.marks).map(str::to_owned);
         let line = Line {
@@ -96,13 +97,13 @@ impl FlagWriter {
         written.and_then(|text| writeln!(self.out, "{text}")).map_err(Failure::file(&self.path))
     }
 
-    /// Writes what is still in memory.
+    /// Flushes the buffered lines to the file.
     pub fn finish(mut self) -> Result<(), Failure> {
         self.out.flush().map_err(Failure::file(&self.path))
     }
 }
 
-/// Gives the list of an mbox file.
+/// Returns the path of the list for an mbox file.
 #[must_use]
 pub fn beside(mbox: &Path) -> PathBuf {
     let mut name = mbox.as_os_str().to_owned();
@@ -110,7 +111,7 @@ pub fn beside(mbox: &Path) -> PathBuf {
     name.into()
 }
 
-/// Tells whether a file is the list of an mbox file that is there.
+/// Returns `true` if a file is the list of an existing mbox file.
 #[must_use]
 pub fn is_list(path: &Path) -> bool {
     path.to_str().and_then(|name| name.strip_suffix(MBOX_ENDING)).is_some_and(|mbox| Path::new(mbox).is_file())

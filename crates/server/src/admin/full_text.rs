@@ -14,13 +14,13 @@ use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, step};
 use crate::core::Core;
 use crate::limits::QUERY_TIME_MAX;
 
-/// Most characters of a title that are shown.
+/// Maximum number of characters shown of a title.
 const TITLE_CHARACTERS_MAX: usize = 80;
 
-/// The items in which documents have what people call them by.
+/// Items that may hold the title of a document, in order of preference.
 const TITLE_ITEMS: [&str; 5] = ["Subject", "Title", "Topic", "FullName", "Name"];
 
-/// Sets when a database is indexed, and indexes it now.
+/// Sets when a database is indexed, and updates its index now.
 pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut Report<'_>) -> Outcome {
     let access = open(core, &request.path)?;
     let database = access.database();
@@ -58,7 +58,7 @@ pub(super) fn index(core: &Core, request: &IndexRequest, report: &mut Report<'_>
     Ok(Answer::say(format!("{documents} of {} in the index, which takes changes {when}.", request.path)))
 }
 
-/// Brings the index of a database up to date; what is done when the listener wants no more stays.
+/// Updates the index of a database. If the progress callback stops the update, the work done so far is kept.
 fn update(core: &Core, search: &Search, database: &Database, report: &mut Report<'_>) -> Result<(), Failure> {
     let path = database.path();
     let total = notes_of(core, &path)?;
@@ -80,7 +80,7 @@ fn notes_of(core: &Core, path: &str) -> Result<u64, Failure> {
     Ok(access.read()?.counters().notes)
 }
 
-/// Answers a query.
+/// Runs a full-text query.
 pub(super) fn search(core: &Core, request: &SearchRequest) -> Outcome {
     let access: Access<level::Reader> = open(core, &request.path)?.lower();
     let query = Query::parse(&request.query)?;
@@ -123,14 +123,14 @@ pub(super) fn search(core: &Core, request: &SearchRequest) -> Outcome {
     Ok(answer)
 }
 
-/// Gives what people call a document by.
+/// Returns the title of a document, from the first of [`TITLE_ITEMS`] it has.
 fn title(reading: &Reading<'_>, note: NoteId) -> Result<String, Failure> {
     let Some(summary) = reading.summary(note)? else { return Ok(String::new()) };
     let text = TITLE_ITEMS.iter().find_map(|name| notes::item::find(&summary.items, name)?.value.text());
     Ok(mail::mime::text::on_one_line(text.unwrap_or_default(), TITLE_CHARACTERS_MAX))
 }
 
-/// Tells of the index of a database.
+/// Returns the fields that describe the index of a database.
 pub(super) fn facts(core: &Core, database: &Database) -> Result<Vec<(&'static str, Value)>, Failure> {
     let full_text = database.record().options.full_text;
     let index = if full_text == FullText::Off { None } else { core.full_text.existing()? };
@@ -143,7 +143,7 @@ pub(super) fn facts(core: &Core, database: &Database) -> Result<Vec<(&'static st
     ])
 }
 
-/// Reads when a database is to be indexed.
+/// Parses an indexing schedule: `off`, `immediate`, `hourly`, `daily` or `daily@HOUR`.
 pub(super) fn parse(text: &str, daily_hour: u64) -> Result<FullText, Failure> {
     let hour = |hour: u64| u8::try_from(hour).ok().filter(|hour| *hour < 24).map(FullText::Daily);
     let read = match text {

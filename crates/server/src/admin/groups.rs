@@ -29,7 +29,7 @@ pub(super) fn execute(core: &Core, request: GroupRequest) -> Outcome {
     }
 }
 
-/// Adds a group: with an `@` it gets mail, without it is only a list of names.
+/// Adds a group. An address with an `@` makes it a mail group; without it the group is only a list of names.
 pub(crate) fn add(core: &Core, address: &str, members: Vec<String>) -> Outcome {
     add_new(core, &new_group(address, members))
 }
