@@ -1,16 +1,18 @@
-//! `doublet import`: mail from mbox files, Maildirs and single files into a mailbox.
+//! `doublet import`: imports mail from mbox files, Maildirs and single files into a mailbox.
 //!
-//! Files are opened here and their bytes handed to [`mail::transport`]. An import of the same files into the same folder goes on where
-//! an interrupted one has stopped, if they still are what they were: of an mbox file the message that went in last must
-//! stand where it stood, of a folder the files that are done must all be there. Else it begins again, and leaves out what is
-//! there already.
+//! This module opens the files and passes their bytes to [`mail::transport`]. An interrupted import of the same files
+//! into the same folder continues where it stopped if the files are unchanged: in an mbox file the message imported
+//! last must be at the same offset, and in a folder all imported files must still exist. Otherwise the import starts
+//! again from the beginning and skips messages that the mailbox already has.
 //!
-//! An mbox file, a folder of a Maildir or of single files, and single files that are named in a row are one *source* each. How far
-//! each has come is remembered until the whole command has ended without a complaint, so that what is done stays done when
-//! another source stops the command; then all of it is forgotten in one step.
+//! An mbox file, a folder of a Maildir or of single files, and a run of single files named one after another are one
+//! *source* each. The progress of each source is recorded until the whole command has ended without a complaint.
+//! Finished sources thus stay finished if another source stops the command. After success all records are deleted in
+//! one step.
 //!
-//! A file that cannot be read, or is no mail, is named at the end and does not stop the rest; the command fails after it.
-//! What does stop it, such as a quota, is told together with how much went in before.
+//! A file that cannot be read, or is not mail, is named at the end and does not stop the rest; the command fails after
+//! the rest is imported. An error that does stop the command, such as an exceeded quota, is reported together with the
+//! number of messages imported before it.
 
 use std::fs::File;
 use std::io::{self, BufReader, Seek, SeekFrom};
@@ -33,19 +35,19 @@ use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, people, s
 use crate::core::Core;
 use crate::data::read_limited;
 
-/// Messages between two reports of progress.
+/// Number of messages between two progress reports.
 const REPORT_EVERY: u64 = 100;
 
-/// Bytes of an mbox file that are read at once.
+/// Number of bytes of an mbox file read at once.
 const READ_BYTES: usize = 1 << 20;
 
-/// Largest file of keywords.
+/// Maximum size of a keyword file in bytes.
 const KEYWORDS_BYTES_MAX: u64 = 1 << 20;
 
-/// Files that are named because they were left out; of more than these the number is told.
+/// Maximum number of left-out files whose names are kept. Beyond it they are only counted.
 const NAMED_MAX: usize = 10_000;
 
-/// Those that are named on the terminal's last lines.
+/// Maximum number of left-out files named in the final error message.
 const COMPLAINTS_MAX: usize = 10;
 
 pub(super) fn execute(core: &Core, request: &ImportRequest, report: &mut Report<'_>) -> Outcome {
@@ -53,7 +55,7 @@ pub(super) fn execute(core: &Core, request: &ImportRequest, report: &mut Report<
     core.mail.ensure(&person.mail_file, &person.display_name(), &person.name, person.quota_bytes)?;
     let tool = core.mail.open_as_tool(&person.mail_file, &core.directory.options().server)?;
     tool.require_editor()?;
-    // What it notes down of its progress is none of the list's business.
+    // Progress records are written with the rights of the server, because the ACL does not apply to them.
     let file = core.mail.open_as_server(&person.mail_file)?;
     if request.anew {
         forget_all(&file)?;
@@ -89,18 +91,19 @@ pub(super) fn execute(core: &Core, request: &ImportRequest, report: &mut Report<
 struct Import<'a, 'p, 'r> {
     file: &'a MailFile,
     request: &'a ImportRequest,
-    /// Sources that are not remembered may have gone in all the same: there were too many.
+    /// Set if the table of recorded sources is full. A source without a record may have been imported before all the
+    /// same.
     is_forgetful: bool,
     sum: ImportReport,
     skipped: Skipped,
-    /// What was imported so far, as it is remembered.
+    /// Names of the sources imported so far, as they are recorded.
     sources: Vec<String>,
-    /// Sources that are not what they were when their import was interrupted.
+    /// Messages about sources that have changed since their import was interrupted.
     changed: Vec<String>,
     report: &'p mut Report<'r>,
 }
 
-/// What could not be imported, or exported, and why.
+/// Files and messages that could not be imported or exported, with the reasons.
 #[derive(Debug, Default)]
 pub(super) struct Skipped {
     named: Vec<String>,
@@ -119,7 +122,7 @@ impl Skipped {
         &self.named
     }
 
-    /// Gives what the command fails with after its results.
+    /// Returns the error with which the command fails after its results, or `None` if nothing was left out.
     pub(super) fn complaint(&self) -> Option<String> {
         let first: Vec<&str> = self.named.iter().take(COMPLAINTS_MAX).map(String::as_str).collect();
         let more = self.count - first.len();
@@ -128,14 +131,14 @@ impl Skipped {
     }
 }
 
-/// The lists beside files, of which the last is kept.
+/// Flag lists beside the files. Only the last list is cached.
 #[derive(Default)]
 struct Lists {
     last: Option<(PathBuf, FlagList)>,
 }
 
 impl Lists {
-    /// Gives the list of a file's folder.
+    /// Returns the list for the folder of a file.
     fn beside(&mut self, file: &Path) -> Result<&FlagList, Failure> {
         let path = file.with_file_name(flag_list::FOLDER_LIST);
         let last = match self.last.take() {
@@ -153,24 +156,24 @@ impl Lists {
 struct Letter {
     file: Found,
     mailbox: String,
-    /// What names it for as long as it is in its folder.
+    /// Name that identifies the file as long as it stays in its folder.
     base: String,
     flags: Flags,
-    /// The time in its name or in a list.
+    /// The time from the file name or from a list.
     received: Option<Timestamp>,
-    /// The file is noted to be the message as it was on the wire.
+    /// Set if the file is marked to hold the message exactly as it was on the wire.
     as_is: bool,
 }
 
 impl Letter {
-    /// Gives what tells that this letter, and no other, is done.
+    /// Returns a checksum that identifies this message in the progress record.
     fn check(&self) -> u64 {
         Position::digest(format!("{}\0{}\0{}", self.mailbox, self.base, self.file.size).as_bytes())
     }
 }
 
 impl<'a> Import<'a, '_, '_> {
-    /// Imports an mbox file, or all files of a folder and of those below it, each into the mailbox of its name.
+    /// Imports an mbox file, or all files in a folder and its subfolders, each into the mailbox of its name.
     fn mboxes(&mut self, path: &Path) -> Result<(), Failure> {
         if !path.is_dir() {
             return self.mbox(path, &self.request.folder);
@@ -228,7 +231,7 @@ impl<'a> Import<'a, '_, '_> {
         Ok(())
     }
 
-    /// Gives a reader that stands behind what is done.
+    /// Returns a reader that is positioned behind the part imported already.
     fn mbox_reader<'i>(
         &mut self,
         importer: &mut Importer<'_>,
@@ -274,7 +277,7 @@ impl<'a> Import<'a, '_, '_> {
         self.post(&[path.to_owned()], &letters, LineEnds::Lf)
     }
 
-    /// Reads the names of a folder's keywords.
+    /// Reads the keyword names of a Maildir folder.
     fn keywords(&mut self, folder: &Path) -> KeywordLetters {
         let path = folder.join(maildir::KEYWORDS_FILE);
         if !path.is_file() {
@@ -289,7 +292,7 @@ impl<'a> Import<'a, '_, '_> {
         }
     }
 
-    /// Imports the files of a folder and of those below it, or single files.
+    /// Imports all message files in a folder and its subfolders, or single files.
     fn letters(&mut self, paths: &[PathBuf]) -> Result<(), Failure> {
         let letters = match paths {
             [path] if path.is_dir() => self.letters_below(path)?,
@@ -332,7 +335,7 @@ impl<'a> Import<'a, '_, '_> {
         Ok(letters)
     }
 
-    /// Imports messages that lie in files of their own, in this order.
+    /// Imports messages from files of their own, in the given order.
     fn post(&mut self, source: &[PathBuf], letters: &[Letter], usual: LineEnds) -> Result<(), Failure> {
         let mut importer = self.importer(source, &self.request.folder)?;
         let done = self.post_all(&mut importer, source, letters, usual);
@@ -365,7 +368,8 @@ impl<'a> Import<'a, '_, '_> {
         Ok(())
     }
 
-    /// Tells how many of these letters are done, and gives the sum of their checks; none when they are not the ones that are here.
+    /// Returns how many of these messages are imported already, with the sum of their checksums. Returns zero if the
+    /// files are not the recorded ones.
     fn letters_done(
         &mut self,
         importer: &mut Importer<'_>,
@@ -391,7 +395,7 @@ impl<'a> Import<'a, '_, '_> {
         ));
     }
 
-    /// Starts the import of a source into a mailbox; another mailbox makes it another import.
+    /// Starts the import of a source into a mailbox. The same source with another mailbox is a separate import.
     fn importer(&mut self, paths: &[PathBuf], mailbox: &str) -> Result<Importer<'a>, Failure> {
         let options = ImportOptions { skip_duplicates: self.request.skip_duplicates };
         let source = format!("{:?} {mailbox:?} {}", self.request.format, lasting_name(paths));
@@ -422,7 +426,7 @@ impl<'a> Import<'a, '_, '_> {
         outcome
     }
 
-    /// Says with a failure what went in before it.
+    /// Adds to a failure the number of messages imported before it.
     fn partly(&self, failure: Failure) -> Failure {
         if matches!(failure, Failure::Refused(_)) && self.sum == ImportReport::default() {
             return failure;
@@ -468,7 +472,8 @@ impl<'a> Import<'a, '_, '_> {
     }
 }
 
-/// Names files wherever the command is given; of more than one the first, with a digest of all.
+/// Returns a name for the files that does not depend on the working directory. For several files it is the path of the
+/// first, with a digest of the others.
 fn lasting_name(paths: &[PathBuf]) -> String {
     let whole = |path: &PathBuf| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let mut names = paths.iter().map(|path| whole(path).as_os_str().as_encoded_bytes().escape_ascii().to_string());
@@ -480,7 +485,7 @@ fn lasting_name(paths: &[PathBuf]) -> String {
     format!("{first} {:016x}", Position::digest(all.join("\n").as_bytes()))
 }
 
-/// Makes a message of an mbox file what an import takes, with what a list beside the file says of it.
+/// Converts a message of an mbox file for the import, with flags and time from the list beside the file.
 fn listed(message: MboxMessage, mailbox: &str, flags: &FlagList) -> ImportedMessage {
     let known = flags.find(&message.offset.to_string()).cloned();
     let mut imported = message.into_imported(mailbox);
@@ -503,10 +508,11 @@ fn posted(letter: &Letter, raw: Vec<u8>, usual: LineEnds, next_position: Positio
     }
 }
 
-/// Takes a file of a Maildir for a message; those in `new` have neither flags nor keywords.
+/// Creates a message from a file of a Maildir. Files in `new` have neither flags nor keywords.
 fn maildir_letter(file: Found, mailbox: &str, keywords: Option<&KeywordLetters>) -> Letter {
     let name = file.name();
-    // Delivery gives both the same time. Dovecot sets the file's to the one that a client gave; careless copies make it later.
+    // A delivery sets both times to the same value. Dovecot sets the file's time to the one that the client gave;
+    // careless copies make it later.
     let received = maildir::time_of(&name).map(|named| file.modified.map_or(named, |modified| modified.min(named)));
     let size = usize::try_from(file.size).unwrap_or(usize::MAX);
     Letter {
@@ -519,7 +525,7 @@ fn maildir_letter(file: Found, mailbox: &str, keywords: Option<&KeywordLetters>)
     }
 }
 
-/// Takes a single file for a message.
+/// Creates a message from a single file.
 fn letter(file: Found, mailbox: String, list: &FlagList) -> Letter {
     let name = file.name();
     let (flags, received) = match list.find(&name) {
@@ -530,16 +536,16 @@ fn letter(file: Found, mailbox: String, list: &FlagList) -> Letter {
     Letter { mailbox, base: file.path.to_string_lossy().into_owned(), flags, received, as_is, file }
 }
 
-/// What the name of a single file ends with when its message has LFs alone on the wire too.
+/// Suffix of a single file whose message has bare LFs on the wire too.
 pub(super) const AS_IS_ENDING: &str = ".as-is.eml";
 
-/// Tells whether a file among others is a message: `NAME.eml`, or a number as in folders of MH.
+/// Returns `true` if the name is that of a message file: `NAME.eml`, or a number as in MH folders.
 fn is_letter(name: &str) -> bool {
     let is_eml = name.len() > 4 && name.get(name.len() - 4..).is_some_and(|ending| ending.eq_ignore_ascii_case(".eml"));
     is_eml || (!name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Gives the folders of a Maildir with the names of their mailboxes.
+/// Returns the folders of a Maildir with the names of their mailboxes.
 fn maildir_folders(top: &Path) -> Result<Vec<(PathBuf, String)>, Failure> {
     if !top.join("cur").is_dir() {
         return Err(Failure::Refused(format!("{} is no Maildir: it has no folder cur", top.display())));
