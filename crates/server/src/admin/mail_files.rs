@@ -1,10 +1,11 @@
-//! Files of mail on disk: which mailbox a file is, which file a mailbox is, and what lies in a folder.
+//! Mail files on disk: the mapping between mailbox names and file names, and directory listings.
 //!
-//! A mailbox `Work/2026` is the file `Work/2026.mbox`, or the folder `Work/2026` of single files; what a file name cannot hold or
-//! would mean something else there is written as `%` with two hexadecimal digits, and only what is written so is read so. In
-//! names of others, Thunderbird's folders `Work.sbd` are the level `Work`.
+//! A mailbox `Work/2026` is the file `Work/2026.mbox`, or the folder `Work/2026` of single files. Characters that a
+//! file name cannot hold, or that would have a meaning there, are written as `%` with two hexadecimal digits, and only
+//! characters written this way are decoded. In file names from other programs, a Thunderbird folder `Work.sbd` is the
+//! mailbox level `Work`.
 //!
-//! What is made here is mail: nobody but its owner may read it.
+//! The files and folders created here hold mail, so only their owner may read them.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -16,32 +17,32 @@ use base::limits::FOLDER_NAME_BYTES_MAX;
 
 use super::Failure;
 
-/// Deepest nesting of folders that is looked into.
+/// Maximum nesting depth of folders that is searched.
 const FOLDER_DEPTH_MAX: usize = 16;
 
-/// Endings that mean something: a level that has one keeps it from meaning that.
+/// Suffixes with a meaning in file names. A mailbox level that ends with one of them is escaped.
 const ENDINGS: [&str; 5] = [".mbox", ".mbx", ".sbd", ".eml", ".jsonl"];
 
-/// A file, and what was seen of it when its folder was listed.
+/// A file with the metadata read when its folder was listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Where.
+    /// Path of the file.
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
-    /// When it was changed last.
+    /// Time of the last modification, if known.
     pub modified: Option<Timestamp>,
 }
 
 impl Found {
-    /// Looks at one file.
+    /// Reads the metadata of one file.
     pub fn of(path: &Path) -> Self {
         let facts = std::fs::metadata(path).ok();
         let modified = facts.as_ref().and_then(|facts| facts.modified().ok()).map(timestamp);
         Self { path: path.to_owned(), size: facts.map_or(0, |facts| facts.len()), modified }
     }
 
-    /// Gives the file's name.
+    /// Returns the name of the file without its folder.
     #[must_use]
     pub fn name(&self) -> String {
         name_of(&self.path)
@@ -53,7 +54,7 @@ pub fn files_of(folder: &Path) -> Result<Vec<Found>, Failure> {
     Ok(listed(folder)?.0)
 }
 
-/// Lists the files of a folder and of the folders below it.
+/// Lists the files of a folder and its subfolders.
 pub fn files_below(folder: &Path) -> Result<Vec<Found>, Failure> {
     let mut found = Vec::new();
     let mut waiting = vec![(folder.to_owned(), 0)];
@@ -67,7 +68,7 @@ pub fn files_below(folder: &Path) -> Result<Vec<Found>, Failure> {
     Ok(found)
 }
 
-/// Gives the files and the folders of a folder; links to folders are not followed.
+/// Returns the files and the subfolders of a folder. Symbolic links to folders are left out.
 fn listed(folder: &Path) -> Result<(Vec<Found>, Vec<PathBuf>), Failure> {
     let (mut files, mut folders) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir(folder).map_err(Failure::file(folder))? {
@@ -85,7 +86,7 @@ fn listed(folder: &Path) -> Result<(Vec<Found>, Vec<PathBuf>), Failure> {
     Ok((files, folders))
 }
 
-/// Gives the mailbox of an mbox file below a folder.
+/// Returns the mailbox name for an mbox file below a folder.
 #[must_use]
 pub fn mailbox_of_mbox(top: &Path, file: &Path) -> String {
     let mut levels = levels_of(top, file);
@@ -96,13 +97,13 @@ pub fn mailbox_of_mbox(top: &Path, file: &Path) -> String {
     mailbox_of(levels)
 }
 
-/// Gives the mailbox of a folder of single files below another folder.
+/// Returns the mailbox name for a folder of single files below another folder.
 #[must_use]
 pub fn mailbox_of_folder(top: &Path, folder: &Path) -> String {
     mailbox_of(levels_of(top, folder))
 }
 
-/// Makes a name that a mailbox can have out of one that somebody else gave.
+/// Converts a foreign name into a valid mailbox name.
 #[must_use]
 pub fn sound_name(name: &str) -> String {
     let levels: Vec<&str> = name.split('/').filter(|level| !level.is_empty()).collect();
@@ -117,7 +118,7 @@ pub fn sound_name(name: &str) -> String {
     }
 }
 
-/// Gives the way to a mailbox's folder or, with an ending, to its file.
+/// Returns the relative path of a mailbox's folder or, with a suffix, of its file.
 #[must_use]
 pub fn way_of(mailbox: &str, ending: &str) -> PathBuf {
     let mut way: PathBuf = mailbox.split('/').map(escaped).collect();
@@ -140,7 +141,7 @@ fn without_ending<'a>(name: &'a str, ending: &str) -> Option<&'a str> {
     (end.eq_ignore_ascii_case(ending) && !start.is_empty()).then_some(start)
 }
 
-/// Writes a level of a mailbox's name as the name of a file.
+/// Encodes one level of a mailbox name as a file name.
 fn escaped(level: &str) -> String {
     let dot = ENDINGS.iter().find_map(|ending| without_ending(level, ending)).map(str::len);
     let mut name = String::with_capacity(level.len());
@@ -155,7 +156,7 @@ fn escaped(level: &str) -> String {
     name
 }
 
-/// Reads what [`escaped`] writes, and leaves other percent signs as they are.
+/// Decodes a name written by [`escaped`]. Other percent signs stay as they are.
 fn unescaped(name: &str) -> String {
     let mut level = String::with_capacity(name.len());
     let mut rest = name;
@@ -179,23 +180,23 @@ fn unescaped(name: &str) -> String {
     level
 }
 
-/// Gives the last part of a path, for people.
+/// Returns the last component of a path, for display.
 #[must_use]
 pub fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Makes a file, which must not exist, for its owner alone.
+/// Creates a file that only its owner can access. The file must not exist yet.
 pub fn create(path: &Path) -> Result<File, Failure> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(Failure::file(path))
 }
 
-/// Makes a folder, and those above it, for their owner alone; one that exists stays as it is.
+/// Creates a folder and its missing parents, with access for their owner only. An existing folder stays as it is.
 pub fn make_folder(path: &Path) -> Result<(), Failure> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Failure::file(path))
 }
 
-/// Gives a time as the file system keeps it.
+/// Converts a timestamp into a time of the file system.
 #[must_use]
 pub fn system_time(at: Timestamp) -> SystemTime {
     let distance = std::time::Duration::from_micros(at.0.unsigned_abs());

@@ -1,4 +1,4 @@
-//! `doublet backup` and `doublet blobs`: what keeps a store safe and small.
+//! `doublet backup` and `doublet blobs`: backup of the store, and administration of the attachments.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, step};
 use crate::core::Core;
 use crate::limits::COLLECT_STEP;
 
-/// Notes that are named of those that use one missing attachment.
+/// Maximum number of notes listed as users of one missing attachment.
 const USERS_NAMED_MAX: usize = 100;
 
 pub(super) fn backup(core: &Core, folder: &Path, keep: Option<u32>, report: &mut Report<'_>) -> Outcome {
@@ -36,7 +36,8 @@ pub(super) fn backup(core: &Core, folder: &Path, keep: Option<u32>, report: &mut
     Ok(Answer::record(fields).and(format!("`doublet restore {} --data NEW-FOLDER` brings it back.", folder.display())))
 }
 
-/// A backup among the data is lost with them, and could be taken for a part of them.
+/// Refuses a backup folder within the data folder or the log folder. Such a backup would be lost together with the
+/// data, and could be mistaken for a part of them.
 fn refuse_within_data(core: &Core, folder: &Path) -> Result<(), Failure> {
     let log_folder = core.config.store.log_folder.0.as_ref().map(|path| core.data.resolve(path));
     let places = [Some(core.data.path().to_owned()), log_folder];
@@ -50,7 +51,7 @@ fn refuse_within_data(core: &Core, folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Puts the store's progress into ours.
+/// Converts the store's backup progress into an administration progress.
 pub(crate) fn bytes_done(what: &str, progress: store::backup::Progress) -> Progress {
     Progress { what: what.to_owned(), done: progress.bytes, total: Some(progress.bytes_total), unit: Unit::Bytes }
 }
@@ -82,7 +83,7 @@ pub(super) fn blobs(core: &Core, request: &BlobRequest, report: &mut Report<'_>)
     Ok(answer)
 }
 
-/// Says whose notes use attachments that are missing.
+/// Lists the notes that use missing attachments, with their databases.
 fn users_of_missing(core: &Core, missing: &[store::BlobId]) -> Result<Vec<String>, Failure> {
     if missing.is_empty() {
         return Ok(Vec::new());
@@ -99,8 +100,10 @@ fn users_of_missing(core: &Core, missing: &[store::BlobId]) -> Result<Vec<String
     Ok(users)
 }
 
-/// Makes the table of who uses which attachment anew. Only while nobody else works on the data folder: what was added
-/// between the look at the databases and the rebuild would lose its reference.
+/// Rebuilds the table of references to attachments.
+///
+/// No other task may use the data folder meanwhile: a reference added between the scan of the databases and the rebuild
+/// would be lost.
 pub(super) fn rebuild(notes: &Notes) -> Result<String, Failure> {
     let mut uses = Vec::new();
     for facts in notes.database_list()? {
@@ -117,7 +120,7 @@ pub(super) fn rebuild(notes: &Notes) -> Result<String, Failure> {
     ))
 }
 
-/// Removes content that nobody uses, step by step; gives how many and how many bytes.
+/// Removes unused attachments step by step. Returns their number and their size in bytes.
 pub(crate) fn collect(core: &Core, report: &mut Report<'_>) -> Result<(u64, u64), Failure> {
     let (mut count, mut bytes) = (0_u64, 0_u64);
     loop {
