@@ -1,19 +1,20 @@
 //! Administration: one implementation for the command line and for the control socket.
 //!
-//! | module | what it does |
+//! | module | content |
 //! |---|---|
-//! | [`request`], [`answer`] | what can be asked, what comes back |
+//! | [`request`], [`answer`] | requests; results and progress |
 //! | [`people`], [`groups`], [`domains`] | the directory |
-//! | [`databases`], [`access`], [`views`] | databases; who may do what; views |
+//! | [`databases`], [`access`], [`views`] | databases; access control lists; views |
 //! | [`full_text`] | the full-text index of a database |
-//! | [`designs`], [`table`] | templates; documents from tables and into tables |
+//! | [`designs`], [`table`] | templates; import and export of documents as tables |
 //! | [`fixup`], [`maintenance`] | damage; backup, attachments |
 //! | [`queue`] | queued mail |
 //! | [`import`], [`export`] | mail from files and into files |
 //! | [`mail_files`], [`flag_list`] | the names of such files; flags beside them |
 //!
-//! Whoever executes a [`Request`] gets progress through a closure that may end the task, and an [`Answer`] or a [`Failure`] whose
-//! text says what to do next. Everything here blocks; nothing here prints.
+//! The caller that executes a [`Request`] receives progress through a closure, which may cancel the command. The result
+//! is an [`Answer`] or a [`Failure`] whose text says what to do next. All functions here block, and none of them
+//! prints.
 
 pub mod access;
 pub mod answer;
@@ -43,47 +44,48 @@ use std::path::{Path, PathBuf};
 
 use crate::core::Core;
 
-/// Why a task failed. For the administrator; the text says what to do next where that is known.
+/// Error of an administration command, written for the administrator. The text says what to do next where that is
+/// known.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The directory refuses.
+    /// Error of the directory.
     #[error("{0}{hint}", hint = directory_hint(.0))]
     Directory(#[from] directory::Error),
-    /// Mail refuses.
+    /// Error of the mail crate.
     #[error("{0}{hint}", hint = mail_hint(.0))]
     Mail(#[from] mail::Error),
-    /// A database refuses.
+    /// Error of a database.
     #[error("{0}{hint}", hint = notes_hint(.0))]
     Notes(#[from] notes::Error),
-    /// The store refuses.
+    /// Error of the store.
     #[error("{0}{hint}", hint = store_hint(.0))]
     Store(#[from] store::Error),
-    /// The full-text index refuses.
+    /// Error of the full-text index.
     #[error("{0}{hint}", hint = search_hint(.0))]
     Search(#[from] search::Error),
-    /// A domain's keys cannot be made or read.
+    /// The keys of a domain cannot be created or read.
     #[error(transparent)]
     Signing(#[from] crate::signing::SigningError),
     /// A file cannot be read or written.
     #[error("{path}: {source}{hint}", path = .path.display(), hint = file_hint(.source))]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error reported by the operating system.
         source: std::io::Error,
     },
-    /// What was asked for makes no sense.
+    /// The request is invalid or cannot be executed. The text gives the reason.
     #[error("{0}")]
     Refused(String),
-    /// It failed when a part of it was done, which stays.
+    /// The command failed after a part of it was done. That part is kept.
     #[error("{failure}\n{done}")]
     Partly {
-        /// What it failed with.
+        /// The error that stopped the command.
         failure: Box<Failure>,
-        /// What was done, and how to go on.
+        /// Description of the part that was done, and how to continue.
         done: String,
     },
-    /// The closure that hears of progress wanted it to end.
+    /// The progress callback cancelled the command.
     #[error("broken off; what was done so far stays")]
     BrokenOff,
 }
@@ -94,36 +96,36 @@ impl From<search::QueryError> for Failure {
     }
 }
 
-/// The outcome of a task.
+/// Result of an administration command.
 pub type Outcome = Result<Answer, Failure>;
 
 impl Failure {
-    /// Says that something that was named does not exist.
+    /// Creates the error for a named object that does not exist.
     #[must_use]
     pub fn no_such(kind: &str, name: &str) -> Self {
         Self::Refused(format!("there is no {kind} {name}; `doublet {kind} list` shows all"))
     }
 
-    /// Says that a command that changes something was given nothing to change.
+    /// Creates the error for a command without any change to make.
     #[must_use]
     pub fn nothing_to_change(command: &str) -> Self {
         Self::Refused(format!("nothing was said to change; `doublet {command} --help` lists what can be"))
     }
 
-    /// Says what was done before this failure, and stays.
+    /// Adds a description of the work that was done before this failure and is kept.
     #[must_use]
     pub fn after(self, done: String) -> Self {
         Self::Partly { failure: Box::new(self), done }
     }
 
-    /// Makes a failure of a file.
+    /// Returns a function that converts an I/O error of a file into a failure.
     pub fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File { path, source }
     }
 }
 
-/// Executes a request on the rooms of a data folder.
+/// Executes a request on an open data folder.
 pub fn execute(core: &Core, request: Request, report: &mut Report<'_>) -> Outcome {
     match request {
         Request::User(request) => people::execute(core, request),
@@ -146,7 +148,7 @@ pub fn execute(core: &Core, request: Request, report: &mut Report<'_>) -> Outcom
     }
 }
 
-/// Reports a step; fails when the listener wants no more.
+/// Reports progress. Fails with [`Failure::BrokenOff`] if the callback cancels the command.
 pub(crate) fn step(report: &mut Report<'_>, progress: Progress) -> Result<(), Failure> {
     if report(progress).is_break() { Err(Failure::BrokenOff) } else { Ok(()) }
 }
