@@ -1,7 +1,8 @@
 //! `doublet user`: people, their addresses, passwords, quotas and mail files.
 //!
-//! The directory and a mail file change in two transactions. A mail file that is concerned is opened before the directory is changed, so
-//! that one that does not open changes nothing; what fails all the same says what is done and what is left to do.
+//! The directory and a mail file change in two transactions. If a change concerns a mail file, it is opened before the
+//! directory is changed, so that a mail file that does not open leaves everything unchanged. If the second transaction
+//! still fails, the error says what is done and what is left to do.
 
 use directory::{NewUser, Person, UserChange as DirectoryChange};
 use notes::{Access, level};
@@ -17,7 +18,7 @@ use crate::limits::PAGE;
 pub(super) fn execute(core: &Core, request: UserRequest) -> Outcome {
     match request {
         UserRequest::Add { address, name, aliases, quota, password, batch: _ } => {
-            // The command line sees to it that there is an address.
+            // The command line ensures that there is an address.
             let (address, password) = (address.unwrap_or_default(), password.password);
             add(core, &new_user(NewPerson { address, name, password, password_hash: None, quota, aliases })?)
         }
@@ -59,7 +60,8 @@ fn new_user(person: NewPerson) -> Result<NewUser, Failure> {
     })
 }
 
-/// Adds people in one transaction; gives for each null, or why not. Their mail files are made when they are first used.
+/// Adds people in one transaction. The answer lists one value per person: null, or the text of the error. Their mail
+/// files are created at first use.
 fn add_many(core: &Core, people: Vec<NewPerson>) -> Outcome {
     let (mut users, mut places) = (Vec::new(), Vec::new());
     let mut outcomes = Vec::new();
@@ -161,7 +163,7 @@ fn set(core: &Core, change: &UserChange) -> Outcome {
     Ok(Answer::say(format!("{} was changed.", person.label())))
 }
 
-/// Reads all that shall be changed, so that what is wrong is told before anything is.
+/// Parses all requested changes, so that an invalid value is reported before anything is changed.
 fn directory_change(change: &UserChange) -> Result<DirectoryChange, Failure> {
     let name = change.name.as_deref().map(split_name);
     let (first_name, last_name) = name.map_or((None, None), |(first, last)| (Some(first), Some(last)));
@@ -183,7 +185,8 @@ fn directory_change(change: &UserChange) -> Result<DirectoryChange, Failure> {
     })
 }
 
-/// Changes how much a mail file may hold; one that is not made yet is made with what the directory says.
+/// Sets the quota of a mail file. A mail file that does not exist yet needs no change, because it is created with the
+/// quota in the directory.
 pub(crate) fn set_quota(core: &Core, person: &Person, quota_bytes: Option<u64>) -> Result<(), Failure> {
     let Some(access) = mail_file(core, person)? else { return Ok(()) };
     let record = access.database().record();
@@ -215,7 +218,7 @@ fn delete_mail_file(core: &Core, person: &Person) -> Result<(), Failure> {
     }
 }
 
-/// Opens a person's mail file; gives none that is not made yet.
+/// Opens the mail file of a person. Returns `None` if it does not exist yet.
 fn mail_file(core: &Core, person: &Person) -> Result<Option<Access<level::Manager>>, Failure> {
     match manager(core, &person.mail_file) {
         Ok(access) => Ok(Some(access)),
@@ -224,7 +227,7 @@ fn mail_file(core: &Core, person: &Person) -> Result<Option<Access<level::Manage
     }
 }
 
-/// Opens a database as the server itself.
+/// Opens a database with the rights of this server.
 pub(crate) fn manager(core: &Core, path: &str) -> Result<Access<level::Manager>, Failure> {
     let database = core.notes.database_open(path)?;
     let identity = std::sync::Arc::new(notes::Identity::local_server(core.directory.options().server.clone()));
@@ -242,7 +245,7 @@ fn split_name(name: &str) -> (String, String) {
     }
 }
 
-/// Reads a quota; `none` is no limit.
+/// Parses a quota; `none` means no limit.
 pub(super) fn read_quota(text: &str) -> Result<Option<u64>, Failure> {
     match text {
         "none" => Ok(None),
@@ -276,7 +279,7 @@ mod tests {
         assert!(login("another one"));
     }
 
-    /// Damages what a record of the store holds, when no database is open that has read it.
+    /// Overwrites a record of the store with invalid content, while no open database has it in memory.
     fn damage(sample: &Sample, table: store::Table, key: &[u8]) {
         sample.core.notes.close_idle();
         let mut batch = store::Batch::new();

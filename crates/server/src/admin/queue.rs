@@ -1,4 +1,4 @@
-//! `doublet queue`: mail that waits for another server, or for somebody to decide.
+//! `doublet queue`: mail that waits for another server, or for a decision of the administrator.
 
 use mail::router::{QueueEntry, QueueKey, RecipientState};
 use serde_json::{Value, json};
