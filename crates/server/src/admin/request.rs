@@ -1,15 +1,16 @@
-//! What an administrator can ask for: the words of the command line and of the control socket, in one.
+//! Administration requests, shared by the command line and the control socket.
 //!
-//! Each type below is parsed from the command line by clap and travels over the control socket as JSON. What belongs to the
-//! terminal alone (`--password-stdin`) does not travel; what the terminal must not show (the password) is not an
-//! argument. Sizes and durations stay texts here and are read where they are used, so that both ways give the same complaints.
+//! clap parses each type below from the command line, and the control socket carries it as JSON. Options that concern
+//! only the terminal (`--password-stdin`) are not sent. Values that the terminal must not show (the password) are not
+//! arguments. Sizes and durations stay texts here and are parsed where they are used, so that both ways produce the
+//! same error messages.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde::{Deserialize, Serialize};
 
-/// A task for the administration.
+/// A request to the administration.
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
@@ -22,34 +23,35 @@ pub enum Request {
     /// Adds, shows, changes and removes mail domains.
     #[command(subcommand)]
     Domain(DomainRequest),
-    /// Lists, makes, changes, renames, deletes and compacts databases, and says who may do what in them.
+    /// Lists, creates, changes, renames, deletes and compacts databases, and manages their access control lists.
     #[command(subcommand)]
     Db(DbRequest),
     /// Checks databases for damage and repairs what can be derived.
     Fixup(FixupRequest),
-    /// Lists templates, and brings the design of databases up to date with them.
+    /// Lists templates, and updates the design of databases from them.
     #[command(subcommand)]
     Design(DesignRequest),
-    /// Brings the indexes of views up to date, or builds them anew while the old ones serve.
+    /// Updates the indexes of views, or rebuilds them while the old ones stay in use.
     Updall(UpdallRequest),
     /// Copies the whole store into a folder while the server runs. Later backups into the same folder copy only what is new.
     Backup {
-        /// The folder; made when it is missing. May hold any number of backups. It cannot lie in the data folder.
+        /// Folder for backups; created if missing. It may hold any number of backups and cannot lie in the data folder.
         folder: PathBuf,
-        /// Removes all but the last so many backups afterwards, and what only they needed. Default: all are kept.
+        /// Removes all but the newest COUNT backups afterwards, with the data that only they needed. Default: all are
+        /// kept.
         #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
         keep: Option<u32>,
     },
-    /// Shows the attachments that are kept apart from messages.
+    /// Shows the attachments that are stored separately from messages.
     Blobs(BlobRequest),
-    /// Lists, shows and moves queued mail.
+    /// Lists, shows, retries, holds, releases and removes queued mail.
     #[command(subcommand)]
     Queue(QueueRequest),
-    /// Brings messages into a mailbox.
+    /// Imports messages into a mailbox.
     Import(ImportRequest),
-    /// Writes a mailbox to files.
+    /// Exports a mailbox to files.
     Export(ExportRequest),
-    /// Shows how the server is doing.
+    /// Shows the state of the server.
     Status {
         /// Fails unless a server runs on the data folder.
         #[arg(long)]
@@ -60,7 +62,7 @@ pub enum Request {
     Tls(TlsRequest),
 }
 
-/// A password on its way from standard input. Never printed.
+/// A password read from standard input. It is never printed.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Secret(pub String);
 
@@ -70,7 +72,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// How a password comes in.
+/// Source of a password.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct PasswordArgument {
     /// Reads the password from the first line of standard input.
@@ -82,57 +84,58 @@ pub struct PasswordArgument {
     pub password: Option<Secret>,
 }
 
-/// What to do with people.
+/// Requests about people.
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]
 pub enum UserRequest {
-    /// Adds a person with a mailbox, or many. Without a password nobody can log in yet.
+    /// Adds a person with a mailbox, or many people. Without a password nobody can log in yet.
     Add {
-        /// The mail address, which is also the login.
+        /// Mail address, which is also the login name.
         #[arg(value_name = "NAME@DOMAIN", required_unless_present = "batch")]
         #[serde(default)]
         address: Option<String>,
-        /// Adds everybody in a file, - for standard input. Lines of CSV (address,name,password; a first line with the word
-        /// address names other columns: password_hash for an argon2 hash, quota, alias) or of JSON ({"address": …, "name": …,
-        /// "password": …, "password_hash": …, "quota": …, "aliases": […]}). The file is UTF-8. Lines that cannot be taken are told with their number; all others are taken.
+        /// Adds all people in a file, or in standard input if the name is -. Lines are CSV (address,name,password; a
+        /// first line with the word address names other columns: password_hash for an argon2 hash, quota, alias) or
+        /// JSON ({"address": …, "name": …, "password": …, "password_hash": …, "quota": …, "aliases": […]}). The file is
+        /// UTF-8. Invalid lines are reported with their numbers; all others are added.
         #[arg(long, value_name = "FILE|-", conflicts_with_all = ["address", "name", "aliases", "quota", "password_stdin"])]
         #[serde(skip)]
         batch: Option<PathBuf>,
         /// First and last name. Default: the part before the @.
         #[arg(long, value_name = "TEXT")]
         name: Option<String>,
-        /// A further address. May be given several times.
+        /// Additional address. May be given several times.
         #[arg(long = "alias", value_name = "ADDRESS")]
         aliases: Vec<String>,
-        /// The most that the mailbox may hold, as in 2GiB.
+        /// Maximum size of the mailbox, for example 2GiB.
         #[arg(long, value_name = "SIZE")]
         quota: Option<String>,
         #[command(flatten)]
         #[serde(flatten)]
         password: PasswordArgument,
     },
-    /// Adds people whose lines in a file were read already.
+    /// Adds people whose lines in a file have been parsed already.
     #[command(skip)]
     AddMany {
-        /// The people.
+        /// The people to add.
         people: Vec<NewPerson>,
     },
     /// Lists people.
     List {
-        /// Only those with an address in this domain.
+        /// Lists only people with an address in this domain.
         #[arg(long, value_name = "DOMAIN")]
         domain: Option<String>,
     },
     /// Shows a person.
     Show {
-        /// An address, a login or a name.
+        /// Address, login name or name of the person.
         who: String,
     },
-    /// Changes a person. What is not named stays.
+    /// Changes a person. Properties that are not named stay.
     Set(UserChange),
     /// Removes a person. The mailbox stays unless --delete-mail is given.
     Remove {
-        /// An address, a login or a name.
+        /// Address, login name or name of the person.
         who: String,
         /// Deletes the mailbox with all messages.
         #[arg(long)]
@@ -140,7 +143,7 @@ pub enum UserRequest {
     },
 }
 
-/// A person of a file with many.
+/// One person of a batch file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NewPerson {
@@ -152,44 +155,44 @@ pub struct NewPerson {
     /// The password.
     #[serde(default)]
     pub password: Option<Secret>,
-    /// The argon2 hash of the password in PHC notation, where only that is known.
+    /// Argon2 hash of the password in PHC notation, if the password itself is not known.
     #[serde(default)]
     pub password_hash: Option<Secret>,
-    /// The most that the mailbox may hold.
+    /// Maximum size of the mailbox.
     #[serde(default)]
     pub quota: Option<String>,
-    /// Further addresses.
+    /// Additional addresses.
     #[serde(default)]
     pub aliases: Vec<String>,
 }
 
-/// What to change of a person.
+/// Changes to a person.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct UserChange {
-    /// An address, a login or a name.
+    /// Address, login name or name of the person.
     pub who: String,
     #[command(flatten)]
     #[serde(flatten)]
     pub password: PasswordArgument,
-    /// First and last name. Logins stay as they are.
+    /// First and last name. Login names stay as they are.
     #[arg(long, value_name = "TEXT")]
     pub name: Option<String>,
-    /// The most that the mailbox may hold, as in 2GiB; none for no limit.
+    /// Maximum size of the mailbox, for example 2GiB; none for no limit.
     #[arg(long, value_name = "SIZE|none")]
     pub quota: Option<String>,
-    /// The address that mail is sent from; added when it is new.
+    /// Address used as the sender of mail; added if it is new.
     #[arg(long, value_name = "ADDRESS")]
     pub address: Option<String>,
     /// Adds an address. May be given several times.
     #[arg(long = "add-alias", value_name = "ADDRESS")]
     pub add_aliases: Vec<String>,
-    /// Takes an address away. May be given several times.
+    /// Removes an address. May be given several times.
     #[arg(long = "remove-alias", value_name = "ADDRESS")]
     pub remove_aliases: Vec<String>,
-    /// Sends all mail on to this address; none to keep it here.
+    /// Forwards all mail to this address; none to keep it here.
     #[arg(long, value_name = "ADDRESS|none")]
     pub forward: Option<String>,
-    /// Stops logins, ends open sessions and refuses mail.
+    /// Blocks logins, ends open sessions and refuses mail.
     #[arg(long, conflicts_with = "enable")]
     pub disable: bool,
     /// Allows logins and mail again.
@@ -197,27 +200,27 @@ pub struct UserChange {
     pub enable: bool,
 }
 
-/// What to do with groups.
+/// Requests about groups.
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]
 pub enum GroupRequest {
     /// Adds a group.
     Add {
-        /// The mail address of the group, or a name for one that gets no mail.
+        /// Mail address of the group, or a name for a group that gets no mail.
         #[arg(value_name = "NAME@DOMAIN")]
         address: String,
-        /// A member: a person, another group, or an address elsewhere. May be given several times.
+        /// Member: a person, another group, or an external address. May be given several times.
         #[arg(long = "member", value_name = "WHO")]
         members: Vec<String>,
-        /// A further address. May be given several times.
+        /// Additional address. May be given several times.
         #[arg(long = "alias", value_name = "ADDRESS")]
         #[serde(default)]
         aliases: Vec<String>,
-        /// What the group is for.
+        /// Purpose of the group.
         #[arg(long, value_enum)]
         #[serde(default)]
         kind: Option<GroupPurpose>,
-        /// What people read about it.
+        /// Description of the group.
         #[arg(long, value_name = "TEXT")]
         #[serde(default)]
         description: Option<String>,
@@ -226,48 +229,48 @@ pub enum GroupRequest {
     List,
     /// Shows a group and its members.
     Show {
-        /// The address or name.
+        /// Address or name of the group.
         group: String,
     },
-    /// Changes a group. What is not named stays.
+    /// Changes a group. Properties that are not named stay.
     Set(GroupUpdate),
     /// Removes a group. Its members stay.
     Remove {
-        /// The address or name.
+        /// Address or name of the group.
         group: String,
     },
 }
 
-/// What to change of a group.
+/// Changes to a group.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct GroupUpdate {
-    /// The address or name.
+    /// Address or name of the group.
     pub group: String,
     /// Adds a member. May be given several times.
     #[arg(long = "add-member", value_name = "WHO")]
     pub add_members: Vec<String>,
-    /// Takes a member away. May be given several times.
+    /// Removes a member. May be given several times.
     #[arg(long = "remove-member", value_name = "WHO")]
     pub remove_members: Vec<String>,
     /// Adds an address. May be given several times.
     #[arg(long = "add-alias", value_name = "ADDRESS")]
     #[serde(default)]
     pub add_aliases: Vec<String>,
-    /// Takes an address away. May be given several times.
+    /// Removes an address. May be given several times.
     #[arg(long = "remove-alias", value_name = "ADDRESS")]
     #[serde(default)]
     pub remove_aliases: Vec<String>,
-    /// What the group is for.
+    /// Purpose of the group.
     #[arg(long, value_enum)]
     #[serde(default)]
     pub kind: Option<GroupPurpose>,
-    /// What people read about it.
+    /// Description of the group.
     #[arg(long, value_name = "TEXT")]
     #[serde(default)]
     pub description: Option<String>,
 }
 
-/// What a group is for.
+/// Purpose of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum GroupPurpose {
@@ -277,30 +280,30 @@ pub enum GroupPurpose {
     Mail,
     /// Access control only.
     Acl,
-    /// People who may not log in, and members of groups that it lists; they still get mail.
+    /// Deny list: its members, also those of groups in it, cannot log in, but still get mail.
     DenyList,
     /// Servers.
     Servers,
 }
 
-/// What to do with mail domains.
+/// Requests about mail domains.
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]
 pub enum DomainRequest {
     /// Adds a domain whose mail is delivered here.
     Add {
-        /// The domain, as in example.org.
+        /// Domain, for example example.org.
         domain: String,
-        /// Addresses of this domain stand for those of another one.
+        /// Makes this domain an alias: its addresses stand for the same addresses in the given domain.
         #[arg(long, value_name = "DOMAIN", conflicts_with = "catch_all")]
         alias_of: Option<String>,
-        /// Who gets mail to addresses that nobody has.
+        /// Recipient of mail to unknown addresses of the domain.
         #[arg(long, value_name = "ADDRESS")]
         catch_all: Option<String>,
     },
     /// Lists domains.
     List,
-    /// Shows a domain and the DNS records that it should have.
+    /// Shows a domain and the DNS records it should have.
     Show {
         /// The domain.
         domain: String,
@@ -309,118 +312,121 @@ pub enum DomainRequest {
     Set {
         /// The domain.
         domain: String,
-        /// Who gets mail to addresses that nobody has; none for nobody.
+        /// Recipient of mail to unknown addresses of the domain; none for no recipient.
         #[arg(long, value_name = "ADDRESS|none")]
         catch_all: Option<String>,
-        /// Who gets mail to postmaster, unless somebody has that address; none for nobody.
+        /// Recipient of mail to postmaster, unless a person or group has that address; none for no recipient.
         #[arg(long, value_name = "ADDRESS|none")]
         postmaster: Option<String>,
     },
-    /// Removes a domain in which nobody has an address any more.
+    /// Removes a domain. No address may be left in it.
     Remove {
         /// The domain.
         domain: String,
     },
 }
 
-/// What to do with databases.
+/// Requests about databases.
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]
 pub enum DbRequest {
     /// Lists the views of a database.
     Views {
-        /// The path in the catalog.
+        /// Path of the database in the catalog.
         path: String,
     },
-    /// Lists databases; with --server those in which the person that --user names has any access.
+    /// Lists databases. With --server, lists those to which the user named by --user has any access.
     List,
-    /// Makes a database, empty or from a template; with --server or --user as that person, whom `native.database_makers` must name, and who manages it.
+    /// Creates a database, empty or from a template. With --server or --user it is created as that user, who must be
+    /// named in `native.database_makers` and becomes its manager.
     Create {
-        /// The path in the catalog, as in projects/plan.nsf.
+        /// Path in the catalog, for example projects/plan.nsf.
         path: String,
-        /// The title. Default: that of the template, or the path.
+        /// Title of the database. Default: the title of the template, or the path.
         #[arg(long)]
         title: Option<String>,
-        /// The template whose views and forms it gets; `doublet design list` shows them.
+        /// Template that provides the views and forms; `doublet design list` shows all templates.
         #[arg(long, value_name = "NAME")]
         #[serde(default)]
         template: Option<String>,
     },
-    /// Opens a database over the native protocol, as the person that --user names: tells what it is and what that person may do in it.
+    /// Opens a database over the native protocol as the user named by --user, and shows its properties and the rights
+    /// of this user.
     Open {
-        /// The path in the catalog.
+        /// Path of the database in the catalog.
         path: String,
     },
-    /// Makes a document of each row of a file: CSV whose first line names the columns, or JSON objects, one a line.
+    /// Creates a document from each row of a file: CSV whose first line names the columns, or JSON objects, one per
+    /// line.
     #[command(after_help = TABLE_HELP)]
     Import(TableImport),
-    /// Writes the documents of a database to a file, as CSV or as JSON objects, one a line.
+    /// Writes the documents of a database to a file, as CSV or as JSON objects, one per line.
     Export(TableExport),
     /// Shows a database.
     Show {
-        /// The path in the catalog.
+        /// Path of the database in the catalog.
         path: String,
     },
-    /// Changes title or options of a database. What is not named stays.
+    /// Changes the title or options of a database. Properties that are not named stay.
     Set(DbChange),
-    /// Shows or changes who may do what in a database.
+    /// Shows or changes the access control list of a database.
     #[command(after_help = ACCESS_HELP)]
     Acl {
-        /// The path in the catalog.
+        /// Path of the database in the catalog.
         path: String,
-        /// What to do with the list.
+        /// Action on the list.
         #[command(subcommand)]
         what: AclRequest,
     },
-    /// Shows and brings back what was deleted, in a database that keeps it for a time.
+    /// Shows and restores deleted documents of a database that keeps them for a time.
     Deleted {
-        /// The path in the catalog.
+        /// Path of the database in the catalog.
         path: String,
-        /// What to do with it.
+        /// Action on the deleted documents.
         #[command(subcommand)]
         what: DeletedRequest,
     },
-    /// Gives a database another path. A mail file's owner gets the new path with it.
+    /// Changes the path of a database. The owner of a mail file is updated with the new path.
     Rename {
-        /// The path in the catalog.
+        /// Path of the database in the catalog.
         path: String,
-        /// The new path.
+        /// New path.
         to: String,
     },
-    /// Deletes a database with everything in it.
+    /// Deletes a database with all its content.
     Delete {
-        /// The path in the catalog.
+        /// Path of the database in the catalog.
         path: String,
-        /// Deletes it even when a person's mail, the directory or the queue lies in it.
+        /// Deletes the database even if it is a person's mailbox, the directory or a part of the queue.
         #[arg(long)]
         #[serde(default)]
         force: bool,
     },
-    /// Brings the full-text index of a database up to date; makes or forgets it.
+    /// Creates, updates or removes the full-text index of a database.
     Index(IndexRequest),
-    /// Finds documents by what they say, as the server itself, from which nothing is hidden.
+    /// Searches documents by their content, with the rights of the server itself, which can read all documents.
     #[command(after_help = QUERY_HELP)]
     Search(SearchRequest),
-    /// Gives space of deleted notes back to the file system, and brings databases of an older structure to the present one.
+    /// Returns the disk space of deleted notes to the file system, and upgrades databases of an older structure.
     Compact(CompactRequest),
 }
 
-/// What to compact.
+/// Scope and mode of a compaction.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct CompactRequest {
-    /// The path in the catalog; all databases without one.
+    /// Path of the database in the catalog. Default: all databases.
     pub path: Option<String>,
-    /// Rewrites what is stored in an older form than this program writes, before space is given back.
+    /// First rewrites data stored in a form older than the one this program writes.
     #[arg(long)]
     #[serde(default)]
     pub upgrade: bool,
-    /// With --upgrade: tells what would be rewritten, and changes nothing.
+    /// With --upgrade: shows what would be rewritten, and changes nothing.
     #[arg(long, requires = "upgrade")]
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// What `doublet db search --help` says beside the options.
+/// Text that `doublet db search --help` prints after the options.
 const QUERY_HELP: &str = "Queries:
   annual report           both words               \"annual report\"   in a row
   a OR b, a | b           either                   NOT a, -a         without it
@@ -429,52 +435,52 @@ const QUERY_HELP: &str = "Queries:
   date>=2024-01-31        when it came or was made size>100000       bytes
 docs/full-text.md describes the language.";
 
-/// Which index to bring up to date, and how from now on.
+/// Update and schedule of a full-text index.
 #[derive(Debug, Clone, Serialize, Deserialize, Args)]
 pub struct IndexRequest {
-    /// The path in the catalog.
+    /// Path of the database in the catalog.
     pub path: String,
-    /// When it is brought up to date from now on. Hours are those of UTC; off forgets the index.
+    /// Schedule of the updates from now on. Hours are in UTC; off removes the index.
     #[arg(long, value_name = "off|immediate|hourly|daily|daily@HOUR")]
     pub full_text: Option<String>,
-    /// Forgets what is indexed and begins again.
+    /// Discards the index and builds it again.
     #[arg(long)]
     #[serde(default)]
     pub rebuild: bool,
 }
 
-/// What to look for.
+/// Parameters of a full-text search.
 #[derive(Debug, Clone, Serialize, Deserialize, Args)]
 pub struct SearchRequest {
-    /// The path in the catalog.
+    /// Path of the database in the catalog.
     pub path: String,
-    /// The query.
+    /// Query text.
     #[arg(allow_hyphen_values = true)]
     pub query: String,
-    /// The order. Default: relevance.
+    /// Order of the results. Default: relevance.
     #[arg(long, value_enum)]
     pub sort: Option<SearchOrder>,
-    /// How many documents are shown.
+    /// Maximum number of documents shown.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub limit: u32,
-    /// How many documents are passed over.
+    /// Number of documents skipped.
     #[arg(long, default_value_t = 0)]
     pub offset: u32,
 }
 
-/// The order of what is found.
+/// Order of search results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum SearchOrder {
-    /// The best first.
+    /// Best matches first.
     Relevance,
-    /// The last received or made first.
+    /// Most recently received or created first.
     Newest,
-    /// The first received or made first.
+    /// Least recently received or created first.
     Oldest,
 }
 
-/// What `doublet db acl --help` says beside the options.
+/// Text that `doublet db acl --help` prints after the options.
 const ACCESS_HELP: &str = "Levels, each with the rights of those before it:
   no-access  nothing
   depositor  may put documents in, sees none
@@ -492,54 +498,54 @@ editors, read-public below reader, write-public below editor.
 
 Who logs in with a password gets at most what `settings` says: editor, unless it was changed.";
 
-/// What to change of a database.
+/// Changes to a database.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct DbChange {
-    /// The path in the catalog.
+    /// Path of the database in the catalog.
     pub path: String,
-    /// The title.
+    /// Title of the database.
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,
-    /// How long deletion stubs are kept, in whole days, as in 90d. A replica that was away for longer may bring deleted
-    /// documents back.
+    /// Retention time of deletion stubs in whole days, for example 90d. A replica that was disconnected for longer may
+    /// bring deleted documents back.
     #[arg(long, value_name = "DURATION")]
     pub purge_interval: Option<String>,
-    /// Whether it is remembered who has read what.
+    /// Turns unread marks, which record the documents that each user has read, on or off.
     #[arg(long, value_enum)]
     pub unread_marks: Option<Switch>,
-    /// Whether views are brought up to date in the background; without it that is done when they are opened.
+    /// Turns background updates of views on or off. Without them a view is updated when it is opened.
     #[arg(long, value_enum)]
     pub view_updates: Option<Switch>,
-    /// The most that the documents may take, as in 2GiB; none for no limit. A person's mailbox has its limit with the
-    /// person (`doublet user set`).
+    /// Maximum size of the documents, for example 2GiB; none for no limit. The limit of a person's mailbox is set with
+    /// the person (`doublet user set`).
     #[arg(long, value_name = "SIZE|none")]
     pub quota: Option<String>,
-    /// How long documents that are deleted can be restored, in whole hours, as in 48h or 7d; none to delete at once. What mail
-    /// programs expunge is always deleted at once. Until then they count for the quota.
+    /// Time during which deleted documents can be restored, in whole hours, for example 48h or 7d; none to delete at
+    /// once. Until then they count toward the quota. Messages that mail programs expunge are always deleted at once.
     #[arg(long, value_name = "DURATION|none")]
     #[serde(default)]
     pub keep_deleted: Option<String>,
 }
 
-/// What to do with deleted documents.
+/// Requests about deleted documents.
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeletedRequest {
     /// Lists documents that can be restored.
     List {
-        /// At most so many.
+        /// Maximum number of documents listed.
         #[arg(long, value_name = "COUNT", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
         first: u32,
     },
-    /// Brings documents back, into the folders that they were in.
+    /// Restores documents into the folders they were in.
     Restore {
-        /// The numbers that the list shows.
+        /// Numbers of the documents, as in the list.
         #[arg(value_name = "NOTE", required = true)]
         notes: Vec<u32>,
     },
-    /// Deletes documents for good, before their time is over.
+    /// Deletes documents permanently, before their retention time is over.
     Remove {
-        /// The numbers that the list shows.
+        /// Numbers of the documents, as in the list.
         #[arg(value_name = "NOTE", required = true)]
         notes: Vec<u32>,
     },
@@ -549,81 +555,82 @@ pub enum DeletedRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Switch {
-    /// Yes.
+    /// Turned on.
     On,
-    /// No.
+    /// Turned off.
     Off,
 }
 
-/// What to do with an access control list.
+/// Requests about an access control list.
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]
 pub enum AclRequest {
     /// Lists the entries.
     List,
-    /// Adds an entry, or changes it. What is not named stays; a new entry has the level reader.
+    /// Adds or changes an entry. Properties that are not named stay; a new entry has the level reader.
     Set(AclChange),
     /// Removes an entry.
     Remove {
-        /// As it is listed; an address stands for the person or group that has it.
+        /// Name as listed, or the address of a person or group.
         #[arg(allow_hyphen_values = true)]
         who: String,
     },
-    /// Shows what holds for the list as a whole, or changes it.
+    /// Shows or changes the settings of the list as a whole.
     Settings(AclSettings),
-    /// Shows who changed the list, when, and what; the latest change first.
+    /// Shows the changes of the list with their authors and times, the latest first.
     History {
-        /// At most so many changes. 500 are kept.
+        /// Maximum number of changes shown. 500 are kept.
         #[arg(long, value_name = "COUNT", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
         last: u32,
     },
 }
 
-/// An entry of an access control list, as it shall be.
+/// Wanted state of an entry of an access control list.
 #[derive(Debug, Clone, Serialize, Deserialize, Args)]
 pub struct AclChange {
-    /// An address, a name, a wildcard such as */Sales/Acme, -Default- or Anonymous.
+    /// Address, name, wildcard such as */Sales/Acme, -Default- or Anonymous.
     #[arg(allow_hyphen_values = true)]
     pub who: String,
-    /// How much they may do.
+    /// Access level of the entry.
     #[arg(long, value_enum)]
     pub level: Option<AccessLevel>,
-    /// What kind of name it is. Default: what the directory says.
+    /// Kind of the name. Default: the kind of the name in the directory.
     #[arg(long, value_enum)]
     pub kind: Option<AccessKind>,
-    /// What else they may or may not do; takes the place of all flags before. May be given several times.
+    /// Additional right or restriction; replaces all previous flags. May be given several times.
     #[arg(long = "flag", value_enum, value_name = "FLAG")]
     pub flags: Vec<AccessFlag>,
-    /// A role, as in HRStaff; takes the place of all roles before, none takes them away. May be given several times.
+    /// Role, for example HRStaff; replaces all previous roles, and none removes them. May be given several times.
     #[arg(long = "role", value_name = "NAME|none")]
     pub roles: Vec<String>,
 }
 
-/// What holds for an access control list as a whole. What is not named stays; with nothing named all is shown.
+/// Settings of an access control list as a whole. Settings that are not named stay; without any option all are shown.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct AclSettings {
-    /// The most that those get who log in with a password, as over IMAP, or not at all. Editor unless it is set: owners of mailboxes read,
-    /// mark, move and delete with it, and make folders.
+    /// Maximum level of users who log in with a password, for example over IMAP, or who do not log in. Default: editor,
+    /// with which owners of mailboxes read, mark, move and delete mail and create folders.
     #[arg(long, value_name = "LEVEL", value_enum)]
     pub max_internet_access: Option<AccessLevel>,
-    /// Whether the list holds for import and export on this server, too, and is to be the same in all replicas.
+    /// Turns on or off that the list also applies to import and export on this server, and is to be the same in all
+    /// replicas.
     #[arg(long, value_enum)]
     pub enforce: Option<Switch>,
-    /// Adds a role, as in HRStaff: at most 16 bytes. May be given several times.
+    /// Adds a role, for example HRStaff: at most 16 bytes. May be given several times.
     #[arg(long, value_name = "NAME")]
     pub add_role: Vec<String>,
-    /// Removes a role, from entries as well. May be given several times.
+    /// Removes a role from the list and from its entries. May be given several times.
     #[arg(long, value_name = "NAME")]
     pub remove_role: Vec<String>,
 }
 
-/// How much somebody may do.
+/// Access level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccessLevel {
-    /// Nothing.
+    /// No access.
     NoAccess,
-    /// May put documents in, sees none.
+    /// May create documents, but read none.
     Depositor,
     /// May read documents.
     Reader,
@@ -633,15 +640,15 @@ pub enum AccessLevel {
     Editor,
     /// May change the design.
     Designer,
-    /// May change the list and delete the database.
+    /// May change the access control list and delete the database.
     Manager,
 }
 
-/// What kind of name an entry holds. A name of another kind does not get what the entry gives.
+/// Kind of the name in an entry. The entry does not apply to names of another kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccessKind {
-    /// Anything.
+    /// Any kind.
     Unspecified,
     /// A person.
     Person,
@@ -655,13 +662,13 @@ pub enum AccessKind {
     ServerGroup,
 }
 
-/// What an entry permits or forbids beside its level.
+/// Right or restriction of an entry in addition to its level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccessFlag {
     /// No flag.
     None,
-    /// An author may not create documents.
+    /// May not create documents (for authors).
     NoCreate,
     /// May not delete documents.
     NoDelete,
@@ -669,20 +676,20 @@ pub enum AccessFlag {
     CreateFolders,
     /// May create personal folders and views.
     CreatePersonalFolders,
-    /// May create personal agents (nothing asks for it yet).
+    /// May create personal agents (not used yet).
     CreatePersonalAgents,
-    /// May read public documents without being a reader.
+    /// May read public documents without the level reader.
     ReadPublic,
-    /// May create and change public documents without being an editor.
+    /// May create and change public documents without the level editor.
     WritePublic,
 }
 
-/// What to check.
+/// Scope and mode of a check for damage.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct FixupRequest {
-    /// The databases to check; all without any.
+    /// Databases to check. Default: all.
     pub paths: Vec<String>,
-    /// Only reports, changes nothing.
+    /// Only reports damage and changes nothing.
     #[arg(long)]
     pub check_only: bool,
 }
@@ -694,49 +701,50 @@ if the database has it, say it better; --map says it for good. Look at it with -
   doublet db import people.nsf people.csv --form Person --dry-run
   doublet db import people.nsf people.csv --form Person --map 'Tags=Categories:text-list' --map 'Internal='";
 
-/// Rows to be made documents.
+/// Parameters of an import of table rows as documents.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct TableImport {
-    /// The path of the database in the catalog.
+    /// Path of the database in the catalog.
     pub path: String,
-    /// The file.
+    /// File with the rows.
     pub file: PathBuf,
-    /// The item Form of the documents; its fields say the types of columns of the same names.
+    /// Value of the item Form of the documents. A column takes its type from the field of this form that has the same
+    /// name.
     #[arg(long, value_name = "NAME")]
     pub form: Option<String>,
-    /// What a column becomes: COLUMN=ITEM, COLUMN=ITEM:TYPE, or COLUMN= to leave it out. Types: text, number, time, rich-text, text-list, number-list,
-    /// time-list, and of names: readers (who alone may read the document), authors (who may change it), names. '$UNID=$UNID' keeps the UNIDs of an export.
-    /// May be given several times.
+    /// Mapping of a column: COLUMN=ITEM, COLUMN=ITEM:TYPE, or COLUMN= to leave it out. Types: text, number, time,
+    /// rich-text, text-list, number-list, time-list, and for names: readers (only they may read the document), authors
+    /// (they may change it), names. '$UNID=$UNID' keeps the UNIDs of an export. May be given several times.
     #[arg(long, value_name = "COLUMN=ITEM:TYPE")]
     pub map: Vec<String>,
-    /// The form of the file. Default: what its name ends in.
+    /// Format of the file. Default: according to its name.
     #[arg(long, value_enum)]
     pub format: Option<TableForm>,
-    /// What stands between the values of a list in one column of CSV.
+    /// Separator between the values of a list within a CSV column.
     #[arg(long, default_value = ";")]
     pub list_separator: char,
-    /// What separates the fields of CSV: one character, or 'tab'. Default: what the first row has most of.
+    /// Delimiter between CSV fields: one character, or 'tab'. Default: the most frequent one in the first row.
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
     #[serde(default)]
     pub delimiter: Option<char>,
-    /// Takes rows of CSV that end before the last column, as if the fields that they lack were empty.
+    /// Accepts CSV rows that end before the last column, and treats the missing fields as empty.
     #[arg(long)]
     #[serde(default)]
     pub short_rows: bool,
-    /// Reads everything, says what columns become and which rows could not be taken, and changes nothing.
+    /// Reads all rows, shows the mapping of the columns and the rows that could not be imported, and changes nothing.
     #[arg(long)]
     pub dry_run: bool,
-    /// Goes on behind the last row that an import of this file took before it was broken off.
+    /// Continues after the last row imported by an interrupted import of this file.
     #[arg(long, conflicts_with_all = ["restart", "dry_run"])]
     #[serde(default)]
     pub resume: bool,
-    /// Begins with the first row although an import of this file was broken off; the documents that it made stay.
+    /// Starts with the first row although an import of this file was interrupted. The documents it created stay.
     #[arg(long)]
     #[serde(default)]
     pub restart: bool,
 }
 
-/// Reads what separates fields.
+/// Parses the field delimiter.
 fn delimiter(text: &str) -> Result<char, String> {
     let mut characters = text.chars();
     match (characters.next(), characters.next()) {
@@ -747,49 +755,49 @@ fn delimiter(text: &str) -> Result<char, String> {
 }
 
 impl TableImport {
-    /// Tells whether the rows come from standard input.
+    /// Returns `true` if the rows are read from standard input.
     #[must_use]
     pub fn is_input(&self) -> bool {
         self.file == std::path::Path::new("-")
     }
 
-    /// Gives the form of the file.
+    /// Returns the format of the file, either as requested or according to its name.
     #[must_use]
     pub fn table_form(&self) -> TableForm {
         self.format.unwrap_or_else(|| TableForm::of(&self.file))
     }
 }
 
-/// Documents to be written.
+/// Parameters of an export of documents as table rows.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct TableExport {
-    /// The path of the database in the catalog.
+    /// Path of the database in the catalog.
     pub path: String,
-    /// The file, which is made or replaced.
+    /// Output file, which is created or replaced.
     pub file: PathBuf,
-    /// Only documents that this formula selects, as in 'SELECT Form = "Order"'.
+    /// Exports only documents selected by this formula, for example 'SELECT Form = "Order"'.
     #[arg(long)]
     pub formula: Option<String>,
-    /// Only these items, in this order. Default: all that the documents have.
+    /// Exports only these items, in this order. Default: all items of the documents.
     #[arg(long, value_delimiter = ',', value_name = "ITEM,…")]
     pub columns: Vec<String>,
-    /// The form of the file. Default: what its name ends in.
+    /// Format of the file. Default: according to its name.
     #[arg(long, value_enum)]
     pub format: Option<TableForm>,
 }
 
-/// Forms of tables.
+/// Format of a table file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum TableForm {
-    /// Fields with commas between them (RFC 4180).
+    /// Comma-separated values (RFC 4180).
     Csv,
-    /// JSON objects, one a line.
+    /// JSON objects, one per line.
     Jsonl,
 }
 
 impl TableForm {
-    /// Tells the form of a file by its name: CSV unless it ends in .jsonl, .ndjson or .json.
+    /// Returns the format for a file name: JSON lines if it ends in .jsonl, .ndjson or .json, otherwise CSV.
     #[must_use]
     pub fn of(file: &std::path::Path) -> Self {
         let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
@@ -797,184 +805,187 @@ impl TableForm {
     }
 }
 
-/// What to do with templates.
+/// Requests about templates.
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]
 pub enum DesignRequest {
     /// Lists the templates.
     List,
-    /// Adds a template to this server, in place of an own one of its name. It goes before one of the program with that name.
+    /// Adds a template to this server. It replaces an added template of the same name, and takes precedence over a
+    /// built-in one.
     Add {
-        /// The file (docs/templates.md).
+        /// Template file (see docs/templates.md).
         file: PathBuf,
     },
-    /// Removes a template that was added. Databases that were made from it stay as they are.
+    /// Removes an added template. Databases created from it stay as they are.
     Remove {
-        /// The name.
+        /// Name of the template.
         name: String,
     },
-    /// Brings views and forms of a database up to date with its template. What was made by hand stays, and so do documents.
+    /// Updates the views and forms of a database from its template. Design elements made by hand and documents stay.
     Refresh {
-        /// The path of the database in the catalog.
+        /// Path of the database in the catalog.
         path: String,
-        /// Another template than the one that it was made from.
+        /// Template to use instead of the one that the database was created from.
         #[arg(long, value_name = "NAME")]
         template: Option<String>,
     },
 }
 
-/// Which views to bring up to date.
+/// Scope and mode of an update of view indexes.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct UpdallRequest {
-    /// The database; all without one.
+    /// Path of the database in the catalog. Default: all databases.
     pub path: Option<String>,
-    /// Only the view of this name.
+    /// Updates only the view of this name.
     #[arg(long, value_name = "NAME", requires = "path")]
     pub view: Option<String>,
-    /// Builds the indexes anew from all documents. Takes about a second for 100,000 of them; people may read meanwhile.
+    /// Rebuilds the indexes from all documents. This takes about a second per 100,000 documents; the old indexes can be
+    /// read meanwhile.
     #[arg(long)]
     pub rebuild: bool,
 }
 
-/// What to do with attachments.
+/// Requests about attachments.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 pub struct BlobRequest {
-    /// Removes content that nobody has used for longer than the grace period, now.
+    /// Removes attachments now that have been unused for longer than the grace period.
     #[arg(long)]
     pub collect: bool,
-    /// Rebuilds the catalog of who uses what from the databases. Only while no server runs.
+    /// Rebuilds the table of references to attachments from the databases. Only possible while no server runs.
     #[arg(long)]
     pub rebuild: bool,
 }
 
-/// What to do with queued mail.
+/// Requests about queued mail.
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueRequest {
     /// Lists queued mail.
     List {
-        /// Only those in this state.
+        /// Lists only messages in this state.
         #[arg(long, value_enum)]
         state: Option<QueueState>,
     },
-    /// Shows a queued message with its recipients and what happened so far.
+    /// Shows a queued message with its recipients and its delivery attempts.
     Show {
-        /// The queue id.
+        /// Queue ID of the message.
         id: String,
     },
-    /// Tries again now.
+    /// Retries delivery now.
     Retry {
-        /// The queue ids.
+        /// Selected messages.
         #[command(flatten)]
         which: QueueSelection,
     },
-    /// Stops attempts until the mail is released.
+    /// Stops delivery attempts until the messages are released.
     Hold {
-        /// The queue ids.
+        /// Selected messages.
         #[command(flatten)]
         which: QueueSelection,
     },
-    /// Lets held or dead mail go on.
+    /// Resumes delivery of held or dead messages.
     Release {
-        /// The queue ids.
+        /// Selected messages.
         #[command(flatten)]
         which: QueueSelection,
     },
-    /// Removes mail from the queue. The sender is not told.
+    /// Removes messages from the queue. The senders are not notified.
     Remove {
-        /// The queue ids.
+        /// Selected messages.
         #[command(flatten)]
         which: QueueSelection,
     },
 }
 
-/// Which mail.
+/// A selection of queued messages.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, Args)]
 #[group(required = true, multiple = false)]
 pub struct QueueSelection {
-    /// The queue ids.
+    /// Queue IDs of the messages.
     pub ids: Vec<String>,
-    /// All of it.
+    /// Selects all messages.
     #[arg(long)]
     pub all: bool,
 }
 
-/// The states of queued mail.
+/// State of queued mail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueueState {
-    /// Waits for its next attempt.
+    /// Waiting for the next delivery attempt.
     Waiting,
     /// Held by an administrator.
     Held,
-    /// Cannot be delivered nor returned.
+    /// Can be neither delivered nor returned.
     Dead,
 }
 
-/// The kinds of files that mail is kept in.
+/// Format of mail files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum MailFormat {
     /// All messages of a folder in one file, separated by "From " lines.
     Mbox,
-    /// A folder with a file for each message.
+    /// A folder with one file per message.
     Maildir,
-    /// One message a file.
+    /// A single file per message.
     Eml,
 }
 
-/// What to import.
+/// Parameters of a mail import.
 #[derive(Debug, Clone, Serialize, Deserialize, Args)]
 pub struct ImportRequest {
-    /// What the files are.
+    /// Format of the files.
     #[arg(value_enum)]
     pub format: MailFormat,
-    /// The files, or folders of files.
+    /// Files, or folders of files.
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// Whose mailbox.
+    /// Owner of the mailbox.
     #[arg(long, value_name = "WHO")]
     pub user: String,
-    /// The folder for messages whose files name none.
+    /// Folder for messages whose files do not name one.
     #[arg(long, default_value = "INBOX")]
     pub folder: String,
-    /// Leaves out messages that their folder has already, byte for byte. (An import that was interrupted or left something out
-    /// goes on where it stopped when the same command is given again, with this option or without.)
+    /// Leaves out messages that their folder already has, byte for byte. (With or without this option, repeating the
+    /// command continues an import that was interrupted or left something out.)
     #[arg(long)]
     pub skip_duplicates: bool,
-    /// Imports everything, also what went in before; forgets where interrupted imports into this mailbox have stopped.
+    /// Imports everything, including messages imported before, and discards the progress of interrupted imports into
+    /// this mailbox.
     #[arg(long)]
     #[serde(default)]
     pub anew: bool,
 }
 
-/// What to export.
+/// Parameters of a mail export.
 #[derive(Debug, Clone, Serialize, Deserialize, Args)]
 pub struct ExportRequest {
-    /// What the files will be.
+    /// Format of the files.
     #[arg(value_enum)]
     pub format: MailFormat,
-    /// The folder for the files; made when it is missing.
+    /// Folder for the files; created if missing.
     pub to: PathBuf,
-    /// Whose mailbox.
+    /// Owner of the mailbox.
     #[arg(long, value_name = "WHO")]
     pub user: String,
-    /// Only this folder. May be given several times.
+    /// Exports only this folder. May be given several times.
     #[arg(long = "folder", value_name = "NAME")]
     pub folders: Vec<String>,
-    /// Writes the flags of mbox files and single files beside them: NAME.mbox.flags.jsonl, or flags.jsonl in each folder.
-    /// Import reads these files. Maildirs always have flags.
+    /// Writes the flags of messages in mbox files and single files to separate files: NAME.mbox.flags.jsonl, or
+    /// flags.jsonl in each folder. Import reads these files. Maildirs always have flags.
     #[arg(long)]
     #[serde(default)]
     pub flags: bool,
 }
 
-/// What to do with the certificate.
+/// Requests about the certificate.
 #[derive(Debug, Clone, Serialize, Deserialize, Subcommand)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsRequest {
     /// Reads the certificate and the key again.
     Reload,
-    /// Shows the names of the certificate, who signed it, until when it is valid, and where it lies.
+    /// Shows the names, the issuer, the validity period and the file of the certificate.
     Show,
 }
