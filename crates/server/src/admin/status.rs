@@ -1,4 +1,4 @@
-//! `doublet status`: how the server is doing, in a dozen numbers. More of them stand at `/metrics`.
+//! `doublet status`: the state of the server in a dozen numbers. `/metrics` has more of them.
 
 use serde_json::json;
 

@@ -1,9 +1,11 @@
-//! `doublet db import` and `doublet db export`: documents from tables and into tables (CSV, JSON lines).
+//! `doublet db import` and `doublet db export`: import and export of documents as tables (CSV, JSON lines).
 //!
-//! An import looks at the first rows to find out what each column holds, says so, and with `--dry-run` stops after having read everything. Types can be
-//! said, and columns named otherwise or left out. Rows that cannot be taken are told with their numbers and reasons; all others are taken, some hundred
-//! in a transaction, which says how far it is ([`mark`]), so that an import that is broken off has taken a known part and can go on behind it.
-//! A row that has no end is where it stops: those before are taken, and the command fails.
+//! An import samples the first rows to determine the content of each column and reports the result. With `--dry-run` it
+//! stops after reading the whole file. Options can set the types of columns, rename them or leave them out. Rejected
+//! rows are reported with their numbers and reasons; all others are imported, some hundred per transaction. Each
+//! transaction also records the progress ([`mark`]), so that an interrupted import has added a known part of the rows
+//! and can continue after it. A row without an end stops the import: the rows before it are imported, and the command
+//! fails.
 
 mod columns;
 mod export;
@@ -29,13 +31,13 @@ use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, databases
 use crate::core::Core;
 use crate::limits::TABLE_REFUSALS_MAX;
 
-/// Documents of one transaction.
+/// Maximum number of documents per transaction.
 const ROWS_PER_TRANSACTION: usize = 500;
 
-/// Bytes of rows after which a transaction takes no more.
+/// Number of row bytes after which a transaction accepts no more rows.
 const BYTES_PER_TRANSACTION: usize = 8 << 20;
 
-/// Brings the rows of a file into a database.
+/// Imports the rows of a file into a database.
 pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>) -> Outcome {
     let access = open(core, &request.path)?;
     let kind = access.database().record().kind;
@@ -50,7 +52,7 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>
     let mut columns = Columns::find(request, &mut rows, &access)?;
     for number in 1..=mark.rows {
         if let Some((Ok(row), _)) = rows.next()? {
-            // A row that has too many was refused and told when it was taken.
+            // A row with too many columns was already rejected and reported by the interrupted import.
             let _ = columns.meet(&row, number);
         }
     }
@@ -72,7 +74,7 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>
     };
     while let Some((row, length)) = rows.next().map_err(|failure| work.broken_off(failure))? {
         work.take(row, length)?;
-        // What is told would be there after a crash.
+        // The reported rows survive a crash.
         let done = if request.dry_run { work.mark.rows } else { work.durable.rows };
         if done > 0 && work.mark.rows.is_multiple_of(ROWS_PER_TRANSACTION as u64) {
             let what = format!("{} into {}", if request.dry_run { "reading" } else { "importing" }, request.path);
@@ -85,7 +87,8 @@ pub(super) fn import(core: &Core, request: &TableImport, report: &mut Report<'_>
     Ok(work.answer())
 }
 
-/// An import that nobody else makes meanwhile: until it has ended, what stands about it in the database is no sign that it was broken off.
+/// Guard that keeps others from running the same import at the same time. While it exists, a progress record in the
+/// database does not mean that the import was interrupted.
 struct Running<'c> {
     core: &'c Core,
     what: (String, String),
@@ -108,31 +111,31 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Notes down in a transaction how far the import is.
+/// Function that writes the progress of the import within a transaction.
 type NoteDown = fn(&mut Mark, &mut Writer<'_, '_>) -> Result<(), notes::Error>;
 
-/// An import under way.
+/// A running import.
 struct Import<'i> {
     core: &'i Core,
     request: &'i TableImport,
     access: Access<level::Designer>,
     columns: Columns,
-    /// What separates the fields of CSV, where nobody said it and it is no comma.
+    /// Detected CSV delimiter, if the request does not set one and it is not a comma.
     guessed: Option<char>,
     waiting: Vec<NewNote>,
-    /// The UNIDs that rows have which are no documents yet.
+    /// UNIDs of the rows in `waiting`, which are not in the database yet.
     unids: HashSet<Unid>,
-    /// Bytes of the rows that they were.
+    /// Number of bytes of the rows in `waiting`.
     waiting_bytes: usize,
-    /// How far it is.
+    /// Progress including the rows that are not committed yet.
     mark: Mark,
-    /// The transaction that the disk is busy with while the next rows are read, and how far it comes.
+    /// The transaction that is being written to disk while the next rows are read, with its progress.
     under_way: Option<(Ticket, Mark)>,
-    /// How far it is for sure.
+    /// Progress that is durable.
     durable: Mark,
-    /// The first of the rows that were refused.
+    /// The first rejected rows.
     refusals: Vec<Json>,
-    /// Why the row behind those that are counted, and all further ones, could not be read.
+    /// The reason why the next row, and with it the rest of the file, cannot be read.
     unread: Option<String>,
 }
 
@@ -169,7 +172,8 @@ impl Import<'_> {
         }
     }
 
-    /// Makes the document that a row becomes. What no document may hold is the row's own fault, and is found before a transaction has it.
+    /// Creates the document for a row. Content that is invalid in a document is reported as an error of the row, before
+    /// a transaction contains it.
     fn document(&mut self, row: &Row, number: u64) -> Result<NewNote, String> {
         self.columns.meet(row, number)?;
         let mut items = self.columns.items(row)?;
@@ -181,7 +185,7 @@ impl Import<'_> {
         Ok(NewNote { unid: self.columns.unid(row)?, ..NewNote::document(items) })
     }
 
-    /// Refuses a document with a UNID that another one has, or that none may have.
+    /// Rejects a document whose UNID is in use or reserved for profile documents.
     fn check_unid(&mut self, new: NewNote) -> Result<Result<NewNote, Fault>, Failure> {
         let Some(unid) = new.unid else { return Ok(Ok(new)) };
         let reader: Access<level::Reader> = self.access.lower();
@@ -198,7 +202,8 @@ impl Import<'_> {
         })
     }
 
-    /// Makes the documents of the rows that wait, and says with `note_down` how far that is. The transaction before is durable afterwards.
+    /// Creates the documents of the waiting rows and records the progress with `note_down`. On return the previous
+    /// transaction is durable.
     fn flush(&mut self, note_down: NoteDown) -> Result<(), Failure> {
         let waiting = std::mem::take(&mut self.waiting);
         self.waiting_bytes = 0;
@@ -207,7 +212,7 @@ impl Import<'_> {
             return Ok(());
         }
         let ticket = self.commit(waiting, note_down).map_err(|failure| self.broken_off(failure))?;
-        // They are found in the database from now on.
+        // From now on these UNIDs are found in the database.
         self.unids.clear();
         self.settle()?;
         self.under_way = Some((ticket, self.mark.clone()));
@@ -225,7 +230,7 @@ impl Import<'_> {
         Ok(transaction.commit()?)
     }
 
-    /// Waits for the transaction that is under way.
+    /// Waits until the pending transaction is durable.
     fn settle(&mut self) -> Result<(), Failure> {
         let Some((ticket, mark)) = self.under_way.take() else { return Ok(()) };
         let waited = self.core.notes.store().durable(ticket).wait();
@@ -234,9 +239,9 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Says how far it has come for sure.
+    /// Adds the durable progress to a failure.
     fn broken_off(&mut self, failure: Failure) -> Failure {
-        // What is under way may still end well.
+        // The pending transaction may still succeed.
         if let Some((ticket, mark)) = self.under_way.take()
             && self.core.notes.store().durable(ticket).wait().is_ok()
         {
@@ -273,7 +278,8 @@ impl Import<'_> {
         answer
     }
 
-    /// Says what was not taken, if something was not, and how to go on.
+    /// Returns the error of an import with rejected or unread rows, with advice on how to continue, or `None` if all
+    /// rows were imported.
     fn complaint(&self, refused: u64) -> Option<String> {
         if let Some(why) = &self.unread {
             let next = match self.mark.is_kept() && self.mark.rows > 0 {
@@ -288,7 +294,7 @@ impl Import<'_> {
     }
 }
 
-/// Tells what separates the fields of a file.
+/// Returns a sentence about the detected delimiter.
 fn separated_by(delimiter: char) -> String {
     let name = if delimiter == '\t' { "tabs".to_owned() } else { format!("{delimiter:?}") };
     format!("The first line has {name} between its fields; so the file was read, for want of --delimiter.")
