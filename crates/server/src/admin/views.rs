@@ -14,7 +14,7 @@ use super::{Answer, Failure, Outcome, Progress, Report, Unit, counted, databases
 use crate::core::Core;
 use crate::updater::build_options;
 
-/// Updates or rebuilds the views of databases.
+/// Updates or rebuilds the views of one database or of all.
 pub(super) fn updall(core: &Core, request: &UpdallRequest, report: &mut Report<'_>) -> Outcome {
     let paths = match &request.path {
         Some(path) => vec![path.clone()],
@@ -23,7 +23,7 @@ pub(super) fn updall(core: &Core, request: &UpdallRequest, report: &mut Report<'
     let mut rows = Vec::new();
     for path in paths {
         let access = match databases::open(core, &path) {
-            // Of all databases, one may have been deleted or renamed meanwhile.
+            // A database may have been deleted or renamed since the list was read.
             Err(_) if request.path.is_none() && !core.notes.database_exists(&path)? => continue,
             opened => opened?.lower(),
         };
@@ -81,7 +81,7 @@ fn one(
     ]))
 }
 
-/// Lists the views of a database.
+/// Lists the views of a database with the state of their indexes.
 pub(super) fn list(core: &Core, path: &str) -> Outcome {
     let access = databases::open(core, path)?;
     let reading = access.read()?;
