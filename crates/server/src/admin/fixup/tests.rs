@@ -1,4 +1,4 @@
-//! What a fixup tells of what it found, mended and left.
+//! Tests of the report of a fixup: findings that are new, repaired and left.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::core::{Core, Ground};
 use crate::data::DataFolder;
 use crate::sample::Sample;
 
-/// Makes findings of `place: what`; a repair has mended those that can be derived.
+/// Creates findings from `(kind, place, what)`. Those of the kind `Derived` count as repaired.
 fn findings(rows: &[(Kind, &str, &str)]) -> Findings {
     let mut findings = Findings::default();
     rows.iter().for_each(|(kind, place, what)| findings.add(place, *kind, (*what).to_owned(), *kind == Kind::Derived));
@@ -59,7 +59,7 @@ fn message(text: &str) -> NewMessage {
     NewMessage { raw: text.as_bytes().to_vec(), flags: Flags::default(), received: None }
 }
 
-/// A data folder that is closed, and what opens it.
+/// A data folder that no program has open, and the configuration to open it.
 struct Closed {
     config: Arc<Config>,
     folder: tempfile::TempDir,
@@ -68,7 +68,7 @@ struct Closed {
 }
 
 impl Closed {
-    /// Makes a sample with mail that has attachments, each of whose tables lies in one file of the last level.
+    /// Creates a sample with mail that has attachments. Each table lies in one file of the last level.
     fn new() -> Self {
         let Sample { core, folder } = Sample::new();
         for user in ["ann", "bob"] {
@@ -111,7 +111,7 @@ impl Closed {
         execute_alone(ground, &FixupRequest::default(), &mut |_| ControlFlow::Continue(()))
     }
 
-    /// Asserts that nothing is wrong any more and that the server opens.
+    /// Asserts that no damage is left and that the server opens.
     fn reopen(&self) -> Core {
         let again = self.fixup().expect("nothing is left to mend");
         assert_eq!(again.says, ["No damage was found."]);
