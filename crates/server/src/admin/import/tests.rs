@@ -1,4 +1,4 @@
-//! Imports from files as they are found on disk, interrupted ones, and what comes out again.
+//! Tests of imports: files as they are found on disk, interrupted imports, and export of what was imported.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -30,7 +30,7 @@ fn count(sample: &Sample) -> u64 {
     u64::from(view.status(inbox).expect("a status").messages)
 }
 
-/// Breaks an import off at every step that it reports, until it is done.
+/// Repeats an import that is cancelled after a few progress reports until it completes.
 fn check_resumes(sample: &Sample, request: &ImportRequest) {
     let mut attempts = 0;
     loop {
@@ -90,7 +90,7 @@ fn write(path: &Path, content: impl AsRef<[u8]>) {
     std::fs::write(path, content).expect("the folder is writable");
 }
 
-/// Imports and expects that nothing is left out.
+/// Runs an import and asserts that nothing is left out.
 fn import(sample: &Sample, request: ImportRequest) -> Answer {
     let answer = sample.execute(Request::Import(request)).expect("it goes in");
     assert_eq!(answer.complaint, None);
@@ -105,7 +105,7 @@ fn export(sample: &Sample, format: MailFormat, to: &str, flags: bool) -> Answer 
     answer
 }
 
-/// What is in a mailbox: bytes, flags by name and times of its messages, in their order.
+/// Returns the content of a mailbox: bytes, flag names and time of each message, in order.
 fn mailbox(sample: &Sample, name: &str) -> Vec<(Vec<u8>, Vec<String>, i64)> {
     let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
     let view = file.view().expect("a view");
@@ -130,7 +130,7 @@ fn folders(sample: &Sample) -> Vec<String> {
     folders.into_iter().map(|folder| folder.name).collect()
 }
 
-/// Puts a message into a mailbox as IMAP does.
+/// Appends a message to a mailbox as IMAP APPEND does.
 fn append(sample: &Sample, name: &str, raw: &[u8], flags: &[&str], seconds: i64) {
     let file = sample.core.mail.open_as_server("mail/ann.nsf").expect("it is there");
     let found = file.view().expect("a view").folder(name).expect("a look");
@@ -140,14 +140,14 @@ fn append(sample: &Sample, name: &str, raw: &[u8], flags: &[&str], seconds: i64)
     file.append(folder, &[message]).expect("there is room");
 }
 
-/// All files below a folder, by their way, with their content.
+/// Returns all files below a folder: relative path and content.
 fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let found = mail_files::files_below(folder).expect("readable");
     let way = |found: &Found| found.path.strip_prefix(folder).expect("below").to_string_lossy().into_owned();
     found.iter().map(|found| (way(found), std::fs::read(&found.path).expect("readable"))).collect()
 }
 
-/// Messages in which everything that can go wrong with line ends, quotes and ends of files does.
+/// Returns messages that combine the difficult cases of line ends, quoting and ends of files.
 fn nasty() -> Vec<Vec<u8>> {
     let pieces = ["\r\n", "\n", "\r", "\0\u{80}", "From ", ">From Sat Jan  3 01:05:34 2026", "A: b", "\r\r\n"];
     let mut all = vec![String::new()];
@@ -179,7 +179,7 @@ fn messages_survive_every_format_as_they_are_on_the_wire() {
         import(&sample, request);
         let mut back: Vec<Vec<u8>> =
             mailbox(&sample, &format!("{out}-back")).into_iter().map(|(raw, ..)| raw).collect();
-        // The order in a Maildir is that of its times and names.
+        // Messages of a Maildir are ordered by time and name.
         let mut expected = messages.clone();
         back.sort();
         expected.sort();
@@ -340,7 +340,7 @@ fn a_failed_import_says_what_went_in_and_goes_on_when_there_is_room() {
     assert_eq!(import(&sample, request).data["messages"], json!(500));
 }
 
-/// Breaks an import off after some steps.
+/// Cancels an import after a number of progress reports.
 fn break_off(sample: &Sample, request: &ImportRequest, steps: usize) {
     let mut left = steps;
     let outcome = execute(&sample.core, request, &mut |_| {
@@ -355,7 +355,7 @@ fn numbered(count: u64) -> Vec<String> {
     (0..count).map(|n| format!("From a@b.test Sat Jan  3 01:05:34 2026\nSubject: {n}\n\ntext\n\n")).collect()
 }
 
-/// The numbers of the messages in a mailbox, sorted.
+/// Returns the numbers of the messages in a mailbox, sorted.
 fn numbers(sample: &Sample, name: &str) -> Vec<u64> {
     let number = |raw: Vec<u8>| -> u64 {
         let text = String::from_utf8(raw).expect("text");
@@ -384,7 +384,7 @@ fn an_mbox_that_was_changed_meanwhile_is_imported_whole() {
     check(&grown_in_front, (0..COUNT + 10).collect());
     check(&all, (0..COUNT + 10).collect());
     check(&all[100..count], (0..COUNT).collect());
-    // What is gone from the file was imported before it went.
+    // The messages that are no longer in the file were imported before they were removed.
     check(&all[count..], (0..500).chain(COUNT..COUNT + 10).collect());
 }
 
@@ -443,7 +443,8 @@ fn what_went_in_stays_done_when_another_file_is_interrupted() {
         write(&top.join("profile/empty.mbox"), "");
         let files = files.iter().map(|name| top.join(name)).collect();
         let request = ImportRequest { files, folder: folder.into(), ..request(&sample, "", MailFormat::Mbox) };
-        // The second file is done and the third was begun, then the third is done and the last was begun.
+        // The first call finishes the second file and starts the third. The second call finishes the third file and
+        // starts the last.
         break_off(&sample, &request, 12);
         break_off(&sample, &request, 7);
         let found = |sample: &Sample| -> Vec<u64> {
@@ -454,7 +455,7 @@ fn what_went_in_stays_done_when_another_file_is_interrupted() {
         };
         import(&sample, request.clone());
         assert_eq!(found(&sample), (0..COUNT).collect::<Vec<_>>());
-        // The command has ended well: once more is once more.
+        // The command has succeeded, so running it again imports everything again.
         assert_eq!(import(&sample, request).data["messages"], json!(COUNT));
     };
     check(&["profile"], "INBOX");
