@@ -1,9 +1,11 @@
-//! What becomes of the columns of a table: of which types they are, and the items of each row.
+//! Mapping of the columns of a table to items: the type of each column, and the items of each row.
 //!
-//! JSON lines may have columns that the first rows lack. They become items as the others do, of the type of their first value, and it is told where they
-//! begin; so what is known of columns depends on the rows before, and an import that goes on behind some must have shown those to [`Columns::meet`], too.
+//! JSON lines may have columns that the first rows lack. Such columns become items like the others, with the type of
+//! their first value, and the row in which they begin is reported. The known columns therefore depend on the rows
+//! before, and an import that continues after some rows must first pass these rows to [`Columns::meet`].
 //!
-//! What an object says of its own columns in [`TYPES`], as those of an export do, goes before everything but what was said with `--map`.
+//! The types that an object declares in [`TYPES`], as those of an export do, take precedence over everything except
+//! `--map`.
 
 mod hints;
 
@@ -22,19 +24,21 @@ use super::rows::{Row, Rows, refused};
 use crate::limits::TABLE_COLUMNS_MAX;
 use crate::template;
 
-/// The member of an object that says of which types items are whose values do not tell it, by their names, in the words of `--map`.
+/// Member of an object that declares the types of items whose values do not show them: item names with the type names
+/// of `--map`.
 pub(super) const TYPES: &str = "$TYPES";
 
-/// The column with the UNID of a document, and what takes the place of an item where documents are to have it.
+/// Name of the column with the UNID of a document. As the target of a mapping it stands for the UNID instead of an
+/// item.
 pub(super) const UNID: &str = "$UNID";
 
-/// Columns that come late of which each has a sentence.
+/// Maximum number of late columns that are reported with a sentence each.
 const LATE_TOLD_MAX: usize = 10;
 
-/// Bytes of what a file has that are quoted.
+/// Maximum number of bytes quoted from a file.
 const QUOTED_BYTES_MAX: usize = 100;
 
-/// What a column holds.
+/// Type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
@@ -71,7 +75,7 @@ impl Kind {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
-    /// Gives what is said of items of this type beside their value.
+    /// Returns the item flags for this type.
     fn flags(self) -> ItemFlags {
         match self {
             Self::Readers => ItemFlags::NAMES.with(ItemFlags::READERS),
@@ -82,7 +86,7 @@ impl Kind {
     }
 }
 
-/// Names the type of the items of one name, where their values do not tell it.
+/// Returns the type name of the items of one name, or `None` if their values show the type.
 pub(super) fn untold_type(items: &[&Item]) -> Option<&'static str> {
     let has = |flag| items.iter().any(|item| item.flags.has(flag));
     let kind = if has(ItemFlags::READERS) {
@@ -99,7 +103,7 @@ pub(super) fn untold_type(items: &[&Item]) -> Option<&'static str> {
     Some(kind.name())
 }
 
-/// Reads what an object says of the types of its columns.
+/// Parses the column types that an object declares.
 fn types_of(object: &serde_json::Map<String, Json>) -> Result<Vec<(&str, Kind)>, String> {
     let Some(types) = object.get(TYPES) else { return Ok(Vec::new()) };
     let Json::Object(types) = types else { return Err(format!("{TYPES} is no object")) };
@@ -111,37 +115,38 @@ fn types_of(object: &serde_json::Map<String, Json>) -> Result<Vec<(&str, Kind)>,
     Ok(said)
 }
 
-/// Who has said of what type a column is.
+/// Source of the type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TypeFrom {
-    /// Nobody: its values look so.
+    /// The values of the sampled rows.
     Values,
-    /// The form.
+    /// The form given with `--form`.
     Form,
-    /// The command line.
+    /// The `--map` option.
     Map,
 }
 
-/// A column and the item that it becomes.
+/// A column and the item it becomes.
 #[derive(Debug, Clone)]
 struct Mapping {
     column: String,
-    /// Nothing of a column that is left out.
+    /// Name of the item, or `None` if the column is left out.
     item: Option<String>,
     kind: Kind,
     type_from: TypeFrom,
-    /// The type that rows say themselves; that of the last one that does.
+    /// The type declared by the rows themselves; the last declaration counts.
     declared: Option<Kind>,
-    /// The first row in which it is an object, counted from one.
+    /// The first row in which the value is an object, counted from one.
     object_row: Option<u64>,
-    /// What its texts look like among the first rows.
+    /// Apparent format of the texts in the sampled rows.
     looks: Looks,
-    /// The row in which it first occurs, counted from one, where that is behind those that were looked at.
+    /// The row in which the column first occurs, counted from one, if it does not occur in the sampled rows.
     first_row: Option<u64>,
 }
 
 impl Mapping {
-    /// Maps a column to the item of its name; one without a name, and what only the program itself makes, to none.
+    /// Maps a column to the item of the same name. A column without a name, or with a name that starts with `$`, is
+    /// left out.
     fn new(column: String, kind: Kind) -> Self {
         let item = (!column.is_empty() && !column.starts_with('$')).then(|| column.clone());
         let type_from = TypeFrom::Values;
@@ -157,14 +162,14 @@ impl Mapping {
         }
     }
 
-    /// Takes the type that a form says.
+    /// Takes the type from the form, if the form has a field of this name.
     fn follow(&mut self, fields: &HashMap<String, String>) {
         if let Some(kind) = fields.get(&self.column.to_lowercase()).and_then(|kind| Kind::named(kind)) {
             (self.kind, self.type_from) = (kind, TypeFrom::Form);
         }
     }
 
-    /// Gives the type that is told of it, and whose word that is.
+    /// Returns the reported type and its source.
     fn told(&self) -> (Kind, &'static str) {
         match (self.type_from, self.declared) {
             (TypeFrom::Map, _) => (self.kind, "--map"),
@@ -174,7 +179,8 @@ impl Mapping {
         }
     }
 
-    /// Says, of a column that comes late, where it does and what becomes of it.
+    /// Returns a sentence about a late column with its first row and its mapping, or `None` for a column of the sampled
+    /// rows.
     fn late(&self) -> Option<String> {
         let (name, row) = (quoted(&self.column), self.first_row?);
         let becomes = match &self.item {
@@ -185,21 +191,22 @@ impl Mapping {
     }
 }
 
-/// The columns of a table, as far as they are known: at most [`TABLE_COLUMNS_MAX`], in the order in which they occur.
+/// The known columns of a table: at most [`TABLE_COLUMNS_MAX`], in the order in which they first occur.
 pub(super) struct Columns {
     mappings: Vec<Mapping>,
-    /// Their names.
+    /// The names of the columns.
     known: HashSet<String>,
-    /// The types of the fields of the form, by their names in lower case.
+    /// Types of the fields of the form, by lower-case field names.
     fields: HashMap<String, String>,
-    /// What stands between the values of a list in one field.
+    /// Separator between the values of a list within one field.
     separator: char,
-    /// What is to be told of the form.
+    /// Hint about the form.
     form_hint: Option<String>,
 }
 
 impl Columns {
-    /// Finds out what becomes of the columns: what the first rows tell, before that the form, before both what was said. Errors say what was said wrong.
+    /// Determines the mapping of the columns. `--map` options take precedence over the form, and the form over the
+    /// types of the sampled rows. Fails if a `--map` option is invalid.
     pub(super) fn find(
         request: &TableImport,
         rows: &mut Rows,
@@ -222,7 +229,8 @@ impl Columns {
         Ok(columns)
     }
 
-    /// Reads through a file for columns that were spoken of and that its first rows lack, before anything is made. Rows of CSV have no others.
+    /// Searches the whole file for columns that are named in `--map` and missing in the sampled rows, before any
+    /// document is created. CSV files have no such columns.
     fn look_for(&mut self, request: &TableImport, said: &[Said<'_>]) -> Result<(), Failure> {
         let mut missing: Vec<&str> = said.iter().map(|said| said.column).collect();
         missing.retain(|column| !self.mappings.iter().any(|mapping| mapping.column.eq_ignore_ascii_case(column)));
@@ -266,8 +274,10 @@ impl Columns {
         Ok(())
     }
 
-    /// Gets to know the columns that a row has and none before it had. Of a row with too many, or with a name that is too long, it tells so and learns
-    /// nothing: what is kept in memory is bounded.
+    /// Adds the columns that occur first in this row.
+    ///
+    /// Fails if there are too many columns or if a name is too long. In this case no column is added, so that memory is
+    /// bounded.
     pub(super) fn meet(&mut self, row: &Row, number: u64) -> Result<(), String> {
         let Row::Object(object) = row else { return Ok(()) };
         let types = types_of(object)?;
@@ -307,7 +317,7 @@ impl Columns {
         self.known.insert(name.to_owned());
     }
 
-    /// Makes the items of a row; an error says why it cannot be taken.
+    /// Returns the items of a row, or the reason why the row is rejected.
     pub(super) fn items(&self, row: &Row) -> Result<Vec<Item>, String> {
         let types = if let Row::Object(object) = row { types_of(object)? } else { Vec::new() };
         let mut items = Vec::with_capacity(self.mappings.len() + 1);
@@ -331,7 +341,7 @@ impl Columns {
         Ok(items)
     }
 
-    /// Gives the UNID that the document of a row is to have, where a column was mapped to it.
+    /// Returns the UNID for the document of a row, or `None` if no column is mapped to it or the value is empty.
     pub(super) fn unid(&self, row: &Row) -> Result<Option<Unid>, String> {
         let is_unid = |mapping: &Mapping| mapping.item.as_ref().is_some_and(|item| item.eq_ignore_ascii_case(UNID));
         let Some(index) = self.mappings.iter().position(is_unid) else { return Ok(None) };
@@ -344,7 +354,7 @@ impl Columns {
         }
     }
 
-    /// Gives the texts that a row has in a column; empty ones among others in lists of texts alone.
+    /// Returns the texts of a row in a column. Empty texts are removed, except within text lists.
     fn texts(&self, row: &Row, index: usize, kind: Kind) -> Vec<String> {
         let mapping = &self.mappings[index];
         let mut texts: Vec<String> = match row {
@@ -357,15 +367,15 @@ impl Columns {
             },
             Row::Object(object) => object.get(&mapping.column).map(texts_of).unwrap_or_default(),
         };
-        // What is empty in a list of texts has its place in it.
+        // An empty entry of a text list keeps its position.
         if kind != Kind::TextList || texts.iter().all(String::is_empty) {
             texts.retain(|text| !text.is_empty());
         }
         texts
     }
 
-    /// Gives a record of each column: `column`, `item`, `type` and `type_from`, whose word that is (null where it is left out), `first_row` (null unless it
-    /// comes late).
+    /// Returns a record per column: `column`, `item`, `type` and `type_from`, the source of the type (null if the
+    /// column is left out), and `first_row` (null unless the column is late).
     pub(super) fn records(&self) -> Vec<Json> {
         let of = |mapping: &Mapping| {
             record(vec![
@@ -379,12 +389,12 @@ impl Columns {
         self.mappings.iter().map(of).collect()
     }
 
-    /// Says what a person should know of the columns before the documents are made for good.
+    /// Returns hints about the columns that a person should read before documents are created.
     pub(super) fn hints(&self) -> Vec<String> {
         self.form_hint.iter().cloned().chain(hints::of(&self.mappings)).collect()
     }
 
-    /// Tells of the first columns that come late in a sentence each, and how many more there are.
+    /// Returns a sentence for each of the first late columns, and one with the number of the others.
     pub(super) fn late(&self) -> Vec<String> {
         let mut told: Vec<String> = self.mappings.iter().filter_map(Mapping::late).collect();
         let more = told.len().saturating_sub(LATE_TOLD_MAX);
@@ -396,10 +406,10 @@ impl Columns {
     }
 }
 
-/// What was said of a column: `COLUMN=ITEM:TYPE`.
+/// A parsed `--map` option: `COLUMN=ITEM:TYPE`.
 struct Said<'r> {
     column: &'r str,
-    /// Nothing when it is to be left out.
+    /// Name of the item, or `None` to leave the column out.
     item: Option<&'r str>,
     kind: Option<Kind>,
 }
@@ -427,7 +437,7 @@ fn wrong_map(text: &str) -> Failure {
     ))
 }
 
-/// Looks at the first rows.
+/// Determines the columns and their types from the first rows.
 fn sampled(request: &TableImport, rows: &mut Rows) -> Result<Vec<Mapping>, Failure> {
     let mut names = rows.names().to_vec();
     let mut found: Vec<(Option<Kind>, Looks)> = vec![Default::default(); names.len()];
@@ -468,7 +478,7 @@ fn check_count(request: &TableImport, count: usize) -> Result<(), Failure> {
     Err(refused(&request.file, &format!("it has more than {TABLE_COLUMNS_MAX} columns")))
 }
 
-/// Gives what holds both; texts hold everything.
+/// Returns a type that can hold values of both types. Text can hold everything.
 fn united(one: Option<Kind>, other: Option<Kind>) -> Option<Kind> {
     match (one, other) {
         (None, kind) | (kind, None) => kind,
@@ -490,7 +500,8 @@ fn kind_of_text(text: &str) -> Option<Kind> {
     }
 }
 
-/// Tells what a value is; nothing of one that is empty. An object is the text that it is written as.
+/// Returns the type of a value, or `None` if it is empty. An object has the type text, because it is stored as its JSON
+/// text.
 fn kind_of_json(value: &Json) -> Option<Kind> {
     match value {
         Json::Null => None,
@@ -510,11 +521,11 @@ fn kind_of_json(value: &Json) -> Option<Kind> {
     }
 }
 
-/// Digits of a whole number that are all kept.
+/// Maximum number of digits of a whole number that keeps all its digits.
 const NUMBER_DIGITS_MAX: usize = 15;
 
-/// Reads a number; what begins with a zero, as postcodes and telephone numbers do, is none, and neither are more digits than a number keeps, as those of cards
-/// and accounts.
+/// Parses a number. Texts with leading zeros, such as postcodes and telephone numbers, are not numbers. Neither are
+/// texts with more digits than a number keeps, such as card and account numbers.
 fn number(text: &str) -> Option<f64> {
     let digits = text.trim_start_matches('-');
     let is_padded = digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0.");
@@ -527,7 +538,7 @@ fn number(text: &str) -> Option<f64> {
     }
 }
 
-/// Reads a moment: RFC 3339, or a date alone.
+/// Parses a point in time: RFC 3339, or a date alone.
 fn time(text: &str) -> Option<base::Timestamp> {
     if let Ok(moment) = text.parse::<jiff::Timestamp>() {
         return Some(base::Timestamp(moment.as_microsecond()));
@@ -541,7 +552,7 @@ fn is_list(kind: Kind) -> bool {
     !matches!(kind, Kind::Text | Kind::Number | Kind::Time | Kind::RichText)
 }
 
-/// Tells whether a value is an object or a list with one, which becomes the text that it is written as.
+/// Returns `true` if a value is an object or a list that contains one. The object is stored as its JSON text.
 fn has_object(value: &Json) -> bool {
     match value {
         Json::Object(_) => true,
@@ -596,7 +607,8 @@ fn check_name(name: &str, column: &str) -> Result<(), String> {
     ))
 }
 
-/// Quotes what a file has, or its beginning: it is told, and kept, for many rows.
+/// Quotes a text of the file, or its beginning if it is long. The length is bounded because quotes are reported and
+/// kept for many rows.
 pub(super) fn quoted(text: &str) -> String {
     let end = text.floor_char_boundary(QUOTED_BYTES_MAX);
     let more = if end < text.len() { "…" } else { "" };
