@@ -1,9 +1,10 @@
 //! `doublet db export`: the documents of a database as a table, CSV or JSON lines.
 //!
-//! Documents are written whole: with the items of their bodies, as far as they are asked for, and several items of one name as a list. What has no form
-//! as text (parts of messages, numbers that are none) and documents over which the formula comes to a limit are counted and told. Of attachments there
-//! are the names. What values do not tell (who may read a document, that a text is rich) each JSON object says in [`TYPES`]; a CSV file cannot, so the answer
-//! says how to import it.
+//! Documents are written completely: with the requested items of their bodies, and with several items of one name as a
+//! list. Values without a text form (MIME parts, numbers that are not finite) and documents for which the formula
+//! reaches a limit are counted and reported. Attachments are represented by their names. Each JSON object declares in
+//! [`TYPES`] the types that its values do not show (Readers items, rich text). A CSV file cannot do this, so the answer
+//! gives the options for importing it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
@@ -80,7 +81,7 @@ fn told(request: &TableExport, documents: u64, documents_left_out: u64, written:
     answer
 }
 
-/// Gives the items of a document that the table has. Those of its body are read one by one, and only those.
+/// Returns the items of a document that the table contains. Only the wanted items of the body are read.
 fn items(reading: &Reading<'_>, subject: &Subject<'_>, columns: &[String]) -> notes::Result<Vec<Item>> {
     let is_wanted = |name: &str| columns.is_empty() || columns.iter().any(|column| column.eq_ignore_ascii_case(name));
     let summary = subject.items.iter().filter(|item| is_wanted(item.name));
@@ -93,7 +94,7 @@ fn items(reading: &Reading<'_>, subject: &Subject<'_>, columns: &[String]) -> no
     Ok(items)
 }
 
-/// Lists the names of all items that documents have.
+/// Returns the names of all items in the selected documents.
 fn all_columns(reading: &Reading<'_>, formula: &formula::Formula) -> Result<Vec<String>, Failure> {
     let mut names: Vec<String> = Vec::new();
     let mut known = HashSet::new();
@@ -112,20 +113,20 @@ fn all_columns(reading: &Reading<'_>, formula: &formula::Formula) -> Result<Vec<
     Ok(names)
 }
 
-/// A file that is written.
+/// The output file.
 struct Table {
     writer: FormWriter,
-    /// The items that it has; all without any, which only JSON lines can.
+    /// The exported items. An empty list stands for all items, which is only possible for JSON lines.
     columns: Vec<String>,
     written: Written,
 }
 
-/// What has become of values.
+/// Statistics about exported values.
 #[derive(Default)]
 struct Written {
-    /// How many have no form as text.
+    /// Number of values without a text form.
     values_left_out: u64,
-    /// The types of columns of CSV that an import would not find out.
+    /// Types of CSV columns that an import would not detect.
     untold: BTreeMap<String, &'static str>,
 }
 
@@ -189,7 +190,7 @@ impl Table {
         }
     }
 
-    /// Ends the file.
+    /// Flushes the file.
     fn finish(self, path: &Path) -> Result<Written, Failure> {
         match self.writer {
             FormWriter::Csv(mut out) => out.flush().map_err(Failure::file(path))?,
@@ -199,7 +200,7 @@ impl Table {
     }
 }
 
-/// Puts items of one name together, in the order in which the names occur first. No group is empty.
+/// Groups items by name, in the order in which the names first occur. No group is empty.
 fn by_name(items: &[Item]) -> Vec<Vec<&Item>> {
     let mut groups: Vec<Vec<&Item>> = Vec::with_capacity(items.len());
     let mut known = HashMap::with_capacity(items.len());
@@ -213,7 +214,7 @@ fn by_name(items: &[Item]) -> Vec<Vec<&Item>> {
     groups
 }
 
-/// Gives the value of the items of one name: that of one item as it is, those of several as one list.
+/// Returns the value of the items of one name: a single item's value as it is, the values of several items as one list.
 fn joined(items: &[&Item]) -> Json {
     match items {
         [] => json!(""),
@@ -239,7 +240,7 @@ fn written(error: impl std::fmt::Display) -> Failure {
     Failure::Refused(format!("the file cannot be written: {error}"))
 }
 
-/// Gives a value as a field of CSV has it; between the values of a list stands what an import takes for that unless it is told otherwise.
+/// Formats a value for a CSV field. The values of a list are separated by the default list separator of an import.
 fn text_of(value: Json) -> String {
     match value {
         Json::String(text) => text,
@@ -263,7 +264,7 @@ fn json_of(value: &Value) -> Json {
     }
 }
 
-/// Gives a moment in the form of RFC 3339, in UTC, with the parts of its second if it has some.
+/// Formats a timestamp according to RFC 3339, in UTC, with a fraction of the second only if there is one.
 fn moment(at: base::Timestamp) -> Json {
     let (whole, part) = (answer::rfc3339(at), at.0.rem_euclid(1_000_000));
     json!(if part == 0 { whole } else { format!("{}.{part:06}Z", whole.trim_end_matches('Z')) })
