@@ -1,7 +1,8 @@
-//! How far an import has come: a profile document of the database, written with the documents of each transaction.
+//! Progress of an import: a profile document in the database, written in the same transaction as the documents.
 //!
-//! So it says exactly which rows are documents already, whatever ended the import, and one that goes on behind them makes none twice. It goes with the
-//! last documents. What is read from standard input has no mark, for nobody can tell whether the same comes again.
+//! The record therefore states exactly which rows are documents already, whatever ended the import, and an import that
+//! continues after them creates no duplicates. It is deleted together with the last documents. An import from standard
+//! input has no record, because its input may differ the next time.
 
 use std::path::Path;
 
@@ -10,28 +11,29 @@ use notes::{Access, Item, Note, Value, Writer, level};
 use super::super::request::TableImport;
 use super::super::{Failure, counted};
 
-/// Most bytes of a file's name that tell imports of a database apart.
+/// Maximum number of bytes of a file name that distinguish the imports of a database.
 const NAME_BYTES_MAX: usize = 200;
 
-/// How far an import is.
+/// Progress of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// The name of the profile; nothing where no mark is kept.
+    /// Name of the profile document, or `None` if no progress is recorded.
     name: Option<String>,
-    /// Bytes of the file; zero where another length is to be expected, because the row behind those has to be mended.
+    /// Size of the file in bytes. Zero if another size is expected, because the next row must be corrected first.
     size: u64,
-    /// Rows that are documents or were refused.
+    /// Number of rows that are documents or were rejected.
     pub(super) rows: u64,
-    /// Documents that were made.
+    /// Number of documents created.
     pub(super) documents: u64,
-    /// Rows that were refused.
+    /// Number of rejected rows.
     pub(super) refused: u64,
-    /// It stands in the database.
+    /// Set if the progress is stored in the database.
     is_stored: bool,
 }
 
 impl Mark {
-    /// Finds where the import has to begin: behind what one that was broken off has taken, if that was asked for.
+    /// Determines the row at which the import begins: after the rows of an interrupted import if the request resumes
+    /// it, otherwise at the first row. Fails if the request does not fit the stored progress.
     pub(super) fn begin(request: &TableImport, access: &Access<level::Designer>) -> Result<Self, Failure> {
         if request.is_input() && request.resume {
             let why = "what comes from standard input may be something else this time: --resume wants a file";
@@ -57,7 +59,7 @@ impl Mark {
         }
     }
 
-    /// Tells whether an import that is broken off now can be gone on with.
+    /// Returns `true` if an import interrupted now can be resumed.
     pub(super) fn is_kept(&self) -> bool {
         self.name.is_some()
     }
@@ -92,7 +94,7 @@ impl Mark {
         Ok(Self { size, ..self })
     }
 
-    /// Says, in a transaction that makes documents, how far it comes.
+    /// Writes the progress in a transaction that creates documents.
     pub(super) fn put(&mut self, writer: &mut Writer<'_, '_>) -> Result<(), notes::Error> {
         let Some(name) = &self.name else { return Ok(()) };
         let number = |name: &str, value: u64| Item::summary(name, Value::Number(value as f64));
@@ -107,7 +109,8 @@ impl Mark {
         Ok(())
     }
 
-    /// Says, in the last transaction, that the row behind those and all further ones could not be read. Once it is mended the file has another length.
+    /// Writes in the last transaction that the following row, and with it the rest of the file, could not be read.
+    /// After the row is corrected, the file has another size.
     pub(super) fn put_unread(&mut self, writer: &mut Writer<'_, '_>) -> Result<(), notes::Error> {
         if self.rows == 0 {
             return self.end(writer);
@@ -116,7 +119,7 @@ impl Mark {
         self.put(writer)
     }
 
-    /// Takes the mark away, in the transaction with the last documents.
+    /// Deletes the progress record in the transaction with the last documents.
     pub(super) fn end(&mut self, writer: &mut Writer<'_, '_>) -> Result<(), notes::Error> {
         if let Some(name) = self.name.as_ref().filter(|_| self.is_stored) {
             writer.profile_delete(name, None)?;
@@ -126,7 +129,8 @@ impl Mark {
     }
 }
 
-/// Gives the name of the profile: imports of one file are told from those of others by its name, whatever folder it lies in.
+/// Returns the name of the profile document. It contains the file name without the folder, so that imports of one file
+/// are recognized wherever the file lies.
 pub(super) fn name_of(file: &Path) -> String {
     let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
     let end = name.floor_char_boundary(NAME_BYTES_MAX);

@@ -1,31 +1,32 @@
-//! Where quotes are open in a CSV file, and what separates its fields.
+//! Tracking of open quotes in a CSV file, and detection of its delimiter.
 //!
-//! The reader of rows takes the end of a file for the end of a quote, and does not tell. So the bytes that it reads are followed here by the same rules:
-//! a quote opens at the beginning of a field and nowhere else, `""` within quotes is a quote, and what comes behind a closing quote is plain.
+//! The CSV reader treats the end of the file as the end of an open quote and does not report it. The bytes it reads are
+//! therefore tracked here by the same rules: a quote opens only at the beginning of a field, `""` within quotes is a
+//! quote, and everything after a closing quote is plain.
 
-/// What may separate fields, the likeliest first.
+/// Possible delimiters, the most likely first.
 const DELIMITERS: [u8; 4] = *b",;\t|";
 
-/// Where in a field the last byte was.
+/// Position of the last byte within its field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum At {
-    /// A field begins.
+    /// At the beginning of a field.
     Start,
     Plain,
     Quoted,
-    /// Behind a quote within quotes, which closes them unless another one comes.
+    /// After a quote within quotes. It closes them unless another quote follows.
     Quote,
 }
 
-/// Follows the quotes of a file from its first byte.
+/// Tracks the quotes of a file from its first byte.
 #[derive(Debug, Clone)]
 pub(super) struct Quotes {
     delimiter: u8,
     at: At,
-    /// The line, counted from one.
+    /// The current line, counted from one.
     line: u64,
     is_after_return: bool,
-    /// The line in which quotes were opened last.
+    /// The line in which the last quote was opened.
     opened: u64,
 }
 
@@ -38,7 +39,7 @@ impl Quotes {
         bytes.iter().for_each(|byte| self.step(*byte));
     }
 
-    /// Gives the line in which a quote was opened that is open still.
+    /// Returns the line in which the open quote was opened, or `None` if no quote is open.
     pub(super) fn open(&self) -> Option<u64> {
         (self.at == At::Quoted).then_some(self.opened)
     }
@@ -60,7 +61,7 @@ impl Quotes {
         self.is_after_return = byte == b'\r';
     }
 
-    /// Counts the delimiters of the first row.
+    /// Counts the delimiters in the first row.
     fn delimiters(mut self, bytes: &[u8]) -> usize {
         let (mut count, mut has_begun) = (0, false);
         for byte in bytes {
@@ -79,9 +80,10 @@ impl Quotes {
     }
 }
 
-/// Guesses what separates fields from the beginning of a file: what its first row has most of, outside of quotes; a comma where it has none.
+/// Detects the delimiter from the beginning of a file: the candidate that is most frequent in the first row, outside of
+/// quotes, or a comma if there is none.
 pub(super) fn delimiter_of(beginning: &[u8]) -> u8 {
-    // Of several that are as many, the last counts.
+    // `max_by_key` returns the last of several equal maxima.
     let likeliest_last = DELIMITERS.into_iter().rev();
     likeliest_last.max_by_key(|delimiter| Quotes::new(*delimiter).delimiters(beginning)).unwrap_or(b',')
 }
