@@ -1,8 +1,9 @@
-//! The rows of a file that is imported, one after the other: texts of CSV, or objects of JSON lines.
+//! Reader for the rows of an imported file: texts of CSV, or objects of JSON lines.
 //!
-//! No row takes more memory than [`TABLE_LINE_BYTES_MAX`] bytes of the file. A row that is none, or a line that is longer, is an error of its own, behind
-//! which reading goes on ([`Fault::Row`]). Behind a longer row of CSV, or a quote that is never closed, it does not: where the next row begins nobody can
-//! tell ([`Fault::Rest`]). What the system cannot read ends everything.
+//! A row takes at most [`TABLE_LINE_BYTES_MAX`] bytes of the file in memory. An invalid row, or a line that is longer,
+//! is an error of this row only, and reading continues after it ([`Fault::Row`]). After a CSV row that is longer, or a
+//! quote that is never closed, reading stops, because the beginning of the next row is unknown ([`Fault::Rest`]). An
+//! I/O error ends the import.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -18,13 +19,13 @@ use super::columns::quoted;
 use super::quotes::{Quotes, delimiter_of};
 use crate::limits::{TABLE_COLUMNS_MAX, TABLE_LINE_BYTES_MAX};
 
-/// Rows that are looked at to find out what columns hold.
+/// Maximum number of rows sampled to determine the types of columns.
 const SAMPLE_ROWS: usize = 1_000;
 
-/// Bytes of rows after which no more are looked at.
+/// Number of row bytes after which no more rows are sampled.
 const SAMPLE_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes at the beginning of a CSV file that are looked at to find out what separates its fields.
+/// Number of bytes at the beginning of a CSV file from which the delimiter is detected.
 const BEGINNING_BYTES: u64 = 64 << 10;
 
 /// A row: the texts of its columns, or an object.
@@ -33,25 +34,25 @@ pub(super) enum Row {
     Object(Map<String, Json>),
 }
 
-/// Rows of a file, in their order.
+/// The rows of a file in order.
 pub(super) struct Rows {
     source: Source,
-    /// Those that were looked at already and are yet to be taken: what comes from standard input cannot be read twice.
+    /// Sampled rows that are not consumed yet. They are kept because standard input cannot be read twice.
     ahead: VecDeque<Found>,
 }
 
-/// A row, or why it cannot be read, and its length in bytes.
+/// A row or the reason why it cannot be read, and its length in bytes.
 pub(super) type Found = (Result<Row, Fault>, usize);
 
-/// Why a row cannot be taken.
+/// Reason why a row is rejected.
 pub(super) enum Fault {
-    /// For reasons of its own.
+    /// Only this row is invalid.
     Row(String),
-    /// It has no end, so that nothing behind it can be read either.
+    /// The row has no end, so nothing after it can be read either.
     Rest(String),
 }
 
-/// Where rows come from.
+/// Source of the rows.
 enum Source {
     Csv(Box<CsvSource>),
     Lines(Box<dyn BufRead>),
@@ -62,21 +63,23 @@ struct CsvSource {
     /// The names of the columns.
     names: Vec<String>,
     delimiter: u8,
-    /// Fields that a row lacks at its end are empty.
+    /// Set if missing fields at the end of a row count as empty.
     takes_short: bool,
-    /// A row had no end.
+    /// Set after a row without an end.
     has_ended: bool,
 }
 
-/// What a CSV reader reads from. A quote that is never closed would make all the rest one row: so much, and no more, is read between two rows, and it is
-/// known where quotes are open.
+/// Input of the CSV reader.
+///
+/// A quote that is never closed would turn the rest of the file into one row. The number of bytes read between two rows
+/// is therefore limited, and open quotes are tracked.
 struct Bounded {
     input: Box<dyn Read>,
     left: u64,
     quotes: Quotes,
-    /// Everything was read.
+    /// Set when the end of the file is reached.
     is_at_end: bool,
-    /// A row is longer than it may be.
+    /// Set when a row exceeds the limit.
     is_too_long: bool,
 }
 
@@ -97,7 +100,8 @@ impl Read for Bounded {
 }
 
 impl Bounded {
-    /// Says why the row that was read last has no end, if it has none. The row before it never has: its end was seen before the file's was.
+    /// Returns the reason why the row read last has no end, or `None` if it is complete. An earlier row cannot be the
+    /// cause, because its end was found before the end of the file.
     fn endless(&self) -> Option<String> {
         match self.quotes.open() {
             Some(line) if self.is_at_end => Some(format!("a quote opens in line {line} and is never closed")),
@@ -124,7 +128,7 @@ impl Rows {
         Ok(Self { source, ahead: VecDeque::new() })
     }
 
-    /// Gives the names of the columns that the file begins with; of JSON lines, none.
+    /// Returns the column names in the first row. JSON lines have none.
     pub(super) fn names(&self) -> &[String] {
         match &self.source {
             Source::Csv(source) => &source.names,
@@ -132,7 +136,7 @@ impl Rows {
         }
     }
 
-    /// Gives what separates the fields of CSV.
+    /// Returns the delimiter of a CSV file, or `None` for JSON lines.
     pub(super) fn delimiter(&self) -> Option<char> {
         match &self.source {
             Source::Csv(source) => Some(char::from(source.delimiter)),
@@ -140,7 +144,7 @@ impl Rows {
         }
     }
 
-    /// Reads the first rows without taking them.
+    /// Reads the first rows without consuming them.
     pub(super) fn look_ahead(&mut self) -> Result<&VecDeque<Found>, Failure> {
         let mut bytes = 0;
         while self.ahead.len() < SAMPLE_ROWS && bytes < SAMPLE_BYTES_MAX {
@@ -151,14 +155,14 @@ impl Rows {
         Ok(&self.ahead)
     }
 
-    /// Gives the next row; nothing at the end.
+    /// Returns the next row, or `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Found>, Failure> {
         self.ahead.pop_front().map_or_else(|| self.source.next(), |found| Ok(Some(found)))
     }
 }
 
 impl Source {
-    /// Gives the next row; nothing at the end.
+    /// Returns the next row, or `None` at the end.
     fn next(&mut self) -> Result<Option<Found>, Failure> {
         match self {
             Self::Csv(source) => source.next(),
@@ -168,7 +172,7 @@ impl Source {
 }
 
 impl CsvSource {
-    /// Reads the first row, which has the names of the columns.
+    /// Reads the first row, which contains the column names.
     fn open(request: &TableImport, mut input: Box<dyn Read>) -> Result<Self, Failure> {
         let path = request.file.as_path();
         let said = request.delimiter.map(|delimiter| match u8::try_from(delimiter) {
@@ -234,7 +238,8 @@ fn not_as_many(found: usize, wanted: usize) -> String {
     format!("it has {} instead of {wanted}", counted(found, "field", "fields"))
 }
 
-/// Gives the fields of a row as texts. An error names the first that is none by its column, or by its number in the row with the names.
+/// Returns the fields of a row as texts. Fails at the first field that is not UTF-8, naming its column, or the column
+/// number in the first row.
 fn texts_of(row: &csv::ByteRecord, names: &[String]) -> Result<Vec<String>, String> {
     let text = |(index, field): (usize, &[u8])| match str::from_utf8(field) {
         Ok(text) => Ok(text.to_owned()),
@@ -250,7 +255,7 @@ fn texts_of(row: &csv::ByteRecord, names: &[String]) -> Result<Vec<String>, Stri
     row.iter().enumerate().map(text).collect()
 }
 
-/// Reads the next line that has something; nothing at the end.
+/// Reads the next non-empty line. Returns `None` at the end.
 fn next_object(input: &mut dyn BufRead) -> Result<Option<Found>, Failure> {
     let mut line = Vec::new();
     let unread = |error: std::io::Error| Failure::Refused(format!("cannot read on: {error}"));
@@ -269,7 +274,7 @@ fn next_object(input: &mut dyn BufRead) -> Result<Option<Found>, Failure> {
         Ok(_) => Err("it is no JSON object".to_owned()),
         Err(error) => {
             let (told, column) = (error.to_string(), error.column());
-            // The line that the reader counts is the only one that it was given.
+            // The parser was given a single line, so its line number is of no use.
             let what = told.rsplit_once(" at line ").map_or(told.as_str(), |(what, _)| what);
             Err(format!("it is no JSON: {what} (byte {column} of the line)"))
         }
