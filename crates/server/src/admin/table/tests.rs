@@ -1,4 +1,4 @@
-//! Tables that become documents, and documents that become tables.
+//! Tests of importing tables as documents, and exporting documents as tables.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::sample::Sample;
 
 const PATH: &str = "table.nsf";
 
-/// A server with an empty database.
+/// Creates a server with an empty database.
 fn with_table() -> Sample {
     let sample = Sample::new();
     let new = NewDatabase::new(PATH, "Table", DatabaseKind::Standard, Acl::open_to_all(AclLevel::Reader));
@@ -19,12 +19,12 @@ fn with_table() -> Sample {
     sample
 }
 
-/// Asks for the import of a file into it, as the command line does where nothing else is said.
+/// Creates a request that imports a file into this database with the defaults of the command line.
 fn import_of(file: PathBuf) -> TableImport {
     TableImport { path: PATH.to_owned(), file, list_separator: ';', ..TableImport::default() }
 }
 
-/// Imports a file of this content; gives the answer, and the documents as an export has them.
+/// Imports a file with the given content. Returns the answer, and the documents in exported form.
 fn check(name: &str, content: &str, change: impl FnOnce(&mut TableImport)) -> (Result<Answer, String>, Vec<Json>) {
     let sample = with_table();
     let (file, back) = (sample.folder.path().join(name), sample.folder.path().join("back.jsonl"));
@@ -101,14 +101,15 @@ fn a_mapping_that_cannot_be_is_refused() {
     }
 }
 
-/// Imports into a database that is there, and is broken off at the first step that is reported if `stop` says so: when the transaction behind that step is under way.
+/// Imports into an existing database. If `stop` is set, cancels the import at the first progress report, while the
+/// transaction after that step is pending.
 fn import_again(sample: &Sample, request: &TableImport, stop: bool) -> Result<u64, String> {
     let mut report = |_| if stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
     let answer = import(&sample.core, request, &mut report).map_err(|failure| failure.to_string())?;
     Ok(answer.data["documents"].as_u64().expect("a number"))
 }
 
-/// Gives the numbers that the documents hold, in the order in which they were made.
+/// Returns the numbers in the documents, in the order of their creation.
 fn numbers(sample: &Sample) -> Vec<usize> {
     let back = sample.folder.path().join("back.jsonl");
     let request = TableExport { path: PATH.to_owned(), file: back.clone(), ..TableExport::default() };
@@ -182,7 +183,7 @@ fn a_row_without_end_is_refused_and_those_before_it_are_taken() {
     let (before, endless) = (rows(1..501), "and so on ".repeat(2 << 20));
     let long = format!("{before}501,{endless}\n");
     let cases = [
-        // Within the rows that are looked at first, and behind them.
+        // Within the sampled rows, and after them.
         (format!("{before}501,\"x\n{}", rows(502..3_001)), 500, "a quote opens in line 502 and is never closed"),
         (format!("{}1601,\"x\n", rows(1..1_601)), 1_600, "a quote opens in line 1602 and is never closed"),
         (format!("{before}\"a \"\"b\"\"\"\"\n1,x\n"), 500, "a quote opens in line 502 and is never closed"),
@@ -368,7 +369,7 @@ fn a_line_without_end_is_refused_alone() {
     assert_eq!((documents.len(), &documents[1]["N"]), (2, &json!(3.0)));
 }
 
-/// Gives so many rows of JSON lines that no later one is looked at before the import begins.
+/// Returns as many rows of JSON lines as an import samples, so that later rows are not sampled.
 fn first_lines() -> String {
     (1..=1_000).map(|number| format!("{{\"N\":{number}}}\n")).collect()
 }
@@ -487,7 +488,8 @@ fn tables_of_commas_come_back() {
     assert!(lines.len() == 2 && lines[1].ends_with(",Bob,1.8"), "{text}");
 }
 
-/// Makes a database of these documents and exports it to a file of that name; gives the answer and what was written.
+/// Creates a database with these documents and exports it to a file of the given name. Returns the answer and the
+/// file's content.
 fn exported(documents: Vec<Vec<Item>>, name: &str, change: impl FnOnce(&mut TableExport)) -> (Answer, String) {
     let sample = with_table();
     let access: Access<level::Depositor> = open(&sample.core, PATH).expect("itself").lower();
@@ -579,7 +581,7 @@ fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// Documents with items of which their values do not tell what they are.
+/// Documents with items whose values do not show their types.
 fn guarded() -> Vec<Vec<Item>> {
     let mut from = Item::text("From", "Bob");
     from.flags = from.flags.with(notes::ItemFlags::NAMES);
