@@ -1,6 +1,7 @@
-//! What a person should know of the columns of a table, though all of it can be taken: sentences, each with what to write instead.
+//! Hints about the columns of a table: sentences about likely mistakes in a table that can be imported, each with the
+//! way to correct it.
 //!
-//! Nothing here changes what becomes of a column.
+//! The hints do not change the mapping of the columns.
 
 use notes::{Access, NoteClass, level};
 
@@ -8,22 +9,22 @@ use super::super::super::Failure;
 use super::super::super::request::TableImport;
 use super::{Kind, Mapping, TypeFrom, UNID, counted, number, quoted};
 
-/// Hints of one sort that are told; of more, how many.
+/// Maximum number of hints of one sort. Further ones are only counted.
 const HINTS_MAX: usize = 10;
 
-/// What the texts of a column look like to people.
+/// Apparent format of the texts in a column.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Looks {
-    /// The first that is a number but for its comma.
+    /// The first text that would be a number except for its comma.
     comma_number: Option<String>,
-    /// The first that is a date, as it is written somewhere.
+    /// The first text that looks like a date in a local format.
     date: Option<String>,
     has_numbers: bool,
     has_others: bool,
 }
 
 impl Looks {
-    /// Gets to know a text; one that is empty says nothing.
+    /// Adds a text. Empty texts are ignored.
     pub(super) fn see(&mut self, text: &str) {
         let text = text.trim();
         if self.has_others || text.is_empty() {
@@ -40,7 +41,7 @@ impl Looks {
         }
     }
 
-    /// Says what all its texts could be.
+    /// Returns a hint on what all texts of the column could be.
     fn hint(&self) -> Option<String> {
         match (&self.comma_number, &self.date) {
             _ if self.has_others => None,
@@ -55,18 +56,18 @@ impl Looks {
     }
 }
 
-/// Tells whether a text is a number with a comma, before its decimals or between thousands.
+/// Returns `true` if a text is a number with a comma, either as the decimal separator or between thousands.
 fn is_comma_number(text: &str) -> bool {
     let digits = text.trim_start_matches(['-', '+']);
     let has_ends = [digits.chars().next(), digits.chars().last()].iter().flatten().all(char::is_ascii_digit);
     let is_part = |c: char| c.is_ascii_digit() || matches!(c, ',' | '.' | '\'' | ' ' | '\u{a0}' | '\u{202f}');
-    // Several commas stand between thousands, or in a list.
+    // Several commas occur between thousands, or in a list.
     let mut groups = digits.split(',').skip(1).map(|group| group.split('.').next().unwrap_or_default().len());
     let has_one = digits.matches(',').count() == 1;
     has_ends && digits.chars().all(is_part) && (has_one || (digits.contains(',') && groups.all(|length| length == 3)))
 }
 
-/// Tells whether a text begins with a date such as 31.12.2020, 12/31/20 or 31-12-2020.
+/// Returns `true` if a text begins with a date such as 31.12.2020, 12/31/20 or 31-12-2020.
 fn is_written_date(text: &str) -> bool {
     let date = text.split([' ', ',']).next().unwrap_or_default();
     ['.', '/', '-'].iter().any(|separator| {
@@ -77,7 +78,7 @@ fn is_written_date(text: &str) -> bool {
     })
 }
 
-/// Says that the form is none of the database's, if that has some.
+/// Returns a hint if the database has forms, but none with the requested name.
 pub(super) fn of_form(request: &TableImport, access: &Access<level::Designer>) -> Result<Option<String>, Failure> {
     let Some(name) = &request.form else { return Ok(None) };
     let reading = access.read()?;
@@ -94,7 +95,7 @@ pub(super) fn of_form(request: &TableImport, access: &Access<level::Designer>) -
     Ok(Some(format!("{} has no form {}; its forms are {others}.", request.path, quoted(name))))
 }
 
-/// Says what is to be said of columns.
+/// Returns all hints about the columns.
 pub(super) fn of(mappings: &[Mapping]) -> Vec<String> {
     let sorts: [fn(&Mapping) -> Option<String>; 5] = [of_column_without_name, of_object, of_name, of_looks, of_rights];
     let mut hints: Vec<String> = left_out(mappings).into_iter().collect();
@@ -105,7 +106,7 @@ pub(super) fn of(mappings: &[Mapping]) -> Vec<String> {
     hints
 }
 
-/// Gives the first hints, and how many more there are.
+/// Returns the first hints, and a sentence with the number of the others.
 fn bounded(mut hints: Vec<String>) -> Vec<String> {
     let more = hints.len().saturating_sub(HINTS_MAX);
     if more > 0 {
@@ -115,7 +116,7 @@ fn bounded(mut hints: Vec<String>) -> Vec<String> {
     hints
 }
 
-/// Says which columns are left out because of their names.
+/// Returns a hint that lists the columns left out because of their names.
 fn left_out(mappings: &[Mapping]) -> Option<String> {
     let left: Vec<&Mapping> =
         mappings.iter().filter(|mapping| mapping.item.is_none() && mapping.column.starts_with('$')).collect();
@@ -135,7 +136,7 @@ fn left_out(mappings: &[Mapping]) -> Option<String> {
     (!left.is_empty()).then(|| format!("Columns {names}{more} are {why}.{unid}{parent}"))
 }
 
-/// Says which columns become items of one name.
+/// Returns hints about columns that become items of the same name.
 fn twins(mappings: &[Mapping]) -> Vec<String> {
     let mut known = std::collections::HashMap::new();
     let mut hints = Vec::new();
@@ -163,7 +164,7 @@ fn of_object(mapping: &Mapping) -> Option<String> {
     Some(format!("Column {column} has an object, first in row {row}, which becomes the text of its JSON."))
 }
 
-/// Says of an item that no formula can name it, and what a name for it would be.
+/// Returns a hint if no formula can refer to the item by its name, with a better name.
 fn of_name(mapping: &Mapping) -> Option<String> {
     let item = mapping.item.as_ref()?;
     let is_begin = |c: char| c.is_alphabetic() || matches!(c, '$' | '_' | '~');
@@ -186,7 +187,7 @@ fn of_looks(mapping: &Mapping) -> Option<String> {
     Some(format!("Column {} is taken as text. It {hint}.", quoted(&mapping.column)))
 }
 
-/// Says of a column that is named as items are that say who may read or change a document that it says nothing of the sort.
+/// Returns a hint if the name of a column suggests a Readers or Authors item, but its type has no effect on access.
 fn of_rights(mapping: &Mapping) -> Option<String> {
     let item = mapping.item.as_ref()?;
     let name = mapping.column.to_ascii_lowercase();
