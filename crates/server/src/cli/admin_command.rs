@@ -1,7 +1,9 @@
-//! Commands of the administration: in this process when no server runs on the data folder, else through its control socket.
+//! Administration commands: executed in this process if no server runs on the data folder, otherwise through the
+//! server's control socket.
 //!
-//! Which of the two it is, the lock of the data folder decides. The commands do the same either way, but for a few that need a server or
-//! none (`doublet tls`, `doublet blobs --rebuild`, deleting the directory or the queue), which say so.
+//! The lock of the data folder decides which of the two applies. The commands do the same either way, except for a few
+//! that need a running server or a stopped one (`doublet tls`, `doublet blobs --rebuild`, deleting the directory or the
+//! queue). These fail with an explanation.
 
 use std::io::BufRead;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use crate::core::{Core, Ground};
 use crate::data::{DataError, DataFolder, DataLock};
 use crate::limits::PASSWORD_LINE_BYTES_MAX;
 
-/// Runs a request and prints its answer.
+/// Executes a request and prints its answer.
 pub fn run(place: &Place, mut request: Request) -> Result<(), Failure> {
     if let Request::User(UserRequest::Add { batch: Some(file), .. }) = &request {
         return super::batch::run(place, file);
@@ -40,16 +42,16 @@ pub fn run(place: &Place, mut request: Request) -> Result<(), Failure> {
     answer.complaint.map_or(Ok(()), |complaint| Err(Failure(complaint)))
 }
 
-/// Whoever has the data folder: this process, or the server that runs.
+/// Target of administration requests: the process that has the data folder open.
 pub(super) enum Office {
     /// This process.
     Here(Box<Core>),
-    /// A server, behind its control socket.
+    /// A running server, reached through its control socket.
     Server(DataFolder),
 }
 
 impl Office {
-    /// Opens the data folder, unless a server has it. `may_begin` says whether a new one may be made.
+    /// Opens the data folder, unless a server uses it. `may_begin` allows creating a new data folder.
     pub(super) fn open(config: &Arc<Config>, may_begin: bool) -> Result<Self, Failure> {
         match take(config, may_begin)? {
             (data, Some(lock)) => {
@@ -60,7 +62,7 @@ impl Office {
         }
     }
 
-    /// Has a request executed.
+    /// Executes a request and returns its answer.
     pub(super) fn ask(&self, request: Request, report: &mut Report<'_>) -> Result<Answer, Failure> {
         match self {
             Self::Here(core) => admin::execute(core, request, report).map_err(Failure::of),
@@ -72,7 +74,8 @@ impl Office {
     }
 }
 
-/// Has a fixup done: by the server that runs, else here, with the store alone, for the rooms above it may be damaged.
+/// Executes a fixup: through the running server, or else in this process. In this process only the store is opened,
+/// because everything above it may be damaged.
 fn fixup(config: &Arc<Config>, request: FixupRequest, report: &mut Report<'_>) -> Result<Answer, Failure> {
     match take(config, false)? {
         (data, Some(lock)) => {
@@ -83,7 +86,8 @@ fn fixup(config: &Arc<Config>, request: FixupRequest, report: &mut Report<'_>) -
     }
 }
 
-/// Takes the data folder for this process, unless a server has it. `may_begin` says whether a new one may be made.
+/// Locks the data folder for this process, unless a server uses it. The lock is `None` if a server runs. `may_begin`
+/// allows creating a new data folder.
 fn take(config: &Config, may_begin: bool) -> Result<(DataFolder, Option<DataLock>), Failure> {
     let data = DataFolder::new(&config.server.data);
     if !data.store().exists() && !may_begin {
@@ -102,7 +106,7 @@ fn take(config: &Config, may_begin: bool) -> Result<(DataFolder, Option<DataLock
     }
 }
 
-/// Tells whether a request may begin a new data folder, rather than one that was meant to be there.
+/// Returns `true` if a request may create a new data folder. Other requests expect an existing one.
 fn makes_data(request: &Request) -> bool {
     match request {
         Request::Domain(request) => matches!(request, DomainRequest::Add { .. }),
@@ -113,7 +117,7 @@ fn makes_data(request: &Request) -> bool {
     }
 }
 
-/// Reads the password that an option announces.
+/// Reads the password from standard input if the request asks for it.
 fn read_password(request: &mut Request) -> Result<(), Failure> {
     let argument = match request {
         Request::User(UserRequest::Add { password, .. }) => password,
@@ -138,7 +142,7 @@ fn first_line() -> Result<String, Failure> {
     Ok(password.to_owned())
 }
 
-/// A server does not hear what a command gets on its standard input.
+/// Rejects requests that read standard input, because a server cannot read the input of this command.
 fn refuse_input(request: &Request) -> Result<(), Failure> {
     match request {
         Request::Db(DbRequest::Import(import)) if import.file == std::path::Path::new("-") => Err(Failure(
@@ -149,7 +153,7 @@ fn refuse_input(request: &Request) -> Result<(), Failure> {
     }
 }
 
-/// Paths are meant from where the command was given, not from where the server runs.
+/// Resolves paths against the working directory of the command, because the server may run in another one.
 fn make_paths_absolute(request: &mut Request) -> Result<(), Failure> {
     let paths: Vec<&mut std::path::PathBuf> = match request {
         Request::Backup { folder, .. } => vec![folder],

@@ -1,9 +1,9 @@
-//! `doublet user add --batch`: many people from a file of CSV or JSON lines.
+//! `doublet user add --batch`: adds many people from a CSV or JSON lines file.
 //!
-//! The file is read line by line and handed on in parts of some hundred people, each of which is one transaction, whether this
-//! process does it or a running server. A line that cannot be taken, such as one that is not UTF-8, is told with its number; the others are
-//! taken. What ends the work early is told after the lines that were not taken until then. Giving the
-//! same file again after an interruption adds those that are missing and tells of the others that they are there.
+//! The file is read line by line and passed on in parts of some hundred people. Each part is one transaction, either in
+//! this process or in a running server. Invalid lines, such as lines that are not UTF-8, are reported with their
+//! numbers, and the others are added. An error that ends the command early is reported after the lines rejected until
+//! then. Repeating the command after an interruption adds the missing people and reports the others as existing.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -20,10 +20,10 @@ use crate::admin::request::{NewPerson, Secret, UserRequest};
 use crate::admin::{Answer, Progress, Request, Unit, counted};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_LINE_BYTES_MAX, BATCH_PEOPLE_MAX};
 
-/// Columns of a file whose first line does not name them.
+/// Default columns of a file whose first line does not name them.
 const COLUMNS: [&str; 3] = ["address", "name", "password"];
 
-/// Adds everybody in a file; `-` is standard input.
+/// Adds all people in a file; `-` is standard input.
 pub fn run(place: &Place, file: &Path) -> Result<(), Failure> {
     let config = Arc::new(place.load()?);
     let (input, total): (Box<dyn BufRead>, _) = if file == Path::new("-") {
@@ -65,27 +65,27 @@ pub fn run(place: &Place, file: &Path) -> Result<(), Failure> {
     if count > 0 { Err(Failure(format!("{lines} not taken; what stands above says why"))) } else { Ok(()) }
 }
 
-/// Has people added; gives for each null or why not.
+/// Function that adds people. It returns one value per person: null, or the text of the error.
 type Add<'a> = dyn FnMut(Vec<NewPerson>) -> Result<Vec<Value>, Failure> + 'a;
 
-/// What became of a file.
+/// Result of processing a file.
 struct Work {
-    /// How many people were added.
+    /// Number of people added.
     added: u64,
-    /// A record of each line that was not taken.
+    /// A record for each rejected line.
     refused: Vec<Value>,
-    /// Why the rest of the file was not read or not taken.
+    /// The error that ended the processing before the end of the file.
     ended: Result<(), Failure>,
 }
 
-/// Reads all lines.
+/// Processes all lines.
 fn work_through(mut input: Box<dyn BufRead>, add: &mut Add<'_>, report: &mut dyn FnMut(u64)) -> Work {
     let mut part = Part::default();
     let ended = part.take_lines(&mut input, add, report);
     Work { added: part.added, refused: part.refused, ended }
 }
 
-/// What was read and not handed on yet, and what became of all before.
+/// People that were read and not passed on yet, with the result of all earlier lines.
 #[derive(Default)]
 struct Part {
     people: Vec<(u64, NewPerson)>,
@@ -168,7 +168,7 @@ enum Line {
     Text(String),
 }
 
-/// Reads a line; gives its length too. Of a line that is too long nothing is kept.
+/// Reads a line and returns it with its length. A line that is too long is skipped without keeping it in memory.
 fn next_line(input: &mut dyn BufRead) -> Result<Option<(Line, u64)>, Failure> {
     let (mut kept, mut length) = (Vec::new(), 0_u64);
     loop {
@@ -201,7 +201,7 @@ fn next_line(input: &mut dyn BufRead) -> Result<Option<(Line, u64)>, Failure> {
     Ok(Some((line, length)))
 }
 
-/// Splits a line of CSV (RFC 4180): a field in quotes may hold commas, and two quotes for one.
+/// Splits a line of CSV (RFC 4180). A quoted field may contain commas, and two quotes stand for one.
 fn fields(line: &str) -> Result<Vec<String>, String> {
     let mut fields = Vec::new();
     let mut rest = line;
@@ -223,7 +223,7 @@ fn fields(line: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Gives a quoted field, whose first quote is gone, and what follows it.
+/// Parses a quoted field after its opening quote. Returns the field and the rest of the text.
 fn quoted_field(text: &str) -> Result<(String, &str), String> {
     let mut field = String::new();
     let mut rest = text;
@@ -285,7 +285,7 @@ mod tests {
 
     use super::*;
 
-    /// Works through a text; gives the people, how many parts there were, and the lines that were refused.
+    /// Processes a text. Returns the people, the number of parts, and the rejected lines.
     fn check(text: impl AsRef<[u8]>) -> (Vec<NewPerson>, usize, Vec<(u64, String)>) {
         let (mut people, mut parts) = (Vec::new(), 0);
         let mut add = |part: Vec<NewPerson>| {
