@@ -1,4 +1,4 @@
-//! `doublet config check|show|keys`.
+//! `doublet config check|show|keys`: checks, shows and explains the configuration.
 
 use clap::Subcommand;
 
@@ -6,18 +6,18 @@ use super::{Failure, Place, print};
 use crate::admin::counted;
 use crate::config::{KEYS, Source, reference};
 
-/// What to do with the configuration.
+/// Configuration commands.
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// Says whether the configuration is valid and the files it names can be used, and everything that is wrong.
+    /// Checks the configuration and the files it names, and reports all problems.
     Check,
-    /// Prints every key with its effective value and where that comes from.
+    /// Prints every key with its effective value and its source.
     Show {
-        /// Leaves out what has its default.
+        /// Shows only keys that do not have their default value.
         #[arg(long)]
         changed: bool,
     },
-    /// Explains every key: values, default, range, meaning.
+    /// Explains every key: values, default, range and meaning.
     Keys {
         /// Prints the tables of docs/configuration.md.
         #[arg(long)]

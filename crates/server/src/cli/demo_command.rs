@@ -1,4 +1,4 @@
-//! `doublet demo`: what `make run` calls.
+//! `doublet demo`: the demo server that `make run` starts.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::core::Core;
 use crate::listen::Bound;
 use crate::{demo, log, serve};
 
-/// Sets the demo up on its first start and serves it.
+/// Sets up the demo data on the first start and runs the demo server.
 pub fn run(place: &Place) -> Result<(), Failure> {
     let preset = demo::PRESET.iter().map(|text| (*text).to_owned()).collect();
     let config = Arc::new(config::load(&Origin { preset, ..place.origin() }).map_err(Failure::of)?);

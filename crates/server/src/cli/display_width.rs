@@ -1,13 +1,14 @@
-//! How wide texts are on a terminal, and what of them must not get there.
+//! Display width of texts on a terminal, and removal of characters that affect the terminal.
 //!
-//! What people and other programs have written is shown as one line: whatever moves the cursor, ends a line, or turns the direction of writing
-//! becomes a blank. Width is counted in the columns of a terminal: wide East Asian characters and emoji take two, combining marks none. The
-//! ranges are those of Unicode 16 by blocks: exact for letters, and never off by more than one column for a character.
+//! Text from people and other programs is shown on one line: every character that moves the cursor, ends a line or
+//! changes the writing direction becomes a blank. Width is counted in terminal columns: wide East Asian characters and
+//! emoji take two, combining marks none. The ranges are those of Unicode 16 by blocks. They are exact for letters, and
+//! never wrong by more than one column per character.
 
-/// What stands for the rest of a text that was cut.
+/// Character that replaces the rest of a truncated text.
 const ELLIPSIS: char = '…';
 
-/// Characters that take no column, by their first and last.
+/// Ranges of characters that take no column, as first and last code point.
 const NARROW: [(u32, u32); 24] = [
     (0x0300, 0x036F),
     (0x0483, 0x0489),
@@ -35,7 +36,7 @@ const NARROW: [(u32, u32); 24] = [
     (0xE0100, 0xE01EF),
 ];
 
-/// Characters that take two columns, by their first and last.
+/// Ranges of characters that take two columns, as first and last code point.
 const WIDE: [(u32, u32); 19] = [
     (0x1100, 0x115F),
     (0x231A, 0x231B),
@@ -58,13 +59,13 @@ const WIDE: [(u32, u32); 19] = [
     (0x20000, 0x3FFFD),
 ];
 
-/// Gives a text that leaves the terminal as it is, on one line.
+/// Replaces line ends and characters that affect the terminal with blanks.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     text.chars().map(quiet).collect()
 }
 
-/// Gives a text that leaves the terminal as it is, with its line ends.
+/// Replaces characters that affect the terminal with blanks, and keeps line ends.
 #[must_use]
 pub fn lines(text: &str) -> String {
     text.chars().map(|c| if c == '\n' { c } else { quiet(c) }).collect()
@@ -76,7 +77,7 @@ fn quiet(c: char) -> char {
     if c.is_control() || is_separator || turns { ' ' } else { c }
 }
 
-/// Gives the columns that a text takes.
+/// Returns the number of columns that a text takes.
 #[must_use]
 pub fn width(text: &str) -> usize {
     text.chars().map(width_of).sum()
@@ -99,7 +100,7 @@ fn width_of(c: char) -> usize {
     }
 }
 
-/// Cuts a text to at most so many columns; one that was cut ends with `…`.
+/// Truncates a text to a maximum number of columns. A truncated text ends with `…`.
 #[must_use]
 pub fn cut(text: String, columns_max: usize) -> String {
     let (mut columns, mut kept) = (0, 0);
@@ -108,7 +109,7 @@ pub fn cut(text: String, columns_max: usize) -> String {
         if columns > columns_max {
             return format!("{}{ELLIPSIS}", text.get(..kept).unwrap_or_default());
         }
-        // What may stay where the ellipsis takes the last column.
+        // The text kept if the ellipsis takes the last column.
         if columns < columns_max {
             kept = at + c.len_utf8();
         }
@@ -116,7 +117,7 @@ pub fn cut(text: String, columns_max: usize) -> String {
     text
 }
 
-/// Fills a text up to so many columns with blanks.
+/// Pads a text with blanks to a number of columns.
 #[must_use]
 pub fn padded(text: &str, columns: usize) -> String {
     format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))

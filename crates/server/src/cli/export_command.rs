@@ -1,7 +1,9 @@
-//! `doublet db export PATH -`: the table on standard output.
+//! `doublet db export PATH -`: writes the table to standard output.
 //!
-//! Whoever has the data folder writes the table, this process or a server that knows nothing of our standard output. So it goes to a file in the data folder first, whose name is
-//! gone before the first byte is passed on. A table that could not be written as a whole is not begun. What else there is to say goes to standard error.
+//! The process that has the data folder open writes the table, and a running server has no access to the standard
+//! output of this command. The table therefore goes to a file in the data folder first, whose name is removed before
+//! its first byte is copied. A table that could not be written completely does not appear on standard output. Messages
+//! go to standard error.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -16,7 +18,7 @@ use crate::admin::{Answer, Report, Request};
 use crate::config::Config;
 use crate::data::DataFolder;
 
-/// Says in the help what holds on the command line alone.
+/// Adds to the help of the command what applies only to the command line.
 pub(super) fn described(command: clap::Command) -> clap::Command {
     command
         .mut_arg("file", |file| {
@@ -30,22 +32,22 @@ pub(super) fn described(command: clap::Command) -> clap::Command {
         })
 }
 
-/// Tells whether the table is to go to standard output.
+/// Returns `true` if the table is to be written to standard output.
 pub(super) fn is_to_output(export: &TableExport) -> bool {
     export.file == Path::new("-")
 }
 
-/// A file whose name goes when this does.
+/// A temporary file. Dropping this removes its name.
 struct Spool(PathBuf);
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        // One that was never made has nothing to remove.
+        // The file may not exist, and then there is nothing to remove.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Writes a table to standard output, and what is to be said of it to standard error.
+/// Writes a table to standard output, and the messages to standard error.
 pub(super) fn run(config: &Arc<Config>, mut export: TableExport, report: &mut Report<'_>) -> Result<(), Failure> {
     let name = format!("export-{}.tmp", std::process::id());
     let spool =
@@ -56,7 +58,7 @@ pub(super) fn run(config: &Arc<Config>, mut export: TableExport, report: &mut Re
     let mut table = File::open(&spool.0).map_err(|error| Failure(format!("{}: {error}", spool.0.display())))?;
     drop(spool);
     match std::io::copy(&mut table, &mut std::io::stdout().lock()) {
-        // A reader that has gone away (`| head`) is no failure.
+        // A closed pipe (`| head`) is not an error.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             return Err(Failure(format!("standard output: {error}")));
         }
