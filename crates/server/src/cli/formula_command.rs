@@ -1,7 +1,7 @@
-//! `doublet formula`: formulas are evaluated and tried out, without a server.
+//! `doublet formula`: evaluates formulas without a server.
 //!
-//! `eval` evaluates one formula over a document whose items are given on the command line or in a file; `repl` reads formulas line by line, keeps the fields that they
-//! set, and tells mistakes with their place.
+//! `eval` evaluates one formula on a document whose items are given on the command line or in a file. `repl` reads
+//! formulas line by line, keeps the fields they set, and reports errors with their position.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -19,33 +19,33 @@ use crate::data::read_limited;
 use crate::limits::FILE_BYTES_MAX;
 use crate::system::{SystemClock, SystemRandom};
 
-/// What to do with formulas.
+/// Formula commands.
 #[derive(Debug, Subcommand)]
 pub enum FormulaCommand {
     /// Evaluates a formula, as in: doublet formula eval '@Sum(Price) * 1.2' --item Price=3 --item Price=4
     Eval {
-        /// The formula.
+        /// Formula to evaluate.
         formula: String,
         #[command(flatten)]
         document: DocumentArguments,
     },
-    /// Reads formulas line by line and tells what they come to. Fields that they set stay set.
+    /// Reads formulas line by line and prints their results. Fields that they set keep their values.
     Repl {
         #[command(flatten)]
         document: DocumentArguments,
     },
 }
 
-/// The document that formulas are evaluated over.
+/// Document on which formulas are evaluated.
 #[derive(Debug, Args)]
 pub struct DocumentArguments {
-    /// An item and its value; numbers and RFC 3339 times are taken as such. Several of one name are a list.
+    /// An item with its value. Numbers and RFC 3339 times are recognized; several items of one name form a list.
     #[arg(long = "item", value_name = "NAME=VALUE")]
     items: Vec<String>,
-    /// A JSON object with items.
+    /// JSON file with an object that contains items.
     #[arg(long, value_name = "FILE")]
     document: Option<PathBuf>,
-    /// The zone in which times are read and shown, as in Europe/Berlin.
+    /// Time zone in which times are read and shown, for example Europe/Berlin.
     #[arg(long, value_name = "ZONE", default_value = "UTC")]
     zone: String,
 }
@@ -91,12 +91,12 @@ impl Host for World {
     }
 
     fn password_verify(&self, text: &str, hash: &str) -> Option<bool> {
-        // What cannot be read is no hash of anything.
+        // A hash that cannot be parsed does not match any password.
         Some(password::verify(hash, text.as_bytes()).unwrap_or(false))
     }
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(place: &Place, command: &FormulaCommand) -> Result<(), Failure> {
     match command {
         FormulaCommand::Eval { formula, document } => eval(place, formula, document),
@@ -159,7 +159,7 @@ fn repl(arguments: &DocumentArguments) -> Result<(), Failure> {
     }
 }
 
-/// Evaluates one line; keeps the fields that it sets.
+/// Evaluates one line and keeps the fields it sets.
 fn line_of(line: &str, paper: &mut Paper, options: &Options, now: Timestamp) -> Result<String, String> {
     let formula = compile(line, options)?;
     let world = World(now);
@@ -218,7 +218,7 @@ fn paper(arguments: &DocumentArguments) -> Result<Paper, Failure> {
     Ok(Paper { items, made: SystemClock::new().now() })
 }
 
-/// Makes one list of JSON values: of numbers or times where all are, else of texts.
+/// Converts JSON values into a list: of numbers or times if all values have that type, otherwise of texts.
 fn value_of(values: &[Json]) -> Value<'static> {
     if let Some(numbers) = values.iter().map(Json::as_f64).collect::<Option<Vec<f64>>>() {
         return Value::from_numbers(numbers);
