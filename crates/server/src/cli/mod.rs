@@ -1,10 +1,12 @@
 //! The command line.
 //!
-//! Results go to standard output, everything else to standard error; the exit code is 0, or 1 when something failed, or 2 when
-//! the command line itself was wrong, or 3 when a view's index did not have everything yet. With `--json` results are JSON. A message about a failure says what to do next.
+//! Results go to standard output, everything else to standard error. The exit code is 0 for success, 1 for a failure, 2
+//! for an invalid command line, and 3 if the index of a view was not up to date. With `--json` results are JSON. An
+//! error message says what to do next.
 //!
-//! The options of the native protocol are taken anywhere on the line, and shown and obeyed only where a command goes to a server as a person ([`AS_PERSON`]). Everywhere else
-//! they are refused before anything is done: whoever says `--user` means the rights of that person, and an operator has all.
+//! The options of the native protocol are parsed anywhere on the command line, but they are shown and effective only
+//! for commands that go to a server as a user ([`AS_PERSON`]). All other commands reject them before doing anything:
+//! `--user` asks for the rights of that user, while an operator has all rights.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,22 +31,22 @@ mod restore_command;
 mod serve_command;
 pub mod terminal;
 
-/// Where the configuration and the data are; the same for every command.
+/// Location of the configuration and the data; the same options for every command.
 #[derive(Debug, Clone, Args)]
 pub struct Place {
-    /// The configuration file (TOML). Without one every key has its default.
+    /// Configuration file (TOML). Without a file every key has its default.
     #[arg(long, short, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The data folder; overrides server.data of the configuration.
+    /// Data folder; overrides server.data of the configuration.
     #[arg(long, short, global = true, value_name = "DIR")]
     pub data: Option<PathBuf>,
-    /// Sets one key of the configuration, as in --set listen.imap=127.0.0.1:1143. May be given several times.
+    /// Sets one key of the configuration, for example --set listen.imap=127.0.0.1:1143. May be given several times.
     #[arg(long, global = true, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Prints results as JSON.
     #[arg(long, global = true)]
     pub json: bool,
-    /// The server that commands go to.
+    /// Server that commands connect to.
     #[command(flatten)]
     pub remote: remote::Remote,
 }
@@ -65,7 +67,7 @@ struct CommandLine {
 enum Command {
     /// Runs the server.
     Serve,
-    /// Runs a demo server on unprivileged loopback ports, with users and mail in it.
+    /// Runs a demo server with users and mail on unprivileged loopback ports.
     Demo,
     /// Checks, shows or explains the configuration.
     #[command(subcommand)]
@@ -73,9 +75,9 @@ enum Command {
     /// Evaluates formulas, without a server.
     #[command(subcommand)]
     Formula(formula_command::FormulaCommand),
-    /// Brings a backup back into a new data folder.
+    /// Restores a backup into a new data folder.
     Restore(restore_command::RestoreCommand),
-    /// Reads PDFs for the full-text index; the server starts it.
+    /// Extracts text from PDFs for the full-text index; started by the server.
     #[command(name = pdf::COMMAND, hide = true)]
     ReadPdf,
     #[command(flatten)]
@@ -84,31 +86,31 @@ enum Command {
     Admin(Request),
 }
 
-/// Why a command failed; the text is for the person at the terminal and says what to do.
+/// Error of a command. The text is shown to the user and says what to do next.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Failure(pub String);
 
 impl Failure {
-    /// Makes a failure of any error.
+    /// Creates a failure from any error.
     pub fn of(error: impl std::fmt::Display) -> Self {
         Self(error.to_string())
     }
 }
 
-/// How a command ended that did not fail.
+/// Outcome of a command that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// As it should.
+    /// The command succeeded.
     Done,
-    /// What it read was not up to date yet; standard error says so.
+    /// The data read was not up to date. Standard error says so.
     Late,
 }
 
-/// The exit code of what was not up to date yet.
+/// Exit code for data that was not up to date.
 const LATE_CODE: u8 = 3;
 
-/// The commands that go to a server as the person that `--user` names.
+/// Commands that connect to a server as the user named by `--user`.
 const AS_PERSON: [&[&str]; 7] =
     [&["note"], &["view"], &["folder"], &["db", "list"], &["db", "open"], &["db", "search"], &["db", "create"]];
 
@@ -134,7 +136,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Gives the command line as clap reads it.
+/// Returns the definition of the command line for clap.
 fn command() -> clap::Command {
     let command = CommandLine::command();
     let is_remote = |argument: &&clap::Arg| argument.get_help_heading() == Some(remote::HEADING);
@@ -144,7 +146,7 @@ fn command() -> clap::Command {
     command.mut_subcommand("db", |db| db.mut_subcommand("export", export_command::described))
 }
 
-/// Shows arguments in the help of a command and of those below it.
+/// Shows arguments in the help of a command and of its subcommands.
 fn show(command: clap::Command, path: &[&str], arguments: &[clap::Arg]) -> clap::Command {
     match path {
         [] => command.args(arguments.to_vec()),
@@ -152,7 +154,7 @@ fn show(command: clap::Command, path: &[&str], arguments: &[clap::Arg]) -> clap:
     }
 }
 
-/// Refuses options of the native protocol where a command does not obey them.
+/// Rejects options of the native protocol for commands that ignore them.
 fn refuse_person(line: &CommandLine) -> Result<(), String> {
     let remote = &line.place.remote;
     let said = match &line.command {
@@ -160,7 +162,7 @@ fn refuse_person(line: &CommandLine) -> Result<(), String> {
         | Command::Admin(Request::Db(
             DbRequest::Open { .. } | DbRequest::List | DbRequest::Search(_) | DbRequest::Create { .. },
         )) => return Ok(()),
-        // Whose mailbox it is; an option of their own.
+        // These commands have their own `--user` option, for the owner of the mailbox.
         Command::Admin(Request::Import(_) | Request::Export(_)) => remote.said().find(|option| *option != "--user"),
         _ => remote.said().next(),
     };
@@ -197,7 +199,7 @@ fn dispatch(place: &Place, command: Command) -> Result<End, Failure> {
 }
 
 impl Place {
-    /// Says where the configuration comes from.
+    /// Returns the sources of the configuration.
     #[must_use]
     pub fn origin(&self) -> Origin {
         Origin { file: self.config.clone(), preset: Vec::new(), overrides: self.set.clone(), data: self.data.clone() }
@@ -209,7 +211,7 @@ impl Place {
     }
 }
 
-/// Writes a result to standard output. A reader that has gone away (`| head`) is no failure.
+/// Writes a result to standard output. A closed pipe (`| head`) is not an error.
 pub fn print(text: &str) {
     use std::io::Write;
     let _ = std::io::stdout().lock().write_all(text.as_bytes());

@@ -1,6 +1,7 @@
-//! `doublet restore`: a backup into a new data folder.
+//! `doublet restore`: restores a backup into a new data folder.
 //!
-//! It works without a server and never over existing data: the store's folder must be empty or missing.
+//! The command works without a server and never overwrites existing data: the folder of the store must be empty or
+//! missing.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -18,12 +19,12 @@ use crate::admin::{Answer, counted};
 use crate::core::{Core, server_name};
 use crate::data::DataFolder;
 
-/// What to restore.
+/// Options of a restore.
 #[derive(Debug, Args)]
 pub struct RestoreCommand {
-    /// The folder of the backups.
+    /// Folder with the backups.
     pub folder: PathBuf,
-    /// The number of the backup. Default: the last one.
+    /// Number of the backup. Default: the latest one.
     #[arg(long, value_name = "NUMBER")]
     pub backup: Option<u32>,
     /// Lists the backups and restores nothing.
@@ -84,12 +85,12 @@ fn restore(place: &Place, command: &RestoreCommand) -> Result<Answer, Failure> {
     });
     let restored = restored.map_err(Failure::of)?;
     drop(meter);
-    // What an index says of a store that is gone is not true of this one.
+    // A full-text index of the previous store does not match the restored one.
     if data.full_text().exists() {
         std::fs::remove_dir_all(data.full_text())
             .map_err(|error| Failure(format!("{}: {error}", data.full_text().display())))?;
     }
-    // Opening it is the proof that it can be served from.
+    // Opening the store proves that it is usable.
     let core = Core::open_locked(Arc::clone(&config), data, lock).map_err(Failure::of)?;
     let databases = core.notes.database_list().map_err(Failure::of)?.len();
     Ok(Answer::record(vec![
