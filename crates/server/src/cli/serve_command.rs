@@ -1,11 +1,11 @@
-//! `doublet serve`.
+//! `doublet serve`: runs the server.
 
 use std::sync::Arc;
 
 use super::{Failure, Place};
 use crate::{log, serve};
 
-/// Runs the server until it is told to end.
+/// Runs the server until it is stopped.
 pub fn run(place: &Place) -> Result<(), Failure> {
     let config = Arc::new(place.load()?);
     log::start(&config.log).map_err(Failure)?;

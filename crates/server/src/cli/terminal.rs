@@ -1,8 +1,9 @@
-//! What answers and progress look like on a terminal.
+//! Display of answers and progress on a terminal.
 //!
-//! A list becomes a table whose columns are as wide as needed, up to a limit from which cells are cut; a record becomes lines of name and value, which are whole. Fields whose name
-//! ends in `_bytes` are shown as sizes, other numbers as the formula language writes them. Nothing of it moves the cursor ([`super::display_width`]). Progress is a bar on a terminal and one line every [`STEP`] elsewhere, always on
-//! standard error.
+//! A list becomes a table with columns as wide as needed, up to a limit beyond which cells are truncated. A record
+//! becomes lines of names and complete values. Fields whose name ends in `_bytes` are shown as sizes, other numbers as
+//! the formula language writes them. No output moves the cursor ([`super::display_width`]). Progress goes to standard
+//! error, as a bar on a terminal and as one line every [`STEP`] elsewhere.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -18,22 +19,23 @@ use super::display_width::{cut, lines, one_line, padded, width};
 use crate::admin::{Answer, Progress, Unit, counted};
 use crate::system::SystemClock;
 
-/// Time between lines of progress where there is no terminal.
+/// Interval between progress lines if standard error is not a terminal.
 const STEP: Duration = Duration::from_secs(5);
 
-/// Characters from which a list of a record is shown with a line for each member.
+/// Width in columns beyond which a list in a record is shown with one line per member.
 const LIST_WIDTH: usize = 80;
 
-/// Columns of the terminal that a cell of a table takes at most.
+/// Maximum width of a table cell in columns.
 const CELL_WIDTH_MAX: usize = 80;
 
-/// The same for the last cell of a row, behind which nothing is lined up: reasons stand there.
+/// Maximum width of the last cell of a row in columns. It is larger because no cell follows that must be aligned; the
+/// last column often holds reasons.
 const LAST_CELL_WIDTH_MAX: usize = 200;
 
-/// The name of the only field of a value that is no text, in JSON.
+/// Name of the only field of a binary value in JSON.
 pub const BINARY: &str = "base64";
 
-/// Gives an answer as people read it.
+/// Formats an answer for people.
 #[must_use]
 pub fn human(answer: &Answer) -> String {
     let mut text = match (&answer.text, &answer.data) {
@@ -49,14 +51,14 @@ pub fn human(answer: &Answer) -> String {
     text
 }
 
-/// Gives an answer as programs read it.
+/// Formats an answer for programs, as JSON.
 #[must_use]
 pub fn json(answer: &Answer) -> String {
     let value = if answer.data.is_null() { serde_json::json!({ "says": answer.says }) } else { answer.data.clone() };
     format!("{value}\n")
 }
 
-/// Gives the fields of a record, one a line. Their values are whole.
+/// Formats the fields of a record, one per line. Values are not truncated.
 fn record(fields: &Map<String, Value>) -> String {
     let columns = fields.keys().map(|name| width(&title(name))).max().unwrap_or(0);
     let mut text = String::new();
@@ -70,7 +72,8 @@ fn record(fields: &Map<String, Value>) -> String {
     text
 }
 
-/// Gives the value of a record's field; a list of records is a table below the name, a record has a line for each field, a long list one for each member.
+/// Formats the value of a field. A list of records becomes a table below the name, a record becomes one line per field,
+/// and a long list one line per member.
 fn field(name: &str, value: &Value) -> String {
     let below = |text: String| -> String { text.lines().map(|line| format!("\n  {line}")).collect() };
     match value {
@@ -93,7 +96,7 @@ fn field(name: &str, value: &Value) -> String {
     }
 }
 
-/// Gives records as a table. Cells that are too wide for one are cut.
+/// Formats records as a table. Cells that are too wide are truncated.
 fn table(records: &[Value]) -> String {
     let Some(Value::Object(first)) = records.first() else {
         return "(none)\n".to_owned();
@@ -142,14 +145,14 @@ fn cell(name: &str, value: &Value) -> String {
     }
 }
 
-/// Gives what people see of a value that is no text; nothing where it is an ordinary record.
+/// Returns the text shown for a binary value, or `None` for an ordinary record.
 fn binary(fields: &Map<String, Value>) -> Option<String> {
     let encoded = fields.get(BINARY).filter(|_| fields.len() == 1)?.as_str()?;
     let bytes = encoded.trim_end_matches('=').len() as u64 * 3 / 4;
     Some(format!("(binary, {})", size(bytes)))
 }
 
-/// Gives a size with three significant digits.
+/// Formats a size with three significant digits.
 fn size(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let mut value = bytes as f64;
@@ -165,7 +168,7 @@ fn size(bytes: u64) -> String {
 /// Shows progress until it is dropped.
 pub struct Meter {
     clock: SystemClock,
-    /// On a terminal, once there is something to show.
+    /// The progress bar, on a terminal and after the first step.
     bar: Option<ProgressBar>,
     terminal: bool,
     what: String,
@@ -173,14 +176,14 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Prepares to show progress on standard error.
+    /// Creates a progress display on standard error.
     #[must_use]
     pub fn new() -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self { clock: SystemClock::new(), bar: None, terminal, what: String::new(), shown: None }
     }
 
-    /// Shows a step.
+    /// Shows a progress step.
     pub fn step(&mut self, progress: &Progress) -> ControlFlow<()> {
         if self.terminal {
             self.draw(progress)
