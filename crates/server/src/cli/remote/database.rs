@@ -1,4 +1,4 @@
-//! `doublet db list`, `db open` and `db create` at a server.
+//! `doublet db list`, `db open` and `db create` on a server.
 
 use client::{Client, v1};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::admin::Answer;
 use crate::admin::answer::{moment, record};
 use crate::cli::Failure;
 
-/// Lists the databases in which the caller has any access.
+/// Lists the databases to which the caller has any access.
 pub(super) async fn list(client: Client) -> Result<Answer, Failure> {
     let mut rows = Vec::new();
     let mut after = String::new();
@@ -31,13 +31,13 @@ pub(super) async fn list(client: Client) -> Result<Answer, Failure> {
     }
 }
 
-/// Makes a database that the caller manages.
+/// Creates a database with the caller as its manager.
 pub(super) async fn create(client: Client, request: v1::CreateDatabaseRequest) -> Result<Answer, Failure> {
     let made = client.databases().create_database(request).await.map_err(refused)?.into_inner();
     Ok(told(made).and("You manage it, and nobody else has access yet."))
 }
 
-/// Tells what a database is and what the caller may do in it.
+/// Shows the properties of a database and the caller's rights.
 pub(super) async fn open(client: Client, path: String) -> Result<Answer, Failure> {
     let request = v1::OpenDatabaseRequest { database: Some(key(path)) };
     Ok(told(client.databases().open_database(request).await.map_err(refused)?.into_inner()))
@@ -63,7 +63,7 @@ fn told(found: v1::Database) -> Answer {
     ])
 }
 
-/// Names a database by its path.
+/// Creates a database key from a path.
 pub(super) fn key(path: String) -> v1::DatabaseKey {
     v1::DatabaseKey { key: Some(v1::database_key::Key::Path(path)) }
 }

@@ -1,4 +1,5 @@
-//! `doublet view design`, `create`, `change` and `delete`: how views at a server are made, as the text that templates have.
+//! `doublet view design`, `create`, `change` and `delete`: view designs on a server, in the text form used by
+//! templates.
 
 use std::io::Read;
 use std::path::Path;
@@ -17,7 +18,7 @@ use crate::data::read_limited;
 use crate::limits::VIEW_FILE_BYTES_MAX;
 use crate::view_text::View;
 
-/// Tells how a view is made.
+/// Shows the design of a view.
 pub(super) async fn show(client: &Client, database: String, view: String) -> Result<Answer, Failure> {
     let request = v1::GetViewDesignRequest { database: Some(key(database.clone())), view: Some(named(view.clone())) };
     let reply = client.views().get_view_design(request).await;
@@ -35,7 +36,7 @@ pub(super) async fn show(client: &Client, database: String, view: String) -> Res
     Ok(Answer { text: Some(format!("{head}\n{}", words.text())), ..answer })
 }
 
-/// Makes a view of a file.
+/// Creates a view from a file.
 pub(super) async fn create(client: &Client, database: String, file: &Path, personal: bool) -> Result<Answer, Failure> {
     let mut design = read(file)?;
     design.personal |= personal;
@@ -46,7 +47,7 @@ pub(super) async fn create(client: &Client, database: String, file: &Path, perso
     Ok(saved_as("view", &made).and(format!("The view was made; `doublet view entries {database} '{title}'` shows it.")))
 }
 
-/// Replaces the design of a view by that of a file.
+/// Replaces the design of a view with the one in a file.
 pub(super) async fn change(
     client: &Client,
     database: String,
@@ -73,7 +74,7 @@ pub(super) async fn delete(client: &Client, database: String, view: String, expe
     }
 }
 
-/// Reads a file with one view; `-` is standard input.
+/// Reads a file with the design of one view; `-` is standard input.
 fn read(file: &Path) -> Result<v1::ViewDesign, Failure> {
     let bytes = if file.as_os_str() == "-" {
         let mut input = Vec::new();
@@ -97,7 +98,8 @@ fn read(file: &Path) -> Result<v1::ViewDesign, Failure> {
     Ok(view_out(&view))
 }
 
-/// Says where the names of views are when there is none of that name, and what to do when somebody else was faster, or one's own view would become everybody's.
+/// Converts an error of a view command into a failure with advice: for an unknown view, for a conflict with a change
+/// made by another user, and for a private view that would become shared.
 fn missing(status: client::Status, database: &str, view: &str) -> Failure {
     match client::reason(&status).as_str() {
         "conflict" => Failure(format!("{}; `doublet view design` shows it as it is now", status.message())),
