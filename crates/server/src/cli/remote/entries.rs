@@ -1,7 +1,8 @@
-//! `doublet view entries` and `doublet view find`: entries of a view page by page, once its index is up to date.
+//! `doublet view entries` and `doublet view find`: entries of a view, read page by page once its index is up to date.
 //!
-//! Opening a view waits until its index has everything, for as long as `--wait` says; progress goes to standard error. What is read from an index that is behind is shown all
-//! the same, and the command ends with an exit code of its own. Programs get values as the server tells them; people get shares as percents.
+//! Opening a view waits up to `--wait` seconds until its index is complete; progress goes to standard error. Entries of
+//! an index that is behind are shown all the same, and the command then ends with its own exit code. JSON output has
+//! the values as the server sends them; people see shares as percentages.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -21,66 +22,67 @@ use crate::cli::Failure;
 use crate::cli::terminal::Meter;
 use crate::system::SystemClock;
 
-/// Items that a folder without columns shows.
+/// Items shown for a folder without columns.
 const MAIL_ITEMS: [&str; 2] = ["From", "Subject"];
 
-/// Fields of an entry that are not columns.
+/// Names of the fields of an entry that are not columns.
 const OWN_FIELDS: [&str; 5] = ["place", "note", "category", "unread", "received"];
 
-/// Entries that one call gives at most.
+/// Maximum number of entries per call.
 const PAGE: usize = 1_000;
 
-/// Pause before a view is opened again whose index is behind. The server itself waits two seconds where a build is under way.
+/// Pause before a view with an incomplete index is opened again. During a build the server itself waits two seconds.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Which view to read, and how much of it.
+/// The view to read and the number and order of its entries.
 #[derive(Debug, Clone, Args)]
 pub struct Reading {
-    /// The database.
+    /// Path of the database in the catalog.
     database: String,
-    /// The view's name.
+    /// Name of the view.
     view: String,
-    /// The most entries to show; 0 for all.
+    /// Maximum number of entries shown; 0 for all.
     #[arg(long, value_name = "COUNT", default_value_t = 50)]
     limit: u32,
-    /// Sorts by this column, as a click on it does, in a view that is designed for that (`click` in its file).
+    /// Sorts by this column, as a click on its header does, if the design of the view allows it (`click` in its file).
     #[arg(long, value_name = "COLUMN")]
     sort: Option<String>,
-    /// With --sort: the last first.
+    /// With --sort: sorts in descending order.
     #[arg(long, requires = "sort")]
     descending: bool,
-    /// How long to wait for an index that is being built, 0 for not at all. When it does not have everything by then, the exit code is 3.
+    /// Seconds to wait for an index that is being built; 0 does not wait. If the index is still incomplete, the exit
+    /// code is 3.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u32,
 }
 
-/// Where to begin, and which categories are open.
+/// First entry and expanded categories.
 #[derive(Debug, Clone, Args)]
 pub struct Part {
-    /// The number of the first entry, counted from 1 over those that are shown.
+    /// Number of the first entry, counted from 1 over the shown entries.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     from: u64,
-    /// The place of the first entry, as in 3.2.7: the seventh entry of the second one of the third.
+    /// Position of the first entry, for example 3.2.7: the seventh entry within the second entry of the third.
     #[arg(long, value_name = "PLACE", value_parser = place, conflicts_with = "from")]
     at: Option<v1::Tumbler>,
-    /// Shows categories alone.
+    /// Shows only categories.
     #[arg(long)]
     collapsed: bool,
-    /// With --collapsed: opens the category at this place, and those that it stands in. May be given several times.
+    /// With --collapsed: expands the category at this position and those that contain it. May be given several times.
     #[arg(long, value_name = "PLACE", value_parser = place, requires = "collapsed")]
     open: Vec<v1::Tumbler>,
-    /// Closes the category at this place. May be given several times.
+    /// Collapses the category at this position. May be given several times.
     #[arg(long, value_name = "PLACE", value_parser = place, conflicts_with = "collapsed")]
     close: Vec<v1::Tumbler>,
 }
 
 impl Part {
-    /// Tells whether entries are there that are not shown.
+    /// Returns `true` if some categories are collapsed.
     fn is_closed_somewhere(&self) -> bool {
         self.collapsed || !self.close.is_empty()
     }
 
-    /// Says what is open: of what is closed by default, what was named and all around it.
+    /// Returns the expansion state. An expanded category is listed together with all categories that contain it.
     fn expansion(&self) -> v1::Expansion {
         let mut exceptions = self.close.clone();
         for place in &self.open {
@@ -95,21 +97,22 @@ impl Part {
     }
 }
 
-/// What to look for.
+/// Values to find.
 #[derive(Debug, Clone, Args)]
 pub struct Wanted {
-    /// What the sorted columns have, as in Oslo, number=5 or time=2026-01-31T12:00:00Z. What has no type is a text, or else a number or a time when nothing has that text.
+    /// Values of the sorted columns, for example Oslo, number=5 or time=2026-01-31T12:00:00Z. A value without a type is
+    /// a text, or, if no entry has that text, a number or a time.
     #[arg(value_name = "[TYPE=]VALUE", required = true)]
     keys: Vec<String>,
-    /// Finds everything from there up to here, both included. Given once for each sorted column.
+    /// Upper end of a range that starts at the first values, both ends included. Given once for each sorted column.
     #[arg(long, value_name = "[TYPE=]VALUE")]
     to: Vec<String>,
-    /// The last value is the beginning of a text.
+    /// Treats the last value as the beginning of a text.
     #[arg(long, conflicts_with = "to")]
     partial: bool,
 }
 
-/// Shows entries.
+/// Shows entries of a view.
 pub(super) async fn entries(client: Client, reading: Reading, part: Part) -> Result<Told, Failure> {
     let opened = Opened::open(&client, &reading).await?;
     let mut request =
@@ -117,7 +120,7 @@ pub(super) async fn entries(client: Client, reading: Reading, part: Part) -> Res
     match (part.at.is_none(), part.is_closed_somewhere()) {
         (false, _) => {}
         (true, false) => request.start_row = part.from.max(1),
-        // What is closed does not count: the first step from in front of everything leads to the first row that is shown.
+        // Collapsed entries do not count: the first step from before all entries leads to the first shown row.
         (true, true) => {
             request.skip_navigator = v1::Navigator::NextExpanded.into();
             let steps = u32::try_from(part.from.max(1));
@@ -156,7 +159,7 @@ pub(super) async fn find(client: Client, reading: Reading, wanted: Wanted) -> Re
     let mut says = None;
     if found.matches == 0 && keys.iter().chain(&to_keys).any(|key| key.perhaps.is_some()) {
         let perhaps = |keys: Vec<Key>| keys.into_iter().map(|key| key.perhaps.unwrap_or(key.said)).collect();
-        // The beginning of a text is a text.
+        // Only a text can have a beginning.
         let partial = wanted.partial && keys.last().is_some_and(|last| last.perhaps.is_none());
         let guessed = v1::FindByKeyRequest { keys: perhaps(keys), to_keys: perhaps(to_keys), partial, ..as_said };
         found = client.views().find_by_key(guessed).await.map_err(refused)?.into_inner();
@@ -182,26 +185,26 @@ fn limit_of(said: u32) -> usize {
     if said == 0 { usize::MAX } else { said as usize }
 }
 
-/// A view that is open.
+/// An opened view.
 struct Opened {
     collection: v1::Collection,
     columns: Vec<Column>,
-    /// Asks for its entries, from the first one on.
+    /// Request for its entries, starting at the first one.
     request: v1::ReadEntriesRequest,
-    /// What its index lacks.
+    /// Description of what the index lacks, if it is not up to date.
     late: Option<String>,
 }
 
-/// A column as it is shown.
+/// A column for output.
 struct Column {
-    /// No two are the same, nor those of an entry's own fields.
+    /// Unique name, different also from the entry's own fields.
     name: String,
-    /// Categories have shares in it.
+    /// Set if categories show a share in this column.
     is_share: bool,
 }
 
 impl Opened {
-    /// Opens a view, waits for its index, and finds the order that was asked for.
+    /// Opens a view, waits for its index, and determines the requested sort order.
     async fn open(client: &Client, reading: &Reading) -> Result<Self, Failure> {
         let collection = patiently(client, reading).await?;
         let columns = collection.view.as_ref().map_or(&[][..], |view| &view.columns);
@@ -227,7 +230,7 @@ impl Opened {
         Ok(Self { columns: columns.collect(), request, late: late(&collection), collection })
     }
 
-    /// Puts what was read into an answer.
+    /// Creates the output from the entries read.
     fn told(self, reply: &v1::ReadEntriesReply, answer: Answer) -> Told {
         let rows = |for_people| reply.entries.iter().map(|entry| row(entry, &self.columns, for_people)).collect();
         let has_shares = self.columns.iter().any(|column| column.is_share);
@@ -236,7 +239,7 @@ impl Opened {
     }
 }
 
-/// Opens a view again and again until its index has everything or the time is over; tells how far a build is.
+/// Opens a view repeatedly until its index is complete or the time is over. Reports the progress of a build.
 async fn patiently(client: &Client, reading: &Reading) -> Result<v1::Collection, Failure> {
     let clock = SystemClock::new();
     let began = clock.monotonic();
@@ -258,7 +261,7 @@ async fn patiently(client: &Client, reading: &Reading) -> Result<v1::Collection,
     }
 }
 
-/// Says what an index lacks.
+/// Returns a description of what the index lacks, or `None` if it is up to date.
 fn late(opened: &v1::Collection) -> Option<String> {
     let further = "--wait SECONDS waits longer";
     match opened.build {
@@ -270,7 +273,7 @@ fn late(opened: &v1::Collection) -> Option<String> {
     }
 }
 
-/// Finds the number of an order.
+/// Returns the number of the requested collation. Fails if the view cannot be sorted in this way.
 fn collation(columns: &[v1::Column], reading: &Reading) -> Result<u32, Failure> {
     let Some(wanted) = &reading.sort else { return Ok(0) };
     let is_meant =
@@ -278,7 +281,7 @@ fn collation(columns: &[v1::Column], reading: &Reading) -> Result<u32, Failure> 
     let meant: Vec<&v1::Column> = columns.iter().filter(is_meant).collect();
     for column in &meant {
         let click = if reading.descending { column.descending_collation } else { column.ascending_collation };
-        // An order that is the view's own has no other number.
+        // The order of the view itself has no collation number of its own.
         if click > 0 || (column.sort == 1 && column.descending == reading.descending) {
             return Ok(click);
         }
@@ -296,7 +299,8 @@ fn collation(columns: &[v1::Column], reading: &Reading) -> Result<u32, Failure> 
     Err(Failure(format!("the view is not sorted by a click on {wanted}; {others}")))
 }
 
-/// Tells in which columns categories have shares. A folder without columns has no design; nor may a server know of it.
+/// Returns for each column whether categories show a share in it. The result is empty for a folder without columns,
+/// which has no design, and for a server that does not provide designs.
 async fn shares(client: &Client, request: &v1::ReadEntriesRequest, columns: usize) -> Vec<bool> {
     if columns == 0 {
         return Vec::new();
@@ -308,7 +312,7 @@ async fn shares(client: &Client, request: &v1::ReadEntriesRequest, columns: usiz
     design.unwrap_or_default().columns.iter().map(is_share).collect()
 }
 
-/// Reads up to `limit` entries, as many calls as that takes.
+/// Reads up to `limit` entries, in as many calls as needed.
 async fn pages(
     client: &Client,
     mut request: v1::ReadEntriesRequest,
@@ -328,7 +332,8 @@ async fn pages(
     }
 }
 
-/// Gives each column a name of its own: its title, or what its entries are called by, with a number where that is taken.
+/// Returns a unique name for each column: its title, or else its item name, with a number appended if the name is
+/// taken.
 fn names(columns: &[v1::Column]) -> Vec<String> {
     let mut taken: HashSet<String> = OWN_FIELDS.map(str::to_owned).into();
     let name = |(index, column): (usize, &v1::Column)| {
@@ -354,7 +359,7 @@ fn row(entry: &v1::Entry, columns: &[Column], for_people: bool) -> Value {
         ("place", json!(entry.position.as_ref().map(written).unwrap_or_default())),
         ("note", if entry.category { Value::Null } else { json!(entry.note_id) }),
         ("category", json!(entry.name)),
-        // Only documents are read.
+        // Only documents have unread marks.
         ("unread", if entry.category { Value::Null } else { json!(entry.unread) }),
     ];
     if let Some(marks) = &entry.marks {
@@ -367,7 +372,8 @@ fn row(entry: &v1::Entry, columns: &[Column], for_people: bool) -> Value {
     record(fields)
 }
 
-/// Gives what people see in a column of shares: those of categories. What documents have there is an amount, and no share of anything.
+/// Returns the text of a share column for people: the percentage of a category. A document's value in such a column is
+/// an amount and not a share.
 fn share(entry: &v1::Entry, value: &v1::Value) -> Value {
     match value.kind {
         Some(v1::value::Kind::Number(percent)) if entry.category => json!(format!("{percent:.2}%")),
