@@ -1,4 +1,4 @@
-//! `doublet folder`: folders at a server, and what lies in them.
+//! `doublet folder`: folders on a server, and the notes in them.
 
 use clap::{Args, Subcommand};
 use client::{Client, v1};
@@ -11,32 +11,32 @@ use crate::admin::answer::record;
 use crate::admin::{Answer, counted};
 use crate::cli::Failure;
 
-/// What to do with folders.
+/// Folder commands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum FolderCommand {
     /// Lists folders.
     List {
-        /// The database, as in mail/ann.nsf.
+        /// Path of the database, for example mail/ann.nsf.
         database: String,
-        /// Lists one's own alone.
+        /// Lists only private folders.
         #[arg(long)]
         personal: bool,
     },
-    /// Makes a folder.
+    /// Creates a folder.
     Create {
-        /// The database.
+        /// Path of the database in the catalog.
         database: String,
-        /// Its name. Levels are separated by /, as in Plans/Old.
+        /// Name of the folder. Levels are separated by /, for example Plans/Old.
         name: String,
-        /// Makes it one's own: nobody else sees it.
+        /// Creates a private folder, which only its owner sees.
         #[arg(long)]
         personal: bool,
     },
-    /// Gives a folder another name.
+    /// Renames a folder.
     Rename {
         #[command(flatten)]
         which: Which,
-        /// The new name.
+        /// New name of the folder.
         name: String,
     },
     /// Deletes a folder, which must be empty.
@@ -44,7 +44,7 @@ pub enum FolderCommand {
         #[command(flatten)]
         which: Which,
     },
-    /// Puts notes into a folder. They stay where else they are.
+    /// Puts notes into a folder. They also stay in all other folders.
     Add {
         #[command(flatten)]
         which: Which,
@@ -60,12 +60,12 @@ pub enum FolderCommand {
     },
 }
 
-/// Names a folder.
+/// Selects a folder.
 #[derive(Debug, Clone, Args)]
 pub struct Which {
-    /// The database.
+    /// Path of the database in the catalog.
     database: String,
-    /// The folder's name.
+    /// Name of the folder.
     folder: String,
 }
 
@@ -79,10 +79,10 @@ impl Which {
     }
 }
 
-/// Names notes.
+/// Selects notes.
 #[derive(Debug, Clone, Args)]
 pub struct Notes {
-    /// The notes: their numbers, or their UNIDs of 32 hexadecimal digits. At most 1,000.
+    /// Note numbers, or UNIDs of 32 hexadecimal digits. At most 1,000.
     #[arg(required = true, value_name = "NOTE")]
     notes: Vec<String>,
 }
@@ -134,7 +134,7 @@ async fn list(client: &Client, database: String, personal: bool) -> Result<Answe
     Ok(Answer::list(rows.collect()).and(format!("`doublet view entries {database} FOLDER` shows what lies in one.")))
 }
 
-/// Tells whether a folder belongs to one person; of those there are, the caller sees their own.
+/// Returns `true` if a folder is private. The server lists only the caller's own private folders.
 fn is_personal(folder: &v1::View) -> bool {
     folder.flags.contains('V')
 }

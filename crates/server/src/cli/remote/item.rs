@@ -1,4 +1,5 @@
-//! Items as people write and read them: `Name=text`, `Name:number=5`, `Name:time=2026-01-31`, `Who:readers=Ann/Acme`; the same name several times makes a list.
+//! Text form of items on the command line: `Name=text`, `Name:number=5`, `Name:time=2026-01-31`,
+//! `Who:readers=Ann/Acme`. The same name several times makes a list.
 
 use base::Name;
 use base64::Engine;
@@ -11,7 +12,7 @@ use crate::admin::answer::rfc3339;
 use crate::cli::Failure;
 use crate::cli::terminal::BINARY;
 
-/// Reads the assignments of a command line.
+/// Parses the item assignments of a command line.
 pub(super) fn read(assignments: &[String]) -> Result<Vec<v1::Item>, Failure> {
     let mut items: Vec<v1::Item> = Vec::new();
     for assignment in assignments {
@@ -34,7 +35,7 @@ pub(super) fn read(assignments: &[String]) -> Result<Vec<v1::Item>, Failure> {
     Ok(items)
 }
 
-/// Reads one assignment: the item's name, its flags and a value of it.
+/// Parses one assignment. Returns the name of the item, its flags and one value.
 fn read_one(assignment: &str) -> Result<(&str, v1::ItemFlags, Kind), Failure> {
     let broken = |why: &str| Failure(format!("{assignment:?}: {why}"));
     let (left, value) = assignment.split_once('=').ok_or_else(|| broken("write it as NAME=VALUE"))?;
@@ -44,7 +45,7 @@ fn read_one(assignment: &str) -> Result<(&str, v1::ItemFlags, Kind), Failure> {
     }
     let summary = v1::ItemFlags { summary: true, ..v1::ItemFlags::default() };
     let names = v1::ItemFlags { names: true, ..summary };
-    // Who is meant is compared by canonical names, which people need not write.
+    // Access checks compare canonical names, and people may write other forms.
     let list = || Kind::TextList(v1::TextList { values: vec![Name::new(value).canonical().to_owned()] });
     Ok(match kind {
         "html" => (name, summary, Kind::RichText(value.to_owned())),
@@ -58,7 +59,7 @@ fn read_one(assignment: &str) -> Result<(&str, v1::ItemFlags, Kind), Failure> {
     })
 }
 
-/// Reads a value of a type that views sort; nothing where the type is another.
+/// Parses a value of one of the types that views sort by. Returns `None` for any other type name.
 fn of_type(name: &str, value: &str) -> Option<Result<Kind, &'static str>> {
     Some(match name {
         "text" => Ok(Kind::Text(value.to_owned())),
@@ -74,7 +75,8 @@ fn number(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// Reads a moment: RFC 3339, or a date alone, which is its midnight in UTC. Gives microseconds since 1970.
+/// Parses a point in time: RFC 3339, or a date alone, which stands for midnight in UTC. Returns microseconds since
+/// 1970.
 fn time(text: &str) -> Option<i64> {
     if let Ok(moment) = text.parse::<jiff::Timestamp>() {
         return Some(moment.as_microsecond());
@@ -83,16 +85,17 @@ fn time(text: &str) -> Option<i64> {
     Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_microsecond())
 }
 
-/// A value that is looked for in a view.
+/// A value to find in a view.
 #[derive(Debug, Clone)]
 pub(super) struct Key {
-    /// What it is as it was said.
+    /// The value with the type given, or as a text.
     pub said: v1::Value,
-    /// What it may be besides, where no type was said: a number or a time.
+    /// The value as a number or a time, if no type was given and the text can be read as one.
     pub perhaps: Option<v1::Value>,
 }
 
-/// Reads values that are looked for in a view: `text`, `number=5`, `time=2026-01-31T12:00:00Z`; `text=number=5` where a text looks like that.
+/// Parses values to find in a view: `text`, `number=5`, `time=2026-01-31T12:00:00Z`; `text=number=5` for a text that
+/// looks like a typed value.
 pub(super) fn read_keys(keys: &[String]) -> Result<Vec<Key>, Failure> {
     let value = |kind| v1::Value { kind: Some(kind) };
     let read = |key: &String| {
@@ -106,7 +109,7 @@ pub(super) fn read_keys(keys: &[String]) -> Result<Vec<Key>, Failure> {
     keys.iter().map(read).collect()
 }
 
-/// Reads a position in a view, as in `3.2.7`.
+/// Parses a position in a view, for example `3.2.7`.
 pub(super) fn place(text: &str) -> Result<v1::Tumbler, String> {
     let level = |number: &str| number.parse().ok().filter(|number| *number > 0);
     let levels: Option<Vec<u32>> = text.split('.').map(level).collect();
@@ -138,7 +141,7 @@ fn join(first: Kind, next: Kind) -> Option<Kind> {
     })
 }
 
-/// Gives a value as JSON, as programs read it. Bytes that are no text are an object with them in base64.
+/// Converts a value into JSON. Bytes that are not text become an object with the bytes in base64.
 pub(super) fn shown(value: Option<&v1::Value>) -> Value {
     let moment = |at: &i64| json!(rfc3339(base::Timestamp(*at)));
     match value.and_then(|value| value.kind.as_ref()) {
@@ -160,7 +163,7 @@ pub(super) fn shown(value: Option<&v1::Value>) -> Value {
     }
 }
 
-/// Gives bytes as hexadecimal digits.
+/// Returns bytes as hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02X}")).collect()
 }
