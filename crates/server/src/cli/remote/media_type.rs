@@ -1,11 +1,12 @@
-//! The media type of a file that nobody said, by the ending of its name: the commonest kinds (the registry of IANA has all).
+//! Default media type of a file according to the extension of its name, for the most common types. IANA's registry has
+//! all of them.
 
 use std::path::Path;
 
-/// What is known of a file without one of the endings below.
+/// Media type for unknown extensions.
 const UNKNOWN: &str = "application/octet-stream";
 
-/// Endings in small letters, and what they mean.
+/// Lower-case extensions with their media types.
 const ENDINGS: [(&str, &str); 46] = [
     ("7z", "application/x-7z-compressed"),
     ("avif", "image/avif"),
@@ -55,7 +56,7 @@ const ENDINGS: [(&str, &str); 46] = [
     ("zip", "application/zip"),
 ];
 
-/// Gives the media type of a file.
+/// Returns the media type for a file name.
 #[must_use]
 pub(super) fn of(file: &Path) -> &'static str {
     let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase();
