@@ -1,7 +1,9 @@
-//! Commands that go to a server over the native protocol, here or elsewhere: databases, notes, views, folders, search.
+//! Commands that connect to a local or remote server over the native protocol: databases, notes, views, folders,
+//! search.
 //!
-//! With `--server` they go there; without, to the server that runs on the data folder, which is found through `listeners.json` and trusted
-//! by its own certificate. They are made as the person that `--user` names, with that person's rights.
+//! With `--server` the commands connect to that server. Otherwise they connect to the server that runs on the data
+//! folder; its address is in `listeners.json`, and its own certificate is trusted. They run as the user named by
+//! `--user`, with that user's rights.
 
 use std::future::Future;
 use std::io::{BufRead, IsTerminal};
@@ -39,34 +41,37 @@ pub use folder::FolderCommand;
 pub use note::NoteCommand;
 pub use view::ViewCommand;
 
-/// Under which heading the help has the options of the native protocol.
+/// Heading of the native protocol options in the help.
 pub const HEADING: &str = "Native protocol";
 
-/// Where a server is and who calls it; the same for every command that goes to one. Commands that go to none refuse it.
+/// Address of a server and login of the caller; the same options for every command that connects to a server. All other
+/// commands reject them.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Remote {
-    /// Goes to this server over the native protocol. Without a port: 1352.
+    /// Connects to this server over the native protocol. Default port: 1352.
     #[arg(long, global = true, value_name = "HOST[:PORT]", help_heading = HEADING, hide = true)]
     pub server: Option<String>,
-    /// Who calls: a short name, full name or mail address.
+    /// User to log in as: a short name, full name or mail address.
     #[arg(long, global = true, value_name = "NAME", help_heading = HEADING, hide = true)]
     pub user: Option<String>,
-    /// The file with the password in its first line, - for standard input. Default: the variable DOUBLET_PASSWORD, else it is asked for.
+    /// File with the password in its first line, - for standard input. Default: the variable DOUBLET_PASSWORD, or else
+    /// a prompt.
     #[arg(long, global = true, value_name = "FILE|-", help_heading = HEADING, hide = true)]
     pub password_file: Option<PathBuf>,
-    /// The server's own certificate (PEM): no other is taken. Default: certificates that lead to the roots of the configuration (router.roots).
+    /// The server's own certificate (PEM); no other is accepted. Default: certificates signed by the roots of the
+    /// configuration (router.roots).
     #[arg(long, global = true, value_name = "FILE", help_heading = HEADING, hide = true)]
     pub certificate: Option<PathBuf>,
 }
 
 impl Remote {
-    /// Tells whether a command that works on a data folder too is to go to a server.
+    /// Returns `true` if a command that can also work on a data folder is to connect to a server.
     #[must_use]
     pub fn is_meant(&self) -> bool {
         self.said().next().is_some()
     }
 
-    /// Gives the options that were said, as they are written.
+    /// Returns the names of the given options.
     pub fn said(&self) -> impl Iterator<Item = &'static str> {
         let options = [
             ("--user", self.user.is_some()),
@@ -82,32 +87,32 @@ impl Remote {
     }
 }
 
-/// What goes to a server.
+/// Commands that always connect to a server.
 #[derive(Debug, Clone, Subcommand)]
 pub enum RemoteCommand {
-    /// Lists, shows, makes, changes and deletes notes, and their attachments.
+    /// Lists, shows, creates, changes and deletes notes and their attachments.
     #[command(subcommand)]
     Note(NoteCommand),
-    /// Lists views and folders, shows their entries, and makes, changes and deletes views.
+    /// Lists views and folders, shows their entries, and creates, changes and deletes views.
     #[command(subcommand)]
     View(ViewCommand),
-    /// Lists, makes, renames and deletes folders, and puts notes into them.
+    /// Lists, creates, renames and deletes folders, and puts notes into them.
     #[command(subcommand)]
     Folder(FolderCommand),
 }
 
-/// How people are told of the time that a call has.
+/// Description of the time limit of a call in messages.
 const CALL_TIME: &str = "the server lets a call take (native.call_timeout, a minute unless it was changed)";
 
-/// The port of the native protocol, the original's.
+/// Default port of the native protocol. Domino uses the same port.
 const PORT: u16 = 1352;
 
-/// What a command brings.
+/// Output of a command.
 struct Told {
     answer: Answer,
-    /// What people see in the place of the answer's data, where that differs.
+    /// The data shown to people, if it differs from the data of the answer.
     people: Option<Value>,
-    /// What the answer lacks: the index of a view is behind.
+    /// Description of what the answer lacks because the index of a view is behind.
     late: Option<String>,
 }
 
@@ -129,17 +134,17 @@ pub fn run(place: &Place, command: RemoteCommand) -> Result<End, Failure> {
     }
 }
 
-/// Lists databases as the caller sees them.
+/// Lists the databases that the caller has access to.
 pub fn list_databases(place: &Place) -> Result<End, Failure> {
     call(place, database::list)
 }
 
-/// Searches a database by words.
+/// Runs a full-text query on a database.
 pub fn search(place: &Place, request: SearchRequest) -> Result<End, Failure> {
     call(place, |client| search::search(client, request))
 }
 
-/// Makes a database that the caller manages.
+/// Creates a database with the caller as its manager.
 pub fn create_database(
     place: &Place,
     path: String,
@@ -150,13 +155,13 @@ pub fn create_database(
     call(place, |client| database::create(client, CreateDatabaseRequest { path, title, template }))
 }
 
-/// Opens a database.
+/// Opens a database and shows its properties.
 pub fn open_database(place: &Place, path: &str) -> Result<End, Failure> {
     let path = path.to_owned();
     call(place, |client| database::open(client, path))
 }
 
-/// Connects, logs in, has something done, and prints what came of it.
+/// Connects, logs in, runs a command and prints its result.
 fn call<F, T>(place: &Place, work: impl FnOnce(Client) -> F) -> Result<End, Failure>
 where
     F: Future<Output = Result<T, Failure>>,
@@ -177,14 +182,14 @@ where
         }
         .map_err(Failure::of)?;
         let told = work(client.clone()).await;
-        // The session would end by itself, later.
+        // Without a logout the session would end later, by its timeout.
         let _ = client.logout().await;
         told
     })?;
     say(told.into(), place.json)
 }
 
-/// Prints what a command brought.
+/// Prints the output of a command.
 fn say(told: Told, is_json: bool) -> Result<End, Failure> {
     let Told { mut answer, people, late } = told;
     if is_json {
@@ -219,7 +224,7 @@ fn options(place: &Place, config: &Config) -> Result<Options, Failure> {
     Ok(Options::new(&with_port(server), trust.map_err(Failure::of)?))
 }
 
-/// Adds the port where none is said.
+/// Appends the default port to an address without a port.
 fn with_port(server: &str) -> String {
     let has_port = server
         .rsplit_once(':')
@@ -231,7 +236,7 @@ fn with_port(server: &str) -> String {
     }
 }
 
-/// Finds the server that runs on the data folder.
+/// Returns the address of the server that runs on the data folder.
 fn local(data: &DataFolder) -> Result<String, Failure> {
     let none = || {
         Failure(format!(
@@ -245,7 +250,7 @@ fn local(data: &DataFolder) -> Result<String, Failure> {
     Ok(address.replace("0.0.0.0:", "127.0.0.1:").replace("[::]:", "[::1]:"))
 }
 
-/// Gets the password: from a file, the environment, or the terminal.
+/// Reads the password from a file, the environment or the terminal.
 fn password(remote: &Remote) -> Result<String, Failure> {
     let line = match &remote.password_file {
         Some(_) if remote.reads_input() => first_line()?,
@@ -269,7 +274,7 @@ fn first_line() -> Result<String, Failure> {
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// Asks at the terminal, which does not show what is typed.
+/// Prompts for the password on the terminal, without echo.
 fn ask() -> Result<String, Failure> {
     use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
     let input = std::io::stdin();
@@ -287,7 +292,7 @@ fn ask() -> Result<String, Failure> {
     line
 }
 
-/// Says why there is no connection, and what to do where nobody whom we trust has signed the certificate.
+/// Converts a connection error into a failure, with advice if the server's certificate is not signed by a trusted root.
 fn unreachable(error: client::Error, remote: &Remote) -> Failure {
     match error {
         client::Error::Tls { .. } if remote.certificate.is_none() && remote.server.is_some() => Failure(format!(
@@ -297,7 +302,7 @@ fn unreachable(error: client::Error, remote: &Remote) -> Failure {
     }
 }
 
-/// Turns a failed call into words for the terminal.
+/// Converts the status of a failed call into a failure.
 fn refused(status: client::Status) -> Failure {
     let message = status.message();
     Failure(match (client::reason(&status).as_str(), status.code()) {
