@@ -1,4 +1,4 @@
-//! `doublet note`: notes at a server.
+//! `doublet note`: notes on a server.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -18,151 +18,156 @@ use crate::admin::Answer;
 use crate::admin::answer::{moment, record};
 use crate::cli::Failure;
 
-/// Notes that a list shows unless more are asked for.
+/// Default number of notes in a list.
 const LIST_LIMIT: u32 = 100;
 
-/// Deleted notes that one call gives at most.
+/// Maximum number of deleted notes per call.
 const DELETED_PAGE: usize = 1_000;
 
-/// Bytes of a piece of an attachment.
+/// Number of bytes per chunk of an attachment.
 const PIECE_BYTES: usize = 256 << 10;
 
-/// Pieces of an attachment that wait for the connection.
+/// Maximum number of chunks of an attachment that wait for the connection.
 const PIECES_AHEAD: usize = 4;
 
-/// What to do with notes.
+/// Note commands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum NoteCommand {
-    /// Lists documents, by a selection formula if there is one.
+    /// Lists documents, all or those selected by a formula.
     List {
-        /// The database, as in mail/ann.nsf.
+        /// Path of the database, for example mail/ann.nsf.
         database: String,
-        /// The selection, as in 'SELECT Form = "Memo"'.
+        /// Selection formula, for example 'SELECT Form = "Memo"'.
         #[arg(long, value_name = "FORMULA")]
         formula: Option<String>,
-        /// An item to show. May be given several times. Default: Form and Subject.
+        /// Item to show. May be given several times. Default: Form and Subject.
         #[arg(long = "item", value_name = "NAME")]
         items: Vec<String>,
-        /// The most documents to show; 0 for all.
+        /// Maximum number of documents shown; 0 for all.
         #[arg(long, value_name = "COUNT", default_value_t = LIST_LIMIT)]
         limit: u32,
-        /// Only what comes after this: what the list before ended with. A number is that of a change of the database; one with a note behind it, as in 77/12, begins within a
-        /// change that a list could not show as a whole.
+        /// Lists only documents after this position, as printed at the end of the previous list. A number is that of a
+        /// change of the database; a number with a note, for example 77/12, starts within a change that a list could
+        /// not show completely.
         #[arg(long, value_name = "MODSEQ[/NOTE]", default_value = "0")]
         since: Since,
     },
     /// Shows a note with its items.
     Get {
-        /// The database.
+        /// Path of the database in the catalog.
         database: String,
-        /// The note: its number, or its UNID of 32 hexadecimal digits.
+        /// Note number, or UNID of 32 hexadecimal digits.
         note: String,
-        /// An item to show. May be given several times. Default: all.
+        /// Item to show. May be given several times. Default: all.
         #[arg(long = "item", value_name = "NAME")]
         items: Vec<String>,
     },
-    /// Makes a document.
+    /// Creates a document.
     Create {
-        /// The database.
+        /// Path of the database in the catalog.
         database: String,
-        /// Items, as in Subject=Hello Count:number=5 Due:time=2026-01-31T12:00:00Z. The same name several times makes a list. Types: text, number, time (a date alone is its
-        /// midnight in UTC), html, and lists of names: names, readers (who alone may read the document), authors (who may change it as authors).
+        /// Items, for example Subject=Hello Count:number=5 Due:time=2026-01-31T12:00:00Z. The same name several times
+        /// makes a list. Types: text, number, time (a date alone is midnight in UTC), html, and lists of names: names,
+        /// readers (only they may read the document), authors (they may change it as authors).
         #[arg(value_name = "NAME[:TYPE]=VALUE", required = true)]
         items: Vec<String>,
-        /// The note that it responds to, by its UNID.
+        /// UNID of the parent document, for a response.
         #[arg(long, value_name = "UNID")]
         response_to: Option<String>,
     },
-    /// Changes items of a note; all others stay.
+    /// Changes items of a note; all other items stay.
     Set {
-        /// The database.
+        /// Path of the database in the catalog.
         database: String,
-        /// The note.
+        /// Note number or UNID.
         note: String,
         #[command(flatten)]
         edit: Edit,
-        /// When somebody else saved the document since the sequence number of --expect: `refuse` says so and changes nothing; `resolve` does what the document's item
-        /// `$ConflictAction` says, and keeps the change as a response of the document where it says nothing.
+        /// Action if the document was saved since the sequence number of --expect: `refuse` fails and changes nothing;
+        /// `resolve` follows the item `$ConflictAction` of the document, and saves the change as a response to the
+        /// document if there is no such item.
         #[arg(long, value_name = "WHAT", value_enum, default_value_t, requires = "expect")]
         on_conflict: OnConflict,
-        /// What an item was at the sequence number of --expect, as with `doublet note create`. May be given several times. With it a document that wants that
-        /// gets changes of several people put together, item by item.
+        /// Value of an item at the sequence number of --expect, written as in `doublet note create`. May be given
+        /// several times. With these values, changes of several users are merged item by item if the document asks for
+        /// it.
         #[arg(long, value_name = "NAME[:TYPE]=VALUE", requires = "expect")]
         was: Vec<String>,
     },
-    /// Deletes a note. Where the database keeps what is deleted (`doublet db set --keep-deleted`), a document can be restored for that time.
+    /// Deletes a note. If the database keeps deleted documents (`doublet db set --keep-deleted`), a document can be
+    /// restored during that time.
     Delete {
-        /// The database.
+        /// Path of the database in the catalog.
         database: String,
-        /// The note.
+        /// Note number or UNID.
         note: String,
-        /// Fails when the note was saved since it had this sequence number.
+        /// Fails if the note was saved since it had this sequence number.
         #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
         expect: u32,
-        /// Fails where it could not be restored.
+        /// Fails if the document could not be restored later.
         #[arg(long)]
         soft: bool,
-        /// Deletes so that it cannot be restored, also what is deleted already.
+        /// Deletes permanently, including documents that are deleted already.
         #[arg(long, conflicts_with = "soft")]
         for_good: bool,
     },
     /// Lists deleted documents that can be restored.
     Deleted {
-        /// The database.
+        /// Path of the database in the catalog.
         database: String,
-        /// An item to show. May be given several times. Default: Form and Subject.
+        /// Item to show. May be given several times. Default: Form and Subject.
         #[arg(long = "item", value_name = "NAME")]
         items: Vec<String>,
-        /// The most documents to show; 0 for all.
+        /// Maximum number of documents shown; 0 for all.
         #[arg(long, value_name = "COUNT", default_value_t = LIST_LIMIT)]
         limit: u32,
     },
-    /// Brings a deleted document back, into the folders that it was in.
+    /// Restores a deleted document into the folders it was in.
     Restore {
-        /// The database.
+        /// Path of the database in the catalog.
         database: String,
-        /// The note, as `doublet note deleted` lists it.
+        /// Note number or UNID, as in the list of `doublet note deleted`.
         note: String,
     },
-    /// Shows, changes and deletes profile documents: settings by name.
+    /// Shows, changes and deletes profile documents: named settings of a database.
     #[command(subcommand)]
     Profile(ProfileCommand),
-    /// Adds a file to a note, in place of the one of that name.
+    /// Attaches a file to a note. It replaces an attachment of the same name.
     Attach {
-        /// The database.
+        /// Path of the database in the catalog.
         database: String,
-        /// The note.
+        /// Note number or UNID.
         note: String,
-        /// The file.
+        /// File to attach.
         file: PathBuf,
-        /// The media type. Default: what the ending of the file's name says.
+        /// Media type of the file. Default: according to the extension of its name.
         #[arg(long, value_name = "TYPE")]
         media_type: Option<String>,
     },
-    /// Takes a file off a note.
+    /// Removes an attachment from a note.
     Detach {
-        /// The database.
+        /// Path of the database in the catalog.
         database: String,
-        /// The note.
+        /// Note number or UNID.
         note: String,
-        /// The file's name.
+        /// Name of the attachment.
         name: String,
     },
     /// Writes an attachment to a file.
     Fetch {
-        /// The database.
+        /// Path of the database in the catalog.
         database: String,
-        /// The note.
+        /// Note number or UNID.
         note: String,
-        /// The attachment's name.
+        /// Name of the attachment.
         name: String,
-        /// Where it goes. Default: its own name, in this folder. An existing file is not replaced.
+        /// Output file, which must not exist. Default: the name of the attachment, in the current folder.
         #[arg(long, value_name = "FILE")]
         to: Option<PathBuf>,
     },
 }
 
-/// What is done when somebody else saved a document meanwhile.
+/// Action if the document was saved by another user in the meantime.
 #[derive(Debug, Clone, Copy, Default, clap::ValueEnum)]
 pub enum OnConflict {
     #[default]
@@ -179,22 +184,22 @@ impl From<OnConflict> for v1::update_note_request::OnConflict {
     }
 }
 
-/// What to change of a document.
+/// Changes to a document.
 #[derive(Debug, Clone, Args)]
 pub struct Edit {
-    /// Items, as with `doublet note create`.
+    /// Items, written as in `doublet note create`.
     #[arg(value_name = "NAME[:TYPE]=VALUE")]
     items: Vec<String>,
-    /// An item to take out. May be given several times.
+    /// Item to remove. May be given several times.
     #[arg(long, value_name = "NAME")]
     pub(super) remove: Vec<String>,
-    /// Fails when the document was saved since it had this sequence number.
+    /// Fails if the document was saved since it had this sequence number.
     #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
     pub(super) expect: u32,
 }
 
 impl Edit {
-    /// Reads the items. Refuses a change that changes nothing.
+    /// Parses the items. Fails if there is nothing to change.
     pub(super) fn items(&self) -> Result<Vec<v1::Item>, Failure> {
         if self.items.is_empty() && self.remove.is_empty() {
             return Err(Failure("nothing to change: say NAME=VALUE, or --remove NAME".to_owned()));
@@ -263,7 +268,7 @@ async fn get(client: &Client, database: String, note: &str, items: v1::ItemSelec
     Ok(told(&client.notes().open_note(request).await.map_err(refused)?.into_inner()))
 }
 
-/// Gives a note with its items.
+/// Returns an answer with the header and the items of a note.
 pub(super) fn told(found: &v1::Note) -> Answer {
     let header = found.header.clone().unwrap_or_default();
     let mut values: Map<String, Value> = Map::new();
@@ -347,7 +352,7 @@ fn deleted_row(found: &v1::DeletedNote, items: &[String]) -> Value {
     record(fields)
 }
 
-/// Gives the value of an item.
+/// Returns the value of an item.
 pub(super) fn item_of(note: &v1::Note, name: &str) -> Value {
     let item = note.items.iter().find(|item| item.name.eq_ignore_ascii_case(name));
     shown(item.and_then(|item| item.value.as_ref()))
@@ -405,7 +410,8 @@ async fn fetch(
     let request = v1::ReadAttachmentRequest { database, note, file_name: file_name.clone(), offset_bytes: 0 };
     let mut chunks = client.notes().read_attachment(request).await.map_err(refused)?.into_inner();
     let first = chunks.message().await.map_err(refused)?;
-    // An attachment's name is its sender's: only its last part counts, and nothing is replaced.
+    // The name of an attachment is chosen by its sender. Only its last path component is used, and an existing file is
+    // not replaced.
     let own = file_name.rsplit(['/', '\\']).next().unwrap_or_default();
     let path = to.unwrap_or_else(|| PathBuf::from(own));
     let cannot = |error: std::io::Error| Failure(format!("{}: {error}", path.display()));
@@ -420,12 +426,12 @@ async fn fetch(
     Ok(Answer::record(vec![("file", json!(path.display().to_string())), ("length_bytes", json!(bytes))]))
 }
 
-/// Tells what a note is after it was saved.
+/// Returns an answer with the state of a saved note.
 pub(super) fn saved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, Failure> {
     Ok(saved_as("note", &outcome.map_err(refused)?.into_inner()))
 }
 
-/// Tells what a document is after a change of it was saved, and what became of a conflict.
+/// Returns an answer with the state of a saved document and the outcome of a conflict.
 fn resolved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) -> Result<Answer, Failure> {
     let saved = outcome.map_err(refused)?.into_inner();
     let (word, says) = match saved.outcome() {
@@ -439,7 +445,7 @@ fn resolved(outcome: Result<client::Response<v1::SavedNote>, client::Status>) ->
     Ok(says.into_iter().fold(answer, Answer::and))
 }
 
-/// Tells what a note is after it was saved, and by which name people know it.
+/// Returns an answer with the state of a saved note. `what` names the field with its number.
 pub(super) fn saved_as(what: &str, saved: &v1::SavedNote) -> Answer {
     Answer::record(saved_fields(what, saved))
 }
@@ -453,7 +459,7 @@ fn saved_fields<'w>(what: &'w str, saved: &v1::SavedNote) -> Vec<(&'w str, Value
     ]
 }
 
-/// Gives the items that a list shows.
+/// Returns the items shown in a list.
 fn shown_items(items: Vec<String>) -> Vec<String> {
     if items.is_empty() { vec!["Form".to_owned(), "Subject".to_owned()] } else { items }
 }
@@ -462,7 +468,7 @@ pub(super) fn selection(extent: Extent, names: Vec<String>) -> v1::ItemSelection
     v1::ItemSelection { extent: extent.into(), names }
 }
 
-/// Reads what names a note: a number, or a UNID.
+/// Parses a note number or a UNID.
 pub(super) fn name(text: &str) -> Result<v1::NoteKey, Failure> {
     let key = match text.parse() {
         Ok(number) => v1::note_key::Key::NoteId(number),
