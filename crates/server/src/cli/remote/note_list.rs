@@ -1,7 +1,9 @@
-//! `doublet note list`: documents in the order of their changes, and where the next list goes on.
+//! `doublet note list`: documents in the order of their changes, and the position where the next list continues.
 //!
-//! A server ends a search between two transactions, so it may send more than was asked for: an import makes hundreds of documents in one. What is too much is cut here. A place
-//! between two documents of one transaction is the number of that and the last document shown (`77/12`): within a transaction documents come by rising number.
+//! A server ends a search between two transactions, so it may send more documents than requested: an import creates
+//! hundreds in one transaction. The list is truncated here. A position between two documents of one transaction
+//! consists of the number of the transaction and the last document shown (`77/12`), because the documents of a
+//! transaction are sent in ascending order of their numbers.
 
 use std::str::FromStr;
 
@@ -15,11 +17,11 @@ use crate::admin::answer::{moment, record};
 use crate::admin::{Answer, counted};
 use crate::cli::Failure;
 
-/// Where a list begins: behind a change of the database, or behind a document of it.
+/// Start of a list: after a change of the database, or after one document of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Since {
     modseq: u64,
-    /// Absent where everything of that change was shown.
+    /// The last document shown of the change, or `None` if all documents of it were shown.
     note: Option<u32>,
 }
 
@@ -44,37 +46,37 @@ impl std::fmt::Display for Since {
 }
 
 impl Since {
-    /// Gives the change behind which the server is to begin.
+    /// Returns the change after which the server is to start.
     fn asked(self) -> u64 {
         if self.note.is_some() { self.modseq.saturating_sub(1) } else { self.modseq }
     }
 
-    /// Tells whether a document comes after this.
+    /// Returns `true` if a document comes after this position.
     fn is_before(self, found: Found) -> bool {
         found.modseq > self.modseq || (found.modseq == self.modseq && self.note.is_some_and(|note| found.note > note))
     }
 }
 
-/// A document's place in the order of changes.
+/// Position of a document in the order of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Found {
     modseq: u64,
     note: u32,
 }
 
-/// What a list has so far.
+/// The documents of a list so far.
 #[derive(Default)]
 struct List {
     places: Vec<Found>,
     rows: Vec<Value>,
-    /// In the end: everything up to this change was looked at.
+    /// At the end of the search, the last change that it covers.
     reached: Option<u64>,
-    /// Over how many the formula came to an error, and to which the first.
+    /// Number of documents for which the formula failed, and the first error.
     failed: (u64, String),
 }
 
 impl List {
-    /// Takes what comes after a place.
+    /// Adds the documents of a reply that come after a position.
     fn take(&mut self, reply: &v1::SearchNotesReply, since: Since, items: &[String]) {
         for note in &reply.notes {
             let header = note.header.clone().unwrap_or_default();
@@ -88,7 +90,8 @@ impl List {
         self.failed = (reply.failed, reply.failure.clone());
     }
 
-    /// Cuts the list to `limit` documents, 0 for all. Gives where the next one begins, and whether there is more; nothing where that is not known.
+    /// Truncates the list to `limit` documents; 0 means no limit. Returns the start of the next list, if known, and
+    /// whether there are more documents.
     fn cut(&mut self, limit: usize) -> (Option<Since>, bool) {
         let next = self.places.get(limit).copied().filter(|_| limit > 0);
         let Some(next) = next else {
@@ -106,7 +109,8 @@ impl List {
     }
 }
 
-/// Lists what a search finds behind a place, at most `limit` documents, 0 for all. A search that the server ends early tells what it has found and how to go on.
+/// Lists the results of a search after a position, at most `limit` documents, or all if it is 0. If the server ends the
+/// search early, the answer has the documents found until then and says how to continue.
 pub(super) async fn list(
     client: &Client,
     request: v1::SearchNotesRequest,
@@ -114,7 +118,8 @@ pub(super) async fn list(
     since: Since,
     limit: usize,
 ) -> Result<Answer, Failure> {
-    // One more than is shown tells that there are more. How many of a transaction were shown before, the server does not know.
+    // One document more than shown tells that there are more. The server does not know how many documents of a
+    // transaction were shown before.
     let asked = if limit == 0 || since.note.is_some() { 0 } else { u32::try_from(limit + 1).unwrap_or(0) };
     let request = v1::SearchNotesRequest { since_modseq: since.asked(), limit: asked, ..request };
     let mut replies = client.notes().search_notes(request).await.map_err(refused)?.into_inner();
@@ -151,7 +156,7 @@ pub(super) async fn list(
     })
 }
 
-/// Tells what a search has found that the server ended, and how to go on.
+/// Returns the answer for a search that exceeded the server's time limit. Fails if nothing was found until then.
 fn overdue(rows: Vec<Value>, next: Option<Since>) -> Result<Answer, Failure> {
     let narrower = "--since MODSEQ begins later, and `doublet view find` and `doublet db search` answer from an index";
     let Some(next) = next else {
@@ -183,7 +188,7 @@ fn row(note: &v1::Note, header: &v1::NoteHeader, items: &[String]) -> Value {
 mod tests {
     use super::*;
 
-    /// Gives a message with documents: change and number.
+    /// Creates a reply with documents, given as change and note number.
     fn reply(documents: &[(u64, u32)], end: Option<u64>) -> v1::SearchNotesReply {
         let header = |(modseq, note_id): &(u64, u32)| v1::NoteHeader {
             modseq: *modseq,

@@ -1,4 +1,4 @@
-//! `doublet note profile`: profile documents at a server.
+//! `doublet note profile`: profile documents on a server.
 
 use clap::{Args, Subcommand};
 use client::v1::item_selection::Extent;
@@ -10,18 +10,18 @@ use super::refused;
 use crate::admin::Answer;
 use crate::cli::Failure;
 
-/// What to do with profile documents.
+/// Profile document commands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ProfileCommand {
     /// Shows a profile document with its items.
     Get {
         #[command(flatten)]
         which: Which,
-        /// An item to show. May be given several times. Default: all.
+        /// Item to show. May be given several times. Default: all.
         #[arg(long = "item", value_name = "NAME")]
         items: Vec<String>,
     },
-    /// Changes items of a profile document, which is made when there is none; all others stay.
+    /// Changes items of a profile document, which is created if it does not exist; all other items stay.
     Set {
         #[command(flatten)]
         which: Which,
@@ -35,23 +35,23 @@ pub enum ProfileCommand {
     },
 }
 
-/// Names a profile document.
+/// Selects a profile document.
 #[derive(Debug, Clone, Args)]
 pub struct Which {
-    /// The database.
+    /// Path of the database in the catalog.
     database: String,
-    /// The profile's name.
+    /// Name of the profile document.
     profile: String,
-    /// The caller's own. Default: the one that all share.
+    /// Uses the caller's own profile document. Default: the shared one.
     #[arg(long, conflicts_with = "of")]
     own: bool,
-    /// That of somebody: a short name, full name or mail address.
+    /// Uses the profile document of this user: a short name, full name or mail address.
     #[arg(long, value_name = "NAME")]
     of: Option<String>,
 }
 
 impl Which {
-    /// Gives database, name and user.
+    /// Returns the database, the name and the user of the profile document.
     async fn key(self, client: &Client) -> Result<(Option<v1::DatabaseKey>, String, String), Failure> {
         let user = match (self.own, self.of) {
             (true, _) => {

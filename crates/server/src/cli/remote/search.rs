@@ -1,4 +1,4 @@
-//! `doublet db search` at a server.
+//! `doublet db search` on a server.
 
 use client::v1::search_full_text_request::Sort;
 use client::{Client, v1};
@@ -12,10 +12,10 @@ use crate::admin::request::{SearchOrder, SearchRequest};
 use crate::admin::{Answer, counted};
 use crate::cli::Failure;
 
-/// The item that is shown of each document.
+/// Item shown as the title of each document.
 const TITLE_ITEM: &str = "Subject";
 
-/// Answers a query.
+/// Runs a full-text query.
 pub(super) async fn search(client: Client, request: SearchRequest) -> Result<Answer, Failure> {
     let sort = match request.sort {
         None | Some(SearchOrder::Relevance) => Sort::Relevance,
