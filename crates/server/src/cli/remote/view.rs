@@ -1,4 +1,4 @@
-//! `doublet view`: views and folders at a server.
+//! `doublet view`: views and folders on a server.
 
 use std::path::PathBuf;
 
@@ -13,12 +13,12 @@ use crate::admin::Answer;
 use crate::admin::answer::record;
 use crate::cli::Failure;
 
-/// What to do with views.
+/// View commands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ViewCommand {
     /// Lists views and folders.
     List {
-        /// The database, as in mail/ann.nsf.
+        /// Path of the database, for example mail/ann.nsf.
         database: String,
     },
     /// Shows the entries of a view or folder.
@@ -35,52 +35,52 @@ pub enum ViewCommand {
         #[command(flatten)]
         wanted: Wanted,
     },
-    /// Shows how a view is made, as a file that `change` and `create` take.
+    /// Shows the design of a view, in the file format of `change` and `create`.
     Design {
-        /// The database.
+        /// Path of the database in the catalog.
         database: String,
-        /// The view's name.
+        /// Name of the view.
         view: String,
     },
-    /// Makes a view of a file.
+    /// Creates a view from a file.
     #[command(after_help = FILE_HELP)]
     Create {
-        /// The database.
+        /// Path of the database in the catalog.
         database: String,
-        /// The file, - for standard input.
+        /// File with the view, - for standard input.
         #[arg(value_name = "FILE|-")]
         file: PathBuf,
-        /// Makes it one's own: nobody else sees it.
+        /// Creates a private view, which only its owner sees.
         #[arg(long)]
         personal: bool,
     },
-    /// Replaces the whole design of a view by that of a file, or gives columns to a folder.
+    /// Replaces the whole design of a view with the one in a file, or sets the columns of a folder.
     #[command(after_help = FILE_HELP)]
     Change {
-        /// The database.
+        /// Path of the database in the catalog.
         database: String,
-        /// The view's name, as it is so far.
+        /// Current name of the view.
         view: String,
-        /// The file, - for standard input.
+        /// File with the view, - for standard input.
         #[arg(value_name = "FILE|-")]
         file: PathBuf,
-        /// Fails when the design was saved since it had this sequence number.
+        /// Fails if the design was saved since it had this sequence number.
         #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
         expect: u32,
     },
     /// Deletes a view. Its documents stay.
     Delete {
-        /// The database.
+        /// Path of the database in the catalog.
         database: String,
-        /// The view's name.
+        /// Name of the view.
         view: String,
-        /// Fails when the design was saved since it had this sequence number.
+        /// Fails if the design was saved since it had this sequence number.
         #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
         expect: u32,
     },
 }
 
-/// What a file with a view looks like.
+/// Description of the view file format for the help.
 const FILE_HELP: &str = "\
 A file has one view, in the words of a template (docs/templates.md):
 
@@ -96,7 +96,7 @@ A file has one view, in the words of a template (docs/templates.md):
 `doublet view design` prints one that is there.";
 
 impl ViewCommand {
-    /// Tells whether the command reads standard input.
+    /// Returns `true` if the command reads standard input.
     pub(super) fn reads_input(&self) -> bool {
         matches!(self, Self::Create { file, .. } | Self::Change { file, .. } if file.as_os_str() == "-")
     }
@@ -118,12 +118,13 @@ pub(super) async fn run(client: Client, command: ViewCommand) -> Result<Told, Fa
     .map(Told::from)
 }
 
-/// Names a view or folder.
+/// Creates a view key from the name of a view or folder.
 pub(super) fn named(view: String) -> v1::ViewKey {
     v1::ViewKey { key: Some(v1::view_key::Key::Name(view)) }
 }
 
-/// Turns the refusal to make a view or folder into words, with what would permit it.
+/// Converts the error of creating a view or folder into a failure. If access is denied, the failure names the command
+/// that grants it.
 pub(super) fn refused_new(status: client::Status, database: &str, personal: bool) -> Failure {
     if client::reason(&status) != "access" {
         return refused(status);
@@ -135,7 +136,8 @@ pub(super) fn refused_new(status: client::Status, database: &str, personal: bool
     ))
 }
 
-/// Turns a failed call into words; where nothing has the name that was said, tells which command lists those there are.
+/// Converts the status of a failed call into a failure. If no view or folder has the given name, the failure names the
+/// command that lists them.
 pub(super) fn refused_name(status: client::Status, name: &str, lists: &str) -> Failure {
     let is_missing = client::reason(&status) == "not-found" && status.message().contains(&format!("{name:?}"));
     if is_missing { Failure(format!("{}; `{lists}` lists those there are", status.message())) } else { refused(status) }
