@@ -1,14 +1,16 @@
-//! Values that are right by themselves but not together, or that only their user can judge.
+//! Checks configuration values that are valid alone but contradict each other.
 //!
-//! Nothing here touches a file or the network: what depends on the machine is for `doublet config check` and for the start of the
-//! server. A complaint is left out when one of its keys is wrong already, because then it would be about the default.
+//! The check covers values that do not fit together, and values whose form only the subsystem that uses them can judge,
+//! such as host names and the log filter. It touches neither files nor the network: `doublet config check` and the
+//! start of the server check everything that depends on the machine. A problem is not reported if one of its keys is
+//! already known to be wrong, because the report would then be about the default value.
 
 use super::Problem;
 use super::keys::{Config, ListenKeys};
 use super::setting::{Bind, Listen, is_host_name};
 use crate::log;
 
-/// Finds what does not fit together.
+/// Returns the contradictions in `config`, except those about keys that are in `known` already.
 pub(super) fn find(config: &Config, known: &[Problem]) -> Vec<Problem> {
     let mut found = Found { config, known, problems: Vec::new() };
     let (tls, router) = (&config.tls, &config.router);
@@ -65,7 +67,7 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Complains about the first of the keys, unless one of them is wrong already.
+    /// Adds a problem with the first of the keys, unless one of the keys is already known to be wrong.
     fn add(&mut self, keys: &[&'static str], text: &str) {
         let Some(first) = keys.first() else { return };
         if self.known.iter().any(|problem| keys.contains(&problem.key.as_str())) {
